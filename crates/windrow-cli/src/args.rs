@@ -7,7 +7,7 @@ use windrow_tokenizers::input;
 use windrow_tokenizers::manifest::OnError;
 use windrow_tokenizers::output::{Dtype, Format};
 
-use crate::{count, doctor, plan, size};
+use crate::{count, dataset, doctor, plan, size};
 
 const HELP: &str = "\
 {about}
@@ -18,6 +18,7 @@ Examples:
   windrow encode --all-text src/ -o code
   windrow encode corpus/ more.jsonl.zst -o tokens --threads 2
   windrow encode 'corpus/*.jsonl.gz' -o train --tokenizer gpt2 --format nanogpt
+  windrow encode corpus/ -o shards --shard-size 1GiB --resume
   zcat dump.gz | windrow encode - --lines -o tokens --tokenizer path/to/tokenizer.json --json
 
 {usage-heading} {usage}
@@ -45,6 +46,15 @@ pub(crate) enum Command {
     /// Count tokens per file and in total, as wc counts words.
     #[command(help_template = count::args::HELP, after_help = count::args::AFTER_HELP)]
     Count(Box<count::Options>),
+    /// Read what encode has written, and compare hashes, counts, offsets and ids with the manifest.
+    #[command(after_help = dataset::AFTER_HELP)]
+    Verify(dataset::Verify),
+    /// Print a document of what encode has written as text.
+    #[command(after_help = dataset::AFTER_HELP)]
+    Decode(dataset::Decode),
+    /// Count documents and tokens of what encode has written, with lengths and frequent ids.
+    #[command(visible_alias = "head", after_help = dataset::AFTER_HELP)]
+    Stat(dataset::Stat),
     /// Plan where to cut a matrix product that is fused with a collective, or report that cutting does not pay.
     #[command(help_template = plan::HELP, after_help = plan::AFTER_HELP)]
     Plan(Box<plan::Options>),
@@ -139,6 +149,15 @@ pub(crate) struct Encode {
     /// Replace existing files, once the new ones are complete.
     #[arg(long)]
     pub(crate) overwrite: bool,
+
+    /// Divide the output into shards of about this size of token data, such as 1GiB: OUT-00000.bin, OUT-00001.bin and so on. Each is
+    /// complete by itself, and no document is divided.
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
+    pub(crate) shard_size: Option<usize>,
+
+    /// Continue behind the last finished shard of an interrupted run with the same inputs and options, if there was one.
+    #[arg(long, requires = "shard_size")]
+    pub(crate) resume: bool,
 
     /// Add the tokens that the template of a tokenizer.json puts around a document, such as [CLS] and [SEP].
     #[arg(long)]

@@ -18,6 +18,7 @@ use crate::exit::Code;
 use crate::progress::Progress;
 use crate::report;
 use crate::signals;
+use crate::size;
 use crate::summary;
 use crate::threads;
 
@@ -45,10 +46,8 @@ pub(crate) fn run(options: Encode) -> Code {
     let staging = Staging::default();
     let bar = ProgressBar::hidden();
     if let Err(error) = signals::watch(&staging, &bar) {
-        report::error(format_args!(
-            "cannot watch for signals: {error}\nhint: raise the limits of the process (ulimit)"
-        ));
-        return Code::Failed;
+        let message = format!("cannot watch for signals: {error}\nhint: raise the limits of the process (ulimit)");
+        return refused(&options, &message, Code::Failed);
     }
     let note = |note: &String| {
         if !options.quiet {
@@ -58,17 +57,20 @@ pub(crate) fn run(options: Encode) -> Code {
     match prepare(&options, None, &staging, note) {
         Ok(prepared) => prepared.run(&options, bar),
         // The thread that watches for signals reports it; this call ensures that it is reported only once.
-        Err(Refused(_, Code::Signal(_))) => signals::interrupted(),
-        Err(Refused(message, code)) => {
-            report::error(&message);
-            if options.json {
-                // A failure to print the result changes nothing: the run has already failed.
-                let name = options.vocabulary.shown();
-                let _ = report::print(summary::json(&Summary::default(), &options, name, Some(&message)));
-            }
-            code
-        }
+        Err(Refused(_, Code::Signal(_))) => signals::interrupted(staging.kept_shards()),
+        Err(Refused(message, code)) => refused(&options, &message, code),
     }
+}
+
+/// Reports that the run cannot begin.
+fn refused(options: &Encode, message: &str, code: Code) -> Code {
+    report::error(message);
+    if options.json {
+        // A failure to print the result changes nothing: the run has already failed.
+        let name = options.vocabulary.shown();
+        let _ = report::print(summary::json(&Summary::default(), options, name, Some(message)));
+    }
+    code
 }
 
 /// A run after all checks: everything is open, and nothing has been read.
@@ -164,6 +166,8 @@ pub(crate) fn prepare<'t>(
         overwrite: options.overwrite,
         list_skipped: options.on_error == Policy::Skip,
         keep: options.keep.clone(),
+        shard_bytes: options.shard_size.map(|bytes| bytes as u64),
+        resume: options.resume,
         ..OutputOptions::new(&options.output, tokenizer.vocab_size())
     };
     output.check_inputs(resolved.files.iter().filter_map(InputFile::path))?;
@@ -217,7 +221,7 @@ fn one_thread_each(files: &[InputFile], threads: usize) -> Option<String> {
         return None;
     }
     let compressed = if largest.compression() == Some(Compression::None) { "" } else { " compressed" };
-    let size = summary::size(largest.bytes().unwrap_or(0));
+    let size = size::decimal(largest.bytes().unwrap_or(0));
     let name = shown(largest.name());
     let others = match large.len() - 1 {
         0 => String::new(),
@@ -265,7 +269,7 @@ impl Prepared<'_> {
         };
         let code = match &error {
             None => Code::Done,
-            Some(error) if Code::is_interruption(error) => return signals::interrupted(),
+            Some(error) if Code::is_interruption(error) => return signals::interrupted(summary.kept_shards),
             Some(error) => {
                 report::error(error);
                 Code::from(error)

@@ -1,5 +1,6 @@
 //! Exit codes. They are those of `sysexits.h` where that file has a fitting one.
 
+use windrow_tokenizers::dataset::{DatasetError, DatasetErrorKind};
 use windrow_tokenizers::encode::EncodeError;
 use windrow_tokenizers::input::{ErrorClass, InputError};
 use windrow_tokenizers::output::{OutputError, OutputErrorKind};
@@ -62,6 +63,16 @@ impl From<&OutputError> for Code {
             // Only `signals::interrupted` knows which signal it was.
             OutputErrorKind::Interrupted => Self::Signal(2),
             _ => Self::Failed,
+        }
+    }
+}
+
+impl From<&DatasetError> for Code {
+    fn from(error: &DatasetError) -> Self {
+        match error.kind() {
+            DatasetErrorKind::Missing => Self::Missing,
+            DatasetErrorKind::Io => Self::Io,
+            _ => Self::BadInput,
         }
     }
 }

@@ -4,6 +4,7 @@
 mod args;
 mod calls;
 mod count;
+mod dataset;
 mod doctor;
 mod encode;
 mod eos;
@@ -45,6 +46,9 @@ pub fn run(words: impl IntoIterator<Item: Into<OsString> + Clone>) -> u8 {
     let outcome = panic::catch_unwind(|| match arguments.command {
         Command::Count(options) => count::run(*options),
         Command::Encode(options) => encode::run(*options),
+        Command::Verify(options) => dataset::verify(&options),
+        Command::Decode(options) => dataset::decode(&options),
+        Command::Stat(options) => dataset::stat(&options),
         Command::Plan(options) => plan::run(*options),
         Command::Doctor(options) => doctor::run(options),
     });

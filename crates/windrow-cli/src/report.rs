@@ -24,6 +24,17 @@ pub(crate) fn note(note: impl Display) {
     say(format_args!("note: {note}"));
 }
 
+/// What a run that failed leaves for the next one.
+pub(crate) fn kept(shards: usize) {
+    match shards {
+        0 => {}
+        1 => say("hint: 1 finished shard is kept; the same command with --resume continues behind it"),
+        _ => say(format_args!(
+            "hint: {shards} finished shards are kept; the same command with --resume continues behind them"
+        )),
+    }
+}
+
 /// A result on stdout. A reader that closes the pipe is not an error.
 pub(crate) fn print(result: impl Display) -> io::Result<()> {
     let mut stdout = io::stdout().lock();

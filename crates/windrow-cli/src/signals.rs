@@ -17,14 +17,17 @@ fn stop(staging: &Staging, bar: &ProgressBar, number: u8) {
     SIGNAL.get_or_init(|| number);
     if staging.abandon() {
         bar.finish_and_clear();
-        process::exit(interrupted().number().into());
+        process::exit(interrupted(staging.kept_shards()).number().into());
     }
 }
 
-/// Reports, once, that the run was interrupted, and returns the exit code.
-pub(crate) fn interrupted() -> Code {
+/// Reports, once, that the run was interrupted, and how many finished shards were kept. Returns the exit code.
+pub(crate) fn interrupted(kept: usize) -> Code {
     static SAID: Once = Once::new();
-    SAID.call_once(|| report::error("interrupted; nothing was published"));
+    SAID.call_once(|| {
+        report::error("interrupted; nothing was published");
+        report::kept(kept);
+    });
     // Without a signal, an abandonment counts as SIGINT.
     Code::Signal(*SIGNAL.get().unwrap_or(&2))
 }

@@ -58,9 +58,34 @@ pub(crate) fn most_skipped(text: &str) -> Result<MaxSkipped, String> {
     }
 }
 
+/// A number of things.
+pub(crate) fn counted(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Bytes in decimal units, like rates.
+pub(crate) fn decimal(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => counted(bytes, "byte"),
+        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.2} GB", bytes as f64 / 1e9),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_in_decimal_units() {
+        assert_eq!(decimal(0), "0 bytes");
+        assert_eq!(decimal(1), "1 byte");
+        assert_eq!(decimal(999), "999 bytes");
+        assert_eq!(decimal(1_500), "1.5 kB");
+        assert_eq!(decimal(6_488_666), "6.5 MB");
+        assert_eq!(decimal(12_340_000_000), "12.34 GB");
+    }
 
     #[test]
     fn numbers_and_shares_of_bad_documents() {

@@ -9,9 +9,13 @@ use windrow_tokenizers::shown;
 
 use crate::args::Encode;
 use crate::report;
+use crate::size::{counted, decimal as size};
 
 /// Less text than this gets no rate: reading the clock and starting threads would be most of the time.
 const RATED: u64 = 1_000_000;
+
+/// More files than this are not listed in full.
+const LISTED: usize = 8;
 
 /// The version of the object that `--json` prints. It increases when a field changes its meaning or is removed.
 const SCHEMA: u32 = 2;
@@ -33,9 +37,15 @@ struct Report<'a> {
     encoding_seconds: f64,
     /// The part of it for syncing and renaming.
     publishing_seconds: f64,
-    /// Text divided by `encoding_seconds`.
+    /// Text divided by `encoding_seconds`, without that of shards which another run had finished.
     mb_per_s: f64,
     peak_in_flight_bytes: usize,
+    /// Finished shards of the interrupted run that this one continued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resumed_shards: Option<usize>,
+    /// Finished shards behind which the next run can continue, after a failure.
+    #[serde(skip_serializing_if = "is_zero")]
+    kept_shards: usize,
     outputs: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
@@ -70,10 +80,16 @@ pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: 
         publishing_seconds: publishing(summary),
         mb_per_s: megabytes_per_second(summary),
         peak_in_flight_bytes: summary.peak_in_flight,
+        resumed_shards: summary.resumed.map(|resumed| resumed.shards),
+        kept_shards: summary.kept_shards,
         outputs: outputs(summary, options).map(|path| path.display().to_string()).collect(),
         error,
     };
     serde_json::to_string(&report).expect("numbers and strings")
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// Options that a text summary mentions beside the numbers.
@@ -99,6 +115,7 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
             documents.skipped,
             documents.failed
         ));
+        report::kept(summary.kept_shards);
         return;
     };
     if summary.peak_in_flight > described.budget {
@@ -117,6 +134,10 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
         report::note(format_args!("{} left out, see {}", counted(documents.skipped, "bad document"), shown(&list)));
     }
     let skipped = if described.skips { format!(" ({} skipped)", documents.skipped) } else { String::new() };
+    if let Some(resumed) = &summary.resumed {
+        let shards = counted(resumed.shards as u64, "finished shard");
+        report::note(format_args!("resumed behind {shards} with {}", counted(resumed.documents, "document")));
+    }
     report::say(format_args!(
         "{}{skipped}, {} of text, {} of {} ({}{})",
         counted(documents.written, "document"),
@@ -127,13 +148,18 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
         dtype(published).map_or_else(String::new, |dtype| format!(", {dtype}"))
     ));
     let encoding = summary.encoding.as_secs_f64();
-    let rate = match summary.text_bytes {
+    let rate = match encoded_bytes(summary) {
         0..RATED => String::new(),
         _ => format!(" ({:.1} MB/s)", megabytes_per_second(summary)),
     };
     report::say(format_args!("encoded in {encoding:.2} s{rate}, published in {:.2} s", publishing(summary)));
     let files: Vec<String> = outputs(summary, options).map(|path| shown(&path).to_string()).collect();
-    report::say(files.join(" "));
+    match files.as_slice() {
+        [first, second, .., last] if files.len() > LISTED => {
+            report::say(format_args!("{first} {second} ... {last} ({} files)", files.len()));
+        }
+        files => report::say(files.join(" ")),
+    }
 }
 
 /// The element type of the ids.
@@ -155,38 +181,19 @@ fn publishing(summary: &Summary) -> f64 {
     summary.elapsed.saturating_sub(summary.encoding).as_secs_f64()
 }
 
+/// Bytes of text that this run has encoded.
+fn encoded_bytes(summary: &Summary) -> u64 {
+    summary.text_bytes.saturating_sub(summary.resumed.map_or(0, |resumed| resumed.text_bytes))
+}
+
 /// Text in units of 10^6 bytes per second of encoding.
 fn megabytes_per_second(summary: &Summary) -> f64 {
-    summary.text_bytes as f64 / 1e6 / summary.encoding.as_secs_f64().max(1e-9)
-}
-
-fn counted(number: u64, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
-/// Bytes in decimal units, like rates.
-pub(crate) fn size(bytes: u64) -> String {
-    match bytes {
-        0..1_000 => counted(bytes, "byte"),
-        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
-        _ => format!("{:.2} GB", bytes as f64 / 1e9),
-    }
+    encoded_bytes(summary) as f64 / 1e6 / summary.encoding.as_secs_f64().max(1e-9)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_for_people() {
-        assert_eq!(size(0), "0 bytes");
-        assert_eq!(size(1), "1 byte");
-        assert_eq!(size(999), "999 bytes");
-        assert_eq!(size(1_500), "1.5 kB");
-        assert_eq!(size(6_488_666), "6.5 MB");
-        assert_eq!(size(12_340_000_000), "12.34 GB");
-    }
 
     #[test]
     fn a_run_without_time_has_a_rate() {

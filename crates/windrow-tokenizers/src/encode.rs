@@ -42,15 +42,16 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use thiserror::Error;
 
 use crate::engine::Engine;
-use crate::input::{FileReport, InputError, InputFile};
-use crate::manifest::{self, Documents, ManifestBody, ReadOptions, SkippedDocument, TokenizerIdentity};
-use crate::output::{Output, OutputError, Published};
+use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, Position};
+use crate::manifest::{self, Documents, ManifestBody, Options, ReadOptions, SkippedDocument, TokenizerIdentity};
+use crate::output::{Checkpoint, InputIdentity, Output, OutputError, OutputErrorKind, Published, RunIdentity};
 use crate::shown;
 use crate::tokenizer::Tokenizer;
 
@@ -175,8 +176,26 @@ pub struct Summary {
     pub stdin_looks_like_json_lines: bool,
     /// The maximum number of bytes in flight, counted as for [`Job::memory`], but with the actual ids instead of the assumed ones.
     pub peak_in_flight: usize,
+    /// What an interrupted run had finished, if this one [resumed](crate::output::OutputOptions::resume) it.
+    pub resumed: Option<Resumed>,
+    /// Number of finished shards that were kept although the run failed: the next run can resume behind them.
+    pub kept_shards: usize,
     /// The published files; `None` if the run failed.
     pub published: Option<Published>,
+}
+
+/// What an interrupted run had finished.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Resumed {
+    /// Number of finished shards.
+    pub shards: usize,
+    /// Documents read for them.
+    pub documents: u64,
+    /// Bytes of text in these documents.
+    pub text_bytes: u64,
+    /// Bytes as stored of the inputs that were finished.
+    pub stored: u64,
 }
 
 /// Why a run ended early.
@@ -247,6 +266,18 @@ pub enum EncodeError {
     Stopped,
 }
 
+impl EncodeError {
+    /// Whether the same run can succeed at another time. A bad document stays bad, until the input or the options change.
+    fn may_be_gone_next_time(&self) -> bool {
+        match self {
+            Self::Document(_) | Self::TooManySkipped { .. } | Self::AllSkipped { .. } => false,
+            Self::Input(error) => error.class() != ErrorClass::Data,
+            Self::Output(error) => !matches!(error.kind(), OutputErrorKind::Id | OutputErrorKind::Accounting),
+            Self::NoMemory(_) | Self::Thread(_) | Self::Panicked { .. } | Self::Stopped => true,
+        }
+    }
+}
+
 /// `file:line:byte: reason`, for a terminal.
 struct Place<'a>(&'a SkippedDocument);
 
@@ -311,8 +342,31 @@ pub fn encode_with(
     observer: &dyn Observer,
 ) -> Result<Summary, Box<RunError>> {
     let begin = Instant::now();
-    let (reading, max_skipped) = (job.reading.clone(), job.max_skipped);
-    let run = stages::run(job, engine, output, observer);
+    let mut output = output;
+    let (reading, max_skipped, files) = (job.reading.clone(), job.max_skipped, job.inputs.len());
+    let run_identity = |options| {
+        let inputs = job.inputs.iter().map(input_identity).collect();
+        RunIdentity::new(engine_identity(engine), identity.clone(), options, inputs)
+    };
+    let has_shards = output.has_shards();
+    let start = match begin_output(&mut output, &job, &run_identity) {
+        Ok(start) => start,
+        Err(error) => {
+            let summary = Summary { kept_shards: output.kept_shards(), ..Summary::default() };
+            return Err(Box::new(RunError { error: error.into(), summary }));
+        }
+    };
+    let resumed = start.as_ref().map(|(continuation, account)| Resumed {
+        shards: output.kept_shards(),
+        documents: account.documents.read,
+        text_bytes: account.text_bytes,
+        stored: continuation.reports.iter().map(|report| report.bytes).sum(),
+    });
+    let start = has_shards.then(|| {
+        let (continuation, account) = start.unwrap_or_default();
+        stages::Start { continuation, account }
+    });
+    let run = stages::run(job, engine, output, observer, start);
     let encoding = begin.elapsed();
     let mut summary = Summary {
         documents: run.account.documents,
@@ -322,32 +376,78 @@ pub fn encode_with(
         encoding,
         stdin_looks_like_json_lines: run.stdin_looks_like_json_lines,
         peak_in_flight: run.peak,
+        resumed,
+        kept_shards: 0,
         published: None,
     };
+    let staging = run.sink.as_ref().map(Output::handle);
     let published = match (run.end, run.sink) {
-        (Ok(reports), Some(output)) => {
+        (Ok(reports), Some(mut output)) => {
             // Counted by the reader, so that the output compares two independent accounts.
             summary.documents.read = reports.iter().map(|report| report.documents).sum();
-            let body = ManifestBody {
-                engine: engine_identity(engine),
-                tokenizer: identity,
-                reading,
-                inputs: reports.into_iter().map(listed).collect(),
-                documents: summary.documents,
-                text_bytes: summary.text_bytes,
-            };
-            match too_many_skipped(&summary.documents, max_skipped, run.account.first_bad) {
-                Some(error) => Err(error),
-                None => output.publish(body).map_err(EncodeError::Output),
+            match too_many_skipped(&summary.documents, max_skipped, run.account.first_bad.clone()) {
+                Some(error) => {
+                    output.forget_shards();
+                    Err(error)
+                }
+                None => {
+                    let end = Position { file: files as u32, last: None };
+                    let ended = output.end_shards(Some((run.account.checkpoint(end), &reports)));
+                    let body = ManifestBody {
+                        engine: engine_identity(engine),
+                        tokenizer: identity,
+                        reading,
+                        inputs: reports.into_iter().map(listed).collect(),
+                        documents: summary.documents,
+                        text_bytes: summary.text_bytes,
+                    };
+                    ended.and_then(|()| output.publish(body)).map_err(EncodeError::Output)
+                }
             }
         }
         (Ok(_), None) => unreachable!("a stage that ends well returns the output"),
-        (Err(error), _) => Err(error),
+        (Err(error), output) => {
+            if let Some(output) = output.filter(|_| !error.may_be_gone_next_time()) {
+                output.forget_shards();
+            }
+            Err(error)
+        }
     };
     summary.elapsed = begin.elapsed();
     match published {
         Ok(published) => Ok(Summary { published: Some(published), ..summary }),
-        Err(error) => Err(Box::new(RunError { error, summary })),
+        Err(error) => {
+            summary.kept_shards = staging.map_or(0, |staging| staging.kept_shards());
+            Err(Box::new(RunError { error, summary }))
+        }
+    }
+}
+
+/// Begins the output, or finds where it continues.
+fn begin_output(
+    output: &mut Output,
+    job: &Job,
+    identity: &dyn Fn(Options) -> RunIdentity,
+) -> Result<Option<(Continuation, stages::Account)>, OutputError> {
+    let begun = output.begin(identity, job.reading.clone())?;
+    let Some((continuation, Checkpoint { account: documents, text_bytes, first_bad, .. })) = begun else {
+        return Ok(None);
+    };
+    if let Some(stream) = job.inputs.iter().find(|file| input_identity(file).bytes.is_none()) {
+        return Err(OutputError::cannot_resume_stream(stream.name()));
+    }
+    Ok(Some((continuation, stages::Account { documents, text_bytes, first_bad })))
+}
+
+/// An input, as far as another run can recognize it without reading it.
+fn input_identity(file: &InputFile) -> InputIdentity {
+    let metadata = file.path().and_then(|path| fs::metadata(path).ok()).filter(fs::Metadata::is_file);
+    let modified = metadata.as_ref().and_then(|found| found.modified().ok()?.duration_since(UNIX_EPOCH).ok());
+    InputIdentity {
+        name: file.name().to_owned(),
+        kind: format!("{:?}, {:?}", file.format(), file.compression()).to_lowercase(),
+        bytes: metadata.map(|found| found.len()),
+        modified: modified.and_then(|time| u64::try_from(time.as_nanos()).ok()),
     }
 }
 

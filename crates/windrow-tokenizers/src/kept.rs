@@ -36,6 +36,15 @@ impl Kept {
         *self = left;
     }
 
+    /// Removes the values from index `from` on, and returns them.
+    pub(crate) fn split_off(&mut self, from: usize) -> Self {
+        let mut later = Self::default();
+        later.append(self, from, self.ends.len());
+        self.bytes.truncate(self.start(from));
+        self.ends.truncate(from);
+        later
+    }
+
     /// The memory that it takes.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
@@ -71,5 +80,10 @@ mod tests {
         assert_eq!(all, kept(&["e"]));
         all.remove(1, 1);
         assert_eq!(all, kept(&["e"]));
+        let mut all = kept(&["a", "bc", "", "d"]);
+        assert_eq!(all.split_off(2), kept(&["", "d"]));
+        assert_eq!(all, kept(&["a", "bc"]));
+        assert_eq!(all.split_off(2), kept(&[]));
+        assert_eq!(all.split_off(0), kept(&["a", "bc"]));
     }
 }

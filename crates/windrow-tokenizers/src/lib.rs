@@ -3,6 +3,7 @@
 
 mod batch_encode;
 pub mod chat;
+pub mod dataset;
 pub mod document;
 pub mod encode;
 pub mod engine;

@@ -37,11 +37,26 @@ pub struct Manifest {
     pub text_bytes: u64,
     /// Ids written, end-of-text ids included.
     pub tokens: u64,
-    /// The data files, in the order of [`Format::suffixes`]; then `OUT.skipped.jsonl`, the list of all skipped documents, if it was
+    /// The data files, in the order of [`Format::suffixes`], shard by shard; then `OUT.skipped.jsonl`, the list of all skipped documents, if it was
     /// requested.
     pub outputs: Vec<OutputFile>,
+    /// blake3 of the outputs' hashes, 32 bytes each, one after the other, in hexadecimal: one hash for all data. Manifests of older
+    /// versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs_blake3: Option<String>,
     /// The first [`SKIPPED_IN_MANIFEST`] skipped documents, in input order.
     pub skipped: Vec<SkippedDocument>,
+}
+
+/// The value of [`Manifest::outputs_blake3`].
+pub(crate) fn root_of(outputs: &[OutputFile]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for output in outputs {
+        // A hash that is none changes the result, so it is noticed.
+        let hash = blake3::Hash::from_hex(&output.blake3).map_or([0; 32], Into::into);
+        hasher.update(&hash);
+    }
+    hasher.finalize().to_hex().to_string()
 }
 
 /// The part of a [`Manifest`] that the caller of the output provides.
@@ -90,9 +105,19 @@ pub struct Options {
     pub dtype: Option<Dtype>,
     /// The id appended to each document.
     pub eos: Option<u32>,
+    /// Bytes of token data with which a shard ends; none for an output without shards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard_bytes: Option<u64>,
     /// How the inputs were read and encoded.
     #[serde(flatten)]
     pub reading: ReadOptions,
+}
+
+impl Options {
+    /// Whether kept fields have a file of their own.
+    pub(crate) fn has_sidecar(&self) -> bool {
+        !self.reading.keep.is_empty() && !self.format.has_columns()
+    }
 }
 
 /// Options for reading and encoding.

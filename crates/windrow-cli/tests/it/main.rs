@@ -21,5 +21,8 @@ mod plan_import;
 mod plan_kernels;
 mod plan_measured;
 mod plan_profiles;
+mod resume;
 mod same_bytes;
+mod shards;
 mod signals;
+mod verify;

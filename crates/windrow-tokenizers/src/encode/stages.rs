@@ -21,9 +21,9 @@ use super::parts::OpenDocument;
 use super::{EncodeError, Job, MaxSkipped, Observer};
 use crate::document::text_in;
 use crate::engine::{Engine, caught};
-use crate::input::{Batch, Fields, FileReport, Reader, Record};
+use crate::input::{Batch, Continuation, Fields, FileReport, Position, Reader, Record};
 use crate::manifest::{Documents, OnError, SkippedDocument};
-use crate::output::{Kept, Output, OutputError, OutputErrorKind, WriteBack};
+use crate::output::{Checkpoint, Kept, Output, OutputError, OutputErrorKind, WriteBack};
 
 /// Batches per queue. The budget bounds their memory; this bounds how far one stage runs ahead of the next.
 const QUEUE: usize = 2;
@@ -60,6 +60,21 @@ pub(super) trait Sink: Send {
     fn write_back(&mut self) -> Option<WriteBack> {
         None
     }
+
+    /// As [`Output::end_of_shard`].
+    fn end_of_shard(&self, _ids: &[u32], _ends: &[usize]) -> Option<usize> {
+        None
+    }
+
+    /// As [`Output::is_shard_full`].
+    fn is_shard_full(&self) -> bool {
+        false
+    }
+
+    /// As [`Output::end_shard`].
+    fn end_shard(&mut self, _checkpoint: Checkpoint, _reports: &[FileReport]) -> Result<(), OutputError> {
+        Ok(())
+    }
 }
 
 impl Sink for Output {
@@ -90,6 +105,18 @@ impl Sink for Output {
     fn write_back(&mut self) -> Option<WriteBack> {
         Output::write_back(self)
     }
+
+    fn end_of_shard(&self, ids: &[u32], ends: &[usize]) -> Option<usize> {
+        Output::end_of_shard(self, ids, ends)
+    }
+
+    fn is_shard_full(&self) -> bool {
+        Output::is_shard_full(self)
+    }
+
+    fn end_shard(&mut self, checkpoint: Checkpoint, reports: &[FileReport]) -> Result<(), OutputError> {
+        Output::end_shard(self, checkpoint, reports)
+    }
 }
 
 /// The result of the stages.
@@ -109,6 +136,14 @@ pub(super) struct Account {
     pub(super) text_bytes: u64,
     /// The first one skipped.
     pub(super) first_bad: Option<SkippedDocument>,
+}
+
+impl Account {
+    /// The state of the run at `position`, without reports.
+    pub(super) fn checkpoint(&self, position: Position) -> Checkpoint {
+        let (account, text_bytes, first_bad) = (self.documents, self.text_bytes, self.first_bad.clone());
+        Checkpoint { account, text_bytes, first_bad, position, reports: Vec::new() }
+    }
 }
 
 /// What one stage passes to the next.
@@ -132,8 +167,21 @@ struct Encoded {
 /// What the reader feeds. If reading ends early, what was read before precedes the error.
 type Fed = Result<Item<Read>, EncodeError>;
 
-/// Runs the stages until the last document is in `sink`, or a stage fails.
-pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dyn Observer) -> Run<S> {
+/// Where an interrupted run continues.
+#[derive(Debug, Default)]
+pub(super) struct Start {
+    pub(super) continuation: Continuation,
+    pub(super) account: Account,
+}
+
+/// Runs the stages until the last document is in `sink`, or a stage fails. With `start`, the sink can be continued by another run.
+pub(super) fn run<S: Sink>(
+    job: Job,
+    engine: &dyn Engine,
+    sink: S,
+    observer: &dyn Observer,
+    start: Option<Start>,
+) -> Run<S> {
     let budget = Arc::new(Budget::new(job.memory));
     let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
     let batch_bytes = job.batch_bytes();
@@ -141,6 +189,13 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
     let mut reader = Reader::new(job.inputs, batch_bytes).fields(fields.clone());
     if engine.cuts_documents() {
         reader = reader.split_texts();
+    }
+    let (mut account, mut reports) = (Account::default(), Vec::new());
+    if let Some(start) = start {
+        reader = reader.resumable();
+        reports.clone_from(&start.continuation.reports);
+        reader.continue_at(start.continuation);
+        account = start.account;
     }
     let on_error = job.reading.on_error;
     let most_skipped = match job.max_skipped {
@@ -189,12 +244,12 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
         }
         Item::End(reports) => Ok(Item::End(reports)),
     };
-    let account = Account::default();
     let part = OpenPart::Nothing;
-    let mut writer = Writer { sink, account, part, names: &names, fields: &fields, on_error, most_skipped };
+    let mut writer = Writer { sink, account, part, reports, names: &names, fields: &fields, on_error, most_skipped };
     let (mut whole, mut reports) = (true, None);
     let write = |item| match item {
-        Item::Batch(Encoded { batch, held, chunks }) => {
+        Item::Batch(Encoded { mut batch, held, chunks }) => {
+            writer.reports.append(&mut batch.finished);
             // A writer that panics is not used again.
             whole = false;
             let written = panics_in("writing", || {
@@ -302,6 +357,8 @@ struct Writer<'e, S> {
     sink: S,
     account: Account,
     part: OpenPart,
+    /// The inputs that were read to their end, if another run may continue this one.
+    reports: Vec<FileReport>,
     names: &'e [String],
     fields: &'e Fields,
     on_error: OnError,
@@ -325,8 +382,46 @@ impl<S: Sink> Writer<'_, S> {
         if let Some(last) = chunk.bad.iter().find(|bad| bad.is_out_of_memory).map(|bad| bad.record) {
             self.cut_after(&mut chunk, batch, last);
         }
+        while let Some(count) = self.sink.end_of_shard(&chunk.ids, &chunk.ends) {
+            let later = self.split(&mut chunk, batch, count);
+            let last = chunk.records.end - 1;
+            self.append_all(chunk, batch)?;
+            self.end_shard(batch, last)?;
+            chunk = later;
+        }
+        self.append_all(chunk, batch)
+    }
+
+    fn append_all(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
         self.append(&mut chunk, batch)?;
         chunk.bad.into_iter().try_for_each(|bad| self.skip(bad))
+    }
+
+    /// Splits a chunk behind its good document with this number, and returns the rest.
+    fn split(&self, chunk: &mut Chunk, batch: &Batch, number: usize) -> Chunk {
+        let good = self.good(chunk);
+        let last = good[number - 1];
+        let end = chunk.ends[number - 1];
+        let text_bytes = good[..number].iter().map(|&index| self.text_bytes(batch, index)).sum();
+        let mut later = Chunk {
+            records: last + 1..chunk.records.end,
+            ids: chunk.ids.split_off(end),
+            ends: chunk.ends.split_off(number),
+            bad: chunk.bad.split_off(chunk.bad.partition_point(|bad| bad.record < last)),
+            kept: chunk.kept.split_off(number * self.fields.keep.len()),
+            text_bytes: chunk.text_bytes - text_bytes,
+            is_part: false,
+        };
+        later.ends.iter_mut().for_each(|later| *later -= end);
+        chunk.records.end = last + 1;
+        chunk.text_bytes = text_bytes;
+        later
+    }
+
+    /// Ends a shard behind the record with this index.
+    fn end_shard(&mut self, batch: &Batch, index: usize) -> Result<(), EncodeError> {
+        let checkpoint = self.account.checkpoint(batch.position_behind(index));
+        Ok(self.sink.end_shard(checkpoint, &self.reports)?)
     }
 
     /// Counts a bad document, unless it ends the run.
@@ -389,6 +484,9 @@ impl<S: Sink> Writer<'_, S> {
             self.account.documents.read += 1;
             self.account.documents.written += 1;
             self.account.text_bytes += bytes;
+            if self.sink.is_shard_full() {
+                self.end_shard(batch, chunk.records.start)?;
+            }
         }
         Ok(())
     }
@@ -426,11 +524,14 @@ impl<S: Sink> Writer<'_, S> {
 
     /// Removes the text of these good records from the account of a chunk.
     fn drop_text(&self, chunk: &mut Chunk, batch: &Batch, records: &[usize]) {
-        for &index in records {
-            let record = &batch.records[index];
-            let text = text_in(record.format, batch.bytes_of(record), self.fields, &mut String::new()).map(str::len);
-            chunk.text_bytes -= text.expect("it had a text before") as u64;
-        }
+        chunk.text_bytes -= records.iter().map(|&index| self.text_bytes(batch, index)).sum::<u64>();
+    }
+
+    /// Bytes of the text of a good record.
+    fn text_bytes(&self, batch: &Batch, index: usize) -> u64 {
+        let record = &batch.records[index];
+        let text = text_in(record.format, batch.bytes_of(record), self.fields, &mut String::new()).map(str::len);
+        text.expect("it had a text before") as u64
     }
 
     /// Appends the good documents. A document that the format cannot hold becomes a bad one.

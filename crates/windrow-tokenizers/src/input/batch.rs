@@ -2,6 +2,8 @@
 
 use std::mem::size_of;
 
+use super::position::{LastRecord, Origin, Position};
+use super::report::FileReport;
 use super::{Format, InputError};
 use crate::kept::Kept;
 
@@ -39,6 +41,9 @@ pub struct Batch {
     pub held: usize,
     /// Bytes as stored (compressed, if the files are) that were read since the previous batch.
     pub stored: u64,
+    /// Files that were read to their end since the previous batch.
+    pub(crate) finished: Vec<FileReport>,
+    pub(super) origin: Origin,
 }
 
 impl Batch {
@@ -48,6 +53,24 @@ impl Batch {
     /// If `record` is from a larger batch.
     pub fn bytes_of(&self, record: &Record) -> &[u8] {
         &self.bytes[record.start..record.start + record.len]
+    }
+
+    /// The place behind the record with this index. A text is the last record of its file, if it is complete.
+    pub(crate) fn position_behind(&self, index: usize) -> Position {
+        let record = &self.records[index];
+        if record.format == Format::Text {
+            return Position { file: record.file + 1, last: None };
+        }
+        let first = self.records[..index].partition_point(|other| other.file < record.file);
+        let Origin { records, prefix, .. } = match &self.origin {
+            origin if origin.file == record.file => origin.clone(),
+            _ => Origin::default(),
+        };
+        let number = records + (index - first) as u64 + 1;
+        Position {
+            file: record.file,
+            last: Some(LastRecord { offset: record.offset, line: record.line, number, prefix }),
+        }
     }
 }
 
@@ -98,7 +121,7 @@ impl<'h> Filling<'h> {
         }
         // A batch that once held one huge record must not keep its memory.
         bytes.shrink_to(batch_bytes);
-        let batch = Batch { bytes, records, kept, held, stored: 0 };
+        let batch = Batch { bytes, records, kept, held, ..Batch::default() };
         let mut filling = Self { batch, start: 0, end: 0, batch_bytes, hold };
         if !filling.widen_to(batch_bytes) {
             return Err(InputError::NoMemory { bytes: batch_bytes });

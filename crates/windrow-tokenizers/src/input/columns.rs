@@ -15,6 +15,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
 use super::batch::{Advance, Filling, Record};
+use super::position::{self, LastRecord};
 use super::report::FileReport;
 use super::values::{ValueColumn, decode};
 use super::{Compression, Fields, Format, InputError, InputFile, Origin};
@@ -159,6 +160,44 @@ impl ColumnFile {
         self.hashed.bytes
     }
 
+    pub(super) fn origin(&self) -> position::Origin {
+        position::Origin { file: self.index, records: self.records, ..position::Origin::default() }
+    }
+
+    /// Passes over everything up to the end of a record. All is decoded: the report of the file has the bytes of its texts.
+    pub(super) fn pass(&mut self, last: &LastRecord, filling: &mut Filling<'_>) -> Result<(), InputError> {
+        while self.records < last.number {
+            if self.taken == self.rows {
+                (filling.hold)(0)?;
+                if !self.decode(filling.batch_bytes)? {
+                    // It had more rows before.
+                    return Err(InputError::Changed { name: self.name.clone() });
+                }
+            }
+            let (_, bytes) = self.text_in(self.taken);
+            self.take_row(bytes);
+        }
+        Ok(())
+    }
+
+    /// The first of the text columns that is null in a row, and the bytes of its text.
+    fn text_in(&self, row: usize) -> (Option<usize>, usize) {
+        let null = self.texts.iter().position(|column| column.get(row).is_none());
+        let texts = self.texts.iter().map(|column| column.get(row).map_or(0, <[u8]>::len));
+        let joined = self.join.len() * (self.texts.len() - 1);
+        (null, if null.is_some() { 0 } else { texts.sum::<usize>() + joined })
+    }
+
+    /// Counts the next row, which has so many bytes of text.
+    fn take_row(&mut self, bytes: usize) {
+        let row = self.taken;
+        self.texts.iter_mut().for_each(|column| column.take(row));
+        self.keep.iter_mut().for_each(|column| column.take(row));
+        self.taken += 1;
+        self.records += 1;
+        self.bytes += bytes as u64;
+    }
+
     pub(super) fn close(mut self) -> Result<FileReport, InputError> {
         let blake3 = self.hashed.finish(&self.name)?;
         Ok(FileReport {
@@ -193,14 +232,7 @@ impl ColumnFile {
     /// Moves a row into the batch, if that has space for it.
     fn put_record(&mut self, filling: &mut Filling<'_>) -> Result<bool, InputError> {
         let row = self.taken;
-        let null = self.texts.iter().position(|column| column.get(row).is_none());
-        let len = match null {
-            Some(_) => 0,
-            None => {
-                let texts = self.texts.iter().map(|column| column.get(row).map_or(0, <[u8]>::len));
-                texts.sum::<usize>() + self.join.len() * (self.texts.len() - 1)
-            }
-        };
+        let (null, len) = self.text_in(row);
         let line = self.records + 1;
         let start = filling.end;
         let missing = (start + len).saturating_sub(filling.window());
@@ -227,17 +259,13 @@ impl ColumnFile {
                 self.kept.end();
             }
             filling.keep(&self.kept, &self.name, line)?;
-            self.keep.iter_mut().for_each(|column| column.take(row));
         }
         let null = null.map(|column| u16::try_from(column).unwrap_or(u16::MAX));
         let (file, format) = (self.index, Format::Parquet);
         let record = Record { file, format, line, offset: self.records, start, len, is_open: false, null };
         filling.push(record, &self.name)?;
         filling.start = filling.end;
-        self.texts.iter_mut().for_each(|column| column.take(row));
-        self.taken += 1;
-        self.records += 1;
-        self.bytes += len as u64;
+        self.take_row(len);
         Ok(true)
     }
 

@@ -21,8 +21,10 @@
 mod batch;
 #[cfg_attr(not(feature = "parquet"), path = "no_columns.rs")]
 mod columns;
+mod digest;
 mod error;
 mod fields;
+mod position;
 mod reader;
 mod report;
 mod resolve;
@@ -35,18 +37,19 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use batch::{Batch, Record, Stopped};
 pub use error::{ErrorClass, InputError};
 pub use fields::Fields;
+pub(crate) use position::{Continuation, Position};
 pub use reader::Reader;
 pub use report::FileReport;
 pub use resolve::{InputOptions, Resolved, resolve};
 pub use walk::{WalkOptions, Walked, is_hidden, walk};
 
 /// The meaning of the (decompressed) bytes of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
     /// The whole file is one document.
@@ -60,7 +63,7 @@ pub enum Format {
 }
 
 /// How the bytes of a file are compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
     /// Not compressed.

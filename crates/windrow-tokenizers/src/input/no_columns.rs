@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 
 use super::batch::{Advance, Filling};
+use super::position::{self, LastRecord};
 use super::report::FileReport;
 use super::{Fields, InputError, InputFile};
 
@@ -16,6 +17,14 @@ impl ColumnFile {
     }
 
     pub(super) fn stored(&self) -> u64 {
+        match self.0 {}
+    }
+
+    pub(super) fn origin(&self) -> position::Origin {
+        match self.0 {}
+    }
+
+    pub(super) fn pass(&mut self, _: &LastRecord, _: &mut Filling<'_>) -> Result<(), InputError> {
         match self.0 {}
     }
 

@@ -17,6 +17,7 @@ use memchr::{memchr, memchr_iter};
 
 use super::batch::{Advance, Batch, Filling, Record, Stopped};
 use super::columns::ColumnFile;
+use super::position::{Continuation, LastRecord, Origin};
 use super::report::FileReport;
 use super::stream::{BUFFER, Stream};
 use super::{Fields, Format, InputError, InputFile};
@@ -43,6 +44,10 @@ pub struct Reader {
     failed: bool,
     /// The error after the last complete record of the batch delivered last.
     broken: Option<InputError>,
+    /// The record behind which the next file continues.
+    after: Option<LastRecord>,
+    /// Whether batches have what [`Batch::position_behind`] needs.
+    is_resumable: bool,
 }
 
 /// Buffers that are reused for the next file.
@@ -69,7 +74,27 @@ impl Reader {
             stored_before: 0,
             failed: false,
             broken: None,
+            after: None,
+            is_resumable: false,
         }
+    }
+
+    /// Makes [`Batch::position_behind`] known to batches.
+    pub(crate) fn resumable(mut self) -> Self {
+        self.is_resumable = true;
+        self
+    }
+
+    /// Continues where another reader of the same files was. Nothing may have been read before.
+    pub(crate) fn continue_at(&mut self, continuation: Continuation) {
+        let Continuation { position, reports } = continuation;
+        self.opened = position.file;
+        if let Some(before) = position.file.checked_sub(1) {
+            let _ = self.waiting.nth(before as usize);
+        }
+        self.stored = reports.iter().map(|report| report.bytes).sum();
+        self.reports = reports;
+        self.after = position.last;
     }
 
     /// Delivers a [text](Format::Text) that is larger than a batch in parts of any length: all but its last record are [open](Record::is_open), and
@@ -130,6 +155,17 @@ impl Reader {
         hold: &mut dyn FnMut(usize) -> Result<(), Stopped>,
     ) -> Result<Batch, InputError> {
         let mut filling = Filling::begin(recycled, self.batch_bytes, hold)?;
+        let reported = self.reports.len();
+        if self.is_resumable {
+            filling.batch.origin = match &mut self.current {
+                Some(file) => file.origin(),
+                None => Origin { file: self.opened, ..Origin::default() },
+            };
+            // The records of a file that is continued do not begin with the first one.
+            if let Some(last) = &self.after {
+                (filling.batch.origin.records, filling.batch.origin.prefix) = (last.number, last.prefix.clone());
+            }
+        }
         while !filling.is_full() {
             match self.advance(&mut filling) {
                 Ok(true) => {}
@@ -142,6 +178,9 @@ impl Reader {
                 Err(error) => return Err(error),
             }
         }
+        if self.is_resumable {
+            filling.batch.finished = self.reports[reported..].to_vec();
+        }
         Ok(filling.batch)
     }
 
@@ -149,12 +188,20 @@ impl Reader {
     fn advance(&mut self, filling: &mut Filling<'_>) -> Result<bool, InputError> {
         if self.current.is_none() {
             let Some(file) = self.waiting.next() else { return Ok(false) };
-            self.current = Some(if file.format == Format::Parquet {
+            let mut file = if file.format == Format::Parquet {
                 Current::Columns(Box::new(ColumnFile::open(file, self.opened, &self.fields)?))
             } else {
-                Current::Stream(Box::new(OpenFile::open(file, self.opened, self.splits_texts, &mut self.spare)?))
-            });
+                let mut file = OpenFile::open(file, self.opened, self.splits_texts, &mut self.spare)?;
+                if self.is_resumable && file.format != Format::Text {
+                    file.stream.keep_prefixes();
+                }
+                Current::Stream(Box::new(file))
+            };
             self.opened += 1;
+            if let Some(last) = self.after.take() {
+                file.pass(last, filling)?;
+            }
+            self.current = Some(file);
         }
         let Some(file) = &mut self.current else { unreachable!("a file was opened above") };
         match file.advance(filling)? {
@@ -180,6 +227,22 @@ impl Current {
         match self {
             Self::Stream(file) => file.stream.stored(),
             Self::Columns(file) => file.stored(),
+        }
+    }
+
+    /// What the next batch has to know about the file.
+    fn origin(&mut self) -> Origin {
+        match self {
+            Self::Stream(file) => file.origin(),
+            Self::Columns(file) => file.origin(),
+        }
+    }
+
+    /// Passes over everything up to the end of a record.
+    fn pass(&mut self, last: LastRecord, filling: &mut Filling<'_>) -> Result<(), InputError> {
+        match self {
+            Self::Stream(file) => file.pass(last, filling),
+            Self::Columns(file) => file.pass(&last, filling),
         }
     }
 
@@ -215,6 +278,8 @@ struct OpenFile {
     offset: u64,
     decompressed: u64,
     documents: u64,
+    /// Whether the next record is already known.
+    drops_next: bool,
 }
 
 impl OpenFile {
@@ -236,7 +301,35 @@ impl OpenFile {
             offset: 0,
             decompressed: 0,
             documents: 0,
+            drops_next: false,
         })
+    }
+
+    /// Passes over everything up to the end of a record.
+    fn pass(&mut self, last: LastRecord, filling: &mut Filling<'_>) -> Result<(), InputError> {
+        self.stream.seek(&last.prefix)?;
+        self.stream.keep_prefixes();
+        self.decompressed = last.prefix.bytes();
+        let mut left = last.offset - self.decompressed;
+        while left > 0 {
+            (filling.hold)(0)?;
+            let window = filling.batch.bytes.len();
+            let most = usize::try_from(left).map_or(window, |left| left.min(window));
+            let read = self.stream.read(&mut filling.batch.bytes[..most])?;
+            if read == 0 {
+                // It was that long before.
+                return Err(InputError::Changed { name: self.stream.name().into() });
+            }
+            self.decompressed += read as u64;
+            left -= read as u64;
+        }
+        (self.offset, self.line, self.documents) = (last.offset, last.line, last.number - 1);
+        (self.begun, self.drops_next) = (true, true);
+        Ok(())
+    }
+
+    fn origin(&mut self) -> Origin {
+        Origin { file: self.index, records: self.documents, prefix: self.stream.prefix_before(self.offset) }
     }
 
     fn close(self, spare: &mut Spare) -> Result<FileReport, InputError> {
@@ -345,6 +438,10 @@ impl OpenFile {
 
     /// Adds the record that ends at `end` of the batch.
     fn push(&mut self, end: usize, is_open: bool, filling: &mut Filling<'_>) -> Result<(), InputError> {
+        if std::mem::take(&mut self.drops_next) {
+            self.documents += 1;
+            return Ok(());
+        }
         let record = Record {
             file: self.index,
             format: self.format,

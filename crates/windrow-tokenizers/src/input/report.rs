@@ -1,11 +1,11 @@
 //! What is known of a file that was read.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Compression, Format};
 
 /// A file that was read to its end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileReport {
     /// Its name.
     pub name: String,

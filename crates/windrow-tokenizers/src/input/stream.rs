@@ -1,11 +1,13 @@
 //! Stored bytes and decompressed bytes: reading, hashing and decompression.
 
+use std::collections::VecDeque;
 use std::fs::{File, Metadata};
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead, Read, Seek, SeekFrom};
 
 use flate2::bufread::GzDecoder;
 use zstd::zstd_safe::{DCtx, InBuffer, OutBuffer, get_error_name};
 
+use super::digest::{BlockDigest, Prefix};
 use super::{Compression, InputError, InputFile, Origin};
 
 /// Size of the buffer of stored bytes: reads of this size cost little more than the copy itself.
@@ -34,7 +36,9 @@ struct Raw {
     ended: bool,
     /// The last error came from the source, not from a decoder above it.
     broken: bool,
-    hasher: blake3::Hasher,
+    digest: BlockDigest,
+    /// The prefixes that end behind the last place asked for, if they are kept.
+    prefixes: Option<VecDeque<Prefix>>,
 }
 
 impl Raw {
@@ -60,7 +64,12 @@ impl Raw {
                 Ok(n) => break n,
             }
         };
-        self.hasher.update(&target[..n]);
+        let prefixes = &mut self.prefixes;
+        self.digest.update(&target[..n], |prefix| {
+            if let Some(prefixes) = prefixes {
+                prefixes.push_back(prefix.clone());
+            }
+        });
         self.read += n as u64;
         self.ended = n == 0;
         Ok(n)
@@ -166,8 +175,10 @@ impl Stream {
             }
         };
         buffer.resize(BUFFER, 0);
-        let hasher = blake3::Hasher::new();
-        let mut raw = Box::new(Raw { origin, buffer, pos: 0, len: 0, read: 0, ended: false, broken: false, hasher });
+        let digest = BlockDigest::default();
+        let prefixes = None;
+        let mut raw =
+            Box::new(Raw { origin, buffer, pos: 0, len: 0, read: 0, ended: false, broken: false, digest, prefixes });
         let compression = match file.compression {
             Some(compression) => compression,
             None => {
@@ -184,6 +195,45 @@ impl Stream {
             }
         };
         Ok(Self { name, decoder, compression, ended: false })
+    }
+
+    /// Keeps what [`prefix_before`](Self::prefix_before) answers, if another run can seek in this input.
+    pub(super) fn keep_prefixes(&mut self) {
+        if let Decoder::Plain(raw) = &mut self.decoder
+            && matches!(&raw.origin, Origins::File(_, metadata) if metadata.is_file())
+        {
+            raw.prefixes = Some(VecDeque::from([raw.digest.prefix().clone()]));
+        }
+    }
+
+    /// The longest known prefix that ends at or before `offset`. Later calls must not ask for a place before.
+    pub(super) fn prefix_before(&mut self, offset: u64) -> Prefix {
+        let Decoder::Plain(raw) = &mut self.decoder else { return Prefix::default() };
+        let Some(prefixes) = &mut raw.prefixes else { return Prefix::default() };
+        while prefixes.get(1).is_some_and(|next| next.bytes() <= offset) {
+            prefixes.pop_front();
+        }
+        prefixes.front().cloned().unwrap_or_default()
+    }
+
+    /// Continues behind `prefix`, before anything is read.
+    pub(super) fn seek(&mut self, prefix: &Prefix) -> Result<(), InputError> {
+        let at = prefix.bytes();
+        if at == 0 {
+            return Ok(());
+        }
+        let sought = match &mut self.decoder {
+            Decoder::Plain(raw) => match (&mut raw.origin, BlockDigest::behind(prefix.clone())) {
+                (Origins::File(file, _), Some(digest)) => {
+                    let sought = file.seek(SeekFrom::Start(at)).map(drop);
+                    (raw.digest, raw.read) = (digest, at);
+                    sought
+                }
+                _ => Err(io::ErrorKind::InvalidData.into()),
+            },
+            _ => Err(io::ErrorKind::NotSeekable.into()),
+        };
+        sought.map_err(|source| InputError::Read { name: self.name.clone(), offset: at, source })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -322,7 +372,7 @@ impl Stream {
                 return Err(InputError::Changed { name: self.name });
             }
         }
-        Ok(Totals { bytes: raw.read, blake3: raw.hasher.finalize().to_hex().to_string(), buffer: raw.buffer })
+        Ok(Totals { bytes: raw.read, blake3: raw.digest.finish().to_hex().to_string(), buffer: raw.buffer })
     }
 
     fn raw(&self) -> &Raw {

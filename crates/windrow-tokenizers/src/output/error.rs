@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use crate::remedy::remedy;
 use crate::shown;
 
+/// The end of a hint for outputs without finished shards.
+const REMOVED: &str = "; what was written so far is removed";
+
 /// The kinds of [`OutputError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -42,6 +45,7 @@ struct Inner {
     path: Option<PathBuf>,
     document: Option<u64>,
     left_behind: Vec<PathBuf>,
+    kept_shards: usize,
     source: Option<io::Error>,
 }
 
@@ -54,6 +58,7 @@ impl OutputError {
             path: None,
             document: None,
             left_behind: Vec::new(),
+            kept_shards: 0,
             source: None,
         }))
     }
@@ -78,6 +83,13 @@ impl OutputError {
         Self::new(OutputErrorKind::Interrupted, "interrupted: the output was abandoned and nothing was published")
     }
 
+    /// An input that must be read from its beginning cannot be compared with what was read before.
+    pub(crate) fn cannot_resume_stream(name: &str) -> Self {
+        let message = format!("{}: cannot resume: it is not a file, so it may have changed", shown(name));
+        Self::new(OutputErrorKind::CannotCreate, message)
+            .hint("write it to a file first, or start anew without --resume, which removes the finished shards")
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
@@ -95,6 +107,16 @@ impl OutputError {
 
     pub(crate) fn leaving(mut self, paths: Vec<PathBuf>) -> Self {
         self.0.left_behind.extend(paths);
+        self
+    }
+
+    pub(crate) fn keeping(mut self, shards: usize) -> Self {
+        self.0.kept_shards = shards;
+        if let Some(hint) = &mut self.0.hint
+            && shards > 0
+        {
+            *hint = hint.replace(REMOVED, "");
+        }
         self
     }
 
@@ -123,6 +145,11 @@ impl OutputError {
     /// The number of the offending document among the written ones, from 0.
     pub fn document(&self) -> Option<u64> {
         self.0.document
+    }
+
+    /// Number of finished shards that were kept: a run that [resumes](super::OutputOptions::resume) continues behind them.
+    pub fn kept_shards(&self) -> usize {
+        self.0.kept_shards
     }
 
     /// Staged files that could not be removed either and must be removed by hand. Almost always empty.

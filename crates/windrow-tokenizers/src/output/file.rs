@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::digest::LateHeadDigest;
 use super::error::{OutputError, OutputErrorKind};
 use super::staging::Staging;
+use super::storage::{Storage, read_blocks, write_all};
 
 /// Bytes per write call. Large enough for any disk, small enough to be still cached when it is hashed.
 const BLOCK: usize = 1 << 20;
@@ -55,6 +56,22 @@ impl StagedFile {
         }
     }
 
+    /// Continues behind the first `bytes`, which another run has written. Calls `each` with them.
+    pub(crate) fn resume(mut self, bytes: u64, mut each: impl FnMut(&[u8])) -> Result<Self, OutputError> {
+        let Self { file, digest, staging, .. } = &mut self;
+        let storage = staging.storage();
+        let read = storage.truncate(file, bytes).and_then(|()| {
+            (&**file).seek(SeekFrom::Start(0))?;
+            read_blocks(storage, file, |block| {
+                digest.update(block);
+                each(block);
+            })
+        });
+        read.map_err(|error| self.failed("cannot read back", error))?;
+        self.bytes = bytes;
+        Ok(self)
+    }
+
     /// `add` appends to the buffer, which is then written if it is full. `add` should append less than half a mebibyte per call.
     pub(crate) fn put(&mut self, add: impl FnOnce(&mut Vec<u8>)) -> Result<(), OutputError> {
         add(&mut self.buffer);
@@ -66,7 +83,7 @@ impl StagedFile {
         self.staging.check()?;
         self.digest.update(&self.buffer);
         self.bytes += self.buffer.len() as u64;
-        let written = write_all(&self.staging, &self.file, &self.buffer);
+        let written = write_all(self.staging.storage(), &self.file, &self.buffer);
         self.buffer.clear();
         written.map_err(|error| self.failed("cannot write", error))
     }
@@ -92,7 +109,8 @@ impl StagedFile {
     pub(crate) fn replace_head(&mut self, head: &[u8]) -> Result<(), OutputError> {
         self.flush()?;
         self.digest.replace_head(head);
-        let replaced = (&*self.file).seek(SeekFrom::Start(0)).and_then(|_| write_all(&self.staging, &self.file, head));
+        let replaced =
+            (&*self.file).seek(SeekFrom::Start(0)).and_then(|_| write_all(self.staging.storage(), &self.file, head));
         replaced.map_err(|error| self.failed("cannot write the header of", error))
     }
 
@@ -104,11 +122,22 @@ impl StagedFile {
         })
     }
 
-    /// Writes the rest and waits until it is on disk.
-    pub(crate) fn complete(mut self) -> Result<Complete, OutputError> {
+    /// Writes the rest and waits until it is on disk. Returns the number of bytes.
+    pub(crate) fn sync(&mut self) -> Result<u64, OutputError> {
         self.flush()?;
         self.staging.storage().sync(&self.file).map_err(|error| self.failed("cannot sync", error))?;
+        Ok(self.bytes)
+    }
+
+    /// As [`sync`](Self::sync), and closes it.
+    pub(crate) fn complete(mut self) -> Result<Complete, OutputError> {
+        self.sync()?;
         Ok(Complete { bytes: self.bytes, blake3: self.digest.finish(), target: self.target })
+    }
+
+    /// Its output.
+    pub(crate) fn staging(&self) -> &Staging {
+        &self.staging
     }
 
     /// The final name.
@@ -144,16 +173,17 @@ impl WriteBack {
     }
 }
 
-fn write_all(staging: &Staging, file: &File, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match staging.storage().write(file, bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(taken) => bytes = &bytes[taken..],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+/// Reads a staged file through the same calls.
+#[derive(Debug)]
+pub(crate) struct StorageReader<'a> {
+    pub(crate) storage: &'a dyn Storage,
+    pub(crate) file: File,
+}
+
+impl io::Read for StorageReader<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.storage.read(&self.file, bytes)
     }
-    Ok(())
 }
 
 /// Sends `serialize`'s writes through the same calls, for the manifest.

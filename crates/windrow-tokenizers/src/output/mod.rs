@@ -26,7 +26,11 @@ mod digest;
 mod error;
 mod file;
 mod format;
+mod lock;
+mod names;
+mod progress;
 mod run;
+mod shards;
 mod sidecar;
 mod staging;
 mod storage;
@@ -34,6 +38,8 @@ mod writer;
 
 #[cfg(test)]
 mod faults;
+#[cfg(all(test, unix))]
+mod weather;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -41,18 +47,26 @@ use std::path::{Path, PathBuf};
 
 pub use error::{OutputError, OutputErrorKind};
 pub use format::{Dtype, Format};
+pub(crate) use names::suffixes;
 pub use staging::Staging;
 
 pub use crate::kept::Kept;
 
-use crate::manifest::{Manifest, ManifestBody, Options, OutputFile, SCHEMA, SKIPPED_IN_MANIFEST, SkippedDocument};
+use crate::input::{Continuation, FileReport};
+use crate::manifest::{
+    Manifest, ManifestBody, Options, OutputFile, ReadOptions, SCHEMA, SKIPPED_IN_MANIFEST, SkippedDocument, root_of,
+};
 use crate::shown;
 use columns::ColumnWriter;
 pub(crate) use file::WriteBack;
-use file::{Mark, StagedFile, StorageWriter};
+use file::{Complete, Mark, StagedFile, StorageWriter};
+use names::{Targets, same_file, staged_name};
+pub(crate) use progress::{Checkpoint, InputIdentity, RunIdentity};
+use progress::{FinishedShard, Progress, ProgressWriter};
 use run::Run;
+use shards::{Shards, bytes_of_document, bytes_of_ids};
 use sidecar::Sidecar;
-use staging::{Targets, same_file};
+pub(crate) use writer::{IDX_HEADER, NPY_HEADER, idx_header, npy_header};
 use writer::{MegatronWriter, Writer};
 
 /// What to write and where.
@@ -77,6 +91,12 @@ pub struct OutputOptions {
     /// The names of the fields to [keep](Output::keep). They become columns if the [format has some](Format::has_columns), and otherwise a
     /// file beside the ids, `OUT.kept.jsonl`: a JSON object per document.
     pub keep: Vec<String>,
+    /// Whether the output is divided into shards: `OUT-00000.bin`, `OUT-00001.bin` and so on, each complete by itself. A shard ends with the
+    /// document that brings its token data to this number of bytes, so a document is never divided.
+    pub shard_bytes: Option<u64>,
+    /// Whether [`encode`](crate::encode::encode) continues behind the last shard that an interrupted run of the same inputs and
+    /// options has finished. Without such a run it starts from the beginning. Only an output with shards can resume.
+    pub resume: bool,
 }
 
 impl OutputOptions {
@@ -91,6 +111,8 @@ impl OutputOptions {
             overwrite: false,
             list_skipped: false,
             keep: Vec::new(),
+            shard_bytes: None,
+            resume: false,
         }
     }
 
@@ -118,10 +140,11 @@ impl OutputOptions {
     }
 
     fn names(&self) -> Targets {
-        Targets::new(&self.prefix, self.format, self.has_sidecar(), self.list_skipped)
+        let names = if self.shard_bytes.is_some() { Targets::sharded } else { Targets::new };
+        names(&self.prefix, self.format, self.has_sidecar(), self.list_skipped)
     }
 
-    /// The files that publication creates or replaces, the manifest last.
+    /// The files that publication creates or replaces, the manifest last; without the shards, whose number is not known before.
     pub fn targets(&self) -> Vec<PathBuf> {
         self.names().all().cloned().collect()
     }
@@ -166,19 +189,23 @@ impl OutputOptions {
 /// An output in progress. Dropping it without [`publish`](Self::publish) removes everything.
 #[derive(Debug)]
 pub struct Output {
+    /// Of the open shard, if there are shards; the file with the kept fields too.
     writer: Option<Writer>,
+    sidecar: Option<Sidecar>,
     manifest: Option<File>,
     options: OutputOptions,
     dtype: Option<Dtype>,
     targets: Targets,
     staging: Staging,
     longest: usize,
+    shards: Option<Shards>,
+    /// What another run has finished, until this one continues it.
+    progress: Option<Progress>,
     /// The document that is being written part by part.
     open: Option<Open>,
     documents: u64,
     tokens: u64,
-    /// The file with the kept fields, and the number of their values.
-    sidecar: Option<Sidecar>,
+    /// Number of values of kept fields.
     kept: u64,
     /// The list of skipped documents, their number, and the first of them.
     list: Option<StagedFile>,
@@ -191,8 +218,9 @@ pub struct Output {
 struct Open {
     /// Where it begins.
     mark: Mark,
-    /// Number of ids so far.
+    /// Number of ids so far, and their bytes.
     ids: usize,
+    bytes: u64,
 }
 
 /// The result of a publication.
@@ -226,26 +254,36 @@ impl Output {
     /// Those of [`create`](Self::create), and [`Interrupted`](OutputErrorKind::Interrupted) if `staging` was abandoned.
     pub fn create_in(options: &OutputOptions, staging: &Staging) -> Result<Self, OutputError> {
         options.check_prefix()?;
+        if options.resume && options.shard_bytes.is_none() {
+            let message = "an output without shards cannot resume: nothing of it is finished before its end";
+            return Err(OutputError::new(OutputErrorKind::Usage, message).hint("pass --shard-size too, such as 1G"));
+        }
         let dtype = options.element_type()?;
         let targets = options.names();
-        let mut files = staging.open(&targets, options.overwrite)?;
+        let staging::Opened { mut files, progress } = staging.open(&targets, options.overwrite, options.resume)?;
         let manifest = files.pop();
         let files = files.into_iter().zip(&targets.data).map(|(file, target)| StagedFile::new(file, target, staging));
         let mut files: Vec<_> = files.collect();
         let list = if options.list_skipped { files.pop() } else { None };
-        let sidecar = if options.has_sidecar() { files.pop() } else { None };
+        let shards = options.shard_bytes.map(Shards::new);
+        let (mut writer, mut sidecar) = (None, None);
+        if shards.is_none() {
+            (writer, sidecar) = opened(options, dtype, files)?;
+        }
         Ok(Self {
-            writer: Some(Writer::new(options.format, dtype, files, &options.keep)?),
+            writer,
+            sidecar,
             manifest,
             options: options.clone(),
             dtype,
             targets,
             staging: staging.clone(),
             longest: if options.format == Format::Megatron { MegatronWriter::LONGEST } else { usize::MAX },
+            shards,
+            progress,
             open: None,
             documents: 0,
             tokens: 0,
-            sidecar: sidecar.map(|file| Sidecar::new(file, &options.keep)),
             kept: 0,
             list,
             skipped: 0,
@@ -256,6 +294,15 @@ impl Output {
     /// A handle with which another thread can stop this output.
     pub fn handle(&self) -> Staging {
         self.staging.clone()
+    }
+
+    pub(crate) fn has_shards(&self) -> bool {
+        self.shards.is_some()
+    }
+
+    /// As [`Staging::kept_shards`].
+    pub(crate) fn kept_shards(&self) -> usize {
+        self.staging.kept_shards()
     }
 
     /// Documents appended so far.
@@ -278,7 +325,8 @@ impl Output {
     /// unusable.
     ///
     /// # Panics
-    /// If `ends` decreases or does not end at `ids.len()`, or a document was begun by [`append_part`](Self::append_part) and not ended.
+    /// If `ends` decreases or does not end at `ids.len()`, or a document was begun by [`append_part`](Self::append_part) and not ended; if
+    /// fields are kept and a shard ends within the run, or before its documents have their values.
     pub fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
         assert!(ends.is_sorted(), "the ends of documents decrease");
         assert_eq!(ends.last().copied().unwrap_or(0), ids.len(), "the last document does not end with the ids");
@@ -289,10 +337,170 @@ impl Output {
             self.refuse_long(self.documents + document as u64, length)?;
         }
         self.refuse_unfit(ids, ends)?;
-        self.writer.as_mut().expect("present until published").append(run)?;
-        self.documents += ends.len() as u64;
-        self.tokens += ids.len() as u64 + if run.eos.is_some() { ends.len() as u64 } else { 0 };
+        if self.shards.is_none() {
+            return self.append_run(run);
+        }
+        let (mut ids, mut ends) = (ids, ends.to_vec());
+        while !ends.is_empty() {
+            self.begin_document()?;
+            let count = self.end_of_shard(ids, &ends).unwrap_or(ends.len());
+            let later = ends.split_off(count);
+            let end = ends.last().copied().unwrap_or(0);
+            self.append_run(Run { ids: &ids[..end], ends: &ends, eos: self.options.append_eos })?;
+            ids = &ids[end..];
+            ends = later.into_iter().map(|later| later - end).collect();
+        }
         Ok(())
+    }
+
+    /// Appends documents that belong to one shard.
+    fn append_run(&mut self, run: Run<'_>) -> Result<(), OutputError> {
+        self.writer.as_mut().expect("present until published").append(run)?;
+        let documents = run.ends.len() as u64;
+        self.documents += documents;
+        self.tokens += run.ids.len() as u64 + if run.eos.is_some() { documents } else { 0 };
+        let bytes = self.sizes(run.ids, run.ends).sum();
+        if let Some(shards) = &mut self.shards {
+            shards.add(documents, bytes);
+        }
+        Ok(())
+    }
+
+    /// Bytes of the token data of documents. One that the format cannot hold has none.
+    fn sizes<'a>(&self, ids: &'a [u32], ends: &'a [usize]) -> impl Iterator<Item = u64> + use<'a> {
+        let (eos, dtype, longest) = (self.options.append_eos, self.dtype, self.longest);
+        let run = Run { ids, ends, eos };
+        run.documents().map(move |ids| {
+            let length = ids.len() + eos.as_slice().len();
+            if length > longest {
+                return 0;
+            }
+            let bytes = bytes_of_ids(dtype, ids) + bytes_of_ids(dtype, eos.as_slice());
+            bytes_of_document(dtype, bytes, length == 0)
+        })
+    }
+
+    /// Ends a full shard, and opens the next one.
+    fn begin_document(&mut self) -> Result<(), OutputError> {
+        if self.is_shard_full() {
+            self.finish_shard(None)?;
+        }
+        let Some(shards) = self.shards.as_ref().filter(|_| self.writer.is_none()) else { return Ok(()) };
+        assert!(self.progress.is_none(), "an output that resumes has not begun");
+        let mut files = Vec::new();
+        for target in self.targets.shard(shards.finished.len()) {
+            let file = self.staging.create(staged_name(&target))?;
+            files.push(StagedFile::new(file, &target, &self.staging));
+        }
+        (self.writer, self.sidecar) = opened(&self.options, self.dtype, files)?;
+        Ok(())
+    }
+
+    /// The number of these documents up to the one that ends the shard, if one does.
+    pub(crate) fn end_of_shard(&self, ids: &[u32], ends: &[usize]) -> Option<usize> {
+        self.shards.as_ref()?.end_in(self.sizes(ids, ends))
+    }
+
+    /// Whether the next document begins another shard.
+    pub(crate) fn is_shard_full(&self) -> bool {
+        self.shards.as_ref().is_some_and(Shards::is_full)
+    }
+
+    /// Begins the run, or continues the one that was interrupted: then it returns where.
+    pub(crate) fn begin(
+        &mut self,
+        identity: &dyn Fn(Options) -> RunIdentity,
+        reading: ReadOptions,
+    ) -> Result<Option<(Continuation, Checkpoint)>, OutputError> {
+        let options = self.manifest_options(reading);
+        let Some(shards) = &mut self.shards else { return Ok(None) };
+        let identity = identity(options);
+        let (storage, path) = (self.staging.storage(), self.targets.progress());
+        let failed = |error| self.staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", &path, error));
+        let Some(progress) = self.progress.take() else {
+            let file = self.staging.create(path.clone())?;
+            shards.record = Some(ProgressWriter::begin(storage, file, &identity).map_err(failed)?);
+            return Ok(None);
+        };
+        progress.check(&identity, &self.targets)?;
+        let record = storage.open(&path).and_then(|file| ProgressWriter::resume(storage, file, &progress));
+        shards.record = Some(record.map_err(failed)?);
+        let Some((last, (continuation, checkpoint))) = progress.shards.last().zip(progress.continuation()) else {
+            return Ok(None);
+        };
+        shards.finished = progress.shards.iter().map(|shard| shard.files.clone()).collect();
+        (self.documents, self.tokens, self.skipped) = (last.documents, last.tokens, checkpoint.account.skipped);
+        self.kept = self.documents * self.options.keep.len() as u64;
+        if let Some(list) = self.list.take() {
+            let (list, first) = resume_list(list, last.list_bytes)?;
+            (self.list, self.first_skipped) = (Some(list), first);
+        }
+        Ok(Some((continuation, checkpoint.clone())))
+    }
+
+    /// Ends the shard and records it, so that another run can continue here.
+    pub(crate) fn end_shard(&mut self, checkpoint: Checkpoint, reports: &[FileReport]) -> Result<(), OutputError> {
+        // A file that was not read to its end will fail the run.
+        self.finish_shard(Some((checkpoint, reports)).filter(|(checkpoint, _)| checkpoint.is_covered_by(reports)))
+    }
+
+    /// Ends the last shard. An output without documents has one that is empty.
+    pub(crate) fn end_shards(&mut self, checkpoint: Option<(Checkpoint, &[FileReport])>) -> Result<(), OutputError> {
+        let Some(shards) = &self.shards else { return Ok(()) };
+        let number = shards.finished.len();
+        if shards.documents == 0 && number > 0 {
+            // A document that was removed again may have begun a shard.
+            self.sidecar = None;
+            return match self.writer.take() {
+                Some(_) => self.staging.discard(&self.targets.shard(number)),
+                None => Ok(()),
+            };
+        }
+        self.begin_document()?;
+        self.finish_shard(checkpoint)
+    }
+
+    fn finish_shard(&mut self, checkpoint: Option<(Checkpoint, &[FileReport])>) -> Result<(), OutputError> {
+        if self.writer.is_none() || self.shards.is_none() {
+            return Ok(());
+        }
+        assert_eq!(self.kept, self.documents * self.options.keep.len() as u64, "values of kept fields in a shard");
+        let files = self.complete()?;
+        let Some(shards) = self.shards.as_mut() else { return Ok(()) };
+        if let Some((checkpoint, reports)) = checkpoint
+            && let Some(record) = &mut shards.record
+        {
+            let list_bytes = self.list.as_mut().map_or(Ok(0), StagedFile::sync)?;
+            self.staging.sync_directory(&self.targets)?;
+            let (documents, tokens) = (self.documents, self.tokens);
+            let shard = FinishedShard { files: files.clone(), documents, tokens, list_bytes, checkpoint };
+            let path = self.targets.progress();
+            record.add(self.staging.storage(), shard, reports).map_err(|error| {
+                self.staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", &path, error))
+            })?;
+            let data = self.targets.shard(shards.finished.len());
+            let names = data.iter().chain(&self.targets.data).map(|target| staged_name(target));
+            self.staging.keep(&names.chain([path]).collect::<Vec<_>>())?;
+        } else {
+            // What follows cannot be continued without this shard.
+            shards.record = None;
+        }
+        shards.finish(files);
+        Ok(())
+    }
+
+    /// Completes the open files that hold documents.
+    fn complete(&mut self) -> Result<Vec<OutputFile>, OutputError> {
+        let mut complete = self.writer.take().expect("present until published").complete()?;
+        if let Some(sidecar) = self.sidecar.take() {
+            complete.push((sidecar.file.complete()?, None));
+        }
+        Ok(complete.into_iter().map(output_file).collect())
+    }
+
+    /// Removes finished shards too if nothing is published: no run can continue them.
+    pub(crate) fn forget_shards(&self) {
+        self.staging.forget();
     }
 
     /// Appends a part of a document, which it ends if `ends` is set. A document in parts becomes the same bytes as one that is appended whole.
@@ -303,23 +511,31 @@ impl Output {
     pub fn append_part(&mut self, ids: &[u32], ends: bool) -> Result<(), OutputError> {
         self.staging.check()?;
         let eos = self.options.append_eos;
+        if self.open.is_none() {
+            self.begin_document()?;
+        }
         let writer = self.writer.as_mut().expect("present until published");
-        let Open { mark, ids: before } = match self.open.take() {
+        let open = match self.open.take() {
             Some(open) => open,
-            None => Open { mark: writer.mark()?, ids: 0 },
+            None => Open { mark: writer.mark()?, ids: 0, bytes: 0 },
         };
-        let length = before + ids.len() + usize::from(eos.is_some());
-        self.open = Some(Open { mark, ids: before });
+        let length = open.ids + ids.len() + usize::from(eos.is_some());
+        let bytes = open.bytes + bytes_of_ids(self.dtype, ids);
+        self.open = Some(open);
         self.refuse_long(self.documents, length)?;
         self.refuse_unfit(ids, &[])?;
         let writer = self.writer.as_mut().expect("present until published");
         writer.append_part(ids)?;
-        self.open.iter_mut().for_each(|open| open.ids += ids.len());
+        self.open.iter_mut().for_each(|open| (open.ids, open.bytes) = (open.ids + ids.len(), bytes));
         if ends {
             writer.end_parts(length, eos)?;
             self.open = None;
             self.documents += 1;
             self.tokens += length as u64;
+            if let Some(shards) = &mut self.shards {
+                let bytes = bytes + bytes_of_ids(self.dtype, eos.as_slice());
+                shards.add(1, bytes_of_document(self.dtype, bytes, length == 0));
+            }
         }
         Ok(())
     }
@@ -342,12 +558,12 @@ impl Output {
     /// # Panics
     /// If these are not whole documents, or more than were appended.
     pub fn keep(&mut self, kept: &Kept) -> Result<(), OutputError> {
+        if kept.ends.is_empty() {
+            return Ok(());
+        }
         let fields = self.options.keep.len() as u64;
         let values = self.kept + kept.ends.len() as u64;
-        assert!(
-            kept.ends.is_empty() || (fields > 0 && values.is_multiple_of(fields)),
-            "values of a part of a document"
-        );
+        assert!(fields > 0 && values.is_multiple_of(fields), "values of a part of a document");
         assert!(values <= self.documents * fields, "values of documents that were not appended");
         self.staging.check()?;
         match &mut self.sidecar {
@@ -419,38 +635,30 @@ impl Output {
     /// are back in place, and staged files are removed.
     pub fn publish(mut self, body: ManifestBody) -> Result<Published, OutputError> {
         self.check_account(&body)?;
-        let writer = self.writer.take().expect("present until published");
-        let mut complete = writer.complete()?;
-        if let Some(sidecar) = self.sidecar.take() {
-            complete.push((sidecar.file.complete()?, None));
-        }
+        self.end_shards(None)?;
+        let mut files: Vec<_> = match &mut self.shards {
+            Some(shards) => {
+                let names = (0..shards.finished.len()).flat_map(|number| self.targets.shard(number));
+                let names: Vec<_> = names.collect();
+                self.targets.data.splice(..0, names);
+                std::mem::take(&mut shards.finished).concat()
+            }
+            None => self.complete()?,
+        };
         if let Some(list) = self.list.take() {
-            complete.push((list.complete()?, None));
+            files.push(output_file((list.complete()?, None)));
         }
-        let files: Vec<_> = complete
-            .into_iter()
-            .map(|(file, dtype)| OutputFile {
-                file: file.target.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-                bytes: file.bytes,
-                dtype: dtype.map(str::to_owned),
-                blake3: file.blake3.to_hex().to_string(),
-            })
-            .collect();
         let manifest = Manifest {
             schema: SCHEMA,
             windrow: env!("CARGO_PKG_VERSION").to_owned(),
             engine: body.engine,
             tokenizer: body.tokenizer,
-            options: Options {
-                format: self.options.format,
-                dtype: self.dtype,
-                eos: self.options.append_eos,
-                reading: body.reading,
-            },
+            options: self.manifest_options(body.reading),
             inputs: body.inputs,
             documents: body.documents,
             text_bytes: body.text_bytes,
             tokens: self.tokens,
+            outputs_blake3: Some(root_of(&files)),
             outputs: files,
             skipped: std::mem::take(&mut self.first_skipped),
         };
@@ -463,6 +671,11 @@ impl Output {
             tokens: self.tokens,
             left_behind,
         })
+    }
+
+    fn manifest_options(&self, reading: ReadOptions) -> Options {
+        let OutputOptions { format, append_eos, shard_bytes, .. } = self.options;
+        Options { format, dtype: self.dtype, eos: append_eos, shard_bytes, reading }
     }
 
     fn check_account(&self, body: &ManifestBody) -> Result<(), OutputError> {
@@ -507,6 +720,45 @@ impl Output {
     pub fn abandon(self) {
         drop(self);
     }
+}
+
+/// The writer of these staged files, the last of which may be for the kept fields.
+fn opened(
+    options: &OutputOptions,
+    dtype: Option<Dtype>,
+    mut files: Vec<StagedFile>,
+) -> Result<(Option<Writer>, Option<Sidecar>), OutputError> {
+    let sidecar = if options.has_sidecar() { files.pop() } else { None };
+    let writer = Writer::new(options.format, dtype, files, &options.keep)?;
+    Ok((Some(writer), sidecar.map(|file| Sidecar::new(file, &options.keep))))
+}
+
+/// A complete file as the manifest lists it.
+fn output_file((file, dtype): (Complete, Option<&'static str>)) -> OutputFile {
+    OutputFile {
+        file: file.target.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        bytes: file.bytes,
+        dtype: dtype.map(str::to_owned),
+        blake3: file.blake3.to_hex().to_string(),
+    }
+}
+
+/// Continues the list of skipped documents behind its first `bytes`. Returns the first of them too.
+fn resume_list(list: StagedFile, bytes: u64) -> Result<(StagedFile, Vec<SkippedDocument>), OutputError> {
+    let (mut first, mut line) = (Vec::new(), Vec::new());
+    let list = list.resume(bytes, |block| {
+        for part in block.split_inclusive(|&byte| byte == b'\n') {
+            if first.len() == SKIPPED_IN_MANIFEST {
+                return;
+            }
+            line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                first.extend(serde_json::from_slice::<SkippedDocument>(&line));
+                line.clear();
+            }
+        }
+    })?;
+    Ok((list, first))
 }
 
 impl Drop for Output {

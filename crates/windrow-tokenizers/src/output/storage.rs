@@ -2,14 +2,27 @@
 
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
+
+/// Bytes per read call.
+const READ: usize = 256 << 10;
 
 /// The file system calls of the output side. The provided methods are the real ones.
 pub(crate) trait Storage: Debug + Send + Sync {
     /// Creates a file that does not exist yet, without following a link.
     fn create(&self, path: &Path) -> io::Result<File> {
         OpenOptions::new().read(true).write(true).create_new(true).open(path)
+    }
+
+    /// Opens a file that exists, for reading and writing.
+    fn open(&self, path: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).open(path)
+    }
+
+    /// One read call.
+    fn read(&self, mut file: &File, bytes: &mut [u8]) -> io::Result<usize> {
+        file.read(bytes)
     }
 
     /// One write call, which may write fewer bytes.
@@ -52,6 +65,37 @@ pub(crate) trait Storage: Debug + Send + Sync {
             // Some network file systems return this: they have no directory cache to flush.
             Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
             other => other,
+        }
+    }
+}
+
+/// Removes a name, if it exists. Returns whether it is gone now.
+pub(crate) fn removed(storage: &dyn Storage, path: &Path) -> bool {
+    storage.remove(path).is_ok() || fs::symlink_metadata(path).is_err()
+}
+
+/// Writes all of `bytes`.
+pub(crate) fn write_all(storage: &dyn Storage, file: &File, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match storage.write(file, bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(taken) => bytes = &bytes[taken..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Reads a file from its beginning, block by block.
+pub(crate) fn read_blocks(storage: &dyn Storage, file: &File, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut block = vec![0; READ];
+    loop {
+        match storage.read(file, &mut block) {
+            Ok(0) => return Ok(()),
+            Ok(read) => each(&block[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
 }

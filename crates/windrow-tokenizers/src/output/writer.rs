@@ -1,14 +1,13 @@
 //! The layouts.
 
-use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 
 use super::columns::ColumnWriter;
 use super::error::OutputError;
-use super::file::{Complete, Mark, StagedFile, WriteBack};
+use super::file::{Complete, Mark, StagedFile, StorageReader, WriteBack};
 use super::format::{Dtype, Format};
+use super::names::staged_name;
 use super::run::{JsonLine, Run, put, put_json};
-use super::staging::staged_name;
 use crate::kept::Kept;
 
 /// Turns runs into the files of one format.
@@ -145,10 +144,10 @@ pub(crate) struct NpyWriter {
 }
 
 /// Size of an `.npy` header: the smallest multiple of 64, which the format requires, that fits any length.
-const NPY_HEADER: usize = 128;
+pub(crate) const NPY_HEADER: usize = 128;
 
 /// The header of a one-dimensional little-endian array, version 1.0.
-fn npy_header(descr: &str, length: u64) -> [u8; NPY_HEADER] {
+pub(crate) fn npy_header(descr: &str, length: u64) -> [u8; NPY_HEADER] {
     let dictionary = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({length},), }}");
     let mut header = [b' '; NPY_HEADER];
     header[..8].copy_from_slice(b"\x93NUMPY\x01\x00");
@@ -207,9 +206,11 @@ pub(crate) struct MegatronWriter {
     documents: u64,
 }
 
-const IDX_HEADER: usize = 34;
+/// Size of the header of an index.
+pub(crate) const IDX_HEADER: usize = 34;
 
-fn idx_header(dtype: Dtype, documents: u64) -> [u8; IDX_HEADER] {
+/// The header of an index of documents that are one sequence each.
+pub(crate) fn idx_header(dtype: Dtype, documents: u64) -> [u8; IDX_HEADER] {
     let mut header = [0; IDX_HEADER];
     header[..9].copy_from_slice(b"MMIDIDX\0\0");
     header[9..17].copy_from_slice(&1u64.to_le_bytes());
@@ -245,9 +246,11 @@ impl MegatronWriter {
     fn complete(mut self) -> Result<Vec<(Complete, Option<&'static str>)>, OutputError> {
         self.idx.flush()?;
         let staged = staged_name(self.idx.target());
-        let lengths = File::open(&staged).and_then(|mut file| {
+        let staging = self.idx.staging().clone();
+        let storage = staging.storage();
+        let lengths = storage.open(&staged).and_then(|mut file| {
             file.seek(SeekFrom::Start(IDX_HEADER as u64))?;
-            Ok(BufReader::with_capacity(1 << 18, file))
+            Ok(BufReader::with_capacity(1 << 18, StorageReader { storage, file }))
         });
         let mut lengths = lengths.map_err(|error| self.idx.failed("cannot read back", error))?;
         let mut pointer = 0;

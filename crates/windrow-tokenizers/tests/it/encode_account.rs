@@ -186,7 +186,7 @@ fn corpus() -> impl Strategy<Value = Corpus> {
     ]
 }
 
-fn run(directory: &Path, corpora: &[Corpus], job: Job) -> Result<Summary, Box<RunError>> {
+fn run(directory: &Path, corpora: &[Corpus], job: Job, shard_bytes: Option<u64>) -> Result<Summary, Box<RunError>> {
     let folder = tempfile::tempdir().unwrap();
     let inputs = corpora.iter().zip(0..).map(|(Corpus { format, bytes }, number)| {
         let name = format!("file-{number}");
@@ -197,17 +197,34 @@ fn run(directory: &Path, corpora: &[Corpus], job: Job) -> Result<Summary, Box<Ru
         }
         InputFile::from_reader(name, Cursor::new(bytes.clone()), *format, Some(Compression::None))
     });
-    let keep = job.reading.keep.clone();
-    let options =
-        OutputOptions { format: output::Format::Jsonl, keep, ..OutputOptions::new(directory.join("out"), 256) };
+    let (format, keep) = (output::Format::Jsonl, job.reading.keep.clone());
+    let options = OutputOptions { format, keep, shard_bytes, ..OutputOptions::new(directory.join("out"), 256) };
     let output = Output::create(&options).unwrap();
     encode_with(Job { inputs: inputs.collect(), ..job }, &Bytes, TokenizerIdentity::default(), output, &())
 }
 
-fn texts(directory: &Path) -> Vec<String> {
+/// The files with this suffix, of each shard if there are shards.
+fn lines(directory: &Path, suffix: &str, has_shards: bool) -> Vec<String> {
+    let read = |name: String| fs::read_to_string(directory.join(name));
+    match has_shards {
+        false => vec![read(format!("out{suffix}")).unwrap()],
+        true => (0..).map_while(|number| read(format!("out-{number:05}{suffix}")).ok()).collect(),
+    }
+}
+
+/// All lines of the output. Each shard but the last ends with the line that reaches the limit.
+fn texts(directory: &Path, shard_bytes: Option<u64>) -> Vec<String> {
     let ids = |line: &str| serde_json::from_str::<Value>(line).unwrap()["ids"].as_array().unwrap().clone();
     let byte = |id: &Value| u8::try_from(id.as_u64().unwrap()).unwrap();
-    let lines = fs::read_to_string(directory.join("out.jsonl")).unwrap();
+    let shards = lines(directory, ".jsonl", shard_bytes.is_some());
+    if let Some(limit) = shard_bytes {
+        for (number, shard) in shards.iter().enumerate() {
+            let last = shard.lines().last().map_or(0, |line| line.len() + 1);
+            assert!(((shard.len() - last) as u64) < limit, "shard {number} could have ended before its last line");
+            assert!(number + 1 == shards.len() || shard.len() as u64 >= limit, "shard {number} is too small");
+        }
+    }
+    let lines = shards.concat();
     lines.lines().map(|line| String::from_utf8(ids(line).iter().map(byte).collect()).unwrap()).collect()
 }
 
@@ -220,6 +237,7 @@ proptest! {
         threads in 1..5_usize,
         chunk_bytes in select(vec![1_usize, 50, 300, 1 << 16]),
         memory in select(vec![1_usize, 100_000, 1 << 30]),
+        shard_bytes in select(vec![None, Some(1_u64), Some(200), Some(5_000)]),
     ) {
         let job = || {
             let mut job = Job { threads, chunk_bytes, memory, ..Job::new(Vec::new()) };
@@ -245,7 +263,7 @@ proptest! {
         let directory = tempfile::tempdir().unwrap();
         let mut skipping = job();
         skipping.reading.on_error = OnError::Skip;
-        let outcome = run(directory.path(), &corpora, skipping);
+        let outcome = run(directory.path(), &corpora, skipping, shard_bytes);
         let counts = Documents {
             read: documents.len() as u64,
             written: good.len() as u64,
@@ -264,12 +282,12 @@ proptest! {
         let summary = outcome.unwrap();
         prop_assert_eq!(summary.documents, counts);
         prop_assert_eq!((summary.text_bytes, summary.tokens), (text_bytes(&good), text_bytes(&good)));
-        let written = texts(directory.path());
+        let written = texts(directory.path(), shard_bytes);
         prop_assert_eq!(&written.iter().collect::<Vec<_>>(), &good);
         // Exactly one line for each written document.
         let all_kept = corpora.iter().flat_map(|corpus| kept(corpus.format, &corpus.bytes));
         let kept: Vec<Value> = all_kept.zip(&documents).filter(|(_, (_, text))| text.is_ok()).map(|(id, _)| id).collect();
-        let lines = fs::read_to_string(directory.path().join("out.kept.jsonl")).unwrap();
+        let lines = lines(directory.path(), ".kept.jsonl", shard_bytes.is_some()).concat();
         let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].take()).collect();
         prop_assert_eq!(lines, kept);
         let manifest = fs::read(directory.path().join("out.manifest.json")).unwrap();
@@ -291,7 +309,7 @@ proptest! {
 
         // The first bad document ends the run.
         let directory = tempfile::tempdir().unwrap();
-        let outcome = run(directory.path(), &corpora, job());
+        let outcome = run(directory.path(), &corpora, job(), shard_bytes);
         let Some(first) = documents.iter().position(|(_, document)| document.is_err()) else {
             prop_assert_eq!(outcome.unwrap().documents, counts);
             return Ok(());
@@ -315,7 +333,7 @@ fn a_share_of_bad_documents_is_judged_at_the_end() {
         let directory = tempfile::tempdir().unwrap();
         let mut job = Job { max_skipped: Some(MaxSkipped::Percent(percent)), ..Job::new(Vec::new()) };
         job.reading.on_error = OnError::Skip;
-        let outcome = run(directory.path(), std::slice::from_ref(&corpus), job);
+        let outcome = run(directory.path(), std::slice::from_ref(&corpus), job, None);
         assert_eq!(outcome.is_ok(), is_ok, "{percent}");
         let Err(failed) = outcome else { continue };
         let said = failed.to_string();

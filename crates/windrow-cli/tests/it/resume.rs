@@ -1,0 +1,230 @@
+//! `--resume`: a killed run is continued behind its last finished shard, or refused with the reason.
+#![cfg(unix)]
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::common::{Place, Ran, gzip, tiny};
+
+fn corpus() -> Place {
+    let place = Place::new();
+    let line = |i: usize| match i % 90 {
+        9 => "[]\n".to_owned(),
+        _ => format!("{}\n", json!({"text": format!("{i} {}", "the path of thorns; ".repeat(i % 60))})),
+    };
+    let lines: String = (0..6_000).map(line).collect();
+    place.file("tiny.json", tiny().to_string());
+    place.file("c/1.jsonl", &lines).file("c/2.jsonl.gz", gzip(lines.as_bytes())).file("c/3.txt", "the end");
+    place
+}
+
+const LINE: &str = "encode c -o out --tokenizer tiny.json --on-error skip --shard-size 100KB --threads 1";
+
+/// Number of finished shards that the progress record names.
+fn recorded(folder: &Path) -> usize {
+    let record = fs::read(folder.join("out.windrow-progress")).unwrap_or_default();
+    record.iter().filter(|&&byte| byte == b'\n').count().saturating_sub(1)
+}
+
+/// Waits until a run has finished a number of shards, and returns whether it has.
+fn has_finished(child: &mut Child, folder: &Path, shards: usize) -> bool {
+    let begin = Instant::now();
+    while recorded(folder) < shards && child.try_wait().unwrap().is_none() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{} shards", recorded(folder));
+    }
+    child.try_wait().unwrap().is_none()
+}
+
+/// Kills a run when it has finished some shards.
+fn killed(place: &Place, line: &str, signal: &str, shards: usize) -> Ran {
+    for _ in 0..20 {
+        let mut command = place.command(line.split_whitespace());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        if has_finished(&mut child, &place.path(""), shards) {
+            Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        }
+        let output = child.wait_with_output().unwrap();
+        if !output.status.success() {
+            return Ran::of(output);
+        }
+        // The signal came too late.
+        place
+            .names()
+            .iter()
+            .filter(|name| name.starts_with("out"))
+            .for_each(|name| fs::remove_file(place.path(name)).unwrap());
+    }
+    panic!("no run could be killed")
+}
+
+/// The outputs, as the manifest lists them, and the manifest.
+fn outputs(place: &Place) -> Vec<(String, blake3::Hash)> {
+    let names = place.names().into_iter().filter(|name| name.starts_with("out"));
+    names.map(|name| (name.clone(), blake3::hash(&place.read(&name)))).collect()
+}
+
+/// What an undisturbed run writes to another folder with the same inputs.
+fn expected(place: &Place) -> Vec<(String, blake3::Hash)> {
+    place.line(LINE).ok();
+    let outputs = outputs(place);
+    outputs.iter().for_each(|(name, _)| fs::remove_file(place.path(name)).unwrap());
+    outputs
+}
+
+#[test]
+fn a_killed_run_continues_and_writes_the_same_bytes() {
+    let place = corpus();
+    let expected = expected(&place);
+    let shards = expected.iter().filter(|(name, _)| name.ends_with(".ids.npy")).count();
+    for at in [1, shards / 3, shards / 2, shards * 4 / 5] {
+        killed(&place, LINE, "-KILL", at);
+        let ran = place.line(&format!("{LINE} --resume --json")).ok();
+        let resumed = ran.summary()["resumed_shards"].as_u64().unwrap() as usize;
+        assert!(resumed >= at, "{resumed} of {at} shards");
+        assert!(ran.stderr.contains("note: resumed behind "), "{}", ran.stderr);
+        assert_eq!(outputs(&place), expected);
+        expected.iter().for_each(|(name, _)| fs::remove_file(place.path(name)).unwrap());
+    }
+    // Without --resume the next run begins anew, and with it, too, if nothing is left.
+    killed(&place, LINE, "-KILL", 2);
+    let ran = place.line(&format!("{LINE} --json")).ok();
+    assert_eq!(ran.summary().get("resumed_shards"), None);
+    assert_eq!(outputs(&place), expected);
+    let ran = place.line(&format!("{LINE} --resume --overwrite --json")).ok();
+    assert_eq!(ran.summary().get("resumed_shards"), None);
+    assert_eq!(outputs(&place), expected);
+}
+
+#[test]
+fn a_terminated_run_says_what_it_keeps() {
+    let place = corpus();
+    let expected = expected(&place);
+    let ran = killed(&place, LINE, "-TERM", 4);
+    assert_eq!(ran.code, Some(143));
+    assert!(
+        ran.stderr.contains("finished shards are kept; the same command with --resume continues"),
+        "{}",
+        ran.stderr
+    );
+    place.line(&format!("{LINE} --resume")).ok();
+    assert_eq!(outputs(&place), expected);
+}
+
+#[test]
+fn what_has_changed_is_named_and_nothing_is_lost() {
+    let place = corpus();
+    let expected = expected(&place);
+    killed(&place, LINE, "-KILL", 2);
+    let left = place.contents();
+    let refused = |line: &str, says: &str| {
+        place.line(line).fails(
+            line,
+            73,
+            &["cannot resume out: ", says, "hint: restore what has changed, or start anew"],
+        );
+    };
+    let resume = format!("{LINE} --resume");
+    refused(&format!("{resume} --append-eos --eos 258"), "the option eos was null and is 258");
+    refused(&resume.replace("100KB", "200KB"), "the option shard_bytes was 100000 and is 200000");
+    refused(&format!("{resume} --dtype u32"), "the option dtype was \"u16\" and is \"u32\"");
+    refused(&format!("{resume} --field body"), "the option field was \"text\" and is \"body\"");
+    refused(&resume.replace("tiny.json", "gpt2"), "the tokenizer was \"tiny.json\" and is \"r50k_base\"");
+    refused(&resume.replace("encode c", "encode c c/3.txt"), "the number of inputs was 3 and is 4");
+    refused(&resume.replace("encode c", "encode c/3.txt c/1.jsonl c/2.jsonl.gz"), "the name of input 1 was");
+
+    let tokenizer = place.read("tiny.json");
+    place.file("tiny.json", tiny().to_string().replace("258", "259"));
+    refused(&resume, "the content of the tokenizer tiny.json has changed");
+    place.file("tiny.json", tokenizer);
+
+    let path = place.path("c/3.txt");
+    let modified = fs::metadata(&path).unwrap().modified().unwrap();
+    place.file("c/3.txt", "the and");
+    refused(&resume, "c/3.txt was modified after the run began");
+    place.file("c/3.txt", "the end.");
+    refused(&resume, "the size of c/3.txt was 7 and is 8");
+    place.file("c/3.txt", "the end");
+    fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+
+    let lost = |name: &Path| !name.to_str().unwrap().ends_with(".windrow-lock");
+    let finished: Vec<_> =
+        left.keys().filter(|name| lost(name) && name.to_str().unwrap().contains("-0000")).take(2).collect();
+    assert!(!finished.is_empty() && finished.iter().all(|name| name.exists()), "{finished:?}");
+    place.line(&resume).ok();
+    assert_eq!(outputs(&place), expected);
+}
+
+#[test]
+fn a_stream_cannot_resume() {
+    let place = corpus();
+    let line = "encode - -o out --tokenizer tiny.json --input-format jsonl --on-error skip --shard-size 100KB";
+    let lines = place.read("c/1.jsonl");
+    let mut command = place.command(line.split_whitespace());
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    (0..10).for_each(|_| stdin.write_all(&lines).unwrap());
+    assert!(has_finished(&mut child, &place.path(""), 2), "it waits for more");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let line = format!("{line} --resume");
+    let ran = place.run_with(&line, &lines);
+    ran.fails(&line, 73, &["-: cannot resume: it is not a file", "hint: write it to a file first"]);
+}
+
+#[test]
+fn the_run_that_writes_the_output_is_named() {
+    let place = corpus();
+    let mut child = place.command(LINE.replace("encode c", "encode -").split_whitespace());
+    let mut child = child.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let begin = Instant::now();
+    while fs::read(place.path("out.windrow-lock")).unwrap_or_default().is_empty() {
+        assert!(begin.elapsed() < Duration::from_secs(60));
+    }
+    let says = format!("another run is writing out (process {})", child.id());
+    place.line(LINE).fails(LINE, 73, &[&says, "hint: wait until it has finished"]);
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn only_shards_can_resume() {
+    let place = corpus();
+    let ran = place.line("encode c -o out --tokenizer tiny.json --resume");
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("--shard-size"), "{}", ran.stderr);
+}
+
+/// Needs the right to mount.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_small_disk_gets_full_and_then_larger() {
+    let place = corpus();
+    let expected = expected(&place);
+    let disk = place.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let mount = |options: &str| {
+        let ran = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&disk).output();
+        ran.is_ok_and(|ran| ran.status.success())
+    };
+    if !mount("size=1m") {
+        eprintln!("skipped: mounting a small tmpfs needs root");
+        return;
+    }
+    let line = LINE.replace("-o out", "-o disk/out");
+    let ran = place.line(&line);
+    let resumed = if mount("remount,size=64m") { Some(place.line(&format!("{line} --resume"))) } else { None };
+    let written = fs::read_dir(&disk).unwrap().map(|entry| entry.unwrap().path());
+    let mut written: Vec<_> = written
+        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), blake3::hash(&fs::read(&path).unwrap())))
+        .collect();
+    written.sort_by(|one, other| one.0.cmp(&other.0));
+    assert!(Command::new("umount").arg(&disk).status().unwrap().success());
+    ran.fails(&line, 74, &["No space left on device", "hint: free space on that disk", "shards are kept"]);
+    resumed.expect("the disk becomes larger").ok();
+    assert_eq!(written, expected);
+}

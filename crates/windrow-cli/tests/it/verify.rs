@@ -1,0 +1,98 @@
+//! `windrow verify`, `decode` and `stat` on all formats, whole and damaged.
+
+use serde_json::json;
+
+use crate::common::{Place, tiny};
+
+fn corpus() -> Place {
+    let place = Place::new();
+    let line = |i: usize| match i % 50 {
+        9 => "[]\n".to_owned(),
+        _ => format!("{}\n", json!({"text": format!("{i} {}", "the path; ".repeat(i % 30))})),
+    };
+    place.file("tiny.json", tiny().to_string()).file("in.jsonl", (0..500).map(line).collect::<String>());
+    place
+}
+
+const ENCODE: &str =
+    "encode in.jsonl -o out --tokenizer tiny.json --on-error skip --append-eos --eos 258 --overwrite --quiet";
+
+#[test]
+fn what_was_written_is_verified_shown_and_counted() {
+    let place = corpus();
+    for format in ["npy", "nanogpt", "megatron", "jsonl"] {
+        for shards in ["", "--shard-size 3000"] {
+            place.line(&format!("{ENCODE} --format {format} {shards}")).ok();
+            let ran = place.line("verify out --tokenizer tiny.json").ok();
+            assert!(ran.stdout.contains(": as written; 490 documents, "), "{format} {shards}: {}", ran.stdout);
+            let manifest = place.json("out.manifest.json");
+            let verified = place.line("verify out.manifest.json --json").ok().summary();
+            assert_eq!(verified["files"], manifest["outputs"].as_array().unwrap().len());
+            assert_eq!((&verified["tokens"], &verified["faults"]), (&manifest["tokens"], &json!([])));
+            let ran = place.line("decode out --doc 12").ok();
+            assert_eq!(ran.stdout, format!("13 {}<|end|>\n", "the path; ".repeat(13)), "{format} {shards}");
+            assert_eq!(place.line("decode out --doc 0 --ids").ok().stdout, "48 32 258\n");
+            place.line("decode out --doc 490").fails("decode", 2, &["no document 490: 490 were written", "hint: "]);
+            let counted = place.line("stat out --json --top 1").ok().summary();
+            assert_eq!((&counted["documents"], &counted["tokens"]), (&json!(490), &manifest["tokens"]));
+            assert_eq!(
+                counted["lengths"].as_array().unwrap().iter().map(|count| count.as_u64().unwrap()).sum::<u64>(),
+                490
+            );
+            assert_eq!(counted["most_frequent"][0]["id"], 32);
+            assert!(place.line("head out").ok().stdout.starts_with("490 documents, "));
+        }
+    }
+}
+
+#[test]
+fn damage_is_named_with_its_file() {
+    let place = corpus();
+    let check = |options: &str, file: &str, change: &dyn Fn(&mut Vec<u8>), says: &[&str]| {
+        place.line(&format!("{ENCODE} {options}")).ok();
+        let mut bytes = place.read(file);
+        change(&mut bytes);
+        place.file(file, bytes);
+        let line = format!("verify out ({options}, {file})");
+        place.line("verify out").fails(&line, 65, &[&[file, "hint: "], says].concat());
+        let verified = place.line("verify out --json");
+        assert_eq!(verified.code, Some(65));
+        let summary = verified.summary();
+        assert!(summary["faults"].as_array().is_none_or(|faults| !faults.is_empty()), "{summary}");
+        assert_eq!(summary["faults"].is_null(), summary["error"].is_string(), "{summary}");
+    };
+    let set = |at: usize, new: &'static [u8]| move |bytes: &mut Vec<u8>| bytes[at..at + new.len()].copy_from_slice(new);
+    check("", "out.ids.npy", &set(128, &[7, 0]), &["its blake3 is "]);
+    check(
+        "",
+        "out.ids.npy",
+        &set(130, &[255, 255]),
+        &["document 0 of the file, id 1: 65535 is beyond the vocabulary of 259"],
+    );
+    check("", "out.ids.npy", &|bytes| bytes.truncate(500), &["it has 500 bytes, not "]);
+    check("", "out.ids.npy", &set(60, b"9"), &["the header is not that of this format"]);
+    check("", "out.offsets.npy", &set(144, &[0]), &["offset 2: 0 is less than 3 before it"]);
+    check("", "out.offsets.npy", &set(146, &[9]), &["offset 2: ", " is beyond the "]);
+    check("--format megatron", "out.idx", &set(34, &[9]), &["document 1: it begins at byte "]);
+    check("--format jsonl", "out.jsonl", &set(1, b"'"), &["line 1: it is not {\"ids\":[...]}"]);
+    check("--format nanogpt --shard-size 3000", "out-00002.bin", &set(0, &[255, 1]), &["511 is beyond the vocabulary"]);
+    check("--shard-size 3000", "out.skipped.jsonl", &set(3, b"x"), &["its blake3 is "]);
+    check(
+        "",
+        "out.manifest.json",
+        &|bytes| {
+            let text = String::from_utf8(std::mem::take(bytes)).unwrap();
+            *bytes = text.replace("\"written\": 490", "\"written\": 489").into_bytes();
+        },
+        &["the documents read are not those written, skipped and failed"],
+    );
+    check("", "out.manifest.json", &|bytes| bytes.truncate(100), &["out.manifest.json:"]);
+
+    place.line(ENCODE).ok();
+    std::fs::remove_file(place.path("out.offsets.npy")).unwrap();
+    place.line("verify out").fails("verify out", 65, &["out.offsets.npy: it is missing"]);
+    place.line("verify out --tokenizer gpt2").fails("gpt2", 65, &["encoded by tiny.json", "not by r50k_base"]);
+    let missing = place.line("verify nothing --json");
+    assert_eq!(missing.code, Some(2));
+    assert!(missing.summary()["error"].as_str().unwrap().contains("there is no such manifest"));
+}

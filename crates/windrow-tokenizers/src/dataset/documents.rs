@@ -1,0 +1,309 @@
+//! The documents of a shard, in order. Whatever contradicts the layout is an error with its place.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use super::columns;
+use super::error::DatasetError;
+use crate::manifest::Options;
+use crate::output::{Dtype, Format, IDX_HEADER, NPY_HEADER, idx_header, npy_header};
+
+/// Bytes that are read ahead.
+const BUFFER: usize = 256 << 10;
+
+/// Takes the ids of documents until it breaks.
+pub(super) type Visitor<'v> = &'v mut dyn FnMut(&[u32]) -> ControlFlow<()>;
+
+/// The files of one shard, or of an output without shards.
+pub(super) struct Shard<'m> {
+    pub(super) options: &'m Options,
+    /// In the order of the format's suffixes; the file with the kept fields is the last.
+    pub(super) paths: Vec<PathBuf>,
+}
+
+/// An open file of a shard.
+struct Reading<'p> {
+    path: &'p Path,
+    bytes: u64,
+    file: BufReader<File>,
+}
+
+impl<'p> Reading<'p> {
+    fn open(path: &'p Path, from: u64) -> Result<Self, DatasetError> {
+        let open = || {
+            let mut file = File::open(path)?;
+            file.seek(SeekFrom::Start(from))?;
+            Ok((file.metadata()?.len(), BufReader::with_capacity(BUFFER, file)))
+        };
+        let (bytes, file) = open().map_err(|error: io::Error| DatasetError::io(path, &error))?;
+        Ok(Self { path, bytes, file })
+    }
+
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), DatasetError> {
+        self.file.read_exact(bytes).map_err(|error| DatasetError::io(self.path, &error))
+    }
+
+    fn next_u64(&mut self) -> Result<u64, DatasetError> {
+        let mut number = [0; 8];
+        self.fill(&mut number)?;
+        Ok(u64::from_le_bytes(number))
+    }
+
+    /// Reads so many ids.
+    fn ids(&mut self, count: u64, dtype: Dtype, block: &mut Vec<u8>, ids: &mut Vec<u32>) -> Result<(), DatasetError> {
+        ids.clear();
+        let mut left = count;
+        while left > 0 {
+            let now = left.min((BUFFER / dtype.size()) as u64) as usize;
+            block.resize(now * dtype.size(), 0);
+            self.fill(block)?;
+            match dtype {
+                Dtype::U16 => ids.extend(block.as_chunks().0.iter().map(|id| u32::from(u16::from_le_bytes(*id)))),
+                Dtype::U32 | Dtype::I32 => ids.extend(block.as_chunks().0.iter().map(|id| u32::from_le_bytes(*id))),
+            }
+            left -= now as u64;
+        }
+        Ok(())
+    }
+
+    /// The number of elements of this size behind a header, which must be the file's length.
+    fn elements(&self, header: usize, size: usize) -> Result<u64, DatasetError> {
+        let data = self.bytes.checked_sub(header as u64).filter(|data| data.is_multiple_of(size as u64));
+        data.map(|data| data / size as u64).ok_or_else(|| {
+            DatasetError::damaged(self.path, format_args!("{} bytes are no whole number of elements", self.bytes))
+        })
+    }
+
+    fn check_header(&mut self, expected: &[u8]) -> Result<(), DatasetError> {
+        let mut header = vec![0; expected.len()];
+        self.fill(&mut header)?;
+        match header.iter().zip(expected).position(|(one, other)| one != other) {
+            Some(at) => Err(DatasetError::damaged(
+                self.path,
+                format_args!("byte {at}: the header is not that of this format, element type and length"),
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+fn descr(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::U16 => "<u2",
+        Dtype::U32 => "<u4",
+        Dtype::I32 => "<i4",
+    }
+}
+
+impl Shard<'_> {
+    fn dtype(&self) -> Result<Dtype, DatasetError> {
+        self.options.dtype.ok_or_else(|| DatasetError::damaged(&self.paths[0], "the manifest names no element type"))
+    }
+
+    /// The number of documents, if the size of a file tells it.
+    pub(super) fn documents(&self) -> Result<Option<u64>, DatasetError> {
+        match self.options.format {
+            Format::Npy => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(NPY_HEADER + 8, 8)?)),
+            Format::Megatron => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(IDX_HEADER + 8, 20)?)),
+            Format::Nanogpt | Format::Jsonl | Format::Arrow | Format::Parquet => Ok(None),
+        }
+    }
+
+    /// Visits the documents, until the visitor breaks.
+    pub(super) fn walk(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {
+        match self.options.format {
+            Format::Npy => self.walk_npy(visit),
+            Format::Nanogpt => self.walk_nanogpt(visit),
+            Format::Megatron => self.walk_megatron(visit),
+            Format::Jsonl => self.walk_jsonl(visit),
+            format @ (Format::Arrow | Format::Parquet) => columns::walk(format, &self.paths[0], visit),
+        }
+    }
+
+    /// The number of lines of the file with the kept fields, if there is one.
+    pub(super) fn kept_lines(&self) -> Result<Option<u64>, DatasetError> {
+        let Some(path) = self.paths.last().filter(|_| self.options.has_sidecar()) else { return Ok(None) };
+        let mut kept = Reading::open(path, 0)?;
+        let mut lines = 0;
+        loop {
+            let block = match kept.file.fill_buf() {
+                Ok([]) => return Ok(Some(lines)),
+                Ok(block) => block,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(DatasetError::io(path, &error)),
+            };
+            lines += memchr::memchr_iter(b'\n', block).count() as u64;
+            let read = block.len();
+            kept.file.consume(read);
+        }
+    }
+
+    fn walk_npy(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {
+        let dtype = self.dtype()?;
+        let (mut data, mut offsets) = (Reading::open(&self.paths[0], 0)?, Reading::open(&self.paths[1], 0)?);
+        let (count, documents) = (data.elements(NPY_HEADER, dtype.size())?, offsets.elements(NPY_HEADER + 8, 8)?);
+        data.check_header(&npy_header(descr(dtype), count))?;
+        offsets.check_header(&npy_header("<u8", documents + 1))?;
+        let wrong = |number: u64, what: String| {
+            Err(DatasetError::damaged(&self.paths[1], format_args!("offset {number}: {what}")))
+        };
+        let mut begin = offsets.next_u64()?;
+        if begin != 0 {
+            return wrong(0, format!("{begin}, not 0"));
+        }
+        let (mut block, mut ids) = (Vec::new(), Vec::new());
+        for number in 1..=documents {
+            let end = offsets.next_u64()?;
+            if end < begin {
+                return wrong(number, format!("{end} is less than {begin} before it"));
+            }
+            if end > count {
+                return wrong(number, format!("{end} is beyond the {count} ids"));
+            }
+            data.ids(end - begin, dtype, &mut block, &mut ids)?;
+            if visit(&ids).is_break() {
+                return Ok(());
+            }
+            begin = end;
+        }
+        if begin == count { Ok(()) } else { wrong(documents, format!("{begin}, and there are {count} ids")) }
+    }
+
+    fn walk_megatron(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {
+        let dtype = self.dtype()?;
+        let mut data = Reading::open(&self.paths[0], 0)?;
+        let count = data.elements(0, dtype.size())?;
+        let path = &self.paths[1];
+        let mut lengths = Reading::open(path, 0)?;
+        let documents = lengths.elements(IDX_HEADER + 8, 20)?;
+        lengths.check_header(&idx_header(dtype, documents))?;
+        let mut pointers = Reading::open(path, IDX_HEADER as u64 + 4 * documents)?;
+        let mut numbers = Reading::open(path, IDX_HEADER as u64 + 12 * documents)?;
+        let wrong =
+            |number: u64, what: String| Err(DatasetError::damaged(path, format_args!("document {number}: {what}")));
+        let (mut block, mut ids, mut at) = (Vec::new(), Vec::new(), 0);
+        for number in 0..documents {
+            let mut length = [0; 4];
+            lengths.fill(&mut length)?;
+            let length = u64::from(u32::from_le_bytes(length));
+            let pointer = pointers.next_u64()?;
+            if pointer != at * dtype.size() as u64 {
+                return wrong(number, format!("it begins at byte {pointer}, not {}", at * dtype.size() as u64));
+            }
+            if at + length > count {
+                return wrong(number, format!("it ends behind the {count} ids"));
+            }
+            let index = numbers.next_u64()?;
+            if index != number {
+                return wrong(number, format!("it begins with sequence {index}"));
+            }
+            data.ids(length, dtype, &mut block, &mut ids)?;
+            if visit(&ids).is_break() {
+                return Ok(());
+            }
+            at += length;
+        }
+        if at == count { Ok(()) } else { wrong(documents, format!("the documents have {at} of {count} ids")) }
+    }
+
+    fn walk_nanogpt(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {
+        let dtype = self.dtype()?;
+        let mut data = Reading::open(&self.paths[0], 0)?;
+        let mut left = data.elements(0, dtype.size())?;
+        let (mut block, mut ids, mut document) = (Vec::new(), Vec::new(), Vec::new());
+        while left > 0 {
+            let now = left.min((BUFFER / dtype.size()) as u64);
+            data.ids(now, dtype, &mut block, &mut ids)?;
+            left -= now;
+            for part in ids.split_inclusive(|&id| Some(id) == self.options.eos) {
+                document.extend_from_slice(part);
+                if document.last().copied() == self.options.eos && self.options.eos.is_some() {
+                    if visit(&document).is_break() {
+                        return Ok(());
+                    }
+                    document.clear();
+                }
+            }
+        }
+        if document.is_empty() {
+            return Ok(());
+        }
+        Err(DatasetError::damaged(&self.paths[0], "the last document has no end-of-text id"))
+    }
+
+    fn walk_jsonl(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {
+        let mut data = Reading::open(&self.paths[0], 0)?;
+        let (mut line, mut ids) = (Vec::new(), Vec::new());
+        for number in 1u64.. {
+            line.clear();
+            let read = data.file.read_until(b'\n', &mut line).map_err(|error| DatasetError::io(data.path, &error))?;
+            if read == 0 {
+                break;
+            }
+            if !parse_line(&line, &mut ids) {
+                let what = format!("line {number}: it is not {{\"ids\":[...]}}");
+                return Err(DatasetError::damaged(data.path, what));
+            }
+            if visit(&ids).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a line `{"ids":[1,2,3]}` exactly as it is written. A general reader of JSON is several times as slow.
+fn parse_line(line: &[u8], ids: &mut Vec<u32>) -> bool {
+    ids.clear();
+    let numbers = line.strip_prefix(br#"{"ids":["#).and_then(|rest| rest.strip_suffix(b"]}\n"));
+    let Some(numbers) = numbers else { return false };
+    if numbers.is_empty() {
+        return true;
+    }
+    let (mut id, mut digits) = (0u64, 0);
+    for &byte in numbers {
+        match byte {
+            b'0'..=b'9' if digits < 10 => (id, digits) = (id * 10 + u64::from(byte - b'0'), digits + 1),
+            b',' if digits > 0 && id <= u32::MAX.into() => {
+                ids.push(id as u32);
+                (id, digits) = (0, 0);
+            }
+            _ => return false,
+        }
+    }
+    ids.push(id as u32);
+    digits > 0 && id <= u32::MAX.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_as_they_are_written_and_no_others() {
+        let read = |line: &str| {
+            let mut ids = vec![7];
+            parse_line(line.as_bytes(), &mut ids).then_some(ids)
+        };
+        assert_eq!(read("{\"ids\":[]}\n"), Some(vec![]));
+        assert_eq!(read("{\"ids\":[0,12,4294967295]}\n"), Some(vec![0, 12, u32::MAX]));
+        for line in [
+            "",
+            "\n",
+            "{\"ids\":[1]}",
+            "{\"ids\":[1,]}\n",
+            "{\"ids\":[,1]}\n",
+            "{\"ids\":[1,,2]}\n",
+            "{\"ids\":[-1]}\n",
+        ] {
+            assert_eq!(read(line), None, "{line:?}");
+        }
+        for line in
+            ["{\"ids\":[4294967296]}\n", "{\"ids\":[4294967296,1]}\n", "{\"ids\":[99999999999]}\n", "{\"id\":[1]}\n"]
+        {
+            assert_eq!(read(line), None, "{line:?}");
+        }
+    }
+}

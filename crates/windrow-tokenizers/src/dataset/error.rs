@@ -1,0 +1,68 @@
+//! Why a data set could not be read.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use crate::shown;
+
+/// The kinds of [`DatasetError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DatasetErrorKind {
+    /// There is no manifest.
+    Missing,
+    /// A file is missing, or not what was written.
+    Damaged,
+    /// It is not the tokenizer that encoded the documents.
+    OtherTokenizer,
+    /// The system failed to read.
+    Io,
+}
+
+/// A data set that cannot be read, with the file and the place. A second line `hint: ...` is the remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatasetError {
+    kind: DatasetErrorKind,
+    message: String,
+    hint: &'static str,
+}
+
+impl DatasetError {
+    pub(super) fn new(kind: DatasetErrorKind, message: String) -> Self {
+        Self { kind, message, hint: "copy the file again, or encode again" }
+    }
+
+    pub(super) fn hint(self, hint: &'static str) -> Self {
+        Self { hint, ..self }
+    }
+
+    /// Something that is wrong in a file.
+    pub(super) fn damaged(path: &Path, what: impl fmt::Display) -> Self {
+        Self::new(DatasetErrorKind::Damaged, format!("{}: {what}", shown(path)))
+    }
+
+    pub(super) fn io(path: &Path, error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::damaged(path, "it is missing"),
+            io::ErrorKind::UnexpectedEof => Self::damaged(path, "it ends too early"),
+            _ => {
+                let message = format!("{}: cannot be read: {error}", shown(path));
+                Self::new(DatasetErrorKind::Io, message).hint("check that you may read it, and the disk")
+            }
+        }
+    }
+
+    /// The kind of error.
+    pub fn kind(&self) -> DatasetErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for DatasetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\nhint: {}", self.message, self.hint)
+    }
+}
+
+impl std::error::Error for DatasetError {}

@@ -1,0 +1,33 @@
+//! Reads what [`output`](crate::output) has written: verifies it, finds documents in it, counts what is in it.
+//!
+//! ```
+//! use windrow_tokenizers::dataset::Dataset;
+//! use windrow_tokenizers::manifest::{Documents, ManifestBody};
+//! use windrow_tokenizers::output::{Output, OutputOptions};
+//!
+//! let directory = tempfile::tempdir()?;
+//! let prefix = directory.path().join("corpus");
+//! let mut output = Output::create(&OutputOptions::new(&prefix, 50_257))?;
+//! output.append(&[15496, 995, 0], &[2, 2, 3])?;
+//! let documents = Documents { read: 3, written: 3, ..Documents::default() };
+//! output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+//!
+//! let dataset = Dataset::open(&prefix)?;
+//! assert_eq!(dataset.document(0)?, Some(vec![15496, 995]));
+//! assert_eq!(dataset.statistics()?.tokens, 3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#[cfg_attr(not(feature = "parquet"), path = "no_columns.rs")]
+mod columns;
+mod documents;
+mod error;
+mod hash;
+mod open;
+mod statistics;
+mod verify;
+
+pub use error::{DatasetError, DatasetErrorKind};
+pub use open::Dataset;
+pub use statistics::Statistics;
+pub use verify::Verified;

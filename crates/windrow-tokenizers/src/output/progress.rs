@@ -1,0 +1,292 @@
+//! The progress record: which shards are finished, and where another run continues.
+//!
+//! `OUT.windrow-progress` has one line for the identity of the run, and one for each finished shard. A line is
+//! `HASH JSON`, where `HASH` is the start of the JSON's blake3. A line that is incomplete or does not match its hash ends the record: it
+//! was being written when the run was killed. A shard's line is written only when its files, their names and the list of skipped
+//! documents are on the disk. So a line that is there tells the truth, whatever was lost behind it.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::error::{OutputError, OutputErrorKind};
+use super::names::{Targets, staged_name};
+use super::storage::{Storage, read_blocks, write_all};
+use crate::input::{Continuation, FileReport, Position};
+use crate::manifest::{Documents, Engine, Options, OutputFile, TokenizerIdentity};
+use crate::shown;
+
+/// The version of the layout of the record.
+const SCHEMA: u32 = 1;
+
+/// Digits of a line's hash.
+const DIGITS: usize = 16;
+
+/// Number of shards, the last ones, whose bytes are compared with their hashes before a run continues. Those before were synced long
+/// before the run ended; of them the sizes are compared.
+const HASHED: usize = 2;
+
+/// Everything that determines the bytes of an output. A run continues only one that is equal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RunIdentity {
+    pub(crate) schema: u32,
+    pub(crate) windrow: String,
+    pub(crate) engine: Engine,
+    pub(crate) tokenizer: TokenizerIdentity,
+    pub(crate) options: Options,
+    pub(crate) inputs: Vec<InputIdentity>,
+}
+
+/// An input, as far as another run can recognize it without reading it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct InputIdentity {
+    pub(crate) name: String,
+    /// The meaning of its bytes, and how they are compressed.
+    pub(crate) kind: String,
+    /// Its size; none if it is not a regular file.
+    pub(crate) bytes: Option<u64>,
+    /// Nanoseconds since the epoch at its last modification, if the system knows it.
+    pub(crate) modified: Option<u64>,
+}
+
+impl RunIdentity {
+    pub(crate) fn new(
+        engine: Engine,
+        tokenizer: TokenizerIdentity,
+        options: Options,
+        inputs: Vec<InputIdentity>,
+    ) -> Self {
+        Self { schema: SCHEMA, windrow: env!("CARGO_PKG_VERSION").to_owned(), engine, tokenizer, options, inputs }
+    }
+
+    /// The first difference from the run that wrote the record: what it was `before`, and what it is now.
+    fn difference(&self, before: &Self) -> Option<String> {
+        let differs = |what: &str, before: &dyn std::fmt::Debug, now: &dyn std::fmt::Debug| {
+            let (before, now) = (format!("{before:?}"), format!("{now:?}"));
+            (before != now).then(|| format!("{what} was {} and is {}", shown(&before), shown(&now)))
+        };
+        let options = |of: &Self| -> Vec<(String, serde_json::Value)> {
+            let value = serde_json::to_value(&of.options).expect("strings and numbers become JSON");
+            value.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())).collect()
+        };
+        let option = || {
+            let (before, now) = (options(before), options(self));
+            let value = |of: &[(String, serde_json::Value)], name: &str| {
+                of.iter().find(|(other, _)| other == name).map_or(serde_json::Value::Null, |(_, value)| value.clone())
+            };
+            let names = before.iter().chain(&now).map(|(name, _)| name);
+            let mut different = names.filter(|name| value(&before, name) != value(&now, name));
+            let name = different.next()?;
+            let (before, now) = (value(&before, name), value(&now, name));
+            Some(format!("the option {name} was {} and is {}", shown(&before.to_string()), shown(&now.to_string())))
+        };
+        differs("the layout of the progress record", &before.schema, &self.schema)
+            .or_else(|| differs("the version of windrow", &before.windrow, &self.windrow))
+            .or_else(|| differs("the tokenizer", &before.tokenizer.name, &self.tokenizer.name))
+            .or_else(|| {
+                (before.tokenizer != self.tokenizer)
+                    .then(|| format!("the content of the tokenizer {} has changed", shown(&self.tokenizer.name)))
+            })
+            .or_else(|| {
+                let versions = |of: &Self| serde_json::to_string(&of.engine.versions).unwrap_or_default();
+                differs("the engine", &before.engine.name, &self.engine.name)
+                    .or_else(|| differs("the version of the engine", &versions(before), &versions(self)))
+            })
+            .or_else(option)
+            .or_else(|| differs("the number of inputs", &before.inputs.len(), &self.inputs.len()))
+            .or_else(|| {
+                let mut pairs = before.inputs.iter().zip(&self.inputs).enumerate();
+                pairs.find_map(|(index, (before, now))| {
+                    let name = shown(&now.name);
+                    differs(&format!("the name of input {}", index + 1), &before.name, &now.name)
+                        .or_else(|| differs(&format!("the kind of {name}"), &before.kind, &now.kind))
+                        .or_else(|| {
+                            let bytes =
+                                |of: &InputIdentity| of.bytes.map_or_else(|| "unknown".into(), |n| n.to_string());
+                            let (before, now) = (bytes(before), bytes(now));
+                            (before != now).then(|| format!("the size of {name} was {before} and is {now}"))
+                        })
+                        .or_else(|| {
+                            (before.modified != now.modified)
+                                .then(|| format!("{name} was modified after the run began"))
+                        })
+                })
+            })
+    }
+}
+
+/// A finished shard, and the state of the run behind it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FinishedShard {
+    pub(crate) files: Vec<OutputFile>,
+    /// Documents and ids in all shards so far.
+    pub(crate) documents: u64,
+    pub(crate) tokens: u64,
+    /// Bytes of the list of skipped documents.
+    pub(crate) list_bytes: u64,
+    pub(crate) checkpoint: Checkpoint,
+}
+
+/// The state of a run behind a document.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Checkpoint {
+    pub(crate) account: Documents,
+    pub(crate) text_bytes: u64,
+    pub(crate) first_bad: Option<crate::manifest::SkippedDocument>,
+    pub(crate) position: Position,
+    /// Inputs that were finished since the previous shard.
+    pub(crate) reports: Vec<FileReport>,
+}
+
+impl Checkpoint {
+    /// Whether each input before its position was read to its end.
+    pub(crate) fn is_covered_by(&self, reports: &[FileReport]) -> bool {
+        self.position.file as usize <= reports.len()
+    }
+}
+
+/// What a record tells about the run that wrote it.
+#[derive(Clone, Debug)]
+pub(crate) struct Progress {
+    pub(crate) identity: RunIdentity,
+    pub(crate) shards: Vec<FinishedShard>,
+    /// Bytes of the lines for them.
+    bytes: u64,
+}
+
+impl Progress {
+    /// Where the run continues, and the state there.
+    pub(crate) fn continuation(&self) -> Option<(Continuation, &Checkpoint)> {
+        let last = &self.shards.last()?.checkpoint;
+        let reports = self.shards.iter().flat_map(|shard| shard.checkpoint.reports.iter().cloned()).collect();
+        Some((Continuation { position: last.position.clone(), reports }, last))
+    }
+
+    /// Refuses to continue another run.
+    pub(crate) fn check(&self, identity: &RunIdentity, targets: &Targets) -> Result<(), OutputError> {
+        let Some(difference) = identity.difference(&self.identity) else { return Ok(()) };
+        let message = format!("cannot resume {}: {difference}", shown(&targets.prefix));
+        let hint = "restore what has changed, or start anew without --resume, which removes the finished shards";
+        Err(OutputError::new(OutputErrorKind::CannotCreate, message).at(&targets.progress()).hint(hint))
+    }
+
+    /// Reads the record under the prefix, if there is one with finished shards whose files are there.
+    pub(crate) fn load(storage: &dyn Storage, targets: &Targets) -> Result<Option<Self>, OutputError> {
+        let path = targets.progress();
+        let failed = |error| OutputError::io(OutputErrorKind::Io, "cannot read", &path, error);
+        if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_file()) {
+            return Ok(None);
+        }
+        let mut text = Vec::new();
+        let file = storage.open(&path).map_err(failed)?;
+        read_blocks(storage, &file, |block| text.extend_from_slice(block)).map_err(failed)?;
+        let mut lines = text.split_inclusive(|&byte| byte == b'\n');
+        let Some((identity, mut bytes)) = lines.next().and_then(parsed) else { return Ok(None) };
+        let mut shards = Vec::new();
+        let mut ends = Vec::new();
+        for line in lines {
+            let Some((shard, length)) = parsed(line) else { break };
+            bytes += length;
+            shards.push(shard);
+            ends.push(bytes);
+        }
+        let kept = sound(storage, &shards, targets).map_err(failed)?;
+        shards.truncate(kept);
+        let Some(&bytes) = kept.checked_sub(1).and_then(|last| ends.get(last)) else { return Ok(None) };
+        Ok(Some(Self { identity, shards, bytes }))
+    }
+
+    /// The names of the staged files that the record is about.
+    pub(crate) fn staged<'a>(&'a self, targets: &'a Targets) -> impl Iterator<Item = std::path::PathBuf> + 'a {
+        let files = self.shards.iter().flat_map(|shard| &shard.files);
+        files.map(|file| staged_name(&targets.prefix.with_file_name(&file.file)))
+    }
+}
+
+/// The content of a line, and its length.
+fn parsed<T: DeserializeOwned>(line: &[u8]) -> Option<(T, u64)> {
+    let (hash, json) = line.strip_suffix(b"\n")?.split_at_checked(DIGITS)?;
+    let json = json.strip_prefix(b" ")?;
+    let matches = blake3::hash(json).to_hex().as_bytes().starts_with(hash);
+    let content = serde_json::from_slice(json).ok().filter(|_| matches)?;
+    Some((content, line.len() as u64))
+}
+
+/// The number of shards, from the first on, whose files are there as they were written.
+fn sound(storage: &dyn Storage, shards: &[FinishedShard], targets: &Targets) -> io::Result<usize> {
+    let path = |file: &OutputFile| staged_name(&targets.prefix.with_file_name(&file.file));
+    let size = |path: &Path| fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file).map(|found| found.len());
+    let listed = targets.data.first().and_then(|list| size(&staged_name(list))).unwrap_or(0);
+    let has_sizes = |shard: &&FinishedShard| {
+        shard.list_bytes <= listed && shard.files.iter().all(|file| size(&path(file)) == Some(file.bytes))
+    };
+    let mut kept = shards.iter().take_while(has_sizes).count();
+    'shorter: loop {
+        let begin = kept.saturating_sub(HASHED);
+        for (number, shard) in shards[..kept].iter().enumerate().skip(begin) {
+            for file in &shard.files {
+                if hash_of(storage, &path(file))? != file.blake3 {
+                    kept = number;
+                    continue 'shorter;
+                }
+            }
+        }
+        return Ok(kept);
+    }
+}
+
+fn hash_of(storage: &dyn Storage, path: &Path) -> io::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    let file = storage.open(path)?;
+    read_blocks(storage, &file, |block| {
+        hasher.update(block);
+    })?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+/// The record of a run that goes on.
+#[derive(Debug)]
+pub(crate) struct ProgressWriter {
+    file: File,
+    /// Inputs that are in its lines.
+    reports: usize,
+}
+
+impl ProgressWriter {
+    /// Begins a record in a new file.
+    pub(crate) fn begin(storage: &dyn Storage, file: File, identity: &RunIdentity) -> io::Result<Self> {
+        let mut writer = Self { file, reports: 0 };
+        writer.put(storage, identity)?;
+        Ok(writer)
+    }
+
+    /// Continues a record behind its last line.
+    pub(crate) fn resume(storage: &dyn Storage, file: File, progress: &Progress) -> io::Result<Self> {
+        storage.truncate(&file, progress.bytes)?;
+        let reports = progress.shards.iter().map(|shard| shard.checkpoint.reports.len()).sum();
+        Ok(Self { file, reports })
+    }
+
+    /// Adds a shard, whose files are on the disk. `reports` are those of all finished inputs.
+    pub(crate) fn add(
+        &mut self,
+        storage: &dyn Storage,
+        mut shard: FinishedShard,
+        reports: &[FileReport],
+    ) -> io::Result<()> {
+        let finished = shard.checkpoint.position.file as usize;
+        shard.checkpoint.reports = reports[self.reports..finished].to_vec();
+        self.reports = finished;
+        self.put(storage, &shard)
+    }
+
+    fn put(&mut self, storage: &dyn Storage, content: &impl Serialize) -> io::Result<()> {
+        let json = serde_json::to_string(content)?;
+        let hash = blake3::hash(json.as_bytes()).to_hex();
+        write_all(storage, &self.file, format!("{} {json}\n", &hash[..DIGITS]).as_bytes())?;
+        storage.sync(&self.file)
+    }
+}
