@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::chat::{ChatIdentity, Loss};
 use crate::input::Fields;
-use crate::output::{Dtype, Format};
+use crate::output::{Beside, Dtype, Format};
 
 /// The version of the layout below. It increases when a field changes its meaning or is removed.
 pub const SCHEMA: u32 = 2;
@@ -37,6 +38,9 @@ pub struct Manifest {
     pub text_bytes: u64,
     /// Ids written, end-of-text ids included.
     pub tokens: u64,
+    /// Those of them whose mask is 1; none without masks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_tokens: Option<u64>,
     /// The data files, in the order of [`Format::suffixes`], shard by shard; then `OUT.skipped.jsonl`, the list of all skipped documents, if it was
     /// requested.
     pub outputs: Vec<OutputFile>,
@@ -114,9 +118,14 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether kept fields have a file of their own.
-    pub(crate) fn has_sidecar(&self) -> bool {
-        !self.reading.keep.is_empty() && !self.format.has_columns()
+    /// Whether the ids have masks.
+    pub(crate) fn has_mask(&self) -> bool {
+        self.reading.chat.as_ref().is_some_and(|chat| chat.loss == Loss::Assistant)
+    }
+
+    /// Which files stand beside those of the format.
+    pub(crate) fn beside(&self) -> Beside {
+        self.format.beside(self.has_mask(), !self.reading.keep.is_empty())
     }
 }
 
@@ -134,6 +143,9 @@ pub struct ReadOptions {
     /// The fields whose values are carried to the output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep: Vec<String>,
+    /// How rows are conversations, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chat: Option<ChatIdentity>,
     /// Whether each line of a text file is a document.
     pub lines: bool,
     /// The effect of a bad document on the run.

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::error::{OutputError, OutputErrorKind};
+use super::names::Beside;
 
 /// The layout of token files. All numbers are little endian.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -59,6 +60,12 @@ impl Format {
     /// Whether kept fields are columns beside the ids, not a separate file.
     pub fn has_columns(self) -> bool {
         matches!(self, Self::Arrow | Self::Parquet)
+    }
+
+    /// Which files beside those of the format hold masks and kept fields, if there are any.
+    pub(crate) fn beside(self, mask: bool, kept: bool) -> Beside {
+        let has_columns = self.has_columns();
+        Beside { mask: mask && !has_columns && self != Self::Jsonl, kept: kept && !has_columns }
     }
 
     /// The element type for a vocabulary whose largest id is `largest`, or why none fits. `Jsonl` has none.

@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_lock_has_one_holder_though_its_name_comes_and_goes() {
         let directory = tempfile::tempdir().unwrap();
-        let targets = Targets::new(&directory.path().join("out"), Format::Npy, false, false);
+        let targets = Targets::new(&directory.path().join("out"), Format::Npy, Beside::default(), false);
         let (held, acquired) = (AtomicBool::new(false), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {

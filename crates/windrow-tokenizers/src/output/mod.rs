@@ -27,6 +27,7 @@ mod error;
 mod file;
 mod format;
 mod lock;
+mod mask;
 mod names;
 mod progress;
 mod run;
@@ -47,7 +48,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::{OutputError, OutputErrorKind};
 pub use format::{Dtype, Format};
-pub(crate) use names::suffixes;
+pub(crate) use names::{Beside, suffixes};
 pub use staging::Staging;
 
 pub use crate::kept::Kept;
@@ -60,6 +61,7 @@ use crate::shown;
 use columns::ColumnWriter;
 pub(crate) use file::WriteBack;
 use file::{Complete, Mark, StagedFile, StorageWriter};
+use mask::MaskWriter;
 use names::{Targets, same_file, staged_name};
 pub(crate) use progress::{Checkpoint, InputIdentity, RunIdentity};
 use progress::{FinishedShard, Progress, ProgressWriter};
@@ -91,6 +93,9 @@ pub struct OutputOptions {
     /// The names of the fields to [keep](Output::keep). They become columns if the [format has some](Format::has_columns), and otherwise a
     /// file beside the ids, `OUT.kept.jsonl`: a JSON object per document.
     pub keep: Vec<String>,
+    /// Whether each id has a mask, which is 1 if it counts in training. [JSON lines](Format::Jsonl) get a field `mask`, formats with
+    /// [columns](Format::has_columns) a column `mask`, and the others a file beside the ids, `OUT.mask.npy`: u8, as long as the ids.
+    pub mask: bool,
     /// Whether the output is divided into shards: `OUT-00000.bin`, `OUT-00001.bin` and so on, each complete by itself. A shard ends with the
     /// document that brings its token data to this number of bytes, so a document is never divided.
     pub shard_bytes: Option<u64>,
@@ -111,6 +116,7 @@ impl OutputOptions {
             overwrite: false,
             list_skipped: false,
             keep: Vec::new(),
+            mask: false,
             shard_bytes: None,
             resume: false,
         }
@@ -129,19 +135,19 @@ impl OutputOptions {
             .hint("name it with --eos TOKEN|ID, or use --format npy"));
         }
         if self.format.has_columns() {
-            ColumnWriter::check(&self.keep)?;
+            ColumnWriter::check(&self.keep, self.mask)?;
         }
         let largest = self.vocab_size.saturating_sub(1).max(self.append_eos.unwrap_or(0));
         self.format.dtype(self.dtype, largest)
     }
 
-    fn has_sidecar(&self) -> bool {
-        !self.keep.is_empty() && !self.format.has_columns()
+    fn beside(&self) -> Beside {
+        self.format.beside(self.mask, !self.keep.is_empty())
     }
 
     fn names(&self) -> Targets {
         let names = if self.shard_bytes.is_some() { Targets::sharded } else { Targets::new };
-        names(&self.prefix, self.format, self.has_sidecar(), self.list_skipped)
+        names(&self.prefix, self.format, self.beside(), self.list_skipped)
     }
 
     /// The files that publication creates or replaces, the manifest last; without the shards, whose number is not known before.
@@ -189,8 +195,9 @@ impl OutputOptions {
 /// An output in progress. Dropping it without [`publish`](Self::publish) removes everything.
 #[derive(Debug)]
 pub struct Output {
-    /// Of the open shard, if there are shards; the file with the kept fields too.
+    /// Of the open shard, if there are shards; the files with masks and kept fields too.
     writer: Option<Writer>,
+    mask: Option<MaskWriter>,
     sidecar: Option<Sidecar>,
     manifest: Option<File>,
     options: OutputOptions,
@@ -205,6 +212,8 @@ pub struct Output {
     open: Option<Open>,
     documents: u64,
     tokens: u64,
+    /// Ids whose mask is 1.
+    loss_tokens: u64,
     /// Number of values of kept fields.
     kept: u64,
     /// The list of skipped documents, their number, and the first of them.
@@ -266,12 +275,13 @@ impl Output {
         let mut files: Vec<_> = files.collect();
         let list = if options.list_skipped { files.pop() } else { None };
         let shards = options.shard_bytes.map(Shards::new);
-        let (mut writer, mut sidecar) = (None, None);
+        let (mut writer, mut mask, mut sidecar) = (None, None, None);
         if shards.is_none() {
-            (writer, sidecar) = opened(options, dtype, files)?;
+            (writer, mask, sidecar) = opened(options, dtype, files)?;
         }
         Ok(Self {
             writer,
+            mask,
             sidecar,
             manifest,
             options: options.clone(),
@@ -284,6 +294,7 @@ impl Output {
             open: None,
             documents: 0,
             tokens: 0,
+            loss_tokens: 0,
             kept: 0,
             list,
             skipped: 0,
@@ -315,6 +326,11 @@ impl Output {
         self.tokens
     }
 
+    /// Ids appended so far whose mask is 1; `None` without masks.
+    pub fn loss_tokens(&self) -> Option<u64> {
+        self.options.mask.then_some(self.loss_tokens)
+    }
+
     /// Appends a run of consecutive documents: `ends[i]` is the end of document `i` in `ids`, and the start of the next one. The
     /// division of documents into runs does not change a byte.
     ///
@@ -326,13 +342,33 @@ impl Output {
     ///
     /// # Panics
     /// If `ends` decreases or does not end at `ids.len()`, or a document was begun by [`append_part`](Self::append_part) and not ended; if
-    /// fields are kept and a shard ends within the run, or before its documents have their values.
+    /// fields are kept and a shard ends within the run, or before its documents have their values; if the output has masks.
     pub fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
+        assert!(!self.options.mask, "documents without masks");
+        self.append_documents(ids, ends, None)
+    }
+
+    /// As [`append`](Self::append), to an output with [masks](OutputOptions::mask): `mask` has one for each of `ids`. That of an
+    /// end-of-text id is 0.
+    ///
+    /// # Errors
+    /// Those of [`append`](Self::append).
+    ///
+    /// # Panics
+    /// As [`append`](Self::append); if the output has no masks, or there are not as many as ids, or one is neither 0 nor 1.
+    pub fn append_masked(&mut self, ids: &[u32], ends: &[usize], mask: &[u8]) -> Result<(), OutputError> {
+        assert!(self.options.mask, "masks for an output that has none");
+        assert_eq!(ids.len(), mask.len(), "there is a mask for each id");
+        assert!(mask.iter().all(|&one| one <= 1), "a mask is 0 or 1");
+        self.append_documents(ids, ends, Some(mask))
+    }
+
+    fn append_documents(&mut self, ids: &[u32], ends: &[usize], mask: Option<&[u8]>) -> Result<(), OutputError> {
         assert!(ends.is_sorted(), "the ends of documents decrease");
         assert_eq!(ends.last().copied().unwrap_or(0), ids.len(), "the last document does not end with the ids");
         assert!(self.open.is_none(), "the document before has not ended");
         self.staging.check()?;
-        let run = Run { ids, ends, eos: self.options.append_eos };
+        let run = Run { ids, ends, mask, eos: self.options.append_eos };
         if let Some((document, length)) = run.lengths().enumerate().find(|&(_, length)| length > self.longest) {
             self.refuse_long(self.documents + document as u64, length)?;
         }
@@ -340,14 +376,15 @@ impl Output {
         if self.shards.is_none() {
             return self.append_run(run);
         }
-        let (mut ids, mut ends) = (ids, ends.to_vec());
+        let (mut ids, mut ends, mut mask) = (ids, ends.to_vec(), mask);
         while !ends.is_empty() {
             self.begin_document()?;
             let count = self.end_of_shard(ids, &ends).unwrap_or(ends.len());
             let later = ends.split_off(count);
             let end = ends.last().copied().unwrap_or(0);
-            self.append_run(Run { ids: &ids[..end], ends: &ends, eos: self.options.append_eos })?;
-            ids = &ids[end..];
+            let (now, rest) = mask.map(|mask| mask.split_at(end)).unzip();
+            self.append_run(Run { ids: &ids[..end], ends: &ends, mask: now, eos: self.options.append_eos })?;
+            (ids, mask) = (&ids[end..], rest);
             ends = later.into_iter().map(|later| later - end).collect();
         }
         Ok(())
@@ -356,6 +393,10 @@ impl Output {
     /// Appends documents that belong to one shard.
     fn append_run(&mut self, run: Run<'_>) -> Result<(), OutputError> {
         self.writer.as_mut().expect("present until published").append(run)?;
+        if let Some(mask) = &mut self.mask {
+            mask.append(run)?;
+        }
+        self.loss_tokens += run.mask.into_iter().flatten().map(|&one| u64::from(one)).sum::<u64>();
         let documents = run.ends.len() as u64;
         self.documents += documents;
         self.tokens += run.ids.len() as u64 + if run.eos.is_some() { documents } else { 0 };
@@ -369,7 +410,7 @@ impl Output {
     /// Bytes of the token data of documents. One that the format cannot hold has none.
     fn sizes<'a>(&self, ids: &'a [u32], ends: &'a [usize]) -> impl Iterator<Item = u64> + use<'a> {
         let (eos, dtype, longest) = (self.options.append_eos, self.dtype, self.longest);
-        let run = Run { ids, ends, eos };
+        let run = Run { ids, ends, mask: None, eos };
         run.documents().map(move |ids| {
             let length = ids.len() + eos.as_slice().len();
             if length > longest {
@@ -392,7 +433,7 @@ impl Output {
             let file = self.staging.create(staged_name(&target))?;
             files.push(StagedFile::new(file, &target, &self.staging));
         }
-        (self.writer, self.sidecar) = opened(&self.options, self.dtype, files)?;
+        (self.writer, self.mask, self.sidecar) = opened(&self.options, self.dtype, files)?;
         Ok(())
     }
 
@@ -430,6 +471,7 @@ impl Output {
         };
         shards.finished = progress.shards.iter().map(|shard| shard.files.clone()).collect();
         (self.documents, self.tokens, self.skipped) = (last.documents, last.tokens, checkpoint.account.skipped);
+        self.loss_tokens = last.loss_tokens;
         self.kept = self.documents * self.options.keep.len() as u64;
         if let Some(list) = self.list.take() {
             let (list, first) = resume_list(list, last.list_bytes)?;
@@ -450,7 +492,7 @@ impl Output {
         let number = shards.finished.len();
         if shards.documents == 0 && number > 0 {
             // A document that was removed again may have begun a shard.
-            self.sidecar = None;
+            (self.mask, self.sidecar) = (None, None);
             return match self.writer.take() {
                 Some(_) => self.staging.discard(&self.targets.shard(number)),
                 None => Ok(()),
@@ -472,8 +514,8 @@ impl Output {
         {
             let list_bytes = self.list.as_mut().map_or(Ok(0), StagedFile::sync)?;
             self.staging.sync_directory(&self.targets)?;
-            let (documents, tokens) = (self.documents, self.tokens);
-            let shard = FinishedShard { files: files.clone(), documents, tokens, list_bytes, checkpoint };
+            let (documents, tokens, loss_tokens) = (self.documents, self.tokens, self.loss_tokens);
+            let shard = FinishedShard { files: files.clone(), documents, tokens, loss_tokens, list_bytes, checkpoint };
             let path = self.targets.progress();
             record.add(self.staging.storage(), shard, reports).map_err(|error| {
                 self.staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", &path, error))
@@ -492,6 +534,9 @@ impl Output {
     /// Completes the open files that hold documents.
     fn complete(&mut self) -> Result<Vec<OutputFile>, OutputError> {
         let mut complete = self.writer.take().expect("present until published").complete()?;
+        if let Some(mask) = self.mask.take() {
+            complete.push(mask.complete()?);
+        }
         if let Some(sidecar) = self.sidecar.take() {
             complete.push((sidecar.file.complete()?, None));
         }
@@ -508,7 +553,11 @@ impl Output {
     /// # Errors
     /// Those of [`append`](Self::append). After [`Id`](OutputErrorKind::Id) and [`Document`](OutputErrorKind::Document) the parts before are still
     /// there, and nothing of this one: only [`discard_parts`](Self::discard_parts) can follow.
+    ///
+    /// # Panics
+    /// If the output has masks.
     pub fn append_part(&mut self, ids: &[u32], ends: bool) -> Result<(), OutputError> {
+        assert!(!self.options.mask, "parts without masks");
         self.staging.check()?;
         let eos = self.options.append_eos;
         if self.open.is_none() {
@@ -658,6 +707,7 @@ impl Output {
             documents: body.documents,
             text_bytes: body.text_bytes,
             tokens: self.tokens,
+            loss_tokens: self.loss_tokens(),
             outputs_blake3: Some(root_of(&files)),
             outputs: files,
             skipped: std::mem::take(&mut self.first_skipped),
@@ -722,15 +772,18 @@ impl Output {
     }
 }
 
-/// The writer of these staged files, the last of which may be for the kept fields.
+/// The writers of these staged files, the last of which may be for masks and kept fields.
 fn opened(
     options: &OutputOptions,
     dtype: Option<Dtype>,
     mut files: Vec<StagedFile>,
-) -> Result<(Option<Writer>, Option<Sidecar>), OutputError> {
-    let sidecar = if options.has_sidecar() { files.pop() } else { None };
-    let writer = Writer::new(options.format, dtype, files, &options.keep)?;
-    Ok((Some(writer), sidecar.map(|file| Sidecar::new(file, &options.keep))))
+) -> Result<(Option<Writer>, Option<MaskWriter>, Option<Sidecar>), OutputError> {
+    let beside = options.beside();
+    let sidecar = if beside.kept { files.pop() } else { None };
+    let mask = if beside.mask { files.pop() } else { None };
+    let writer = Writer::new(options.format, dtype, files, &options.keep, options.mask)?;
+    let mask = mask.map(MaskWriter::new).transpose()?;
+    Ok((Some(writer), mask, sidecar.map(|file| Sidecar::new(file, &options.keep))))
 }
 
 /// A complete file as the manifest lists it.

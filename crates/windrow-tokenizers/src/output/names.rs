@@ -48,15 +48,26 @@ const ASIDE: &str = ".windrow-old";
 /// The end of the manifest's name.
 pub(crate) const MANIFEST: &str = ".manifest.json";
 
+/// The end of the name of the file with the masks.
+const MASK: &str = ".mask.npy";
+
 /// The end of the name of the file with the kept fields.
 const KEPT: &str = ".kept.jsonl";
 
 /// The end of the name of the list of skipped documents.
 const SKIPPED: &str = ".skipped.jsonl";
 
-/// The ends of the names of the files that hold documents.
-pub(crate) fn suffixes(format: Format, kept: bool) -> impl Iterator<Item = &'static str> {
-    format.suffixes().iter().copied().chain(kept.then_some(KEPT))
+/// Which files with something of each document stand beside those of the format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Beside {
+    pub(crate) mask: bool,
+    pub(crate) kept: bool,
+}
+
+/// The ends of the names of the files that hold documents: those of the format, the masks, the kept fields.
+pub(crate) fn suffixes(format: Format, beside: Beside) -> impl Iterator<Item = &'static str> {
+    let more = [beside.mask.then_some(MASK), beside.kept.then_some(KEPT)];
+    format.suffixes().iter().copied().chain(more.into_iter().flatten())
 }
 
 /// The final names under one prefix.
@@ -70,10 +81,9 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// With `kept`, the file with the kept fields follows the data files of the format. With `skipped`, the list of skipped documents is
-    /// the last.
-    pub(crate) fn new(prefix: &Path, format: Format, kept: bool, skipped: bool) -> Self {
-        let suffixes = suffixes(format, kept).chain(skipped.then_some(SKIPPED));
+    /// The files beside those of the format follow them. With `skipped`, the list of skipped documents is the last.
+    pub(crate) fn new(prefix: &Path, format: Format, beside: Beside, skipped: bool) -> Self {
+        let suffixes = suffixes(format, beside).chain(skipped.then_some(SKIPPED));
         Self {
             prefix: prefix.to_owned(),
             data: suffixes.map(|suffix| with_suffix(prefix, suffix)).collect(),
@@ -83,10 +93,10 @@ impl Targets {
     }
 
     /// Targets with shards, of which none is finished.
-    pub(crate) fn sharded(prefix: &Path, format: Format, kept: bool, skipped: bool) -> Self {
+    pub(crate) fn sharded(prefix: &Path, format: Format, beside: Beside, skipped: bool) -> Self {
         let data = skipped.then(|| with_suffix(prefix, SKIPPED)).into_iter().collect();
-        let shards = Some(suffixes(format, kept).collect());
-        Self { data, shards, ..Self::new(prefix, format, kept, skipped) }
+        let shards = Some(suffixes(format, beside).collect());
+        Self { data, shards, ..Self::new(prefix, format, beside, skipped) }
     }
 
     /// The final names of the shard with this number.
@@ -133,9 +143,10 @@ impl Targets {
 
     /// The data files of every format.
     pub(crate) fn any_data(&self) -> Vec<PathBuf> {
+        let beside = Beside { mask: true, kept: true };
         let mut data: Vec<PathBuf> =
-            Format::ALL.into_iter().flat_map(|format| Self::new(&self.prefix, format, true, true).data).collect();
-        let suffixes: Vec<&str> = Format::ALL.iter().flat_map(|&format| suffixes(format, true)).collect();
+            Format::ALL.into_iter().flat_map(|format| Self::new(&self.prefix, format, beside, true).data).collect();
+        let suffixes: Vec<&str> = Format::ALL.iter().flat_map(|&format| suffixes(format, beside)).collect();
         data.extend(self.found_shards(&suffixes));
         data.sort();
         data.dedup();

@@ -13,6 +13,8 @@ pub(crate) struct Run<'a> {
     pub(crate) ids: &'a [u32],
     /// The end of each document in `ids`.
     pub(crate) ends: &'a [usize],
+    /// The mask of each id, if there are masks; without that of the id after each document, which is 0.
+    pub(crate) mask: Option<&'a [u8]>,
     /// The id after each document.
     pub(crate) eos: Option<u32>,
 }
@@ -21,6 +23,12 @@ impl<'a> Run<'a> {
     /// The documents, without the end-of-text id.
     pub(crate) fn documents(self) -> impl Iterator<Item = &'a [u32]> {
         self.ends.iter().scan(0, move |start, &end| Some(&self.ids[std::mem::replace(start, end)..end]))
+    }
+
+    /// The masks of the documents; none if there are no masks.
+    pub(crate) fn masks(self) -> impl Iterator<Item = &'a [u8]> {
+        let masks = self.mask.into_iter().flat_map(move |mask| self.ends.iter().map(move |&end| (mask, end)));
+        masks.scan(0, |start, (mask, end)| Some(&mask[std::mem::replace(start, end)..end]))
     }
 
     /// The number of ids of each document as written, with the end-of-text id.
@@ -45,11 +53,18 @@ pub(crate) fn put(ids: &[u32], dtype: Dtype, file: &mut StagedFile) -> Result<()
     ids.chunks(BLOCK).try_for_each(|block| file.put(|bytes| dtype.put(block, bytes)))
 }
 
-/// Appends a document as a line `{"ids":[...]}`.
-pub(crate) fn put_json(ids: &[u32], eos: Option<u32>, file: &mut StagedFile) -> Result<(), OutputError> {
-    let mut line = JsonLine::default();
-    line.put(ids, file)?;
-    line.end(eos, file)
+/// Appends documents as lines `{"ids":[...]}`, or `{"ids":[...],"mask":[...]}`.
+pub(crate) fn put_json(run: Run<'_>, file: &mut StagedFile) -> Result<(), OutputError> {
+    let mut masks = run.masks();
+    for ids in run.documents() {
+        let mut line = JsonLine::default();
+        line.put(ids, file)?;
+        match masks.next() {
+            None => line.end(run.eos, file)?,
+            Some(mask) => line.end_with_mask(run.eos, mask, file)?,
+        }
+    }
+    Ok(())
 }
 
 /// A line that is written part by part.
@@ -73,6 +88,23 @@ impl JsonLine {
             })?;
         }
         Ok(())
+    }
+
+    /// Ends the line with the mask of its ids.
+    fn end_with_mask(mut self, eos: Option<u32>, mask: &[u8], file: &mut StagedFile) -> Result<(), OutputError> {
+        self.put(eos.as_slice(), file)?;
+        file.put(|bytes| bytes.extend_from_slice(br#"],"mask":["#))?;
+        let mut separator: &[u8] = b"";
+        for block in mask.chunks(BLOCK).chain([&[0][..eos.as_slice().len()]]) {
+            file.put(|bytes| {
+                for one in block {
+                    bytes.extend_from_slice(separator);
+                    bytes.push(b'0' + one);
+                    separator = b",";
+                }
+            })?;
+        }
+        file.put(|bytes| bytes.extend_from_slice(b"]}\n"))
     }
 
     /// Ends the line; the next call begins another.

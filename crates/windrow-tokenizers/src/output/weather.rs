@@ -439,7 +439,7 @@ fn undisturbed(corpus: &Corpus, format: Format) -> (Contents, Weather) {
     let manifest: Manifest = serde_json::from_slice(&json).unwrap();
     let files = manifest.outputs.len();
     assert_eq!(contents.len(), files + 1, "the manifest lists every file");
-    assert!((files - 1) / suffixes(format, !format.has_columns()).count() > 5, "{files} files");
+    assert!((files - 1) / suffixes(format, format.beside(false, true)).count() > 5, "{files} files");
     (contents, disk)
 }
 
@@ -447,7 +447,7 @@ fn undisturbed(corpus: &Corpus, format: Format) -> (Contents, Weather) {
 fn put_old_data(directory: &Path, format: Format) {
     let mut names = vec!["out.manifest.json".to_owned()];
     names.extend(
-        (0..60).flat_map(|n| suffixes(format, !format.has_columns()).map(move |suffix| format!("out-{n:05}{suffix}"))),
+        (0..60).flat_map(|n| suffixes(format, format.beside(false, true)).map(move |suffix| format!("out-{n:05}{suffix}"))),
     );
     names.iter().for_each(|name| fs::write(directory.join(name), b"{}").unwrap());
 }
