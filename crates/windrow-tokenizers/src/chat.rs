@@ -42,8 +42,11 @@ use serde::{Deserialize, Serialize};
 
 pub use date::Date;
 pub use load::{ChatError, SpecialTokens};
+pub(crate) use mask::Locate;
 pub use render::Rendered;
 
+use crate::document::{Fault, FaultKind, utf8};
+use crate::input::{Fields, Format};
 use minijinja::Environment;
 
 /// Which tokens count in training.
@@ -98,6 +101,15 @@ impl Chat {
     /// Whether masks are written.
     pub fn has_mask(&self) -> bool {
         self.loss == Loss::Assistant
+    }
+
+    /// Renders a record, whose messages are in the first of the fields.
+    pub(crate) fn render(&self, format: Format, record: &[u8], fields: &Fields) -> Result<Rendered, Fault> {
+        if format != Format::Jsonl {
+            return Err(Fault::whole(FaultKind::NotMessages, "a conversation is a JSON line".to_owned()));
+        }
+        let field = fields.text.first().map_or("messages", String::as_str);
+        self.template.render(utf8(record)?, field, self.loss)
     }
 
     /// What a manifest tells of it.

@@ -48,6 +48,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use thiserror::Error;
 
+use crate::chat::{Chat, Locate};
 use crate::engine::Engine;
 use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, Position};
 use crate::manifest::{self, Documents, ManifestBody, Options, ReadOptions, SkippedDocument, TokenizerIdentity};
@@ -76,6 +77,8 @@ pub struct Job {
     pub memory: usize,
     /// Bytes of consecutive documents that a worker claims at a time.
     pub chunk_bytes: usize,
+    /// If set, a document is the conversation in a JSON line, rendered by a chat template. [`ReadOptions::field`] names its messages.
+    pub chat: Option<Chat>,
     /// How many bad documents may be skipped; nothing is published beyond this limit. If all documents are bad, the run always fails.
     pub max_skipped: Option<MaxSkipped>,
 }
@@ -121,7 +124,7 @@ impl Job {
     /// Encodes `inputs` on all CPUs, with 1 GiB of memory, from the field `text` of JSON lines; a bad document ends the run.
     pub fn new(inputs: Vec<InputFile>) -> Self {
         let reading = ReadOptions { field: "text".to_owned(), special_in_text: true, ..ReadOptions::default() };
-        Self { inputs, reading, threads: 0, memory: Self::MEMORY, chunk_bytes: Self::CHUNK_BYTES, max_skipped: None }
+        Self { inputs, reading, threads: 0, memory: Self::MEMORY, chunk_bytes: Self::CHUNK_BYTES, chat: None, max_skipped: None }
     }
 
     /// Small enough that several batches with their ids are in flight within the budget.
@@ -168,6 +171,8 @@ pub struct Summary {
     pub text_bytes: u64,
     /// Ids written, end-of-text ids included.
     pub tokens: u64,
+    /// Those of them whose mask is 1; `None` without masks.
+    pub loss_tokens: Option<u64>,
     /// From the first read to the end of the publication.
     pub elapsed: Duration,
     /// The part of `elapsed` until the last document was encoded and passed to the output. The rest is syncing and renaming.
@@ -327,13 +332,13 @@ pub fn encode(
         blake3: tokenizer.hash().to_owned(),
         vocab_size: tokenizer.vocab_size(),
     };
-    encode_with(job, tokenizer.engine(), identity, output, observer)
+    encode_by(job, tokenizer.engine(), Some(tokenizer), identity, output, observer)
 }
 
 /// [`encode`] with any engine. `identity` goes into the manifest.
 ///
 /// # Errors
-/// Those of [`encode`].
+/// Those of [`encode`]. An engine alone finds no masks, so a job with masks is refused.
 pub fn encode_with(
     job: Job,
     engine: &dyn Engine,
@@ -341,6 +346,24 @@ pub fn encode_with(
     output: Output,
     observer: &dyn Observer,
 ) -> Result<Summary, Box<RunError>> {
+    encode_by(job, engine, None, identity, output, observer)
+}
+
+fn encode_by(
+    mut job: Job,
+    engine: &dyn Engine,
+    locate: Option<&dyn Locate>,
+    identity: TokenizerIdentity,
+    output: Output,
+    observer: &dyn Observer,
+) -> Result<Summary, Box<RunError>> {
+    job.reading.chat = job.chat.as_ref().map(Chat::identity);
+    let has_mask = job.chat.as_ref().is_some_and(Chat::has_mask);
+    if has_mask != output.loss_tokens().is_some() || (has_mask && locate.is_none()) {
+        let message = "masks need a job with a chat template and a loss, an output with masks, and a tokenizer";
+        let error = OutputError::new(OutputErrorKind::Usage, message).into();
+        return Err(Box::new(RunError { error, summary: Summary::default() }));
+    }
     let begin = Instant::now();
     let mut output = output;
     let (reading, max_skipped, files) = (job.reading.clone(), job.max_skipped, job.inputs.len());
@@ -366,12 +389,13 @@ pub fn encode_with(
         let (continuation, account) = start.unwrap_or_default();
         stages::Start { continuation, account }
     });
-    let run = stages::run(job, engine, output, observer, start);
+    let run = stages::run(job, engine, locate, output, observer, start);
     let encoding = begin.elapsed();
     let mut summary = Summary {
         documents: run.account.documents,
         text_bytes: run.account.text_bytes,
         tokens: run.sink.as_ref().map_or(0, Output::tokens),
+        loss_tokens: run.sink.as_ref().and_then(Output::loss_tokens),
         elapsed: encoding,
         encoding,
         stdin_looks_like_json_lines: run.stdin_looks_like_json_lines,

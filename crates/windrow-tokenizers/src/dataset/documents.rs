@@ -2,19 +2,16 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::columns;
 use super::error::DatasetError;
+use super::visit::Visitor;
 use crate::manifest::Options;
 use crate::output::{Dtype, Format, IDX_HEADER, NPY_HEADER, idx_header, npy_header};
 
 /// Bytes that are read ahead.
 const BUFFER: usize = 256 << 10;
-
-/// Takes the ids of documents until it breaks.
-pub(super) type Visitor<'v> = &'v mut dyn FnMut(&[u32]) -> ControlFlow<()>;
 
 /// The files of one shard, or of an output without shards.
 pub(super) struct Shard<'m> {
@@ -124,7 +121,7 @@ impl Shard<'_> {
 
     /// The number of lines of the file with the kept fields, if there is one.
     pub(super) fn kept_lines(&self) -> Result<Option<u64>, DatasetError> {
-        let Some(path) = self.paths.last().filter(|_| self.options.has_sidecar()) else { return Ok(None) };
+        let Some(path) = self.paths.last().filter(|_| self.options.beside().kept) else { return Ok(None) };
         let mut kept = Reading::open(path, 0)?;
         let mut lines = 0;
         loop {
@@ -138,6 +135,30 @@ impl Shard<'_> {
             let read = block.len();
             kept.file.consume(read);
         }
+    }
+
+    /// The number of ids whose mask is 1, if the masks have a file. It must have one for each of the `tokens`.
+    pub(super) fn loss_tokens(&self, tokens: u64) -> Result<Option<u64>, DatasetError> {
+        let at = self.options.format.suffixes().len();
+        let Some(path) = self.paths.get(at).filter(|_| self.options.beside().mask) else { return Ok(None) };
+        let mut masks = Reading::open(path, 0)?;
+        let count = masks.elements(NPY_HEADER, 1)?;
+        masks.check_header(&npy_header("|u1", count))?;
+        if count != tokens {
+            return Err(DatasetError::damaged(path, format_args!("it has {count} masks for {tokens} ids")));
+        }
+        let (mut ones, mut at, mut block) = (0, 0, vec![0; BUFFER]);
+        while at < count {
+            block.truncate((count - at).min(BUFFER as u64) as usize);
+            masks.fill(&mut block)?;
+            if let Some(wrong) = block.iter().position(|&one| one > 1) {
+                let what = format!("mask {}: it is {}, neither 0 nor 1", at + wrong as u64, block[wrong]);
+                return Err(DatasetError::damaged(path, what));
+            }
+            ones += block.iter().map(|&one| u64::from(one)).sum::<u64>();
+            at += block.len() as u64;
+        }
+        Ok(Some(ones))
     }
 
     fn walk_npy(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {
@@ -242,8 +263,9 @@ impl Shard<'_> {
             if read == 0 {
                 break;
             }
-            if !parse_line(&line, &mut ids) {
-                let what = format!("line {number}: it is not {{\"ids\":[...]}}");
+            if !parse_line(&line, self.options.has_mask(), &mut ids) {
+                let mask = if self.options.has_mask() { ",\"mask\":[...]" } else { "" };
+                let what = format!("line {number}: it is not {{\"ids\":[...]{mask}}}");
                 return Err(DatasetError::damaged(data.path, what));
             }
             if visit(&ids).is_break() {
@@ -254,11 +276,29 @@ impl Shard<'_> {
     }
 }
 
-/// Reads a line `{"ids":[1,2,3]}` exactly as it is written. A general reader of JSON is several times as slow.
-fn parse_line(line: &[u8], ids: &mut Vec<u32>) -> bool {
+/// Reads a line `{"ids":[1,2,3]}`, or `{"ids":[1,2,3],"mask":[0,1,1]}`, exactly as it is written. A general reader of JSON is several times
+/// as slow.
+fn parse_line(line: &[u8], has_mask: bool, ids: &mut Vec<u32>) -> bool {
     ids.clear();
     let numbers = line.strip_prefix(br#"{"ids":["#).and_then(|rest| rest.strip_suffix(b"]}\n"));
-    let Some(numbers) = numbers else { return false };
+    let Some(mut numbers) = numbers else { return false };
+    let mut masks = None;
+    if has_mask {
+        let between = br#"],"mask":["#;
+        let Some(at) = memchr::memmem::find(numbers, between) else { return false };
+        masks = Some(&numbers[at + between.len()..]);
+        numbers = &numbers[..at];
+    }
+    let are_masks = |mask: &[u8], count: usize| {
+        let bytes = mask.iter().enumerate();
+        mask.len() == (2 * count).saturating_sub(1)
+            && bytes.into_iter().all(|(at, byte)| if at % 2 == 0 { matches!(byte, b'0' | b'1') } else { *byte == b',' })
+    };
+    parse_ids(numbers, ids) && masks.is_none_or(|masks| are_masks(masks, ids.len()))
+}
+
+/// Reads decimal numbers with commas between them.
+fn parse_ids(numbers: &[u8], ids: &mut Vec<u32>) -> bool {
     if numbers.is_empty() {
         return true;
     }
@@ -285,8 +325,13 @@ mod tests {
     fn lines_are_read_as_they_are_written_and_no_others() {
         let read = |line: &str| {
             let mut ids = vec![7];
-            parse_line(line.as_bytes(), &mut ids).then_some(ids)
+            parse_line(line.as_bytes(), line.contains("mask"), &mut ids).then_some(ids)
         };
+        assert_eq!(read("{\"ids\":[],\"mask\":[]}\n"), Some(vec![]));
+        assert_eq!(read("{\"ids\":[1,2],\"mask\":[0,1]}\n"), Some(vec![1, 2]));
+        for mask in ["", "0", "0,1,0", "0,2", "0 1", "01,"] {
+            assert_eq!(read(&format!("{{\"ids\":[1,2],\"mask\":[{mask}]}}\n")), None, "{mask:?}");
+        }
         assert_eq!(read("{\"ids\":[]}\n"), Some(vec![]));
         assert_eq!(read("{\"ids\":[0,12,4294967295]}\n"), Some(vec![0, 12, u32::MAX]));
         for line in [

@@ -26,6 +26,7 @@ mod hash;
 mod open;
 mod statistics;
 mod verify;
+mod visit;
 
 pub use error::{DatasetError, DatasetErrorKind};
 pub use open::Dataset;

@@ -68,7 +68,7 @@ impl Dataset {
     /// The ends of the names of a shard's files.
     fn suffixes(&self) -> Vec<&'static str> {
         let options = &self.manifest.options;
-        suffixes(options.format, options.has_sidecar()).collect()
+        suffixes(options.format, options.beside()).collect()
     }
 
     /// The files with documents.

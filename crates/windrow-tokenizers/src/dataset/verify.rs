@@ -26,6 +26,26 @@ pub struct Verified {
     pub faults: Vec<DatasetError>,
 }
 
+/// What a shard has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    documents: u64,
+    tokens: u64,
+    /// Ids whose mask is 1, if the masks have a file.
+    loss_tokens: Option<u64>,
+}
+
+impl Counts {
+    fn add(&mut self, more: Self) {
+        self.documents += more.documents;
+        self.tokens += more.tokens;
+        self.loss_tokens = match (self.loss_tokens, more.loss_tokens) {
+            (Some(one), Some(other)) => Some(one + other),
+            (one, other) => one.or(other),
+        };
+    }
+}
+
 impl Dataset {
     /// Reads all files, and compares hashes, counts, offsets and ids with the manifest.
     pub fn verify(&self) -> Verified {
@@ -47,7 +67,7 @@ impl Dataset {
         let shards: Vec<Shard<'_>> = self.shards().into_iter().filter(|shard| is_in(shard, &whole)).collect();
         let is_complete = shards.len() == self.shards().len();
         let hashes = hashes(&whole);
-        let walked: Vec<Result<[u64; 2], DatasetError>> =
+        let walked: Vec<Result<Counts, DatasetError>> =
             shards.par_iter().map(|shard| self.walk_and_check(shard)).collect();
         for ((path, _), hash) in whole.iter().zip(hashes) {
             let listed = found.iter().find(|(_, other)| other == path).map_or("", |(file, _)| &file.blake3);
@@ -58,11 +78,11 @@ impl Dataset {
                 Err(error) => faults.push(DatasetError::io(path, &error)),
             }
         }
-        let mut sums = [0; 2];
+        let mut sums = Counts::default();
         let mut is_known = is_complete;
         for counts in walked {
             match counts {
-                Ok([documents, tokens]) => sums = [sums[0] + documents, sums[1] + tokens],
+                Ok(counts) => sums.add(counts),
                 Err(fault) => {
                     is_known = false;
                     faults.push(fault);
@@ -92,13 +112,14 @@ impl Dataset {
         faults
     }
 
-    fn wrong_counts(&self, [documents, tokens]: [u64; 2]) -> Vec<DatasetError> {
+    fn wrong_counts(&self, Counts { documents, tokens, loss_tokens }: Counts) -> Vec<DatasetError> {
         let manifest = &self.manifest;
+        let masks = loss_tokens.zip(manifest.loss_tokens).map(|(found, listed)| ("tokens with loss", found, listed));
         // A text may contain the end-of-text id, which is no end in nanogpt's count.
         let more = manifest.options.format == Format::Nanogpt && documents > manifest.documents.written;
         let counts = [("documents", documents, manifest.documents.written), ("tokens", tokens, manifest.tokens)];
         let wrong =
-            counts.into_iter().filter(|&(what, found, listed)| found != listed && !(more && what == "documents"));
+            counts.into_iter().chain(masks).filter(|&(what, found, listed)| found != listed && !(more && what == "documents"));
         wrong
             .map(|(what, found, listed)| {
                 DatasetError::damaged(&self.path, format_args!("it lists {listed} {what}, and the files have {found}"))
@@ -106,24 +127,25 @@ impl Dataset {
             .collect()
     }
 
-    /// Walks a shard, compares its ids with the vocabulary, and returns the numbers of documents and ids.
-    fn walk_and_check(&self, shard: &Shard<'_>) -> Result<[u64; 2], DatasetError> {
-        let (mut counts, mut fault) = ([0; 2], None);
+    /// Walks a shard, compares its ids with the vocabulary, and counts.
+    fn walk_and_check(&self, shard: &Shard<'_>) -> Result<Counts, DatasetError> {
+        let (mut counts, mut fault) = (Counts::default(), None);
         shard.walk(&mut |ids| {
-            fault = self.beyond_vocabulary(shard, counts[0], ids);
-            counts = [counts[0] + 1, counts[1] + ids.len() as u64];
+            fault = self.beyond_vocabulary(shard, counts.documents, ids);
+            counts.add(Counts { documents: 1, tokens: ids.len() as u64, loss_tokens: None });
             if fault.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         if let Some(fault) = fault {
             return Err(fault);
         }
         if let (Some(lines), Some(path)) = (shard.kept_lines()?, shard.paths.last())
-            && lines != counts[0]
+            && lines != counts.documents
             && shard.options.format != Format::Nanogpt
         {
-            let what = format!("it has {lines} lines for {} documents", counts[0]);
+            let what = format!("it has {lines} lines for {} documents", counts.documents);
             return Err(DatasetError::damaged(path, what));
         }
+        counts.loss_tokens = shard.loss_tokens(counts.tokens)?;
         Ok(counts)
     }
 

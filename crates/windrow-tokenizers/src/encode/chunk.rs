@@ -8,6 +8,7 @@ use windrow::CancelToken;
 use windrow::prelude::*;
 
 use super::{Observer, Step};
+use crate::chat::{Chat, Locate};
 use crate::document::{BadDocument, keep_of, null_fault, text_in};
 use crate::engine::{BatchError, Encoder, Engine, EngineError, Ragged};
 use crate::input::{Batch, Fields, Format, Record};
@@ -30,6 +31,8 @@ pub(super) struct Chunk {
     pub(super) records: Range<usize>,
     /// The ids of the good records, concatenated.
     pub(super) ids: Vec<u32>,
+    /// The mask of each of them, if there are masks.
+    pub(super) mask: Vec<u8>,
     /// The end of each good record in `ids`.
     pub(super) ends: Vec<usize>,
     /// The kept values of the good records.
@@ -57,6 +60,7 @@ impl Chunk {
     pub(super) fn memory(&self) -> usize {
         let texts = self.bad.iter().map(|bad| bad.document.file.capacity() + bad.document.reason.capacity());
         self.ids.capacity() * size_of::<u32>()
+            + self.mask.capacity()
             + self.ends.capacity() * size_of::<usize>()
             + self.bad.capacity() * size_of::<Bad>()
             + self.kept.memory()
@@ -72,6 +76,10 @@ pub(super) struct Workshop<'e> {
     pub(super) names: &'e [String],
     /// The fields of a JSON line or columns of a Parquet file that matter.
     pub(super) fields: &'e Fields,
+    /// How the lines are conversations, if they are.
+    pub(super) chat: Option<&'e Chat>,
+    /// Finds masks, if the chat has any.
+    pub(super) locate: Option<&'e dyn Locate>,
     /// Whether the first bad document ends the run, so that nothing after it is needed.
     pub(super) stop_at_bad: bool,
     pub(super) chunk_bytes: usize,
@@ -124,6 +132,7 @@ impl Workshop<'_> {
         });
         // Growing by doubling leaves up to half of it unused, and the ids may wait for the writer.
         chunk.ids.shrink_to_fit();
+        chunk.mask.shrink_to_fit();
         // One huge document must not occupy its memory for ever.
         if unescaped.iter().map(String::capacity).sum::<usize>() > KEPT_SCRATCH {
             *unescaped = Vec::new();
@@ -137,9 +146,14 @@ impl Workshop<'_> {
     fn text<'t>(&self, batch: &'t Batch, index: usize, unescaped: &'t mut String) -> Result<Text<'t>, Bad> {
         let record = &batch.records[index];
         let name = &self.names[record.file as usize];
-        let text = match record.null {
-            Some(column) => Err(null_fault(&self.fields.text[usize::from(column)])),
-            None => text_in(record.format, batch.bytes_of(record), self.fields, unescaped),
+        let mut spans = Vec::new();
+        let text = match (record.null, self.chat) {
+            (Some(column), _) => Err(null_fault(&self.fields.text[usize::from(column)])),
+            (None, None) => text_in(record.format, batch.bytes_of(record), self.fields, unescaped),
+            (None, Some(chat)) => chat.render(record.format, batch.bytes_of(record), self.fields).map(|rendered| {
+                (*unescaped, spans) = (rendered.text, rendered.spans);
+                unescaped.as_str()
+            }),
         };
         match text {
             Ok(text) => {
@@ -147,7 +161,7 @@ impl Workshop<'_> {
                 if is_first && name == "-" && is_json_line(text) {
                     self.note_json_lines();
                 }
-                Ok(Text { record: index, text })
+                Ok(Text { record: index, text, spans })
             }
             Err(fault) => {
                 let document = listed(BadDocument::new(name, record, fault));
@@ -248,6 +262,10 @@ impl Workshop<'_> {
         encoder: &mut (dyn Encoder + '_),
         chunk: &mut Chunk,
     ) -> Result<(), BatchError> {
+        let has_mask = self.chat.is_some_and(Chat::has_mask);
+        if let Some(locate) = self.locate.filter(|_| has_mask) {
+            return self.encode_with_masks(run, locate, encoder, chunk);
+        }
         let texts: Vec<&str> = run.iter().map(|text| text.text).collect();
         if let [text] = *texts.as_slice()
             && text.len() >= LONG * self.chunk_bytes
@@ -261,6 +279,30 @@ impl Workshop<'_> {
         }
         encoder.encode_all(&texts, &mut chunk.ids, &mut chunk.ends)
     }
+
+    /// Appends the ids and masks of all texts, or of none.
+    fn encode_with_masks(
+        &self,
+        run: &[Text<'_>],
+        locate: &dyn Locate,
+        encoder: &mut (dyn Encoder + '_),
+        chunk: &mut Chunk,
+    ) -> Result<(), BatchError> {
+        let before = (chunk.ids.len(), chunk.ends.len());
+        for (document, Text { text, spans, .. }) in run.iter().enumerate() {
+            let start = chunk.ids.len();
+            let encoded = encoder.encode(text, &mut chunk.ids);
+            let masked = encoded.and_then(|()| locate.mask(text, &chunk.ids[start..], spans, &mut chunk.mask));
+            if let Err(error) = masked {
+                chunk.ids.truncate(before.0);
+                chunk.mask.truncate(before.0);
+                chunk.ends.truncate(before.1);
+                return Err(BatchError { document, error });
+            }
+            chunk.ends.push(chunk.ids.len());
+        }
+        Ok(())
+    }
 }
 
 /// The text of a record.
@@ -268,6 +310,8 @@ struct Text<'t> {
     /// Its index in the batch.
     record: usize,
     text: &'t str,
+    /// The bytes of it whose masks are 1.
+    spans: Vec<Range<usize>>,
 }
 
 /// Appends the kept values of a document without fields.

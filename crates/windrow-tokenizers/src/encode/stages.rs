@@ -19,6 +19,7 @@ use super::budget::{Budget, Held};
 use super::chunk::{Bad, Chunk, Workshop, at_record, put_nulls};
 use super::parts::OpenDocument;
 use super::{EncodeError, Job, MaxSkipped, Observer};
+use crate::chat::{Chat, Locate};
 use crate::document::text_in;
 use crate::engine::{Engine, caught};
 use crate::input::{Batch, Continuation, Fields, FileReport, Position, Reader, Record};
@@ -38,6 +39,11 @@ const READER_GRACE: Duration = Duration::from_millis(100);
 pub(super) trait Sink: Send {
     /// As [`Output::append`].
     fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError>;
+
+    /// As [`Output::append_masked`].
+    fn append_masked(&mut self, _ids: &[u32], _ends: &[usize], _mask: &[u8]) -> Result<(), OutputError> {
+        unreachable!("this sink has no masks")
+    }
 
     /// As [`Output::append_part`].
     fn append_part(&mut self, ids: &[u32], ends: bool) -> Result<(), OutputError>;
@@ -80,6 +86,10 @@ pub(super) trait Sink: Send {
 impl Sink for Output {
     fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
         Output::append(self, ids, ends)
+    }
+
+    fn append_masked(&mut self, ids: &[u32], ends: &[usize], mask: &[u8]) -> Result<(), OutputError> {
+        Output::append_masked(self, ids, ends, mask)
     }
 
     fn append_part(&mut self, ids: &[u32], ends: bool) -> Result<(), OutputError> {
@@ -178,6 +188,7 @@ pub(super) struct Start {
 pub(super) fn run<S: Sink>(
     job: Job,
     engine: &dyn Engine,
+    locate: Option<&dyn Locate>,
     sink: S,
     observer: &dyn Observer,
     start: Option<Start>,
@@ -187,7 +198,8 @@ pub(super) fn run<S: Sink>(
     let batch_bytes = job.batch_bytes();
     let fields = job.reading.fields();
     let mut reader = Reader::new(job.inputs, batch_bytes).fields(fields.clone());
-    if engine.cuts_documents() {
+    let chat = job.chat.as_ref();
+    if engine.cuts_documents() && chat.is_none() {
         reader = reader.split_texts();
     }
     let (mut account, mut reports) = (Account::default(), Vec::new());
@@ -223,6 +235,8 @@ pub(super) fn run<S: Sink>(
         observer,
         names: &names,
         fields: &fields,
+        chat,
+        locate,
         stop_at_bad: on_error == OnError::Fail,
         chunk_bytes: job.chunk_bytes,
         benches: Default::default(),
@@ -245,7 +259,7 @@ pub(super) fn run<S: Sink>(
         Item::End(reports) => Ok(Item::End(reports)),
     };
     let part = OpenPart::Nothing;
-    let mut writer = Writer { sink, account, part, reports, names: &names, fields: &fields, on_error, most_skipped };
+    let mut writer = Writer { sink, account, part, reports, names: &names, fields: &fields, chat, on_error, most_skipped };
     let (mut whole, mut reports) = (true, None);
     let write = |item| match item {
         Item::Batch(Encoded { mut batch, held, chunks }) => {
@@ -361,6 +375,7 @@ struct Writer<'e, S> {
     reports: Vec<FileReport>,
     names: &'e [String],
     fields: &'e Fields,
+    chat: Option<&'e Chat>,
     on_error: OnError,
     /// Maximum number of documents that may be skipped.
     most_skipped: u64,
@@ -406,6 +421,7 @@ impl<S: Sink> Writer<'_, S> {
         let mut later = Chunk {
             records: last + 1..chunk.records.end,
             ids: chunk.ids.split_off(end),
+            mask: chunk.mask.split_off(end.min(chunk.mask.len())),
             ends: chunk.ends.split_off(number),
             bad: chunk.bad.split_off(chunk.bad.partition_point(|bad| bad.record < last)),
             kept: chunk.kept.split_off(number * self.fields.keep.len()),
@@ -511,6 +527,7 @@ impl<S: Sink> Writer<'_, S> {
         self.drop_text(chunk, batch, &good[kept..]);
         chunk.ids.truncate(kept.checked_sub(1).map_or(0, |before| chunk.ends[before]));
         chunk.ends.truncate(kept);
+        chunk.mask.truncate(chunk.ids.len());
         chunk.kept.remove(kept * self.fields.keep.len(), chunk.kept.ends.len());
         chunk.bad.retain(|bad| bad.record <= last);
     }
@@ -530,14 +547,22 @@ impl<S: Sink> Writer<'_, S> {
     /// Bytes of the text of a good record.
     fn text_bytes(&self, batch: &Batch, index: usize) -> u64 {
         let record = &batch.records[index];
-        let text = text_in(record.format, batch.bytes_of(record), self.fields, &mut String::new()).map(str::len);
+        let bytes = batch.bytes_of(record);
+        let text = match self.chat {
+            None => text_in(record.format, bytes, self.fields, &mut String::new()).map(str::len),
+            Some(chat) => chat.render(record.format, bytes, self.fields).map(|rendered| rendered.text.len()),
+        };
         text.expect("it had a text before") as u64
     }
 
     /// Appends the good documents. A document that the format cannot hold becomes a bad one.
     fn append(&mut self, chunk: &mut Chunk, batch: &Batch) -> Result<(), EncodeError> {
         loop {
-            match self.sink.append(&chunk.ids, &chunk.ends) {
+            let appended = match self.chat.is_some_and(Chat::has_mask) {
+                true => self.sink.append_masked(&chunk.ids, &chunk.ends, &chunk.mask),
+                false => self.sink.append(&chunk.ids, &chunk.ends),
+            };
+            match appended {
                 Ok(()) => break,
                 Err(error) => match error.document().filter(|_| error.kind() == OutputErrorKind::Document) {
                     // No document of this run was written, so the rest of the run can be written.
@@ -567,6 +592,9 @@ impl<S: Sink> Writer<'_, S> {
         let begin = number.checked_sub(1).map_or(0, |before| chunk.ends[before]);
         let end = chunk.ends[last - 1];
         chunk.ids.drain(begin..end);
+        if !chunk.mask.is_empty() {
+            chunk.mask.drain(begin..end);
+        }
         chunk.ends.drain(number..last);
         let width = self.fields.keep.len();
         chunk.kept.remove(number * width, last * width);

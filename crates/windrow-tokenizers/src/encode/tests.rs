@@ -174,7 +174,7 @@ where
     let (done, outcome) = mpsc::channel();
     thread::spawn(move || {
         // The receiver has gone if this comes too late.
-        let _ = done.send(run(job, engine, sink, &(), None));
+        let _ = done.send(run(job, engine, None, sink, &(), None));
     });
     outcome.recv_timeout(Duration::from_secs(60)).expect("the run ends, and without a panic")
 }

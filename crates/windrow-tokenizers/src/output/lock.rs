@@ -82,6 +82,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use super::super::format::Format;
+    use super::super::names::Beside;
     use super::super::storage::Disk;
     use super::*;
 
