@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::thread;
 
 use indicatif::ProgressBar;
+use windrow_tokenizers::chat::Chat;
 use windrow_tokenizers::encode::{Job, Observer, Summary, encode};
 use windrow_tokenizers::input::{self, Compression, InputFile, InputOptions, WalkOptions, resolve};
 use windrow_tokenizers::manifest::{OnError, ReadOptions};
@@ -12,6 +13,7 @@ use windrow_tokenizers::output::{Output, OutputOptions, Staging};
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
+use crate::chat;
 use crate::args::{Encode, InputFormat, Policy};
 use crate::eos::eos;
 use crate::exit::Code;
@@ -134,11 +136,14 @@ pub(crate) fn prepare<'t>(
     let threads = threads::asked(options.threads, &mut note);
 
     check_fields(options, &resolved.files)?;
+    chat::check(options, &resolved.files)?;
+    let field = if options.chat.chat.is_some() { "messages" } else { "text" };
     let reading = ReadOptions {
-        field: options.field.first().cloned().unwrap_or_default(),
+        field: options.field.first().cloned().unwrap_or_else(|| field.to_owned()),
         more_fields: options.field.iter().skip(1).cloned().collect(),
         join: if options.field.len() > 1 { options.join.clone().unwrap_or_else(|| "\n".into()) } else { String::new() },
         keep: options.keep.clone(),
+        chat: None,
         lines: options.lines,
         on_error: options.on_error.into(),
         add_special_tokens: options.add_special_tokens,
@@ -156,7 +161,8 @@ pub(crate) fn prepare<'t>(
     if !tokenizer.engine().divides_documents() {
         one_thread_each(&resolved.files, threads).iter().for_each(&mut note);
     }
-    tokenizer.notes().iter().for_each(note);
+    tokenizer.notes().iter().for_each(&mut note);
+    let chat = chat::load(&options.chat, &tokenizer, note)?;
 
     let output = OutputOptions {
         format: options.format,
@@ -166,6 +172,7 @@ pub(crate) fn prepare<'t>(
         overwrite: options.overwrite,
         list_skipped: options.on_error == Policy::Skip,
         keep: options.keep.clone(),
+        mask: chat.as_ref().is_some_and(Chat::has_mask),
         shard_bytes: options.shard_size.map(|bytes| bytes as u64),
         resume: options.resume,
         ..OutputOptions::new(&options.output, tokenizer.vocab_size())
@@ -177,6 +184,7 @@ pub(crate) fn prepare<'t>(
         threads,
         memory: options.memory,
         chunk_bytes: options.chunk_bytes,
+        chat,
         max_skipped: options.max_skipped,
         ..Job::new(resolved.files)
     };

@@ -27,6 +27,9 @@ struct Report<'a> {
     /// Bytes of text in the written documents.
     bytes: u64,
     tokens: u64,
+    /// Those whose mask is 1; none without masks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loss_tokens: Option<u64>,
     tokenizer: &'a str,
     format: &'static str,
     /// Type of the ids; none if they are text, or if the run published nothing.
@@ -72,6 +75,7 @@ pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: 
         },
         bytes: summary.text_bytes,
         tokens: summary.tokens,
+        loss_tokens: summary.loss_tokens,
         tokenizer,
         format: options.format.name(),
         dtype: summary.published.as_ref().and_then(dtype),
@@ -138,8 +142,9 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
         let shards = counted(resumed.shards as u64, "finished shard");
         report::note(format_args!("resumed behind {shards} with {}", counted(resumed.documents, "document")));
     }
+    let loss = summary.loss_tokens.map_or_else(String::new, |tokens| format!(", {tokens} with loss"));
     report::say(format_args!(
-        "{}{skipped}, {} of text, {} of {} ({}{})",
+        "{}{skipped}, {} of text, {} of {}{loss} ({}{})",
         counted(documents.written, "document"),
         size(summary.text_bytes),
         counted(summary.tokens, "token"),
