@@ -277,7 +277,7 @@ def compare(options):
                 else:
                     is_equal = ours == theirs
                 equal += is_equal
-                if not is_equal and options.show and equal + options.show > at:
+                if not is_equal and at + 1 - equal <= options.show:
                     show(name, at, row, ours, theirs, reference.tokenizer)
             ones = sum(sum(one.get("mask", ())) for one in found)
             print(f"  {name:14} {equal:5} of {len(rows)} equal, {refused:4} refused by both, {ones} tokens with mask 1", flush=True)
@@ -290,7 +290,8 @@ def show(name, at, row, ours, theirs, tokenizer):
     for who, one in (("windrow", ours), ("transformers", theirs)):
         text = one.get("refused") or repr(tokenizer.decode(one["ids"]))
         print(f"  {who}: {text}")
-        print(f"    mask {one.get('mask')}")
+        if ours.get("ids") == theirs.get("ids"):
+            print("    mask " + "".join(map(str, one["mask"])))
 
 
 def record(options):

@@ -30,6 +30,7 @@ mod load;
 mod marks;
 mod mask;
 mod methods;
+mod python;
 mod render;
 mod row;
 

@@ -7,6 +7,7 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value};
 use super::date::Date;
 use super::json;
 use super::methods;
+use super::python;
 use super::render::NO_DATE;
 
 /// Steps of the engine, and units of 64 bytes that it makes, until a template is stopped: a second or so.
@@ -21,8 +22,12 @@ pub(super) fn environment(date: Option<Date>) -> Environment<'static> {
     environment.set_fuel(Some(FUEL));
     environment.add_filter("tojson", json::tojson);
     environment.add_filter("trim", methods::trim);
+    environment.add_filter("join", methods::join);
+    environment.add_filter("string", |value: &Value| python::text(value));
+    environment.set_formatter(python::write);
     environment.add_test("sequence", is_sequence);
     environment.add_test("iterable", is_iterable);
+    environment.add_test("number", |value: &Value| value.kind() == ValueKind::Bool || python::number(value).is_some());
     environment.add_function("raise_exception", raise_exception);
     set_date(&mut environment, date);
     environment
@@ -41,7 +46,7 @@ pub(super) fn set_date(environment: &mut Environment<'_>, date: Option<Date>) {
 }
 
 fn raise_exception(message: &Value) -> Result<Value, Error> {
-    Err(Error::new(ErrorKind::InvalidOperation, message.to_string()))
+    Err(Error::new(ErrorKind::InvalidOperation, python::text(message)))
 }
 
 /// As in Jinja: what has a length and items. Strings and objects have.

@@ -6,6 +6,7 @@ use minijinja::value::{Kwargs, Rest, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
 use super::environment::argument;
+use super::python;
 
 /// How values are written.
 struct Style {
@@ -55,7 +56,7 @@ impl Style {
         match value.kind() {
             ValueKind::None => text.push_str("null"),
             ValueKind::Bool => text.push_str(if value.is_true() { "true" } else { "false" }),
-            ValueKind::Number => text.push_str(&number(value)),
+            _ if python::number(value).is_some() => text.push_str(&number(value)),
             ValueKind::String => self.put_string(value.as_str().unwrap_or_default(), text),
             ValueKind::Seq | ValueKind::Iterable => {
                 let items: Vec<Value> = value.try_iter().map_err(|error| error.to_string())?.collect();
@@ -146,54 +147,13 @@ fn put_escape(unit: u16, text: &mut String) {
     write!(text, "\\u{unit:04x}").expect("a string takes all text");
 }
 
-/// A number as Python's `repr` writes it.
+/// A number. What is none has a name in Python's JSON.
 fn number(value: &Value) -> String {
-    match f64::try_from(value.clone()) {
-        Ok(number) if !value.is_integer() => float(number),
-        _ => value.to_string(),
-    }
-}
-
-/// The shortest decimal that is this number, with an exponent if that is below -4 or above 15.
-fn float(number: f64) -> String {
-    if number.is_nan() {
-        return "NaN".to_owned();
-    }
-    if number.is_infinite() {
-        return if number > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
-    }
-    let scientific = format!("{number:e}");
-    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..16).contains(&exponent) {
-        let plain = number.to_string();
-        return if plain.contains('.') { plain } else { plain + ".0" };
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn floats_are_those_of_python() {
-        for (number, written) in [
-            (0.0, "0.0"),
-            (-0.0, "-0.0"),
-            (1.0, "1.0"),
-            (0.1, "0.1"),
-            (1e15, "1000000000000000.0"),
-            (1e16, "1e+16"),
-            (1.5e300, "1.5e+300"),
-            (0.0001, "0.0001"),
-            (0.00001, "1e-05"),
-            (-1.25e-7, "-1.25e-07"),
-            (123_456.789, "123456.789"),
-            (f64::INFINITY, "Infinity"),
-        ] {
-            assert_eq!(float(number), written);
-        }
+    let number = python::number(value).unwrap_or_default();
+    match number.as_str() {
+        "nan" => "NaN".to_owned(),
+        "inf" => "Infinity".to_owned(),
+        "-inf" => "-Infinity".to_owned(),
+        _ => number,
     }
 }

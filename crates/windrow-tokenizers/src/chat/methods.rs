@@ -2,6 +2,7 @@
 
 use minijinja::value::from_args;
 use minijinja::{Error, ErrorKind, State, Value};
+use super::python;
 use minijinja_contrib::pycompat::unknown_method_callback;
 
 /// White space as Python has it: with four separators of ASCII.
@@ -27,8 +28,23 @@ pub(super) fn call(state: &mut State<'_, '_>, value: &Value, method: &str, argum
 
 /// The filter: `value | trim` or `value | trim(characters)`.
 pub(super) fn trim(value: &Value, characters: Option<&str>) -> String {
-    let text = value.to_string();
+    let text = python::text(value);
     strip(&text, characters, [true, true]).to_owned()
+}
+
+/// The filter: `values | join(between, attribute)`.
+pub(super) fn join(values: &Value, between: Option<&str>, attribute: Option<Value>) -> Result<String, Error> {
+    let mut text = String::new();
+    for (at, value) in values.try_iter()?.enumerate() {
+        if at > 0 {
+            text.push_str(between.unwrap_or_default());
+        }
+        text.push_str(&match &attribute {
+            Some(attribute) => python::text(&value.get_item(attribute)?),
+            None => python::text(&value),
+        });
+    }
+    Ok(text)
 }
 
 /// `text` without white space or `characters` at its sides.

@@ -8,6 +8,7 @@ use minijinja::value::Kwargs;
 use minijinja::{Error, ErrorKind, State, Value};
 
 use super::marks::FUNCTION;
+use super::python::container;
 use super::row::Row;
 use super::{ChatTemplate, Loss, Source};
 use crate::document::{Fault, FaultKind};
@@ -71,7 +72,7 @@ impl ChatTemplate {
             Ok::<_, Error>(noted.found().note(text))
         });
         let mut context = vec![
-            ("messages", Value::from(messages.to_vec())),
+            ("messages", container(Value::from(messages.to_vec()))),
             ("tools", row.tools.clone()),
             ("documents", row.documents.clone()),
             ("add_generation_prompt", Value::from(prompt)),

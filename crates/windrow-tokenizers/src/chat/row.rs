@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
+use super::python::{container, float_value};
 use crate::document::{Fault, FaultKind, array_in, values_of};
 
 /// The names under which the thoughts of a message are given; the first is the one that templates read.
@@ -61,7 +62,7 @@ fn normal(message: &Value) -> Value {
     let mut fields: Vec<(Value, Value)> = fields.filter(|(_, value)| !value.is_none()).collect();
     let find = |fields: &[(Value, Value)], name: &str| fields.iter().position(|(key, _)| key.as_str() == Some(name));
     let Some(at) = REASONING.iter().find_map(|name| find(&fields, name)) else {
-        return Value::from_pairs(fields);
+        return container(Value::from_pairs(fields));
     };
     let reasoning = fields[at].1.clone();
     let thinking = match find(&fields, "thinking") {
@@ -73,7 +74,7 @@ fn normal(message: &Value) -> Value {
         Some(at) => fields[at].1 = reasoning,
         None => fields.push((Value::from(REASONING[0]), reasoning)),
     }
-    Value::from_pairs(fields)
+    container(Value::from_pairs(fields))
 }
 
 fn kind(value: &Value) -> &'static str {
@@ -95,11 +96,12 @@ fn parse(json: &str) -> Result<Value, String> {
         Some(b'{') => {
             let fields = reader.deserialize_map(Fields).map_err(|error| error.to_string())?;
             let fields = fields.into_iter().map(|(name, value)| Ok((Value::from(name.as_ref()), parse(value.get())?)));
-            Ok(Value::from_pairs(fields.collect::<Result<Vec<_>, String>>()?))
+            Ok(container(Value::from_pairs(fields.collect::<Result<Vec<_>, String>>()?)))
         }
         Some(b'[') => {
             let items = reader.deserialize_seq(Items).map_err(|error| error.to_string())?;
-            Ok(Value::from(items.into_iter().map(|item| parse(item.get())).collect::<Result<Vec<_>, String>>()?))
+            let items = items.into_iter().map(|item| parse(item.get()));
+            Ok(container(Value::from(items.collect::<Result<Vec<_>, String>>()?)))
         }
         Some(b'"') => serde_json::from_str::<Cow<'_, str>>(json).map(|text| Value::from(text.as_ref())).map_err(|error| error.to_string()),
         Some(b'n') => Ok(Value::from(())),
@@ -111,7 +113,7 @@ fn parse(json: &str) -> Result<Value, String> {
 
 fn number(json: &str) -> Option<Value> {
     if json.contains(['.', 'e', 'E']) {
-        return json.parse::<f64>().ok().map(Value::from);
+        return json.parse::<f64>().ok().map(float_value);
     }
     match json.parse::<i64>() {
         Ok(number) => Some(Value::from(number)),
