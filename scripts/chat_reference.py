@@ -174,6 +174,14 @@ def train(path):
     tokenizer.save(str(path), pretty=False)
 
 
+def ends(tokenizer):
+    """The tokens that begin and end a text. A token that the vocabulary does not have would be added by transformers."""
+    known = {token["content"] for token in json.loads(pathlib.Path(tokenizer).read_text())["added_tokens"]}
+    begins = ["<s>", "<｜begin▁of▁sentence｜>", "<|endoftext|>", "[CLS]", "</s>"]
+    stops = ["</s>", "<｜end▁of▁sentence｜>", "<|endoftext|>", "[SEP]"]
+    return [next(token for token in tokens if token in known) for tokens in (begins, stops)]
+
+
 class Reference:
     def __init__(self, tokenizer):
         import transformers
@@ -186,8 +194,9 @@ class Reference:
 
         chat_template_utils.datetime = Day
         self.version = transformers.__version__
+        bos, eos = ends(tokenizer)
         self.tokenizer = transformers.PreTrainedTokenizerFast(
-            tokenizer_file=str(tokenizer), bos_token="<s>", eos_token="</s>", chat_template="unused"
+            tokenizer_file=str(tokenizer), bos_token=bos, eos_token=eos, chat_template="unused"
         )
 
     def marked(self, template, row):
@@ -244,8 +253,9 @@ def run(windrow, tokenizer, rows, name):
     """What windrow makes of the rows."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
+        bos, eos = ends(tokenizer)
         (folder / "tokenizer.json").write_bytes(pathlib.Path(tokenizer).read_bytes())
-        (folder / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "eos_token": {"content": "</s>"}}))
+        (folder / "tokenizer_config.json").write_text(json.dumps({"bos_token": bos, "eos_token": {"content": eos}}))
         (folder / "rows.jsonl").write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         command = [windrow, "encode", folder / "rows.jsonl", "-o", folder / "out", "--format", "jsonl", "--on-error", "skip", "-q"]
         command += ["--tokenizer", folder / "tokenizer.json", f"--chat={FOLDER / 'templates' / name}.jinja"]
@@ -323,7 +333,7 @@ def main():
     parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
     if options.record:
-        options.rows = options.rows or 24
+        options.rows = options.rows or 20
         return record(options)
     options.rows = options.rows or 1000
     return compare(options)

@@ -120,9 +120,12 @@ pub(crate) fn load(
             ChatTemplate::from_file(named, tokens)?
         }
     };
+    let shown = shown(template.name());
     for name in template.unknown_tokens() {
-        let template = shown(template.name()).to_string();
-        note(&format!("chat template {template}: {name} is empty: no tokenizer_config.json beside the tokenizer has it"));
+        note(&format!("chat template {shown}: {name} is empty: no tokenizer_config.json beside the tokenizer has it"));
+    }
+    for (name, token) in template.special_tokens().iter().filter(|(_, token)| tokenizer.token_to_id(token).is_none()) {
+        note(&format!("chat template {shown}: the {name} {token:?} is no token of the vocabulary"));
     }
     let template = match options.chat_date {
         Some(date) => template.with_date(date),

@@ -131,6 +131,11 @@ impl ChatTemplate {
         &self.name
     }
 
+    /// The special tokens that it can name.
+    pub fn special_tokens(&self) -> &SpecialTokens {
+        &self.special_tokens
+    }
+
     /// Whether it marks the text of assistants by `{% generation %}`.
     pub fn has_marks(&self) -> bool {
         self.sources.iter().all(|source| source.has_marks)
