@@ -8,8 +8,6 @@ use windrow_tokenizers::input::{self, InputFile};
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::Tokenizer;
 
-use crate::args::Encode;
-use crate::encode::Refused;
 use crate::exit::Code;
 
 /// The value of `--chat` that stands for the tokenizer's own template.
@@ -65,27 +63,34 @@ impl From<&ChatError> for Code {
     }
 }
 
-/// Refuses what contradicts conversations.
-pub(crate) fn check(options: &Encode, files: &[InputFile]) -> Result<(), Refused> {
-    if options.chat.chat.is_none() {
+/// What of other options matters to conversations.
+pub(crate) struct Beside {
+    /// Number of fields.
+    pub(crate) fields: usize,
+    pub(crate) add_special_tokens: bool,
+    pub(crate) no_special_in_text: bool,
+}
+
+/// What contradicts conversations, if they are asked for.
+pub(crate) fn check(options: &ChatOptions, beside: Beside, files: &[InputFile]) -> Result<(), String> {
+    if options.chat.is_none() {
         return Ok(());
     }
-    let refuse = |message: String| Err(Refused(message, Code::Usage));
-    if options.field.len() > 1 {
-        return refuse("--chat takes the messages of one field\nhint: give --field once".to_owned());
+    if beside.fields > 1 {
+        return Err("--chat takes the messages of one field\nhint: give --field once".to_owned());
     }
-    if options.add_special_tokens {
-        return refuse("--add-special-tokens contradicts --chat\nhint: leave it out: the template adds them".to_owned());
+    if beside.add_special_tokens {
+        return Err("--add-special-tokens contradicts --chat\nhint: leave it out: the template adds them".to_owned());
     }
-    if options.no_special_in_text {
+    if beside.no_special_in_text {
         let message = "--no-special-in-text contradicts --chat, whose templates write special tokens";
-        return refuse(format!("{message}\nhint: leave it out"));
+        return Err(format!("{message}\nhint: leave it out"));
     }
     match files.iter().find(|file| file.format() != input::Format::Jsonl) {
         Some(file) => {
             let name = shown(file.name());
             let message = format!("{name}: --chat reads JSON lines, and this is {}", kind(file.format()));
-            refuse(format!("{message}\nhint: leave it out, or pass --input-format jsonl if its lines are JSON"))
+            Err(format!("{message}\nhint: leave it out, or pass --input-format jsonl if its lines are JSON"))
         }
         None => Ok(()),
     }

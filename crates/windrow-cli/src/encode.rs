@@ -13,8 +13,8 @@ use windrow_tokenizers::output::{Output, OutputOptions, Staging};
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
-use crate::chat;
 use crate::args::{Encode, InputFormat, Policy};
+use crate::chat;
 use crate::eos::eos;
 use crate::exit::Code;
 use crate::progress::Progress;
@@ -136,7 +136,12 @@ pub(crate) fn prepare<'t>(
     let threads = threads::asked(options.threads, &mut note);
 
     check_fields(options, &resolved.files)?;
-    chat::check(options, &resolved.files)?;
+    let beside = chat::Beside {
+        fields: options.field.len(),
+        add_special_tokens: options.add_special_tokens,
+        no_special_in_text: options.no_special_in_text,
+    };
+    chat::check(&options.chat, beside, &resolved.files).map_err(Refused::usage)?;
     let field = if options.chat.chat.is_some() { "messages" } else { "text" };
     let reading = ReadOptions {
         field: options.field.first().cloned().unwrap_or_else(|| field.to_owned()),

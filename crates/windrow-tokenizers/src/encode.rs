@@ -124,7 +124,15 @@ impl Job {
     /// Encodes `inputs` on all CPUs, with 1 GiB of memory, from the field `text` of JSON lines; a bad document ends the run.
     pub fn new(inputs: Vec<InputFile>) -> Self {
         let reading = ReadOptions { field: "text".to_owned(), special_in_text: true, ..ReadOptions::default() };
-        Self { inputs, reading, threads: 0, memory: Self::MEMORY, chunk_bytes: Self::CHUNK_BYTES, chat: None, max_skipped: None }
+        Self {
+            inputs,
+            reading,
+            threads: 0,
+            memory: Self::MEMORY,
+            chunk_bytes: Self::CHUNK_BYTES,
+            chat: None,
+            max_skipped: None,
+        }
     }
 
     /// Small enough that several batches with their ids are in flight within the budget.

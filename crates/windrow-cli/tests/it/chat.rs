@@ -48,7 +48,10 @@ fn the_template_of_the_tokenizer_gives_ids_and_masks() {
     assert_eq!(skipped.len(), 1);
     assert_eq!((skipped[0]["line"].as_u64(), skipped[0]["reason"].as_str()), (Some(2), Some(reason)));
     let chat = place.json("out.manifest.json")["options"]["chat"].clone();
-    assert_eq!((chat["loss"].as_str(), chat["template"].as_str()), (Some("assistant"), Some("t/tokenizer_config.json")));
+    assert_eq!(
+        (chat["loss"].as_str(), chat["template"].as_str()),
+        (Some("assistant"), Some("t/tokenizer_config.json"))
+    );
     let ran = place.line("verify out").ok();
     assert!(!ran.stderr.contains("error"), "{}", ran.stderr);
 
@@ -75,15 +78,24 @@ fn a_template_may_be_in_a_file_and_needs_its_date() {
 fn a_template_without_marks_has_masks_or_is_refused() {
     let place = place();
     let prompt = "{% if add_generation_prompt %}>{% endif %}";
-    place.file("a.jinja", "{% for m in messages %}{% if m.role == 'assistant' %}>{% endif %}{{ m.content }} {% endfor %}".to_owned() + prompt);
+    place.file(
+        "a.jinja",
+        "{% for m in messages %}{% if m.role == 'assistant' %}>{% endif %}{{ m.content }} {% endfor %}".to_owned()
+            + prompt,
+    );
     let command = "encode in.jsonl -o a --tokenizer t --chat=a.jinja --loss assistant --format jsonl";
     place.line(command).ok();
-    let masks: u64 = line(&place, "a.jsonl")[0]["mask"].as_array().unwrap().iter().map(|one| one.as_u64().unwrap()).sum();
+    let masks: u64 =
+        line(&place, "a.jsonl")[0]["mask"].as_array().unwrap().iter().map(|one| one.as_u64().unwrap()).sum();
     assert_eq!(masks as usize, tiny_ids("thorns ").len());
     place.file("b.jinja", "{{ messages | length }}{% for m in messages %}{{ m.content }}{% endfor %}");
     let ran = place.line("encode in.jsonl -o b --tokenizer t --chat=b.jinja --loss assistant");
     assert_eq!(ran.code, Some(65));
-    assert!(ran.stderr.contains("in.jsonl:1:1: the chat template refuses it (b.jinja): it has no generation blocks"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("in.jsonl:1:1: the chat template refuses it (b.jinja): it has no generation blocks"),
+        "{}",
+        ran.stderr
+    );
     assert!(!place.names().iter().any(|name| name.starts_with("b.") && name != "b.jinja"), "nothing is published");
 }
 
@@ -102,7 +114,11 @@ fn options_that_contradict_chat_are_refused() {
         ("in.jsonl --tokenizer t --chat=none.jinja", 2, "chat template none.jinja: "),
         ("in.jsonl --tokenizer t --chat=broken.jinja", 65, "chat template broken.jinja: line 1: "),
         ("in.jsonl --tokenizer t --chat --chat-date 2024", 2, "give a day as 2024-07-26"),
-        ("in.jsonl --tokenizer t --chat --loss assistant --keep mask --format arrow", 2, "cannot have the name \"mask\""),
+        (
+            "in.jsonl --tokenizer t --chat --loss assistant --keep mask --format arrow",
+            2,
+            "cannot have the name \"mask\"",
+        ),
     ] {
         let ran = place.line(&format!("encode {rest} -o out"));
         assert_eq!(ran.code, Some(code), "{rest}: {}", ran.stderr);

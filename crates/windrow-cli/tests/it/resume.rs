@@ -107,7 +107,10 @@ fn masks_of_conversations_continue() {
         let text = format!("{i} {}", "the path of thorns; ".repeat(i % 40));
         match i % 70 {
             9 => "{}\n".to_owned(),
-            _ => format!("{}\n", json!({"messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "of"}]})),
+            _ => format!(
+                "{}\n",
+                json!({"messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "of"}]})
+            ),
         }
     };
     place.file("tiny.json", tiny().to_string()).file("c.jsonl", (0..6_000).map(row).collect::<String>());

@@ -1,7 +1,7 @@
 //! The environment of chat templates: that of `transformers`.
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Kwargs, ValueKind};
+use minijinja::value::ValueKind;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value};
 
 use super::date::Date;
@@ -37,9 +37,8 @@ pub(super) fn environment(date: Option<Date>) -> Environment<'static> {
 pub(super) fn set_date(environment: &mut Environment<'_>, date: Option<Date>) {
     let strftime_now = move |format: &str| {
         let date = date.ok_or_else(|| Error::new(ErrorKind::InvalidOperation, NO_DATE))?;
-        let refused = |directive| {
-            Error::new(ErrorKind::InvalidOperation, format!("strftime_now cannot write {directive:?}"))
-        };
+        let refused =
+            |directive| Error::new(ErrorKind::InvalidOperation, format!("strftime_now cannot write {directive:?}"));
         date.format(format).map_err(refused)
     };
     environment.add_function("strftime_now", strftime_now);
@@ -57,9 +56,4 @@ fn is_sequence(value: &Value) -> bool {
 /// As in Jinja: what can be iterated over. Strings and objects can.
 fn is_iterable(value: &Value) -> bool {
     is_sequence(value) || value.kind() == ValueKind::Iterable
-}
-
-/// The named arguments of a call, without those that were not given.
-pub(super) fn argument(arguments: &Kwargs, name: &str) -> Option<Value> {
-    if arguments.has(name) { arguments.get::<Value>(name).ok() } else { None }
 }

@@ -5,7 +5,6 @@ use std::fmt::Write;
 use minijinja::value::{Kwargs, Rest, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
-use super::environment::argument;
 use super::python;
 
 /// How values are written.
@@ -43,8 +42,7 @@ pub(super) fn tojson(value: &Value, rest: Rest<Value>, arguments: Kwargs) -> Res
             }
         }
     };
-    let style =
-        Style { ensure_ascii: flag(0, "ensure_ascii"), indent, separators, sort_keys: flag(3, "sort_keys") };
+    let style = Style { ensure_ascii: flag(0, "ensure_ascii"), indent, separators, sort_keys: flag(3, "sort_keys") };
     arguments.assert_all_used()?;
     let mut text = String::new();
     style.put(value, 0, &mut text).map_err(|reason| bad(&reason))?;
@@ -156,4 +154,9 @@ fn number(value: &Value) -> String {
         "-inf" => "-Infinity".to_owned(),
         _ => number,
     }
+}
+
+/// A named argument of a call, if it was given.
+fn argument(arguments: &Kwargs, name: &str) -> Option<Value> {
+    if arguments.has(name) { arguments.get::<Value>(name).ok() } else { None }
 }

@@ -56,7 +56,7 @@ pub enum ChatError {
 pub struct SpecialTokens(Vec<(String, String)>);
 
 impl SpecialTokens {
-    /// The tokens that have a name of their own in every tokenizer.
+    /// The tokens that have a name in every tokenizer.
     const NAMES: [&str; 7] =
         ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 

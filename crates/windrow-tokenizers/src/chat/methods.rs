@@ -1,8 +1,8 @@
 //! Methods of Python's strings where those of the template engine differ or are missing.
 
+use super::python;
 use minijinja::value::from_args;
 use minijinja::{Error, ErrorKind, State, Value};
-use super::python;
 use minijinja_contrib::pycompat::unknown_method_callback;
 
 /// White space as Python has it: with four separators of ASCII.
@@ -16,7 +16,12 @@ fn ends_line(character: char) -> bool {
 }
 
 /// Calls a method that a value does not have.
-pub(super) fn call(state: &mut State<'_, '_>, value: &Value, method: &str, arguments: &[Value]) -> Result<Value, Error> {
+pub(super) fn call(
+    state: &mut State<'_, '_>,
+    value: &Value,
+    method: &str,
+    arguments: &[Value],
+) -> Result<Value, Error> {
     match value.as_str() {
         Some(text) => match string_method(text, method, arguments)? {
             Some(result) => Ok(result),

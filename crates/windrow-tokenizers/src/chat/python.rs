@@ -113,7 +113,7 @@ fn put(value: &Value, text: &mut String) {
     }
     match value.kind() {
         ValueKind::String => put_string(value.as_str().unwrap_or_default(), text),
-        ValueKind::Seq => put_all(["[", "]"], value, text, |item, text| put(item, text)),
+        ValueKind::Seq => put_all(["[", "]"], value, text, put),
         ValueKind::Map => put_all(["{", "}"], value, text, |key, text| {
             put(key, text);
             text.push_str(": ");
@@ -202,7 +202,10 @@ mod tests {
         };
         assert_eq!(repr("a'b"), "\"a'b\"");
         assert_eq!(repr("a'b\""), "'a\\'b\"'");
-        assert_eq!(repr("\u{a0}\u{1f}\u{7f}\u{ad}\u{200d}\u{2028}\u{e000}\u{10ffff}\u{feff}"), r"'\xa0\x1f\x7f\xad\u200d\u2028\ue000\U0010ffff\ufeff'");
+        assert_eq!(
+            repr("\u{a0}\u{1f}\u{7f}\u{ad}\u{200d}\u{2028}\u{e000}\u{10ffff}\u{feff}"),
+            r"'\xa0\x1f\x7f\xad\u200d\u2028\ue000\U0010ffff\ufeff'"
+        );
         assert_eq!(repr("e\u{301}é漢🙂\u{301}"), "'e\u{301}é漢🙂\u{301}'");
         assert_eq!(repr("\u{301}\\"), "'\u{301}\\\\'");
     }

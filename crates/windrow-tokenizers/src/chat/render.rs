@@ -80,9 +80,8 @@ impl ChatTemplate {
         ];
         context.extend(self.special_tokens.iter().map(|(name, token)| (name, Value::from(token))));
         let template = self.environment.get_template(source.name);
-        let rendered = template.and_then(|template| {
-            template.render_captured_to(Value::from_pairs(context), recorder.clone()).map(drop)
-        });
+        let rendered = template
+            .and_then(|template| template.render_captured_to(Value::from_pairs(context), recorder.clone()).map(drop));
         rendered.map_err(|error| self.fault(source, &error))?;
         let mut found = recorder.found();
         found.settle("");
@@ -125,7 +124,9 @@ impl ChatTemplate {
                 _ => self.text(source, row, &row.messages[..at], true)?,
             };
             let is_last = at + 1 == row.messages.len();
-            let end = if is_last { text.len() } else {
+            let end = if is_last {
+                text.len()
+            } else {
                 let until = self.text(source, row, &row.messages[..=at], false)?;
                 if !text.starts_with(&until) {
                     return Err(unknown("what follows"));

@@ -34,7 +34,10 @@ impl Row {
             return Err(bad(format!("field {field:?} has no messages")));
         }
         if let Some(at) = messages.iter().position(|message| message.kind() != ValueKind::Map) {
-            return Err(bad(format!("message {at} (from 0) of field {field:?} is {}, not an object", kind(&messages[at]))));
+            return Err(bad(format!(
+                "message {at} (from 0) of field {field:?} is {}, not an object",
+                kind(&messages[at])
+            )));
         }
         let objects = |name: &str, value: &Option<&RawValue>| {
             let value = value.map_or(Ok(Value::from(())), |value| parse(value.get())).map_err(bad)?;
@@ -103,7 +106,9 @@ fn parse(json: &str) -> Result<Value, String> {
             let items = items.into_iter().map(|item| parse(item.get()));
             Ok(container(Value::from(items.collect::<Result<Vec<_>, String>>()?)))
         }
-        Some(b'"') => serde_json::from_str::<Cow<'_, str>>(json).map(|text| Value::from(text.as_ref())).map_err(|error| error.to_string()),
+        Some(b'"') => serde_json::from_str::<Cow<'_, str>>(json)
+            .map(|text| Value::from(text.as_ref()))
+            .map_err(|error| error.to_string()),
         Some(b'n') => Ok(Value::from(())),
         Some(b't') => Ok(Value::from(true)),
         Some(b'f') => Ok(Value::from(false)),
@@ -173,13 +178,19 @@ mod tests {
     fn bad_rows_are_named() {
         assert_eq!(reason(r#"{"messages": [{"role": "user"}], "tools": null}"#), "good");
         assert_eq!(reason(r#"{"messages": []}"#), r#"field "messages" has no messages"#);
-        assert_eq!(reason(r#"{"messages": [{}, 7]}"#), r#"message 1 (from 0) of field "messages" is a number, not an object"#);
+        assert_eq!(
+            reason(r#"{"messages": [{}, 7]}"#),
+            r#"message 1 (from 0) of field "messages" is a number, not an object"#
+        );
         assert_eq!(reason(r#"{"messages": "a"}"#), r#"field "messages" is a string, not an array of messages"#);
         assert_eq!(reason(r#"{"messages": {}}"#), r#"field "messages" is an object, not an array of messages"#);
         assert!(reason(r#"{"text": "a"}"#).starts_with(r#"field "messages" is missing (hint: the line has "text"; "#));
         assert_eq!(reason("[]"), "the line is an array, not an object");
         assert_eq!(reason(r#"{"messages": [{}], "tools": "[]"}"#), r#"field "tools" is not an array of objects"#);
-        assert_eq!(reason(r#"{"messages": [{}], "documents": [[]]}"#), r#"field "documents" is not an array of objects"#);
+        assert_eq!(
+            reason(r#"{"messages": [{}], "documents": [[]]}"#),
+            r#"field "documents" is not an array of objects"#
+        );
         let large = format!(r#"{{"messages": [{{"a": 1{}}}]}}"#, "0".repeat(39));
         assert!(reason(&large).ends_with(" is out of range"), "{}", reason(&large));
         assert!(reason(r#"{"messages": [{"a": "\ud800"}]}"#).contains("surrogate"));
@@ -193,7 +204,8 @@ mod tests {
         assert_eq!(read("-0"), "0");
         assert_eq!(read("123456789012345678901234567890"), "123456789012345678901234567890");
         assert_eq!(read("[1, [true, null]]"), "[1, [True, None]]");
-        let names = |json: &str| parse(json).unwrap().try_iter().unwrap().map(|key| key.to_string()).collect::<Vec<_>>();
+        let names =
+            |json: &str| parse(json).unwrap().try_iter().unwrap().map(|key| key.to_string()).collect::<Vec<_>>();
         assert_eq!(names(r#"{"b": 1, "a": {}, "\u0062": 2}"#), ["b", "a"]);
     }
 
@@ -206,7 +218,13 @@ mod tests {
         };
         assert_eq!(of(r#"{"role": "a", "content": null}"#), "role=a");
         assert_eq!(of(r#"{"role": "a", "reasoning": "r"}"#), "thinking=r role=a reasoning=r reasoning_content=r");
-        assert_eq!(of(r#"{"role": "a", "thinking": "t", "reasoning": "r"}"#), "thinking=t role=a reasoning=r reasoning_content=t");
-        assert_eq!(of(r#"{"reasoning_content": "c", "role": "a", "thinking": "t"}"#), "thinking=t reasoning_content=c role=a");
+        assert_eq!(
+            of(r#"{"role": "a", "thinking": "t", "reasoning": "r"}"#),
+            "thinking=t role=a reasoning=r reasoning_content=t"
+        );
+        assert_eq!(
+            of(r#"{"reasoning_content": "c", "role": "a", "thinking": "t"}"#),
+            "thinking=t reasoning_content=c role=a"
+        );
     }
 }

@@ -30,12 +30,18 @@ const TALK: &str = r#"[{"role": "user", "content": "a"}, {"role": "assistant", "
 fn the_environment_is_that_of_transformers() {
     assert_eq!(text("{{ messages[0]['content'] }}{{ eos_token }}{{ bos_token }}"), Ok("hi</s>".into()));
     assert_eq!(text("{% if true %}\n  {% if true %}\nx\n  {% endif %}\n{% endif %}\ny\n"), Ok("x\ny".into()));
-    assert_eq!(text("{% for i in range(9) %}{% if i == 3 %}{% break %}{% endif %}{{ i }}{% endfor %}"), Ok("012".into()));
+    assert_eq!(
+        text("{% for i in range(9) %}{% if i == 3 %}{% break %}{% endif %}{{ i }}{% endfor %}"),
+        Ok("012".into())
+    );
     assert_eq!(
         text("{{ messages | tojson }}{{ {'b': [1, none, true], 'a': 'é<'} | tojson(indent=1) }}"),
         Ok("[{\"role\": \"user\", \"content\": \"hi\", \"n\": 1.5}]{\n \"b\": [\n  1,\n  null,\n  true\n ],\n \"a\": \"é<\"\n}".into())
     );
-    assert_eq!(text("{{ tools is none }}{{ documents is defined }}{{ add_generation_prompt }}"), Ok("TrueTrueFalse".into()));
+    assert_eq!(
+        text("{{ tools is none }}{{ documents is defined }}{{ add_generation_prompt }}"),
+        Ok("TrueTrueFalse".into())
+    );
     assert_eq!(text("{{ ' a\u{1f}'.strip() }}|{{ 'a,b'.split(',')[-1] }}|{{ ' x ' | trim }}"), Ok("a|b|x".into()));
     assert_eq!(text("{{ 'abc'[::-1] }}{{ 'a' is sequence }}{{ 'a' is iterable }}"), Ok("cbaTrueTrue".into()));
     assert_eq!(text("{{ 'ab'.startswith('a') and not 'ab'.endswith('a') }}"), Ok("True".into()));
@@ -64,7 +70,8 @@ fn generation_blocks_are_found() {
     assert_eq!(spans(marked, TALK), Ok(vec!["bé!".into(), "d!".into()]));
     assert!(template(marked).has_marks());
     // White space is trimmed as around other blocks, and loop variables are seen.
-    let spaced = "{% for m in messages %}\n  {%- generation -%}\n {{ loop.index }} \n  {%- endgeneration +%} . \n{% endfor %}";
+    let spaced =
+        "{% for m in messages %}\n  {%- generation -%}\n {{ loop.index }} \n  {%- endgeneration +%} . \n{% endfor %}";
     assert_eq!(spans(spaced, TALK), Ok(vec!["1".into(), "2".into(), "3".into(), "4".into()]));
     assert_eq!(spans("{% for m in messages %}{% generation %}{% endgeneration %}{% endfor %}", TALK).unwrap().len(), 4);
 }
@@ -95,7 +102,9 @@ fn without_marks_the_prefixes_tell() {
     // A template without a prompt marks the header, too.
     let unprompted = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
     assert_eq!(spans(unprompted, TALK), Ok(vec!["<assistant>bé".into(), "<assistant>d".into()]));
-    assert!(spans(chatml, r#"[{"role": "assistant", "content": "a"}]"#).unwrap_err().contains("begins with the assistant"));
+    assert!(
+        spans(chatml, r#"[{"role": "assistant", "content": "a"}]"#).unwrap_err().contains("begins with the assistant")
+    );
     assert_eq!(spans(chatml, r#"[{"role": "user", "content": "a"}]"#), Ok(vec![]));
 }
 

@@ -118,8 +118,10 @@ impl Dataset {
         // A text may contain the end-of-text id, which is no end in nanogpt's count.
         let more = manifest.options.format == Format::Nanogpt && documents > manifest.documents.written;
         let counts = [("documents", documents, manifest.documents.written), ("tokens", tokens, manifest.tokens)];
-        let wrong =
-            counts.into_iter().chain(masks).filter(|&(what, found, listed)| found != listed && !(more && what == "documents"));
+        let wrong = counts
+            .into_iter()
+            .chain(masks)
+            .filter(|&(what, found, listed)| found != listed && !(more && what == "documents"));
         wrong
             .map(|(what, found, listed)| {
                 DatasetError::damaged(&self.path, format_args!("it lists {listed} {what}, and the files have {found}"))

@@ -259,7 +259,8 @@ pub(super) fn run<S: Sink>(
         Item::End(reports) => Ok(Item::End(reports)),
     };
     let part = OpenPart::Nothing;
-    let mut writer = Writer { sink, account, part, reports, names: &names, fields: &fields, chat, on_error, most_skipped };
+    let mut writer =
+        Writer { sink, account, part, reports, names: &names, fields: &fields, chat, on_error, most_skipped };
     let (mut whole, mut reports) = (true, None);
     let write = |item| match item {
         Item::Batch(Encoded { mut batch, held, chunks }) => {

@@ -6,7 +6,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::error::{OutputError, OutputErrorKind};
-use super::names::Beside;
+
+/// Which files with something of each document stand beside those of the format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Beside {
+    pub(crate) mask: bool,
+    pub(crate) kept: bool,
+}
 
 /// The layout of token files. All numbers are little endian.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -81,8 +81,7 @@ fn has_name(_: &File, path: &Path) -> io::Result<bool> {
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-    use super::super::format::Format;
-    use super::super::names::Beside;
+    use super::super::format::{Beside, Format};
     use super::super::storage::Disk;
     use super::*;
 

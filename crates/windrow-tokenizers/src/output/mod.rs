@@ -47,8 +47,9 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 pub use error::{OutputError, OutputErrorKind};
+pub(crate) use format::Beside;
 pub use format::{Dtype, Format};
-pub(crate) use names::{Beside, suffixes};
+pub(crate) use names::suffixes;
 pub use staging::Staging;
 
 pub use crate::kept::Kept;
@@ -277,7 +278,8 @@ impl Output {
         let shards = options.shard_bytes.map(Shards::new);
         let (mut writer, mut mask, mut sidecar) = (None, None, None);
         if shards.is_none() {
-            (writer, mask, sidecar) = opened(options, dtype, files)?;
+            let opened = opened(options, dtype, files)?;
+            (writer, mask, sidecar) = (Some(opened.0), opened.1, opened.2);
         }
         Ok(Self {
             writer,
@@ -433,7 +435,8 @@ impl Output {
             let file = self.staging.create(staged_name(&target))?;
             files.push(StagedFile::new(file, &target, &self.staging));
         }
-        (self.writer, self.mask, self.sidecar) = opened(&self.options, self.dtype, files)?;
+        let (writer, mask, sidecar) = opened(&self.options, self.dtype, files)?;
+        (self.writer, self.mask, self.sidecar) = (Some(writer), mask, sidecar);
         Ok(())
     }
 
@@ -777,13 +780,13 @@ fn opened(
     options: &OutputOptions,
     dtype: Option<Dtype>,
     mut files: Vec<StagedFile>,
-) -> Result<(Option<Writer>, Option<MaskWriter>, Option<Sidecar>), OutputError> {
+) -> Result<(Writer, Option<MaskWriter>, Option<Sidecar>), OutputError> {
     let beside = options.beside();
     let sidecar = if beside.kept { files.pop() } else { None };
     let mask = if beside.mask { files.pop() } else { None };
     let writer = Writer::new(options.format, dtype, files, &options.keep, options.mask)?;
     let mask = mask.map(MaskWriter::new).transpose()?;
-    Ok((Some(writer), mask, sidecar.map(|file| Sidecar::new(file, &options.keep))))
+    Ok((writer, mask, sidecar.map(|file| Sidecar::new(file, &options.keep))))
 }
 
 /// A complete file as the manifest lists it.

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::error::{OutputError, OutputErrorKind};
-use super::format::Format;
+use super::format::{Beside, Format};
 use crate::manifest::Manifest;
 use crate::shown;
 
@@ -56,13 +56,6 @@ const KEPT: &str = ".kept.jsonl";
 
 /// The end of the name of the list of skipped documents.
 const SKIPPED: &str = ".skipped.jsonl";
-
-/// Which files with something of each document stand beside those of the format.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Beside {
-    pub(crate) mask: bool,
-    pub(crate) kept: bool,
-}
 
 /// The ends of the names of the files that hold documents: those of the format, the masks, the kept fields.
 pub(crate) fn suffixes(format: Format, beside: Beside) -> impl Iterator<Item = &'static str> {

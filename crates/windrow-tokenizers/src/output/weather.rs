@@ -447,7 +447,9 @@ fn undisturbed(corpus: &Corpus, format: Format) -> (Contents, Weather) {
 fn put_old_data(directory: &Path, format: Format) {
     let mut names = vec!["out.manifest.json".to_owned()];
     names.extend(
-        (0..60).flat_map(|n| suffixes(format, format.beside(false, true)).map(move |suffix| format!("out-{n:05}{suffix}"))),
+        (0..60).flat_map(|n| {
+            suffixes(format, format.beside(false, true)).map(move |suffix| format!("out-{n:05}{suffix}"))
+        }),
     );
     names.iter().for_each(|name| fs::write(directory.join(name), b"{}").unwrap());
 }

@@ -61,13 +61,7 @@ impl Ways {
     }
 }
 
-fn run(
-    directory: &Path,
-    lines: &str,
-    name: &str,
-    tokenizer: &Tokenizer,
-    ways: Ways,
-) -> Result<Summary, Box<RunError>> {
+fn run(directory: &Path, lines: &str, name: &str, tokenizer: &Tokenizer, ways: Ways) -> Result<Summary, Box<RunError>> {
     let file = InputFile::from_reader("rows", Cursor::new(lines.to_owned()), Format::Jsonl, Some(Compression::None));
     let options = OutputOptions {
         format: ways.format,
@@ -131,7 +125,8 @@ fn ids_and_masks_are_those_of_transformers() {
     for line in fs::read_to_string(folder().join("expected.jsonl")).unwrap().lines() {
         let line: Value = serde_json::from_str(line).unwrap();
         let ids = line.get("ids").map(|ids| ids.as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect());
-        let mask = line.get("mask").map(|mask| mask.as_str().unwrap().bytes().map(|one| u64::from(one - b'0')).collect());
+        let mask =
+            line.get("mask").map(|mask| mask.as_str().unwrap().bytes().map(|one| u64::from(one - b'0')).collect());
         expected.entry(line["template"].as_str().unwrap().to_owned()).or_default().push(ids.zip(mask));
     }
     assert_eq!(expected.len(), 20);
@@ -167,7 +162,8 @@ fn line() -> impl Strategy<Value = String> {
     };
     let message = (select(vec!["user", "assistant", "assistant", "system"]), proptest::option::weighted(0.95, text()))
         .prop_map(|(role, content)| json!({"role": role, "content": content}));
-    let good = (vec(message, 1..6), 0..1000_u32).prop_map(|(messages, id)| json!({"messages": messages, "id": id}).to_string());
+    let good = (vec(message, 1..6), 0..1000_u32)
+        .prop_map(|(messages, id)| json!({"messages": messages, "id": id}).to_string());
     let odd = select(vec![
         r#"{"messages": []}"#,
         r#"{"messages": "text"}"#,
@@ -184,7 +180,12 @@ fn line() -> impl Strategy<Value = String> {
 }
 
 /// What becomes of a line: its ids and masks, found by themselves.
-fn reference(line: &str, template: &ChatTemplate, tokenizer: &Tokenizer, eos: Option<u32>) -> Option<(u64, Vec<u64>, Vec<u64>)> {
+fn reference(
+    line: &str,
+    template: &ChatTemplate,
+    tokenizer: &Tokenizer,
+    eos: Option<u32>,
+) -> Option<(u64, Vec<u64>, Vec<u64>)> {
     let rendered = template.render(line, "messages", Loss::Assistant).ok()?;
     let encoded = tokenizer.encode_with_offsets(&rendered.text).unwrap();
     let overlaps = |place: &std::ops::Range<usize>| {
