@@ -35,6 +35,9 @@ fn template(name: &str) -> ChatTemplate {
     ChatTemplate::from_file(&path, tokens).unwrap().with_date("2024-07-26".parse().unwrap())
 }
 
+/// The ids of a document, and their masks.
+type Masked = (Vec<u64>, Vec<u64>);
+
 /// How a run is divided.
 #[derive(Clone, Copy, Debug)]
 struct Ways {
@@ -91,7 +94,7 @@ fn array(path: &Path) -> Vec<u8> {
 }
 
 /// Ids and masks of each document, of an output of JSON lines or arrays.
-fn written(directory: &Path, format: output::Format, shards: Option<usize>) -> Vec<(Vec<u64>, Vec<u64>)> {
+fn written(directory: &Path, format: output::Format, shards: Option<usize>) -> Vec<Masked> {
     let prefixes: Vec<String> = match shards {
         None => vec!["out".to_owned()],
         Some(shards) => (0..shards).map(|number| format!("out-{number:05}")).collect(),
@@ -121,7 +124,7 @@ fn written(directory: &Path, format: output::Format, shards: Option<usize>) -> V
 #[test]
 fn ids_and_masks_are_those_of_transformers() {
     let rows = fs::read_to_string(folder().join("rows.jsonl")).unwrap();
-    let mut expected: BTreeMap<String, Vec<Option<(Vec<u64>, Vec<u64>)>>> = BTreeMap::new();
+    let mut expected: BTreeMap<String, Vec<Option<Masked>>> = BTreeMap::new();
     for line in fs::read_to_string(folder().join("expected.jsonl")).unwrap().lines() {
         let line: Value = serde_json::from_str(line).unwrap();
         let ids = line.get("ids").map(|ids| ids.as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect());
