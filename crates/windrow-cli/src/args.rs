@@ -1,10 +1,12 @@
 //! The options of the command line.
 
+use std::num::{NonZeroU64, NonZeroUsize};
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use windrow_tokenizers::encode::{Job, MaxSkipped};
 use windrow_tokenizers::input;
-use windrow_tokenizers::manifest::OnError;
+use windrow_tokenizers::manifest::{OnError, PackMode, PartShare, Share};
 use windrow_tokenizers::output::{Dtype, Format};
 
 use crate::chat::ChatOptions;
@@ -20,6 +22,7 @@ Examples:
   windrow encode corpus/ more.jsonl.zst -o tokens --threads 2
   windrow encode 'corpus/*.jsonl.gz' -o train --tokenizer gpt2 --format nanogpt
   windrow encode corpus/ -o shards --shard-size 1GiB --resume
+  windrow encode corpus/ -o gpt --tokenizer gpt2 --format nanogpt --split train=0.98,val=0.02 --shuffle 1
   zcat dump.gz | windrow encode - --lines -o tokens --tokenizer path/to/tokenizer.json --json
 
 {usage-heading} {usage}
@@ -93,6 +96,10 @@ pub(crate) struct Encode {
     #[arg(long)]
     pub(crate) append_eos: bool,
 
+    /// Begin every document with this token, given by its name or its id.
+    #[arg(long, value_name = "TOKEN|ID")]
+    pub(crate) bos: Option<String>,
+
     /// Treat every line of a text file as a document.
     #[arg(long)]
     pub(crate) lines: bool,
@@ -138,7 +145,7 @@ pub(crate) struct Encode {
     #[arg(long, value_name = "auto|N", value_parser = size::threads)]
     pub(crate) threads: Option<usize>,
 
-    /// Memory budget of the documents in flight, such as 512M. A larger document runs alone.
+    /// Memory budget of the run, such as 512M; the tokenizer comes on top.
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::bytes)]
     pub(crate) memory: usize,
 
@@ -149,6 +156,40 @@ pub(crate) struct Encode {
     /// Maximum number of documents to skip, or a percentage of those read. If all are bad, the run always fails.
     #[arg(long, value_name = "N|P%", value_parser = size::most_skipped)]
     pub(crate) max_skipped: Option<MaxSkipped>,
+
+    /// End with the document that is the N-th good one; what follows is not read.
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<NonZeroU64>,
+
+    /// Encode a share of the documents, such as 0.01 or 1%, chosen by a hash of the seed, the input and the document's number in it.
+    #[arg(long, value_name = "P|P%", value_parser = size::share)]
+    pub(crate) sample: Option<Share>,
+
+    /// Divide the documents by a hash: with train=0.98,val=0.02 into OUT.train.bin and OUT.val.bin. The shares add up to 1.
+    #[arg(long, value_name = "NAME=P,...", value_delimiter = ',', value_parser = size::part)]
+    pub(crate) split: Vec<PartShare>,
+
+    /// Write the documents in another order, which depends on this number. They wait on the disk of OUT if they do not fit in --memory.
+    #[arg(long, value_name = "SEED")]
+    pub(crate) shuffle: Option<u64>,
+
+    /// Another number chooses other documents for --sample, and for the parts of --split [default: 0].
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+
+    /// Make rows of N ids of the documents, one after the other, for models with a fixed context; OUT.cu_seqlens.npy and OUT.docs.npy tell
+    /// where the documents are.
+    #[arg(long, value_name = "N")]
+    pub(crate) pack: Option<NonZeroUsize>,
+
+    /// How documents become rows: cut at the end of a row, or whole, unless longer than a row.
+    #[arg(long, default_value = PackMode::Split.name(), requires = "pack",
+        value_parser = named::<PackMode, _>(PackMode::ALL.map(PackMode::name)))]
+    pub(crate) pack_mode: PackMode,
+
+    /// The token that fills incomplete rows, by its name or its id. Without it, the incomplete row at the end is dropped.
+    #[arg(long, value_name = "TOKEN|ID", requires = "pack")]
+    pub(crate) pad: Option<String>,
 
     /// Replace existing files, once the new ones are complete.
     #[arg(long)]

@@ -1,6 +1,6 @@
 //! `windrow verify`, `windrow decode` and `windrow stat`: what `windrow encode` has written.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
@@ -40,6 +40,10 @@ pub(crate) struct Decode {
     #[arg(long, value_name = "N")]
     doc: u64,
 
+    /// The part of an output that --split has divided; otherwise documents count through all parts.
+    #[arg(long, value_name = "NAME")]
+    part: Option<String>,
+
     /// The tokenizer that has encoded it, if it is not where the manifest says.
     #[arg(long, value_name = "NAME|PATH")]
     tokenizer: Option<String>,
@@ -54,6 +58,10 @@ pub(crate) struct Stat {
     /// What `windrow encode -o` got, or the path of the manifest.
     #[arg(value_name = "OUT")]
     output: PathBuf,
+
+    /// Count only this part of an output that --split has divided.
+    #[arg(long, value_name = "NAME")]
+    part: Option<String>,
 
     /// The number of frequent ids to list.
     #[arg(long, value_name = "N", default_value_t = 10)]
@@ -162,11 +170,20 @@ pub(crate) fn verify(options: &Verify) -> Code {
     print(&text, code)
 }
 
+/// An output, or a part of it.
+fn opened(output: &Path, part: Option<&str>) -> Result<Dataset, Failed> {
+    let dataset = Dataset::open(output)?;
+    Ok(match part {
+        Some(part) => dataset.part(part)?,
+        None => dataset,
+    })
+}
+
 pub(crate) fn decode(options: &Decode) -> Code {
     let text = || -> Result<String, Failed> {
-        let dataset = Dataset::open(&options.output)?;
+        let dataset = opened(&options.output, options.part.as_deref())?;
         let Some(ids) = dataset.document(options.doc)? else {
-            let documents = dataset.manifest().documents.written;
+            let documents = dataset.documents();
             let message =
                 format!("there is no document {}: {documents} were written\nhint: they count from 0", options.doc);
             return Err(Failed(message, Code::Usage));
@@ -202,7 +219,7 @@ struct Frequent {
 
 pub(crate) fn stat(options: &Stat) -> Code {
     let text = || -> Result<String, Failed> {
-        let statistics = Dataset::open(&options.output)?.statistics()?;
+        let statistics = opened(&options.output, options.part.as_deref())?.statistics()?;
         if !options.json {
             return Ok(describe(&statistics, options.top));
         }

@@ -6,16 +6,16 @@ use std::thread;
 
 use indicatif::ProgressBar;
 use windrow_tokenizers::chat::Chat;
-use windrow_tokenizers::encode::{Job, Observer, Summary, encode};
+use windrow_tokenizers::encode::{Job, MemoryShares, Observer, Summary, encode};
 use windrow_tokenizers::input::{self, Compression, InputFile, InputOptions, WalkOptions, resolve};
-use windrow_tokenizers::manifest::{OnError, ReadOptions};
+use windrow_tokenizers::manifest::{OnError, ReadOptions, Selection};
 use windrow_tokenizers::output::{Output, OutputOptions, Staging};
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 use crate::args::{Encode, InputFormat, Policy};
 use crate::chat;
-use crate::eos::eos;
+use crate::eos::{bos, eos, pack};
 use crate::exit::Code;
 use crate::progress::Progress;
 use crate::report;
@@ -120,6 +120,7 @@ pub(crate) fn prepare<'t>(
             "--max-skipped has no effect: the first bad document ends the run\nhint: pass --on-error skip too";
         return Err(Refused::usage(message));
     }
+    let selection = selection(options)?;
     let format = options.input_format.map(Into::into);
     // Ignore files do not apply to corpora, which may be in a folder that git ignores. They apply to source code, because build output
     // is not source code.
@@ -153,11 +154,15 @@ pub(crate) fn prepare<'t>(
         on_error: options.on_error.into(),
         add_special_tokens: options.add_special_tokens,
         special_in_text: !options.no_special_in_text,
+        selection,
     };
+    let workers = if threads == 0 { thread::available_parallelism().map_or(1, usize::from) } else { threads };
+    let shares = MemoryShares::new(options.memory, workers);
     let load = LoadOptions {
         add_special_tokens: reading.add_special_tokens,
         special_in_text: reading.special_in_text,
         engine: options.vocabulary.engine.into(),
+        cache_bytes: shares.cache_bytes,
     };
     let tokenizer = match tokenizer {
         Some(tokenizer) => Loaded::Before(tokenizer),
@@ -174,10 +179,13 @@ pub(crate) fn prepare<'t>(
         dtype: options.dtype,
         append_eos: eos(&tokenizer, options.format, options.append_eos, options.eos.as_deref())
             .map_err(Refused::usage)?,
+        prepend_bos: bos(&tokenizer, options.bos.as_deref()).map_err(Refused::usage)?,
+        pack: pack(&tokenizer, options).map_err(Refused::usage)?,
         overwrite: options.overwrite,
         list_skipped: options.on_error == Policy::Skip,
         keep: options.keep.clone(),
         mask: chat.as_ref().is_some_and(Chat::has_mask),
+        parts: options.split.iter().map(|part| part.name.clone()).collect(),
         shard_bytes: options.shard_size.map(|bytes| bytes as u64),
         resume: options.resume,
         ..OutputOptions::new(&options.output, tokenizer.vocab_size())
@@ -187,13 +195,37 @@ pub(crate) fn prepare<'t>(
     let job = Job {
         reading,
         threads,
-        memory: options.memory,
+        memory: shares.documents,
         chunk_bytes: options.chunk_bytes,
         chat,
         max_skipped: options.max_skipped,
         ..Job::new(resolved.files)
     };
     Ok(Prepared { job, tokenizer, output })
+}
+
+/// Which documents the options ask for. The seed is part of the manifest if it matters.
+fn selection(options: &Encode) -> Result<Selection, Refused> {
+    let Encode { limit, sample, seed, shuffle, .. } = *options;
+    let split = options.split.clone();
+    if seed.is_some() && sample.is_none() && split.is_empty() {
+        let message = "--seed has no effect: it chooses documents for --sample and --split\n\
+                       hint: leave it out, or pass one of them too";
+        return Err(Refused::usage(message));
+    }
+    let seed = (sample.is_some() || !split.is_empty()).then(|| seed.unwrap_or(0));
+    if shuffle.is_some() && options.resume {
+        let message = "--shuffle cannot resume: its first shard is complete only when everything is encoded\n\
+                       hint: leave out --resume, or --shuffle";
+        return Err(Refused::usage(message));
+    }
+    let selection = Selection { limit, sample, split, shuffle, seed };
+    if !selection.is_whole() {
+        let message =
+            "--split: the shares of the parts do not add up to 1\nhint: give shares such as train=0.98,val=0.02";
+        return Err(Refused::usage(message));
+    }
+    Ok(selection)
 }
 
 /// Refuses options of fields that contradict each other or the inputs.
@@ -268,7 +300,7 @@ impl Prepared<'_> {
         let progress = shown.then(|| Progress::start(bar, stored));
         let described = summary::Described {
             skips: job.reading.on_error == OnError::Skip,
-            budget: job.memory,
+            budget: options.memory,
             tokenizer: tokenizer.name().to_owned(),
         };
         let outcome = match &progress {

@@ -1,8 +1,11 @@
-//! Selects the id that ends a document.
+//! Selects the ids that begin and end a document, and fill rows.
 
+use windrow_tokenizers::manifest::Pack;
 use windrow_tokenizers::output::Format;
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::Tokenizer;
+
+use crate::args::Encode;
 
 /// Number of special tokens that an error lists.
 const SHOWN: usize = 8;
@@ -33,21 +36,37 @@ pub(crate) fn eos(
             )),
         };
     };
-    // A vocabulary has tokens that are digits, but such a token never ends a document.
+    named(tokenizer, "--eos", asked).map(Some)
+}
+
+/// The id with which documents begin, if any. No vocabulary has a usual one, so it must be named.
+pub(crate) fn bos(tokenizer: &Tokenizer, asked: Option<&str>) -> Result<Option<u32>, String> {
+    asked.map(|asked| named(tokenizer, "--bos", asked)).transpose()
+}
+
+/// How documents become rows, if they do.
+pub(crate) fn pack(tokenizer: &Tokenizer, options: &Encode) -> Result<Option<Pack>, String> {
+    let pad = options.pad.as_deref().map(|asked| named(tokenizer, "--pad", asked)).transpose()?;
+    Ok(options.pack.map(|length| Pack { length, mode: options.pack_mode, pad }))
+}
+
+/// The id that the value of an option names: a token, or the number of an id.
+fn named(tokenizer: &Tokenizer, option: &str, asked: &str) -> Result<u32, String> {
+    // A vocabulary has tokens that are digits, but such a token never begins or ends a document.
     if !asked.is_empty() && asked.bytes().all(|byte| byte.is_ascii_digit()) {
         return match asked.parse() {
-            Ok(id) if id < tokenizer.vocab_size() => Ok(Some(id)),
+            Ok(id) if id < tokenizer.vocab_size() => Ok(id),
             _ => Err(format!(
-                "--eos {asked}: the ids of {} end at {}\nhint: the special tokens are: {}",
+                "{option} {asked}: the ids of {} end at {}\nhint: the special tokens are: {}",
                 shown(tokenizer.name()),
                 tokenizer.vocab_size().saturating_sub(1),
                 candidates(tokenizer)
             )),
         };
     }
-    tokenizer.token_to_id(asked).map(Some).ok_or_else(|| {
+    tokenizer.token_to_id(asked).ok_or_else(|| {
         format!(
-            "--eos {asked:?} is no token of {}\nhint: its special tokens are: {}",
+            "{option} {asked:?} is no token of {}\nhint: its special tokens are: {}",
             shown(tokenizer.name()),
             candidates(tokenizer)
         )

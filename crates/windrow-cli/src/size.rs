@@ -1,6 +1,7 @@
 //! Sizes and counts on the command line.
 
 use windrow_tokenizers::encode::MaxSkipped;
+use windrow_tokenizers::manifest::{PartShare, Share};
 
 /// Maximum number of threads; a larger number is a typing error.
 const MOST_THREADS: usize = 1023;
@@ -56,6 +57,17 @@ pub(crate) fn most_skipped(text: &str) -> Result<MaxSkipped, String> {
         }
         None => Err(wrong()),
     }
+}
+
+/// A share of the documents.
+pub(crate) fn share(text: &str) -> Result<Share, String> {
+    text.parse().map_err(str::to_owned)
+}
+
+/// A part of the output, and its share of the documents.
+pub(crate) fn part(text: &str) -> Result<PartShare, String> {
+    let (name, of) = text.split_once('=').ok_or("give a name and a share, such as train=0.98")?;
+    Ok(PartShare { name: name.to_owned(), share: share(of)? })
 }
 
 /// A number of things.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use windrow_tokenizers::encode::Summary;
+use windrow_tokenizers::manifest::{Packed, Part};
 use windrow_tokenizers::output::Published;
 use windrow_tokenizers::shown;
 
@@ -49,6 +50,12 @@ struct Report<'a> {
     /// Finished shards behind which the next run can continue, after a failure.
     #[serde(skip_serializing_if = "is_zero")]
     kept_shards: usize,
+    /// The rows of a packed output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packed: Option<Packed>,
+    /// The parts of an output that --split has divided.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    parts: &'a [Part],
     outputs: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
@@ -60,6 +67,9 @@ struct Documents {
     written: u64,
     skipped: u64,
     failed: u64,
+    /// Only with --sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<u64>,
 }
 
 /// The summary as one line of JSON. `tokenizer` is its name.
@@ -72,6 +82,7 @@ pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: 
             written: documents.written,
             skipped: documents.skipped,
             failed: documents.failed,
+            left_out: options.sample.map(|_| documents.left_out),
         },
         bytes: summary.text_bytes,
         tokens: summary.tokens,
@@ -86,6 +97,8 @@ pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: 
         peak_in_flight_bytes: summary.peak_in_flight,
         resumed_shards: summary.resumed.map(|resumed| resumed.shards),
         kept_shards: summary.kept_shards,
+        packed: summary.published.as_ref().and_then(|published| published.packed),
+        parts: summary.published.as_ref().map_or(&[], |published| &published.parts),
         outputs: outputs(summary, options).map(|path| path.display().to_string()).collect(),
         error,
     };
@@ -113,11 +126,12 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
     }
     let Some(published) = &summary.published else {
         report::say(format_args!(
-            "nothing was published; {} read until then: {} good, {} skipped, {} failed",
+            "nothing was published; {} read until then: {} good, {} skipped, {} failed{}",
             counted(documents.read, "document"),
             documents.written,
             documents.skipped,
-            documents.failed
+            documents.failed,
+            if options.sample.is_some() { format!(", {} left out", documents.left_out) } else { String::new() }
         ));
         report::kept(summary.kept_shards);
         return;
@@ -137,7 +151,14 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
         let list = options.output.with_file_name(list);
         report::note(format_args!("{} left out, see {}", counted(documents.skipped, "bad document"), shown(&list)));
     }
-    let skipped = if described.skips { format!(" ({} skipped)", documents.skipped) } else { String::new() };
+    if summary.is_limited {
+        report::note("--limit was reached; what follows was not read");
+    }
+    let counts =
+        [(described.skips, documents.skipped, "skipped"), (options.sample.is_some(), documents.left_out, "left out")];
+    let counts: Vec<String> =
+        counts.iter().filter(|(shown, ..)| *shown).map(|(_, count, what)| format!("{count} {what}")).collect();
+    let skipped = if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };
     if let Some(resumed) = &summary.resumed {
         let shards = counted(resumed.shards as u64, "finished shard");
         report::note(format_args!("resumed behind {shards} with {}", counted(resumed.documents, "document")));
@@ -152,6 +173,16 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
         options.format,
         dtype(published).map_or_else(String::new, |dtype| format!(", {dtype}"))
     ));
+    if let (Some(Packed { rows, padding, dropped }), Some(length)) = (published.packed, options.pack) {
+        let rows = counted(rows, "row");
+        report::say(format_args!(
+            "{rows} of {}, {padding} ids of padding, {dropped} dropped at the end",
+            counted(length.get() as u64, "id")
+        ));
+    }
+    for Part { name, documents, tokens, .. } in &published.parts {
+        report::say(format_args!("{name}: {}, {}", counted(*documents, "document"), counted(*tokens, "token")));
+    }
     let encoding = summary.encoding.as_secs_f64();
     let rate = match encoded_bytes(summary) {
         0..RATED => String::new(),

@@ -12,6 +12,9 @@
 //! all of them ([`Job::memory`]): a slow writer slows the reader. The output, the account of documents and the choice of the first
 //! failure follow the order of the documents. So neither the number of threads nor the size of chunks or batches changes a byte.
 //!
+//! Which documents are wanted, their parts and their order go by a hash of each document's place ([`Selection`]). Shuffled documents wait, sorted
+//! in runs on the disk, until all are encoded; documents become rows before they are appended.
+//!
 //! If one stage fails or panics, all earlier documents are completed, and the other stages stop at their next chunk, batch or read.
 //! A run does not wait for a reader that is blocked in a read (of a pipe, say). The thread of that reader ends when the input
 //! delivers data or ends.
@@ -35,6 +38,7 @@
 mod budget;
 mod chunk;
 mod parts;
+mod shuffled;
 mod stages;
 
 #[cfg(test)]
@@ -48,13 +52,20 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use thiserror::Error;
 
+pub use budget::MemoryShares;
+
 use crate::chat::{Chat, Locate};
 use crate::engine::Engine;
-use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, Position};
-use crate::manifest::{self, Documents, ManifestBody, Options, ReadOptions, SkippedDocument, TokenizerIdentity};
-use crate::output::{Checkpoint, InputIdentity, Output, OutputError, OutputErrorKind, Published, RunIdentity};
+use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, LastRecord, Position};
+use crate::manifest::{
+    self, Documents, ManifestBody, Options, ReadOptions, Selection, SkippedDocument, TokenizerIdentity,
+};
+use crate::output::{
+    Checkpoint, InputIdentity, Output, OutputError, OutputErrorKind, OutputOptions, Published, RunIdentity,
+};
 use crate::shown;
 use crate::tokenizer::Tokenizer;
+use shuffled::Shuffled;
 
 /// What to encode, and how.
 #[derive(Debug)]
@@ -68,12 +79,14 @@ pub struct Job {
     pub threads: usize,
     /// Memory budget in bytes of the documents in flight. It covers the buffers of all batches between reader and output, with 48 bytes
     /// per record, and the ids of their documents, 4 bytes each. Until the ids are known, one id per byte is assumed. A document that
-    /// exceeds the budget runs alone, unless it is a text that the engine can [cut](Engine::cuts_documents): that is read, encoded and
-    /// written part by part.
+    /// exceeds the budget runs alone, unless it is a text, a line or a JSON line that the engine can [cut](Engine::cuts_documents): that is
+    /// read, encoded and written part by part.
     ///
-    /// The budget does not cover the tokenizer, nor the buffers of the reader and the output (some MiB). It does not cover what
-    /// each worker needs while it encodes a document either: the engine's scratch, space for the ids to grow, and twice the text of
-    /// a JSON line with escapes.
+    /// If documents are shuffled, one half is for those that wait for their order. A document that waits as a whole, for its order or its rows,
+    /// is not read part by part.
+    ///
+    /// The budget does not cover the tokenizer with what it remembers, nor the buffers of the reader and the output (some MiB), nor what
+    /// each worker needs while it encodes a document. [`MemoryShares`] divides the memory of a whole run.
     pub memory: usize,
     /// Bytes of consecutive documents that a worker claims at a time.
     pub chunk_bytes: usize,
@@ -88,7 +101,7 @@ pub struct Job {
 pub enum MaxSkipped {
     /// This number. One more ends the run.
     Documents(u64),
-    /// This percentage of the documents read, checked when everything is read.
+    /// This percentage of the documents read, without those left out, checked when everything is read.
     Percent(f64),
 }
 
@@ -97,7 +110,9 @@ impl MaxSkipped {
     fn is_exceeded(self, documents: &Documents) -> bool {
         match self {
             Self::Documents(most) => documents.skipped > most,
-            Self::Percent(most) => documents.skipped as f64 * 100.0 > most * documents.read as f64,
+            Self::Percent(most) => {
+                documents.skipped as f64 * 100.0 > most * (documents.read - documents.left_out) as f64
+            }
         }
     }
 }
@@ -168,8 +183,8 @@ pub struct Step {
 
 /// The result of a run.
 ///
-/// `documents` always balances: `read = written + skipped + failed`. If a bad document ended the run, `read` includes it and `failed`
-/// is 1. If the run ended otherwise, `read` is what was written or skipped until then. "Written" means passed to the output; a failed
+/// `documents` always balances: `read = written + skipped + failed + left_out`. If a bad document ended the run, `read` includes it and
+/// `failed` is 1. If the run ended otherwise, `read` is what was written or skipped until then. "Written" means passed to the output; a failed
 /// run publishes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
@@ -193,6 +208,8 @@ pub struct Summary {
     pub resumed: Option<Resumed>,
     /// Number of finished shards that were kept although the run failed: the next run can resume behind them.
     pub kept_shards: usize,
+    /// Whether the run ended with the document that reached its [limit](crate::manifest::Selection::limit): what follows was not read.
+    pub is_limited: bool,
     /// The published files; `None` if the run failed.
     pub published: Option<Published>,
 }
@@ -248,7 +265,7 @@ pub enum EncodeError {
         Place(first)
     )]
     AllSkipped {
-        /// Number of documents read.
+        /// Number of documents read, without those left out.
         read: u64,
         /// The first of them.
         first: SkippedDocument,
@@ -374,11 +391,15 @@ fn encode_by(
     }
     let begin = Instant::now();
     let mut output = output;
+    if let Err(error) = check_selection(&job.reading.selection, output.options()) {
+        return Err(Box::new(RunError { error: error.into(), summary: Summary::default() }));
+    }
     let (reading, max_skipped, files) = (job.reading.clone(), job.max_skipped, job.inputs.len());
     let run_identity = |options| {
         let inputs = job.inputs.iter().map(input_identity).collect();
         RunIdentity::new(engine_identity(engine), identity.clone(), options, inputs)
     };
+    let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
     let has_shards = output.has_shards();
     let start = match begin_output(&mut output, &job, &run_identity) {
         Ok(start) => start,
@@ -397,7 +418,13 @@ fn encode_by(
         let (continuation, account) = start.unwrap_or_default();
         stages::Start { continuation, account }
     });
-    let run = stages::run(job, engine, locate, output, observer, start);
+    let run = if job.reading.selection.shuffle.is_some() {
+        // A half of the memory is for the documents that wait for their order; while runs are merged, all of it.
+        let sink = Shuffled::new(output, job.memory / 4, job.reading.keep.len());
+        Shuffled::finish(stages::run(Job { memory: job.memory / 2, ..job }, engine, locate, sink, observer, start))
+    } else {
+        stages::run(job, engine, locate, output, observer, start)
+    };
     let encoding = begin.elapsed();
     let mut summary = Summary {
         documents: run.account.documents,
@@ -410,26 +437,30 @@ fn encode_by(
         peak_in_flight: run.peak,
         resumed,
         kept_shards: 0,
+        is_limited: run.ended_at.is_some(),
         published: None,
     };
     let staging = run.sink.as_ref().map(Output::handle);
     let published = match (run.end, run.sink) {
         (Ok(reports), Some(mut output)) => {
             // Counted by the reader, so that the output compares two independent accounts.
-            summary.documents.read = reports.iter().map(|report| report.documents).sum();
+            let partial = run.ended_at.as_ref().and_then(|end| Some((end.file as usize, end.last.as_ref()?)));
+            summary.documents.read =
+                reports.iter().map(|report| report.documents).sum::<u64>() + partial.map_or(0, |(_, last)| last.number);
+            let partial = partial.map(|(file, last)| partly_read(&names[file], last));
             match too_many_skipped(&summary.documents, max_skipped, run.account.first_bad.clone()) {
                 Some(error) => {
                     output.forget_shards();
                     Err(error)
                 }
                 None => {
-                    let end = Position { file: files as u32, last: None };
+                    let end = run.ended_at.unwrap_or(Position { file: files as u32, last: None });
                     let ended = output.end_shards(Some((run.account.checkpoint(end), &reports)));
                     let body = ManifestBody {
                         engine: engine_identity(engine),
                         tokenizer: identity,
                         reading,
-                        inputs: reports.into_iter().map(listed).collect(),
+                        inputs: reports.into_iter().map(listed).chain(partial).collect(),
                         documents: summary.documents,
                         text_bytes: summary.text_bytes,
                     };
@@ -447,12 +478,29 @@ fn encode_by(
     };
     summary.elapsed = begin.elapsed();
     match published {
-        Ok(published) => Ok(Summary { published: Some(published), ..summary }),
+        // The rows at the end of a packed output are complete only now.
+        Ok(published) => {
+            let (tokens, loss_tokens) = (published.tokens, published.loss_tokens);
+            Ok(Summary { tokens, loss_tokens, published: Some(published), ..summary })
+        }
         Err(error) => {
             summary.kept_shards = staging.map_or(0, |staging| staging.kept_shards());
             Err(Box::new(RunError { error, summary }))
         }
     }
+}
+
+/// Refuses an output that does not match the selection of documents.
+fn check_selection(selection: &Selection, output: &OutputOptions) -> Result<(), OutputError> {
+    let usage = |message: &str, hint: &str| Err(OutputError::new(OutputErrorKind::Usage, message).hint(hint));
+    if !selection.split.iter().map(|part| &part.name).eq(&output.parts) {
+        return usage("the parts of the output are not those of the selection", "give both the same names");
+    }
+    if selection.shuffle.is_some() && output.resume {
+        let message = "a shuffled output cannot resume: its first shard is complete only when everything is encoded";
+        return usage(message, "leave out --resume, or --shuffle");
+    }
+    Ok(())
 }
 
 /// Begins the output, or finds where it continues.
@@ -491,7 +539,7 @@ fn too_many_skipped(
 ) -> Option<EncodeError> {
     let first = first?;
     if documents.written == 0 {
-        return Some(EncodeError::AllSkipped { read: documents.read, first });
+        return Some(EncodeError::AllSkipped { read: documents.skipped, first });
     }
     let most = most.filter(|most| most.is_exceeded(documents))?;
     Some(EncodeError::TooManySkipped { documents: *documents, most, bad: Box::new(first) })
@@ -506,5 +554,12 @@ fn engine_identity(engine: &dyn Engine) -> manifest::Engine {
 
 fn listed(report: FileReport) -> manifest::InputFile {
     let FileReport { name, bytes, decompressed_bytes, blake3, documents, .. } = report;
-    manifest::InputFile { name, bytes, decompressed_bytes, blake3, documents }
+    manifest::InputFile { name, bytes, decompressed_bytes, blake3, documents, ended_at: None }
+}
+
+/// An input that was read up to this record.
+fn partly_read(name: &str, last: &LastRecord) -> manifest::InputFile {
+    let LastRecord { line, number, .. } = last;
+    let name = name.to_owned();
+    manifest::InputFile { name, documents: *number, ended_at: Some(*line), ..manifest::InputFile::default() }
 }

@@ -13,7 +13,9 @@ mod json_parts;
 mod kept;
 pub mod manifest;
 pub mod output;
+mod pack;
 mod remedy;
+mod selection;
 mod shown;
 pub mod tokenizer;
 

@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::chat::{ChatIdentity, Loss};
 use crate::input::Fields;
-use crate::output::{Beside, Dtype, Format};
+use crate::output::{Dtype, Format};
+pub use crate::pack::{Pack, PackMode, Packed};
+pub use crate::selection::{PartShare, Selection, Share};
 
 /// The version of the layout below. It increases when a field changes its meaning or is removed.
 pub const SCHEMA: u32 = 2;
@@ -36,12 +38,18 @@ pub struct Manifest {
     pub documents: Documents,
     /// UTF-8 bytes of text in the written documents.
     pub text_bytes: u64,
-    /// Ids written, end-of-text ids included.
+    /// Ids written, end-of-text ids included, without those that fill rows.
     pub tokens: u64,
     /// Those of them whose mask is 1; none without masks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_tokens: Option<u64>,
-    /// The data files, in the order of [`Format::suffixes`], shard by shard; then `OUT.skipped.jsonl`, the list of all skipped documents, if it was
+    /// The rows of a packed output, of all parts together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packed: Option<Packed>,
+    /// The parts of a divided output, in order; none if it is not divided.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
+    /// The data files, in the order of [`Format::suffixes`], part by part and shard by shard; then `OUT.skipped.jsonl`, the list of all skipped documents, if it was
     /// requested.
     pub outputs: Vec<OutputFile>,
     /// blake3 of the outputs' hashes, 32 bytes each, one after the other, in hexadecimal: one hash for all data. Manifests of older
@@ -107,11 +115,17 @@ pub struct Options {
     pub format: Format,
     /// Element type of the ids; none if they are text.
     pub dtype: Option<Dtype>,
+    /// The id with which each document begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bos: Option<u32>,
     /// The id appended to each document.
     pub eos: Option<u32>,
     /// Bytes of token data with which a shard ends; none for an output without shards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard_bytes: Option<u64>,
+    /// How documents became rows; none if they did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pack: Option<Pack>,
     /// How the inputs were read and encoded.
     #[serde(flatten)]
     pub reading: ReadOptions,
@@ -123,9 +137,9 @@ impl Options {
         self.reading.chat.as_ref().is_some_and(|chat| chat.loss == Loss::Assistant)
     }
 
-    /// Which files stand beside those of the format.
-    pub(crate) fn beside(&self) -> Beside {
-        self.format.beside(self.has_mask(), !self.reading.keep.is_empty())
+    /// Whether kept fields have a file of their own.
+    pub(crate) fn has_sidecar(&self) -> bool {
+        !self.reading.keep.is_empty() && !self.format.has_columns()
     }
 }
 
@@ -154,6 +168,9 @@ pub struct ReadOptions {
     pub add_special_tokens: bool,
     /// Whether special tokens that are written in the text are recognized.
     pub special_in_text: bool,
+    /// Which documents are wanted.
+    #[serde(flatten)]
+    pub selection: Selection,
 }
 
 impl ReadOptions {
@@ -188,9 +205,13 @@ pub struct InputFile {
     pub blake3: String,
     /// Documents read from it, good and bad.
     pub documents: u64,
+    /// The line, of Parquet the row, with whose document the [limit](Selection::limit) was reached. The rest was not read, so the sizes are 0
+    /// and the hash is empty. Inputs behind it are not listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<u64>,
 }
 
-/// The account of documents: `read = written + skipped + failed`.
+/// The account of documents: `read = written + skipped + failed + left_out`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Documents {
     /// Found in the inputs.
@@ -201,12 +222,19 @@ pub struct Documents {
     pub skipped: u64,
     /// Dropped without being listed: 0 in every published manifest of a run that ended by itself.
     pub failed: u64,
+    /// Not chosen, and therefore not parsed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Documents {
     /// Whether no document was lost or counted twice.
     pub fn is_balanced(&self) -> bool {
-        let parts = [self.written, self.skipped, self.failed];
+        let parts = [self.written, self.skipped, self.failed, self.left_out];
         parts.into_iter().try_fold(0u64, u64::checked_add) == Some(self.read)
     }
 }
@@ -224,6 +252,22 @@ pub struct SkippedDocument {
     pub offset: u64,
     /// Why it was skipped.
     pub reason: String,
+}
+
+/// A part of a divided output.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its name.
+    pub name: String,
+    /// Documents written to it.
+    pub documents: u64,
+    /// Ids written to it, those around documents included.
+    pub tokens: u64,
+    /// The rows of a packed output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packed: Option<Packed>,
+    /// The number of its files, which follow those of the parts before.
+    pub files: usize,
 }
 
 /// One data file.

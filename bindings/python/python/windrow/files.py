@@ -85,6 +85,7 @@ def encode_files(
     dtype: str | None = None,
     append_eos: bool = False,
     eos: str | int | None = None,
+    bos: str | int | None = None,
     add_special_tokens: bool = False,
     lines: bool = False,
     field: str | Iterable[str] = "text",
@@ -119,7 +120,7 @@ def encode_files(
     """
     words = ["windrow", "encode", f"--output={os.fspath(output)}", f"--format={format}"]
     words += _fields(field, join, keep)
-    words += _options(dtype=dtype, eos=eos, input_format=input_format, max_skipped=max_skipped, threads=threads, memory=memory)
+    words += _options(dtype=dtype, eos=eos, bos=bos, input_format=input_format, max_skipped=max_skipped, threads=threads, memory=memory)
     words += _flags(append_eos=append_eos, add_special_tokens=add_special_tokens, lines=lines, all_text=all_text)
     words += _flags(hidden=hidden, no_ignore=not ignore_files, overwrite=overwrite)
     words += [f"--ext={extension}" for extension in _strings(extensions)]

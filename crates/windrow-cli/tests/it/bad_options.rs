@@ -76,6 +76,12 @@ fn options_that_contradict_each_other_or_the_vocabulary() {
             &["--eos 259: the ids of tiny.json end at 258", "<|end|> (258)"],
         ),
         ("--tokenizer tiny.json --append-eos --eos 99999999999", &["the ids of tiny.json end at 258"]),
+        ("--tokenizer tiny.json --bos <s>", &["--bos \"<s>\" is no token of tiny.json", "<|end|> (258)"]),
+        ("--tokenizer tiny.json --bos 259", &["--bos 259: the ids of tiny.json end at 258", "<|end|> (258)"]),
+        (
+            "--tokenizer tiny.json --format nanogpt --eos 258 --bos 258",
+            &["the nanogpt format ends every document with the end-of-text id, so none can begin with it", "--bos"],
+        ),
         ("--tokenizer tiny.json --eos 258", &["--eos has no effect", "hint: pass --append-eos too"]),
         (
             "--tokenizer tiny.json --format nanogpt --eos 258 --dtype i32",

@@ -24,6 +24,7 @@ mod plan_measured;
 mod plan_profiles;
 mod resume;
 mod same_bytes;
+mod select;
 mod shards;
 mod signals;
 mod verify;

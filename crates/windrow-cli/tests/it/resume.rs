@@ -160,6 +160,9 @@ fn what_has_changed_is_named_and_nothing_is_lost() {
     refused(&resume.replace("100KB", "200KB"), "the option shard_bytes was 100000 and is 200000");
     refused(&format!("{resume} --dtype u32"), "the option dtype was \"u16\" and is \"u32\"");
     refused(&format!("{resume} --field body"), "the option field was \"text\" and is \"body\"");
+    refused(&format!("{resume} --bos 258"), "the option bos was null and is 258");
+    refused(&format!("{resume} --limit 5000"), "the option limit was null and is 5000");
+    refused(&format!("{resume} --sample 50%"), "the option sample was null and is 0.5");
     refused(&resume.replace("tiny.json", "gpt2"), "the tokenizer was \"tiny.json\" and is \"r50k_base\"");
     refused(&resume.replace("encode c", "encode c c/3.txt"), "the number of inputs was 3 and is 4");
     refused(&resume.replace("encode c", "encode c/3.txt c/1.jsonl c/2.jsonl.gz"), "the name of input 1 was");

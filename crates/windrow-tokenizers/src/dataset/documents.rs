@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::columns;
 use super::error::DatasetError;
 use super::visit::Visitor;
-use crate::manifest::Options;
-use crate::output::{Dtype, Format, IDX_HEADER, NPY_HEADER, idx_header, npy_header};
+use crate::manifest::{Options, Pack};
+use crate::output::{Dtype, Format, IDX_HEADER, NPY_HEADER, idx_header, npy_header, npy_header_of_rows};
 
 /// Bytes that are read ahead.
 const BUFFER: usize = 256 << 10;
@@ -21,14 +21,14 @@ pub(super) struct Shard<'m> {
 }
 
 /// An open file of a shard.
-struct Reading<'p> {
+pub(super) struct Reading<'p> {
     path: &'p Path,
     bytes: u64,
     file: BufReader<File>,
 }
 
 impl<'p> Reading<'p> {
-    fn open(path: &'p Path, from: u64) -> Result<Self, DatasetError> {
+    pub(super) fn open(path: &'p Path, from: u64) -> Result<Self, DatasetError> {
         let open = || {
             let mut file = File::open(path)?;
             file.seek(SeekFrom::Start(from))?;
@@ -42,7 +42,7 @@ impl<'p> Reading<'p> {
         self.file.read_exact(bytes).map_err(|error| DatasetError::io(self.path, &error))
     }
 
-    fn next_u64(&mut self) -> Result<u64, DatasetError> {
+    pub(super) fn next_u64(&mut self) -> Result<u64, DatasetError> {
         let mut number = [0; 8];
         self.fill(&mut number)?;
         Ok(u64::from_le_bytes(number))
@@ -66,14 +66,14 @@ impl<'p> Reading<'p> {
     }
 
     /// The number of elements of this size behind a header, which must be the file's length.
-    fn elements(&self, header: usize, size: usize) -> Result<u64, DatasetError> {
+    pub(super) fn elements(&self, header: usize, size: usize) -> Result<u64, DatasetError> {
         let data = self.bytes.checked_sub(header as u64).filter(|data| data.is_multiple_of(size as u64));
         data.map(|data| data / size as u64).ok_or_else(|| {
             DatasetError::damaged(self.path, format_args!("{} bytes are no whole number of elements", self.bytes))
         })
     }
 
-    fn check_header(&mut self, expected: &[u8]) -> Result<(), DatasetError> {
+    pub(super) fn check_header(&mut self, expected: &[u8]) -> Result<(), DatasetError> {
         let mut header = vec![0; expected.len()];
         self.fill(&mut header)?;
         match header.iter().zip(expected).position(|(one, other)| one != other) {
@@ -102,14 +102,26 @@ impl Shard<'_> {
     /// The number of documents, if the size of a file tells it.
     pub(super) fn documents(&self) -> Result<Option<u64>, DatasetError> {
         match self.options.format {
+            Format::Npy if self.options.pack.is_some() => Ok(None),
             Format::Npy => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(NPY_HEADER + 8, 8)?)),
             Format::Megatron => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(IDX_HEADER + 8, 20)?)),
             Format::Nanogpt | Format::Jsonl | Format::Arrow | Format::Parquet => Ok(None),
         }
     }
 
-    /// Visits the documents, until the visitor breaks.
+    /// The files that tell where the documents of a packed output are.
+    pub(super) fn segment_paths(&self) -> [&Path; 2] {
+        let end = self.paths.len() - usize::from(self.options.has_sidecar());
+        [&self.paths[end - 2], &self.paths[end - 1]]
+    }
+
+    /// Visits the documents, or the rows of a packed output, until the visitor breaks.
     pub(super) fn walk(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {
+        if let Some(Pack { length, .. }) = self.options.pack
+            && matches!(self.options.format, Format::Npy | Format::Nanogpt)
+        {
+            return self.walk_rows(length.get(), visit);
+        }
         match self.options.format {
             Format::Npy => self.walk_npy(visit),
             Format::Nanogpt => self.walk_nanogpt(visit),
@@ -121,7 +133,7 @@ impl Shard<'_> {
 
     /// The number of lines of the file with the kept fields, if there is one.
     pub(super) fn kept_lines(&self) -> Result<Option<u64>, DatasetError> {
-        let Some(path) = self.paths.last().filter(|_| self.options.beside().kept) else { return Ok(None) };
+        let Some(path) = self.paths.last().filter(|_| self.options.has_sidecar()) else { return Ok(None) };
         let mut kept = Reading::open(path, 0)?;
         let mut lines = 0;
         loop {
@@ -139,11 +151,16 @@ impl Shard<'_> {
 
     /// The number of ids whose mask is 1, if the masks have a file. It must have one for each of the `tokens`.
     pub(super) fn loss_tokens(&self, tokens: u64) -> Result<Option<u64>, DatasetError> {
-        let at = self.options.format.suffixes().len();
-        let Some(path) = self.paths.get(at).filter(|_| self.options.beside().mask) else { return Ok(None) };
+        let is_mask = |path: &&PathBuf| path.as_os_str().as_encoded_bytes().ends_with(b".mask.npy");
+        let has_file = self.options.has_mask() && self.options.format.has_mask_file();
+        let Some(path) = self.paths.iter().find(is_mask).filter(|_| has_file) else { return Ok(None) };
         let mut masks = Reading::open(path, 0)?;
         let count = masks.elements(NPY_HEADER, 1)?;
-        masks.check_header(&npy_header("|u1", count))?;
+        let row = self.options.pack.map(|pack| pack.length.get()).filter(|_| self.options.format == Format::Npy);
+        masks.check_header(&match row {
+            None => npy_header("|u1", count),
+            Some(row) => npy_header_of_rows("|u1", count / row as u64, row),
+        })?;
         if count != tokens {
             return Err(DatasetError::damaged(path, format_args!("it has {count} masks for {tokens} ids")));
         }
@@ -190,6 +207,30 @@ impl Shard<'_> {
             begin = end;
         }
         if begin == count { Ok(()) } else { wrong(documents, format!("{begin}, and there are {count} ids")) }
+    }
+
+    /// Walks rows of so many ids, one after the other.
+    fn walk_rows(&self, length: usize, visit: Visitor<'_>) -> Result<(), DatasetError> {
+        let dtype = self.dtype()?;
+        let mut data = Reading::open(&self.paths[0], 0)?;
+        let has_header = self.options.format == Format::Npy;
+        let count = data.elements(if has_header { NPY_HEADER } else { 0 }, dtype.size())?;
+        if !count.is_multiple_of(length as u64) {
+            let what = format_args!("{count} ids are no whole number of rows of {length}");
+            return Err(DatasetError::damaged(&self.paths[0], what));
+        }
+        let rows = count / length as u64;
+        if has_header {
+            data.check_header(&npy_header_of_rows(descr(dtype), rows, length))?;
+        }
+        let (mut block, mut ids) = (Vec::new(), Vec::new());
+        for _ in 0..rows {
+            data.ids(length as u64, dtype, &mut block, &mut ids)?;
+            if visit(&ids).is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn walk_megatron(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {

@@ -24,6 +24,7 @@ mod documents;
 mod error;
 mod hash;
 mod open;
+mod segments;
 mod statistics;
 mod verify;
 mod visit;

@@ -2,16 +2,17 @@
 
 use std::fs;
 use std::io;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
 use windrow::prelude::*;
 
 use super::documents::Shard;
 use super::error::{DatasetError, DatasetErrorKind};
+use super::segments::Segments;
 use super::statistics::Statistics;
-use crate::manifest::{Manifest, OnError, OutputFile};
-use crate::output::suffixes;
+use crate::manifest::{Manifest, OnError, Options, OutputFile, PackMode};
+use crate::output::{Layout, suffixes};
 use crate::shown;
 
 /// The limit of ids if the manifest names no vocabulary. It bounds the memory of statistics.
@@ -22,6 +23,8 @@ const LARGEST_VOCABULARY: u32 = 1 << 24;
 pub struct Dataset {
     pub(super) path: PathBuf,
     pub(super) manifest: Manifest,
+    /// The outputs that are looked at.
+    files: Range<usize>,
 }
 
 impl Dataset {
@@ -47,12 +50,20 @@ impl Dataset {
             let message = format!("{}:{}:{}: {error}", shown(&path), error.line(), error.column());
             DatasetError::new(DatasetErrorKind::Damaged, message).hint("copy it again, or encode again")
         })?;
-        let dataset = Self { path, manifest };
+        let list = usize::from(manifest.options.reading.on_error == OnError::Skip);
+        let files = 0..manifest.outputs.len().saturating_sub(list);
+        let dataset = Self { path, manifest, files };
         let suffixes = dataset.suffixes();
         let files = dataset.data();
         let is_whole = files.len().is_multiple_of(suffixes.len())
             && files.iter().enumerate().all(|(at, file)| file.file.ends_with(suffixes[at % suffixes.len()]));
-        if files.is_empty() || !is_whole || dataset.manifest.outputs.iter().any(|file| file.file.contains(['/', '\\']))
+        let in_parts = dataset.manifest.parts.iter().try_fold(0usize, |sum, part| sum.checked_add(part.files));
+        let are_parts_whole = dataset.manifest.parts.iter().all(|part| part.files.is_multiple_of(suffixes.len()));
+        let is_divided = dataset.manifest.parts.is_empty() || (in_parts == Some(files.len()) && are_parts_whole);
+        if files.is_empty()
+            || !is_whole
+            || !is_divided
+            || dataset.manifest.outputs.iter().any(|file| file.file.contains(['/', '\\']))
         {
             let message = format!("{}: its list of outputs is not that of its format", shown(&dataset.path));
             return Err(DatasetError::new(DatasetErrorKind::Damaged, message).hint("copy it again, or encode again"));
@@ -66,18 +77,43 @@ impl Dataset {
     }
 
     /// The ends of the names of a shard's files.
-    fn suffixes(&self) -> Vec<&'static str> {
+    pub(super) fn suffixes(&self) -> Vec<&'static str> {
         let options = &self.manifest.options;
-        suffixes(options.format, options.beside()).collect()
+        let (has_kept, is_packed) = (options.has_sidecar(), options.pack.is_some());
+        let has_mask = options.has_mask() && options.format.has_mask_file();
+        suffixes(Layout { format: options.format, has_mask, has_kept, is_packed }).collect()
     }
 
     /// The files with documents.
     fn data(&self) -> &[OutputFile] {
-        let files = self.manifest.outputs.as_slice();
-        match self.manifest.options.reading.on_error {
-            OnError::Skip => files.split_last().map_or(files, |(_, data)| data),
-            OnError::Fail => files,
-        }
+        &self.manifest.outputs[self.files.clone()]
+    }
+
+    /// The part of a divided output with this name: its documents count from 0.
+    ///
+    /// # Errors
+    /// [`DatasetErrorKind::Missing`] naming the parts that there are.
+    pub fn part(&self, name: &str) -> Result<Self, DatasetError> {
+        let parts = &self.manifest.parts;
+        let Some(number) = parts.iter().position(|part| part.name == name) else {
+            let names: Vec<_> = parts.iter().map(|part| shown(&part.name).to_string()).collect();
+            let has = if names.is_empty() { "is not divided".to_owned() } else { format!("has {}", names.join(", ")) };
+            let message = format!("{}: there is no part {}: the output {has}", shown(&self.path), shown(name));
+            let error = DatasetError::new(DatasetErrorKind::Missing, message);
+            return Err(error.hint("name a part as --split did"));
+        };
+        let begin = parts[..number].iter().map(|part| part.files).sum();
+        Ok(Self { files: begin..begin + parts[number].files, ..self.clone() })
+    }
+
+    /// The number of documents, as the manifest lists them.
+    pub fn documents(&self) -> u64 {
+        let mut begin = 0;
+        let part = self.manifest.parts.iter().find(|part| {
+            begin += part.files;
+            self.files == (begin - part.files..begin)
+        });
+        part.map_or(self.manifest.documents.written, |part| part.documents)
     }
 
     pub(super) fn shards(&self) -> Vec<Shard<'_>> {
@@ -92,8 +128,9 @@ impl Dataset {
     /// What is wrong with a document of a shard if it has an id that the tokenizer does not have.
     pub(super) fn beyond_vocabulary(&self, shard: &Shard<'_>, document: u64, ids: &[u32]) -> Option<DatasetError> {
         let size = self.manifest.tokenizer.vocab_size;
-        let eos = self.manifest.options.eos.map_or(0, |eos| eos.saturating_add(1));
-        let limit = if size == 0 { LARGEST_VOCABULARY } else { size.max(eos) };
+        let Options { bos, eos, pack, .. } = self.manifest.options;
+        let around = bos.max(eos).max(pack.and_then(|pack| pack.pad)).map_or(0, |id| id.saturating_add(1));
+        let limit = if size == 0 { LARGEST_VOCABULARY } else { size.max(around) };
         // The compiler vectorizes the maximum, not the search.
         if ids.iter().fold(0, |most, &id| most.max(id)) < limit {
             return None;
@@ -108,6 +145,9 @@ impl Dataset {
     /// # Errors
     /// [`DatasetErrorKind::Damaged`] and [`DatasetErrorKind::Io`] for the files up to the document.
     pub fn document(&self, number: u64) -> Result<Option<Vec<u32>>, DatasetError> {
+        if self.manifest.options.pack.is_some() {
+            return self.packed_document(number);
+        }
         let mut left = number;
         for shard in self.shards() {
             if let Some(count) = shard.documents()?
@@ -132,7 +172,55 @@ impl Dataset {
         Ok(None)
     }
 
-    /// Counts documents, ids and their frequencies, shard by shard in parallel.
+    /// A document of a packed output: its pieces, in order.
+    fn packed_document(&self, number: u64) -> Result<Option<Vec<u32>>, DatasetError> {
+        if number >= self.documents() {
+            return Ok(None);
+        }
+        // In a divided output the documents of each part count from 0.
+        let mut left = number;
+        let parts = &self.manifest.parts;
+        let is_part = self.files.len() < parts.iter().map(|part| part.files).sum::<usize>();
+        for part in parts.iter().filter(|_| !is_part && parts.len() > 1) {
+            if left < part.documents {
+                return self.part(&part.name)?.packed_document(left);
+            }
+            left -= part.documents;
+        }
+        let is_split = self.manifest.options.pack.is_some_and(|pack| pack.mode == PackMode::Split);
+        let mut document = Vec::new();
+        for shard in self.shards() {
+            let mut segments = Segments::open(&shard)?;
+            let (mut fault, mut is_past) = (None, false);
+            shard.walk(&mut |ids| {
+                let row = match segments.row(ids.len()) {
+                    Ok(row) => row,
+                    Err(error) => {
+                        fault = Some(error);
+                        return ControlFlow::Break(());
+                    }
+                };
+                let mut begin = 0;
+                for &(of, length) in row {
+                    if of == left as i64 {
+                        document.extend_from_slice(&ids[begin..begin + length]);
+                    }
+                    is_past |= is_split && of > left as i64;
+                    begin += length;
+                }
+                if is_past { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+            if let Some(fault) = fault {
+                return Err(fault);
+            }
+            if is_past {
+                break;
+            }
+        }
+        Ok(Some(document))
+    }
+
+    /// Counts documents, or rows of a packed output, ids and their frequencies, shard by shard in parallel.
     ///
     /// # Errors
     /// [`DatasetErrorKind::Damaged`] and [`DatasetErrorKind::Io`].

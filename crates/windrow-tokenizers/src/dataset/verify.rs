@@ -10,7 +10,8 @@ use super::documents::Shard;
 use super::error::{DatasetError, DatasetErrorKind};
 use super::hash::hashes;
 use super::open::Dataset;
-use crate::manifest::{OutputFile, root_of};
+use super::segments::Segments;
+use crate::manifest::{OutputFile, Packed, Part, root_of};
 use crate::output::Format;
 use crate::shown;
 use crate::tokenizer::Tokenizer;
@@ -26,25 +27,8 @@ pub struct Verified {
     pub faults: Vec<DatasetError>,
 }
 
-/// What a shard has.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    documents: u64,
-    tokens: u64,
-    /// Ids whose mask is 1, if the masks have a file.
-    loss_tokens: Option<u64>,
-}
-
-impl Counts {
-    fn add(&mut self, more: Self) {
-        self.documents += more.documents;
-        self.tokens += more.tokens;
-        self.loss_tokens = match (self.loss_tokens, more.loss_tokens) {
-            (Some(one), Some(other)) => Some(one + other),
-            (one, other) => one.or(other),
-        };
-    }
-}
+/// The documents and ids of a shard, and the ids whose mask is 1, if the masks have a file.
+type Counts = ([u64; 2], Option<u64>);
 
 impl Dataset {
     /// Reads all files, and compares hashes, counts, offsets and ids with the manifest.
@@ -78,19 +62,35 @@ impl Dataset {
                 Err(error) => faults.push(DatasetError::io(path, &error)),
             }
         }
-        let mut sums = Counts::default();
-        let mut is_known = is_complete;
-        for counts in walked {
-            match counts {
-                Ok(counts) => sums.add(counts),
-                Err(fault) => {
-                    is_known = false;
-                    faults.push(fault);
+        let (mut counts, mut loss_tokens) = (Vec::new(), None);
+        for counted in walked {
+            match counted {
+                Ok((one, loss)) => {
+                    counts.push(one);
+                    loss_tokens = loss.map(|loss| loss + loss_tokens.unwrap_or(0));
                 }
+                Err(fault) => faults.push(fault),
             }
         }
-        if is_known {
-            faults.extend(self.wrong_counts(sums));
+        if is_complete && counts.len() == shards.len() {
+            let sums =
+                |shards: &[[u64; 2]]| shards.iter().fold([0; 2], |sums, one| [sums[0] + one[0], sums[1] + one[1]]);
+            let all = listed(manifest.documents.written, manifest.tokens, manifest.packed);
+            faults.extend(self.wrong_counts("", sums(&counts), all));
+            if let Some((found, listed)) =
+                loss_tokens.zip(manifest.loss_tokens).filter(|(found, listed)| found != listed)
+            {
+                let what = format_args!("it lists {listed} tokens with loss, and the files have {found}");
+                faults.push(DatasetError::damaged(&self.path, what));
+            }
+            let mut rest = counts.as_slice();
+            for part in &manifest.parts {
+                let (own, later) = rest.split_at(part.files / self.suffixes().len());
+                rest = later;
+                let name = format!(" in the part {}", shown(&part.name));
+                let in_part = listed(part.documents, part.tokens, part.packed);
+                faults.extend(self.wrong_counts(&name, sums(own), in_part));
+            }
         }
         Verified { files: whole.len(), bytes: whole.iter().map(|(_, bytes)| bytes).sum(), faults }
     }
@@ -104,7 +104,15 @@ impl Dataset {
             wrong("outputs_blake3 is not the hash of the outputs' hashes");
         }
         if !manifest.documents.is_balanced() {
-            wrong("the documents read are not those written, skipped and failed");
+            wrong("the documents read are not those written, skipped, failed and left out");
+        }
+        let in_parts = |of: fn(&Part) -> u64| manifest.parts.iter().map(of).sum::<u64>();
+        let is_divided = !manifest.parts.is_empty();
+        if is_divided && in_parts(|part| part.documents) != manifest.documents.written {
+            wrong("the documents of the parts are not the documents written");
+        }
+        if is_divided && in_parts(|part| part.tokens) != manifest.tokens {
+            wrong("the tokens of the parts are not the tokens written");
         }
         if manifest.inputs.iter().map(|input| input.documents).sum::<u64>() != manifest.documents.read {
             wrong("the documents of the inputs are not the documents read");
@@ -112,43 +120,64 @@ impl Dataset {
         faults
     }
 
-    fn wrong_counts(&self, Counts { documents, tokens, loss_tokens }: Counts) -> Vec<DatasetError> {
-        let manifest = &self.manifest;
-        let masks = loss_tokens.zip(manifest.loss_tokens).map(|(found, listed)| ("tokens with loss", found, listed));
+    /// What differs between the documents and tokens that were found and those that are listed.
+    fn wrong_counts(&self, place: &str, [documents, tokens]: [u64; 2], listed: [u64; 2]) -> Vec<DatasetError> {
         // A text may contain the end-of-text id, which is no end in nanogpt's count.
-        let more = manifest.options.format == Format::Nanogpt && documents > manifest.documents.written;
-        let counts = [("documents", documents, manifest.documents.written), ("tokens", tokens, manifest.tokens)];
-        let wrong = counts
-            .into_iter()
-            .chain(masks)
-            .filter(|&(what, found, listed)| found != listed && !(more && what == "documents"));
+        let is_packed = self.manifest.options.pack.is_some();
+        let more = self.manifest.options.format == Format::Nanogpt && documents > listed[0] && !is_packed;
+        let names = if is_packed { ["rows", "tokens and padding"] } else { ["documents", "tokens"] };
+        let counts = [(names[0], documents, listed[0]), (names[1], tokens, listed[1])];
+        let wrong =
+            counts.into_iter().filter(|&(what, found, listed)| found != listed && !(more && what == "documents"));
         wrong
             .map(|(what, found, listed)| {
-                DatasetError::damaged(&self.path, format_args!("it lists {listed} {what}, and the files have {found}"))
+                DatasetError::damaged(
+                    &self.path,
+                    format_args!("it lists {listed} {what}{place}, and the files have {found}"),
+                )
             })
             .collect()
     }
 
-    /// Walks a shard, compares its ids with the vocabulary, and counts.
+    /// Documents of the part to which a shard belongs.
+    fn documents_of(&self, shard: &Shard<'_>) -> u64 {
+        let name = shard.paths[0].file_name().unwrap_or_default();
+        let index = self.manifest.outputs.iter().position(|output| name == output.file.as_str()).unwrap_or(0);
+        let mut end = 0;
+        let part = self.manifest.parts.iter().find(|part| {
+            end += part.files;
+            index < end
+        });
+        part.map_or(self.manifest.documents.written, |part| part.documents)
+    }
+
+    /// Walks a shard, compares its ids with the vocabulary, and returns the numbers of documents and ids.
     fn walk_and_check(&self, shard: &Shard<'_>) -> Result<Counts, DatasetError> {
-        let (mut counts, mut fault) = (Counts::default(), None);
+        let (mut counts, mut fault) = ([0; 2], None);
+        let pack = self.manifest.options.pack;
+        let mut segments = pack.map(|_| Segments::open(shard)).transpose()?;
+        let documents = self.documents_of(shard);
         shard.walk(&mut |ids| {
-            fault = self.beyond_vocabulary(shard, counts.documents, ids);
-            counts.add(Counts { documents: 1, tokens: ids.len() as u64, loss_tokens: None });
+            fault = self.beyond_vocabulary(shard, counts[0], ids);
+            if let (Some(segments), Some(pack), None) = (&mut segments, pack, &fault) {
+                fault = segments.check_row(ids, pack, documents).err();
+            }
+            counts = [counts[0] + 1, counts[1] + ids.len() as u64];
             if fault.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         if let Some(fault) = fault {
             return Err(fault);
         }
+        segments.iter().try_for_each(Segments::check_end)?;
         if let (Some(lines), Some(path)) = (shard.kept_lines()?, shard.paths.last())
-            && lines != counts.documents
+            && lines != if pack.is_some() { documents } else { counts[0] }
             && shard.options.format != Format::Nanogpt
         {
-            let what = format!("it has {lines} lines for {} documents", counts.documents);
+            let found = if pack.is_some() { documents } else { counts[0] };
+            let what = format!("it has {lines} lines for {found} documents");
             return Err(DatasetError::damaged(path, what));
         }
-        counts.loss_tokens = shard.loss_tokens(counts.tokens)?;
-        Ok(counts)
+        Ok((counts, shard.loss_tokens(counts[1])?))
     }
 
     /// Refuses a tokenizer that has not encoded these documents.
@@ -171,6 +200,11 @@ impl Dataset {
         Err(DatasetError::new(DatasetErrorKind::OtherTokenizer, message)
             .hint("give the one that encoded it with --tokenizer"))
     }
+}
+
+/// What a walk through documents, or through rows, should count.
+fn listed(documents: u64, tokens: u64, packed: Option<Packed>) -> [u64; 2] {
+    packed.map_or([documents, tokens], |packed| [packed.rows, tokens.saturating_add(packed.padding)])
 }
 
 /// Whether all files of a shard are whole.

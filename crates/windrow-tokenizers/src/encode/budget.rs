@@ -8,6 +8,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::input::Stopped;
+use crate::tokenizer::LoadOptions;
 
 /// Bytes of one batch: those of its records, and those of its ids once it is encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +27,32 @@ impl Held {
     /// The bytes it actually uses.
     fn taken(self) -> usize {
         self.records.saturating_add(self.ids.unwrap_or(0))
+    }
+}
+
+/// What a worker needs beside the documents in flight, with what the allocator keeps for its thread.
+const WORKER: usize = 6 << 20;
+
+/// A cache that is no larger than the pieces of a vocabulary counts as a part of the tokenizer.
+const VOCABULARY: usize = 24 << 20;
+
+/// How the memory of a run is divided, so that all of it is about a budget and the tokenizer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryShares {
+    /// For [`LoadOptions::cache_bytes`](crate::tokenizer::LoadOptions::cache_bytes).
+    pub cache_bytes: usize,
+    /// For [`Job::memory`](super::Job::memory).
+    pub documents: usize,
+}
+
+impl MemoryShares {
+    /// The shares of so many bytes, with so many threads that encode: a quarter for what the engine remembers, some MiB for each thread,
+    /// and the rest, but at least a quarter, for the documents.
+    pub fn new(memory: usize, threads: usize) -> Self {
+        let most = LoadOptions::default().cache_bytes;
+        let cache_bytes = (memory / 4).clamp(VOCABULARY, most);
+        let others = (cache_bytes - VOCABULARY).saturating_add(threads.saturating_mul(WORKER));
+        Self { cache_bytes, documents: memory.saturating_sub(others).max(memory / 4) }
     }
 }
 
@@ -125,6 +152,18 @@ mod tests {
     use std::thread;
 
     use super::*;
+
+    #[test]
+    fn shares_add_up_unless_the_budget_is_tiny() {
+        let mib = |bytes: usize| bytes >> 20;
+        for (memory, threads, cache, documents) in
+            [(1 << 30, 2, 128, 908), (256 << 20, 8, 64, 168), (64 << 20, 2, 24, 52), (16 << 20, 8, 24, 4)]
+        {
+            let shares = MemoryShares::new(memory, threads);
+            assert_eq!((mib(shares.cache_bytes), mib(shares.documents)), (cache, documents));
+        }
+        assert_eq!(MemoryShares::new(usize::MAX, usize::MAX).cache_bytes, 128 << 20);
+    }
 
     #[test]
     fn room_for_the_ids_is_set_aside_until_they_are_known() {

@@ -13,7 +13,8 @@ use crate::document::{BadDocument, keep_of, null_fault, text_in};
 use crate::engine::{BatchError, Encoder, Engine, EngineError, Ragged};
 use crate::input::{Batch, Fields, Format, Record};
 use crate::kept::Kept;
-use crate::manifest::SkippedDocument;
+use crate::manifest::{Selection, SkippedDocument};
+use crate::output::put_masks;
 
 /// The weight of a record beyond its bytes, in bytes, so that a million empty lines are not one chunk.
 const RECORD_WEIGHT: usize = 16;
@@ -29,10 +30,8 @@ const LONG: usize = 4;
 pub(super) struct Chunk {
     /// Range of the records in the batch.
     pub(super) records: Range<usize>,
-    /// The ids of the good records, concatenated.
+    /// The ids of the good records, concatenated, with their masks in them if there are masks.
     pub(super) ids: Vec<u32>,
-    /// The mask of each of them, if there are masks.
-    pub(super) mask: Vec<u8>,
     /// The end of each good record in `ids`.
     pub(super) ends: Vec<usize>,
     /// The kept values of the good records.
@@ -41,6 +40,10 @@ pub(super) struct Chunk {
     pub(super) bad: Vec<Bad>,
     /// Bytes of text of the good records.
     pub(super) text_bytes: u64,
+    /// Those of each, unless it is a part of a document.
+    pub(super) lengths: Vec<usize>,
+    /// The part of the output to which the good and bad records belong; none as long as the chunk is not divided.
+    pub(super) part: Option<usize>,
     /// Whether its only record is a part of a document, whose ids before are in the chunk before.
     pub(super) is_part: bool,
     /// Whether the ids of the parts before it are void, because the field with the text occurs again.
@@ -62,8 +65,7 @@ impl Chunk {
     pub(super) fn memory(&self) -> usize {
         let texts = self.bad.iter().map(|bad| bad.document.file.capacity() + bad.document.reason.capacity());
         self.ids.capacity() * size_of::<u32>()
-            + self.mask.capacity()
-            + self.ends.capacity() * size_of::<usize>()
+            + (self.ends.capacity() + self.lengths.capacity()) * size_of::<usize>()
             + self.bad.capacity() * size_of::<Bad>()
             + self.kept.memory()
             + texts.sum::<usize>()
@@ -82,6 +84,7 @@ pub(super) struct Workshop<'e> {
     pub(super) chat: Option<&'e Chat>,
     /// Finds masks, if the chat has any.
     pub(super) locate: Option<&'e dyn Locate>,
+    pub(super) selection: &'e Selection,
     /// Whether the first bad document ends the run, so that nothing after it is needed.
     pub(super) stop_at_bad: bool,
     pub(super) chunk_bytes: usize,
@@ -123,8 +126,9 @@ impl Workshop<'_> {
         let mut chunk = Chunk { records: records.clone(), ..Chunk::default() };
         let Bench { encoder, unescaped } = &mut bench;
         unescaped.resize_with(records.len(), String::new);
+        let chosen = records.filter(|&at| is_chosen(self.selection, batch, at));
         let texts: Vec<_> =
-            records.zip(unescaped.iter_mut()).map(|(at, unescaped)| self.text(batch, at, unescaped)).collect();
+            chosen.zip(unescaped.iter_mut()).map(|(at, unescaped)| self.text(batch, at, unescaped)).collect();
         self.encode_texts(batch, texts, encoder.as_mut(), &mut chunk);
         self.observer.advanced(&Step {
             stored: 0,
@@ -134,7 +138,6 @@ impl Workshop<'_> {
         });
         // Growing by doubling leaves up to half of it unused, and the ids may wait for the writer.
         chunk.ids.shrink_to_fit();
-        chunk.mask.shrink_to_fit();
         // One huge document must not occupy its memory for ever.
         if unescaped.iter().map(String::capacity).sum::<usize>() > KEPT_SCRATCH {
             *unescaped = Vec::new();
@@ -228,6 +231,7 @@ impl Workshop<'_> {
                 self.encode_together(&run[..good], encoder, chunk).expect("the first text without ids is behind them");
             }
             chunk.text_bytes += run[..good].iter().map(|text| text.text.len() as u64).sum::<u64>();
+            chunk.lengths.extend(run[..good].iter().map(|text| text.text.len()));
             run[..good].iter().for_each(|text| self.keep(batch, text.record, &mut chunk.kept));
             let Some(BatchError { error, .. }) = failed else { return false };
             let index = run[good].record;
@@ -291,16 +295,17 @@ impl Workshop<'_> {
         chunk: &mut Chunk,
     ) -> Result<(), BatchError> {
         let before = (chunk.ids.len(), chunk.ends.len());
+        let mut mask = Vec::new();
         for (document, Text { text, spans, .. }) in run.iter().enumerate() {
             let start = chunk.ids.len();
+            mask.clear();
             let encoded = encoder.encode(text, &mut chunk.ids);
-            let masked = encoded.and_then(|()| locate.mask(text, &chunk.ids[start..], spans, &mut chunk.mask));
-            if let Err(error) = masked {
+            if let Err(error) = encoded.and_then(|()| locate.mask(text, &chunk.ids[start..], spans, &mut mask)) {
                 chunk.ids.truncate(before.0);
-                chunk.mask.truncate(before.0);
                 chunk.ends.truncate(before.1);
                 return Err(BatchError { document, error });
             }
+            put_masks(&mut chunk.ids[start..], &mask);
             chunk.ends.push(chunk.ids.len());
         }
         Ok(())
@@ -314,6 +319,16 @@ struct Text<'t> {
     text: &'t str,
     /// The bytes of it whose masks are 1.
     spans: Vec<Range<usize>>,
+}
+
+/// Whether the document of a record is wanted.
+pub(super) fn is_chosen(selection: &Selection, batch: &Batch, index: usize) -> bool {
+    !selection.leaves_out() || selection.chooses(batch.records[index].file, batch.number_of(index))
+}
+
+/// The part of the output to which the document of a record belongs.
+pub(super) fn part_of(selection: &Selection, batch: &Batch, index: usize) -> usize {
+    if selection.split.is_empty() { 0 } else { selection.part_of(batch.records[index].file, batch.number_of(index)) }
 }
 
 /// Appends the kept values of a document without fields.

@@ -9,7 +9,7 @@ use memchr::{memchr_iter, memrchr};
 use windrow::CancelToken;
 
 use super::Step;
-use super::chunk::{Bad, Chunk, Workshop, at_record, is_json_line, listed};
+use super::chunk::{Bad, Chunk, Workshop, at_record, is_chosen, is_json_line, listed};
 use crate::document::{BadDocument, Fault, utf8};
 use crate::engine::{BatchError, EngineError, Ragged};
 use crate::input::{Batch, Format, Record};
@@ -100,6 +100,12 @@ impl Workshop<'_> {
         let record = batch.records[0];
         let begin = *document.begin.get_or_insert(record);
         let mut chunk = Chunk { records: 0..1, is_part: true, ..Chunk::default() };
+        if !is_chosen(self.selection, batch, 0) {
+            if !record.is_open {
+                *document = OpenDocument::default();
+            }
+            return chunk;
+        }
         let mut text = mem::take(&mut document.text);
         let outcome = match record.format {
             Format::Jsonl => {

@@ -7,6 +7,8 @@
 //! it. The reader may also wait for memory; closing the [`Budget`] ends that wait.
 
 use std::mem;
+use std::num::NonZeroU64;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -17,16 +19,15 @@ use windrow::overlap::{self, Failure, Feeder};
 use windrow::{CancelToken, Pool};
 
 use super::budget::{Budget, Held};
-use super::chunk::{Bad, Chunk, Workshop, at_record, put_nulls};
+use super::chunk::{Bad, Chunk, Workshop, at_record, is_chosen, part_of, put_nulls};
 use super::parts::OpenDocument;
 use super::{EncodeError, Job, MaxSkipped, Observer};
-use crate::chat::{Chat, Locate};
-use crate::document::text_in;
+use crate::chat::Locate;
 use crate::engine::{Engine, caught};
 use crate::input::{Batch, Continuation, Fields, FileReport, Position, Reader, Record};
 use crate::json_parts::JsonParts;
-use crate::manifest::{Documents, OnError, SkippedDocument};
-use crate::output::{Checkpoint, Kept, Output, OutputError, OutputErrorKind, WriteBack};
+use crate::manifest::{Documents, OnError, Selection, SkippedDocument};
+use crate::output::{Checkpoint, Kept, Order, Output, OutputError, OutputErrorKind, WriteBack};
 
 /// Batches per queue. The budget bounds their memory; this bounds how far one stage runs ahead of the next.
 const QUEUE: usize = 2;
@@ -39,13 +40,8 @@ const READER_GRACE: Duration = Duration::from_millis(100);
 
 /// Takes runs of consecutive documents: an [`Output`], or its stand-in in tests.
 pub(super) trait Sink: Send {
-    /// As [`Output::append`].
+    /// As [`Output::append`]; masks are in the ids.
     fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError>;
-
-    /// As [`Output::append_masked`].
-    fn append_masked(&mut self, _ids: &[u32], _ends: &[usize], _mask: &[u8]) -> Result<(), OutputError> {
-        unreachable!("this sink has no masks")
-    }
 
     /// As [`Output::append_part`].
     fn append_part(&mut self, ids: &[u32], ends: bool) -> Result<(), OutputError>;
@@ -53,7 +49,23 @@ pub(super) trait Sink: Send {
     /// As [`Output::discard_parts`].
     fn discard_parts(&mut self) -> Result<(), OutputError>;
 
-    /// As [`Output::documents`].
+    /// Whether documents may come part by part.
+    fn takes_parts(&self) -> bool {
+        true
+    }
+
+    /// Whether [`place`](Self::place) precedes each [`append`](Self::append).
+    fn has_places(&self) -> bool {
+        false
+    }
+
+    /// The orders of the documents that are appended next.
+    fn place(&mut self, _orders: Vec<Order>) {}
+
+    /// As [`Output::select`].
+    fn select(&mut self, _part: usize) {}
+
+    /// As [`Output::documents_of_part`].
     fn documents(&self) -> u64;
 
     /// As [`Output::skip`].
@@ -86,12 +98,12 @@ pub(super) trait Sink: Send {
 }
 
 impl Sink for Output {
-    fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
-        Output::append(self, ids, ends)
+    fn takes_parts(&self) -> bool {
+        !self.is_packed()
     }
 
-    fn append_masked(&mut self, ids: &[u32], ends: &[usize], mask: &[u8]) -> Result<(), OutputError> {
-        Output::append_masked(self, ids, ends, mask)
+    fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
+        Output::append_with_masks(self, ids, ends)
     }
 
     fn append_part(&mut self, ids: &[u32], ends: bool) -> Result<(), OutputError> {
@@ -102,8 +114,12 @@ impl Sink for Output {
         Output::discard_parts(self)
     }
 
+    fn select(&mut self, part: usize) {
+        Output::select(self, part);
+    }
+
     fn documents(&self) -> u64 {
-        Output::documents(self)
+        Output::documents_of_part(self)
     }
 
     fn skip(&mut self, document: SkippedDocument) -> Result<(), OutputError> {
@@ -138,6 +154,8 @@ pub(super) struct Run<S> {
     pub(super) sink: Option<S>,
     pub(super) peak: usize,
     pub(super) stdin_looks_like_json_lines: bool,
+    /// The place of the document with which the limit was reached. The reports are those of the files before this place.
+    pub(super) ended_at: Option<Position>,
     pub(super) end: Result<Vec<FileReport>, EncodeError>,
 }
 
@@ -193,15 +211,29 @@ pub(super) fn run<S: Sink>(
     locate: Option<&dyn Locate>,
     sink: S,
     observer: &dyn Observer,
-    start: Option<Start>,
+    mut start: Option<Start>,
 ) -> Run<S> {
     let budget = Arc::new(Budget::new(job.memory));
     let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
     let batch_bytes = job.batch_bytes();
     let fields = job.reading.fields();
+    let selection = &job.reading.selection;
+    let limit = selection.limit.map_or(u64::MAX, NonZeroU64::get);
+    if let Some(Start { continuation, account }) = start.take_if(|start| start.account.documents.written == limit) {
+        let Continuation { position, reports } = continuation;
+        let ended_at = Some(position);
+        return Run {
+            account,
+            sink: Some(sink),
+            peak: 0,
+            stdin_looks_like_json_lines: false,
+            ended_at,
+            end: Ok(reports),
+        };
+    }
     let mut reader = Reader::new(job.inputs, batch_bytes).fields(fields.clone());
     let chat = job.chat.as_ref();
-    if engine.cuts_documents() && chat.is_none() {
+    if engine.cuts_documents() && sink.takes_parts() && chat.is_none() {
         reader = reader.split_texts();
         if let [field] = fields.text.as_slice()
             && JsonParts::can_keep(field, &fields.keep)
@@ -233,6 +265,7 @@ pub(super) fn run<S: Sink>(
                 sink: Some(sink),
                 peak: 0,
                 stdin_looks_like_json_lines: false,
+                ended_at: None,
                 end: Err(error),
             };
         }
@@ -244,6 +277,7 @@ pub(super) fn run<S: Sink>(
         fields: &fields,
         chat,
         locate,
+        selection,
         stop_at_bad: on_error == OnError::Fail,
         chunk_bytes: job.chunk_bytes,
         benches: Default::default(),
@@ -266,8 +300,19 @@ pub(super) fn run<S: Sink>(
         Item::End(reports) => Ok(Item::End(reports)),
     };
     let part = OpenPart::Nothing;
-    let mut writer =
-        Writer { sink, account, part, reports, names: &names, fields: &fields, chat, on_error, most_skipped };
+    let mut writer = Writer {
+        sink,
+        account,
+        part,
+        reports,
+        names: &names,
+        fields: &fields,
+        selection,
+        limit,
+        ended_at: None,
+        on_error,
+        most_skipped,
+    };
     let (mut whole, mut reports) = (true, None);
     let write = |item| match item {
         Item::Batch(Encoded { mut batch, held, chunks }) => {
@@ -302,16 +347,22 @@ pub(super) fn run<S: Sink>(
 
     let end = match end {
         Ok(_) => Ok(reports.expect("the last item that the reader feeds, unless it fails")),
+        // The writer's way to end the run.
+        Err(Failure::Error { error: EncodeError::Stopped, .. }) if writer.ended_at.is_some() => {
+            let files = writer.ended_at.as_ref().map_or(0, |position| position.file as usize);
+            writer.reports.truncate(files);
+            Ok(mem::take(&mut writer.reports))
+        }
         Err(Failure::Error { error, .. }) => Err(error),
         Err(Failure::Thread(error)) => Err(EncodeError::Thread(error)),
         Err(Failure::Cancelled { .. }) => Err(EncodeError::Stopped),
         Err(failure) => unreachable!("{failure}: the reader catches its panics"),
     };
-    let Writer { sink, account, .. } = writer;
+    let Writer { sink, account, ended_at, .. } = writer;
     let (sink, account) = if whole { (Some(sink), account) } else { (None, Account::default()) };
     // Relaxed: the workers have ended, and joining them ordered their stores.
     let stdin_looks_like_json_lines = workshop.stdin_looks_like_json_lines.load(Ordering::Relaxed);
-    Run { account, sink, peak: budget.peak(), stdin_looks_like_json_lines, end }
+    Run { account, sink, peak: budget.peak(), stdin_looks_like_json_lines, ended_at, end }
 }
 
 fn panics_in<T>(stage: &'static str, body: impl FnOnce() -> T) -> Result<T, EncodeError> {
@@ -382,11 +433,15 @@ struct Writer<'e, S> {
     sink: S,
     account: Account,
     part: OpenPart,
-    /// The inputs that were read to their end, if another run may continue this one.
+    /// The inputs that were read to their end.
     reports: Vec<FileReport>,
     names: &'e [String],
     fields: &'e Fields,
-    chat: Option<&'e Chat>,
+    selection: &'e Selection,
+    /// Number of good documents with which the run ends.
+    limit: u64,
+    /// The place of that document.
+    ended_at: Option<Position>,
     on_error: OnError,
     /// Maximum number of documents that may be skipped.
     most_skipped: u64,
@@ -394,6 +449,10 @@ struct Writer<'e, S> {
 
 impl<S: Sink> Writer<'_, S> {
     fn write(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
+        if self.ended_at.is_some() {
+            // The next item says what is wrong with the file of the last document.
+            return Ok(());
+        }
         if chunk.is_part {
             return self.write_part(chunk, batch);
         }
@@ -408,6 +467,77 @@ impl<S: Sink> Writer<'_, S> {
         if let Some(last) = chunk.bad.iter().find(|bad| bad.is_out_of_memory).map(|bad| bad.record) {
             self.cut_after(&mut chunk, batch, last);
         }
+        // A document that the output refuses does not count, so the limit may be further on.
+        while chunk.ends.len() as u64 >= self.left() {
+            let later = self.split(&mut chunk, batch, self.left() as usize);
+            let last = chunk.records.end - 1;
+            self.write_all(chunk, batch)?;
+            if self.left() == 0 {
+                return self.end_at(batch.position_behind(last));
+            }
+            chunk = later;
+        }
+        self.write_all(chunk, batch)
+    }
+
+    /// Good documents up to the limit.
+    fn left(&self) -> u64 {
+        self.limit - self.account.documents.written
+    }
+
+    /// Ends the run, unless the file of its last document turns out to be damaged.
+    fn end_at(&mut self, position: Position) -> Result<(), EncodeError> {
+        let is_covered = position.file as usize <= self.reports.len();
+        self.ended_at = Some(position);
+        if is_covered { Err(EncodeError::Stopped) } else { Ok(()) }
+    }
+
+    /// Appends documents to their parts.
+    fn write_all(&mut self, chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
+        if self.selection.split.is_empty() {
+            return self.write_shards(chunk, batch);
+        }
+        let left_out = self.left_out(&chunk, batch);
+        let mut skipped = Vec::new();
+        for (part, mut chunk) in self.divide(chunk, batch).into_iter().enumerate() {
+            self.sink.select(part);
+            while let Some(count) = self.sink.end_of_shard(&chunk.ids, &chunk.ends) {
+                let later = self.split(&mut chunk, batch, count);
+                let last = chunk.records.end - 1;
+                self.append(&mut chunk, batch)?;
+                self.end_shard(batch, last)?;
+                skipped.append(&mut chunk.bad);
+                chunk = later;
+            }
+            self.append(&mut chunk, batch)?;
+            skipped.append(&mut chunk.bad);
+        }
+        self.leave_out(left_out);
+        skipped.sort_by_key(|bad: &Bad| bad.record);
+        skipped.into_iter().try_for_each(|bad| self.skip(bad))
+    }
+
+    /// Divides a chunk into one for each part of the output.
+    fn divide(&self, chunk: Chunk, batch: &Batch) -> Vec<Chunk> {
+        let part = |part| Chunk { records: chunk.records.clone(), part: Some(part), ..Chunk::default() };
+        let mut parts: Vec<Chunk> = (0..self.selection.split.len()).map(part).collect();
+        let (width, mut begin) = (self.fields.keep.len(), 0);
+        for (number, index) in self.good(&chunk, batch).into_iter().enumerate() {
+            let (part, end) = (&mut parts[part_of(self.selection, batch, index)], chunk.ends[number]);
+            part.ids.extend_from_slice(&chunk.ids[begin..end]);
+            part.ends.push(part.ids.len());
+            part.kept.append(&chunk.kept, number * width, (number + 1) * width);
+            part.lengths.push(chunk.lengths[number]);
+            part.text_bytes += chunk.lengths[number] as u64;
+            begin = end;
+        }
+        for bad in chunk.bad {
+            parts[part_of(self.selection, batch, bad.record)].bad.push(bad);
+        }
+        parts
+    }
+
+    fn write_shards(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
         while let Some(count) = self.sink.end_of_shard(&chunk.ids, &chunk.ends) {
             let later = self.split(&mut chunk, batch, count);
             let last = chunk.records.end - 1;
@@ -420,28 +550,43 @@ impl<S: Sink> Writer<'_, S> {
 
     fn append_all(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
         self.append(&mut chunk, batch)?;
+        self.leave_out(self.left_out(&chunk, batch));
         chunk.bad.into_iter().try_for_each(|bad| self.skip(bad))
+    }
+
+    /// The number of records of a chunk that are left out.
+    fn left_out(&self, chunk: &Chunk, batch: &Batch) -> u64 {
+        if !self.selection.leaves_out() {
+            return 0;
+        }
+        chunk.records.clone().filter(|&index| !is_chosen(self.selection, batch, index)).count() as u64
+    }
+
+    fn leave_out(&mut self, documents: u64) {
+        self.account.documents.read += documents;
+        self.account.documents.left_out += documents;
     }
 
     /// Splits a chunk behind its good document with this number, and returns the rest.
     fn split(&self, chunk: &mut Chunk, batch: &Batch, number: usize) -> Chunk {
-        let good = self.good(chunk);
+        let good = self.good(chunk, batch);
         let last = good[number - 1];
         let end = chunk.ends[number - 1];
-        let text_bytes = good[..number].iter().map(|&index| self.text_bytes(batch, index)).sum();
         let mut later = Chunk {
             records: last + 1..chunk.records.end,
             ids: chunk.ids.split_off(end),
-            mask: chunk.mask.split_off(end.min(chunk.mask.len())),
             ends: chunk.ends.split_off(number),
             bad: chunk.bad.split_off(chunk.bad.partition_point(|bad| bad.record < last)),
             kept: chunk.kept.split_off(number * self.fields.keep.len()),
-            text_bytes: chunk.text_bytes - text_bytes,
+            lengths: chunk.lengths.split_off(number),
+            text_bytes: 0,
+            part: chunk.part,
             ..Chunk::default()
         };
+        later.text_bytes = later.lengths.iter().map(|&length| length as u64).sum();
         later.ends.iter_mut().for_each(|later| *later -= end);
         chunk.records.end = last + 1;
-        chunk.text_bytes = text_bytes;
+        chunk.text_bytes -= later.text_bytes;
         later
     }
 
@@ -479,6 +624,11 @@ impl<S: Sink> Writer<'_, S> {
     /// a fault of the document itself may follow, and is told instead.
     fn write_part(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
         let record = &batch.records[chunk.records.start];
+        if !is_chosen(self.selection, batch, chunk.records.start) {
+            self.leave_out(u64::from(!record.is_open));
+            return Ok(());
+        }
+        self.sink.select(part_of(self.selection, batch, chunk.records.start));
         let (mut before, begin, mut refused) = match mem::take(&mut self.part) {
             OpenPart::Nothing => (0, *record, None),
             OpenPart::Written(bytes, begin) => (bytes, begin, None),
@@ -527,6 +677,9 @@ impl<S: Sink> Writer<'_, S> {
             if self.sink.is_shard_full() {
                 self.end_shard(batch, chunk.records.start)?;
             }
+            if self.left() == 0 {
+                return self.end_at(batch.position_behind(chunk.records.start));
+            }
         }
         Ok(())
     }
@@ -546,47 +699,34 @@ impl<S: Sink> Writer<'_, S> {
 
     /// Drops everything behind the record with this index.
     fn cut_after(&self, chunk: &mut Chunk, batch: &Batch, last: usize) {
-        let good = self.good(chunk);
+        let good = self.good(chunk, batch);
         let kept = good.partition_point(|&record| record < last);
-        self.drop_text(chunk, batch, &good[kept..]);
+        drop_text(chunk, kept..chunk.ends.len());
         chunk.ids.truncate(kept.checked_sub(1).map_or(0, |before| chunk.ends[before]));
         chunk.ends.truncate(kept);
-        chunk.mask.truncate(chunk.ids.len());
         chunk.kept.remove(kept * self.fields.keep.len(), chunk.kept.ends.len());
         chunk.bad.retain(|bad| bad.record <= last);
+        chunk.records.end = last + 1;
     }
 
     /// The records with ids, of a chunk that ends with a bad record or with its last record.
-    fn good(&self, chunk: &Chunk) -> Vec<usize> {
+    fn good(&self, chunk: &Chunk, batch: &Batch) -> Vec<usize> {
         let mut bad = chunk.bad.iter().map(|bad| bad.record).peekable();
-        let is_good = |index: &usize| bad.next_if_eq(index).is_none();
-        chunk.records.clone().filter(is_good).take(chunk.ends.len()).collect()
-    }
-
-    /// Removes the text of these good records from the account of a chunk.
-    fn drop_text(&self, chunk: &mut Chunk, batch: &Batch, records: &[usize]) {
-        chunk.text_bytes -= records.iter().map(|&index| self.text_bytes(batch, index)).sum::<u64>();
-    }
-
-    /// Bytes of the text of a good record.
-    fn text_bytes(&self, batch: &Batch, index: usize) -> u64 {
-        let record = &batch.records[index];
-        let bytes = batch.bytes_of(record);
-        let text = match self.chat {
-            None => text_in(record.format, bytes, self.fields, &mut String::new()).map(str::len),
-            Some(chat) => chat.render(record.format, bytes, self.fields).map(|rendered| rendered.text.len()),
+        let is_in = |index: usize| {
+            let is_of_part = chunk.part.is_none_or(|part| part_of(self.selection, batch, index) == part);
+            is_of_part && is_chosen(self.selection, batch, index)
         };
-        text.expect("it had a text before") as u64
+        let is_good = |index: &usize| is_in(*index) && bad.next_if_eq(index).is_none();
+        chunk.records.clone().filter(is_good).take(chunk.ends.len()).collect()
     }
 
     /// Appends the good documents. A document that the format cannot hold becomes a bad one.
     fn append(&mut self, chunk: &mut Chunk, batch: &Batch) -> Result<(), EncodeError> {
         loop {
-            let appended = match self.chat.is_some_and(Chat::has_mask) {
-                true => self.sink.append_masked(&chunk.ids, &chunk.ends, &chunk.mask),
-                false => self.sink.append(&chunk.ids, &chunk.ends),
-            };
-            match appended {
+            if self.sink.has_places() {
+                self.sink.place(self.orders(chunk, batch));
+            }
+            match self.sink.append(&chunk.ids, &chunk.ends) {
                 Ok(()) => break,
                 Err(error) => match error.document().filter(|_| error.kind() == OutputErrorKind::Document) {
                     // No document of this run was written, so the rest of the run can be written.
@@ -603,22 +743,29 @@ impl<S: Sink> Writer<'_, S> {
         Ok(())
     }
 
+    /// The orders of the good documents of a chunk, if they are shuffled.
+    fn orders(&self, chunk: &Chunk, batch: &Batch) -> Vec<Order> {
+        let order = |index: usize| {
+            let (file, number) = (batch.records[index].file, batch.number_of(index));
+            (self.selection.key_of(file, number), file, number)
+        };
+        self.good(chunk, batch).into_iter().map(order).collect()
+    }
+
     /// Turns the good document with this number in the chunk into a bad one. If that ends the run, drops all documents behind it.
     fn reject(&self, chunk: &mut Chunk, batch: &Batch, number: usize, error: &OutputError) {
-        let good = self.good(chunk);
+        let good = self.good(chunk, batch);
         let last = if self.on_error == OnError::Fail {
             chunk.bad.clear();
+            chunk.records.end = good[number] + 1;
             chunk.ends.len()
         } else {
             number + 1
         };
-        self.drop_text(chunk, batch, &good[number..last]);
+        drop_text(chunk, number..last);
         let begin = number.checked_sub(1).map_or(0, |before| chunk.ends[before]);
         let end = chunk.ends[last - 1];
         chunk.ids.drain(begin..end);
-        if !chunk.mask.is_empty() {
-            chunk.mask.drain(begin..end);
-        }
         chunk.ends.drain(number..last);
         let width = self.fields.keep.len();
         chunk.kept.remove(number * width, last * width);
@@ -627,6 +774,11 @@ impl<S: Sink> Writer<'_, S> {
         let place = chunk.bad.partition_point(|other| other.record < bad.record);
         chunk.bad.insert(place, bad);
     }
+}
+
+/// Removes the text of the good documents with these numbers from the account of a chunk.
+fn drop_text(chunk: &mut Chunk, numbers: Range<usize>) {
+    chunk.text_bytes -= chunk.lengths.drain(numbers).map(|length| length as u64).sum::<u64>();
 }
 
 /// The kept values of a document without fields.

@@ -1,6 +1,7 @@
 //! The stages with stand-ins for the engine, the input and the output.
 
 use std::io::{self, Read};
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -10,7 +11,7 @@ use super::stages::{Run, Sink, run};
 use super::{EncodeError, Job, MaxSkipped};
 use crate::engine::{Encoder, Engine, EngineError};
 use crate::input::{Compression, Format, InputFile};
-use crate::manifest::{Documents, OnError, SkippedDocument};
+use crate::manifest::{Documents, OnError, Selection, SkippedDocument};
 use crate::output::{OutputError, OutputErrorKind};
 
 /// One id per byte. It panics on text that contains `panic`, and refuses text that contains `refuse`.
@@ -180,7 +181,7 @@ where
 }
 
 fn account(read: u64, written: u64, skipped: u64, failed: u64) -> Documents {
-    Documents { read, written, skipped, failed }
+    Documents { read, written, skipped, failed, left_out: 0 }
 }
 
 /// Endless lines, with a count of the bytes that were read.
@@ -580,4 +581,32 @@ fn json_lines_in_parts_are_those_that_are_encoded_whole() {
         (most, all_bad) = (most.max(parts), all_bad + bad);
     }
     assert!(most > 5 && all_bad > 100, "{most} parts of a document at most, {all_bad} bad documents");
+}
+
+#[test]
+fn a_choice_does_not_depend_on_parts() {
+    let text = |number: usize| format!("{number} {}", "word ".repeat(number * 67 % 4_000));
+    let plain: String = (0..60).map(|number| text(number) + "\n").collect();
+    let json: String = (0..60).map(|number| serde_json::json!({"text": text(number)}).to_string() + "\n").collect();
+    let outcome = |memory, limit: u64| {
+        let whole = InputFile::from_reader("text", io::Cursor::new(plain.clone()), Format::Text, None);
+        let mut job = job(vec![lines(plain.clone()), whole, jsonl(json.clone())], OnError::Skip);
+        job.memory = memory;
+        let (limit, sample) = (NonZeroU64::new(limit), "50%".parse().ok());
+        job.reading.selection = Selection { limit, sample, seed: Some(2), ..Selection::default() };
+        let run = ends_with(&Words, job, Kept::new(|_| Ok(())));
+        run.end.expect("all documents are good");
+        let place = run.ended_at.map(|end| (end.file, end.last.map(|last| (last.line, last.number))));
+        let sink = run.sink.expect("nothing panics");
+        (run.account.documents, sink.documents, place, sink.parts.len())
+    };
+    for limit in [0, 1, 17, 31, 40, 1_000] {
+        let (counts, documents, place, parts) = outcome(64 << 10, limit);
+        let (other_counts, other_documents, other_place, _) = outcome(1 << 30, limit);
+        assert!(counts.is_balanced() && (counts.left_out > 0 || limit == 1), "{counts:?}");
+        assert_eq!(counts, other_counts);
+        assert!(documents == other_documents, "{limit}");
+        assert_eq!(place, other_place);
+        assert!(limit == 1 || parts > 3, "{parts}");
+    }
 }

@@ -1,5 +1,7 @@
 //! The options of all engines.
 
+use windrow_bpe::EngineOptions;
+
 /// How a tokenizer treats special tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadOptions {
@@ -10,6 +12,16 @@ pub struct LoadOptions {
     pub special_in_text: bool,
     /// Which engine encodes. The ids are the same.
     pub engine: EngineChoice,
+    /// Maximum memory in bytes of what windrow's own engine remembers, the pieces of its vocabulary included: see
+    /// [`EngineOptions::cache_bytes`](windrow_bpe::EngineOptions::cache_bytes).
+    pub cache_bytes: usize,
+}
+
+impl LoadOptions {
+    /// The settings of windrow's own engine.
+    pub(crate) fn of_engine(&self) -> EngineOptions {
+        EngineOptions { cache_bytes: self.cache_bytes, ..EngineOptions::default() }
+    }
 }
 
 /// Which engine encodes.
@@ -25,8 +37,9 @@ pub enum EngineChoice {
 }
 
 impl Default for LoadOptions {
-    /// Adds nothing around a document; recognizes special tokens in a text; chooses the engine.
+    /// Adds nothing around a document; recognizes special tokens in a text; chooses the engine; remembers up to 128 MiB.
     fn default() -> Self {
-        Self { add_special_tokens: false, special_in_text: true, engine: EngineChoice::Automatic }
+        let cache_bytes = EngineOptions::default().cache_bytes;
+        Self { add_special_tokens: false, special_in_text: true, engine: EngineChoice::Automatic, cache_bytes }
     }
 }

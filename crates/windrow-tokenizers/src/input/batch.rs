@@ -2,6 +2,7 @@
 
 use std::mem::size_of;
 
+use super::digest::Prefix;
 use super::position::{LastRecord, Origin, Position};
 use super::report::FileReport;
 use super::{Format, InputError};
@@ -61,16 +62,26 @@ impl Batch {
         if record.format == Format::Text {
             return Position { file: record.file + 1, last: None };
         }
-        let first = self.records[..index].partition_point(|other| other.file < record.file);
-        let Origin { records, prefix, .. } = match &self.origin {
-            origin if origin.file == record.file => origin.clone(),
-            _ => Origin::default(),
+        let prefix = match &self.origin {
+            origin if origin.file == record.file => origin.prefix.clone(),
+            _ => Prefix::default(),
         };
-        let number = records + (index - first) as u64 + 1;
+        let number = self.number_of(index);
         Position {
             file: record.file,
             last: Some(LastRecord { offset: record.offset, line: record.line, number, prefix }),
         }
+    }
+
+    /// The number of the record with this index in its file, from 1.
+    pub(crate) fn number_of(&self, index: usize) -> u64 {
+        let record = &self.records[index];
+        if record.format == Format::Text {
+            return 1;
+        }
+        let before = if self.origin.file == record.file { self.origin.records } else { 0 };
+        let first = self.records[..index].partition_point(|other| other.file < record.file);
+        before + (index - first) as u64 + 1
     }
 }
 

@@ -43,7 +43,7 @@ use serde::{Deserialize, Serialize};
 pub use batch::{Batch, Record, Stopped};
 pub use error::{ErrorClass, InputError};
 pub use fields::Fields;
-pub(crate) use position::{Continuation, Position};
+pub(crate) use position::{Continuation, LastRecord, Position};
 pub use reader::Reader;
 pub use report::FileReport;
 pub use resolve::{InputOptions, Resolved, resolve};

@@ -46,7 +46,7 @@ pub struct Reader {
     broken: Option<InputError>,
     /// The record behind which the next file continues.
     after: Option<LastRecord>,
-    /// Whether batches have what [`Batch::position_behind`] needs.
+    /// Whether positions tell which part of a file need not be read again.
     is_resumable: bool,
 }
 
@@ -96,7 +96,7 @@ impl Reader {
         }
     }
 
-    /// Makes [`Batch::position_behind`] known to batches.
+    /// Has the [positions](Batch::position_behind) of batches tell which part of a file need not be read again.
     pub(crate) fn resumable(mut self) -> Self {
         self.is_resumable = true;
         self
@@ -179,15 +179,13 @@ impl Reader {
     ) -> Result<Batch, InputError> {
         let mut filling = Filling::begin(recycled, self.batch_bytes, hold)?;
         let reported = self.reports.len();
-        if self.is_resumable {
-            filling.batch.origin = match &mut self.current {
-                Some(file) => file.origin(),
-                None => Origin { file: self.opened, ..Origin::default() },
-            };
-            // The records of a file that is continued do not begin with the first one.
-            if let Some(last) = &self.after {
-                (filling.batch.origin.records, filling.batch.origin.prefix) = (last.number, last.prefix.clone());
-            }
+        filling.batch.origin = match &mut self.current {
+            Some(file) => file.origin(),
+            None => Origin { file: self.opened, ..Origin::default() },
+        };
+        // The records of a file that is continued do not begin with the first one.
+        if let Some(last) = &self.after {
+            (filling.batch.origin.records, filling.batch.origin.prefix) = (last.number, last.prefix.clone());
         }
         while !filling.is_full() {
             match self.advance(&mut filling) {
@@ -201,9 +199,7 @@ impl Reader {
                 Err(error) => return Err(error),
             }
         }
-        if self.is_resumable {
-            filling.batch.finished = self.reports[reported..].to_vec();
-        }
+        filling.batch.finished = self.reports[reported..].to_vec();
         Ok(filling.batch)
     }
 

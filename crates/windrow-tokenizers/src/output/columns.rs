@@ -184,9 +184,11 @@ impl ColumnWriter {
     pub(crate) fn append(&mut self, run: Run<'_>) -> Result<(), OutputError> {
         let mut masks = run.masks();
         for ids in run.documents() {
+            self.ids.extend(run.frame.bos);
             self.ids.extend_from_slice(ids);
-            self.end(run.eos);
+            self.end(run.frame.eos);
             if let (Some(mask), Some(more)) = (&mut self.mask, masks.next()) {
+                mask.extend(run.frame.bos.map(|_| 0));
                 mask.extend_from_slice(more);
                 mask.resize(self.ids.len(), 0);
             }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
 use super::storage::{Disk, Storage};
-use super::{Format, Output, OutputError, OutputErrorKind, OutputOptions, Published, Staging};
+use super::{Format, Output, OutputError, OutputErrorKind, OutputOptions, Placed, Published, Staging};
 use crate::encode::{EncodeError, Job, RunError, Summary, encode_with};
 use crate::engine::{Encoder, Engine, EngineError};
 use crate::input::{Compression, InputFile};
@@ -125,7 +125,9 @@ fn options(directory: &Path, format: Format, overwrite: bool) -> OutputOptions {
     // One format also has the list of skipped documents, as an additional file.
     let list_skipped = format == Format::Jsonl;
     let options = OutputOptions::new(directory.join("out"), 60_000);
-    OutputOptions { format, overwrite, append_eos: Some(7), list_skipped, ..options }
+    // Another one is divided.
+    let parts = if format == Format::Arrow { vec!["train".to_owned(), "val".to_owned()] } else { Vec::new() };
+    OutputOptions { format, overwrite, append_eos: Some(7), list_skipped, parts, ..options }
 }
 
 /// Three documents; those of `variant` 0 and 1 differ.
@@ -134,12 +136,14 @@ fn write(options: &OutputOptions, staging: &Staging, variant: u32) -> Result<Pub
     let mut output = Output::create_in(options, staging)?;
     output.append(&ids, &[10, 10, ids.len()])?;
     output.append(&[], &[])?;
+    output.select(options.parts.len().saturating_sub(1));
     output.append_part(&[3, 4], false)?;
     output.discard_parts()?;
     output.append_part(&[1], false)?;
     output.append_part(&[2], true)?;
     (0..variant).try_for_each(|_| output.skip(SkippedDocument::default()))?;
-    let documents = Documents { read: 4 + u64::from(variant), written: 4, skipped: variant.into(), failed: 0 };
+    let documents =
+        Documents { read: 4 + u64::from(variant), written: 4, skipped: variant.into(), ..Documents::default() };
     output.publish(ManifestBody { documents, ..ManifestBody::default() })
 }
 
@@ -212,6 +216,49 @@ fn a_failing_call_leaves_the_directory_as_it_was() {
         }
     }
     assert_eq!(failed_calls, ["create", "remove", "rename", "sync", "sync directory", "truncate", "write"].into());
+}
+
+/// Writes five documents in another order; each waits in a run by itself.
+fn write_shuffled(options: &OutputOptions, staging: &Staging) -> Result<Published, OutputError> {
+    let mut output = Output::create_in(options, staging)?;
+    let mut spill = output.spill(1);
+    for number in 0..5 {
+        let (order, ids) = ((9 - number, 0, number), vec![number as u32; 3]);
+        spill.push(&Placed { order, ids, ..Placed::default() })?;
+    }
+    spill.drain(&mut |document| output.append(&document.ids, &[document.ids.len()]))?;
+    let documents = Documents { read: 5, written: 5, ..Documents::default() };
+    output.publish(ManifestBody { documents, ..ManifestBody::default() })
+}
+
+#[test]
+fn a_failing_call_while_documents_wait_leaves_nothing() {
+    let options = |directory: &Path| options(directory, Format::Npy, false);
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Faulty::new(0);
+    write_shuffled(&options(directory.path()), &disk.staging(|_| Fault::Never)).unwrap();
+    let whole = contents(directory.path());
+    assert_eq!(whole.len(), 3);
+    let calls = disk.calls();
+    assert!(calls.iter().filter(|&&call| call == "write").count() > 5, "{calls:?}");
+    for (at, call) in (1..).zip(calls) {
+        for crashes in [false, true] {
+            let directory = tempfile::tempdir().unwrap();
+            let disk = Faulty::new(at);
+            let fault = |_: &Staging| if crashes { Fault::Crash } else { Fault::Once };
+            let result = write_shuffled(&options(directory.path()), &disk.staging(fault));
+            let case = format!("call {at}: {call}");
+            if result.is_ok() {
+                assert_eq!(call, "remove", "{case}");
+            } else if !crashes {
+                assert_eq!(contents(directory.path()), BTreeMap::new(), "{case}");
+            }
+            // What is left is no obstacle.
+            let options = OutputOptions { overwrite: true, ..options(directory.path()) };
+            write_shuffled(&options, &undisturbed()).unwrap();
+            assert_eq!(contents(directory.path()), whole, "{case}");
+        }
+    }
 }
 
 /// A manifest under its final name must have all of its data beside it, with the right bytes.
@@ -308,6 +355,19 @@ fn a_crash_while_a_crash_is_taken_back_loses_nothing() {
                 assert_eq!(&contents(directory.path()), expected, "{case}");
             }
         }
+    }
+}
+
+#[test]
+fn an_undivided_run_takes_back_a_divided_one() {
+    for at in 1..=count_calls(Format::Arrow, true) {
+        let (directory, before) = prepare(Format::Arrow, true);
+        let new = whole(Format::Arrow);
+        let options = options(directory.path(), Format::Arrow, true);
+        let _ = write(&options, &Faulty::new(at).staging(|_| Fault::Crash), 1);
+        let expected = expected(directory.path(), &before, &new);
+        fail(&OutputOptions { parts: Vec::new(), ..options });
+        assert_eq!(&contents(directory.path()), expected, "call {at}");
     }
 }
 
@@ -528,7 +588,7 @@ fn a_document_too_long_for_the_format_is_refused_before_it_is_written() {
     assert_eq!(error.document(), Some(3));
     assert_eq!((output.documents(), output.tokens()), (1, 3), "nothing of the refused run counts");
     output.append(&[4, 5], &[2]).unwrap();
-    let documents = Documents { read: 3, written: 2, skipped: 1, failed: 0 };
+    let documents = Documents { read: 3, written: 2, skipped: 1, ..Documents::default() };
     output.skip(SkippedDocument::default()).unwrap();
     output.publish(ManifestBody { documents, ..ManifestBody::default() }).unwrap();
     let bin = fs::read(directory.path().join("out.bin")).unwrap();

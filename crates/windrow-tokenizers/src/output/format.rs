@@ -7,13 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{OutputError, OutputErrorKind};
 
-/// Which files with something of each document stand beside those of the format.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Beside {
-    pub(crate) mask: bool,
-    pub(crate) kept: bool,
-}
-
 /// The layout of token files. All numbers are little endian.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -68,10 +61,9 @@ impl Format {
         matches!(self, Self::Arrow | Self::Parquet)
     }
 
-    /// Which files beside those of the format hold masks and kept fields, if there are any.
-    pub(crate) fn beside(self, mask: bool, kept: bool) -> Beside {
-        let has_columns = self.has_columns();
-        Beside { mask: mask && !has_columns && self != Self::Jsonl, kept: kept && !has_columns }
+    /// Whether masks have a file, and are neither columns nor in the lines.
+    pub(crate) fn has_mask_file(self) -> bool {
+        !self.has_columns() && self != Self::Jsonl
     }
 
     /// The element type for a vocabulary whose largest id is `largest`, or why none fits. `Jsonl` has none.

@@ -81,7 +81,8 @@ fn has_name(_: &File, path: &Path) -> io::Result<bool> {
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-    use super::super::format::{Beside, Format};
+    use super::super::format::Format;
+    use super::super::names::Layout;
     use super::super::storage::Disk;
     use super::*;
 
@@ -101,7 +102,8 @@ mod tests {
     #[test]
     fn a_lock_has_one_holder_though_its_name_comes_and_goes() {
         let directory = tempfile::tempdir().unwrap();
-        let targets = Targets::new(&directory.path().join("out"), Format::Npy, Beside::default(), false);
+        let layout = Layout { format: Format::Npy, has_mask: false, has_kept: false, is_packed: false };
+        let targets = Targets::new(&directory.path().join("out"), &[], layout, false);
         let (held, acquired) = (AtomicBool::new(false), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -26,13 +26,18 @@ mod digest;
 mod error;
 mod file;
 mod format;
+mod listed;
 mod lock;
 mod mask;
 mod names;
+mod options;
+mod packed;
+mod parts;
 mod progress;
 mod run;
 mod shards;
 mod sidecar;
+mod spill;
 mod staging;
 mod storage;
 mod writer;
@@ -44,159 +49,43 @@ mod weather;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::mem::swap;
+use std::path::PathBuf;
 
 pub use error::{OutputError, OutputErrorKind};
-pub(crate) use format::Beside;
 pub use format::{Dtype, Format};
-pub(crate) use names::suffixes;
+pub(crate) use mask::put_masks;
+pub(crate) use names::{Layout, suffixes};
+pub use options::OutputOptions;
 pub use staging::Staging;
 
 pub use crate::kept::Kept;
 
 use crate::input::{Continuation, FileReport};
 use crate::manifest::{
-    Manifest, ManifestBody, Options, OutputFile, ReadOptions, SCHEMA, SKIPPED_IN_MANIFEST, SkippedDocument, root_of,
+    Manifest, ManifestBody, Options, OutputFile, Packed, Part, ReadOptions, SCHEMA, SKIPPED_IN_MANIFEST,
+    SkippedDocument, root_of,
 };
-use crate::shown;
-use columns::ColumnWriter;
 pub(crate) use file::WriteBack;
-use file::{Complete, Mark, StagedFile, StorageWriter};
-use mask::MaskWriter;
-use names::{Targets, same_file, staged_name};
+use file::{Mark, StagedFile, StorageWriter};
+use listed::{output_file, resume_list};
+use mask::{MASKED, MaskWriter, masks, without_masks};
+use names::{Targets, staged_name};
+use packed::{Packing, SegmentFiles};
+use parts::{CompleteParts, PartState};
 pub(crate) use progress::{Checkpoint, InputIdentity, RunIdentity};
 use progress::{FinishedShard, Progress, ProgressWriter};
-use run::Run;
+use run::{Frame, Run};
 use shards::{Shards, bytes_of_document, bytes_of_ids};
 use sidecar::Sidecar;
-pub(crate) use writer::{IDX_HEADER, NPY_HEADER, idx_header, npy_header};
+pub(crate) use spill::{Order, Placed, Spill};
+pub(crate) use writer::{IDX_HEADER, NPY_HEADER, idx_header, npy_header, npy_header_of_rows};
 use writer::{MegatronWriter, Writer};
-
-/// What to write and where.
-#[derive(Clone, Debug)]
-pub struct OutputOptions {
-    /// The path to which each file adds its suffix: `out/corpus` becomes `out/corpus.ids.npy` and so on.
-    pub prefix: PathBuf,
-    /// Layout of the files.
-    pub format: Format,
-    /// Element type of the ids. By default the vocabulary decides: u16 if all ids fit, otherwise u32 (Megatron: u16 below 65,500 ids,
-    /// otherwise i32).
-    pub dtype: Option<Dtype>,
-    /// Largest id + 1.
-    pub vocab_size: u32,
-    /// The id to append to every document, even an empty one. Nanogpt files need it.
-    pub append_eos: Option<u32>,
-    /// Whether existing files of this format and an existing manifest are replaced once everything is complete. Files of another format
-    /// under the same prefix stay; the manifest no longer lists them.
-    pub overwrite: bool,
-    /// Whether `OUT.skipped.jsonl` is written too: one [`SkippedDocument`] per line, for every skipped document.
-    pub list_skipped: bool,
-    /// The names of the fields to [keep](Output::keep). They become columns if the [format has some](Format::has_columns), and otherwise a
-    /// file beside the ids, `OUT.kept.jsonl`: a JSON object per document.
-    pub keep: Vec<String>,
-    /// Whether each id has a mask, which is 1 if it counts in training. [JSON lines](Format::Jsonl) get a field `mask`, formats with
-    /// [columns](Format::has_columns) a column `mask`, and the others a file beside the ids, `OUT.mask.npy`: u8, as long as the ids.
-    pub mask: bool,
-    /// Whether the output is divided into shards: `OUT-00000.bin`, `OUT-00001.bin` and so on, each complete by itself. A shard ends with the
-    /// document that brings its token data to this number of bytes, so a document is never divided.
-    pub shard_bytes: Option<u64>,
-    /// Whether [`encode`](crate::encode::encode) continues behind the last shard that an interrupted run of the same inputs and
-    /// options has finished. Without such a run it starts from the beginning. Only an output with shards can resume.
-    pub resume: bool,
-}
-
-impl OutputOptions {
-    /// The default format with its defaults.
-    pub fn new(prefix: impl Into<PathBuf>, vocab_size: u32) -> Self {
-        Self {
-            prefix: prefix.into(),
-            format: Format::default(),
-            dtype: None,
-            vocab_size,
-            append_eos: None,
-            overwrite: false,
-            list_skipped: false,
-            keep: Vec::new(),
-            mask: false,
-            shard_bytes: None,
-            resume: false,
-        }
-    }
-
-    /// The element type that will be written; none for text.
-    ///
-    /// # Errors
-    /// [`OutputErrorKind::Usage`] if the options contradict each other or the ids do not fit.
-    pub fn element_type(&self) -> Result<Option<Dtype>, OutputError> {
-        if self.format == Format::Nanogpt && self.append_eos.is_none() {
-            return Err(OutputError::new(
-                OutputErrorKind::Usage,
-                "the nanogpt format ends every document with an end-of-text id, and none is known",
-            )
-            .hint("name it with --eos TOKEN|ID, or use --format npy"));
-        }
-        if self.format.has_columns() {
-            ColumnWriter::check(&self.keep, self.mask)?;
-        }
-        let largest = self.vocab_size.saturating_sub(1).max(self.append_eos.unwrap_or(0));
-        self.format.dtype(self.dtype, largest)
-    }
-
-    fn beside(&self) -> Beside {
-        self.format.beside(self.mask, !self.keep.is_empty())
-    }
-
-    fn names(&self) -> Targets {
-        let names = if self.shard_bytes.is_some() { Targets::sharded } else { Targets::new };
-        names(&self.prefix, self.format, self.beside(), self.list_skipped)
-    }
-
-    /// The files that publication creates or replaces, the manifest last; without the shards, whose number is not known before.
-    pub fn targets(&self) -> Vec<PathBuf> {
-        self.names().all().cloned().collect()
-    }
-
-    /// Refuses an output that would replace or remove one of the inputs.
-    ///
-    /// # Errors
-    /// [`OutputErrorKind::CannotCreate`] naming the file.
-    pub fn check_inputs<P: AsRef<Path>>(&self, inputs: impl IntoIterator<Item = P>) -> Result<(), OutputError> {
-        // An input exists, so only existing targets can be inputs. Usually there are none, and no input is inspected.
-        let existing: Vec<_> = self.names().touched().filter(|path| path.exists()).collect();
-        if existing.is_empty() {
-            return Ok(());
-        }
-        for input in inputs {
-            if let Some(path) = existing.iter().find(|path| same_file(path, input.as_ref())) {
-                let message = format!("{} is an input of this run and would be replaced by its output", shown(path));
-                return Err(OutputError::new(OutputErrorKind::CannotCreate, message)
-                    .at(path)
-                    .hint("choose another prefix with -o"));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_prefix(&self) -> Result<(), OutputError> {
-        let refuse = |why: &str| {
-            let message = format!("the output prefix \"{}\" {why}", shown(&self.prefix));
-            Err(OutputError::new(OutputErrorKind::Usage, message)
-                .hint("give a path that ends in a name, for example -o out/corpus"))
-        };
-        let bytes = self.prefix.as_os_str().as_encoded_bytes();
-        match bytes.last() {
-            None => refuse("is empty"),
-            Some(&last) if std::path::is_separator(last.into()) => refuse("ends in a separator"),
-            Some(_) if self.prefix.file_name().is_none() || bytes.ends_with(b"/.") => refuse("has no file name"),
-            Some(_) => Ok(()),
-        }
-    }
-}
 
 /// An output in progress. Dropping it without [`publish`](Self::publish) removes everything.
 #[derive(Debug)]
 pub struct Output {
-    /// Of the open shard, if there are shards; the files with masks and kept fields too.
+    /// Of the open shard of the selected part, if there are shards; the files with masks and kept fields too.
     writer: Option<Writer>,
     mask: Option<MaskWriter>,
     sidecar: Option<Sidecar>,
@@ -207,15 +96,21 @@ pub struct Output {
     staging: Staging,
     longest: usize,
     shards: Option<Shards>,
+    /// The documents that become rows.
+    packing: Option<Packing>,
+    /// The selected part, whose state is in the fields here, and the states of the others.
+    part: usize,
+    parts: Vec<PartState>,
     /// What another run has finished, until this one continues it.
     progress: Option<Progress>,
     /// The document that is being written part by part.
     open: Option<Open>,
+    /// Documents and ids of the selected part.
     documents: u64,
     tokens: u64,
-    /// Ids whose mask is 1.
+    /// Ids whose mask is 1 there.
     loss_tokens: u64,
-    /// Number of values of kept fields.
+    /// Number of values of kept fields there.
     kept: u64,
     /// The list of skipped documents, their number, and the first of them.
     list: Option<StagedFile>,
@@ -238,12 +133,18 @@ struct Open {
 pub struct Published {
     /// The data files, as in the manifest.
     pub files: Vec<OutputFile>,
+    /// The parts of a divided output, as in the manifest.
+    pub parts: Vec<Part>,
+    /// The rows of a packed output.
+    pub packed: Option<Packed>,
     /// The path of the manifest.
     pub manifest: PathBuf,
     /// Documents written.
     pub documents: u64,
     /// Ids written, end-of-text ids included.
     pub tokens: u64,
+    /// Those of them whose mask is 1; `None` without masks.
+    pub loss_tokens: Option<u64>,
     /// Replaced files that could not be removed, under the names to which they were moved aside. Almost always empty.
     pub left_behind: Vec<PathBuf>,
 }
@@ -268,6 +169,7 @@ impl Output {
             let message = "an output without shards cannot resume: nothing of it is finished before its end";
             return Err(OutputError::new(OutputErrorKind::Usage, message).hint("pass --shard-size too, such as 1G"));
         }
+        parts::check(&options.parts, options.resume)?;
         let dtype = options.element_type()?;
         let targets = options.names();
         let staging::Opened { mut files, progress } = staging.open(&targets, options.overwrite, options.resume)?;
@@ -275,12 +177,21 @@ impl Output {
         let files = files.into_iter().zip(&targets.data).map(|(file, target)| StagedFile::new(file, target, staging));
         let mut files: Vec<_> = files.collect();
         let list = if options.list_skipped { files.pop() } else { None };
-        let shards = options.shard_bytes.map(Shards::new);
-        let (mut writer, mut mask, mut sidecar) = (None, None, None);
-        if shards.is_none() {
-            let opened = opened(options, dtype, files)?;
-            (writer, mask, sidecar) = (Some(opened.0), opened.1, opened.2);
+        let in_part = files.len() / options.parts.len().max(1);
+        let mut parts = Vec::new();
+        for _ in 0..options.parts.len().max(1) {
+            let shards = options.shard_bytes.map(Shards::new);
+            let frame = Frame { bos: options.prepend_bos, eos: options.append_eos };
+            let packing = options.pack.map(|pack| Packing::new(pack, frame));
+            let mut part = PartState { shards, packing, ..PartState::default() };
+            if options.shard_bytes.is_none() {
+                let files = files.drain(..in_part).collect();
+                let opened = opened(options, dtype, files, &mut part.packing)?;
+                (part.writer, part.mask, part.sidecar) = (Some(opened.0), opened.1, opened.2);
+            }
+            parts.push(part);
         }
+        let PartState { writer, mask, sidecar, shards, packing, .. } = std::mem::take(&mut parts[0]);
         Ok(Self {
             writer,
             mask,
@@ -292,6 +203,9 @@ impl Output {
             staging: staging.clone(),
             longest: if options.format == Format::Megatron { MegatronWriter::LONGEST } else { usize::MAX },
             shards,
+            packing,
+            part: 0,
+            parts,
             progress,
             open: None,
             documents: 0,
@@ -318,19 +232,75 @@ impl Output {
         self.staging.kept_shards()
     }
 
+    /// Selects the part to which documents are appended from now on. No document may be open.
+    pub(crate) fn select(&mut self, part: usize) {
+        if part == self.part {
+            return;
+        }
+        self.exchange(self.part);
+        self.exchange(part);
+        self.part = part;
+    }
+
+    /// Exchanges the state of the output with that of a part.
+    fn exchange(&mut self, part: usize) {
+        let other = &mut self.parts[part];
+        swap(&mut self.writer, &mut other.writer);
+        swap(&mut self.mask, &mut other.mask);
+        swap(&mut self.sidecar, &mut other.sidecar);
+        swap(&mut self.shards, &mut other.shards);
+        swap(&mut self.packing, &mut other.packing);
+        swap(&mut self.documents, &mut other.documents);
+        swap(&mut self.tokens, &mut other.tokens);
+        swap(&mut self.loss_tokens, &mut other.loss_tokens);
+        swap(&mut self.kept, &mut other.kept);
+    }
+
+    /// Documents appended to the selected part so far.
+    pub(crate) fn documents_of_part(&self) -> u64 {
+        self.documents
+    }
+
+    /// Completes the files of all parts, and adds the names of their shards to the targets.
+    fn complete_parts(&mut self) -> Result<CompleteParts, OutputError> {
+        let (mut complete, mut names) = (CompleteParts::default(), Vec::new());
+        for number in 0..self.parts.len() {
+            self.select(number);
+            self.end_shards(None)?;
+            let own = match &mut self.shards {
+                Some(shards) => {
+                    let finished = std::mem::take(&mut shards.finished);
+                    names.extend((0..finished.len()).flat_map(|shard| self.targets.shard(number, shard)));
+                    finished.concat()
+                }
+                None => self.complete()?,
+            };
+            let packed = self.packing.as_ref().map(Packing::counts);
+            packed.iter().for_each(|&packed| complete.add_rows(packed));
+            if let Some(name) = self.options.parts.get(number) {
+                let (name, documents, tokens) = (name.clone(), self.documents, self.tokens);
+                complete.parts.push(Part { name, documents, tokens, packed, files: own.len() });
+            }
+            complete.files.extend(own);
+        }
+        self.targets.data.splice(..0, names);
+        Ok(complete)
+    }
+
     /// Documents appended so far.
     pub fn documents(&self) -> u64 {
-        self.documents
+        self.documents + self.parts.iter().map(|part| part.documents).sum::<u64>()
     }
 
     /// Ids appended so far, end-of-text ids included.
     pub fn tokens(&self) -> u64 {
-        self.tokens
+        self.tokens + self.parts.iter().map(|part| part.tokens).sum::<u64>()
     }
 
     /// Ids appended so far whose mask is 1; `None` without masks.
     pub fn loss_tokens(&self) -> Option<u64> {
-        self.options.mask.then_some(self.loss_tokens)
+        let all = self.loss_tokens + self.parts.iter().map(|part| part.loss_tokens).sum::<u64>();
+        self.options.mask.then_some(all)
     }
 
     /// Appends a run of consecutive documents: `ends[i]` is the end of document `i` in `ids`, and the start of the next one. The
@@ -347,62 +317,126 @@ impl Output {
     /// fields are kept and a shard ends within the run, or before its documents have their values; if the output has masks.
     pub fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
         assert!(!self.options.mask, "documents without masks");
-        self.append_documents(ids, ends, None)
+        self.append_with_masks(ids, ends)
     }
 
-    /// As [`append`](Self::append), to an output with [masks](OutputOptions::mask): `mask` has one for each of `ids`. That of an
-    /// end-of-text id is 0.
+    /// As [`append`](Self::append), to an output with [masks](OutputOptions::mask): `mask` has one for each of `ids`. Those of the ids
+    /// around a document are 0.
     ///
     /// # Errors
     /// Those of [`append`](Self::append).
     ///
     /// # Panics
-    /// As [`append`](Self::append); if the output has no masks, or there are not as many as ids, or one is neither 0 nor 1.
+    /// As [`append`](Self::append); if the output has no masks, there are not as many as ids, one is neither 0 nor 1, or an id has 32 bits.
     pub fn append_masked(&mut self, ids: &[u32], ends: &[usize], mask: &[u8]) -> Result<(), OutputError> {
         assert!(self.options.mask, "masks for an output that has none");
         assert_eq!(ids.len(), mask.len(), "there is a mask for each id");
         assert!(mask.iter().all(|&one| one <= 1), "a mask is 0 or 1");
-        self.append_documents(ids, ends, Some(mask))
+        assert!(ids.iter().all(|&id| id < MASKED), "an id with a mask has 31 bits");
+        let mut ids = ids.to_vec();
+        put_masks(&mut ids, mask);
+        self.append_with_masks(&ids, ends)
     }
 
-    fn append_documents(&mut self, ids: &[u32], ends: &[usize], mask: Option<&[u8]>) -> Result<(), OutputError> {
+    /// Appends documents, whose masks are in their ids if there are masks.
+    pub(crate) fn append_with_masks(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
         assert!(ends.is_sorted(), "the ends of documents decrease");
         assert_eq!(ends.last().copied().unwrap_or(0), ids.len(), "the last document does not end with the ids");
         assert!(self.open.is_none(), "the document before has not ended");
-        self.staging.check()?;
-        let run = Run { ids, ends, mask, eos: self.options.append_eos };
-        if let Some((document, length)) = run.lengths().enumerate().find(|&(_, length)| length > self.longest) {
-            self.refuse_long(self.documents + document as u64, length)?;
+        self.check(ids, ends)?;
+        if self.packing.is_none() {
+            return self.append_documents(ids, ends);
         }
-        self.refuse_unfit(ids, ends)?;
+        for ids in (Run { ids, ends, mask: None, frame: Frame::default() }).documents() {
+            if self.packing.as_mut().is_some_and(|packing| packing.push(ids)) {
+                self.append_rows(false)?;
+            }
+        }
+        self.documents += ends.len() as u64;
+        self.append_rows(false)
+    }
+
+    /// Appends the rows that are complete; at the end of the documents, also the others.
+    fn append_rows(&mut self, at_end: bool) -> Result<(), OutputError> {
+        let (Some(packing), Some(pack)) = (&mut self.packing, self.options.pack) else { return Ok(()) };
+        let rows = packing.take(at_end);
+        let length = pack.length.get();
+        let ends: Vec<usize> = (1..=rows.len() / length).map(|row| row * length).collect();
+        self.append_documents(&rows, &ends)
+    }
+
+    /// Appends documents, or rows in their place.
+    fn append_documents(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
         if self.shards.is_none() {
-            return self.append_run(run);
+            return self.append_run(ids, ends);
         }
-        let (mut ids, mut ends, mut mask) = (ids, ends.to_vec(), mask);
+        let (mut ids, mut ends) = (ids, ends.to_vec());
         while !ends.is_empty() {
             self.begin_document()?;
-            let count = self.end_of_shard(ids, &ends).unwrap_or(ends.len());
+            let count = self.end_in(ids, &ends).unwrap_or(ends.len());
             let later = ends.split_off(count);
             let end = ends.last().copied().unwrap_or(0);
-            let (now, rest) = mask.map(|mask| mask.split_at(end)).unzip();
-            self.append_run(Run { ids: &ids[..end], ends: &ends, mask: now, eos: self.options.append_eos })?;
-            (ids, mask) = (&ids[end..], rest);
+            self.append_run(&ids[..end], &ends)?;
+            ids = &ids[end..];
             ends = later.into_iter().map(|later| later - end).collect();
         }
         Ok(())
     }
 
+    /// Refuses what [`append`](Self::append) refuses.
+    pub(crate) fn check(&self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
+        self.staging.check()?;
+        let run = Run { ids, ends, mask: None, frame: self.frame() };
+        if let Some((document, length)) = run.lengths().enumerate().find(|&(_, length)| length > self.longest) {
+            self.refuse_long(self.documents + document as u64, length)?;
+        }
+        if self.options.mask { self.refuse_unfit(&without_masks(ids), ends) } else { self.refuse_unfit(ids, ends) }
+    }
+
+    /// Sorts documents in so much memory before they are appended.
+    pub(crate) fn spill(&self, memory: usize) -> Spill {
+        Spill::new(memory, self.staging.clone(), self.targets.spill())
+    }
+
+    pub(crate) fn options(&self) -> &OutputOptions {
+        &self.options
+    }
+
+    /// The ids that the writer puts around each document; those of rows are in them.
+    fn frame(&self) -> Frame {
+        if self.packing.is_some() {
+            return Frame::default();
+        }
+        Frame { bos: self.options.prepend_bos, eos: self.options.append_eos }
+    }
+
     /// Appends documents that belong to one shard.
-    fn append_run(&mut self, run: Run<'_>) -> Result<(), OutputError> {
-        self.writer.as_mut().expect("present until published").append(run)?;
+    fn append_run(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
+        let bytes = self.sizes(ids, ends).sum();
+        let frame = self.frame();
+        if self.options.mask {
+            let (ids, mask) = (without_masks(ids), masks(ids));
+            self.loss_tokens += mask.iter().map(|&one| u64::from(one)).sum::<u64>();
+            self.write_run(Run { ids: &ids, ends, mask: Some(&mask), frame }, bytes)
+        } else {
+            self.write_run(Run { ids, ends, mask: None, frame }, bytes)
+        }
+    }
+
+    /// Writes documents whose token data has so many bytes.
+    fn write_run(&mut self, run: Run<'_>, bytes: u64) -> Result<(), OutputError> {
         if let Some(mask) = &mut self.mask {
             mask.append(run)?;
         }
-        self.loss_tokens += run.mask.into_iter().flatten().map(|&one| u64::from(one)).sum::<u64>();
+        self.writer.as_mut().expect("present until published").append(run)?;
         let documents = run.ends.len() as u64;
-        self.documents += documents;
-        self.tokens += run.ids.len() as u64 + if run.eos.is_some() { documents } else { 0 };
-        let bytes = self.sizes(run.ids, run.ends).sum();
+        match &mut self.packing {
+            Some(packing) => self.tokens += packing.put_segments(run.ids.len())?,
+            None => {
+                self.documents += documents;
+                self.tokens += run.ids.len() as u64 + documents * run.frame.len() as u64;
+            }
+        }
         if let Some(shards) = &mut self.shards {
             shards.add(documents, bytes);
         }
@@ -411,14 +445,15 @@ impl Output {
 
     /// Bytes of the token data of documents. One that the format cannot hold has none.
     fn sizes<'a>(&self, ids: &'a [u32], ends: &'a [usize]) -> impl Iterator<Item = u64> + use<'a> {
-        let (eos, dtype, longest) = (self.options.append_eos, self.dtype, self.longest);
-        let run = Run { ids, ends, mask: None, eos };
+        let (frame, dtype, longest, has_mask) = (self.frame(), self.dtype, self.longest, self.options.mask);
+        let run = Run { ids, ends, mask: None, frame };
         run.documents().map(move |ids| {
-            let length = ids.len() + eos.as_slice().len();
+            let length = ids.len() + frame.len();
             if length > longest {
                 return 0;
             }
-            let bytes = bytes_of_ids(dtype, ids) + bytes_of_ids(dtype, eos.as_slice());
+            let own = if has_mask { bytes_of_ids(dtype, &without_masks(ids)) } else { bytes_of_ids(dtype, ids) };
+            let bytes = own + bytes_of_ids(dtype, &frame.around(&[]));
             bytes_of_document(dtype, bytes, length == 0)
         })
     }
@@ -431,17 +466,26 @@ impl Output {
         let Some(shards) = self.shards.as_ref().filter(|_| self.writer.is_none()) else { return Ok(()) };
         assert!(self.progress.is_none(), "an output that resumes has not begun");
         let mut files = Vec::new();
-        for target in self.targets.shard(shards.finished.len()) {
+        for target in self.targets.shard(self.part, shards.finished.len()) {
             let file = self.staging.create(staged_name(&target))?;
             files.push(StagedFile::new(file, &target, &self.staging));
         }
-        let (writer, mask, sidecar) = opened(&self.options, self.dtype, files)?;
+        let (writer, mask, sidecar) = opened(&self.options, self.dtype, files, &mut self.packing)?;
         (self.writer, self.mask, self.sidecar) = (Some(writer), mask, sidecar);
         Ok(())
     }
 
     /// The number of these documents up to the one that ends the shard, if one does.
     pub(crate) fn end_of_shard(&self, ids: &[u32], ends: &[usize]) -> Option<usize> {
+        // Shards end with rows.
+        if self.packing.is_some() { None } else { self.end_in(ids, ends) }
+    }
+
+    pub(crate) fn is_packed(&self) -> bool {
+        self.packing.is_some()
+    }
+
+    fn end_in(&self, ids: &[u32], ends: &[usize]) -> Option<usize> {
         self.shards.as_ref()?.end_in(self.sizes(ids, ends))
     }
 
@@ -457,7 +501,10 @@ impl Output {
         reading: ReadOptions,
     ) -> Result<Option<(Continuation, Checkpoint)>, OutputError> {
         let options = self.manifest_options(reading);
-        let Some(shards) = &mut self.shards else { return Ok(None) };
+        // A part may be anywhere when a shard of another one ends, so a divided output has no record.
+        let Some(shards) = self.shards.as_mut().filter(|_| self.parts.len() == 1 && self.options.pack.is_none()) else {
+            return Ok(None);
+        };
         let identity = identity(options);
         let (storage, path) = (self.staging.storage(), self.targets.progress());
         let failed = |error| self.staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", &path, error));
@@ -491,13 +538,14 @@ impl Output {
 
     /// Ends the last shard. An output without documents has one that is empty.
     pub(crate) fn end_shards(&mut self, checkpoint: Option<(Checkpoint, &[FileReport])>) -> Result<(), OutputError> {
+        self.append_rows(true)?;
         let Some(shards) = &self.shards else { return Ok(()) };
         let number = shards.finished.len();
         if shards.documents == 0 && number > 0 {
             // A document that was removed again may have begun a shard.
             (self.mask, self.sidecar) = (None, None);
             return match self.writer.take() {
-                Some(_) => self.staging.discard(&self.targets.shard(number)),
+                Some(_) => self.staging.discard(&self.targets.shard(self.part, number)),
                 None => Ok(()),
             };
         }
@@ -523,7 +571,7 @@ impl Output {
             record.add(self.staging.storage(), shard, reports).map_err(|error| {
                 self.staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", &path, error))
             })?;
-            let data = self.targets.shard(shards.finished.len());
+            let data = self.targets.shard(self.part, shards.finished.len());
             let names = data.iter().chain(&self.targets.data).map(|target| staged_name(target));
             self.staging.keep(&names.chain([path]).collect::<Vec<_>>())?;
         } else {
@@ -539,6 +587,9 @@ impl Output {
         let mut complete = self.writer.take().expect("present until published").complete()?;
         if let Some(mask) = self.mask.take() {
             complete.push(mask.complete()?);
+        }
+        if let Some(packing) = &mut self.packing {
+            complete.append(&mut packing.complete()?);
         }
         if let Some(sidecar) = self.sidecar.take() {
             complete.push((sidecar.file.complete()?, None));
@@ -562,14 +613,18 @@ impl Output {
     pub fn append_part(&mut self, ids: &[u32], ends: bool) -> Result<(), OutputError> {
         assert!(!self.options.mask, "parts without masks");
         self.staging.check()?;
-        let eos = self.options.append_eos;
+        let Frame { bos, eos } = self.frame();
         if self.open.is_none() {
             self.begin_document()?;
         }
         let writer = self.writer.as_mut().expect("present until published");
         let open = match self.open.take() {
             Some(open) => open,
-            None => Open { mark: writer.mark()?, ids: 0, bytes: 0 },
+            None => {
+                let mark = writer.mark()?;
+                writer.append_part(bos.as_slice())?;
+                Open { mark, ids: bos.as_slice().len(), bytes: bytes_of_ids(self.dtype, bos.as_slice()) }
+            }
         };
         let length = open.ids + ids.len() + usize::from(eos.is_some());
         let bytes = open.bytes + bytes_of_ids(self.dtype, ids);
@@ -687,16 +742,7 @@ impl Output {
     /// are back in place, and staged files are removed.
     pub fn publish(mut self, body: ManifestBody) -> Result<Published, OutputError> {
         self.check_account(&body)?;
-        self.end_shards(None)?;
-        let mut files: Vec<_> = match &mut self.shards {
-            Some(shards) => {
-                let names = (0..shards.finished.len()).flat_map(|number| self.targets.shard(number));
-                let names: Vec<_> = names.collect();
-                self.targets.data.splice(..0, names);
-                std::mem::take(&mut shards.finished).concat()
-            }
-            None => self.complete()?,
-        };
+        let CompleteParts { mut files, parts, packed } = self.complete_parts()?;
         if let Some(list) = self.list.take() {
             files.push(output_file((list.complete()?, None)));
         }
@@ -709,8 +755,10 @@ impl Output {
             inputs: body.inputs,
             documents: body.documents,
             text_bytes: body.text_bytes,
-            tokens: self.tokens,
+            tokens: self.tokens(),
             loss_tokens: self.loss_tokens(),
+            packed,
+            parts,
             outputs_blake3: Some(root_of(&files)),
             outputs: files,
             skipped: std::mem::take(&mut self.first_skipped),
@@ -719,36 +767,47 @@ impl Output {
         let left_behind = self.staging.publish(&self.targets, self.options.overwrite)?;
         Ok(Published {
             files: manifest.outputs,
+            parts: manifest.parts,
+            packed: manifest.packed,
             manifest: self.targets.manifest.clone(),
-            documents: self.documents,
-            tokens: self.tokens,
+            documents: self.documents(),
+            tokens: self.tokens(),
+            loss_tokens: self.loss_tokens(),
             left_behind,
         })
     }
 
     fn manifest_options(&self, reading: ReadOptions) -> Options {
-        let OutputOptions { format, append_eos, shard_bytes, .. } = self.options;
-        Options { format, dtype: self.dtype, eos: append_eos, shard_bytes, reading }
+        let OutputOptions { format, append_eos, prepend_bos, shard_bytes, pack, .. } = self.options;
+        Options { format, dtype: self.dtype, bos: prepend_bos, eos: append_eos, shard_bytes, pack, reading }
     }
 
     fn check_account(&self, body: &ManifestBody) -> Result<(), OutputError> {
         let counts = body.documents;
         let listed = self.skipped;
         let fields = self.options.keep.len() as u64;
-        if self.kept != self.documents * fields {
+        let own = PartState { documents: self.documents, kept: self.kept, ..PartState::default() };
+        if let Some(part) = self.parts.iter().chain([&own]).find(|part| part.kept != part.documents * fields) {
             let message = format!(
                 "the account of kept fields does not add up: {} values of {fields} fields in {} documents",
-                self.kept, self.documents
+                part.kept, part.documents
             );
             let error = OutputError::new(OutputErrorKind::Accounting, message);
             return Err(error.hint("this is a fault of windrow: please report it"));
         }
-        if counts.is_balanced() && counts.written == self.documents && counts.skipped == listed && self.open.is_none() {
+        if counts.is_balanced() && counts.written == self.documents() && counts.skipped == listed && self.open.is_none()
+        {
             return Ok(());
         }
         let message = format!(
-            "the account of documents does not add up: read {}, written {} (the output has {}), skipped {} (listed {listed}), failed {}",
-            counts.read, counts.written, self.documents, counts.skipped, counts.failed
+            "the account of documents does not add up: read {}, written {} (the output has {}), skipped {} (listed {listed}), \
+             failed {}, left out {}",
+            counts.read,
+            counts.written,
+            self.documents(),
+            counts.skipped,
+            counts.failed,
+            counts.left_out
         );
         Err(OutputError::new(OutputErrorKind::Accounting, message).hint("this is a fault of windrow: please report it"))
     }
@@ -775,46 +834,26 @@ impl Output {
     }
 }
 
-/// The writers of these staged files, the last of which may be for masks and kept fields.
+/// The writers of these staged files, the last of which may be for masks, segments and kept fields.
 fn opened(
     options: &OutputOptions,
     dtype: Option<Dtype>,
     mut files: Vec<StagedFile>,
+    packing: &mut Option<Packing>,
 ) -> Result<(Writer, Option<MaskWriter>, Option<Sidecar>), OutputError> {
-    let beside = options.beside();
-    let sidecar = if beside.kept { files.pop() } else { None };
-    let mask = if beside.mask { files.pop() } else { None };
-    let writer = Writer::new(options.format, dtype, files, &options.keep, options.mask)?;
-    let mask = mask.map(MaskWriter::new).transpose()?;
-    Ok((writer, mask, sidecar.map(|file| Sidecar::new(file, &options.keep))))
-}
-
-/// A complete file as the manifest lists it.
-fn output_file((file, dtype): (Complete, Option<&'static str>)) -> OutputFile {
-    OutputFile {
-        file: file.target.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        bytes: file.bytes,
-        dtype: dtype.map(str::to_owned),
-        blake3: file.blake3.to_hex().to_string(),
+    let sidecar = if options.has_sidecar() { files.pop() } else { None };
+    if let Some(packing) = packing
+        && let Some((documents, ends)) = files.pop().zip(files.pop())
+    {
+        packing.files = Some(SegmentFiles::new(ends, documents)?);
     }
-}
-
-/// Continues the list of skipped documents behind its first `bytes`. Returns the first of them too.
-fn resume_list(list: StagedFile, bytes: u64) -> Result<(StagedFile, Vec<SkippedDocument>), OutputError> {
-    let (mut first, mut line) = (Vec::new(), Vec::new());
-    let list = list.resume(bytes, |block| {
-        for part in block.split_inclusive(|&byte| byte == b'\n') {
-            if first.len() == SKIPPED_IN_MANIFEST {
-                return;
-            }
-            line.extend_from_slice(part);
-            if part.ends_with(b"\n") {
-                first.extend(serde_json::from_slice::<SkippedDocument>(&line));
-                line.clear();
-            }
-        }
-    })?;
-    Ok((list, first))
+    let row = options.pack.map(|pack| pack.length.get());
+    let mask = if options.has_mask_file() { files.pop() } else { None };
+    // Only `npy` has the shape of rows.
+    let row_of_masks = row.filter(|_| options.format == Format::Npy);
+    let mask = mask.map(|file| MaskWriter::new(file, row_of_masks)).transpose()?;
+    let writer = Writer::new(options.format, dtype, files, &options.keep, options.mask, row)?;
+    Ok((writer, mask, sidecar.map(|file| Sidecar::new(file, &options.keep))))
 }
 
 impl Drop for Output {

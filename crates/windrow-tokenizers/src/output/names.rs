@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::error::{OutputError, OutputErrorKind};
-use super::format::{Beside, Format};
+use super::format::Format;
 use crate::manifest::Manifest;
 use crate::shown;
 
@@ -57,10 +57,33 @@ const KEPT: &str = ".kept.jsonl";
 /// The end of the name of the list of skipped documents.
 const SKIPPED: &str = ".skipped.jsonl";
 
-/// The ends of the names of the files that hold documents: those of the format, the masks, the kept fields.
-pub(crate) fn suffixes(format: Format, beside: Beside) -> impl Iterator<Item = &'static str> {
-    let more = [beside.mask.then_some(MASK), beside.kept.then_some(KEPT)];
-    format.suffixes().iter().copied().chain(more.into_iter().flatten())
+/// The ends of the names of the files that tell where the documents of a packed output are.
+const SEGMENTS: [&str; 2] = [".cu_seqlens.npy", ".docs.npy"];
+
+/// What decides which files hold documents.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) format: Format,
+    /// Whether there is a file with the masks.
+    pub(crate) has_mask: bool,
+    /// Whether there is a file with the kept fields.
+    pub(crate) has_kept: bool,
+    pub(crate) is_packed: bool,
+}
+
+/// The ends of the names of the files that hold documents.
+pub(crate) fn suffixes(layout: Layout) -> impl Iterator<Item = &'static str> {
+    let Layout { format, has_mask, has_kept, is_packed } = layout;
+    // Rows of equal length need no offsets.
+    let files = if is_packed && format == Format::Npy { &format.suffixes()[..1] } else { format.suffixes() };
+    let segments = SEGMENTS.into_iter().filter(move |_| is_packed);
+    files.iter().copied().chain(has_mask.then_some(MASK)).chain(segments).chain(has_kept.then_some(KEPT))
+}
+
+/// The ends of the names of the files of every layout.
+fn all_suffixes() -> impl Iterator<Item = &'static str> {
+    let formats = Format::ALL.into_iter().flat_map(Format::suffixes);
+    formats.copied().chain([MASK]).chain(SEGMENTS).chain([KEPT])
 }
 
 /// The final names under one prefix.
@@ -71,47 +94,56 @@ pub(crate) struct Targets {
     pub(crate) manifest: PathBuf,
     /// The ends of the names of a shard's files, if the output has shards. Their names are added to `data` when they are published.
     shards: Option<Vec<&'static str>>,
+    /// What the names of data files begin with: for each part of the output, or the prefix.
+    stems: Vec<PathBuf>,
 }
 
 impl Targets {
-    /// The files beside those of the format follow them. With `skipped`, the list of skipped documents is the last.
-    pub(crate) fn new(prefix: &Path, format: Format, beside: Beside, skipped: bool) -> Self {
-        let suffixes = suffixes(format, beside).chain(skipped.then_some(SKIPPED));
+    /// The file with the kept fields follows the other data files. With `skipped`, the list of skipped documents is the last.
+    pub(crate) fn new(prefix: &Path, parts: &[String], layout: Layout, skipped: bool) -> Self {
+        let mut stems: Vec<PathBuf> = parts.iter().map(|part| with_suffix(prefix, &format!(".{part}"))).collect();
+        if stems.is_empty() {
+            stems.push(prefix.to_owned());
+        }
+        let of_stem = |stem: &PathBuf| {
+            let stem = stem.clone();
+            suffixes(layout).map(move |suffix| with_suffix(&stem, suffix))
+        };
+        let list = skipped.then(|| with_suffix(prefix, SKIPPED));
         Self {
             prefix: prefix.to_owned(),
-            data: suffixes.map(|suffix| with_suffix(prefix, suffix)).collect(),
+            data: stems.iter().flat_map(of_stem).chain(list).collect(),
             manifest: with_suffix(prefix, MANIFEST),
             shards: None,
+            stems,
         }
     }
 
     /// Targets with shards, of which none is finished.
-    pub(crate) fn sharded(prefix: &Path, format: Format, beside: Beside, skipped: bool) -> Self {
+    pub(crate) fn sharded(prefix: &Path, parts: &[String], layout: Layout, skipped: bool) -> Self {
         let data = skipped.then(|| with_suffix(prefix, SKIPPED)).into_iter().collect();
-        let shards = Some(suffixes(format, beside).collect());
-        Self { data, shards, ..Self::new(prefix, format, beside, skipped) }
+        let shards = Some(suffixes(layout).collect());
+        Self { data, shards, ..Self::new(prefix, parts, layout, skipped) }
     }
 
-    /// The final names of the shard with this number.
-    pub(crate) fn shard(&self, number: usize) -> Vec<PathBuf> {
+    /// The final names of the shard of a part with this number.
+    pub(crate) fn shard(&self, part: usize, number: usize) -> Vec<PathBuf> {
         let suffixes = self.shards.iter().flatten();
-        suffixes.map(|suffix| with_suffix(&self.prefix, &format!("-{number:05}{suffix}"))).collect()
+        suffixes.map(|suffix| with_suffix(&self.stems[part], &format!("-{number:05}{suffix}"))).collect()
     }
 
     /// The final names of the shards that exist, or of which a staged file or an old one exists.
     fn found_shards(&self, suffixes: &[&str]) -> Vec<PathBuf> {
-        let Some(name) = self.prefix.file_name().map(OsStr::as_encoded_bytes) else { return Vec::new() };
         let entries = fs::read_dir(self.directory()).into_iter().flatten().flatten();
-        let mut found: Vec<PathBuf> = entries
-            .filter_map(|entry| {
-                let entry = entry.file_name();
-                let rest = str::from_utf8(entry.as_encoded_bytes().strip_prefix(name)?.strip_prefix(b"-")?).ok()?;
-                let rest = [STAGED, ASIDE].iter().find_map(|suffix| rest.strip_suffix(suffix)).unwrap_or(rest);
-                let digits = rest.find(|letter: char| !letter.is_ascii_digit())?;
-                (digits >= 5 && suffixes.contains(&&rest[digits..]))
-                    .then(|| with_suffix(&self.prefix, &format!("-{rest}")))
-            })
-            .collect();
+        let shard_of = |stem: &PathBuf, entry: &OsStr| {
+            let name = stem.file_name()?.as_encoded_bytes();
+            let rest = str::from_utf8(entry.as_encoded_bytes().strip_prefix(name)?.strip_prefix(b"-")?).ok()?;
+            let rest = [STAGED, ASIDE].iter().find_map(|suffix| rest.strip_suffix(suffix)).unwrap_or(rest);
+            let digits = rest.find(|letter: char| !letter.is_ascii_digit())?;
+            (digits >= 5 && suffixes.contains(&&rest[digits..])).then(|| with_suffix(stem, &format!("-{rest}")))
+        };
+        let mut found: Vec<PathBuf> =
+            entries.filter_map(|entry| self.stems.iter().find_map(|stem| shard_of(stem, &entry.file_name()))).collect();
         found.sort();
         found.dedup();
         found
@@ -134,16 +166,39 @@ impl Targets {
         with_suffix(&self.prefix, ".windrow-progress")
     }
 
-    /// The data files of every format.
+    /// The name of the file that holds documents until they have their order.
+    pub(crate) fn spill(&self) -> PathBuf {
+        staged_name(&with_suffix(&self.prefix, ".shuffle"))
+    }
+
+    /// The data files of every format; with parts those of this output and of the manifests under the prefix.
     pub(crate) fn any_data(&self) -> Vec<PathBuf> {
-        let beside = Beside { mask: true, kept: true };
-        let mut data: Vec<PathBuf> =
-            Format::ALL.into_iter().flat_map(|format| Self::new(&self.prefix, format, beside, true).data).collect();
-        let suffixes: Vec<&str> = Format::ALL.iter().flat_map(|&format| suffixes(format, beside)).collect();
+        let suffixes: Vec<&str> = all_suffixes().collect();
+        let stems = self.stems.iter().chain([&self.prefix]);
+        let of_stem = |stem: &PathBuf| suffixes.iter().map(|suffix| with_suffix(stem, suffix)).collect::<Vec<_>>();
+        let mut data: Vec<PathBuf> = stems.flat_map(of_stem).collect();
+        data.push(with_suffix(&self.prefix, SKIPPED));
         data.extend(self.found_shards(&suffixes));
+        for manifest in [self.manifest.clone(), staged_name(&self.manifest), aside_name(&self.manifest)] {
+            data.extend(self.files_of_parts(&manifest));
+        }
         data.sort();
         data.dedup();
         data
+    }
+
+    /// The data files that a manifest lists, if its output is divided.
+    fn files_of_parts(&self, manifest: &Path) -> Vec<PathBuf> {
+        let listed = fs::read(manifest).ok();
+        let manifest = listed.and_then(|json| serde_json::from_slice::<Manifest>(&json).ok());
+        let Some(manifest) = manifest.filter(|manifest| !manifest.parts.is_empty()) else { return Vec::new() };
+        let Some(name) = self.prefix.file_name().map(OsStr::as_encoded_bytes) else { return Vec::new() };
+        let is_own = |file: &String| {
+            let rest = file.as_bytes().strip_prefix(name);
+            rest.is_some_and(|rest| rest.starts_with(b".") && !file.contains(std::path::is_separator))
+        };
+        let files = manifest.outputs.into_iter().map(|output| output.file).filter(is_own);
+        files.map(|file| self.prefix.with_file_name(file)).collect()
     }
 
     /// Data files in order, the manifest last.
@@ -162,7 +217,7 @@ impl Targets {
         let data = self.any_data();
         let staged: Vec<_> = [&self.manifest].into_iter().chain(&data).map(|target| staged_name(target)).collect();
         let aside: Vec<_> = data.iter().chain([&self.manifest]).map(|target| aside_name(target)).collect();
-        staged.into_iter().chain(aside).chain([self.progress()])
+        staged.into_iter().chain(aside).chain([self.progress(), self.spill()])
     }
 
     /// Every name that a run may create, replace or remove.

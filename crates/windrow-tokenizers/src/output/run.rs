@@ -13,14 +13,33 @@ pub(crate) struct Run<'a> {
     pub(crate) ids: &'a [u32],
     /// The end of each document in `ids`.
     pub(crate) ends: &'a [usize],
-    /// The mask of each id, if there are masks; without that of the id after each document, which is 0.
+    /// The mask of each id, if there are masks; without those of the ids around each document, which are 0.
     pub(crate) mask: Option<&'a [u8]>,
-    /// The id after each document.
+    /// The ids around each document.
+    pub(crate) frame: Frame,
+}
+
+/// The ids that are written around each document.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Frame {
+    pub(crate) bos: Option<u32>,
     pub(crate) eos: Option<u32>,
 }
 
+impl Frame {
+    /// Their number.
+    pub(crate) fn len(self) -> usize {
+        self.bos.as_slice().len() + self.eos.as_slice().len()
+    }
+
+    /// A document with these ids around it.
+    pub(crate) fn around(self, ids: &[u32]) -> Vec<u32> {
+        self.bos.iter().chain(ids).chain(&self.eos).copied().collect()
+    }
+}
+
 impl<'a> Run<'a> {
-    /// The documents, without the end-of-text id.
+    /// The documents, without the ids around them.
     pub(crate) fn documents(self) -> impl Iterator<Item = &'a [u32]> {
         self.ends.iter().scan(0, move |start, &end| Some(&self.ids[std::mem::replace(start, end)..end]))
     }
@@ -31,18 +50,21 @@ impl<'a> Run<'a> {
         masks.scan(0, |start, (mask, end)| Some(&mask[std::mem::replace(start, end)..end]))
     }
 
-    /// The number of ids of each document as written, with the end-of-text id.
+    /// The number of ids of each document as written, with those around it.
     pub(crate) fn lengths(self) -> impl Iterator<Item = usize> {
-        let eos = usize::from(self.eos.is_some());
-        self.documents().map(move |ids| ids.len() + eos)
+        self.documents().map(move |ids| ids.len() + self.frame.len())
     }
 
     /// Appends all ids as written to `file`.
     pub(crate) fn put_ids(self, dtype: Dtype, file: &mut StagedFile) -> Result<(), OutputError> {
-        let Some(eos) = self.eos else { return put(self.ids, dtype, file) };
+        let Frame { bos, eos } = self.frame;
+        if self.frame.len() == 0 {
+            return put(self.ids, dtype, file);
+        }
         for ids in self.documents() {
+            file.put(|bytes| dtype.put(bos.as_slice(), bytes))?;
             put(ids, dtype, file)?;
-            file.put(|bytes| dtype.put(&[eos], bytes))?;
+            file.put(|bytes| dtype.put(eos.as_slice(), bytes))?;
         }
         Ok(())
     }
@@ -58,10 +80,11 @@ pub(crate) fn put_json(run: Run<'_>, file: &mut StagedFile) -> Result<(), Output
     let mut masks = run.masks();
     for ids in run.documents() {
         let mut line = JsonLine::default();
+        line.put(run.frame.bos.as_slice(), file)?;
         line.put(ids, file)?;
         match masks.next() {
-            None => line.end(run.eos, file)?,
-            Some(mask) => line.end_with_mask(run.eos, mask, file)?,
+            None => line.end(run.frame.eos, file)?,
+            Some(mask) => line.end_with_mask(run.frame, mask, file)?,
         }
     }
     Ok(())
@@ -91,11 +114,12 @@ impl JsonLine {
     }
 
     /// Ends the line with the mask of its ids.
-    fn end_with_mask(mut self, eos: Option<u32>, mask: &[u8], file: &mut StagedFile) -> Result<(), OutputError> {
-        self.put(eos.as_slice(), file)?;
+    fn end_with_mask(mut self, frame: Frame, mask: &[u8], file: &mut StagedFile) -> Result<(), OutputError> {
+        self.put(frame.eos.as_slice(), file)?;
         file.put(|bytes| bytes.extend_from_slice(br#"],"mask":["#))?;
+        let (before, behind) = (&[0][..frame.bos.as_slice().len()], &[0][..frame.eos.as_slice().len()]);
         let mut separator: &[u8] = b"";
-        for block in mask.chunks(BLOCK).chain([&[0][..eos.as_slice().len()]]) {
+        for block in [before].into_iter().chain(mask.chunks(BLOCK)).chain([behind]) {
             file.put(|bytes| {
                 for one in block {
                     bytes.extend_from_slice(separator);

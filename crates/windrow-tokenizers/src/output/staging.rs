@@ -316,6 +316,18 @@ impl Staging {
         Ok(())
     }
 
+    /// Removes a file that was [created](Self::create) and is not published.
+    pub(crate) fn remove(&self, path: &Path) -> Result<(), OutputError> {
+        let mut state = self.state();
+        state.check()?;
+        let gone = self.storage().remove(path);
+        if gone.is_ok() {
+            state.staged.retain(|other| other != path);
+        }
+        drop(state);
+        gone.map_err(|error| self.fail(OutputError::io(OutputErrorKind::Io, "cannot remove", path, error)))
+    }
+
     /// Removes staged files of targets that were not needed.
     pub(crate) fn discard(&self, targets: &[PathBuf]) -> Result<(), OutputError> {
         let mut state = self.state();

@@ -21,19 +21,21 @@ pub(crate) enum Writer {
 }
 
 impl Writer {
-    /// `files` are those of `format`, in the order of [`Format::suffixes`].
+    /// `files` are those of `format`, in the order of [`Format::suffixes`]. `row` is the number of ids of each document, if all have equally
+    /// many.
     pub(crate) fn new(
         format: Format,
         dtype: Option<Dtype>,
         files: Vec<StagedFile>,
         keep: &[String],
         mask: bool,
+        row: Option<usize>,
     ) -> Result<Self, OutputError> {
         let mut files = files.into_iter();
         let mut next = || files.next().expect("one staged file for each suffix");
         let dtype = || dtype.expect("binary formats have an element type");
         Ok(match format {
-            Format::Npy => Self::Npy(NpyWriter::new(next(), next(), dtype())?),
+            Format::Npy => Self::Npy(NpyWriter::new(next(), row.map_or_else(|| Ok(next()), Err), dtype())?),
             Format::Nanogpt => Self::Nanogpt { bin: next(), dtype: dtype() },
             Format::Megatron => Self::Megatron(MegatronWriter::new(next(), next(), dtype())?),
             Format::Jsonl => Self::Jsonl { lines: next(), line: JsonLine::default() },
@@ -138,7 +140,8 @@ impl Writer {
 #[derive(Debug)]
 pub(crate) struct NpyWriter {
     ids: StagedFile,
-    offsets: StagedFile,
+    /// The offsets, or the number of ids of each document.
+    offsets: Result<StagedFile, usize>,
     dtype: Dtype,
     tokens: u64,
     documents: u64,
@@ -149,7 +152,16 @@ pub(crate) const NPY_HEADER: usize = 128;
 
 /// The header of a one-dimensional little-endian array, version 1.0.
 pub(crate) fn npy_header(descr: &str, length: u64) -> [u8; NPY_HEADER] {
-    let dictionary = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({length},), }}");
+    npy_header_of_shape(descr, &format!("{length},"))
+}
+
+/// The header of a two-dimensional one.
+pub(crate) fn npy_header_of_rows(descr: &str, rows: u64, length: usize) -> [u8; NPY_HEADER] {
+    npy_header_of_shape(descr, &format!("{rows}, {length}"))
+}
+
+fn npy_header_of_shape(descr: &str, shape: &str) -> [u8; NPY_HEADER] {
+    let dictionary = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
     let mut header = [b' '; NPY_HEADER];
     header[..8].copy_from_slice(b"\x93NUMPY\x01\x00");
     header[8..10].copy_from_slice(&(NPY_HEADER as u16 - 10).to_le_bytes());
@@ -159,12 +171,14 @@ pub(crate) fn npy_header(descr: &str, length: u64) -> [u8; NPY_HEADER] {
 }
 
 impl NpyWriter {
-    fn new(mut ids: StagedFile, mut offsets: StagedFile, dtype: Dtype) -> Result<Self, OutputError> {
+    fn new(mut ids: StagedFile, mut offsets: Result<StagedFile, usize>, dtype: Dtype) -> Result<Self, OutputError> {
         ids.put(|bytes| bytes.extend_from_slice(&[0; NPY_HEADER]))?;
-        offsets.put(|bytes| {
-            bytes.extend_from_slice(&[0; NPY_HEADER]);
-            bytes.extend_from_slice(&0u64.to_le_bytes());
-        })?;
+        if let Ok(offsets) = &mut offsets {
+            offsets.put(|bytes| {
+                bytes.extend_from_slice(&[0; NPY_HEADER]);
+                bytes.extend_from_slice(&0u64.to_le_bytes());
+            })?;
+        }
         Ok(Self { ids, offsets, dtype, tokens: 0, documents: 0 })
     }
 
@@ -178,7 +192,9 @@ impl NpyWriter {
         for length in lengths {
             self.tokens += length as u64;
             self.documents += 1;
-            self.offsets.put(|bytes| bytes.extend_from_slice(&self.tokens.to_le_bytes()))?;
+            if let Ok(offsets) = &mut self.offsets {
+                offsets.put(|bytes| bytes.extend_from_slice(&self.tokens.to_le_bytes()))?;
+            }
         }
         Ok(())
     }
@@ -189,9 +205,16 @@ impl NpyWriter {
             Dtype::U32 => "<u4",
             Dtype::I32 => "<i4",
         };
+        let mut offsets = match self.offsets {
+            Ok(offsets) => offsets,
+            Err(row) => {
+                self.ids.replace_head(&npy_header_of_rows(descr, self.documents, row))?;
+                return Ok(vec![(self.ids.complete()?, Some(self.dtype.name()))]);
+            }
+        };
         self.ids.replace_head(&npy_header(descr, self.tokens))?;
-        self.offsets.replace_head(&npy_header("<u8", self.documents + 1))?;
-        Ok(vec![(self.ids.complete()?, Some(self.dtype.name())), (self.offsets.complete()?, Some("u64"))])
+        offsets.replace_head(&npy_header("<u8", self.documents + 1))?;
+        Ok(vec![(self.ids.complete()?, Some(self.dtype.name())), (offsets.complete()?, Some("u64"))])
     }
 }
 

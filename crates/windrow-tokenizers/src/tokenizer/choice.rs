@@ -3,7 +3,6 @@
 use std::sync::OnceLock;
 
 use tk_encode::pipeline::PipelineTokenizer;
-use windrow_bpe::EngineOptions;
 
 use super::check::Checked;
 use super::file::File;
@@ -55,7 +54,7 @@ pub(super) fn engine(
         EngineChoice::Tokenizers => Err(REQUESTED.to_owned()),
         EngineChoice::Automatic | EngineChoice::Windrow => {
             gate::admit(file, checked, options).and_then(|gate::Admitted { definition, around }| {
-                Bpe::new(&definition, around, &EngineOptions::default()).map_err(|error| error.to_string())
+                Bpe::new(&definition, around, &options.of_engine()).map_err(|error| error.to_string())
             })
         }
     };

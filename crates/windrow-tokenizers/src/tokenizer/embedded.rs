@@ -23,7 +23,7 @@ use tk_encode::pre_tokenizers::split::{Split, SplitPattern};
 use tk_encode::tokenizer::SplitDelimiterBehavior;
 use tk_encode::vocab::bucket_added_vocabulary::{AddedToken, AddedVocabulary};
 
-use windrow_bpe::{Definition, EngineOptions, Grammar};
+use windrow_bpe::{Definition, Grammar};
 
 use super::LoadOptions;
 use crate::engine::{Bpe, Early, Pipeline, Ranks};
@@ -187,7 +187,7 @@ impl Embedded {
             added: added.collect(),
             nfc: false,
         };
-        Ok(Bpe::new(&definition, Default::default(), &EngineOptions::default())?)
+        Ok(Bpe::new(&definition, Default::default(), &options.of_engine())?)
     }
 
     /// An engine around a model.

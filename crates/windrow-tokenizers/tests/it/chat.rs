@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Cursor;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use proptest::collection::vec;
@@ -15,7 +16,7 @@ use windrow_tokenizers::chat::{Chat, ChatTemplate, Loss, SpecialTokens};
 use windrow_tokenizers::dataset::Dataset;
 use windrow_tokenizers::encode::{EncodeError, Job, RunError, Summary, encode};
 use windrow_tokenizers::input::{Compression, Format, InputFile};
-use windrow_tokenizers::manifest::{Documents, Manifest, OnError};
+use windrow_tokenizers::manifest::{Documents, Manifest, OnError, Pack, PackMode, PartShare};
 use windrow_tokenizers::output::{self, Output, OutputOptions};
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
@@ -46,7 +47,11 @@ struct Ways {
     memory: usize,
     shard_bytes: Option<u64>,
     format: output::Format,
+    bos: Option<u32>,
     eos: Option<u32>,
+    pack: Option<Pack>,
+    shuffle: Option<u64>,
+    is_divided: bool,
     on_error: OnError,
 }
 
@@ -58,7 +63,11 @@ impl Ways {
             memory: 1 << 30,
             shard_bytes: None,
             format,
+            bos: None,
             eos: None,
+            pack: None,
+            shuffle: None,
+            is_divided: false,
             on_error: OnError::Skip,
         }
     }
@@ -70,8 +79,11 @@ fn run(directory: &Path, lines: &str, name: &str, tokenizer: &Tokenizer, ways: W
         format: ways.format,
         mask: true,
         append_eos: ways.eos,
+        prepend_bos: ways.bos,
+        pack: ways.pack,
+        parts: if ways.is_divided { vec!["a".to_owned(), "b".to_owned()] } else { Vec::new() },
         shard_bytes: ways.shard_bytes,
-        keep: vec!["id".to_owned()],
+        keep: if ways.pack.is_some() { Vec::new() } else { vec!["id".to_owned()] },
         list_skipped: ways.on_error == OnError::Skip,
         ..OutputOptions::new(directory.join("out"), tokenizer.vocab_size())
     };
@@ -85,6 +97,9 @@ fn run(directory: &Path, lines: &str, name: &str, tokenizer: &Tokenizer, ways: W
     job.reading.field = "messages".to_owned();
     job.reading.keep = options.keep.clone();
     job.reading.on_error = ways.on_error;
+    job.reading.selection.shuffle = ways.shuffle;
+    let half = |name: &String| PartShare { name: name.clone(), share: "0.5".parse().unwrap() };
+    job.reading.selection.split = options.parts.iter().map(half).collect();
     encode(job, tokenizer, Output::create(&options).unwrap(), &())
 }
 
@@ -99,6 +114,10 @@ fn written(directory: &Path, format: output::Format, shards: Option<usize>) -> V
         None => vec!["out".to_owned()],
         Some(shards) => (0..shards).map(|number| format!("out-{number:05}")).collect(),
     };
+    written_under(directory, format, &prefixes)
+}
+
+fn written_under(directory: &Path, format: output::Format, prefixes: &[String]) -> Vec<Masked> {
     let numbers = |value: &Value| value.as_array().unwrap().iter().map(|one| one.as_u64().unwrap()).collect::<Vec<_>>();
     let mut documents = Vec::new();
     for prefix in prefixes {
@@ -218,11 +237,11 @@ proptest! {
         let outcomes: Vec<_> = rows.iter().map(|line| reference(line, &template, &tokenizer, eos)).collect();
         let good: Vec<_> = outcomes.iter().flatten().collect();
         let text = lines.iter().map(|line| line.clone() + "\n").collect::<String>();
-        let ways = Ways { threads, chunk_bytes, memory, shard_bytes, format, eos, on_error: OnError::Skip };
+        let ways = Ways { threads, chunk_bytes, memory, shard_bytes, eos, ..Ways::new(format) };
         let directory = tempfile::tempdir().unwrap();
         let outcome = run(directory.path(), &text, name, &tokenizer, ways);
         let (read, written_rows) = (rows.len() as u64, good.len() as u64);
-        let counts = Documents { read, written: written_rows, skipped: read - written_rows, failed: 0 };
+        let counts = Documents { read, written: written_rows, skipped: read - written_rows, ..Documents::default() };
         if good.is_empty() && read > 0 {
             let failed = outcome.unwrap_err();
             prop_assert!(matches!(failed.error, EncodeError::AllSkipped { .. }), "{}", failed);
@@ -269,7 +288,7 @@ proptest! {
                 let EncodeError::Document(document) = &failed.error else { panic!("another error: {failed}") };
                 prop_assert_eq!(document.line, bad[0]);
                 let first = first as u64;
-                prop_assert_eq!(failed.summary.documents, Documents { read: first + 1, written: first, skipped: 0, failed: 1 });
+                prop_assert_eq!(failed.summary.documents, Documents { read: first + 1, written: first, failed: 1, ..Documents::default() });
                 prop_assert_eq!(failed.summary.text_bytes, good[..first as usize].iter().map(|(bytes, ..)| bytes).sum::<u64>());
             }
         }
@@ -301,6 +320,58 @@ fn every_format_has_masks() {
         }
     }
     assert!(loss[0] > Some(0) && loss.iter().all(|one| *one == loss[0]), "{loss:?}");
+}
+
+#[test]
+fn masks_follow_their_ids() {
+    let rows = fs::read_to_string(folder().join("rows.jsonl")).unwrap();
+    let tokenizer = tokenizer();
+    let plain = tempfile::tempdir().unwrap();
+    let format = output::Format::Jsonl;
+    let loss = run(plain.path(), &rows, "granite", &tokenizer, Ways::new(format)).unwrap().loss_tokens;
+    let plain = written(plain.path(), format, None);
+    let check = |ways: Ways, prefixes: &[&str]| {
+        let mut found = Vec::new();
+        for format in output::Format::ALL {
+            let directory = tempfile::tempdir().unwrap();
+            let ways = Ways { format, eos: ways.eos.or(Some(1).filter(|_| format == output::Format::Nanogpt)), ..ways };
+            let summary = run(directory.path(), &rows, "granite", &tokenizer, ways).unwrap();
+            assert_eq!(summary.loss_tokens, loss, "{format}, {ways:?}");
+            let verified = Dataset::open(&directory.path().join("out")).unwrap().verify();
+            assert!(verified.faults.is_empty(), "{format}: {:?}", verified.faults);
+            if format == output::Format::Jsonl {
+                let prefixes: Vec<String> = prefixes.iter().map(|&prefix| prefix.to_owned()).collect();
+                found = written_under(directory.path(), format, &prefixes);
+            }
+        }
+        found
+    };
+    let sorted = |mut documents: Vec<Masked>| {
+        documents.sort();
+        documents
+    };
+    let ways = Ways::new(format);
+    let shuffled = check(Ways { shuffle: Some(7), memory: 1, ..ways }, &["out"]);
+    assert_ne!(shuffled, plain);
+    assert_eq!(sorted(shuffled), sorted(plain.clone()));
+    let divided = check(Ways { shuffle: Some(7), is_divided: true, ..ways }, &["out.a", "out.b"]);
+    assert_eq!(sorted(divided), sorted(plain.clone()));
+    let framed =
+        |(ids, masks): &Masked| -> Masked { ([&[5][..], ids, &[6]].concat(), [&[0][..], masks, &[0]].concat()) };
+    let framed: Vec<Masked> = plain.iter().map(framed).collect();
+    assert_eq!(check(Ways { bos: Some(5), eos: Some(6), ..ways }, &["out"]), framed);
+    let pack = Pack { length: NonZeroUsize::new(50).unwrap(), mode: PackMode::Split, pad: Some(9) };
+    let packed = check(Ways { bos: Some(5), eos: Some(6), pack: Some(pack), ..ways }, &["out"]);
+    assert!(packed.iter().all(|(ids, masks)| (ids.len(), masks.len()) == (50, 50)));
+    let mut all: (Vec<u64>, Vec<u64>) = framed.into_iter().fold(Default::default(), |mut all: Masked, (ids, masks)| {
+        all.0.extend(ids);
+        all.1.extend(masks);
+        all
+    });
+    all.0.resize(packed.len() * 50, 9);
+    all.1.resize(packed.len() * 50, 0);
+    assert_eq!(packed.iter().flat_map(|(ids, _)| ids).copied().collect::<Vec<_>>(), all.0);
+    assert_eq!(packed.iter().flat_map(|(_, masks)| masks).copied().collect::<Vec<_>>(), all.1);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 use crate::input_columns;
 
 /// One id per byte, so that the output can be read as text. It refuses texts with a `\u{1}`.
-struct Bytes;
+pub(crate) struct Bytes;
 
 impl Engine for Bytes {
     fn name(&self) -> &str {
@@ -46,7 +46,7 @@ impl Encoder for Bytes {
 }
 
 /// The documents of a file, and for each bad one the line where it is reported.
-fn reference(format: Format, bytes: &[u8]) -> Vec<Result<String, u64>> {
+pub(crate) fn reference(format: Format, bytes: &[u8]) -> Vec<Result<String, u64>> {
     if format == Format::Parquet {
         let rows = input_columns::column(bytes, "text").into_iter().zip(1..);
         return rows.map(|(text, row)| text.filter(|text| !text.contains('\u{1}')).ok_or(row)).collect();
@@ -83,9 +83,9 @@ fn reference(format: Format, bytes: &[u8]) -> Vec<Result<String, u64>> {
 }
 
 #[derive(Clone, Debug)]
-struct Corpus {
-    format: Format,
-    bytes: Vec<u8>,
+pub(crate) struct Corpus {
+    pub(crate) format: Format,
+    pub(crate) bytes: Vec<u8>,
 }
 
 fn text() -> impl Strategy<Value = String> {
@@ -131,7 +131,7 @@ fn json_line() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// The kept field of every document, good and bad.
-fn kept(format: Format, bytes: &[u8]) -> Vec<Value> {
+pub(crate) fn kept(format: Format, bytes: &[u8]) -> Vec<Value> {
     match format {
         Format::Parquet => input_columns::column(bytes, "id").into_iter().map(Value::from).collect(),
         Format::Jsonl => {
@@ -159,7 +159,7 @@ fn parquet() -> impl Strategy<Value = Corpus> {
     })
 }
 
-fn corpus() -> impl Strategy<Value = Corpus> {
+pub(crate) fn corpus() -> impl Strategy<Value = Corpus> {
     let plain = prop_oneof![
         8 => text().prop_map(String::into_bytes),
         1 => Just(b"\xc3".to_vec()),
@@ -186,7 +186,18 @@ fn corpus() -> impl Strategy<Value = Corpus> {
     ]
 }
 
-fn run(directory: &Path, corpora: &[Corpus], job: Job, shard_bytes: Option<u64>) -> Result<Summary, Box<RunError>> {
+pub(crate) fn run(
+    directory: &Path,
+    corpora: &[Corpus],
+    job: Job,
+    shard_bytes: Option<u64>,
+) -> Result<Summary, Box<RunError>> {
+    let (format, keep) = (output::Format::Jsonl, job.reading.keep.clone());
+    let options = OutputOptions { format, keep, shard_bytes, ..OutputOptions::new(directory.join("out"), 256) };
+    run_to(&options, corpora, job)
+}
+
+pub(crate) fn run_to(options: &OutputOptions, corpora: &[Corpus], job: Job) -> Result<Summary, Box<RunError>> {
     let folder = tempfile::tempdir().unwrap();
     let inputs = corpora.iter().zip(0..).map(|(Corpus { format, bytes }, number)| {
         let name = format!("file-{number}");
@@ -197,9 +208,7 @@ fn run(directory: &Path, corpora: &[Corpus], job: Job, shard_bytes: Option<u64>)
         }
         InputFile::from_reader(name, Cursor::new(bytes.clone()), *format, Some(Compression::None))
     });
-    let (format, keep) = (output::Format::Jsonl, job.reading.keep.clone());
-    let options = OutputOptions { format, keep, shard_bytes, ..OutputOptions::new(directory.join("out"), 256) };
-    let output = Output::create(&options).unwrap();
+    let output = Output::create(options).unwrap();
     encode_with(Job { inputs: inputs.collect(), ..job }, &Bytes, TokenizerIdentity::default(), output, &())
 }
 
@@ -213,7 +222,7 @@ fn lines(directory: &Path, suffix: &str, has_shards: bool) -> Vec<String> {
 }
 
 /// All lines of the output. Each shard but the last ends with the line that reaches the limit.
-fn texts(directory: &Path, shard_bytes: Option<u64>) -> Vec<String> {
+pub(crate) fn texts(directory: &Path, shard_bytes: Option<u64>) -> Vec<String> {
     let ids = |line: &str| serde_json::from_str::<Value>(line).unwrap()["ids"].as_array().unwrap().clone();
     let byte = |id: &Value| u8::try_from(id.as_u64().unwrap()).unwrap();
     let shards = lines(directory, ".jsonl", shard_bytes.is_some());
@@ -268,7 +277,7 @@ proptest! {
             read: documents.len() as u64,
             written: good.len() as u64,
             skipped: bad.len() as u64,
-            failed: 0,
+            ..Documents::default()
         };
         if good.is_empty() && !bad.is_empty() {
             // The output of such a run is useless.
@@ -318,7 +327,7 @@ proptest! {
         let EncodeError::Document(document) = &failed.error else { panic!("another error: {failed}") };
         prop_assert_eq!((document.file.as_str(), document.line), bad[0]);
         let first = first as u64;
-        let counts = Documents { read: first + 1, written: first, skipped: 0, failed: 1 };
+        let counts = Documents { read: first + 1, written: first, failed: 1, ..Documents::default() };
         prop_assert_eq!(failed.summary.documents, counts);
         prop_assert_eq!(failed.summary.text_bytes, text_bytes(&good[..first as usize]));
         prop_assert_eq!(failed.summary.published, None);

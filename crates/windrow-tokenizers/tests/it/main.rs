@@ -10,6 +10,10 @@ mod document_faults;
 mod document_fields;
 #[cfg(feature = "parquet")]
 mod encode_account;
+mod encode_pack;
+mod encode_select;
+mod encode_shuffle;
+mod encode_split;
 mod encode_stop;
 #[cfg(target_os = "linux")]
 mod fork;

@@ -142,8 +142,8 @@ fn read_jsonl(options: &OutputOptions) -> Vec<Vec<u32>> {
 /// Writes, reads with the reader of the format, and checks the manifest against the files.
 fn check(options: &OutputOptions, documents: &[Vec<u32>]) {
     let published = write(options, documents, &[1, 0, 2]).unwrap();
-    let expected: Vec<Vec<u32>> =
-        documents.iter().map(|ids| ids.iter().copied().chain(options.append_eos).collect()).collect();
+    let around = |ids: &Vec<u32>| options.prepend_bos.iter().chain(ids).chain(&options.append_eos).copied().collect();
+    let expected: Vec<Vec<u32>> = documents.iter().map(around).collect();
     match options.format {
         Format::Npy => assert_eq!(read_npy(options), expected),
         Format::Megatron => assert_eq!(read_megatron(options), expected),
@@ -172,18 +172,18 @@ fn check(options: &OutputOptions, documents: &[Vec<u32>]) {
     assert_eq!(names, suffixes.len() + 1, "nothing else is left in the directory");
 }
 
-/// Every combination of format, end-of-text id and element type that is allowed.
+/// Every combination of format, ids around a document and element type that is allowed.
 fn combinations() -> Vec<OutputOptions> {
     let mut all = Vec::new();
     for format in Format::ALL {
-        for append_eos in [None, Some(299)] {
+        for (prepend_bos, append_eos) in [(None, None), (None, Some(299)), (Some(1), None), (Some(1), Some(299))] {
             for dtype in [None, Some(Dtype::U16), Some(Dtype::U32), Some(Dtype::I32)] {
-                all.push(OutputOptions { append_eos, dtype, ..options(Path::new("x"), format) });
+                all.push(OutputOptions { prepend_bos, append_eos, dtype, ..options(Path::new("x"), format) });
             }
         }
     }
     all.retain(|options| options.element_type().is_ok());
-    assert_eq!(all.len(), 8 + 3 + 6 + 2 + 4 + 4, "npy, nanogpt, megatron, jsonl, arrow, parquet");
+    assert_eq!(all.len(), 2 * (8 + 3 + 6 + 2 + 4 + 4), "npy, nanogpt, megatron, jsonl, arrow, parquet");
     all
 }
 
@@ -340,7 +340,7 @@ fn the_manifest_says_everything_and_is_the_same_twice() {
     };
     let body = ManifestBody {
         reading: ReadOptions { field: "text".into(), on_error: OnError::Skip, ..ReadOptions::default() },
-        documents: Documents { read: 3, written: 1, skipped: 2, failed: 0 },
+        documents: Documents { read: 3, written: 1, skipped: 2, ..Documents::default() },
         text_bytes: 12,
         ..ManifestBody::default()
     };
@@ -369,8 +369,8 @@ fn a_wrong_account_is_never_published() {
     for documents in [
         Documents { read: 2, written: 1, ..Documents::default() },
         Documents { read: 2, written: 2, ..Documents::default() },
-        Documents { read: 0, written: 1, skipped: u64::MAX, failed: 0 },
-        Documents { read: 1, written: 1, skipped: 1, failed: 0 },
+        Documents { read: 0, written: 1, skipped: u64::MAX, ..Documents::default() },
+        Documents { read: 1, written: 1, skipped: 1, ..Documents::default() },
     ] {
         let directory = tempfile::tempdir().unwrap();
         let mut output = Output::create(&options(directory.path(), Format::Npy)).unwrap();
@@ -398,10 +398,11 @@ proptest! {
         runs in prop::collection::vec(0usize..6, 0..12),
         format in prop::sample::select(Format::ALL.to_vec()),
         eos in prop::option::of(0u32..300),
+        bos in prop::option::of(300u32..310),
     ) {
         let directory = tempfile::tempdir().unwrap();
         let eos = if format == Format::Nanogpt { eos.or(Some(9)) } else { eos };
-        let whole = OutputOptions { append_eos: eos, ..options(directory.path(), format) };
+        let whole = OutputOptions { append_eos: eos, prepend_bos: bos, ..options(directory.path(), format) };
         let pieces = OutputOptions { prefix: directory.path().join("pieces").join("out"), ..whole.clone() };
         fs::create_dir(directory.path().join("pieces")).unwrap();
         write(&whole, &documents, &[]).unwrap();

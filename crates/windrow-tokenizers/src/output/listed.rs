@@ -1,0 +1,33 @@
+//! What the manifest lists: files, and skipped documents.
+
+use super::error::OutputError;
+use super::file::{Complete, StagedFile};
+use crate::manifest::{OutputFile, SKIPPED_IN_MANIFEST, SkippedDocument};
+
+/// A complete file as the manifest lists it.
+pub(super) fn output_file((file, dtype): (Complete, Option<&'static str>)) -> OutputFile {
+    OutputFile {
+        file: file.target.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        bytes: file.bytes,
+        dtype: dtype.map(str::to_owned),
+        blake3: file.blake3.to_hex().to_string(),
+    }
+}
+
+/// Continues the list of skipped documents behind its first `bytes`. Returns the first of them too.
+pub(super) fn resume_list(list: StagedFile, bytes: u64) -> Result<(StagedFile, Vec<SkippedDocument>), OutputError> {
+    let (mut first, mut line) = (Vec::new(), Vec::new());
+    let list = list.resume(bytes, |block| {
+        for part in block.split_inclusive(|&byte| byte == b'\n') {
+            if first.len() == SKIPPED_IN_MANIFEST {
+                return;
+            }
+            line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                first.extend(serde_json::from_slice::<SkippedDocument>(&line));
+                line.clear();
+            }
+        }
+    })?;
+    Ok((list, first))
+}

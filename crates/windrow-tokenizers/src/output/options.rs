@@ -1,0 +1,168 @@
+//! What to write, and what cannot be written.
+
+use std::path::{Path, PathBuf};
+
+use super::columns::ColumnWriter;
+use super::error::{OutputError, OutputErrorKind};
+use super::format::{Dtype, Format};
+use super::mask::MASKED;
+use super::names::{Layout, Targets, same_file};
+use super::packed;
+use crate::manifest::Pack;
+use crate::shown;
+
+/// What to write and where.
+#[derive(Clone, Debug)]
+pub struct OutputOptions {
+    /// The path to which each file adds its suffix: `out/corpus` becomes `out/corpus.ids.npy` and so on.
+    pub prefix: PathBuf,
+    /// Layout of the files.
+    pub format: Format,
+    /// Element type of the ids. By default the vocabulary decides: u16 if all ids fit, otherwise u32 (Megatron: u16 below 65,500 ids,
+    /// otherwise i32).
+    pub dtype: Option<Dtype>,
+    /// Largest id + 1.
+    pub vocab_size: u32,
+    /// The id to append to every document, even an empty one. Nanogpt files need it.
+    pub append_eos: Option<u32>,
+    /// The id with which every document begins, even an empty one.
+    pub prepend_bos: Option<u32>,
+    /// Whether existing files of this format and an existing manifest are replaced once everything is complete. Files of another format
+    /// under the same prefix stay; the manifest no longer lists them.
+    pub overwrite: bool,
+    /// Whether `OUT.skipped.jsonl` is written too: one [`SkippedDocument`](crate::manifest::SkippedDocument) per line, for every skipped document.
+    pub list_skipped: bool,
+    /// The names of the fields to [keep](crate::output::Output::keep). They become columns if the [format has some](Format::has_columns), and otherwise a
+    /// file beside the ids, `OUT.kept.jsonl`: a JSON object per document.
+    pub keep: Vec<String>,
+    /// Whether each id has a mask, which is 1 if it counts in training. [JSON lines](Format::Jsonl) get a field `mask`, formats with
+    /// [columns](Format::has_columns) a column `mask`, and the others a file beside the ids, `OUT.mask.npy`: u8, as long as the ids.
+    pub mask: bool,
+    /// Whether the output is divided into shards: `OUT-00000.bin`, `OUT-00001.bin` and so on, each complete by itself. A shard ends with the
+    /// document that brings its token data to this number of bytes, so a document is never divided.
+    pub shard_bytes: Option<u64>,
+    /// The names of the parts of a divided output: the files of the part `train` are `OUT.train.bin` and so on. One manifest lists all of
+    /// them. Empty for an output that is not divided. A divided output cannot resume.
+    pub parts: Vec<String>,
+    /// Makes rows of a fixed number of ids of the documents. Beside the rows, which take the place of documents in every format, there are
+    /// `OUT.cu_seqlens.npy` (u64, the ends of segments in all rows, the first 0) and `OUT.docs.npy` (i64, the number of the document of
+    /// each segment from 0, or -1 for ids that fill a row). A packed output cannot resume.
+    pub pack: Option<Pack>,
+    /// Whether [`encode`](crate::encode::encode) continues behind the last shard that an interrupted run of the same inputs and
+    /// options has finished. Without such a run it starts from the beginning. Only an output with shards can resume.
+    pub resume: bool,
+}
+
+impl OutputOptions {
+    /// The default format with its defaults.
+    pub fn new(prefix: impl Into<PathBuf>, vocab_size: u32) -> Self {
+        Self {
+            prefix: prefix.into(),
+            format: Format::default(),
+            dtype: None,
+            vocab_size,
+            append_eos: None,
+            prepend_bos: None,
+            overwrite: false,
+            list_skipped: false,
+            keep: Vec::new(),
+            mask: false,
+            shard_bytes: None,
+            parts: Vec::new(),
+            pack: None,
+            resume: false,
+        }
+    }
+
+    /// The element type that will be written; none for text.
+    ///
+    /// # Errors
+    /// [`OutputErrorKind::Usage`] if the options contradict each other or the ids do not fit.
+    pub fn element_type(&self) -> Result<Option<Dtype>, OutputError> {
+        if self.format == Format::Nanogpt && self.append_eos.is_none() {
+            return Err(OutputError::new(
+                OutputErrorKind::Usage,
+                "the nanogpt format ends every document with an end-of-text id, and none is known",
+            )
+            .hint("name it with --eos TOKEN|ID, or use --format npy"));
+        }
+        if self.format == Format::Nanogpt && self.prepend_bos.is_some() && self.prepend_bos == self.append_eos {
+            let message = "the nanogpt format ends every document with the end-of-text id, so none can begin with it";
+            return Err(OutputError::new(OutputErrorKind::Usage, message)
+                .hint("leave out --bos, name another token with --eos, or use --format npy"));
+        }
+        if self.format.has_columns() {
+            ColumnWriter::check(&self.keep, self.mask)?;
+        }
+        if let Some(pack) = self.pack {
+            packed::check(pack, self.format, &self.keep, self.shard_bytes.is_some(), self.resume)?;
+        }
+        let around = self.append_eos.max(self.prepend_bos).max(self.pack.and_then(|pack| pack.pad)).unwrap_or(0);
+        let largest = self.vocab_size.saturating_sub(1).max(around);
+        if self.mask && largest >= MASKED {
+            let message = format!("ids up to {largest} cannot have masks");
+            return Err(OutputError::new(OutputErrorKind::Usage, message).hint("leave out the masks: --loss all"));
+        }
+        self.format.dtype(self.dtype, largest)
+    }
+
+    pub(crate) fn has_sidecar(&self) -> bool {
+        !self.keep.is_empty() && !self.format.has_columns()
+    }
+
+    pub(crate) fn has_mask_file(&self) -> bool {
+        self.mask && self.format.has_mask_file()
+    }
+
+    pub(crate) fn names(&self) -> Targets {
+        let names = if self.shard_bytes.is_some() { Targets::sharded } else { Targets::new };
+        let layout = Layout {
+            format: self.format,
+            has_mask: self.has_mask_file(),
+            has_kept: self.has_sidecar(),
+            is_packed: self.pack.is_some(),
+        };
+        names(&self.prefix, &self.parts, layout, self.list_skipped)
+    }
+
+    /// The files that publication creates or replaces, the manifest last; without the shards, whose number is not known before.
+    pub fn targets(&self) -> Vec<PathBuf> {
+        self.names().all().cloned().collect()
+    }
+
+    /// Refuses an output that would replace or remove one of the inputs.
+    ///
+    /// # Errors
+    /// [`OutputErrorKind::CannotCreate`] naming the file.
+    pub fn check_inputs<P: AsRef<Path>>(&self, inputs: impl IntoIterator<Item = P>) -> Result<(), OutputError> {
+        // An input exists, so only existing targets can be inputs. Usually there are none, and no input is inspected.
+        let existing: Vec<_> = self.names().touched().filter(|path| path.exists()).collect();
+        if existing.is_empty() {
+            return Ok(());
+        }
+        for input in inputs {
+            if let Some(path) = existing.iter().find(|path| same_file(path, input.as_ref())) {
+                let message = format!("{} is an input of this run and would be replaced by its output", shown(path));
+                return Err(OutputError::new(OutputErrorKind::CannotCreate, message)
+                    .at(path)
+                    .hint("choose another prefix with -o"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_prefix(&self) -> Result<(), OutputError> {
+        let refuse = |why: &str| {
+            let message = format!("the output prefix \"{}\" {why}", shown(&self.prefix));
+            Err(OutputError::new(OutputErrorKind::Usage, message)
+                .hint("give a path that ends in a name, for example -o out/corpus"))
+        };
+        let bytes = self.prefix.as_os_str().as_encoded_bytes();
+        match bytes.last() {
+            None => refuse("is empty"),
+            Some(&last) if std::path::is_separator(last.into()) => refuse("ends in a separator"),
+            Some(_) if self.prefix.file_name().is_none() || bytes.ends_with(b"/.") => refuse("has no file name"),
+            Some(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Documents on their way into rows, and the files that tell where they are.
+
+use super::error::{OutputError, OutputErrorKind};
+use super::file::{Complete, StagedFile};
+use super::format::Format;
+use super::run::Frame;
+use super::writer::{NPY_HEADER, npy_header};
+use crate::pack::{PADDING, Pack, PackMode, Packed, Packer, Segment};
+
+/// Rows are passed on when they have so many ids.
+const PASSED_ON: usize = 1 << 16;
+
+/// Refuses what cannot be packed.
+pub(crate) fn check(
+    pack: Pack,
+    format: Format,
+    keep: &[String],
+    sharded: bool,
+    resume: bool,
+) -> Result<(), OutputError> {
+    let refused = |message: &str, hint: &str| Err(OutputError::new(OutputErrorKind::Usage, message).hint(hint));
+    if pack.mode == PackMode::Whole && pack.pad.is_none() {
+        return refused(
+            "rows of whole documents need an id that fills them",
+            "name it with --pad, such as the end of text",
+        );
+    }
+    if resume {
+        let message = "a packed output cannot resume: a row has the end of one document and the beginning of the next";
+        return refused(message, "leave out --resume, or --pack");
+    }
+    if !keep.is_empty() && (sharded || format.has_columns()) {
+        let message = "fields cannot be kept beside rows that have several documents, in columns or in shards";
+        return refused(message, "leave out --keep, or use another --format without --shard-size");
+    }
+    if format == Format::Megatron && i32::try_from(pack.length.get()).is_err() {
+        return refused("the megatron format cannot hold rows of so many ids", "use --format npy, or shorter rows");
+    }
+    Ok(())
+}
+
+/// The two files of segments: the ends of all segments in the rows, and the number of the document of each.
+#[derive(Debug)]
+pub(crate) struct SegmentFiles {
+    ends: StagedFile,
+    documents: StagedFile,
+    segments: u64,
+    ids: u64,
+}
+
+impl SegmentFiles {
+    pub(crate) fn new(mut ends: StagedFile, mut documents: StagedFile) -> Result<Self, OutputError> {
+        documents.put(|bytes| bytes.extend_from_slice(&[0; NPY_HEADER]))?;
+        ends.put(|bytes| {
+            bytes.extend_from_slice(&[0; NPY_HEADER]);
+            bytes.extend_from_slice(&0u64.to_le_bytes());
+        })?;
+        Ok(Self { ends, documents, segments: 0, ids: 0 })
+    }
+
+    fn put(&mut self, (document, length): Segment) -> Result<(), OutputError> {
+        self.segments += 1;
+        self.ids += length as u64;
+        let end = self.ids;
+        self.ends.put(|bytes| bytes.extend_from_slice(&end.to_le_bytes()))?;
+        self.documents.put(|bytes| bytes.extend_from_slice(&document.to_le_bytes()))
+    }
+
+    fn complete(mut self) -> Result<[(Complete, Option<&'static str>); 2], OutputError> {
+        self.ends.replace_head(&npy_header("<u8", self.segments + 1))?;
+        self.documents.replace_head(&npy_header("<i8", self.segments))?;
+        Ok([(self.ends.complete()?, Some("u64")), (self.documents.complete()?, Some("i64"))])
+    }
+}
+
+/// The documents of a part that become rows.
+#[derive(Debug)]
+pub(crate) struct Packing {
+    packer: Packer,
+    frame: Frame,
+    /// Of the open shard, if there are shards.
+    pub(crate) files: Option<SegmentFiles>,
+    /// The segments of the rows that are appended next.
+    due: Vec<Segment>,
+}
+
+impl Packing {
+    pub(crate) fn new(pack: Pack, frame: Frame) -> Self {
+        Self { packer: Packer::new(pack), frame, files: None, due: Vec::new() }
+    }
+
+    pub(crate) fn counts(&self) -> Packed {
+        self.packer.counts()
+    }
+
+    /// Adds a document. Returns whether rows should be taken.
+    pub(crate) fn push(&mut self, ids: &[u32]) -> bool {
+        self.packer.push(&self.frame.around(ids));
+        self.packer.ready().ids.len() >= PASSED_ON
+    }
+
+    /// The complete rows, whose segments are due.
+    pub(crate) fn take(&mut self, at_end: bool) -> Vec<u32> {
+        if at_end {
+            self.packer.finish();
+        }
+        let rows = self.packer.take();
+        self.due.extend(rows.segments);
+        rows.ids
+    }
+
+    /// Writes the segments of the rows with so many ids, which were appended. Returns the number of ids that are no padding.
+    pub(crate) fn put_segments(&mut self, ids: usize) -> Result<u64, OutputError> {
+        let (mut left, mut count, mut padding) = (ids, 0, 0);
+        let files = self.files.as_mut().expect("open like the file of the rows");
+        while left > 0 {
+            let (document, length) = self.due[count];
+            files.put((document, length))?;
+            padding += if document == PADDING { length } else { 0 };
+            (left, count) = (left - length, count + 1);
+        }
+        self.due.drain(..count);
+        Ok((ids - padding) as u64)
+    }
+
+    pub(crate) fn complete(&mut self) -> Result<Vec<(Complete, Option<&'static str>)>, OutputError> {
+        self.files.take().map_or(Ok(Vec::new()), |files| Ok(files.complete()?.into()))
+    }
+}

@@ -1,0 +1,238 @@
+//! Rows of a fixed number of ids, made of documents.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// How documents become rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pack {
+    /// Ids of a row.
+    pub length: NonZeroUsize,
+    /// Whether documents are cut.
+    pub mode: PackMode,
+    /// The id that fills incomplete rows. Without it, the incomplete row at the end is dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pad: Option<u32>,
+}
+
+/// Whether documents are cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PackMode {
+    /// The documents, one after the other, are cut into rows. Only the row at the end may be incomplete.
+    #[default]
+    Split,
+    /// No document is cut unless it is longer than a row. Incomplete rows are filled.
+    Whole,
+}
+
+impl PackMode {
+    /// Every mode.
+    pub const ALL: [Self; 2] = [Self::Split, Self::Whole];
+
+    /// The name on the command line and in manifests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Split => "split",
+            Self::Whole => "whole",
+        }
+    }
+}
+
+impl fmt::Display for PackMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for PackMode {
+    type Err = std::io::Error;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name).ok_or_else(|| std::io::ErrorKind::InvalidInput.into())
+    }
+}
+
+/// What packing has made of the documents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Packed {
+    /// Complete rows.
+    pub rows: u64,
+    /// Ids that fill rows, and belong to no document.
+    pub padding: u64,
+    /// Ids of documents that are in no row: those of the incomplete row at the end, if nothing fills it.
+    pub dropped: u64,
+}
+
+/// Rows that are incomplete at the same time, if documents are not cut.
+pub(crate) const WINDOW: usize = 256;
+
+/// The document of ids that fill a row.
+pub(crate) const PADDING: i64 = -1;
+
+/// Ids of one row that belong together: the number of their document, and how many they are.
+pub(crate) type Segment = (i64, usize);
+
+/// Consecutive rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rows {
+    pub(crate) ids: Vec<u32>,
+    pub(crate) segments: Vec<Segment>,
+}
+
+/// Turns documents into rows.
+///
+/// Whole documents go to the incomplete row with the least space that is enough, of several to the oldest. If none has enough and
+/// [`WINDOW`] rows are incomplete, the fullest one is filled with padding, so memory is bounded.
+#[derive(Debug)]
+pub(crate) struct Packer {
+    pack: Pack,
+    /// Incomplete rows, the oldest first.
+    open: Vec<Rows>,
+    documents: u64,
+    counts: Packed,
+    /// Complete rows that were not taken.
+    ready: Rows,
+}
+
+impl Packer {
+    pub(crate) fn new(pack: Pack) -> Self {
+        Self { pack, open: Vec::new(), documents: 0, counts: Packed::default(), ready: Rows::default() }
+    }
+
+    /// The counts so far.
+    pub(crate) fn counts(&self) -> Packed {
+        self.counts
+    }
+
+    /// The complete rows so far that were not taken.
+    pub(crate) fn ready(&self) -> &Rows {
+        &self.ready
+    }
+
+    pub(crate) fn take(&mut self) -> Rows {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Adds the next document.
+    pub(crate) fn push(&mut self, ids: &[u32]) {
+        let document = self.documents as i64;
+        self.documents += 1;
+        let length = self.pack.length.get();
+        let mut rest = ids;
+        while !rest.is_empty() {
+            let (row, most) = match self.pack.mode {
+                PackMode::Split => (0, length - self.open.first().map_or(0, |row| row.ids.len())),
+                PackMode::Whole => (self.row_for(rest.len().min(length)), length),
+            };
+            if row == self.open.len() {
+                self.open.push(Rows::default());
+            }
+            let (piece, later) = rest.split_at(rest.len().min(most));
+            rest = later;
+            self.open[row].ids.extend_from_slice(piece);
+            self.open[row].segments.push((document, piece.len()));
+            if self.open[row].ids.len() == length {
+                self.complete(row);
+            }
+        }
+    }
+
+    /// The index of the row to which a piece goes; a new one if it is behind the last.
+    fn row_for(&mut self, piece: usize) -> usize {
+        let length = self.pack.length.get();
+        let space = |row: &Rows| length - row.ids.len();
+        let fits = self.open.iter().enumerate().filter(|(_, row)| space(row) >= piece);
+        if let Some((index, _)) = fits.min_by_key(|&(index, row)| (space(row), index)) {
+            return index;
+        }
+        if self.open.len() == WINDOW {
+            let fullest = self.open.iter().enumerate().min_by_key(|&(index, row)| (space(row), index));
+            self.complete(fullest.map_or(0, |(index, _)| index));
+        }
+        self.open.len()
+    }
+
+    /// Fills a row, and moves it to the complete ones.
+    fn complete(&mut self, row: usize) {
+        let Rows { ids, segments } = self.open.remove(row);
+        let missing = self.pack.length.get() - ids.len();
+        self.ready.ids.extend(ids);
+        self.ready.segments.extend(segments);
+        if missing > 0 {
+            self.ready.ids.resize(self.ready.ids.len() + missing, self.pack.pad.unwrap_or(0));
+            self.ready.segments.push((PADDING, missing));
+        }
+        self.counts.padding += missing as u64;
+        self.counts.rows += 1;
+    }
+
+    /// Completes the incomplete rows, or drops the one at the end if nothing fills it.
+    pub(crate) fn finish(&mut self) {
+        while let Some(first) = self.open.first() {
+            if self.pack.pad.is_some() {
+                self.complete(0);
+            } else {
+                self.counts.dropped += first.ids.len() as u64;
+                self.open.remove(0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(lengths: &[usize], pack: Pack) -> (Vec<Vec<Segment>>, Packed) {
+        let mut packer = Packer::new(pack);
+        for (number, &length) in lengths.iter().enumerate() {
+            packer.push(&vec![number as u32; length]);
+            assert!(packer.open.len() <= WINDOW);
+        }
+        packer.finish();
+        let Rows { ids, segments } = packer.take();
+        assert_eq!(ids.len(), packer.counts().rows as usize * pack.length.get());
+        let (mut rows, mut end) = (vec![Vec::new(); ids.len() / pack.length.get()], 0);
+        for (document, length) in segments {
+            let expected = u32::try_from(document).unwrap_or(99_999);
+            assert!(ids[end..end + length].iter().all(|&id| id == expected));
+            rows[end / pack.length.get()].push((document, length));
+            end += length;
+        }
+        (rows, packer.counts())
+    }
+
+    #[test]
+    fn whole_documents_go_to_the_fullest_row_that_has_space() {
+        let pack = Pack { length: NonZeroUsize::new(10).unwrap(), mode: PackMode::Whole, pad: Some(99_999) };
+        let (found, counts) = rows(&[6, 3, 7, 1, 0, 23, 4], pack);
+        let expected: [&[Segment]; 5] =
+            [&[(0, 6), (1, 3), (3, 1)], &[(5, 10)], &[(5, 10)], &[(2, 7), (5, 3)], &[(6, 4), (-1, 6)]];
+        assert_eq!(found, expected);
+        assert_eq!(counts, Packed { rows: 5, padding: 6, dropped: 0 });
+    }
+
+    #[test]
+    fn a_full_window_gives_up_its_fullest_row() {
+        let pack = Pack { length: NonZeroUsize::new(1_000).unwrap(), mode: PackMode::Whole, pad: Some(99_999) };
+        // None of them fit together.
+        let lengths: Vec<usize> = (0..WINDOW + 2).map(|number| 501 + number).collect();
+        let (found, counts) = rows(&lengths, pack);
+        assert_eq!(found.len(), lengths.len());
+        let firsts: Vec<i64> = found[..3].iter().map(|row| row[0].0).collect();
+        assert_eq!(firsts, [WINDOW as i64 - 1, WINDOW as i64, 0]);
+        assert_eq!(counts.padding as usize, lengths.iter().map(|length| 1_000 - length).sum::<usize>());
+    }
+
+    #[test]
+    fn without_padding_the_row_at_the_end_is_dropped() {
+        let pack = Pack { length: NonZeroUsize::new(4).unwrap(), mode: PackMode::Split, pad: None };
+        let (found, counts) = rows(&[3, 0, 6, 2], pack);
+        assert_eq!(found, [vec![(0, 3), (2, 1)], vec![(2, 4)]]);
+        assert_eq!(counts, Packed { rows: 2, padding: 0, dropped: 3 });
+    }
+}
