@@ -137,7 +137,7 @@ impl Options {
         self.reading.chat.as_ref().is_some_and(|chat| chat.loss == Loss::Assistant)
     }
 
-    /// Whether kept fields have a file of their own.
+    /// Whether kept fields have a separate file.
     pub(crate) fn has_sidecar(&self) -> bool {
         !self.reading.keep.is_empty() && !self.format.has_columns()
     }
