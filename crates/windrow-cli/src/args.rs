@@ -9,6 +9,7 @@ use windrow_tokenizers::input;
 use windrow_tokenizers::manifest::{OnError, PackMode, PartShare, Share};
 use windrow_tokenizers::output::{Dtype, Format};
 
+use crate::chat::ChatOptions;
 use crate::{count, dataset, doctor, plan, size};
 
 const HELP: &str = "\
@@ -104,8 +105,8 @@ pub(crate) struct Encode {
     pub(crate) lines: bool,
 
     /// The field of a JSON line, or the column of a Parquet file, that holds the text; a.b is the field b in the object a. Several are
-    /// joined.
-    #[arg(long, visible_alias = "column", value_name = "NAME", default_value = "text")]
+    /// joined [default: text, or messages with --chat].
+    #[arg(long, visible_alias = "column", value_name = "NAME")]
     pub(crate) field: Vec<String>,
 
     /// What stands between the texts of several fields; \n, \t and \\ are escapes [default: \n].
@@ -115,6 +116,9 @@ pub(crate) struct Encode {
     /// Fields or columns to carry along: in OUT.kept.jsonl, a line per document; as columns with arrow and parquet.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) keep: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) chat: ChatOptions,
 
     /// Format of all inputs, regardless of their extensions. Stdin is text without it; with jsonl, .json files of directories are read
     /// too.

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::thread;
 
 use indicatif::ProgressBar;
+use windrow_tokenizers::chat::Chat;
 use windrow_tokenizers::encode::{Job, MemoryShares, Observer, Summary, encode};
 use windrow_tokenizers::input::{self, Compression, InputFile, InputOptions, WalkOptions, resolve};
 use windrow_tokenizers::manifest::{OnError, ReadOptions, Selection};
@@ -13,6 +14,7 @@ use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 use crate::args::{Encode, InputFormat, Policy};
+use crate::chat;
 use crate::eos::{bos, eos, pack};
 use crate::exit::Code;
 use crate::progress::{Loading, Progress};
@@ -137,11 +139,19 @@ pub(crate) fn prepare<'t>(
     let threads = threads::asked(options.threads, &mut note);
 
     check_fields(options, &resolved.files)?;
+    let beside = chat::Beside {
+        fields: options.field.len(),
+        add_special_tokens: options.add_special_tokens,
+        no_special_in_text: options.no_special_in_text,
+    };
+    chat::check(&options.chat, beside, &resolved.files).map_err(Refused::usage)?;
+    let field = if options.chat.chat.is_some() { "messages" } else { "text" };
     let reading = ReadOptions {
-        field: options.field.first().cloned().unwrap_or_default(),
+        field: options.field.first().cloned().unwrap_or_else(|| field.to_owned()),
         more_fields: options.field.iter().skip(1).cloned().collect(),
         join: if options.field.len() > 1 { options.join.clone().unwrap_or_else(|| "\n".into()) } else { String::new() },
         keep: options.keep.clone(),
+        chat: None,
         lines: options.lines,
         on_error: options.on_error.into(),
         add_special_tokens: options.add_special_tokens,
@@ -167,7 +177,8 @@ pub(crate) fn prepare<'t>(
     if !tokenizer.engine().divides_documents() {
         one_thread_each(&resolved.files, threads).iter().for_each(&mut note);
     }
-    tokenizer.notes().iter().for_each(note);
+    tokenizer.notes().iter().for_each(&mut note);
+    let chat = chat::load(&options.chat, &tokenizer, note)?;
 
     let output = OutputOptions {
         format: options.format,
@@ -179,6 +190,7 @@ pub(crate) fn prepare<'t>(
         overwrite: options.overwrite,
         list_skipped: options.on_error == Policy::Skip,
         keep: options.keep.clone(),
+        mask: chat.as_ref().is_some_and(Chat::has_mask),
         parts: options.split.iter().map(|part| part.name.clone()).collect(),
         shard_bytes: options.shard_size.map(|bytes| bytes as u64),
         resume: options.resume,
@@ -191,6 +203,7 @@ pub(crate) fn prepare<'t>(
         threads,
         memory: shares.documents,
         chunk_bytes: options.chunk_bytes,
+        chat,
         max_skipped: options.max_skipped,
         ..Job::new(resolved.files)
     };

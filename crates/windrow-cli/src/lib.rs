@@ -3,6 +3,7 @@
 
 mod args;
 mod calls;
+mod chat;
 mod count;
 mod dataset;
 mod doctor;

@@ -32,6 +32,9 @@ struct Report<'a> {
     special_tokens: u64,
     /// None if the run published nothing.
     inputs: Vec<Input<'a>>,
+    /// Those whose mask is 1; none without masks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loss_tokens: Option<u64>,
     tokenizer: &'a str,
     format: &'static str,
     /// Type of the ids; none if they are text, or if the run published nothing.
@@ -108,6 +111,7 @@ pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: 
         tokens: summary.tokens,
         special_tokens: summary.special_tokens,
         inputs: summary.inputs.iter().map(Input::from).collect(),
+        loss_tokens: summary.loss_tokens,
         tokenizer,
         format: options.format.name(),
         dtype: summary.published.as_ref().and_then(dtype),
@@ -191,8 +195,9 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
         let shards = counted(resumed.shards as u64, "finished shard");
         report::note(format_args!("resumed behind {shards} with {}", counted(resumed.documents, "document")));
     }
+    let loss = summary.loss_tokens.map_or_else(String::new, |tokens| format!(", {tokens} with loss"));
     report::say(format_args!(
-        "{}{skipped}, {} of text, {} of {} ({}{}{})",
+        "{}{skipped}, {} of text, {} of {}{loss} ({}{}{})",
         counted(documents.written, "document"),
         size(summary.text_bytes),
         counted(summary.tokens, "token"),

@@ -16,7 +16,7 @@ use serde::de::{self, DeserializeSeed, Deserializer as _, MapAccess, SeqAccess, 
 
 use crate::input::{Fields, Format, Record};
 use crate::shown;
-pub(crate) use keep::keep_of;
+pub(crate) use keep::{keep_of, values_of};
 
 /// What is wrong with a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -34,6 +34,10 @@ pub enum FaultKind {
     MissingField,
     /// The wanted field is not a string.
     NotString,
+    /// The wanted field is not an array of messages, or what stands beside it is not what a chat template takes.
+    NotMessages,
+    /// The chat template refuses the conversation.
+    Template,
 }
 
 /// Why a record is not a document, and where.
@@ -52,6 +56,11 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// A fault of the record as a whole.
+    pub(crate) fn whole(kind: FaultKind, reason: String) -> Self {
+        Self { kind, at: 0, line_in_record: 0, byte: 1, reason }
+    }
+
     fn new(kind: FaultKind, record: &[u8], at: usize, reason: String) -> Self {
         let before = &record[..at];
         let line_in_record = memchr_iter(b'\n', before).count() as u64;
@@ -181,21 +190,40 @@ fn looks_like(record: &[u8]) -> &'static str {
 
 /// The text in a field of a line.
 pub(crate) fn field_of<'a>(line: &'a str, field: &str, scratch: &'a mut String) -> Result<&'a str, Fault> {
+    match outcome_of(line, field, scratch)? {
+        Text::Borrowed(text) => Ok(text),
+        Text::Unescaped => Ok(scratch),
+        Text::Not(what) => {
+            let reason = format!("field {field:?} is {what}, not a string");
+            Err(Fault::whole(FaultKind::NotString, reason))
+        }
+    }
+}
+
+fn outcome_of<'a>(line: &'a str, field: &str, scratch: &mut String) -> Result<Text<'a>, Fault> {
     let mut json = serde_json::Deserializer::from_str(line);
     let outcome = json.deserialize_any(Line { field, scratch }).and_then(|outcome| json.end().map(|()| outcome));
-    let at_start = |kind, reason| Err(Fault::new(kind, line.as_bytes(), 0, reason));
     match outcome {
-        Ok(Outcome::Text(Text::Borrowed(text))) => Ok(text),
-        Ok(Outcome::Text(Text::Unescaped)) => Ok(scratch),
-        Ok(Outcome::Text(Text::Not(what))) => {
-            at_start(FaultKind::NotString, format!("field {field:?} is {what}, not a string"))
-        }
+        Ok(Outcome::Text(text)) => Ok(text),
         Ok(Outcome::NoField) => {
-            at_start(FaultKind::MissingField, format!("field {field:?} is missing ({})", fields_hint(line)))
+            let reason = format!("field {field:?} is missing ({})", fields_hint(line));
+            Err(Fault::whole(FaultKind::MissingField, reason))
         }
-        Ok(Outcome::NoObject(what)) => at_start(FaultKind::NotObject, format!("the line is {what}, not an object")),
+        Ok(Outcome::NoObject(what)) => {
+            Err(Fault::whole(FaultKind::NotObject, format!("the line is {what}, not an object")))
+        }
         Err(e) => Err(syntax_fault(line, &e)),
     }
+}
+
+/// Refuses a line that is not an object with an array in this field.
+pub(crate) fn array_in(line: &str, field: &str) -> Result<(), Fault> {
+    let what = match outcome_of(line, field, &mut String::new())? {
+        Text::Not("an array") => return Ok(()),
+        Text::Not(what) => what,
+        Text::Borrowed(_) | Text::Unescaped => "a string",
+    };
+    Err(Fault::whole(FaultKind::NotMessages, format!("field {field:?} is {what}, not an array of messages")))
 }
 
 /// What the parser has found in a line.

@@ -56,6 +56,7 @@ use thiserror::Error;
 
 pub use budget::MemoryShares;
 
+use crate::chat::{Chat, Locate};
 use crate::engine::Engine;
 use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, LastRecord, Position};
 use crate::manifest::{
@@ -94,6 +95,8 @@ pub struct Job {
     pub memory: usize,
     /// Bytes of consecutive documents that a worker claims at a time.
     pub chunk_bytes: usize,
+    /// If set, a document is the conversation in a JSON line, rendered by a chat template. [`ReadOptions::field`] names its messages.
+    pub chat: Option<Chat>,
     /// How many bad documents may be skipped; nothing is published beyond this limit. If all documents are bad, the run always fails.
     pub max_skipped: Option<MaxSkipped>,
 }
@@ -141,7 +144,15 @@ impl Job {
     /// Encodes `inputs` on all CPUs, with 1 GiB of memory, from the field `text` of JSON lines; a bad document ends the run.
     pub fn new(inputs: Vec<InputFile>) -> Self {
         let reading = ReadOptions { field: "text".to_owned(), special_in_text: true, ..ReadOptions::default() };
-        Self { inputs, reading, threads: 0, memory: Self::MEMORY, chunk_bytes: Self::CHUNK_BYTES, max_skipped: None }
+        Self {
+            inputs,
+            reading,
+            threads: 0,
+            memory: Self::MEMORY,
+            chunk_bytes: Self::CHUNK_BYTES,
+            chat: None,
+            max_skipped: None,
+        }
     }
 
     /// Small enough that several batches with their ids are in flight within the budget.
@@ -192,6 +203,8 @@ pub struct Summary {
     pub special_tokens: u64,
     /// The inputs, as the manifest lists them; none if the run failed.
     pub inputs: Vec<manifest::InputFile>,
+    /// Those of them whose mask is 1; `None` without masks.
+    pub loss_tokens: Option<u64>,
     /// From the first read to the end of the publication.
     pub elapsed: Duration,
     /// The part of `elapsed` until the last document was encoded and passed to the output. The rest is syncing and renaming.
@@ -353,13 +366,13 @@ pub fn encode(
         blake3: tokenizer.hash().to_owned(),
         vocab_size: tokenizer.vocab_size(),
     };
-    encode_and_count(job, tokenizer.engine(), tokenizer.special_ids(), identity, output, observer)
+    encode_by(job, tokenizer.engine(), Some(tokenizer), tokenizer.special_ids(), identity, output, observer)
 }
 
 /// [`encode`] with any engine, whose special tokens are not counted. `identity` goes into the manifest.
 ///
 /// # Errors
-/// Those of [`encode`].
+/// Those of [`encode`]. An engine alone finds no masks, so a job with masks is refused.
 pub fn encode_with(
     job: Job,
     engine: &dyn Engine,
@@ -367,23 +380,33 @@ pub fn encode_with(
     output: Output,
     observer: &dyn Observer,
 ) -> Result<Summary, Box<RunError>> {
-    encode_and_count(job, engine, Vec::new(), identity, output, observer)
+    encode_by(job, engine, None, Vec::new(), identity, output, observer)
 }
 
-fn encode_and_count(
-    job: Job,
+fn encode_by(
+    mut job: Job,
     engine: &dyn Engine,
+    locate: Option<&dyn Locate>,
     special_ids: Vec<u32>,
     identity: TokenizerIdentity,
     output: Output,
     observer: &dyn Observer,
 ) -> Result<Summary, Box<RunError>> {
+    job.reading.chat = job.chat.as_ref().map(Chat::identity);
+    let has_mask = job.chat.as_ref().is_some_and(Chat::has_mask);
+    if has_mask != output.loss_tokens().is_some() || (has_mask && locate.is_none()) {
+        let message = "masks need a job with a chat template and a loss, an output with masks, and a tokenizer";
+        let error = OutputError::new(OutputErrorKind::Usage, message).into();
+        return Err(Box::new(RunError { error, summary: Summary::default() }));
+    }
     let begin = Instant::now();
     let mut output = output;
     if let Err(error) = check_selection(&job.reading.selection, output.options()) {
         return Err(Box::new(RunError { error: error.into(), summary: Summary::default() }));
     }
     let framed = [output.options().prepend_bos, output.options().append_eos].iter().flatten().count() as u64;
+    // A template writes special tokens into each text.
+    let special_ids = if job.chat.is_some() { Vec::new() } else { special_ids };
     let special = SpecialIds::new(special_ids, job.reading.add_special_tokens, engine).framed(framed);
     let (reading, max_skipped, files) = (job.reading.clone(), job.max_skipped, job.inputs.len());
     let run_identity = |options| {
@@ -412,9 +435,10 @@ fn encode_and_count(
     let mut run = if job.reading.selection.shuffle.is_some() {
         // A half of the memory is for the documents that wait for their order; while runs are merged, all of it.
         let sink = Shuffled::new(output, job.memory / 4, job.reading.keep.len());
-        Shuffled::finish(stages::run(Job { memory: job.memory / 2, ..job }, engine, &special, sink, observer, start))
+        let job = Job { memory: job.memory / 2, ..job };
+        Shuffled::finish(stages::run(job, engine, &special, locate, sink, observer, start))
     } else {
-        stages::run(job, engine, &special, output, observer, start)
+        stages::run(job, engine, &special, locate, output, observer, start)
     };
     let encoding = begin.elapsed();
     let mut summary = Summary {
@@ -423,6 +447,7 @@ fn encode_and_count(
         tokens: run.sink.as_ref().map_or(0, Output::tokens),
         special_tokens: run.account.special_tokens,
         inputs: Vec::new(),
+        loss_tokens: run.sink.as_ref().and_then(Output::loss_tokens),
         elapsed: encoding,
         encoding,
         stdin_looks_like_json_lines: run.stdin_looks_like_json_lines,
@@ -476,7 +501,10 @@ fn encode_and_count(
     summary.elapsed = begin.elapsed();
     match published {
         // The rows at the end of a packed output are complete only now.
-        Ok(published) => Ok(Summary { tokens: published.tokens, published: Some(published), ..summary }),
+        Ok(published) => {
+            let (tokens, loss_tokens) = (published.tokens, published.loss_tokens);
+            Ok(Summary { tokens, loss_tokens, published: Some(published), ..summary })
+        }
         Err(error) => {
             summary.kept_shards = staging.map_or(0, |staging| staging.kept_shards());
             summary.inputs = Vec::new();

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod batch_encode;
+pub mod chat;
 pub mod dataset;
 pub mod document;
 pub mod encode;

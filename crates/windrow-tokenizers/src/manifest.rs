@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::chat::{ChatIdentity, Loss};
 use crate::input::Fields;
 use crate::output::{Dtype, Format};
 pub use crate::pack::{Pack, PackMode, Packed};
@@ -43,6 +44,9 @@ pub struct Manifest {
     /// for what is unknown does not count. Manifests of older versions have none.
     #[serde(default)]
     pub special_tokens: u64,
+    /// Those of them whose mask is 1; none without masks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_tokens: Option<u64>,
     /// The rows of a packed output, of all parts together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packed: Option<Packed>,
@@ -134,7 +138,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether kept fields are in a separate file.
+    /// Whether the ids have masks.
+    pub(crate) fn has_mask(&self) -> bool {
+        self.reading.chat.as_ref().is_some_and(|chat| chat.loss == Loss::Assistant)
+    }
+
+    /// Whether kept fields have a separate file.
     pub(crate) fn has_sidecar(&self) -> bool {
         !self.reading.keep.is_empty() && !self.format.has_columns()
     }
@@ -154,6 +163,9 @@ pub struct ReadOptions {
     /// The fields whose values are carried to the output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep: Vec<String>,
+    /// How rows are conversations, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chat: Option<ChatIdentity>,
     /// Whether each line of a text file is a document.
     pub lines: bool,
     /// The effect of a bad document on the run.

@@ -10,6 +10,7 @@ mod bad_plan;
 mod bad_resources;
 mod bad_text;
 mod bad_tokenizer;
+mod chat;
 mod common;
 mod count;
 mod doctor;

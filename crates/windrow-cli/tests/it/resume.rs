@@ -101,6 +101,33 @@ fn a_killed_run_continues_and_writes_the_same_bytes() {
 }
 
 #[test]
+fn masks_of_conversations_continue() {
+    let place = Place::new();
+    let row = |i: usize| {
+        let text = format!("{i} {}", "the path of thorns; ".repeat(i % 40));
+        match i % 70 {
+            9 => "{}\n".to_owned(),
+            _ => format!(
+                "{}\n",
+                json!({"messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "of"}]})
+            ),
+        }
+    };
+    place.file("tiny.json", tiny().to_string()).file("c.jsonl", (0..6_000).map(row).collect::<String>());
+    place.file("t.jinja", "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}\n{% endfor %}");
+    let line = "encode c.jsonl -o out --tokenizer tiny.json --on-error skip --shard-size 50KB --threads 1 --chat=t.jinja --loss assistant";
+    place.line(line).ok();
+    let expected = outputs(&place);
+    expected.iter().for_each(|(name, _)| fs::remove_file(place.path(name)).unwrap());
+    assert!(expected.iter().any(|(name, _)| name == "out-00003.mask.npy"), "{expected:?}");
+    killed(&place, line, "-KILL", 2);
+    let ran = place.line(&format!("{line} --resume")).ok();
+    assert!(ran.stderr.contains("resumed behind "), "{}", ran.stderr);
+    assert_eq!(outputs(&place), expected);
+    place.line("verify out").ok();
+}
+
+#[test]
 fn a_terminated_run_says_what_it_keeps() {
     let place = corpus();
     let expected = expected(&place);

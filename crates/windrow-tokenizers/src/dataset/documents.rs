@@ -149,6 +149,35 @@ impl Shard<'_> {
         }
     }
 
+    /// The number of ids whose mask is 1, if the masks have a file. It must have one for each of the `tokens`.
+    pub(super) fn loss_tokens(&self, tokens: u64) -> Result<Option<u64>, DatasetError> {
+        let is_mask = |path: &&PathBuf| path.as_os_str().as_encoded_bytes().ends_with(b".mask.npy");
+        let has_file = self.options.has_mask() && self.options.format.has_mask_file();
+        let Some(path) = self.paths.iter().find(is_mask).filter(|_| has_file) else { return Ok(None) };
+        let mut masks = Reading::open(path, 0)?;
+        let count = masks.elements(NPY_HEADER, 1)?;
+        let row = self.options.pack.map(|pack| pack.length.get()).filter(|_| self.options.format == Format::Npy);
+        masks.check_header(&match row {
+            None => npy_header("|u1", count),
+            Some(row) => npy_header_of_rows("|u1", count / row as u64, row),
+        })?;
+        if count != tokens {
+            return Err(DatasetError::damaged(path, format_args!("it has {count} masks for {tokens} ids")));
+        }
+        let (mut ones, mut at, mut block) = (0, 0, vec![0; BUFFER]);
+        while at < count {
+            block.truncate((count - at).min(BUFFER as u64) as usize);
+            masks.fill(&mut block)?;
+            if let Some(wrong) = block.iter().position(|&one| one > 1) {
+                let what = format!("mask {}: it is {}, neither 0 nor 1", at + wrong as u64, block[wrong]);
+                return Err(DatasetError::damaged(path, what));
+            }
+            ones += block.iter().map(|&one| u64::from(one)).sum::<u64>();
+            at += block.len() as u64;
+        }
+        Ok(Some(ones))
+    }
+
     fn walk_npy(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {
         let dtype = self.dtype()?;
         let (mut data, mut offsets) = (Reading::open(&self.paths[0], 0)?, Reading::open(&self.paths[1], 0)?);
@@ -275,8 +304,9 @@ impl Shard<'_> {
             if read == 0 {
                 break;
             }
-            if !parse_line(&line, &mut ids) {
-                let what = format!("line {number}: it is not {{\"ids\":[...]}}");
+            if !parse_line(&line, self.options.has_mask(), &mut ids) {
+                let mask = if self.options.has_mask() { ",\"mask\":[...]" } else { "" };
+                let what = format!("line {number}: it is not {{\"ids\":[...]{mask}}}");
                 return Err(DatasetError::damaged(data.path, what));
             }
             if visit(&ids).is_break() {
@@ -287,11 +317,29 @@ impl Shard<'_> {
     }
 }
 
-/// Reads a line `{"ids":[1,2,3]}` exactly as it is written. A general reader of JSON is several times as slow.
-fn parse_line(line: &[u8], ids: &mut Vec<u32>) -> bool {
+/// Reads a line `{"ids":[1,2,3]}`, or `{"ids":[1,2,3],"mask":[0,1,1]}`, exactly as it is written. A general reader of JSON is several times
+/// as slow.
+fn parse_line(line: &[u8], has_mask: bool, ids: &mut Vec<u32>) -> bool {
     ids.clear();
     let numbers = line.strip_prefix(br#"{"ids":["#).and_then(|rest| rest.strip_suffix(b"]}\n"));
-    let Some(numbers) = numbers else { return false };
+    let Some(mut numbers) = numbers else { return false };
+    let mut masks = None;
+    if has_mask {
+        let between = br#"],"mask":["#;
+        let Some(at) = memchr::memmem::find(numbers, between) else { return false };
+        masks = Some(&numbers[at + between.len()..]);
+        numbers = &numbers[..at];
+    }
+    let are_masks = |mask: &[u8], count: usize| {
+        let bytes = mask.iter().enumerate();
+        mask.len() == (2 * count).saturating_sub(1)
+            && bytes.into_iter().all(|(at, byte)| if at % 2 == 0 { matches!(byte, b'0' | b'1') } else { *byte == b',' })
+    };
+    parse_ids(numbers, ids) && masks.is_none_or(|masks| are_masks(masks, ids.len()))
+}
+
+/// Reads decimal numbers with commas between them.
+fn parse_ids(numbers: &[u8], ids: &mut Vec<u32>) -> bool {
     if numbers.is_empty() {
         return true;
     }
@@ -318,8 +366,13 @@ mod tests {
     fn lines_are_read_as_they_are_written_and_no_others() {
         let read = |line: &str| {
             let mut ids = vec![7];
-            parse_line(line.as_bytes(), &mut ids).then_some(ids)
+            parse_line(line.as_bytes(), line.contains("mask"), &mut ids).then_some(ids)
         };
+        assert_eq!(read("{\"ids\":[],\"mask\":[]}\n"), Some(vec![]));
+        assert_eq!(read("{\"ids\":[1,2],\"mask\":[0,1]}\n"), Some(vec![1, 2]));
+        for mask in ["", "0", "0,1,0", "0,2", "0 1", "01,"] {
+            assert_eq!(read(&format!("{{\"ids\":[1,2],\"mask\":[{mask}]}}\n")), None, "{mask:?}");
+        }
         assert_eq!(read("{\"ids\":[]}\n"), Some(vec![]));
         assert_eq!(read("{\"ids\":[0,12,4294967295]}\n"), Some(vec![0, 12, u32::MAX]));
         for line in [

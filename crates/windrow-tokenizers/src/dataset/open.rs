@@ -80,7 +80,8 @@ impl Dataset {
     pub(super) fn suffixes(&self) -> Vec<&'static str> {
         let options = &self.manifest.options;
         let (has_kept, is_packed) = (options.has_sidecar(), options.pack.is_some());
-        suffixes(Layout { format: options.format, has_kept, is_packed }).collect()
+        let has_mask = options.has_mask() && options.format.has_mask_file();
+        suffixes(Layout { format: options.format, has_mask, has_kept, is_packed }).collect()
     }
 
     /// The files with documents.

@@ -27,6 +27,9 @@ pub struct Verified {
     pub faults: Vec<DatasetError>,
 }
 
+/// The documents and ids of a shard, and the ids whose mask is 1, if the masks have a file.
+type Counts = ([u64; 2], Option<u64>);
+
 impl Dataset {
     /// Reads all files, and compares hashes, counts, offsets and ids with the manifest.
     pub fn verify(&self) -> Verified {
@@ -48,7 +51,7 @@ impl Dataset {
         let shards: Vec<Shard<'_>> = self.shards().into_iter().filter(|shard| is_in(shard, &whole)).collect();
         let is_complete = shards.len() == self.shards().len();
         let hashes = hashes(&whole);
-        let walked: Vec<Result<[u64; 2], DatasetError>> =
+        let walked: Vec<Result<Counts, DatasetError>> =
             shards.par_iter().map(|shard| self.walk_and_check(shard)).collect();
         for ((path, _), hash) in whole.iter().zip(hashes) {
             let listed = found.iter().find(|(_, other)| other == path).map_or("", |(file, _)| &file.blake3);
@@ -59,10 +62,13 @@ impl Dataset {
                 Err(error) => faults.push(DatasetError::io(path, &error)),
             }
         }
-        let mut counts = Vec::new();
+        let (mut counts, mut loss_tokens) = (Vec::new(), None);
         for counted in walked {
             match counted {
-                Ok(one) => counts.push(one),
+                Ok((one, loss)) => {
+                    counts.push(one);
+                    loss_tokens = loss.map(|loss| loss + loss_tokens.unwrap_or(0));
+                }
                 Err(fault) => faults.push(fault),
             }
         }
@@ -71,6 +77,12 @@ impl Dataset {
                 |shards: &[[u64; 2]]| shards.iter().fold([0; 2], |sums, one| [sums[0] + one[0], sums[1] + one[1]]);
             let all = listed(manifest.documents.written, manifest.tokens, manifest.packed);
             faults.extend(self.wrong_counts("", sums(&counts), all));
+            if let Some((found, listed)) =
+                loss_tokens.zip(manifest.loss_tokens).filter(|(found, listed)| found != listed)
+            {
+                let what = format_args!("it lists {listed} tokens with loss, and the files have {found}");
+                faults.push(DatasetError::damaged(&self.path, what));
+            }
             let mut rest = counts.as_slice();
             for part in &manifest.parts {
                 let (own, later) = rest.split_at(part.files / self.suffixes().len());
@@ -140,7 +152,7 @@ impl Dataset {
     }
 
     /// Walks a shard, compares its ids with the vocabulary, and returns the numbers of documents and ids.
-    fn walk_and_check(&self, shard: &Shard<'_>) -> Result<[u64; 2], DatasetError> {
+    fn walk_and_check(&self, shard: &Shard<'_>) -> Result<Counts, DatasetError> {
         let (mut counts, mut fault) = ([0; 2], None);
         let pack = self.manifest.options.pack;
         let mut segments = pack.map(|_| Segments::open(shard)).transpose()?;
@@ -165,7 +177,7 @@ impl Dataset {
             let what = format!("it has {lines} lines for {found} documents");
             return Err(DatasetError::damaged(path, what));
         }
-        Ok(counts)
+        Ok((counts, shard.loss_tokens(counts[1])?))
     }
 
     /// Refuses a tokenizer that has not encoded these documents.

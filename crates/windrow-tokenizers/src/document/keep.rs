@@ -19,7 +19,7 @@ pub(crate) fn keep_of(line: &[u8], fields: &[String], kept: &mut Kept) {
 }
 
 /// The values under these paths in an object, or nothing if it is none.
-fn values_of<'a>(object: &'a str, paths: &[&str]) -> Vec<Option<&'a RawValue>> {
+pub(crate) fn values_of<'a>(object: &'a str, paths: &[&str]) -> Vec<Option<&'a RawValue>> {
     let mut json = serde_json::Deserializer::from_str(object);
     json.deserialize_map(Object(paths)).unwrap_or_else(|_| vec![None; paths.len()])
 }

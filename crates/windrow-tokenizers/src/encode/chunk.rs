@@ -8,11 +8,13 @@ use windrow::CancelToken;
 use windrow::prelude::*;
 
 use super::{Observer, Step};
+use crate::chat::{Chat, Locate};
 use crate::document::{BadDocument, keep_of, null_fault, text_in};
 use crate::engine::{BatchError, Encoder, Engine, EngineError, Ragged};
 use crate::input::{Batch, Fields, Format, Record};
 use crate::kept::Kept;
 use crate::manifest::{Selection, SkippedDocument};
+use crate::output::put_masks;
 
 /// The weight of a record beyond its bytes, in bytes, so that a million empty lines are not one chunk.
 const RECORD_WEIGHT: usize = 16;
@@ -28,7 +30,7 @@ const LONG: usize = 4;
 pub(super) struct Chunk {
     /// Range of the records in the batch.
     pub(super) records: Range<usize>,
-    /// The ids of the good records, concatenated.
+    /// The ids of the good records, concatenated, with their masks in them if there are masks.
     pub(super) ids: Vec<u32>,
     /// The end of each good record in `ids`.
     pub(super) ends: Vec<usize>,
@@ -78,6 +80,10 @@ pub(super) struct Workshop<'e> {
     pub(super) names: &'e [String],
     /// The fields of a JSON line or columns of a Parquet file that matter.
     pub(super) fields: &'e Fields,
+    /// How the lines are conversations, if they are.
+    pub(super) chat: Option<&'e Chat>,
+    /// Finds masks, if the chat has any.
+    pub(super) locate: Option<&'e dyn Locate>,
     pub(super) selection: &'e Selection,
     /// Whether the first bad document ends the run, so that nothing after it is needed.
     pub(super) stop_at_bad: bool,
@@ -145,9 +151,14 @@ impl Workshop<'_> {
     fn text<'t>(&self, batch: &'t Batch, index: usize, unescaped: &'t mut String) -> Result<Text<'t>, Bad> {
         let record = &batch.records[index];
         let name = &self.names[record.file as usize];
-        let text = match record.null {
-            Some(column) => Err(null_fault(&self.fields.text[usize::from(column)])),
-            None => text_in(record.format, batch.bytes_of(record), self.fields, unescaped),
+        let mut spans = Vec::new();
+        let text = match (record.null, self.chat) {
+            (Some(column), _) => Err(null_fault(&self.fields.text[usize::from(column)])),
+            (None, None) => text_in(record.format, batch.bytes_of(record), self.fields, unescaped),
+            (None, Some(chat)) => chat.render(record.format, batch.bytes_of(record), self.fields).map(|rendered| {
+                (*unescaped, spans) = (rendered.text, rendered.spans);
+                unescaped.as_str()
+            }),
         };
         match text {
             Ok(text) => {
@@ -155,7 +166,7 @@ impl Workshop<'_> {
                 if is_first && name == "-" && is_json_line(text) {
                     self.note_json_lines();
                 }
-                Ok(Text { record: index, text })
+                Ok(Text { record: index, text, spans })
             }
             Err(fault) => {
                 let document = listed(BadDocument::new(name, record, fault));
@@ -257,6 +268,10 @@ impl Workshop<'_> {
         encoder: &mut (dyn Encoder + '_),
         chunk: &mut Chunk,
     ) -> Result<(), BatchError> {
+        let has_mask = self.chat.is_some_and(Chat::has_mask);
+        if let Some(locate) = self.locate.filter(|_| has_mask) {
+            return self.encode_with_masks(run, locate, encoder, chunk);
+        }
         let texts: Vec<&str> = run.iter().map(|text| text.text).collect();
         if let [text] = *texts.as_slice()
             && text.len() >= LONG * self.chunk_bytes
@@ -270,6 +285,31 @@ impl Workshop<'_> {
         }
         encoder.encode_all(&texts, &mut chunk.ids, &mut chunk.ends)
     }
+
+    /// Appends the ids and masks of all texts, or of none.
+    fn encode_with_masks(
+        &self,
+        run: &[Text<'_>],
+        locate: &dyn Locate,
+        encoder: &mut (dyn Encoder + '_),
+        chunk: &mut Chunk,
+    ) -> Result<(), BatchError> {
+        let before = (chunk.ids.len(), chunk.ends.len());
+        let mut mask = Vec::new();
+        for (document, Text { text, spans, .. }) in run.iter().enumerate() {
+            let start = chunk.ids.len();
+            mask.clear();
+            let encoded = encoder.encode(text, &mut chunk.ids);
+            if let Err(error) = encoded.and_then(|()| locate.mask(text, &chunk.ids[start..], spans, &mut mask)) {
+                chunk.ids.truncate(before.0);
+                chunk.ends.truncate(before.1);
+                return Err(BatchError { document, error });
+            }
+            put_masks(&mut chunk.ids[start..], &mask);
+            chunk.ends.push(chunk.ids.len());
+        }
+        Ok(())
+    }
 }
 
 /// The text of a record.
@@ -277,6 +317,8 @@ struct Text<'t> {
     /// Its index in the batch.
     record: usize,
     text: &'t str,
+    /// The bytes of it whose masks are 1.
+    spans: Vec<Range<usize>>,
 }
 
 /// Whether the document of a record is wanted.

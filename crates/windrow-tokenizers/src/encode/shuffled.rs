@@ -34,7 +34,7 @@ impl Shuffled {
             if end.is_ok() {
                 let appended = spill.drain(&mut |Placed { part, ids, kept, .. }| {
                     output.select(part);
-                    output.append(&ids, &[ids.len()])?;
+                    output.append_with_masks(&ids, &[ids.len()])?;
                     if width == 0 { Ok(()) } else { output.keep(&kept) }
                 });
                 if let Err(error) = appended {

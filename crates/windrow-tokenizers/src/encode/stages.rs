@@ -24,6 +24,7 @@ use super::chunk::{Bad, Chunk, Workshop, at_record, is_chosen, part_of, put_null
 use super::parts::OpenDocument;
 use super::special::SpecialIds;
 use super::{EncodeError, Job, MaxSkipped, Observer};
+use crate::chat::Locate;
 use crate::engine::{Engine, caught};
 use crate::input::{Batch, Continuation, Fields, FileReport, Position, Reader, Record};
 use crate::json_parts::JsonParts;
@@ -41,7 +42,7 @@ const READER_GRACE: Duration = Duration::from_millis(100);
 
 /// Takes runs of consecutive documents: an [`Output`], or its stand-in in tests.
 pub(super) trait Sink: Send {
-    /// As [`Output::append`].
+    /// As [`Output::append`]; masks are in the ids.
     fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError>;
 
     /// As [`Output::append_part`].
@@ -104,7 +105,7 @@ impl Sink for Output {
     }
 
     fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
-        Output::append(self, ids, ends)
+        Output::append_with_masks(self, ids, ends)
     }
 
     fn append_part(&mut self, ids: &[u32], ends: bool) -> Result<(), OutputError> {
@@ -193,6 +194,7 @@ pub(super) fn run<S: Sink>(
     job: Job,
     engine: &dyn Engine,
     special: &SpecialIds,
+    locate: Option<&dyn Locate>,
     sink: S,
     observer: &dyn Observer,
     mut start: Option<Start>,
@@ -216,7 +218,8 @@ pub(super) fn run<S: Sink>(
         };
     }
     let mut reader = Reader::new(job.inputs, batch_bytes).fields(fields.clone());
-    if engine.cuts_documents() && sink.takes_parts() {
+    let chat = job.chat.as_ref();
+    if engine.cuts_documents() && sink.takes_parts() && chat.is_none() {
         reader = reader.split_texts();
         if let [field] = fields.text.as_slice()
             && JsonParts::can_keep(field, &fields.keep)
@@ -258,6 +261,8 @@ pub(super) fn run<S: Sink>(
         observer,
         names: &names,
         fields: &fields,
+        chat,
+        locate,
         selection,
         stop_at_bad: on_error == OnError::Fail,
         chunk_bytes: job.chunk_bytes,

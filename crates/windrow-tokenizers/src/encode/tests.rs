@@ -176,7 +176,7 @@ where
     let (done, outcome) = mpsc::channel();
     thread::spawn(move || {
         // The receiver has gone if this comes too late.
-        let _ = done.send(run(job, engine, &SpecialIds::default(), sink, &(), None));
+        let _ = done.send(run(job, engine, &SpecialIds::default(), None, sink, &(), None));
     });
     outcome.recv_timeout(Duration::from_secs(60)).expect("the run ends, and without a panic")
 }

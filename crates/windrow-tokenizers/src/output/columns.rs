@@ -7,7 +7,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::{ArrayRef, LargeListArray, LargeStringArray, RecordBatch, UInt32Array};
+use arrow_array::{ArrayRef, LargeListArray, LargeStringArray, RecordBatch, UInt8Array, UInt32Array};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
@@ -25,6 +25,9 @@ use crate::kept::Kept;
 
 /// The column of ids.
 const IDS: &str = "ids";
+
+/// The column of masks.
+const MASK: &str = "mask";
 
 /// Rows are written together until they have so many ids, so many bytes of kept values, or are so many.
 const BATCH_IDS: usize = 1 << 20;
@@ -104,6 +107,8 @@ pub(crate) struct ColumnWriter {
     batches: usize,
     /// The ids of the rows that are not written, then those of a document that has not ended.
     ids: Vec<u32>,
+    /// The mask of each of these ids, if there are masks.
+    mask: Option<Vec<u8>>,
     /// The ends of these rows.
     ends: Vec<usize>,
     /// Their kept values by column, as far as they are known, and the bytes of these up to each row.
@@ -119,20 +124,26 @@ impl fmt::Debug for ColumnWriter {
 
 impl ColumnWriter {
     /// Refuses what no column file can hold.
-    pub(crate) fn check(keep: &[String]) -> Result<(), OutputError> {
-        if keep.iter().any(|field| field == IDS) {
-            let message = format!("a kept field cannot have the name {IDS:?}, which is that of the column of ids");
+    pub(crate) fn check(keep: &[String], mask: bool) -> Result<(), OutputError> {
+        let columns = [(IDS, "ids"), (MASK, "masks")];
+        let taken = |(name, _): &&(&str, &str)| (*name != MASK || mask) && keep.iter().any(|field| field == name);
+        if let Some((name, what)) = columns.iter().find(taken) {
+            let message = format!("a kept field cannot have the name {name:?}, which is that of the column of {what}");
             let error = OutputError::new(OutputErrorKind::Usage, message);
             return Err(error.hint("choose another --format, which keeps fields in a file beside the ids"));
         }
         Ok(())
     }
 
-    pub(crate) fn new(format: Format, file: StagedFile, keep: &[String]) -> Result<Self, OutputError> {
+    pub(crate) fn new(format: Format, file: StagedFile, keep: &[String], mask: bool) -> Result<Self, OutputError> {
         let item = Field::new("item", DataType::UInt32, false);
         let ids = Field::new(IDS, DataType::LargeList(Arc::new(item)), false);
+        let masks = mask.then(|| {
+            let item = Field::new("item", DataType::UInt8, false);
+            Field::new(MASK, DataType::LargeList(Arc::new(item)), false)
+        });
         let kept = keep.iter().map(|field| Field::new(field, DataType::LargeUtf8, true));
-        let schema = Arc::new(Schema::new([ids].into_iter().chain(kept).collect::<Vec<_>>()));
+        let schema = Arc::new(Schema::new([ids].into_iter().chain(masks).chain(kept).collect::<Vec<_>>()));
         let failed = Slot::default();
         let target = Target { file, failed: Arc::clone(&failed) };
         let begun = match format {
@@ -157,14 +168,30 @@ impl ColumnWriter {
         };
         let encoder = begun.map_err(|error: Failed| error.with(&failed))?;
         let kept = vec![Vec::new(); keep.len()];
-        Ok(Self { encoder, failed, schema, batches: 0, ids: Vec::new(), ends: Vec::new(), kept, kept_ends: Vec::new() })
+        Ok(Self {
+            encoder,
+            failed,
+            schema,
+            batches: 0,
+            ids: Vec::new(),
+            mask: mask.then(Vec::new),
+            ends: Vec::new(),
+            kept,
+            kept_ends: Vec::new(),
+        })
     }
 
     pub(crate) fn append(&mut self, run: Run<'_>) -> Result<(), OutputError> {
+        let mut masks = run.masks();
         for ids in run.documents() {
             self.ids.extend(run.frame.bos);
             self.ids.extend_from_slice(ids);
             self.end(run.frame.eos);
+            if let (Some(mask), Some(more)) = (&mut self.mask, masks.next()) {
+                mask.extend(run.frame.bos.map(|_| 0));
+                mask.extend_from_slice(more);
+                mask.resize(self.ids.len(), 0);
+            }
         }
         self.write_full()
     }
@@ -224,9 +251,15 @@ impl ColumnWriter {
         let ends = self.ends.drain(..rows).map(|end| end as i64);
         let offsets = OffsetBuffer::new(ScalarBuffer::from([0].into_iter().chain(ends).collect::<Vec<i64>>()));
         self.ends.iter_mut().for_each(|later| *later -= end);
-        let DataType::LargeList(item) = self.schema.field(0).data_type() else { unreachable!("a column of lists") };
-        let lists = LargeListArray::new(Arc::clone(item), offsets, Arc::new(UInt32Array::from(ids)), None);
-        let mut columns: Vec<ArrayRef> = vec![Arc::new(lists)];
+        let lists = |column: usize, values: ArrayRef| -> ArrayRef {
+            let DataType::LargeList(item) = self.schema.field(column).data_type() else { unreachable!("lists") };
+            Arc::new(LargeListArray::new(Arc::clone(item), offsets.clone(), values, None))
+        };
+        let mut columns: Vec<ArrayRef> = vec![lists(0, Arc::new(UInt32Array::from(ids)))];
+        if let Some(mask) = &mut self.mask {
+            let values: Vec<u8> = mask.drain(..end).collect();
+            columns.push(lists(1, Arc::new(UInt8Array::from(values))));
+        }
         if !self.kept.is_empty() {
             let bytes = self.kept_ends.drain(..rows).next_back().unwrap_or(0);
             self.kept_ends.iter_mut().for_each(|later| *later -= bytes);

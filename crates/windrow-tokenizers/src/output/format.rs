@@ -61,6 +61,11 @@ impl Format {
         matches!(self, Self::Arrow | Self::Parquet)
     }
 
+    /// Whether masks have a file, and are neither columns nor in the lines.
+    pub(crate) fn has_mask_file(self) -> bool {
+        !self.has_columns() && self != Self::Jsonl
+    }
+
     /// The element type for a vocabulary whose largest id is `largest`, or why none fits. `Jsonl` has none.
     pub(crate) fn dtype(self, requested: Option<Dtype>, largest: u32) -> Result<Option<Dtype>, OutputError> {
         let usage = |message: String| OutputError::new(OutputErrorKind::Usage, message);

@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_lock_has_one_holder_though_its_name_comes_and_goes() {
         let directory = tempfile::tempdir().unwrap();
-        let layout = Layout { format: Format::Npy, has_kept: false, is_packed: false };
+        let layout = Layout { format: Format::Npy, has_mask: false, has_kept: false, is_packed: false };
         let targets = Targets::new(&directory.path().join("out"), &[], layout, false);
         let (held, acquired) = (AtomicBool::new(false), AtomicUsize::new(0));
         std::thread::scope(|scope| {

@@ -28,6 +28,7 @@ mod file;
 mod format;
 mod listed;
 mod lock;
+mod mask;
 mod names;
 mod options;
 mod packed;
@@ -53,6 +54,7 @@ use std::path::PathBuf;
 
 pub use error::{OutputError, OutputErrorKind};
 pub use format::{Dtype, Format};
+pub(crate) use mask::put_masks;
 pub(crate) use names::{Layout, suffixes};
 pub use options::OutputOptions;
 pub use staging::Staging;
@@ -67,6 +69,7 @@ use crate::manifest::{
 pub(crate) use file::WriteBack;
 use file::{Mark, StagedFile, StorageWriter};
 use listed::{output_file, resume_list};
+use mask::{MASKED, MaskWriter, masks, without_masks};
 use names::{Targets, staged_name};
 use packed::{Packing, SegmentFiles};
 use parts::{CompleteParts, PartState};
@@ -82,8 +85,9 @@ use writer::{MegatronWriter, Writer};
 /// An output in progress. Dropping it without [`publish`](Self::publish) removes everything.
 #[derive(Debug)]
 pub struct Output {
-    /// Of the open shard of the selected part, if there are shards; the file with the kept fields too.
+    /// Of the open shard of the selected part, if there are shards; the files with masks and kept fields too.
     writer: Option<Writer>,
+    mask: Option<MaskWriter>,
     sidecar: Option<Sidecar>,
     manifest: Option<File>,
     options: OutputOptions,
@@ -104,6 +108,8 @@ pub struct Output {
     /// Documents and ids of the selected part.
     documents: u64,
     tokens: u64,
+    /// Ids whose mask is 1 there.
+    loss_tokens: u64,
     /// Number of values of kept fields there.
     kept: u64,
     /// The list of skipped documents, their number, and the first of them.
@@ -139,6 +145,8 @@ pub struct Published {
     pub tokens: u64,
     /// The id appended to each document.
     pub eos: Option<u32>,
+    /// Those of them whose mask is 1; `None` without masks.
+    pub loss_tokens: Option<u64>,
     /// Replaced files that could not be removed, under the names to which they were moved aside. Almost always empty.
     pub left_behind: Vec<PathBuf>,
 }
@@ -180,13 +188,15 @@ impl Output {
             let mut part = PartState { shards, packing, ..PartState::default() };
             if options.shard_bytes.is_none() {
                 let files = files.drain(..in_part).collect();
-                (part.writer, part.sidecar) = opened(options, dtype, files, &mut part.packing)?;
+                let opened = opened(options, dtype, files, &mut part.packing)?;
+                (part.writer, part.mask, part.sidecar) = (Some(opened.0), opened.1, opened.2);
             }
             parts.push(part);
         }
-        let PartState { writer, sidecar, shards, packing, .. } = std::mem::take(&mut parts[0]);
+        let PartState { writer, mask, sidecar, shards, packing, .. } = std::mem::take(&mut parts[0]);
         Ok(Self {
             writer,
+            mask,
             sidecar,
             manifest,
             options: options.clone(),
@@ -202,6 +212,7 @@ impl Output {
             open: None,
             documents: 0,
             tokens: 0,
+            loss_tokens: 0,
             kept: 0,
             list,
             skipped: 0,
@@ -237,11 +248,13 @@ impl Output {
     fn exchange(&mut self, part: usize) {
         let other = &mut self.parts[part];
         swap(&mut self.writer, &mut other.writer);
+        swap(&mut self.mask, &mut other.mask);
         swap(&mut self.sidecar, &mut other.sidecar);
         swap(&mut self.shards, &mut other.shards);
         swap(&mut self.packing, &mut other.packing);
         swap(&mut self.documents, &mut other.documents);
         swap(&mut self.tokens, &mut other.tokens);
+        swap(&mut self.loss_tokens, &mut other.loss_tokens);
         swap(&mut self.kept, &mut other.kept);
     }
 
@@ -286,6 +299,12 @@ impl Output {
         self.tokens + self.parts.iter().map(|part| part.tokens).sum::<u64>()
     }
 
+    /// Ids appended so far whose mask is 1; `None` without masks.
+    pub fn loss_tokens(&self) -> Option<u64> {
+        let all = self.loss_tokens + self.parts.iter().map(|part| part.loss_tokens).sum::<u64>();
+        self.options.mask.then_some(all)
+    }
+
     /// Appends a run of consecutive documents: `ends[i]` is the end of document `i` in `ids`, and the start of the next one. The
     /// division of documents into runs does not change a byte.
     ///
@@ -297,8 +316,32 @@ impl Output {
     ///
     /// # Panics
     /// If `ends` decreases or does not end at `ids.len()`, or a document was begun by [`append_part`](Self::append_part) and not ended; if
-    /// fields are kept and a shard ends within the run, or before its documents have their values.
+    /// fields are kept and a shard ends within the run, or before its documents have their values; if the output has masks.
     pub fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
+        assert!(!self.options.mask, "documents without masks");
+        self.append_with_masks(ids, ends)
+    }
+
+    /// As [`append`](Self::append), to an output with [masks](OutputOptions::mask): `mask` has one for each of `ids`. Those of the ids
+    /// around a document are 0.
+    ///
+    /// # Errors
+    /// Those of [`append`](Self::append).
+    ///
+    /// # Panics
+    /// As [`append`](Self::append); if the output has no masks, there are not as many as ids, one is neither 0 nor 1, or an id has 32 bits.
+    pub fn append_masked(&mut self, ids: &[u32], ends: &[usize], mask: &[u8]) -> Result<(), OutputError> {
+        assert!(self.options.mask, "masks for an output that has none");
+        assert_eq!(ids.len(), mask.len(), "there is a mask for each id");
+        assert!(mask.iter().all(|&one| one <= 1), "a mask is 0 or 1");
+        assert!(ids.iter().all(|&id| id < MASKED), "an id with a mask has 31 bits");
+        let mut ids = ids.to_vec();
+        put_masks(&mut ids, mask);
+        self.append_with_masks(&ids, ends)
+    }
+
+    /// Appends documents, whose masks are in their ids if there are masks.
+    pub(crate) fn append_with_masks(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
         assert!(ends.is_sorted(), "the ends of documents decrease");
         assert_eq!(ends.last().copied().unwrap_or(0), ids.len(), "the last document does not end with the ids");
         assert!(self.open.is_none(), "the document before has not ended");
@@ -306,7 +349,7 @@ impl Output {
         if self.packing.is_none() {
             return self.append_documents(ids, ends);
         }
-        for ids in (Run { ids, ends, frame: Frame::default() }).documents() {
+        for ids in (Run { ids, ends, mask: None, frame: Frame::default() }).documents() {
             if self.packing.as_mut().is_some_and(|packing| packing.push(ids)) {
                 self.append_rows(false)?;
             }
@@ -327,7 +370,7 @@ impl Output {
     /// Appends documents, or rows in their place.
     fn append_documents(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
         if self.shards.is_none() {
-            return self.append_run(Run { ids, ends, frame: self.frame() });
+            return self.append_run(ids, ends);
         }
         let (mut ids, mut ends) = (ids, ends.to_vec());
         while !ends.is_empty() {
@@ -335,7 +378,7 @@ impl Output {
             let count = self.end_in(ids, &ends).unwrap_or(ends.len());
             let later = ends.split_off(count);
             let end = ends.last().copied().unwrap_or(0);
-            self.append_run(Run { ids: &ids[..end], ends: &ends, frame: self.frame() })?;
+            self.append_run(&ids[..end], &ends)?;
             ids = &ids[end..];
             ends = later.into_iter().map(|later| later - end).collect();
         }
@@ -345,11 +388,11 @@ impl Output {
     /// Refuses what [`append`](Self::append) refuses.
     pub(crate) fn check(&self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
         self.staging.check()?;
-        let run = Run { ids, ends, frame: self.frame() };
+        let run = Run { ids, ends, mask: None, frame: self.frame() };
         if let Some((document, length)) = run.lengths().enumerate().find(|&(_, length)| length > self.longest) {
             self.refuse_long(self.documents + document as u64, length)?;
         }
-        self.refuse_unfit(ids, ends)
+        if self.options.mask { self.refuse_unfit(&without_masks(ids), ends) } else { self.refuse_unfit(ids, ends) }
     }
 
     /// Sorts documents in so much memory before they are appended.
@@ -370,7 +413,23 @@ impl Output {
     }
 
     /// Appends documents that belong to one shard.
-    fn append_run(&mut self, run: Run<'_>) -> Result<(), OutputError> {
+    fn append_run(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
+        let bytes = self.sizes(ids, ends).sum();
+        let frame = self.frame();
+        if self.options.mask {
+            let (ids, mask) = (without_masks(ids), masks(ids));
+            self.loss_tokens += mask.iter().map(|&one| u64::from(one)).sum::<u64>();
+            self.write_run(Run { ids: &ids, ends, mask: Some(&mask), frame }, bytes)
+        } else {
+            self.write_run(Run { ids, ends, mask: None, frame }, bytes)
+        }
+    }
+
+    /// Writes documents whose token data has so many bytes.
+    fn write_run(&mut self, run: Run<'_>, bytes: u64) -> Result<(), OutputError> {
+        if let Some(mask) = &mut self.mask {
+            mask.append(run)?;
+        }
         self.writer.as_mut().expect("present until published").append(run)?;
         let documents = run.ends.len() as u64;
         match &mut self.packing {
@@ -380,7 +439,6 @@ impl Output {
                 self.tokens += run.ids.len() as u64 + documents * run.frame.len() as u64;
             }
         }
-        let bytes = self.sizes(run.ids, run.ends).sum();
         if let Some(shards) = &mut self.shards {
             shards.add(documents, bytes);
         }
@@ -389,14 +447,15 @@ impl Output {
 
     /// Bytes of the token data of documents. One that the format cannot hold has none.
     fn sizes<'a>(&self, ids: &'a [u32], ends: &'a [usize]) -> impl Iterator<Item = u64> + use<'a> {
-        let (frame, dtype, longest) = (self.frame(), self.dtype, self.longest);
-        let run = Run { ids, ends, frame };
+        let (frame, dtype, longest, has_mask) = (self.frame(), self.dtype, self.longest, self.options.mask);
+        let run = Run { ids, ends, mask: None, frame };
         run.documents().map(move |ids| {
             let length = ids.len() + frame.len();
             if length > longest {
                 return 0;
             }
-            let bytes = bytes_of_ids(dtype, ids) + bytes_of_ids(dtype, &frame.around(&[]));
+            let own = if has_mask { bytes_of_ids(dtype, &without_masks(ids)) } else { bytes_of_ids(dtype, ids) };
+            let bytes = own + bytes_of_ids(dtype, &frame.around(&[]));
             bytes_of_document(dtype, bytes, length == 0)
         })
     }
@@ -413,7 +472,8 @@ impl Output {
             let file = self.staging.create(staged_name(&target))?;
             files.push(StagedFile::new(file, &target, &self.staging));
         }
-        (self.writer, self.sidecar) = opened(&self.options, self.dtype, files, &mut self.packing)?;
+        let (writer, mask, sidecar) = opened(&self.options, self.dtype, files, &mut self.packing)?;
+        (self.writer, self.mask, self.sidecar) = (Some(writer), mask, sidecar);
         Ok(())
     }
 
@@ -463,6 +523,7 @@ impl Output {
         };
         shards.finished = progress.shards.iter().map(|shard| shard.files.clone()).collect();
         (self.documents, self.tokens, self.skipped) = (last.documents, last.tokens, checkpoint.account.skipped);
+        self.loss_tokens = last.loss_tokens;
         self.kept = self.documents * self.options.keep.len() as u64;
         if let Some(list) = self.list.take() {
             let (list, first) = resume_list(list, last.list_bytes)?;
@@ -484,7 +545,7 @@ impl Output {
         let number = shards.finished.len();
         if shards.documents == 0 && number > 0 {
             // A document that was removed again may have begun a shard.
-            self.sidecar = None;
+            (self.mask, self.sidecar) = (None, None);
             return match self.writer.take() {
                 Some(_) => self.staging.discard(&self.targets.shard(self.part, number)),
                 None => Ok(()),
@@ -506,8 +567,8 @@ impl Output {
         {
             let list_bytes = self.list.as_mut().map_or(Ok(0), StagedFile::sync)?;
             self.staging.sync_directory(&self.targets)?;
-            let (documents, tokens) = (self.documents, self.tokens);
-            let shard = FinishedShard { files: files.clone(), documents, tokens, list_bytes, checkpoint };
+            let (documents, tokens, loss_tokens) = (self.documents, self.tokens, self.loss_tokens);
+            let shard = FinishedShard { files: files.clone(), documents, tokens, loss_tokens, list_bytes, checkpoint };
             let path = self.targets.progress();
             record.add(self.staging.storage(), shard, reports).map_err(|error| {
                 self.staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", &path, error))
@@ -526,6 +587,9 @@ impl Output {
     /// Completes the open files that hold documents.
     fn complete(&mut self) -> Result<Vec<OutputFile>, OutputError> {
         let mut complete = self.writer.take().expect("present until published").complete()?;
+        if let Some(mask) = self.mask.take() {
+            complete.push(mask.complete()?);
+        }
         if let Some(packing) = &mut self.packing {
             complete.append(&mut packing.complete()?);
         }
@@ -545,7 +609,11 @@ impl Output {
     /// # Errors
     /// Those of [`append`](Self::append). After [`Id`](OutputErrorKind::Id) and [`Document`](OutputErrorKind::Document) the parts before are still
     /// there, and nothing of this one: only [`discard_parts`](Self::discard_parts) can follow.
+    ///
+    /// # Panics
+    /// If the output has masks.
     pub fn append_part(&mut self, ids: &[u32], ends: bool) -> Result<(), OutputError> {
+        assert!(!self.options.mask, "parts without masks");
         self.staging.check()?;
         let Frame { bos, eos } = self.frame();
         if self.open.is_none() {
@@ -691,6 +759,7 @@ impl Output {
             text_bytes: body.text_bytes,
             tokens: self.tokens(),
             special_tokens: body.special_tokens,
+            loss_tokens: self.loss_tokens(),
             packed,
             parts,
             outputs_blake3: Some(root_of(&files)),
@@ -707,6 +776,7 @@ impl Output {
             documents: self.documents(),
             tokens: self.tokens(),
             eos: self.options.append_eos,
+            loss_tokens: self.loss_tokens(),
             left_behind,
         })
     }
@@ -768,13 +838,13 @@ impl Output {
     }
 }
 
-/// The writer of these staged files, the last of which may be for the kept fields.
+/// The writers of these staged files, the last of which may be for masks, segments and kept fields.
 fn opened(
     options: &OutputOptions,
     dtype: Option<Dtype>,
     mut files: Vec<StagedFile>,
     packing: &mut Option<Packing>,
-) -> Result<(Option<Writer>, Option<Sidecar>), OutputError> {
+) -> Result<(Writer, Option<MaskWriter>, Option<Sidecar>), OutputError> {
     let sidecar = if options.has_sidecar() { files.pop() } else { None };
     if let Some(packing) = packing
         && let Some((documents, ends)) = files.pop().zip(files.pop())
@@ -782,8 +852,12 @@ fn opened(
         packing.files = Some(SegmentFiles::new(ends, documents)?);
     }
     let row = options.pack.map(|pack| pack.length.get());
-    let writer = Writer::new(options.format, dtype, files, &options.keep, row)?;
-    Ok((Some(writer), sidecar.map(|file| Sidecar::new(file, &options.keep))))
+    let mask = if options.has_mask_file() { files.pop() } else { None };
+    // Only `npy` has the shape of rows.
+    let row_of_masks = row.filter(|_| options.format == Format::Npy);
+    let mask = mask.map(|file| MaskWriter::new(file, row_of_masks)).transpose()?;
+    let writer = Writer::new(options.format, dtype, files, &options.keep, options.mask, row)?;
+    Ok((writer, mask, sidecar.map(|file| Sidecar::new(file, &options.keep))))
 }
 
 impl Drop for Output {

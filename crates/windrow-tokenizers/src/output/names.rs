@@ -48,6 +48,9 @@ const ASIDE: &str = ".windrow-old";
 /// The end of the manifest's name.
 pub(crate) const MANIFEST: &str = ".manifest.json";
 
+/// The end of the name of the file with the masks.
+const MASK: &str = ".mask.npy";
+
 /// The end of the name of the file with the kept fields.
 const KEPT: &str = ".kept.jsonl";
 
@@ -61,6 +64,8 @@ const SEGMENTS: [&str; 2] = [".cu_seqlens.npy", ".docs.npy"];
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) format: Format,
+    /// Whether there is a file with the masks.
+    pub(crate) has_mask: bool,
     /// Whether there is a file with the kept fields.
     pub(crate) has_kept: bool,
     pub(crate) is_packed: bool,
@@ -68,17 +73,17 @@ pub(crate) struct Layout {
 
 /// The ends of the names of the files that hold documents.
 pub(crate) fn suffixes(layout: Layout) -> impl Iterator<Item = &'static str> {
-    let Layout { format, has_kept, is_packed } = layout;
+    let Layout { format, has_mask, has_kept, is_packed } = layout;
     // Rows of equal length need no offsets.
     let files = if is_packed && format == Format::Npy { &format.suffixes()[..1] } else { format.suffixes() };
     let segments = SEGMENTS.into_iter().filter(move |_| is_packed);
-    files.iter().copied().chain(segments).chain(has_kept.then_some(KEPT))
+    files.iter().copied().chain(has_mask.then_some(MASK)).chain(segments).chain(has_kept.then_some(KEPT))
 }
 
 /// The ends of the names of the files of every layout.
 fn all_suffixes() -> impl Iterator<Item = &'static str> {
     let formats = Format::ALL.into_iter().flat_map(Format::suffixes);
-    formats.copied().chain(SEGMENTS).chain([KEPT])
+    formats.copied().chain([MASK]).chain(SEGMENTS).chain([KEPT])
 }
 
 /// The final names under one prefix.

@@ -13,13 +13,13 @@ use crate::kept::Kept;
 pub(crate) struct ColumnWriter(Infallible);
 
 impl ColumnWriter {
-    pub(crate) fn check(_: &[String]) -> Result<(), OutputError> {
+    pub(crate) fn check(_: &[String], _: bool) -> Result<(), OutputError> {
         let error = OutputError::new(OutputErrorKind::Usage, "this build writes neither Arrow nor Parquet");
         Err(error.hint("build windrow with the feature `parquet`, or choose another --format"))
     }
 
-    pub(crate) fn new(_: Format, _: StagedFile, keep: &[String]) -> Result<Self, OutputError> {
-        Err(Self::check(keep).expect_err("always refused"))
+    pub(crate) fn new(_: Format, _: StagedFile, keep: &[String], mask: bool) -> Result<Self, OutputError> {
+        Err(Self::check(keep, mask).expect_err("always refused"))
     }
 
     pub(crate) fn append(&mut self, _: Run<'_>) -> Result<(), OutputError> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::columns::ColumnWriter;
 use super::error::{OutputError, OutputErrorKind};
 use super::format::{Dtype, Format};
+use super::mask::MASKED;
 use super::names::{Layout, Targets, same_file};
 use super::packed;
 use crate::manifest::Pack;
@@ -34,6 +35,9 @@ pub struct OutputOptions {
     /// The names of the fields to [keep](crate::output::Output::keep). They become columns if the [format has some](Format::has_columns), and otherwise a
     /// file beside the ids, `OUT.kept.jsonl`: a JSON object per document.
     pub keep: Vec<String>,
+    /// Whether each id has a mask, which is 1 if it counts in training. [JSON lines](Format::Jsonl) get a field `mask`, formats with
+    /// [columns](Format::has_columns) a column `mask`, and the others a file beside the ids, `OUT.mask.npy`: u8, as long as the ids.
+    pub mask: bool,
     /// Whether the output is divided into shards: `OUT-00000.bin`, `OUT-00001.bin` and so on, each complete by itself. A shard ends with the
     /// document that brings its token data to this number of bytes, so a document is never divided.
     pub shard_bytes: Option<u64>,
@@ -62,6 +66,7 @@ impl OutputOptions {
             overwrite: false,
             list_skipped: false,
             keep: Vec::new(),
+            mask: false,
             shard_bytes: None,
             parts: Vec::new(),
             pack: None,
@@ -87,13 +92,17 @@ impl OutputOptions {
                 .hint("leave out --bos, name another token with --eos, or use --format npy"));
         }
         if self.format.has_columns() {
-            ColumnWriter::check(&self.keep)?;
+            ColumnWriter::check(&self.keep, self.mask)?;
         }
         if let Some(pack) = self.pack {
             packed::check(pack, self.format, &self.keep, self.shard_bytes.is_some(), self.resume)?;
         }
         let around = self.append_eos.max(self.prepend_bos).max(self.pack.and_then(|pack| pack.pad)).unwrap_or(0);
         let largest = self.vocab_size.saturating_sub(1).max(around);
+        if self.mask && largest >= MASKED {
+            let message = format!("ids up to {largest} cannot have masks");
+            return Err(OutputError::new(OutputErrorKind::Usage, message).hint("leave out the masks: --loss all"));
+        }
         self.format.dtype(self.dtype, largest)
     }
 
@@ -101,9 +110,18 @@ impl OutputOptions {
         !self.keep.is_empty() && !self.format.has_columns()
     }
 
+    pub(crate) fn has_mask_file(&self) -> bool {
+        self.mask && self.format.has_mask_file()
+    }
+
     pub(crate) fn names(&self) -> Targets {
         let names = if self.shard_bytes.is_some() { Targets::sharded } else { Targets::new };
-        let layout = Layout { format: self.format, has_kept: self.has_sidecar(), is_packed: self.pack.is_some() };
+        let layout = Layout {
+            format: self.format,
+            has_mask: self.has_mask_file(),
+            has_kept: self.has_sidecar(),
+            is_packed: self.pack.is_some(),
+        };
         names(&self.prefix, &self.parts, layout, self.list_skipped)
     }
 

@@ -1,6 +1,7 @@
 //! The parts of a divided output. The output works on the selected one; the state of the others is put aside.
 
 use super::error::{OutputError, OutputErrorKind};
+use super::mask::MaskWriter;
 use super::packed::Packing;
 use super::shards::Shards;
 use super::sidecar::Sidecar;
@@ -11,11 +12,13 @@ use crate::manifest::{OutputFile, Packed, Part};
 #[derive(Debug, Default)]
 pub(crate) struct PartState {
     pub(crate) writer: Option<Writer>,
+    pub(crate) mask: Option<MaskWriter>,
     pub(crate) sidecar: Option<Sidecar>,
     pub(crate) shards: Option<Shards>,
     pub(crate) packing: Option<Packing>,
     pub(crate) documents: u64,
     pub(crate) tokens: u64,
+    pub(crate) loss_tokens: u64,
     pub(crate) kept: u64,
 }
 
@@ -38,7 +41,7 @@ impl CompleteParts {
 }
 
 /// Names of parts that would be those of other files.
-const TAKEN: [&str; 5] = ["ids", "offsets", "kept", "skipped", "manifest"];
+const TAKEN: [&str; 6] = ["ids", "offsets", "mask", "kept", "skipped", "manifest"];
 
 /// Refuses names of parts that no file can have, and what a divided output cannot do.
 pub(crate) fn check(names: &[String], resume: bool) -> Result<(), OutputError> {
@@ -49,7 +52,7 @@ pub(crate) fn check(names: &[String], resume: bool) -> Result<(), OutputError> {
             let message = format!("a part cannot have the name {name:?}");
             return refused(
                 message,
-                "use letters, digits and _, such as train; ids, offsets, kept, skipped and manifest are taken",
+                "use letters, digits and _, such as train; ids, offsets, mask, kept, skipped and manifest are taken",
             );
         }
         if names[..number].iter().any(|other| other.eq_ignore_ascii_case(name)) {

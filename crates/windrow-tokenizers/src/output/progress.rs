@@ -125,6 +125,9 @@ pub(crate) struct FinishedShard {
     /// Documents and ids in all shards so far.
     pub(crate) documents: u64,
     pub(crate) tokens: u64,
+    /// Ids in them whose mask is 1.
+    #[serde(default)]
+    pub(crate) loss_tokens: u64,
     /// Bytes of the list of skipped documents.
     pub(crate) list_bytes: u64,
     pub(crate) checkpoint: Checkpoint,

@@ -13,6 +13,8 @@ pub(crate) struct Run<'a> {
     pub(crate) ids: &'a [u32],
     /// The end of each document in `ids`.
     pub(crate) ends: &'a [usize],
+    /// The mask of each id, if there are masks; without those of the ids around each document, which are 0.
+    pub(crate) mask: Option<&'a [u8]>,
     /// The ids around each document.
     pub(crate) frame: Frame,
 }
@@ -42,6 +44,12 @@ impl<'a> Run<'a> {
         self.ends.iter().scan(0, move |start, &end| Some(&self.ids[std::mem::replace(start, end)..end]))
     }
 
+    /// The masks of the documents; none if there are no masks.
+    pub(crate) fn masks(self) -> impl Iterator<Item = &'a [u8]> {
+        let masks = self.mask.into_iter().flat_map(move |mask| self.ends.iter().map(move |&end| (mask, end)));
+        masks.scan(0, |start, (mask, end)| Some(&mask[std::mem::replace(start, end)..end]))
+    }
+
     /// The number of ids of each document as written, with those around it.
     pub(crate) fn lengths(self) -> impl Iterator<Item = usize> {
         self.documents().map(move |ids| ids.len() + self.frame.len())
@@ -67,12 +75,19 @@ pub(crate) fn put(ids: &[u32], dtype: Dtype, file: &mut StagedFile) -> Result<()
     ids.chunks(BLOCK).try_for_each(|block| file.put(|bytes| dtype.put(block, bytes)))
 }
 
-/// Appends a document as a line `{"ids":[...]}`.
-pub(crate) fn put_json(ids: &[u32], frame: Frame, file: &mut StagedFile) -> Result<(), OutputError> {
-    let mut line = JsonLine::default();
-    line.put(frame.bos.as_slice(), file)?;
-    line.put(ids, file)?;
-    line.end(frame.eos, file)
+/// Appends documents as lines `{"ids":[...]}`, or `{"ids":[...],"mask":[...]}`.
+pub(crate) fn put_json(run: Run<'_>, file: &mut StagedFile) -> Result<(), OutputError> {
+    let mut masks = run.masks();
+    for ids in run.documents() {
+        let mut line = JsonLine::default();
+        line.put(run.frame.bos.as_slice(), file)?;
+        line.put(ids, file)?;
+        match masks.next() {
+            None => line.end(run.frame.eos, file)?,
+            Some(mask) => line.end_with_mask(run.frame, mask, file)?,
+        }
+    }
+    Ok(())
 }
 
 /// A line that is written part by part.
@@ -96,6 +111,24 @@ impl JsonLine {
             })?;
         }
         Ok(())
+    }
+
+    /// Ends the line with the mask of its ids.
+    fn end_with_mask(mut self, frame: Frame, mask: &[u8], file: &mut StagedFile) -> Result<(), OutputError> {
+        self.put(frame.eos.as_slice(), file)?;
+        file.put(|bytes| bytes.extend_from_slice(br#"],"mask":["#))?;
+        let (before, behind) = (&[0][..frame.bos.as_slice().len()], &[0][..frame.eos.as_slice().len()]);
+        let mut separator: &[u8] = b"";
+        for block in [before].into_iter().chain(mask.chunks(BLOCK)).chain([behind]) {
+            file.put(|bytes| {
+                for one in block {
+                    bytes.extend_from_slice(separator);
+                    bytes.push(b'0' + one);
+                    separator = b",";
+                }
+            })?;
+        }
+        file.put(|bytes| bytes.extend_from_slice(b"]}\n"))
     }
 
     /// Ends the line; the next call begins another.

@@ -259,7 +259,7 @@ mod tests {
         for memory in [1, 100, 5_000, 60_000, 1 << 30] {
             let directory = tempfile::tempdir().unwrap();
             let staging = Staging::default();
-            let layout = Layout { format: Format::Npy, has_kept: false, is_packed: false };
+            let layout = Layout { format: Format::Npy, has_mask: false, has_kept: false, is_packed: false };
             let targets = Targets::new(&directory.path().join("out"), &[], layout, false);
             staging.open(&targets, false, false).unwrap();
             let path = directory.path().join("out.shuffle.windrow-part");

@@ -434,7 +434,7 @@ fn contents(directory: &Path) -> Contents {
 }
 
 fn layout(format: Format) -> Layout {
-    Layout { format, has_kept: !format.has_columns(), is_packed: false }
+    Layout { format, has_mask: false, has_kept: !format.has_columns(), is_packed: false }
 }
 
 /// What a run without an event writes, and the disk behind it.

@@ -28,6 +28,7 @@ impl Writer {
         dtype: Option<Dtype>,
         files: Vec<StagedFile>,
         keep: &[String],
+        mask: bool,
         row: Option<usize>,
     ) -> Result<Self, OutputError> {
         let mut files = files.into_iter();
@@ -38,7 +39,7 @@ impl Writer {
             Format::Nanogpt => Self::Nanogpt { bin: next(), dtype: dtype() },
             Format::Megatron => Self::Megatron(MegatronWriter::new(next(), next(), dtype())?),
             Format::Jsonl => Self::Jsonl { lines: next(), line: JsonLine::default() },
-            Format::Arrow | Format::Parquet => Self::Columns(Box::new(ColumnWriter::new(format, next(), keep)?)),
+            Format::Arrow | Format::Parquet => Self::Columns(Box::new(ColumnWriter::new(format, next(), keep, mask)?)),
         })
     }
 
@@ -47,7 +48,7 @@ impl Writer {
             Self::Npy(npy) => npy.append(run),
             Self::Nanogpt { bin, dtype } => run.put_ids(*dtype, bin),
             Self::Megatron(megatron) => megatron.append(run),
-            Self::Jsonl { lines, .. } => run.documents().try_for_each(|ids| put_json(ids, run.frame, lines)),
+            Self::Jsonl { lines, .. } => put_json(run, lines),
             Self::Columns(columns) => columns.append(run),
         }
     }

@@ -3,6 +3,8 @@
 mod added_tokens;
 mod adversarial;
 mod batch_encode;
+#[cfg(feature = "parquet")]
+mod chat;
 mod decode;
 mod document_faults;
 mod document_fields;

@@ -1,0 +1,128 @@
+//! `--chat`: conversations, by the template of a tokenizer or of a file.
+
+use serde_json::{Value, json};
+
+use crate::common::{Place, tiny, tiny_ids};
+
+const TEMPLATE: &str = "{{ bos_token }}{% for m in messages %}{% if m.role == 'assistant' %} of{% generation %} {{ m.content }}{% endgeneration %}\
+    {% elif m.role == 'user' %} the {{ m.content }}{% else %}{{ raise_exception('no role ' + m.role) }}{% endif %}{% endfor %}";
+
+/// A place with a tokenizer and conversations, of which the second is bad.
+fn place() -> Place {
+    let place = Place::new();
+    let rows = [
+        json!({"messages": [{"role": "user", "content": "path"}, {"role": "assistant", "content": "thorns"}]}),
+        json!({"messages": [{"role": "critic", "content": "path"}]}),
+        json!({"messages": [{"role": "user", "content": "thorns"}], "id": 7}),
+    ];
+    let rows: String = rows.iter().map(|row| format!("{row}\n")).collect();
+    place.file("in.jsonl", rows).file("t/tokenizer.json", tiny().to_string());
+    place.file("t/tokenizer_config.json", json!({"chat_template": TEMPLATE}).to_string());
+    place.file("other.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}{{ strftime_now('%d') }}");
+    place
+}
+
+fn line(place: &Place, name: &str) -> Vec<Value> {
+    let text = String::from_utf8(place.read(name)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn the_template_of_the_tokenizer_gives_ids_and_masks() {
+    let place = place();
+    let command = "encode in.jsonl -o out --tokenizer t --chat --loss assistant --on-error skip --format jsonl --json";
+    let ran = place.line(command).ok();
+    let lines = line(&place, "out.jsonl");
+    assert_eq!(lines[0]["ids"], json!(tiny_ids(" the path of thorns")));
+    let masks: Vec<u64> = lines[0]["mask"].as_array().unwrap().iter().map(|one| one.as_u64().unwrap()).collect();
+    let answer = tiny_ids(" thorns").len();
+    assert_eq!(masks.iter().sum::<u64>(), answer as u64);
+    assert!(masks[masks.len() - answer..].iter().all(|&one| one == 1), "{masks:?}");
+    assert_eq!(lines[1]["mask"], json!(vec![0; tiny_ids(" the thorns").len()]));
+    let summary: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(summary["loss_tokens"], answer);
+    assert!(ran.stderr.contains(&format!(", {answer} with loss (jsonl)")), "{}", ran.stderr);
+    assert!(ran.stderr.contains("bos_token is empty"), "{}", ran.stderr);
+    let skipped = line(&place, "out.skipped.jsonl");
+    let reason = "the chat template refuses it (t/tokenizer_config.json, line 1): no role critic";
+    assert_eq!(skipped.len(), 1);
+    assert_eq!((skipped[0]["line"].as_u64(), skipped[0]["reason"].as_str()), (Some(2), Some(reason)));
+    let chat = place.json("out.manifest.json")["options"]["chat"].clone();
+    assert_eq!(
+        (chat["loss"].as_str(), chat["template"].as_str()),
+        (Some("assistant"), Some("t/tokenizer_config.json"))
+    );
+    let ran = place.line("verify out").ok();
+    assert!(!ran.stderr.contains("error"), "{}", ran.stderr);
+
+    // Without --on-error skip the first bad row ends the run.
+    let ran = place.line("encode in.jsonl -o other --tokenizer t --chat");
+    assert_eq!(ran.code, Some(65));
+    assert!(ran.stderr.contains(&format!("in.jsonl:2:1: {reason}")), "{}", ran.stderr);
+}
+
+#[test]
+fn a_template_may_be_in_a_file_and_needs_its_date() {
+    let place = place();
+    let command = "encode in.jsonl -o out --tokenizer t --chat=other.jinja --format jsonl";
+    let ran = place.line(command);
+    assert_eq!(ran.code, Some(65));
+    assert!(ran.stderr.contains("(hint: set a day with --chat-date 2024-07-26)"), "{}", ran.stderr);
+    place.line(&format!("{command} --chat-date 2024-07-26")).ok();
+    let lines = line(&place, "out.jsonl");
+    assert_eq!(lines[0], json!({"ids": tiny_ids("paththorns26")}));
+    assert_eq!(place.json("out.manifest.json").get("loss_tokens"), None);
+}
+
+#[test]
+fn a_template_without_marks_has_masks_or_is_refused() {
+    let place = place();
+    let prompt = "{% if add_generation_prompt %}>{% endif %}";
+    place.file(
+        "a.jinja",
+        "{% for m in messages %}{% if m.role == 'assistant' %}>{% endif %}{{ m.content }} {% endfor %}".to_owned()
+            + prompt,
+    );
+    let command = "encode in.jsonl -o a --tokenizer t --chat=a.jinja --loss assistant --format jsonl";
+    place.line(command).ok();
+    let masks: u64 =
+        line(&place, "a.jsonl")[0]["mask"].as_array().unwrap().iter().map(|one| one.as_u64().unwrap()).sum();
+    assert_eq!(masks as usize, tiny_ids("thorns ").len());
+    place.file("b.jinja", "{{ messages | length }}{% for m in messages %}{{ m.content }}{% endfor %}");
+    let ran = place.line("encode in.jsonl -o b --tokenizer t --chat=b.jinja --loss assistant");
+    assert_eq!(ran.code, Some(65));
+    assert!(
+        ran.stderr.contains("in.jsonl:1:1: the chat template refuses it (b.jinja): it has no generation blocks"),
+        "{}",
+        ran.stderr
+    );
+    assert!(!place.names().iter().any(|name| name.starts_with("b.") && name != "b.jinja"), "nothing is published");
+}
+
+#[test]
+fn options_that_contradict_chat_are_refused() {
+    let place = place();
+    place.file("in.txt", "the path").file("broken.jinja", "{% if %}").file("plain/tokenizer.json", tiny().to_string());
+    for (rest, code, says) in [
+        ("in.jsonl --tokenizer t --loss assistant", 2, "--chat[=<auto|FILE>]"),
+        ("in.txt --tokenizer t --chat", 2, "in.txt: --chat reads JSON lines, and this is text"),
+        ("in.jsonl --tokenizer t --chat --no-special-in-text", 2, "--no-special-in-text contradicts --chat"),
+        ("in.jsonl --tokenizer t --chat --add-special-tokens", 2, "--add-special-tokens contradicts --chat"),
+        ("in.jsonl --tokenizer t --chat --field a --field b", 2, "--chat takes the messages of one field"),
+        ("in.jsonl --tokenizer plain --chat", 2, "no chat template is known for plain/tokenizer.json"),
+        ("in.jsonl --tokenizer gpt2 --chat", 2, "no chat template is known for r50k_base"),
+        ("in.jsonl --tokenizer t --chat=none.jinja", 2, "chat template none.jinja: "),
+        ("in.jsonl --tokenizer t --chat=broken.jinja", 65, "chat template broken.jinja: line 1: "),
+        ("in.jsonl --tokenizer t --chat --chat-date 2024", 2, "give a day as 2024-07-26"),
+        (
+            "in.jsonl --tokenizer t --chat --loss assistant --keep mask --format arrow",
+            2,
+            "cannot have the name \"mask\"",
+        ),
+    ] {
+        let ran = place.line(&format!("encode {rest} -o out"));
+        assert_eq!(ran.code, Some(code), "{rest}: {}", ran.stderr);
+        assert!(ran.stderr.contains(says), "{rest}: {}", ran.stderr);
+        assert!(!place.names().iter().any(|name| name.starts_with("out")), "{rest}");
+    }
+}

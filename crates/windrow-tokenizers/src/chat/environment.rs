@@ -1,0 +1,59 @@
+//! The environment of chat templates: that of `transformers`.
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::ValueKind;
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value};
+
+use super::date::Date;
+use super::json;
+use super::methods;
+use super::python;
+use super::render::NO_DATE;
+
+/// Steps of the engine, and units of 64 bytes that it makes, until a template is stopped: a second or so.
+const FUEL: u64 = 20_000_000;
+
+pub(super) fn environment(date: Option<Date>) -> Environment<'static> {
+    let mut environment = Environment::new();
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+    environment.set_syntax(syntax.expect("the usual delimiters"));
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment.set_unknown_method_callback(methods::call);
+    environment.set_fuel(Some(FUEL));
+    environment.add_filter("tojson", json::tojson);
+    environment.add_filter("trim", methods::trim);
+    environment.add_filter("join", methods::join);
+    environment.add_filter("string", |value: &Value| python::text(value));
+    environment.set_formatter(python::write);
+    environment.add_test("sequence", is_sequence);
+    environment.add_test("iterable", is_iterable);
+    environment.add_test("number", |value: &Value| value.kind() == ValueKind::Bool || python::number(value).is_some());
+    environment.add_function("raise_exception", raise_exception);
+    set_date(&mut environment, date);
+    environment
+}
+
+/// Sets what `strftime_now` gives.
+pub(super) fn set_date(environment: &mut Environment<'_>, date: Option<Date>) {
+    let strftime_now = move |format: &str| {
+        let date = date.ok_or_else(|| Error::new(ErrorKind::InvalidOperation, NO_DATE))?;
+        let refused =
+            |directive| Error::new(ErrorKind::InvalidOperation, format!("strftime_now cannot write {directive:?}"));
+        date.format(format).map_err(refused)
+    };
+    environment.add_function("strftime_now", strftime_now);
+}
+
+fn raise_exception(message: &Value) -> Result<Value, Error> {
+    Err(Error::new(ErrorKind::InvalidOperation, python::text(message)))
+}
+
+/// As in Jinja: what has a length and items. Strings and objects have.
+fn is_sequence(value: &Value) -> bool {
+    matches!(value.kind(), ValueKind::Undefined | ValueKind::Seq | ValueKind::Map | ValueKind::String)
+}
+
+/// As in Jinja: what can be iterated over. Strings and objects can.
+fn is_iterable(value: &Value) -> bool {
+    is_sequence(value) || value.kind() == ValueKind::Iterable
+}

@@ -1,0 +1,250 @@
+//! Where chat templates and special tokens are found.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use super::environment::{environment, set_date};
+use super::{ChatTemplate, Date, Source, marks};
+
+/// Larger files are not read.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// Beside a `tokenizer.json`.
+const CONFIG: &str = "tokenizer_config.json";
+const TEMPLATE: &str = "chat_template.jinja";
+const MORE_TEMPLATES: &str = "additional_chat_templates";
+const TOKENS: &str = "special_tokens_map.json";
+
+/// Why a chat template could not be loaded.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ChatError {
+    /// A file cannot be read.
+    #[error("chat template {}: {source}\nhint: check the path and its permissions", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// There is no template.
+    #[error("no chat template is known for {name}\nhint: {hint}")]
+    Missing {
+        /// What was searched.
+        name: String,
+        /// What to do.
+        hint: String,
+    },
+    /// A file is no template, or no configuration.
+    #[error("chat template {name}: {reason}\nhint: {hint}")]
+    Invalid {
+        /// The file.
+        name: String,
+        /// What is wrong.
+        reason: String,
+        /// What to do.
+        hint: String,
+    },
+}
+
+/// The special tokens that templates can name, such as `eos_token`, in the order of the files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpecialTokens(Vec<(String, String)>);
+
+impl SpecialTokens {
+    /// The tokens that have a name in every tokenizer.
+    const NAMES: [&str; 7] =
+        ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
+
+    /// Adds a token, or replaces the one with this name.
+    pub fn set(&mut self, name: impl Into<String>, token: impl Into<String>) {
+        let (name, token) = (name.into(), token.into());
+        match self.0.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = token,
+            None => self.0.push((name, token)),
+        }
+    }
+
+    /// The names and the tokens.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, token)| (name.as_str(), token.as_str()))
+    }
+
+    /// Those of the `tokenizer_config.json` and the `special_tokens_map.json` in the directory of a tokenizer.
+    ///
+    /// # Errors
+    /// One of them is no JSON object, or cannot be read. There need not be any.
+    pub fn beside(tokenizer: &Path) -> Result<Self, ChatError> {
+        let mut tokens = Self::default();
+        let directory = directory(tokenizer);
+        for name in [TOKENS, CONFIG] {
+            if let Some(text) = read_if_there(&directory.join(name))? {
+                tokens.add(&object(&directory.join(name), &text)?);
+            }
+        }
+        Ok(tokens)
+    }
+
+    fn add(&mut self, config: &Map<String, Value>) {
+        for name in Self::NAMES {
+            let token = config.get(name);
+            let token = token.and_then(|token| token.as_str().or_else(|| token.get("content")?.as_str()));
+            if let Some(token) = token {
+                self.set(name, token);
+            }
+        }
+    }
+}
+
+impl ChatTemplate {
+    /// The template of a tokenizer: `chat_template.jinja` in its directory, with those in `additional_chat_templates`, or else the
+    /// `chat_template` of the `tokenizer_config.json` there.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be compiled.
+    pub fn beside(tokenizer: &Path) -> Result<Self, ChatError> {
+        let directory = directory(tokenizer);
+        let template = directory.join(TEMPLATE);
+        let tokens = SpecialTokens::beside(tokenizer)?;
+        if let Some(source) = read_if_there(&template)? {
+            let with_tools = read_if_there(&directory.join(MORE_TEMPLATES).join(format!("{}.jinja", Source::TOOLS)))?;
+            let sources = [(Source::DEFAULT, source)].into_iter().chain(with_tools.map(|text| (Source::TOOLS, text)));
+            return Self::compile(&template.display().to_string(), sources.collect(), tokens);
+        }
+        let config = directory.join(CONFIG);
+        match read_if_there(&config)? {
+            Some(text) => Self::of_config(&config, &text, tokens),
+            None => Err(ChatError::Missing {
+                name: tokenizer.display().to_string(),
+                hint: format!("put {TEMPLATE} or {CONFIG} beside the tokenizer, or name a file: --chat=FILE"),
+            }),
+        }
+    }
+
+    /// The template in a file: its text, or that of a `tokenizer_config.json` if the name ends in `.json`.
+    ///
+    /// # Errors
+    /// The file cannot be read, or it cannot be compiled.
+    pub fn from_file(path: &Path, tokens: SpecialTokens) -> Result<Self, ChatError> {
+        let text = read(path)?;
+        if path.extension().is_some_and(|extension| extension == "json") {
+            let mut tokens = tokens;
+            tokens.add(&object(path, &text)?);
+            return Self::of_config(path, &text, tokens);
+        }
+        Self::compile(&path.display().to_string(), vec![(Source::DEFAULT, text)], tokens)
+    }
+
+    /// A template from its text. `name` is for messages.
+    ///
+    /// # Errors
+    /// It cannot be compiled.
+    pub fn from_source(name: &str, source: &str, tokens: SpecialTokens) -> Result<Self, ChatError> {
+        Self::compile(name, vec![(Source::DEFAULT, source.to_owned())], tokens)
+    }
+
+    fn of_config(path: &Path, text: &str, tokens: SpecialTokens) -> Result<Self, ChatError> {
+        let config = object(path, text)?;
+        let name = path.display().to_string();
+        let sources = match config.get("chat_template") {
+            Some(Value::String(source)) => vec![(Source::DEFAULT, source.clone())],
+            Some(Value::Array(named)) => {
+                let text = |name: &str| {
+                    let is_it = |one: &&Value| one.get("name").and_then(Value::as_str) == Some(name);
+                    named.iter().rev().find(is_it)?.get("template")?.as_str().map(str::to_owned)
+                };
+                let sources = [Source::DEFAULT, Source::TOOLS].map(|name| text(name).map(|text| (name, text)));
+                let sources: Vec<_> = sources.into_iter().flatten().collect();
+                if sources.first().is_none_or(|(name, _)| *name != Source::DEFAULT) {
+                    let names: Vec<_> = named.iter().filter_map(|one| one.get("name")?.as_str()).collect();
+                    return Err(ChatError::Invalid {
+                        name,
+                        reason: format!("none of its templates is the default one (there is {})", names.join(", ")),
+                        hint: "write the wanted one to a file, and name that: --chat=FILE".to_owned(),
+                    });
+                }
+                sources
+            }
+            _ => {
+                let hint = format!("put {TEMPLATE} beside it, or name a file: --chat=FILE");
+                return Err(ChatError::Missing { name, hint });
+            }
+        };
+        Self::compile(&name, sources, tokens)
+    }
+
+    fn compile(
+        name: &str,
+        sources: Vec<(&'static str, String)>,
+        special_tokens: SpecialTokens,
+    ) -> Result<Self, ChatError> {
+        let mut environment = environment(None);
+        let mut compiled = Vec::new();
+        for (part, text) in sources {
+            // As Jinja does it.
+            let text = text.replace("\r\n", "\n").replace('\r', "\n");
+            let (replaced, has_marks) = marks::replace(&text);
+            environment.add_template_owned(part, replaced).map_err(|error| ChatError::Invalid {
+                name: name.to_owned(),
+                reason: format!(
+                    "line {}: {}",
+                    error.line().unwrap_or(1),
+                    error.detail().map_or_else(|| error.kind().to_string(), str::to_owned)
+                ),
+                hint: "check that it is a Jinja template, and renders with the transformers library".to_owned(),
+            })?;
+            compiled.push(Source { name: part, text, has_marks });
+        }
+        Ok(Self { name: name.to_owned(), environment, sources: compiled, special_tokens, date: None })
+    }
+
+    /// Sets the date that `strftime_now` gives: midnight of this day.
+    #[must_use]
+    pub fn with_date(mut self, date: Date) -> Self {
+        self.date = Some(date);
+        set_date(&mut self.environment, self.date);
+        self
+    }
+}
+
+/// The directory of a tokenizer: itself, or the one that its file is in.
+fn directory(tokenizer: &Path) -> PathBuf {
+    if tokenizer.is_dir() {
+        return tokenizer.to_owned();
+    }
+    tokenizer.parent().map_or_else(PathBuf::new, Path::to_owned)
+}
+
+fn read_if_there(path: &Path) -> Result<Option<String>, ChatError> {
+    if path.exists() { read(path).map(Some) } else { Ok(None) }
+}
+
+fn read(path: &Path) -> Result<String, ChatError> {
+    let failed = |source| ChatError::Read { path: path.to_owned(), source };
+    let metadata = fs::metadata(path).map_err(failed)?;
+    let invalid = |reason: &str, hint: &str| ChatError::Invalid {
+        name: path.display().to_string(),
+        reason: reason.to_owned(),
+        hint: hint.to_owned(),
+    };
+    if !metadata.is_file() {
+        return Err(invalid("not a regular file", "give the path of a template"));
+    }
+    if metadata.len() > MAX_BYTES {
+        return Err(invalid("larger than a template can be", "give the path of a template"));
+    }
+    let bytes = fs::read(path).map_err(failed)?;
+    String::from_utf8(bytes).map_err(|_| invalid("not valid UTF-8", "give the path of a template"))
+}
+
+fn object(path: &Path, text: &str) -> Result<Map<String, Value>, ChatError> {
+    serde_json::from_str(text).map_err(|error| ChatError::Invalid {
+        name: path.display().to_string(),
+        reason: format!("no JSON object: {error}"),
+        hint: "repair it, or name another file: --chat=FILE".to_owned(),
+    })
+}

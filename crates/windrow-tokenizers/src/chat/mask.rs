@@ -1,0 +1,78 @@
+//! From the spans of a text to the mask of its ids.
+
+use std::ops::Range;
+
+use crate::engine::EngineError;
+use crate::tokenizer::Tokenizer;
+
+/// Finds where ids stand in their text.
+pub(crate) trait Locate: Sync {
+    /// Appends the mask of the `ids` of `text`: 1 for those that overlap one of the `spans`, which are bytes of the text, in order.
+    fn mask(&self, text: &str, ids: &[u32], spans: &[Range<usize>], mask: &mut Vec<u8>) -> Result<(), EngineError>;
+}
+
+impl Locate for Tokenizer {
+    fn mask(&self, text: &str, ids: &[u32], spans: &[Range<usize>], mask: &mut Vec<u8>) -> Result<(), EngineError> {
+        if spans.is_empty() {
+            mask.resize(mask.len() + ids.len(), 0);
+        } else if let Some(offsets) = self.own_offsets(text, ids) {
+            put(offsets.into_iter(), &in_characters(text, spans), mask);
+        } else {
+            let encoded = self.encode_with_offsets(text)?;
+            if encoded.ids != ids {
+                let reason = "the ids with their places are not those without";
+                return Err(EngineError::refused(self.engine().name(), reason));
+            }
+            put(encoded.offsets.into_iter().map(|place| (place.start, place.end)), spans, mask);
+        }
+        Ok(())
+    }
+}
+
+/// Spans in bytes as spans in characters.
+fn in_characters(text: &str, spans: &[Range<usize>]) -> Vec<Range<usize>> {
+    let (mut bytes, mut characters) = (0, 0);
+    let mut count = |to: usize| {
+        if to < bytes {
+            // A block inside of another: count from the beginning.
+            (bytes, characters) = (0, 0);
+        }
+        characters += text[bytes..to].chars().count();
+        bytes = to;
+        characters
+    };
+    spans.iter().map(|span| count(span.start)..count(span.end)).collect()
+}
+
+/// As `transformers` does it: one pass over the tokens and the spans.
+fn put(offsets: impl Iterator<Item = (usize, usize)>, spans: &[Range<usize>], mask: &mut Vec<u8>) {
+    let mut spans = spans.iter().peekable();
+    for (start, end) in offsets {
+        while spans.next_if(|span| start >= span.end).is_some() {}
+        mask.push(u8::from(spans.peek().is_some_and(|span| end > span.start)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_that_overlap_a_span_count() {
+        let of = |offsets: &[(usize, usize)], spans: &[Range<usize>]| {
+            let mut mask = Vec::new();
+            put(offsets.iter().copied(), spans, &mut mask);
+            mask
+        };
+        assert_eq!(of(&[(0, 2), (2, 4), (4, 6)], &[2..4, 8..9]), [0, 1, 0]);
+        assert_eq!(of(&[(0, 3), (3, 5), (5, 6)], &[2..4, 8..9]), [1, 1, 0]);
+        assert_eq!(of(&[(0, 1), (1, 2), (2, 3), (3, 4)], &[0..1, 1..1, 3..9]), [1, 0, 0, 1]);
+        assert_eq!(of(&[(0, 1)], &[]), [0]);
+    }
+
+    #[test]
+    fn bytes_become_characters() {
+        assert_eq!(in_characters("aéb漢c", &[0..1, 1..3, 3..8]), [0..1, 1..2, 2..5]);
+        assert_eq!(in_characters("aéb漢c", &[3..7, 1..8]), [2..4, 1..5]);
+    }
+}

@@ -1,0 +1,185 @@
+//! Methods of Python's strings where those of the template engine differ or are missing.
+
+use super::python;
+use minijinja::value::from_args;
+use minijinja::{Error, ErrorKind, State, Value};
+use minijinja_contrib::pycompat::unknown_method_callback;
+
+/// White space as Python has it: with four separators of ASCII.
+fn is_space(character: char) -> bool {
+    character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
+}
+
+/// What ends a line in Python.
+fn ends_line(character: char) -> bool {
+    matches!(character, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// Calls a method that a value does not have.
+pub(super) fn call(
+    state: &mut State<'_, '_>,
+    value: &Value,
+    method: &str,
+    arguments: &[Value],
+) -> Result<Value, Error> {
+    match value.as_str() {
+        Some(text) => match string_method(text, method, arguments)? {
+            Some(result) => Ok(result),
+            None => unknown_method_callback(state, value, method, arguments),
+        },
+        None => unknown_method_callback(state, value, method, arguments),
+    }
+}
+
+/// The filter: `value | trim` or `value | trim(characters)`.
+pub(super) fn trim(value: &Value, characters: Option<&str>) -> String {
+    let text = python::text(value);
+    strip(&text, characters, [true, true]).to_owned()
+}
+
+/// The filter: `values | join(between, attribute)`.
+pub(super) fn join(values: &Value, between: Option<&str>, attribute: Option<Value>) -> Result<String, Error> {
+    let mut text = String::new();
+    for (at, value) in values.try_iter()?.enumerate() {
+        if at > 0 {
+            text.push_str(between.unwrap_or_default());
+        }
+        text.push_str(&match &attribute {
+            Some(attribute) => python::text(&value.get_item(attribute)?),
+            None => python::text(&value),
+        });
+    }
+    Ok(text)
+}
+
+/// `text` without white space or `characters` at its sides.
+fn strip<'t>(mut text: &'t str, characters: Option<&str>, sides: [bool; 2]) -> &'t str {
+    let goes = |character: char| characters.map_or_else(|| is_space(character), |set| set.contains(character));
+    if sides[0] {
+        text = text.trim_start_matches(goes);
+    }
+    if sides[1] {
+        text = text.trim_end_matches(goes);
+    }
+    text
+}
+
+fn string_method(text: &str, method: &str, arguments: &[Value]) -> Result<Option<Value>, Error> {
+    let sides = match method {
+        "strip" => Some([true, true]),
+        "lstrip" => Some([true, false]),
+        "rstrip" => Some([false, true]),
+        _ => None,
+    };
+    if let Some(sides) = sides {
+        let (characters,): (Option<&str>,) = from_args(arguments)?;
+        return Ok(Some(Value::from(strip(text, characters, sides))));
+    }
+    Ok(Some(match method {
+        "split" | "rsplit" => {
+            let (separator, most): (Option<&str>, Option<i64>) = from_args(arguments)?;
+            let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+            let parts = match (separator, method) {
+                (Some(""), _) => return Err(Error::new(ErrorKind::InvalidOperation, "empty separator")),
+                (Some(separator), "split") => text.splitn(most.saturating_add(1), separator).collect(),
+                (Some(separator), _) => {
+                    let mut parts: Vec<&str> = text.rsplitn(most.saturating_add(1), separator).collect();
+                    parts.reverse();
+                    parts
+                }
+                (None, "split") => words(text, most),
+                (None, _) => words_from_the_end(text, most),
+            };
+            parts.into_iter().map(Value::from).collect()
+        }
+        "splitlines" => {
+            let (keeps_ends,): (Option<bool>,) = from_args(arguments)?;
+            lines(text, keeps_ends.unwrap_or(false)).into_iter().map(Value::from).collect()
+        }
+        "removeprefix" => {
+            let (prefix,): (&str,) = from_args(arguments)?;
+            Value::from(text.strip_prefix(prefix).unwrap_or(text))
+        }
+        "removesuffix" => {
+            let (suffix,): (&str,) = from_args(arguments)?;
+            Value::from(text.strip_suffix(suffix).unwrap_or(text))
+        }
+        "partition" | "rpartition" => {
+            let (separator,): (&str,) = from_args(arguments)?;
+            let split = if method == "partition" { text.split_once(separator) } else { text.rsplit_once(separator) };
+            let parts = match (split, method) {
+                (Some((before, behind)), _) => [before, separator, behind],
+                (None, "partition") => [text, "", ""],
+                (None, _) => ["", "", text],
+            };
+            parts.into_iter().map(Value::from).collect()
+        }
+        "isspace" => {
+            let () = from_args(arguments)?;
+            Value::from(!text.is_empty() && text.chars().all(is_space))
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// The words between white space; the last of `most + 1` is the rest.
+fn words(text: &str, most: usize) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = text.trim_start_matches(is_space);
+    while !rest.is_empty() {
+        let end = if parts.len() < most { rest.find(is_space).unwrap_or(rest.len()) } else { rest.len() };
+        parts.push(&rest[..end]);
+        rest = rest[end..].trim_start_matches(is_space);
+    }
+    parts
+}
+
+fn words_from_the_end(text: &str, most: usize) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = text.trim_end_matches(is_space);
+    while !rest.is_empty() {
+        let last = rest.char_indices().rev().find(|(_, character)| is_space(*character));
+        let begin = match last {
+            Some((at, space)) if parts.len() < most => at + space.len_utf8(),
+            _ => 0,
+        };
+        parts.push(&rest[begin..]);
+        rest = rest[..begin].trim_end_matches(is_space);
+    }
+    parts.reverse();
+    parts
+}
+
+fn lines(text: &str, keeps_ends: bool) -> Vec<&str> {
+    let mut lines = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(ends_line);
+        let (line, next) = match end {
+            None => (rest.len(), rest.len()),
+            Some(at) if rest[at..].starts_with("\r\n") => (at, at + 2),
+            Some(at) => (at, at + rest[at..].chars().next().map_or(0, char::len_utf8)),
+        };
+        lines.push(&rest[..if keeps_ends { next } else { line }]);
+        rest = &rest[next..];
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_divided_as_in_python() {
+        assert_eq!(words(" a  b\u{1c}c ", usize::MAX), ["a", "b", "c"]);
+        assert_eq!(words(" a  b c ", 1), ["a", "b c "]);
+        assert!(words(" \n", usize::MAX).is_empty());
+        assert_eq!(words_from_the_end(" a b  c ", 1), [" a b", "c"]);
+        assert_eq!(words_from_the_end(" a b  c ", usize::MAX), ["a", "b", "c"]);
+        assert_eq!(lines("a\r\nb\u{2028}\nc\n", false), ["a", "b", "", "c"]);
+        assert_eq!(lines("a\r\nb\n", true), ["a\r\n", "b\n"]);
+        assert_eq!(strip("\u{1f} a\u{a0}", None, [true, true]), "a");
+        assert_eq!(strip("xxay", Some("yx"), [true, false]), "ay");
+    }
+}

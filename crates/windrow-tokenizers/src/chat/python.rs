@@ -1,0 +1,212 @@
+//! Values as Python writes them.
+//!
+//! The template engine writes numbers, lists and objects almost as Python does. The values of a row are wrapped so that they are written exactly so,
+//! wherever a template puts them into a text.
+
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use minijinja::value::{Enumerator, Object, ObjectRepr, ValueKind};
+use minijinja::{Error, Output, State, Value, escape_formatter};
+
+/// A list or an object of a row.
+#[derive(Debug)]
+struct Container(Value);
+
+impl Object for Container {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        if self.0.kind() == ValueKind::Map { ObjectRepr::Map } else { ObjectRepr::Seq }
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.0.as_object()?.get_value(key)
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        self.0.as_object().map_or(Enumerator::NonEnumerable, |object| object.enumerate())
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&text(&self.0))
+    }
+}
+
+/// A number that Python writes with an exponent. Templates do not calculate with such.
+#[derive(Debug)]
+struct Exponential(f64);
+
+impl Object for Exponential {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&float(self.0))
+    }
+}
+
+/// A list or an object of a row.
+pub(super) fn container(value: Value) -> Value {
+    Value::from_object(Container(value))
+}
+
+/// A number of a row with a point or an exponent.
+pub(super) fn float_value(number: f64) -> Value {
+    if float(number).contains('e') { Value::from_object(Exponential(number)) } else { Value::from(number) }
+}
+
+/// A number as Python's `repr` writes it; `None` if it is none.
+pub(super) fn number(value: &Value) -> Option<String> {
+    if let Some(Exponential(number)) = value.downcast_object_ref() {
+        return Some(float(*number));
+    }
+    if value.kind() != ValueKind::Number {
+        return None;
+    }
+    match f64::try_from(value.clone()) {
+        Ok(number) if !value.is_integer() => Some(float(number)),
+        _ => Some(value.to_string()),
+    }
+}
+
+/// The shortest decimal that is this number, with an exponent if that is below -4 or above 15.
+fn float(number: f64) -> String {
+    if !number.is_finite() {
+        return number.to_string().to_lowercase();
+    }
+    let scientific = format!("{number:e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..16).contains(&exponent) {
+        let plain = number.to_string();
+        return if plain.contains('.') { plain } else { plain + ".0" };
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
+}
+
+/// Writes a value into the output of a template.
+pub(super) fn write(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+    match value.kind() {
+        ValueKind::Number | ValueKind::Seq | ValueKind::Map => out.write_str(&text(value)).map_err(Error::from),
+        _ => escape_formatter(out, state, value),
+    }
+}
+
+/// A value as Python's `str` writes it.
+pub(super) fn text(value: &Value) -> String {
+    if let Some(text) = value.as_str() {
+        return text.to_owned();
+    }
+    if value.is_undefined() {
+        return String::new();
+    }
+    let mut text = String::new();
+    put(value, &mut text);
+    text
+}
+
+/// Appends a value as Python's `repr` writes it.
+fn put(value: &Value, text: &mut String) {
+    if let Some(number) = number(value) {
+        return text.push_str(&number);
+    }
+    match value.kind() {
+        ValueKind::String => put_string(value.as_str().unwrap_or_default(), text),
+        ValueKind::Seq => put_all(["[", "]"], value, text, put),
+        ValueKind::Map => put_all(["{", "}"], value, text, |key, text| {
+            put(key, text);
+            text.push_str(": ");
+            put(&value.get_item(key).unwrap_or_default(), text);
+        }),
+        ValueKind::Undefined => text.push_str("Undefined"),
+        _ => text.push_str(&value.to_string()),
+    }
+}
+
+fn put_all(brackets: [&str; 2], value: &Value, text: &mut String, put: impl Fn(&Value, &mut String)) {
+    text.push_str(brackets[0]);
+    for (at, item) in value.try_iter().into_iter().flatten().enumerate() {
+        if at > 0 {
+            text.push_str(", ");
+        }
+        put(&item, text);
+    }
+    text.push_str(brackets[1]);
+}
+
+fn put_string(string: &str, text: &mut String) {
+    let quote = if string.contains('\'') && !string.contains('"') { '"' } else { '\'' };
+    text.push(quote);
+    for character in string.chars() {
+        let code = u32::from(character);
+        match character {
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\t' => text.push_str("\\t"),
+            '\\' => text.push_str("\\\\"),
+            _ if character == quote => text.extend(['\\', quote]),
+            ' '..='~' => text.push(character),
+            _ if is_printable(character) => text.push(character),
+            _ => {
+                let written = match code {
+                    0..0x100 => write!(text, "\\x{code:02x}"),
+                    0x100..0x1_0000 => write!(text, "\\u{code:04x}"),
+                    _ => write!(text, "\\U{code:08x}"),
+                };
+                written.expect("a string takes all text");
+            }
+        }
+    }
+    text.push(quote);
+}
+
+/// Whether Python prints a character as it is. Rust has the same rule, but not in the first place of a string.
+fn is_printable(character: char) -> bool {
+    let mut buffer = [b'a'; 5];
+    let end = 1 + character.encode_utf8(&mut buffer[1..]).len();
+    str::from_utf8(&buffer[..end]).is_ok_and(|text| text.escape_debug().nth(1) == Some(character))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_are_those_of_python() {
+        for (number, written) in [
+            (0.0, "0.0"),
+            (-0.0, "-0.0"),
+            (1.0, "1.0"),
+            (0.1, "0.1"),
+            (1e15, "1000000000000000.0"),
+            (1e16, "1e+16"),
+            (1.5e300, "1.5e+300"),
+            (0.0001, "0.0001"),
+            (0.00001, "1e-05"),
+            (-1.25e-7, "-1.25e-07"),
+            (123_456.789, "123456.789"),
+            (f64::INFINITY, "inf"),
+            (f64::NAN, "nan"),
+        ] {
+            assert_eq!(float(number), written);
+        }
+    }
+
+    #[test]
+    fn strings_are_quoted_as_in_python() {
+        let repr = |string: &str| {
+            let mut text = String::new();
+            put_string(string, &mut text);
+            text
+        };
+        assert_eq!(repr("a'b"), "\"a'b\"");
+        assert_eq!(repr("a'b\""), "'a\\'b\"'");
+        assert_eq!(
+            repr("\u{a0}\u{1f}\u{7f}\u{ad}\u{200d}\u{2028}\u{e000}\u{10ffff}\u{feff}"),
+            r"'\xa0\x1f\x7f\xad\u200d\u2028\ue000\U0010ffff\ufeff'"
+        );
+        assert_eq!(repr("e\u{301}é漢🙂\u{301}"), "'e\u{301}é漢🙂\u{301}'");
+        assert_eq!(repr("\u{301}\\"), "'\u{301}\\\\'");
+    }
+}

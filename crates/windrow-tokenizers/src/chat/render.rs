@@ -1,0 +1,251 @@
+//! Renders conversations, and finds the text of assistants.
+
+use std::io::{self, Write};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use minijinja::value::Kwargs;
+use minijinja::{Error, ErrorKind, State, Value};
+
+use super::marks::FUNCTION;
+use super::python::container;
+use super::row::Row;
+use super::{ChatTemplate, Loss, Source};
+use crate::document::{Fault, FaultKind};
+
+/// A conversation as text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rendered {
+    /// The text, with special tokens written in it.
+    pub text: String,
+    /// The bytes of it that are an assistant's; none for [`Loss::All`].
+    pub spans: Vec<Range<usize>>,
+}
+
+/// The template that a `strftime_now` without a date ends with.
+pub(super) const NO_DATE: &str = "the template asks for today's date, and two runs must write equal bytes \
+    (hint: set a day with --chat-date 2024-07-26)";
+
+impl ChatTemplate {
+    /// Renders the conversation in a JSON line, whose messages are in `field`.
+    ///
+    /// With [`Loss::Assistant`], the spans are those of the `{% generation %}` blocks. Without such blocks they are found by prefixes: for every
+    /// message of an assistant, the messages before it with the prompt for an answer (`add_generation_prompt`) must be the beginning of the
+    /// messages up to it, and these the beginning of the whole. What is between is the assistant's.
+    ///
+    /// # Errors
+    /// The line is no conversation, the template refuses it, or spans cannot be found.
+    pub fn render(&self, line: &str, field: &str, loss: Loss) -> Result<Rendered, Fault> {
+        let row = Row::read(line, field)?;
+        let source = self.source(&row);
+        match loss {
+            Loss::All => Ok(Rendered { text: self.text(source, &row, &row.messages, false)?, spans: Vec::new() }),
+            Loss::Assistant if source.has_marks => self.marked(source, &row),
+            Loss::Assistant => self.by_prefixes(source, &row),
+        }
+    }
+
+    fn source(&self, row: &Row) -> &Source {
+        let with_tools = || self.sources.iter().find(|source| source.name == Source::TOOLS);
+        let source = if row.tools.is_none() { None } else { with_tools() };
+        source.unwrap_or(&self.sources[0])
+    }
+
+    /// The text of some messages.
+    fn text(&self, source: &Source, row: &Row, messages: &[Value], prompt: bool) -> Result<String, Fault> {
+        Ok(self.run(source, row, messages, prompt, false)?.text)
+    }
+
+    fn run(
+        &self,
+        source: &Source,
+        row: &Row,
+        messages: &[Value],
+        prompt: bool,
+        writes_marks: bool,
+    ) -> Result<Found, Fault> {
+        let recorder = Recorder(Arc::new(Mutex::new(Found { writes_marks, ..Found::default() })));
+        let noted = recorder.clone();
+        let generation = Value::from_function(move |state: &mut State<'_, '_>, kwargs: Kwargs| {
+            let body: Value = kwargs.get("caller")?;
+            let text = body.call(state, &[])?;
+            Ok::<_, Error>(noted.found().note(text))
+        });
+        let mut context = vec![
+            ("messages", container(Value::from(messages.to_vec()))),
+            ("tools", row.tools.clone()),
+            ("documents", row.documents.clone()),
+            ("add_generation_prompt", Value::from(prompt)),
+            (FUNCTION, generation),
+        ];
+        context.extend(self.special_tokens.iter().map(|(name, token)| (name, Value::from(token))));
+        let template = self.environment.get_template(source.name);
+        let rendered = template
+            .and_then(|template| template.render_captured_to(Value::from_pairs(context), recorder.clone()).map(drop));
+        rendered.map_err(|error| self.fault(source, &error))?;
+        let mut found = recorder.found();
+        found.settle("");
+        Ok(std::mem::take(&mut *found))
+    }
+
+    /// The text with the spans of the `{% generation %}` blocks.
+    fn marked(&self, source: &Source, row: &Row) -> Result<Rendered, Fault> {
+        let Found { text, spans, is_lost, .. } = self.run(source, row, &row.messages, false, false)?;
+        if !is_lost {
+            return Ok(Rendered { text, spans });
+        }
+        // A block is inside of a macro or the like. Characters that are not in the text tell where its text went.
+        let with_marks = self.run(source, row, &row.messages, false, true)?.text;
+        match without_marks(&with_marks, &text) {
+            Some(spans) => Ok(Rendered { text, spans }),
+            None => Err(self.refused(
+                "a generation block is inside of another block that changes its text, so its place is not known \
+                 (hint: move the block to the outer level of the template, or leave out --loss assistant)",
+            )),
+        }
+    }
+
+    /// The text with the spans of the messages of assistants, of a template without marks.
+    fn by_prefixes(&self, source: &Source, row: &Row) -> Result<Rendered, Fault> {
+        let text = self.text(source, row, &row.messages, false)?;
+        let mut spans = Vec::new();
+        for (at, _) in row.messages.iter().enumerate().filter(|(_, message)| Row::is_assistant(message)) {
+            let unknown = |what: &str| {
+                self.refused(&format!(
+                    "it has no generation blocks, and {what} message {at} (from 0) changes the text before it, so the mask is not \
+                     known (hint: put {{% generation %}} around the assistant's text, or leave out --loss assistant)"
+                ))
+            };
+            let prompt = match at {
+                0 => return Err(self.refused(
+                    "it has no generation blocks, and the conversation begins with the assistant, so the mask is not known \
+                     (hint: put {% generation %} around the assistant's text, or leave out --loss assistant)",
+                )),
+                _ => self.text(source, row, &row.messages[..at], true)?,
+            };
+            let is_last = at + 1 == row.messages.len();
+            let end = if is_last {
+                text.len()
+            } else {
+                let until = self.text(source, row, &row.messages[..=at], false)?;
+                if !text.starts_with(&until) {
+                    return Err(unknown("what follows"));
+                }
+                until.len()
+            };
+            if !text[..end].starts_with(&prompt) {
+                return Err(unknown("the answer in"));
+            }
+            spans.push(prompt.len()..end);
+        }
+        Ok(Rendered { text, spans })
+    }
+
+    fn fault(&self, source: &Source, error: &Error) -> Fault {
+        let mut inner = error;
+        while let Some(next) = std::error::Error::source(inner).and_then(|next| next.downcast_ref::<Error>()) {
+            inner = next;
+        }
+        let what = match inner.kind() {
+            ErrorKind::OutOfFuel => "it runs too long".to_owned(),
+            kind => inner.detail().map_or_else(|| kind.to_string(), str::to_owned),
+        };
+        let line = error.line().map_or_else(String::new, |line| format!(", line {line}"));
+        let part = if source.name == Source::TOOLS { ", with tools" } else { "" };
+        self.refused_at(&format!("{part}{line}"), &what)
+    }
+
+    fn refused(&self, what: &str) -> Fault {
+        self.refused_at("", what)
+    }
+
+    fn refused_at(&self, place: &str, what: &str) -> Fault {
+        // A reason is one line.
+        let what = what.replace(['\n', '\r'], " ");
+        Fault::whole(FaultKind::Template, format!("the chat template refuses it ({}{place}): {what}", self.name))
+    }
+}
+
+impl Source {
+    /// The template of rows without tools, or of all.
+    pub(super) const DEFAULT: &'static str = "default";
+    /// The template of rows with tools.
+    pub(super) const TOOLS: &'static str = "tool_use";
+}
+
+/// These characters are no characters: texts do not have them, and a row that has them is refused where they matter.
+const OPEN: char = '\u{fdd0}';
+const CLOSE: char = '\u{fdd1}';
+
+/// The output of a template, and its generation blocks.
+#[derive(Debug, Default)]
+struct Found {
+    text: String,
+    spans: Vec<Range<usize>>,
+    /// The text of the last block, which is to be written next.
+    pending: Option<String>,
+    /// Whether something else was written: then the places are not known.
+    is_lost: bool,
+    /// Whether blocks get characters around them.
+    writes_marks: bool,
+}
+
+impl Found {
+    fn note(&mut self, text: Value) -> Value {
+        let body = text.to_string();
+        if self.writes_marks {
+            return Value::from(format!("{OPEN}{body}{CLOSE}"));
+        }
+        self.is_lost |= self.pending.is_some();
+        self.spans.push(self.text.len()..self.text.len() + body.len());
+        self.pending = (!body.is_empty()).then_some(body);
+        text
+    }
+
+    /// Something is written.
+    fn settle(&mut self, text: &str) {
+        if let Some(pending) = self.pending.take() {
+            self.is_lost |= pending != text;
+        }
+    }
+}
+
+/// Takes the output.
+#[derive(Clone, Debug)]
+struct Recorder(Arc<Mutex<Found>>);
+
+impl Recorder {
+    fn found(&self) -> MutexGuard<'_, Found> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for Recorder {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // The engine writes whole strings.
+        let text = str::from_utf8(bytes).map_err(io::Error::other)?;
+        let mut found = self.found();
+        found.settle(text);
+        found.text.push_str(text);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The spans between marks in a text that is otherwise `text`, in the order of their ends.
+fn without_marks(with_marks: &str, text: &str) -> Option<Vec<Range<usize>>> {
+    let mut rest = text;
+    let (mut open, mut spans) = (Vec::new(), Vec::new());
+    for character in with_marks.chars() {
+        let at = text.len() - rest.len();
+        match character {
+            OPEN => open.push(at),
+            CLOSE => spans.push(open.pop()?..at),
+            _ => rest = rest.strip_prefix(character)?,
+        }
+    }
+    (rest.is_empty() && open.is_empty()).then_some(spans)
+}

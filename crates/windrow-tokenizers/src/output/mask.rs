@@ -1,0 +1,63 @@
+//! Masks on their way to the output, and the file that holds them.
+
+use super::error::OutputError;
+use super::file::{Complete, StagedFile};
+use super::run::Run;
+use super::writer::{NPY_HEADER, npy_header, npy_header_of_rows};
+
+/// The bit that has the mask of an id, beside it. So documents with masks travel, wait and become rows as those without. No id has this bit.
+pub(crate) const MASKED: u32 = 1 << 31;
+
+/// Puts the masks of ids into them.
+pub(crate) fn put_masks(ids: &mut [u32], mask: &[u8]) {
+    ids.iter_mut().zip(mask).for_each(|(id, &one)| *id |= if one > 0 { MASKED } else { 0 });
+}
+
+/// Ids without masks.
+pub(crate) fn without_masks(ids: &[u32]) -> Vec<u32> {
+    ids.iter().map(|id| id & !MASKED).collect()
+}
+
+/// The masks of ids.
+pub(crate) fn masks(ids: &[u32]) -> Vec<u8> {
+    ids.iter().map(|id| u8::from(id & MASKED > 0)).collect()
+}
+
+/// An `.npy` file of u8 beside the ids: one for each, 1 if it counts in training.
+#[derive(Debug)]
+pub(crate) struct MaskWriter {
+    file: StagedFile,
+    tokens: u64,
+    /// Number of ids in a row, if there are rows.
+    row: Option<usize>,
+}
+
+impl MaskWriter {
+    pub(crate) fn new(mut file: StagedFile, row: Option<usize>) -> Result<Self, OutputError> {
+        file.put(|bytes| bytes.extend_from_slice(&[0; NPY_HEADER]))?;
+        Ok(Self { file, tokens: 0, row })
+    }
+
+    /// Appends the masks of documents.
+    pub(crate) fn append(&mut self, run: Run<'_>) -> Result<(), OutputError> {
+        let (before, behind) = (run.frame.bos.as_slice().len(), run.frame.eos.as_slice().len());
+        for mask in run.masks() {
+            self.file.put(|bytes| bytes.extend_from_slice(&[0][..before]))?;
+            for block in mask.chunks(1 << 17) {
+                self.file.put(|bytes| bytes.extend_from_slice(block))?;
+            }
+            self.file.put(|bytes| bytes.extend_from_slice(&[0][..behind]))?;
+            self.tokens += (before + mask.len() + behind) as u64;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn complete(mut self) -> Result<(Complete, Option<&'static str>), OutputError> {
+        let header = match self.row {
+            None => npy_header("|u1", self.tokens),
+            Some(row) => npy_header_of_rows("|u1", self.tokens / row as u64, row),
+        };
+        self.file.replace_head(&header)?;
+        Ok((self.file.complete()?, Some("u8")))
+    }
+}
