@@ -40,8 +40,8 @@ pub struct Manifest {
     pub text_bytes: u64,
     /// Ids written, end-of-text ids included, without those that fill rows.
     pub tokens: u64,
-    /// Special tokens that stood in the texts: ids of special tokens, without those of `--add-special-tokens` and `--append-eos`. The token
-    /// for what is unknown does not count. Manifests of older versions have none.
+    /// Special tokens that stood in the texts: ids of special tokens, without those of `--add-special-tokens`, `--bos` and
+    /// `--append-eos`, nor of a chat template. The token for what is unknown does not count. Manifests of older versions have none.
     #[serde(default)]
     pub special_tokens: u64,
     /// Those of them whose mask is 1; none without masks.
