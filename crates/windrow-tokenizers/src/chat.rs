@@ -17,7 +17,7 @@
 //! let source = "{% for m in messages %}<{{ m.role }}>{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}";
 //! let template = ChatTemplate::from_source("example", source, SpecialTokens::default())?;
 //! let row = r#"{"messages": [{"role": "assistant", "content": "Hello"}]}"#;
-//! let rendered = template.render(row, "messages", Loss::Assistant)?;
+//! let rendered = template.render(row, "messages", Loss::Assistant).expect("it is a conversation");
 //! assert_eq!(rendered.text, "<assistant>Hello");
 //! assert_eq!(rendered.spans, [11..16]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
