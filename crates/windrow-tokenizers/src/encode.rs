@@ -351,7 +351,7 @@ impl std::error::Error for RunError {
 /// Encodes all documents of `job` and publishes `output`.
 ///
 /// `output` must have been created for this tokenizer's [`vocab_size`](Tokenizer::vocab_size). Abandoning its
-/// [`Staging`](crate::output::Staging) ends the run with [`OutputErrorKind::Interrupted`](crate::output::OutputErrorKind::Interrupted).
+/// [`Staging`](crate::output::Staging) ends the run with [`OutputErrorKind::Interrupted`].
 ///
 /// # Errors
 /// The first failure in the order of the documents. Nothing is published then, and staged files are removed.

@@ -88,6 +88,8 @@ struct Piece<'t> {
     rest: &'t str,
     /// Bytes before them in the line.
     at: usize,
+    /// Whether the string ends behind them.
+    is_last: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,7 +226,8 @@ impl JsonParts {
                 }
                 _ => {
                     let (end, is_closed) = string_end(bytes, from);
-                    let piece = Piece { text: &valid[from..end], rest: &valid[end..], at: self.at + from };
+                    let piece =
+                        Piece { text: &valid[from..end], rest: &valid[end..], at: self.at + from, is_last: is_closed };
                     self.string(piece, text);
                     if is_closed {
                         self.close();
@@ -243,8 +246,8 @@ impl JsonParts {
         self.skeleton.extend_from_slice(bytes);
         let is_known = |byte: &u8| byte.is_ascii_alphanumeric() || b" \t\r\n:,]}+-.".contains(byte);
         if !bytes.iter().all(is_known) {
-            // Whatever follows, this is the first fault or behind it.
-            self.syntax = self.parse().err();
+            // This is the first fault or behind it. Of an escape, the message may depend on what follows.
+            self.syntax = self.parse().err().filter(|fault| !fault.reason.contains("EOF while parsing"));
             return;
         }
         for byte in bytes {
@@ -303,7 +306,7 @@ impl JsonParts {
             Lexeme::Other(begin) => {
                 self.skeleton.extend_from_slice(bytes);
                 // What is left out begins with the next part.
-                if self.cuts_strings && self.skeleton.len() - *begin >= STRING {
+                if self.cuts_strings && !piece.is_last && self.skeleton.len() - *begin >= STRING {
                     self.lexeme = Lexeme::Cut { bytes: 0, mark: self.skeleton.len() };
                     self.skeleton.push(b'.');
                 }
@@ -479,6 +482,8 @@ mod tests {
             "{\"text\": \"a\u{1}b\"}".to_owned(),
             "{\"text\": \"a\tb\"}".to_owned(),
             r#"{"text": "a"#.to_owned(),
+            r#"",\u"\"{"#.to_owned(),
+            r#"{"b": "a\u"\"{"#.to_owned(),
             r#"{"text": "a\"#.to_owned(),
             r#"{"text": "a\u00"#.to_owned(),
             r#"{"text": "a\ud83d\u"#.to_owned(),
