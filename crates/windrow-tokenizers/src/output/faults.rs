@@ -181,8 +181,11 @@ fn count_calls(format: Format, overwrite: bool) -> usize {
     disk.calls().len()
 }
 
+/// One format of each kind: two files, one, and one that is completed by a footer. `WINDROW_KILLS` set to any number tries all formats.
 fn cases() -> impl Iterator<Item = (Format, bool)> {
-    Format::ALL.into_iter().flat_map(|format| [(format, false), (format, true)])
+    let kinds = [Format::Npy, Format::Jsonl, Format::Parquet];
+    let formats = if std::env::var_os("WINDROW_KILLS").is_some() { Format::ALL.to_vec() } else { kinds.to_vec() };
+    formats.into_iter().flat_map(|format| [(format, false), (format, true)])
 }
 
 #[test]
