@@ -23,7 +23,8 @@ pub struct Record {
     pub start: usize,
     /// Its length in bytes.
     pub len: usize,
-    /// Whether the document goes on with the next record: see [`Reader::split_texts`](super::Reader::split_texts).
+    /// Whether the document goes on with the next record: see [`Reader::split_texts`](super::Reader::split_texts) and
+    /// [`Reader::split_json_lines`](super::Reader::split_json_lines).
     pub is_open: bool,
     /// The first of the text columns that is null in its row, by its index: the record is no document.
     pub null: Option<u16>,
