@@ -39,16 +39,6 @@ impl<'p> Reading<'p> {
         Ok(Self { path, bytes, file })
     }
 
-    /// Reads some bytes; 0 is the end.
-    pub(super) fn read(&mut self, bytes: &mut [u8]) -> Result<usize, DatasetError> {
-        loop {
-            match self.file.read(bytes) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => return read.map_err(|error| DatasetError::io(self.path, &error)),
-            }
-        }
-    }
-
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), DatasetError> {
         self.file.read_exact(bytes).map_err(|error| DatasetError::io(self.path, &error))
     }
