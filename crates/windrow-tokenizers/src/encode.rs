@@ -349,6 +349,7 @@ pub fn encode_with(
         RunIdentity::new(engine_identity(engine), identity.clone(), options, inputs)
     };
     let has_shards = output.has_shards();
+    output.name_tokenizer(&identity.name);
     let start = match begin_output(&mut output, &job, &run_identity) {
         Ok(start) => start,
         Err(error) => {

@@ -8,7 +8,7 @@ use super::columns;
 use super::error::DatasetError;
 use super::visit::Visitor;
 use crate::manifest::Options;
-use crate::output::{Dtype, Format, IDX_HEADER, NPY_HEADER, idx_header, npy_header};
+use crate::output::{Dtype, Format, IDX_HEADER, NPY_HEADER, idx_header, metadata_says, npy_header};
 
 /// Bytes that are read ahead.
 const BUFFER: usize = 256 << 10;
@@ -104,6 +104,7 @@ impl Shard<'_> {
         match self.options.format {
             Format::Npy => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(NPY_HEADER + 8, 8)?)),
             Format::Megatron => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(IDX_HEADER + 8, 20)?)),
+            Format::Datatrove => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(0, 8)?)),
             Format::Nanogpt | Format::Jsonl | Format::Arrow | Format::Parquet => Ok(None),
         }
     }
@@ -114,6 +115,7 @@ impl Shard<'_> {
             Format::Npy => self.walk_npy(visit),
             Format::Nanogpt => self.walk_nanogpt(visit),
             Format::Megatron => self.walk_megatron(visit),
+            Format::Datatrove => self.walk_datatrove(visit),
             Format::Jsonl => self.walk_jsonl(visit),
             format @ (Format::Arrow | Format::Parquet) => columns::walk(format, &self.paths[0], visit),
         }
@@ -203,6 +205,39 @@ impl Shard<'_> {
             at += length;
         }
         if at == count { Ok(()) } else { wrong(documents, format!("the documents have {at} of {count} ids")) }
+    }
+
+    fn walk_datatrove(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {
+        let dtype = self.dtype()?;
+        let mut data = Reading::open(&self.paths[0], 0)?;
+        let mut index = Reading::open(&self.paths[1], 0)?;
+        let (count, documents) = (data.elements(0, dtype.size())?, index.elements(0, 8)?);
+        let mut metadata = Vec::new();
+        let read = Reading::open(&self.paths[2], 0)?.file.take(BUFFER as u64).read_to_end(&mut metadata);
+        read.map_err(|error| DatasetError::io(&self.paths[2], &error))?;
+        if !str::from_utf8(&metadata).is_ok_and(|text| metadata_says(text, dtype, count)) {
+            let what = format!("its lines do not say {} bytes an id and {count} ids", dtype.size());
+            return Err(DatasetError::damaged(&self.paths[2], what));
+        }
+        let wrong = |number: u64, what: String| {
+            Err(DatasetError::damaged(&self.paths[1], format_args!("document {number}: {what}")))
+        };
+        let (mut block, mut ids, mut begin) = (Vec::new(), Vec::new(), 0);
+        for number in 0..documents {
+            let end = index.next_u64()?;
+            if end < begin {
+                return wrong(number, format!("its end {end} is less than {begin} before it"));
+            }
+            if end > count {
+                return wrong(number, format!("its end {end} is beyond the {count} ids"));
+            }
+            data.ids(end - begin, dtype, &mut block, &mut ids)?;
+            if visit(&ids).is_break() {
+                return Ok(());
+            }
+            begin = end;
+        }
+        if begin == count { Ok(()) } else { wrong(documents, format!("the documents have {begin} of {count} ids")) }
     }
 
     fn walk_nanogpt(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {

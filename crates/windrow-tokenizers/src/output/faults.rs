@@ -507,7 +507,7 @@ fn interrupted_and_tiny_writes_are_continued_and_a_write_of_nothing_is_an_error(
         let mut output = Output::create_in(&options, &Staging::on(Box::new(Drip::default()))).unwrap();
         (0..documents).for_each(|_| output.append(&[], &[0]).unwrap());
         let writer = output.writer.take().unwrap();
-        let complete = writer.complete();
+        let complete = writer.complete("");
         assert_eq!(complete.is_ok(), fits, "{complete:?}");
         match complete {
             Ok(files) => assert_eq!(files[0].0.bytes, 200),

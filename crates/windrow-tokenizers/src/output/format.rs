@@ -19,6 +19,9 @@ pub enum Format {
     Nanogpt,
     /// `OUT.bin` and `OUT.idx` of Megatron's indexed dataset: one sequence per document, even an empty one; no modes.
     Megatron,
+    /// `OUT.ds`, `OUT.ds.index` and `OUT.ds.metadata` of datatrove: bare ids; the end of each document, in ids, as u64; the name of the
+    /// tokenizer and the number of ids as text.
+    Datatrove,
     /// `OUT.jsonl`: a line `{"ids":[...]}` per document.
     Jsonl,
     /// `OUT.arrow`, an Arrow IPC file: a row per document, with a column `ids` of large lists of u32 and a column of strings for each kept
@@ -30,7 +33,8 @@ pub enum Format {
 
 impl Format {
     /// Every format, in the order in which help texts list them.
-    pub const ALL: [Self; 6] = [Self::Npy, Self::Nanogpt, Self::Megatron, Self::Jsonl, Self::Arrow, Self::Parquet];
+    pub const ALL: [Self; 7] =
+        [Self::Npy, Self::Nanogpt, Self::Megatron, Self::Datatrove, Self::Jsonl, Self::Arrow, Self::Parquet];
 
     /// The name on the command line and in manifests.
     pub fn name(self) -> &'static str {
@@ -38,6 +42,7 @@ impl Format {
             Self::Npy => "npy",
             Self::Nanogpt => "nanogpt",
             Self::Megatron => "megatron",
+            Self::Datatrove => "datatrove",
             Self::Jsonl => "jsonl",
             Self::Arrow => "arrow",
             Self::Parquet => "parquet",
@@ -50,6 +55,7 @@ impl Format {
             Self::Npy => &[".ids.npy", ".offsets.npy"],
             Self::Nanogpt => &[".bin"],
             Self::Megatron => &[".bin", ".idx"],
+            Self::Datatrove => &[".ds", ".ds.index", ".ds.metadata"],
             Self::Jsonl => &[".jsonl"],
             Self::Arrow => &[".arrow"],
             Self::Parquet => &[".parquet"],
@@ -66,7 +72,7 @@ impl Format {
         let usage = |message: String| OutputError::new(OutputErrorKind::Usage, message);
         let allowed: &[Dtype] = match self {
             Self::Npy => &[Dtype::U16, Dtype::U32, Dtype::I32],
-            Self::Nanogpt => &[Dtype::U16, Dtype::U32],
+            Self::Nanogpt | Self::Datatrove => &[Dtype::U16, Dtype::U32],
             Self::Megatron => &[Dtype::U16, Dtype::I32],
             Self::Jsonl => &[],
             Self::Arrow | Self::Parquet => &[Dtype::U32],
@@ -85,7 +91,7 @@ impl Format {
             (Self::Jsonl, _) => return Ok(None),
             (_, Some(dtype)) => dtype,
             (Self::Arrow | Self::Parquet, None) => Dtype::U32,
-            (Self::Npy, None) if largest > Dtype::U16.largest() => Dtype::U32,
+            (Self::Npy | Self::Datatrove, None) if largest > Dtype::U16.largest() => Dtype::U32,
             // Megatron's own rule keeps the upper 36 values of u16 free.
             (Self::Megatron, None) if largest >= 65_499 => Dtype::I32,
             (_, None) => Dtype::U16,

@@ -22,6 +22,7 @@
 
 #[cfg_attr(not(feature = "parquet"), path = "no_columns.rs")]
 mod columns;
+mod datatrove;
 mod digest;
 mod error;
 mod file;
@@ -58,6 +59,7 @@ use crate::manifest::{
 };
 use crate::shown;
 use columns::ColumnWriter;
+pub(crate) use datatrove::metadata_says;
 pub(crate) use file::WriteBack;
 use file::{Complete, Mark, StagedFile, StorageWriter};
 use names::{Targets, same_file, staged_name};
@@ -199,6 +201,8 @@ pub struct Output {
     staging: Staging,
     longest: usize,
     shards: Option<Shards>,
+    /// The name of the tokenizer, as far as it is known.
+    tokenizer: String,
     /// What another run has finished, until this one continues it.
     progress: Option<Progress>,
     /// The document that is being written part by part.
@@ -280,6 +284,7 @@ impl Output {
             staging: staging.clone(),
             longest: if options.format == Format::Megatron { MegatronWriter::LONGEST } else { usize::MAX },
             shards,
+            tokenizer: String::new(),
             progress,
             open: None,
             documents: 0,
@@ -298,6 +303,11 @@ impl Output {
 
     pub(crate) fn has_shards(&self) -> bool {
         self.shards.is_some()
+    }
+
+    /// Names the tokenizer before the first document, for formats whose files do so.
+    pub(crate) fn name_tokenizer(&mut self, name: &str) {
+        name.clone_into(&mut self.tokenizer);
     }
 
     /// As [`Staging::kept_shards`].
@@ -491,7 +501,7 @@ impl Output {
 
     /// Completes the open files that hold documents.
     fn complete(&mut self) -> Result<Vec<OutputFile>, OutputError> {
-        let mut complete = self.writer.take().expect("present until published").complete()?;
+        let mut complete = self.writer.take().expect("present until published").complete(&self.tokenizer)?;
         if let Some(sidecar) = self.sidecar.take() {
             complete.push((sidecar.file.complete()?, None));
         }
@@ -635,6 +645,9 @@ impl Output {
     /// are back in place, and staged files are removed.
     pub fn publish(mut self, body: ManifestBody) -> Result<Published, OutputError> {
         self.check_account(&body)?;
+        if self.tokenizer.is_empty() {
+            self.name_tokenizer(&body.tokenizer.name);
+        }
         self.end_shards(None)?;
         let mut files: Vec<_> = match &mut self.shards {
             Some(shards) => {

@@ -3,6 +3,7 @@
 use std::io::{BufReader, Read, Seek, SeekFrom};
 
 use super::columns::ColumnWriter;
+use super::datatrove::DatatroveWriter;
 use super::error::OutputError;
 use super::file::{Complete, Mark, StagedFile, StorageReader, WriteBack};
 use super::format::{Dtype, Format};
@@ -16,6 +17,7 @@ pub(crate) enum Writer {
     Npy(NpyWriter),
     Nanogpt { bin: StagedFile, dtype: Dtype },
     Megatron(MegatronWriter),
+    Datatrove(DatatroveWriter),
     Jsonl { lines: StagedFile, line: JsonLine },
     Columns(Box<ColumnWriter>),
 }
@@ -35,6 +37,7 @@ impl Writer {
             Format::Npy => Self::Npy(NpyWriter::new(next(), next(), dtype())?),
             Format::Nanogpt => Self::Nanogpt { bin: next(), dtype: dtype() },
             Format::Megatron => Self::Megatron(MegatronWriter::new(next(), next(), dtype())?),
+            Format::Datatrove => Self::Datatrove(DatatroveWriter::new(next(), next(), next(), dtype())),
             Format::Jsonl => Self::Jsonl { lines: next(), line: JsonLine::default() },
             Format::Arrow | Format::Parquet => Self::Columns(Box::new(ColumnWriter::new(format, next(), keep)?)),
         })
@@ -45,6 +48,7 @@ impl Writer {
             Self::Npy(npy) => npy.append(run),
             Self::Nanogpt { bin, dtype } => run.put_ids(*dtype, bin),
             Self::Megatron(megatron) => megatron.append(run),
+            Self::Datatrove(datatrove) => datatrove.append(run),
             Self::Jsonl { lines, .. } => run.documents().try_for_each(|ids| put_json(ids, run.eos, lines)),
             Self::Columns(columns) => columns.append(run),
         }
@@ -56,6 +60,7 @@ impl Writer {
             Self::Npy(npy) => put(ids, npy.dtype, &mut npy.ids),
             Self::Nanogpt { bin, dtype } => put(ids, *dtype, bin),
             Self::Megatron(megatron) => put(ids, megatron.dtype, &mut megatron.bin),
+            Self::Datatrove(datatrove) => datatrove.append_part(ids),
             Self::Jsonl { lines, line } => line.put(ids, lines),
             Self::Columns(columns) => {
                 columns.append_part(ids);
@@ -75,6 +80,7 @@ impl Writer {
         match self {
             Self::Npy(npy) => npy.ends(std::iter::once(ids)),
             Self::Megatron(megatron) => megatron.ends(std::iter::once(ids)),
+            Self::Datatrove(datatrove) => datatrove.ends(std::iter::once(ids)),
             Self::Nanogpt { .. } | Self::Jsonl { .. } | Self::Columns(_) => Ok(()),
         }
     }
@@ -100,6 +106,7 @@ impl Writer {
             Self::Npy(npy) => &mut npy.ids,
             Self::Nanogpt { bin, .. } => bin,
             Self::Megatron(megatron) => &mut megatron.bin,
+            Self::Datatrove(datatrove) => &mut datatrove.ids,
             Self::Jsonl { lines, .. } => lines,
             Self::Columns(_) => return None,
         })
@@ -121,12 +128,13 @@ impl Writer {
         }
     }
 
-    /// Completes the files and names the element type of each.
-    pub(crate) fn complete(self) -> Result<Vec<(Complete, Option<&'static str>)>, OutputError> {
+    /// Completes the files and names the element type of each. Some formats name the tokenizer.
+    pub(crate) fn complete(self, tokenizer: &str) -> Result<Vec<(Complete, Option<&'static str>)>, OutputError> {
         match self {
             Self::Npy(npy) => npy.complete(),
             Self::Nanogpt { bin, dtype } => Ok(vec![(bin.complete()?, Some(dtype.name()))]),
             Self::Megatron(megatron) => megatron.complete(),
+            Self::Datatrove(datatrove) => datatrove.complete(tokenizer),
             Self::Jsonl { lines, .. } => Ok(vec![(lines.complete()?, None)]),
             Self::Columns(columns) => Ok(vec![(columns.complete()?, Some(Dtype::U32.name()))]),
         }

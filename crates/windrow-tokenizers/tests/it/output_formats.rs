@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use proptest::prelude::*;
-use windrow_tokenizers::manifest::{Documents, Manifest, ManifestBody, OnError, ReadOptions, SkippedDocument};
+use windrow_tokenizers::manifest::{
+    Documents, Manifest, ManifestBody, OnError, ReadOptions, SkippedDocument, TokenizerIdentity,
+};
 use windrow_tokenizers::output::{Dtype, Format, Output, OutputError, OutputErrorKind, OutputOptions, Published};
 
 use crate::output_columns;
@@ -24,7 +26,8 @@ fn flatten(documents: &[Vec<u32>]) -> (Vec<u32>, Vec<usize>) {
 
 fn balanced(written: u64) -> ManifestBody {
     let documents = Documents { read: written, written, ..Documents::default() };
-    ManifestBody { documents, ..ManifestBody::default() }
+    let tokenizer = TokenizerIdentity { name: "gpt2".into(), ..TokenizerIdentity::default() };
+    ManifestBody { documents, tokenizer, ..ManifestBody::default() }
 }
 
 /// Writes `documents` in runs of the given sizes, the rest in one. The document of a run of one is written in parts, after others that are
@@ -128,6 +131,20 @@ fn read_megatron(options: &OutputOptions) -> Vec<Vec<u32>> {
     found
 }
 
+/// Bare ids and the ends of documents, and a text that says what they are.
+fn read_datatrove(options: &OutputOptions) -> Vec<Vec<u32>> {
+    let dtype = options.element_type().unwrap().unwrap();
+    let ids = elements(&read(options, ".ds"), if dtype == Dtype::U16 { "u2" } else { "u4" });
+    let index = read(options, ".ds.index");
+    let ends: Vec<usize> = index.chunks(8).map(|b| u64_at(b, 0) as usize).collect();
+    assert_eq!(ends.last().copied().unwrap_or(0), ids.len());
+    let text = String::from_utf8(read(options, ".ds.metadata")).unwrap();
+    let lines: Vec<&str> = text.split('\n').collect();
+    assert_eq!(lines[..2], [format!("gpt2|{}", dtype.size()), ids.len().to_string()]);
+    assert!(lines.len() == 3 && lines[2].ends_with('T'), "{text}");
+    [0].iter().chain(&ends).zip(&ends).map(|(&begin, &end)| ids[begin..end].to_vec()).collect()
+}
+
 fn read_jsonl(options: &OutputOptions) -> Vec<Vec<u32>> {
     let text = String::from_utf8(read(options, ".jsonl")).unwrap();
     assert!(text.is_empty() || text.ends_with('\n'));
@@ -147,6 +164,7 @@ fn check(options: &OutputOptions, documents: &[Vec<u32>]) {
     match options.format {
         Format::Npy => assert_eq!(read_npy(options), expected),
         Format::Megatron => assert_eq!(read_megatron(options), expected),
+        Format::Datatrove => assert_eq!(read_datatrove(options), expected),
         Format::Jsonl => assert_eq!(read_jsonl(options), expected),
         Format::Arrow | Format::Parquet => assert_eq!(output_columns::read(options).0, expected),
         Format::Nanogpt => {
@@ -183,7 +201,7 @@ fn combinations() -> Vec<OutputOptions> {
         }
     }
     all.retain(|options| options.element_type().is_ok());
-    assert_eq!(all.len(), 8 + 3 + 6 + 2 + 4 + 4, "npy, nanogpt, megatron, jsonl, arrow, parquet");
+    assert_eq!(all.len(), 8 + 3 + 6 + 6 + 2 + 4 + 4, "npy, nanogpt, megatron, datatrove, jsonl, arrow, parquet");
     all
 }
 
@@ -212,6 +230,7 @@ fn large_ids_survive() {
         (Format::Npy, Some(Dtype::I32), i32::MAX as u32),
         (Format::Nanogpt, Some(Dtype::U32), u32::MAX - 1),
         (Format::Megatron, None, i32::MAX as u32),
+        (Format::Datatrove, None, u32::MAX - 1),
         (Format::Jsonl, None, u32::MAX - 1),
         (Format::Arrow, None, u32::MAX - 1),
         (Format::Parquet, None, u32::MAX - 1),
@@ -242,6 +261,8 @@ fn element_type_follows_the_vocabulary() {
     assert_eq!(chosen(Format::Nanogpt, 65_536), Some(Dtype::U16));
     assert_eq!(chosen(Format::Megatron, 65_499), Some(Dtype::U16));
     assert_eq!(chosen(Format::Megatron, 65_500), Some(Dtype::I32));
+    assert_eq!(chosen(Format::Datatrove, 65_536), Some(Dtype::U16));
+    assert_eq!(chosen(Format::Datatrove, 65_537), Some(Dtype::U32));
     assert_eq!(chosen(Format::Jsonl, u32::MAX), None);
     assert_eq!(chosen(Format::Parquet, 300), Some(Dtype::U32));
     let options = OutputOptions { append_eos: Some(70_000), ..OutputOptions::new("x", 300) };
@@ -251,7 +272,7 @@ fn element_type_follows_the_vocabulary() {
 #[test]
 fn what_does_not_fit_is_refused_before_anything_is_created() {
     use Dtype::{I32, U16, U32};
-    use Format::{Arrow, Jsonl, Megatron, Nanogpt, Npy};
+    use Format::{Arrow, Datatrove, Jsonl, Megatron, Nanogpt, Npy};
     for (format, dtype, vocab_size, append_eos, said) in [
         (Npy, Some(U16), 65_537, None, "ids up to 65536 do not fit the u16"),
         (Npy, Some(U16), 300, Some(65_536), "ids up to 65536 do not fit the u16"),
@@ -263,6 +284,8 @@ fn what_does_not_fit_is_refused_before_anything_is_created() {
         (Megatron, Some(U32), 300, None, "u16, i32"),
         (Megatron, Some(U16), 65_537, None, "leave out --dtype"),
         (Megatron, None, u32::MAX, None, "--format npy"),
+        (Datatrove, Some(U16), 65_537, None, "leave out --dtype"),
+        (Datatrove, Some(I32), 300, None, "u16, u32"),
         (Jsonl, Some(U16), 300, None, "leave out --dtype"),
         (Arrow, Some(U16), 300, None, "give one of u32"),
     ] {
@@ -309,7 +332,7 @@ fn names_parse_and_print() {
     let error = Format::from_str("orc").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no such output format: \"orc\"\nhint: give one of npy, nanogpt, megatron, jsonl, arrow, parquet"
+        "no such output format: \"orc\"\nhint: give one of npy, nanogpt, megatron, datatrove, jsonl, arrow, parquet"
     );
 }
 
