@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::columns;
 use super::error::DatasetError;
+use super::mds;
 use super::visit::Visitor;
 use crate::manifest::Options;
 use crate::output::{Dtype, Format, IDX_HEADER, NPY_HEADER, idx_header, metadata_says, npy_header};
@@ -105,6 +106,7 @@ impl Shard<'_> {
             Format::Npy => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(NPY_HEADER + 8, 8)?)),
             Format::Megatron => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(IDX_HEADER + 8, 20)?)),
             Format::Datatrove => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(0, 8)?)),
+            Format::Mds => Ok(Some(mds::documents(&self.paths[0])?)),
             Format::Nanogpt | Format::Jsonl | Format::Arrow | Format::Parquet => Ok(None),
         }
     }
@@ -116,6 +118,7 @@ impl Shard<'_> {
             Format::Nanogpt => self.walk_nanogpt(visit),
             Format::Megatron => self.walk_megatron(visit),
             Format::Datatrove => self.walk_datatrove(visit),
+            Format::Mds => mds::walk(self.options, &self.paths[0], visit),
             Format::Jsonl => self.walk_jsonl(visit),
             format @ (Format::Arrow | Format::Parquet) => columns::walk(format, &self.paths[0], visit),
         }

@@ -11,7 +11,7 @@ use super::documents::Shard;
 use super::error::{DatasetError, DatasetErrorKind};
 use super::statistics::Statistics;
 use crate::manifest::{Manifest, OnError, OutputFile};
-use crate::output::suffixes;
+use crate::output::{Format, suffixes};
 use crate::shown;
 
 /// The limit of ids if the manifest names no vocabulary. It bounds the memory of statistics.
@@ -52,8 +52,7 @@ impl Dataset {
         let files = dataset.data();
         let is_whole = files.len().is_multiple_of(suffixes.len())
             && files.iter().enumerate().all(|(at, file)| file.file.ends_with(suffixes[at % suffixes.len()]));
-        if files.is_empty() || !is_whole || dataset.manifest.outputs.iter().any(|file| file.file.contains(['/', '\\']))
-        {
+        if files.is_empty() || !is_whole || !dataset.manifest.outputs.iter().all(|file| dataset.is_beside(&file.file)) {
             let message = format!("{}: its list of outputs is not that of its format", shown(&dataset.path));
             return Err(DatasetError::new(DatasetErrorKind::Damaged, message).hint("copy it again, or encode again"));
         }
@@ -65,15 +64,30 @@ impl Dataset {
         &self.manifest
     }
 
+    /// Whether the name of an output leads to no other place than beside the manifest, or into the folder of the data set.
+    fn is_beside(&self, name: &str) -> bool {
+        let folder = self.path.file_name().and_then(|name| name.to_str()?.strip_suffix(".manifest.json"));
+        let folder = folder.filter(|_| self.manifest.options.format == Format::Mds);
+        let within = folder.and_then(|folder| name.strip_prefix(folder)?.strip_prefix('/'));
+        !matches!(within, Some("." | "..")) && !within.unwrap_or(name).contains(['/', '\\'])
+    }
+
     /// The ends of the names of a shard's files.
     fn suffixes(&self) -> Vec<&'static str> {
         let options = &self.manifest.options;
+        if options.format == Format::Mds {
+            return vec![".mds"];
+        }
         suffixes(options.format, options.has_sidecar()).collect()
     }
 
     /// The files with documents.
     fn data(&self) -> &[OutputFile] {
-        let files = self.manifest.outputs.as_slice();
+        let mut files = self.manifest.outputs.as_slice();
+        if self.manifest.options.format == Format::Mds {
+            // The index.
+            files = files.split_last().map_or(files, |(_, data)| data);
+        }
         match self.manifest.options.reading.on_error {
             OnError::Skip => files.split_last().map_or(files, |(_, data)| data),
             OnError::Fail => files,

@@ -22,6 +22,9 @@ pub enum Format {
     /// `OUT.ds`, `OUT.ds.index` and `OUT.ds.metadata` of datatrove: bare ids; the end of each document, in ids, as u64; the name of the
     /// tokenizer and the number of ids as text.
     Datatrove,
+    /// A folder for MosaicML's streaming: `OUT/shard.00000.mds` and so on, and `OUT/index.json`. A sample per document, with a column
+    /// `tokens`, an array in one dimension, and a column of JSON for each kept field. It always has shards.
+    Mds,
     /// `OUT.jsonl`: a line `{"ids":[...]}` per document.
     Jsonl,
     /// `OUT.arrow`, an Arrow IPC file: a row per document, with a column `ids` of large lists of u32 and a column of strings for each kept
@@ -33,8 +36,8 @@ pub enum Format {
 
 impl Format {
     /// Every format, in the order in which help texts list them.
-    pub const ALL: [Self; 7] =
-        [Self::Npy, Self::Nanogpt, Self::Megatron, Self::Datatrove, Self::Jsonl, Self::Arrow, Self::Parquet];
+    pub const ALL: [Self; 8] =
+        [Self::Npy, Self::Nanogpt, Self::Megatron, Self::Datatrove, Self::Mds, Self::Jsonl, Self::Arrow, Self::Parquet];
 
     /// The name on the command line and in manifests.
     pub fn name(self) -> &'static str {
@@ -43,18 +46,20 @@ impl Format {
             Self::Nanogpt => "nanogpt",
             Self::Megatron => "megatron",
             Self::Datatrove => "datatrove",
+            Self::Mds => "mds",
             Self::Jsonl => "jsonl",
             Self::Arrow => "arrow",
             Self::Parquet => "parquet",
         }
     }
 
-    /// The suffix of each data file, appended to the prefix.
+    /// The suffix of each data file, appended to the prefix. Of `Mds` that of the index, which follows the shards.
     pub fn suffixes(self) -> &'static [&'static str] {
         match self {
             Self::Npy => &[".ids.npy", ".offsets.npy"],
             Self::Nanogpt => &[".bin"],
             Self::Megatron => &[".bin", ".idx"],
+            Self::Mds => &["/index.json"],
             Self::Datatrove => &[".ds", ".ds.index", ".ds.metadata"],
             Self::Jsonl => &[".jsonl"],
             Self::Arrow => &[".arrow"],
@@ -64,7 +69,7 @@ impl Format {
 
     /// Whether kept fields are columns beside the ids, not a separate file.
     pub fn has_columns(self) -> bool {
-        matches!(self, Self::Arrow | Self::Parquet)
+        matches!(self, Self::Mds | Self::Arrow | Self::Parquet)
     }
 
     /// The element type for a vocabulary whose largest id is `largest`, or why none fits. `Jsonl` has none.
@@ -72,7 +77,7 @@ impl Format {
         let usage = |message: String| OutputError::new(OutputErrorKind::Usage, message);
         let allowed: &[Dtype] = match self {
             Self::Npy => &[Dtype::U16, Dtype::U32, Dtype::I32],
-            Self::Nanogpt | Self::Datatrove => &[Dtype::U16, Dtype::U32],
+            Self::Nanogpt | Self::Datatrove | Self::Mds => &[Dtype::U16, Dtype::U32],
             Self::Megatron => &[Dtype::U16, Dtype::I32],
             Self::Jsonl => &[],
             Self::Arrow | Self::Parquet => &[Dtype::U32],
@@ -91,7 +96,7 @@ impl Format {
             (Self::Jsonl, _) => return Ok(None),
             (_, Some(dtype)) => dtype,
             (Self::Arrow | Self::Parquet, None) => Dtype::U32,
-            (Self::Npy | Self::Datatrove, None) if largest > Dtype::U16.largest() => Dtype::U32,
+            (Self::Npy | Self::Datatrove | Self::Mds, None) if largest > Dtype::U16.largest() => Dtype::U32,
             // Megatron's own rule keeps the upper 36 values of u16 free.
             (Self::Megatron, None) if largest >= 65_499 => Dtype::I32,
             (_, None) => Dtype::U16,

@@ -28,6 +28,7 @@ mod error;
 mod file;
 mod format;
 mod lock;
+mod mds;
 mod names;
 mod progress;
 mod run;
@@ -62,6 +63,7 @@ use columns::ColumnWriter;
 pub(crate) use datatrove::metadata_says;
 pub(crate) use file::WriteBack;
 use file::{Complete, Mark, StagedFile, StorageWriter};
+pub(crate) use mds::{config as mds_config, tokens_column as mds_tokens_column};
 use names::{Targets, same_file, staged_name};
 pub(crate) use progress::{Checkpoint, InputIdentity, RunIdentity};
 use progress::{FinishedShard, Progress, ProgressWriter};
@@ -94,7 +96,8 @@ pub struct OutputOptions {
     /// file beside the ids, `OUT.kept.jsonl`: a JSON object per document.
     pub keep: Vec<String>,
     /// Whether the output is divided into shards: `OUT-00000.bin`, `OUT-00001.bin` and so on, each complete by itself. A shard ends with the
-    /// document that brings its token data to this number of bytes, so a document is never divided.
+    /// document that brings its token data to this number of bytes, so a document is never divided. [`Format::Mds`] always has shards, by
+    /// default of 64 MiB.
     pub shard_bytes: Option<u64>,
     /// Whether [`encode`](crate::encode::encode) continues behind the last shard that an interrupted run of the same inputs and
     /// options has finished. Without such a run it starts from the beginning. Only an output with shards can resume.
@@ -130,8 +133,10 @@ impl OutputOptions {
             )
             .hint("name it with --eos TOKEN|ID, or use --format npy"));
         }
-        if self.format.has_columns() {
-            ColumnWriter::check(&self.keep)?;
+        match self.format {
+            Format::Mds => mds::check(&self.keep, self.shard_limit().unwrap_or(0))?,
+            Format::Arrow | Format::Parquet => ColumnWriter::check(&self.keep)?,
+            _ => {}
         }
         let largest = self.vocab_size.saturating_sub(1).max(self.append_eos.unwrap_or(0));
         self.format.dtype(self.dtype, largest)
@@ -141,8 +146,13 @@ impl OutputOptions {
         !self.keep.is_empty() && !self.format.has_columns()
     }
 
+    /// The size of shards, if the output has some.
+    fn shard_limit(&self) -> Option<u64> {
+        self.shard_bytes.or((self.format == Format::Mds).then_some(mds::SHARD_BYTES))
+    }
+
     fn names(&self) -> Targets {
-        let names = if self.shard_bytes.is_some() { Targets::sharded } else { Targets::new };
+        let names = if self.shard_limit().is_some() { Targets::sharded } else { Targets::new };
         names(&self.prefix, self.format, self.has_sidecar(), self.list_skipped)
     }
 
@@ -213,6 +223,8 @@ pub struct Output {
     kept: u64,
     /// The list of skipped documents, their number, and the first of them.
     list: Option<StagedFile>,
+    /// The file that lists the shards, if the format has one.
+    index: Option<StagedFile>,
     skipped: u64,
     first_skipped: Vec<SkippedDocument>,
 }
@@ -258,7 +270,7 @@ impl Output {
     /// Those of [`create`](Self::create), and [`Interrupted`](OutputErrorKind::Interrupted) if `staging` was abandoned.
     pub fn create_in(options: &OutputOptions, staging: &Staging) -> Result<Self, OutputError> {
         options.check_prefix()?;
-        if options.resume && options.shard_bytes.is_none() {
+        if options.resume && options.shard_limit().is_none() {
             let message = "an output without shards cannot resume: nothing of it is finished before its end";
             return Err(OutputError::new(OutputErrorKind::Usage, message).hint("pass --shard-size too, such as 1G"));
         }
@@ -268,8 +280,9 @@ impl Output {
         let manifest = files.pop();
         let files = files.into_iter().zip(&targets.data).map(|(file, target)| StagedFile::new(file, target, staging));
         let mut files: Vec<_> = files.collect();
+        let index = if options.format == Format::Mds { files.pop() } else { None };
         let list = if options.list_skipped { files.pop() } else { None };
-        let shards = options.shard_bytes.map(Shards::new);
+        let shards = options.shard_limit().map(Shards::new);
         let (mut writer, mut sidecar) = (None, None);
         if shards.is_none() {
             (writer, sidecar) = opened(options, dtype, files)?;
@@ -282,7 +295,11 @@ impl Output {
             dtype,
             targets,
             staging: staging.clone(),
-            longest: if options.format == Format::Megatron { MegatronWriter::LONGEST } else { usize::MAX },
+            longest: match options.format {
+                Format::Megatron => MegatronWriter::LONGEST,
+                Format::Mds => mds::LONGEST,
+                _ => usize::MAX,
+            },
             shards,
             tokenizer: String::new(),
             progress,
@@ -291,6 +308,7 @@ impl Output {
             tokens: 0,
             kept: 0,
             list,
+            index,
             skipped: 0,
             first_skipped: Vec::new(),
         })
@@ -466,7 +484,9 @@ impl Output {
                 None => Ok(()),
             };
         }
-        self.begin_document()?;
+        if self.writer.is_none() {
+            self.begin_document()?;
+        }
         self.finish_shard(checkpoint)
     }
 
@@ -505,7 +525,7 @@ impl Output {
         if let Some(sidecar) = self.sidecar.take() {
             complete.push((sidecar.file.complete()?, None));
         }
-        Ok(complete.into_iter().map(output_file).collect())
+        Ok(complete.into_iter().map(|file| output_file(&self.targets, file)).collect())
     }
 
     /// Removes finished shards too if nothing is published: no run can continue them.
@@ -658,8 +678,16 @@ impl Output {
             }
             None => self.complete()?,
         };
+        let shards = self.shards.as_ref().map(|_| files.len());
         if let Some(list) = self.list.take() {
-            files.push(output_file((list.complete()?, None)));
+            files.push(output_file(&self.targets, (list.complete()?, None)));
+        }
+        if let Some((index, shards)) = self.index.take().zip(shards) {
+            let index = index.resume(0, |_| ())?;
+            let described =
+                (self.dtype.unwrap_or(Dtype::U32), &*self.options.keep, self.options.shard_limit().unwrap_or(0));
+            let index = mds::write_index(index, &self.targets, &self.staging, described, &files[..shards])?;
+            files.push(output_file(&self.targets, (index, None)));
         }
         let manifest = Manifest {
             schema: SCHEMA,
@@ -687,8 +715,8 @@ impl Output {
     }
 
     fn manifest_options(&self, reading: ReadOptions) -> Options {
-        let OutputOptions { format, append_eos, shard_bytes, .. } = self.options;
-        Options { format, dtype: self.dtype, eos: append_eos, shard_bytes, reading }
+        let OutputOptions { format, append_eos, .. } = self.options;
+        Options { format, dtype: self.dtype, eos: append_eos, shard_bytes: self.options.shard_limit(), reading }
     }
 
     fn check_account(&self, body: &ManifestBody) -> Result<(), OutputError> {
@@ -742,14 +770,14 @@ fn opened(
     mut files: Vec<StagedFile>,
 ) -> Result<(Option<Writer>, Option<Sidecar>), OutputError> {
     let sidecar = if options.has_sidecar() { files.pop() } else { None };
-    let writer = Writer::new(options.format, dtype, files, &options.keep)?;
+    let writer = Writer::new(options.format, dtype, files, &options.keep, options.shard_limit())?;
     Ok((Some(writer), sidecar.map(|file| Sidecar::new(file, &options.keep))))
 }
 
 /// A complete file as the manifest lists it.
-fn output_file((file, dtype): (Complete, Option<&'static str>)) -> OutputFile {
+fn output_file(targets: &Targets, (file, dtype): (Complete, Option<&'static str>)) -> OutputFile {
     OutputFile {
-        file: file.target.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        file: targets.listed(&file.target),
         bytes: file.bytes,
         dtype: dtype.map(str::to_owned),
         blake3: file.blake3.to_hex().to_string(),

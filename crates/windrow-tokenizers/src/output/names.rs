@@ -45,6 +45,10 @@ pub(crate) fn hash_of(path: &Path) -> io::Result<String> {
 const STAGED: &str = ".windrow-part";
 const ASIDE: &str = ".windrow-old";
 
+/// The beginning and the end of the name of a shard in a folder.
+const SHARD: &str = "shard.";
+const MDS: &str = ".mds";
+
 /// The end of the manifest's name.
 pub(crate) const MANIFEST: &str = ".manifest.json";
 
@@ -67,6 +71,8 @@ pub(crate) struct Targets {
     pub(crate) manifest: PathBuf,
     /// The ends of the names of a shard's files, if the output has shards. Their names are added to `data` when they are published.
     shards: Option<Vec<&'static str>>,
+    /// Whether the data files are in the folder with the name of the prefix.
+    pub(crate) in_folder: bool,
 }
 
 impl Targets {
@@ -79,18 +85,25 @@ impl Targets {
             data: suffixes.map(|suffix| with_suffix(prefix, suffix)).collect(),
             manifest: with_suffix(prefix, MANIFEST),
             shards: None,
+            in_folder: format == Format::Mds,
         }
     }
 
     /// Targets with shards, of which none is finished.
     pub(crate) fn sharded(prefix: &Path, format: Format, kept: bool, skipped: bool) -> Self {
-        let data = skipped.then(|| with_suffix(prefix, SKIPPED)).into_iter().collect();
+        let whole = Self::new(prefix, format, kept, skipped);
+        let list = skipped.then(|| with_suffix(prefix, SKIPPED));
+        // The index of a folder is the last, so that it never lists a shard that is not there.
+        let index = whole.in_folder.then(|| whole.data[0].clone());
         let shards = Some(suffixes(format, kept).collect());
-        Self { data, shards, ..Self::new(prefix, format, kept, skipped) }
+        Self { data: list.into_iter().chain(index).collect(), shards, ..whole }
     }
 
     /// The final names of the shard with this number.
     pub(crate) fn shard(&self, number: usize) -> Vec<PathBuf> {
+        if self.in_folder {
+            return vec![with_suffix(&self.prefix, &format!("/{SHARD}{number:05}{MDS}"))];
+        }
         let suffixes = self.shards.iter().flatten();
         suffixes.map(|suffix| with_suffix(&self.prefix, &format!("-{number:05}{suffix}"))).collect()
     }
@@ -98,15 +111,25 @@ impl Targets {
     /// The final names of the shards that exist, or of which a staged file or an old one exists.
     fn found_shards(&self, suffixes: &[&str]) -> Vec<PathBuf> {
         let Some(name) = self.prefix.file_name().map(OsStr::as_encoded_bytes) else { return Vec::new() };
-        let entries = fs::read_dir(self.directory()).into_iter().flatten().flatten();
+        self.found_in(self.directory(), &[name, b"-"].concat(), "-", suffixes)
+    }
+
+    /// As [`found_shards`](Self::found_shards), in the folder.
+    fn found_in_folder(&self) -> Vec<PathBuf> {
+        self.found_in(&self.prefix, SHARD.as_bytes(), &format!("/{SHARD}"), &[MDS])
+    }
+
+    /// The names that begin with `begin`, which is behind the prefix as `between`, and go on with digits and one of the suffixes.
+    fn found_in(&self, directory: &Path, begin: &[u8], between: &str, suffixes: &[&str]) -> Vec<PathBuf> {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
         let mut found: Vec<PathBuf> = entries
             .filter_map(|entry| {
                 let entry = entry.file_name();
-                let rest = str::from_utf8(entry.as_encoded_bytes().strip_prefix(name)?.strip_prefix(b"-")?).ok()?;
+                let rest = str::from_utf8(entry.as_encoded_bytes().strip_prefix(begin)?).ok()?;
                 let rest = [STAGED, ASIDE].iter().find_map(|suffix| rest.strip_suffix(suffix)).unwrap_or(rest);
                 let digits = rest.find(|letter: char| !letter.is_ascii_digit())?;
                 (digits >= 5 && suffixes.contains(&&rest[digits..]))
-                    .then(|| with_suffix(&self.prefix, &format!("-{rest}")))
+                    .then(|| with_suffix(&self.prefix, &format!("{between}{rest}")))
             })
             .collect();
         found.sort();
@@ -117,7 +140,7 @@ impl Targets {
     /// Shards of the same layout that exist under their final names and are not among the targets.
     pub(crate) fn stale_shards(&self) -> Vec<PathBuf> {
         let Some(suffixes) = &self.shards else { return Vec::new() };
-        let mut found = self.found_shards(suffixes);
+        let mut found = if self.in_folder { self.found_in_folder() } else { self.found_shards(suffixes) };
         found.retain(|path| exists(path) && !self.data.contains(path));
         found
     }
@@ -137,6 +160,7 @@ impl Targets {
             Format::ALL.into_iter().flat_map(|format| Self::new(&self.prefix, format, true, true).data).collect();
         let suffixes: Vec<&str> = Format::ALL.iter().flat_map(|&format| suffixes(format, true)).collect();
         data.extend(self.found_shards(&suffixes));
+        data.extend(self.found_in_folder());
         data.sort();
         data.dedup();
         data
@@ -180,8 +204,7 @@ impl Targets {
             return Vec::new();
         };
         let is_listed = |path: &PathBuf| {
-            let output =
-                manifest.outputs.iter().find(|output| path.file_name().is_some_and(|name| *name == *output.file));
+            let output = manifest.outputs.iter().find(|output| self.listed(path) == output.file);
             output.is_some_and(|output| hash_of(path).is_ok_and(|hash| hash == output.blake3))
         };
         let mut data = self.any_data();
@@ -189,6 +212,12 @@ impl Targets {
             !exists(&staged_name(path)) && !exists(&aside_name(path)) && exists(path) && is_listed(path)
         });
         data
+    }
+
+    /// The name of a data file in the manifest: relative to it.
+    pub(crate) fn listed(&self, path: &Path) -> String {
+        let parent = self.prefix.parent().unwrap_or(Path::new(""));
+        path.strip_prefix(parent).unwrap_or(path).to_string_lossy().into_owned()
     }
 
     pub(crate) fn directory(&self) -> &Path {
@@ -200,6 +229,11 @@ impl Targets {
 
     /// Refuses targets that exist, or that even `overwrite` does not replace.
     pub(crate) fn refuse_existing(&self, overwrite: bool) -> Result<(), OutputError> {
+        if self.in_folder && exists(&self.prefix) && !self.prefix.is_dir() {
+            let message = format!("{} is not a directory", shown(&self.prefix));
+            let error = OutputError::new(OutputErrorKind::CannotCreate, message).at(&self.prefix);
+            return Err(error.hint("choose another prefix with -o"));
+        }
         for path in self.all().chain(&self.stale_shards()) {
             // The entry itself counts, not the file it links to: a rename replaces the entry.
             let Ok(found) = fs::symlink_metadata(path) else { continue };

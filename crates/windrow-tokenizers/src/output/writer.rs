@@ -7,6 +7,7 @@ use super::datatrove::DatatroveWriter;
 use super::error::OutputError;
 use super::file::{Complete, Mark, StagedFile, StorageReader, WriteBack};
 use super::format::{Dtype, Format};
+use super::mds::{self, MdsWriter};
 use super::names::staged_name;
 use super::run::{JsonLine, Run, put, put_json};
 use crate::kept::Kept;
@@ -18,6 +19,7 @@ pub(crate) enum Writer {
     Nanogpt { bin: StagedFile, dtype: Dtype },
     Megatron(MegatronWriter),
     Datatrove(DatatroveWriter),
+    Mds(Box<MdsWriter>),
     Jsonl { lines: StagedFile, line: JsonLine },
     Columns(Box<ColumnWriter>),
 }
@@ -29,6 +31,7 @@ impl Writer {
         dtype: Option<Dtype>,
         files: Vec<StagedFile>,
         keep: &[String],
+        shard_bytes: Option<u64>,
     ) -> Result<Self, OutputError> {
         let mut files = files.into_iter();
         let mut next = || files.next().expect("one staged file for each suffix");
@@ -38,6 +41,10 @@ impl Writer {
             Format::Nanogpt => Self::Nanogpt { bin: next(), dtype: dtype() },
             Format::Megatron => Self::Megatron(MegatronWriter::new(next(), next(), dtype())?),
             Format::Datatrove => Self::Datatrove(DatatroveWriter::new(next(), next(), next(), dtype())),
+            Format::Mds => {
+                let limit = shard_bytes.unwrap_or(mds::SHARD_BYTES);
+                Self::Mds(Box::new(MdsWriter::new(next(), dtype(), keep, limit)))
+            }
             Format::Jsonl => Self::Jsonl { lines: next(), line: JsonLine::default() },
             Format::Arrow | Format::Parquet => Self::Columns(Box::new(ColumnWriter::new(format, next(), keep)?)),
         })
@@ -49,6 +56,7 @@ impl Writer {
             Self::Nanogpt { bin, dtype } => run.put_ids(*dtype, bin),
             Self::Megatron(megatron) => megatron.append(run),
             Self::Datatrove(datatrove) => datatrove.append(run),
+            Self::Mds(mds) => mds.append(run),
             Self::Jsonl { lines, .. } => run.documents().try_for_each(|ids| put_json(ids, run.eos, lines)),
             Self::Columns(columns) => columns.append(run),
         }
@@ -62,6 +70,10 @@ impl Writer {
             Self::Megatron(megatron) => put(ids, megatron.dtype, &mut megatron.bin),
             Self::Datatrove(datatrove) => datatrove.append_part(ids),
             Self::Jsonl { lines, line } => line.put(ids, lines),
+            Self::Mds(mds) => {
+                mds.append_part(ids);
+                Ok(())
+            }
             Self::Columns(columns) => {
                 columns.append_part(ids);
                 Ok(())
@@ -73,6 +85,7 @@ impl Writer {
     pub(crate) fn end_parts(&mut self, ids: usize, eos: Option<u32>) -> Result<(), OutputError> {
         match self {
             Self::Jsonl { lines, line } => return line.end(eos, lines),
+            Self::Mds(mds) => return mds.end_parts(eos),
             Self::Columns(columns) => return columns.end_parts(eos),
             _ => {}
         }
@@ -81,7 +94,7 @@ impl Writer {
             Self::Npy(npy) => npy.ends(std::iter::once(ids)),
             Self::Megatron(megatron) => megatron.ends(std::iter::once(ids)),
             Self::Datatrove(datatrove) => datatrove.ends(std::iter::once(ids)),
-            Self::Nanogpt { .. } | Self::Jsonl { .. } | Self::Columns(_) => Ok(()),
+            Self::Nanogpt { .. } | Self::Jsonl { .. } | Self::Mds(_) | Self::Columns(_) => Ok(()),
         }
     }
 
@@ -94,6 +107,7 @@ impl Writer {
     pub(crate) fn return_to(&mut self, mark: Mark) -> Result<(), OutputError> {
         match self {
             Self::Jsonl { line, .. } => *line = JsonLine::default(),
+            Self::Mds(mds) => mds.discard_parts(),
             Self::Columns(columns) => columns.discard_parts(),
             _ => {}
         }
@@ -108,13 +122,14 @@ impl Writer {
             Self::Megatron(megatron) => &mut megatron.bin,
             Self::Datatrove(datatrove) => &mut datatrove.ids,
             Self::Jsonl { lines, .. } => lines,
-            Self::Columns(_) => return None,
+            Self::Mds(_) | Self::Columns(_) => return None,
         })
     }
 
     /// Appends the kept values of the documents that were appended, if they are columns.
     pub(crate) fn keep(&mut self, kept: &Kept) -> Result<(), OutputError> {
         match self {
+            Self::Mds(mds) => mds.keep(kept),
             Self::Columns(columns) => columns.keep(kept),
             _ => Ok(()),
         }
@@ -135,6 +150,7 @@ impl Writer {
             Self::Nanogpt { bin, dtype } => Ok(vec![(bin.complete()?, Some(dtype.name()))]),
             Self::Megatron(megatron) => megatron.complete(),
             Self::Datatrove(datatrove) => datatrove.complete(tokenizer),
+            Self::Mds(mds) => Ok(vec![(mds.complete()?, None)]),
             Self::Jsonl { lines, .. } => Ok(vec![(lines.complete()?, None)]),
             Self::Columns(columns) => Ok(vec![(columns.complete()?, Some(Dtype::U32.name()))]),
         }

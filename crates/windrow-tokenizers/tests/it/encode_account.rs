@@ -19,7 +19,7 @@ use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 use crate::input_columns;
 
 /// One id per byte, so that the output can be read as text. It refuses texts with a `\u{1}`.
-struct Bytes;
+pub(crate) struct Bytes;
 
 impl Engine for Bytes {
     fn name(&self) -> &str {

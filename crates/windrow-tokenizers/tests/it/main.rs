@@ -8,6 +8,8 @@ mod document_faults;
 mod document_fields;
 #[cfg(feature = "parquet")]
 mod encode_account;
+#[cfg(feature = "parquet")]
+mod encode_sinks;
 mod encode_stop;
 #[cfg(target_os = "linux")]
 mod fork;
@@ -18,7 +20,6 @@ mod input_common;
 mod input_compression;
 mod input_resolve;
 mod input_split;
-#[cfg(feature = "parquet")]
 mod output_columns;
 #[cfg(feature = "parquet")]
 mod output_formats;
