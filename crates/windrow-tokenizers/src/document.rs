@@ -155,10 +155,16 @@ pub fn text_in<'a>(
 
 /// A record, or a part of one, as text.
 pub(crate) fn utf8(record: &[u8]) -> Result<&str, Fault> {
-    str::from_utf8(record).map_err(|e| {
-        let reason = format!("not valid UTF-8{}", looks_like(record));
-        Fault::new(FaultKind::NotUtf8, record, e.valid_up_to(), reason)
+    str::from_utf8(record).map_err(|error| {
+        let Fault { kind, reason, .. } = utf8_fault(record);
+        Fault::new(kind, record, error.valid_up_to(), reason)
     })
+}
+
+/// What is wrong with bytes that begin like this and are not UTF-8.
+pub(crate) fn utf8_fault(begin: &[u8]) -> Fault {
+    let reason = format!("not valid UTF-8{}", looks_like(begin));
+    Fault { kind: FaultKind::NotUtf8, at: 0, line_in_record: 0, byte: 1, reason }
 }
 
 /// A guess at the encoding of bytes that are not UTF-8.
@@ -173,7 +179,8 @@ fn looks_like(record: &[u8]) -> &'static str {
     }
 }
 
-fn field_of<'a>(line: &'a str, field: &str, scratch: &'a mut String) -> Result<&'a str, Fault> {
+/// The text in a field of a line.
+pub(crate) fn field_of<'a>(line: &'a str, field: &str, scratch: &'a mut String) -> Result<&'a str, Fault> {
     let mut json = serde_json::Deserializer::from_str(line);
     let outcome = json.deserialize_any(Line { field, scratch }).and_then(|outcome| json.end().map(|()| outcome));
     let at_start = |kind, reason| Err(Fault::new(kind, line.as_bytes(), 0, reason));
@@ -191,8 +198,9 @@ fn field_of<'a>(line: &'a str, field: &str, scratch: &'a mut String) -> Result<&
     }
 }
 
+/// What the parser has found in a line.
 #[cold]
-fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
+pub(crate) fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
     let whole = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     let message = whole.strip_suffix(&place).unwrap_or(&whole);
@@ -207,7 +215,8 @@ fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
             Fault::new(FaultKind::LoneSurrogate, line.as_bytes(), at, reason)
         }
         _ => {
-            let hint = number_hint(line.as_bytes(), at);
+            let is_value = matches!(message, "expected value" | "invalid number");
+            let hint = if is_value { number_hint(line.as_bytes(), at) } else { "" };
             Fault::new(FaultKind::Syntax, line.as_bytes(), at, format!("JSON syntax error: {message}{hint}"))
         }
     }

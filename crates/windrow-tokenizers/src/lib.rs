@@ -8,6 +8,7 @@ pub mod encode;
 pub mod engine;
 pub mod full;
 pub mod input;
+mod json_parts;
 mod kept;
 pub mod manifest;
 pub mod output;

@@ -40,6 +40,8 @@ pub(super) struct Chunk {
     pub(super) text_bytes: u64,
     /// Whether its only record is a part of a document, whose ids before are in the chunk before.
     pub(super) is_part: bool,
+    /// Whether the ids of the parts before it are void, because the field with the text occurs again.
+    pub(super) is_void_before: bool,
 }
 
 /// A record without ids.

@@ -1,4 +1,4 @@
-//! Encodes a document part by part, as the reader delivers it.
+//! Encodes a document part by part, as the reader delivers it: a text, a line, or the text in a JSON line.
 //!
 //! What a part ends with may belong to a piece that goes on in the next one. So a part is encoded up to the last place where the engine can cut,
 //! and the rest is *carried* over to the next part. The ids of all parts, concatenated, are those of the document.
@@ -12,7 +12,8 @@ use super::Step;
 use super::chunk::{Bad, Chunk, Workshop, at_record, is_json_line, listed};
 use crate::document::{BadDocument, Fault, utf8};
 use crate::engine::{BatchError, EngineError, Ragged};
-use crate::input::{Batch, Record};
+use crate::input::{Batch, Format, Record};
+use crate::json_parts::JsonParts;
 
 /// Bytes of a part that are copied behind what is carried, to find a place to cut there.
 const NEAR: usize = 4 << 10;
@@ -24,8 +25,13 @@ pub(super) struct OpenDocument {
     begin: Option<Record>,
     /// What was read and not encoded.
     carried: Vec<u8>,
-    /// Where that begins in the document.
+    /// Where that begins in the text.
     place: Place,
+    /// The line, if its text is in a field, and a buffer for the text of a part.
+    line: Option<JsonParts>,
+    text: Vec<u8>,
+    /// Why the engine has refused it. A fault of the document itself may follow, and is told instead.
+    refused: Option<EngineError>,
 }
 
 /// A place in a document.
@@ -59,7 +65,7 @@ impl OpenDocument {
 
     /// Bytes that are not encoded yet.
     pub(super) fn memory(&self) -> usize {
-        self.carried.capacity()
+        self.carried.capacity() + self.text.capacity() + self.line.as_ref().map_or(0, JsonParts::memory)
     }
 }
 
@@ -94,17 +100,33 @@ impl Workshop<'_> {
         let record = batch.records[0];
         let begin = *document.begin.get_or_insert(record);
         let mut chunk = Chunk { records: 0..1, is_part: true, ..Chunk::default() };
+        let mut text = mem::take(&mut document.text);
+        let outcome = match record.format {
+            Format::Jsonl => {
+                self.text_of_part(batch.bytes_of(&record), record.is_open, &mut text, document, &mut chunk)
+            }
+            _ => Ok(()),
+        };
+        let bytes = if record.format == Format::Jsonl { &text } else { batch.bytes_of(&record) };
         let place = document.place;
         let mut first = mem::take(&mut document.carried);
-        let outcome = self.divide(&mut first, batch.bytes_of(&record), record.is_open, &mut document.carried);
-        let outcome = outcome.and_then(|rest| self.encode_both([&first, rest], &mut document.place, &mut chunk));
+        let outcome = outcome.and_then(|()| self.divide(&mut first, bytes, record.is_open, &mut document.carried));
+        let outcome = outcome.and_then(|rest| self.encode_both([&first, rest], document, &mut chunk));
+        document.text = text;
         match outcome {
-            Ok(()) if record.is_open => {}
-            Ok(()) => chunk.ends.push(chunk.ids.len()),
+            Err(PartError::Engine(error)) if !matches!(error, EngineError::NoMemory { .. }) => {
+                document.refused = Some(error);
+            }
             Err(error) => chunk.bad.push(self.bad_part(begin, error)),
+            Ok(()) => {}
+        }
+        match document.refused.take_if(|_| !record.is_open) {
+            _ if record.is_open || !chunk.bad.is_empty() => {}
+            Some(error) => chunk.bad.push(self.bad_part(begin, PartError::Engine(error))),
+            None => chunk.ends.push(chunk.ids.len()),
         }
         let name = &self.names[record.file as usize];
-        if place.bytes == 0 && name == "-" {
+        if place.bytes == 0 && name == "-" && record.format != Format::Jsonl {
             let beginning = first.utf8_chunks().next().map_or("", |chunk| chunk.valid());
             if is_json_line(beginning) {
                 self.note_json_lines();
@@ -114,6 +136,27 @@ impl Workshop<'_> {
             *document = OpenDocument::default();
         }
         chunk
+    }
+
+    /// The text in a part of a JSON line; at its end also its kept values.
+    fn text_of_part(
+        &self,
+        part: &[u8],
+        is_open: bool,
+        text: &mut Vec<u8>,
+        document: &mut OpenDocument,
+        chunk: &mut Chunk,
+    ) -> Result<(), PartError> {
+        let (field, keep) = (&self.fields.text[0], &self.fields.keep);
+        let line = document.line.get_or_insert_with(|| JsonParts::new(field, keep.is_empty()));
+        text.clear();
+        chunk.is_void_before = line.feed(part, text);
+        if chunk.is_void_before {
+            document.carried.clear();
+            document.place = Place::default();
+            document.refused = None;
+        }
+        if is_open { Ok(()) } else { line.finish(keep, &mut chunk.kept).map_err(PartError::Line) }
     }
 
     /// Divides `bytes` into what goes behind the bytes in `first`, what is encoded without being copied, which is returned, and what is carried
@@ -158,12 +201,15 @@ impl Workshop<'_> {
         Ok(())
     }
 
-    /// Encodes consecutive parts from `place` on by all threads, and moves it behind them.
-    fn encode_both(&self, parts: [&[u8]; 2], place: &mut Place, chunk: &mut Chunk) -> Result<(), PartError> {
+    /// Encodes consecutive parts by all threads, and moves the place of what is carried behind them.
+    fn encode_both(&self, parts: [&[u8]; 2], document: &mut OpenDocument, chunk: &mut Chunk) -> Result<(), PartError> {
         let mut texts = [""; 2];
         for (text, bytes) in texts.iter_mut().zip(parts) {
-            *text = utf8(bytes).map_err(|fault| PartError::Fault(*place, fault))?;
-            place.advance(bytes);
+            *text = utf8(bytes).map_err(|fault| PartError::Fault(document.place, fault))?;
+            document.place.advance(bytes);
+        }
+        if document.refused.is_some() {
+            return Ok(());
         }
         let mut batch = Ragged::default();
         self.engine.encode_batch(&texts, &mut batch).map_err(|BatchError { error, .. }| PartError::Engine(error))?;
@@ -180,6 +226,10 @@ impl Workshop<'_> {
                 let is_out_of_memory = matches!(error, EngineError::NoMemory { .. });
                 Bad { record: 0, document: at_record(name, &begin, error.to_string()), is_out_of_memory }
             }
+            PartError::Line(fault) => {
+                let document = listed(BadDocument::new(name, &begin, fault));
+                Bad { record: 0, document, is_out_of_memory: false }
+            }
             PartError::Fault(place, mut fault) => {
                 if fault.line_in_record == 0 {
                     fault.byte += place.column;
@@ -195,6 +245,8 @@ impl Workshop<'_> {
 /// Why parts of a document have no ids.
 enum PartError {
     Engine(EngineError),
+    /// The line is not good.
+    Line(Fault),
     /// The part that begins at this place is not text.
     Fault(Place, Fault),
 }

@@ -6,6 +6,7 @@
 //! The reader feeds the lanes from a thread outside of them: a blocked read cannot be interrupted, and a failed run does not wait for
 //! it. The reader may also wait for memory; closing the [`Budget`] ends that wait.
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -22,6 +23,7 @@ use super::{EncodeError, Job, MaxSkipped, Observer};
 use crate::document::text_in;
 use crate::engine::{Engine, caught};
 use crate::input::{Batch, Continuation, Fields, FileReport, Position, Reader, Record};
+use crate::json_parts::JsonParts;
 use crate::manifest::{Documents, OnError, SkippedDocument};
 use crate::output::{Checkpoint, Kept, Output, OutputError, OutputErrorKind, WriteBack};
 
@@ -189,6 +191,11 @@ pub(super) fn run<S: Sink>(
     let mut reader = Reader::new(job.inputs, batch_bytes).fields(fields.clone());
     if engine.cuts_documents() {
         reader = reader.split_texts();
+        if let [field] = fields.text.as_slice()
+            && JsonParts::can_keep(field, &fields.keep)
+        {
+            reader = reader.split_json_lines();
+        }
     }
     let (mut account, mut reports) = (Account::default(), Vec::new());
     if let Some(start) = start {
@@ -343,11 +350,14 @@ impl Reading {
 }
 
 /// What was written of a document that has not ended.
-#[derive(Clone, Copy)]
+#[derive(Default)]
 enum OpenPart {
+    #[default]
     Nothing,
     /// Parts with so many bytes of text, and the record of the first.
     Written(u64, Record),
+    /// Nothing: the output has refused a part of the document that begins with this record.
+    Refused(Box<Bad>, Record),
     /// The document is bad: the parts that follow are dropped.
     Dropped,
 }
@@ -410,7 +420,7 @@ impl<S: Sink> Writer<'_, S> {
             bad: chunk.bad.split_off(chunk.bad.partition_point(|bad| bad.record < last)),
             kept: chunk.kept.split_off(number * self.fields.keep.len()),
             text_bytes: chunk.text_bytes - text_bytes,
-            is_part: false,
+            ..Chunk::default()
         };
         later.ends.iter_mut().for_each(|later| *later -= end);
         chunk.records.end = last + 1;
@@ -448,35 +458,48 @@ impl<S: Sink> Writer<'_, S> {
         Ok(self.sink.skip(document)?)
     }
 
-    /// Appends a part of a document. If it is bad, the parts before are removed, and those behind it are dropped.
+    /// Appends a part of a document. If it is bad, the parts before are removed, and those behind it are dropped. If the output refuses it,
+    /// a fault of the document itself may follow, and is told instead.
     fn write_part(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
         let record = &batch.records[chunk.records.start];
-        let (before, begin) = match self.part {
-            OpenPart::Nothing => (0, *record),
-            OpenPart::Written(bytes, begin) => (bytes, begin),
+        let (mut before, begin, mut refused) = match mem::take(&mut self.part) {
+            OpenPart::Nothing => (0, *record, None),
+            OpenPart::Written(bytes, begin) => (bytes, begin, None),
+            OpenPart::Refused(bad, begin) => (0, begin, Some(bad)),
             OpenPart::Dropped => {
-                if !record.is_open {
-                    self.part = OpenPart::Nothing;
+                if record.is_open {
+                    self.part = OpenPart::Dropped;
                 }
                 return Ok(());
             }
         };
-        if chunk.bad.is_empty() {
+        if chunk.is_void_before {
+            self.sink.discard_parts()?;
+            (before, refused) = (0, None);
+        }
+        if chunk.bad.is_empty() && refused.is_none() {
             match self.sink.append_part(&chunk.ids, !record.is_open) {
                 Ok(()) => {}
                 Err(error) if error.document().is_some() && error.kind() == OutputErrorKind::Document => {
-                    chunk.bad.push(self.refused(0, &begin, &error));
+                    self.sink.discard_parts()?;
+                    refused = Some(Box::new(self.refused(0, &begin, &error)));
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        if let Some(bad) = chunk.bad.pop() {
+        let bad = chunk.bad.pop().or_else(|| refused.take_if(|_| !record.is_open).map(|bad| *bad));
+        if let Some(bad) = bad {
             self.sink.discard_parts()?;
             self.part = if record.is_open { OpenPart::Dropped } else { OpenPart::Nothing };
             return self.skip(bad);
         }
+        if let Some(bad) = refused {
+            self.part = OpenPart::Refused(bad, begin);
+            return Ok(());
+        }
         if !record.is_open {
-            self.keep(&nulls(self.fields.keep.len()))?;
+            let has_values = !chunk.kept.ends.is_empty();
+            self.keep(&if has_values { chunk.kept } else { nulls(self.fields.keep.len()) })?;
         }
         let bytes = before + chunk.text_bytes;
         self.part = if record.is_open { OpenPart::Written(bytes, begin) } else { OpenPart::Nothing };

@@ -488,36 +488,96 @@ fn texts(seed: u64) -> Vec<Vec<u8>> {
     texts
 }
 
+/// Encodes the files whole and in parts, and compares. Returns the largest number of parts of a document, and the number of bad documents.
+fn compare_parts(seed: u64, files: &dyn Fn() -> Vec<InputFile>) -> (usize, usize) {
+    let (mut most, mut bad) = (0, 0);
+    for on_error in [OnError::Skip, OnError::Fail] {
+        let kept = || Kept { longest: if seed % 4 == 3 { 10_000 } else { usize::MAX }, ..Kept::new(|_| Ok(())) };
+        let whole = ends(job(files(), on_error), kept());
+        let parts = ends_with(&Words, job(files(), on_error), kept());
+        assert_eq!(
+            parts.end.as_ref().err().map(ToString::to_string),
+            whole.end.as_ref().err().map(ToString::to_string),
+            "seed {seed}"
+        );
+        assert_eq!(parts.account.documents, whole.account.documents, "seed {seed}");
+        assert_eq!(parts.account.text_bytes, whole.account.text_bytes, "seed {seed}");
+        let reports =
+            |run: &Run<Kept<_>>| run.end.as_ref().ok().map(|all| all.iter().map(|file| file.documents).sum::<u64>());
+        assert_eq!(reports(&parts), reports(&whole));
+        let (parts, whole) = (parts.sink.expect("no panic"), whole.sink.expect("no panic"));
+        assert!(parts.documents == whole.documents, "seed {seed}");
+        assert_eq!(parts.skipped, whole.skipped, "seed {seed}");
+        most = most.max(parts.parts.iter().copied().max().unwrap_or(0));
+        bad += parts.skipped.len();
+    }
+    (most, bad)
+}
+
 #[test]
 fn documents_in_parts_are_those_that_are_encoded_whole() {
-    let (mut most, mut bad) = (0, 0);
+    let (mut most, mut all_bad) = (0, 0);
     for seed in 0..80 {
-        let files = || {
-            let file =
-                |text| InputFile::from_reader("text", io::Cursor::new(text), Format::Text, Some(Compression::None));
-            texts(seed).into_iter().map(file).collect()
-        };
-        for on_error in [OnError::Skip, OnError::Fail] {
-            let kept = || Kept { longest: if seed % 4 == 3 { 10_000 } else { usize::MAX }, ..Kept::new(|_| Ok(())) };
-            let whole = ends(job(files(), on_error), kept());
-            let parts = ends_with(&Words, job(files(), on_error), kept());
-            assert_eq!(
-                parts.end.as_ref().err().map(ToString::to_string),
-                whole.end.as_ref().err().map(ToString::to_string),
-                "seed {seed}"
-            );
-            assert_eq!(parts.account.documents, whole.account.documents, "seed {seed}");
-            assert_eq!(parts.account.text_bytes, whole.account.text_bytes, "seed {seed}");
-            let reports = |run: &Run<Kept<_>>| {
-                run.end.as_ref().ok().map(|all| all.iter().map(|file| file.documents).sum::<u64>())
-            };
-            assert_eq!(reports(&parts), reports(&whole));
-            let (parts, whole) = (parts.sink.expect("no panic"), whole.sink.expect("no panic"));
-            assert!(parts.documents == whole.documents, "seed {seed}");
-            assert_eq!(parts.skipped, whole.skipped, "seed {seed}");
-            most = most.max(parts.parts.iter().copied().max().unwrap_or(0));
-            bad += parts.skipped.len();
-        }
+        let file = |text| InputFile::from_reader("text", io::Cursor::new(text), Format::Text, Some(Compression::None));
+        let (parts, bad) = compare_parts(seed, &|| texts(seed).into_iter().map(file).collect());
+        (most, all_bad) = (most.max(parts), all_bad + bad);
     }
-    assert!(most > 5 && bad > 50, "{most} parts of a document at most, {bad} bad documents");
+    assert!(most > 5 && all_bad > 50, "{most} parts of a document at most, {all_bad} bad documents");
+}
+
+#[test]
+fn lines_in_parts_are_those_that_are_encoded_whole() {
+    let (mut most, mut all_bad) = (0, 0);
+    for seed in 0..80 {
+        let mut file = Vec::new();
+        for (number, mut text) in texts(seed).into_iter().enumerate() {
+            text.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b'\r');
+            file.extend_from_slice(&text);
+            file.extend_from_slice([&b"\n"[..], b"\r\n", b"\r\r\n"][(seed as usize + number) % 3]);
+        }
+        if seed % 5 == 0 {
+            file.pop();
+        }
+        let (parts, bad) = compare_parts(seed, &|| vec![lines(file.clone())]);
+        (most, all_bad) = (most.max(parts), all_bad + bad);
+    }
+    assert!(most > 5 && all_bad > 30, "{most} parts of a document at most, {all_bad} bad documents");
+}
+
+#[test]
+fn json_lines_in_parts_are_those_that_are_encoded_whole() {
+    let (mut most, mut all_bad) = (0, 0);
+    for seed in 0..160 {
+        let mut file = Vec::new();
+        for (number, text) in texts(seed).into_iter().enumerate() {
+            let json = serde_json::to_string(&String::from_utf8_lossy(&text)).unwrap();
+            let lone = json.replacen("a ", r"a\ud83d ", 1);
+            let line = match (seed as usize + number) % 12 {
+                0 => format!(r#"{{"text": {json}, "text": {json}}}"#),
+                1 => format!(r#"{{"text": {json}, "more": {json}, "text": "short"}}"#),
+                2 => format!(r#"{{"more": {json}, "text": "short"}}"#),
+                3 => format!(r#"{{"text": {lone}}}"#),
+                4 => format!(r#"{{"text": {json}, "more": {lone}}}"#),
+                5 => format!(r#"{{"text": {json}, "#),
+                6 => format!(r#"{{"text": {json}, "text": null}}"#),
+                7 => format!(r#"{{"other": {json}}}"#),
+                8 => format!(r#"{{"text": {json}}}{}"#, " ".repeat(9_000)),
+                9 => format!(r#"{}{{"text": {json}}}"#, " ".repeat(9_000)),
+                10 => " ".repeat(9_000),
+                _ => format!(r#"{{"te\u0078t": {json}, "id": {number}}}"#),
+            };
+            file.extend_from_slice(line.as_bytes());
+            if seed % 7 == 0 {
+                file.extend_from_slice(&text);
+                file.retain(|byte| *byte != b'\n');
+            }
+            file.extend_from_slice([&b"\n"[..], b"\r\n", b"\n\n"][(seed as usize + number) % 3]);
+        }
+        if seed % 5 == 0 {
+            file.pop();
+        }
+        let (parts, bad) = compare_parts(seed, &|| vec![jsonl(file.clone())]);
+        (most, all_bad) = (most.max(parts), all_bad + bad);
+    }
+    assert!(most > 5 && all_bad > 100, "{most} parts of a document at most, {all_bad} bad documents");
 }

@@ -12,7 +12,8 @@
 //! - [`Format::Jsonl`]: every line is a record, except those that contain only JSON whitespace.
 //! - [`Format::Parquet`]: every row is a record, in the order of the file. A row with a null where its text should be is a bad document.
 //! - One UTF-8 byte order mark at the start of a file is dropped. NUL bytes are kept.
-//! - A record is not split, whatever its size, unless the reader [splits texts](Reader::split_texts), and does not depend on how the file was read, cut or compressed.
+//! - A record is not split, whatever its size, unless the reader [splits texts](Reader::split_texts) or [JSON lines](Reader::split_json_lines),
+//!   and does not depend on how the file was read, cut or compressed.
 //! - Gzip files may have several members and zstd files several frames. Each must be complete and match its checksum, and nothing may
 //!   follow the last. Anything else is an [`InputError`], never a shorter document.
 //!

@@ -34,7 +34,7 @@ pub struct Reader {
     opened: u32,
     current: Option<Current>,
     batch_bytes: usize,
-    splits_texts: bool,
+    splits: Splits,
     fields: Fields,
     spare: Spare,
     reports: Vec<FileReport>,
@@ -48,6 +48,23 @@ pub struct Reader {
     after: Option<LastRecord>,
     /// Whether batches have what [`Batch::position_behind`] needs.
     is_resumable: bool,
+}
+
+/// Which records are delivered in parts if they are larger than a batch.
+#[derive(Clone, Copy, Default)]
+struct Splits {
+    texts: bool,
+    json_lines: bool,
+}
+
+impl Splits {
+    fn has(self, format: Format) -> bool {
+        match format {
+            Format::Text | Format::Lines => self.texts,
+            Format::Jsonl => self.json_lines,
+            Format::Parquet => false,
+        }
+    }
 }
 
 /// Buffers that are reused for the next file.
@@ -66,7 +83,7 @@ impl Reader {
             opened: 0,
             current: None,
             batch_bytes: batch_bytes.max(1),
-            splits_texts: false,
+            splits: Splits::default(),
             fields: Fields::default(),
             spare: Spare::default(),
             reports: Vec::new(),
@@ -97,10 +114,16 @@ impl Reader {
         self.after = position.last;
     }
 
-    /// Delivers a [text](Format::Text) that is larger than a batch in parts of any length: all but its last record are [open](Record::is_open), and
-    /// each is a batch by itself. So memory does not grow with the size of a text.
+    /// Delivers a [text](Format::Text) or a [line](Format::Lines) that is larger than a batch in parts of any length: all but its last record
+    /// are [open](Record::is_open), and each is a batch by itself. So memory does not grow with the size of a text.
     pub fn split_texts(mut self) -> Self {
-        self.splits_texts = true;
+        self.splits.texts = true;
+        self
+    }
+
+    /// Delivers [JSON lines](Format::Jsonl) in parts too. A part of a line is no JSON.
+    pub fn split_json_lines(mut self) -> Self {
+        self.splits.json_lines = true;
         self
     }
 
@@ -191,7 +214,7 @@ impl Reader {
             let mut file = if file.format == Format::Parquet {
                 Current::Columns(Box::new(ColumnFile::open(file, self.opened, &self.fields)?))
             } else {
-                let mut file = OpenFile::open(file, self.opened, self.splits_texts, &mut self.spare)?;
+                let mut file = OpenFile::open(file, self.opened, self.splits, &mut self.spare)?;
                 if self.is_resumable && file.format != Format::Text {
                     file.stream.keep_prefixes();
                 }
@@ -265,8 +288,10 @@ impl Current {
 struct OpenFile {
     index: u32,
     format: Format,
-    /// Whether it is a text that may be delivered in parts.
+    /// Whether its records may be delivered in parts.
     is_split: bool,
+    /// Whether a part of the next record was delivered.
+    is_in_record: bool,
     stream: Stream,
     /// `unread[next..]` precedes the rest of the stream.
     unread: Vec<u8>,
@@ -283,9 +308,9 @@ struct OpenFile {
 }
 
 impl OpenFile {
-    fn open(file: InputFile, index: u32, splits_texts: bool, spare: &mut Spare) -> Result<Self, InputError> {
+    fn open(file: InputFile, index: u32, splits: Splits, spare: &mut Spare) -> Result<Self, InputError> {
         let format = file.format;
-        let is_split = splits_texts && format == Format::Text;
+        let is_split = splits.has(format);
         let stream = Stream::open(file, std::mem::take(&mut spare.buffer))?;
         let mut unread = std::mem::take(&mut spare.unread);
         unread.clear();
@@ -293,6 +318,7 @@ impl OpenFile {
             index,
             format,
             is_split,
+            is_in_record: false,
             stream,
             unread,
             next: 0,
@@ -324,7 +350,8 @@ impl OpenFile {
             left -= read as u64;
         }
         (self.offset, self.line, self.documents) = (last.offset, last.line, last.number - 1);
-        (self.begun, self.drops_next) = (true, true);
+        // The last record of a batch may have been the end of a line.
+        (self.begun, self.drops_next, self.is_in_record) = (true, true, true);
         Ok(())
     }
 
@@ -378,7 +405,7 @@ impl OpenFile {
                 let rest = filling.end - filling.start;
                 if self.format == Format::Text {
                     self.push(filling.end, false, filling)?;
-                } else if rest > 0 {
+                } else if rest > 0 || self.is_in_record {
                     self.line_ends(filling.end, false, filling)?;
                 }
                 self.skip(rest, filling);
@@ -389,11 +416,19 @@ impl OpenFile {
                     self.keep_unread(filling)?;
                     return Ok(Advance::Full);
                 }
-                if self.is_split && self.begun {
-                    self.push(filling.end, true, filling)?;
-                    self.line += memchr_iter(b'\n', &filling.batch.bytes[filling.start..filling.end]).count() as u64;
-                    self.skip(filling.end - filling.start, filling);
-                    return Ok(Advance::Full);
+                let part = self.part_in(filling);
+                if part > 0 {
+                    self.push(filling.start + part, true, filling)?;
+                    if self.format == Format::Text {
+                        let bytes = &filling.batch.bytes[filling.start..filling.start + part];
+                        self.line += memchr_iter(b'\n', bytes).count() as u64;
+                    }
+                    self.skip(part, filling);
+                    searched = filling.start;
+                    if !filling.batch.records.is_empty() {
+                        self.keep_unread(filling)?;
+                        return Ok(Advance::Full);
+                    }
                 }
                 if filling.start > 0 {
                     // Only blank lines so far.
@@ -417,6 +452,19 @@ impl OpenFile {
         }
     }
 
+    /// How many bytes of the window can be delivered as a part of a record.
+    fn part_in(&self, filling: &Filling<'_>) -> usize {
+        let bytes = &filling.batch.bytes[filling.start..filling.end];
+        match self.format {
+            _ if !self.is_split || !self.begun => 0,
+            // It is no part of the line if a newline follows.
+            Format::Lines if bytes.ends_with(b"\r") => bytes.len() - 1,
+            // A blank line is no record.
+            Format::Jsonl if !self.is_in_record && is_blank(bytes) => 0,
+            _ => bytes.len(),
+        }
+    }
+
     /// By how much a window grows that has no space for its first record.
     fn growth(&self, filling: &Filling<'_>) -> usize {
         if self.format == Format::Text && self.next == self.unread.len() && self.stream.rest() > 0 {
@@ -430,7 +478,7 @@ impl OpenFile {
     fn line_ends(&mut self, end: usize, by_newline: bool, filling: &mut Filling<'_>) -> Result<(), InputError> {
         let line = &filling.batch.bytes[filling.start..end];
         match self.format {
-            Format::Jsonl if line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')) => Ok(()),
+            Format::Jsonl if !self.is_in_record && is_blank(line) => Ok(()),
             Format::Lines if by_newline && line.ends_with(b"\r") => self.push(end - 1, false, filling),
             _ => self.push(end, false, filling),
         }
@@ -438,8 +486,10 @@ impl OpenFile {
 
     /// Adds the record that ends at `end` of the batch.
     fn push(&mut self, end: usize, is_open: bool, filling: &mut Filling<'_>) -> Result<(), InputError> {
-        if std::mem::take(&mut self.drops_next) {
-            self.documents += 1;
+        self.is_in_record = is_open;
+        if self.drops_next {
+            self.drops_next = is_open;
+            self.documents += u64::from(!is_open);
             return Ok(());
         }
         let record = Record {
@@ -493,4 +543,9 @@ impl OpenFile {
         filling.end = filling.start;
         Ok(())
     }
+}
+
+/// Whether a line is empty but for the white space of JSON.
+fn is_blank(line: &[u8]) -> bool {
+    line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
 }
