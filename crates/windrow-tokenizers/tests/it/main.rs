@@ -20,6 +20,7 @@ mod input_common;
 mod input_compression;
 mod input_resolve;
 mod input_split;
+#[cfg(feature = "parquet")]
 mod output_columns;
 #[cfg(feature = "parquet")]
 mod output_formats;
