@@ -188,7 +188,7 @@ impl Targets {
     /// Every name that a run may create, replace or remove.
     pub(crate) fn touched(&self) -> impl Iterator<Item = PathBuf> {
         let taken_back = if self.is_unfinished() { self.any_data() } else { Vec::new() };
-        self.all().cloned().chain(taken_back).chain(self.leftovers()).chain([self.lock()])
+        self.all().cloned().chain(self.stale_shards()).chain(taken_back).chain(self.leftovers()).chain([self.lock()])
     }
 
     /// Whether a run was killed before its publication was complete, or is still running.

@@ -170,3 +170,18 @@ fn other_files_in_the_folder_stay() {
     assert_eq!(contents(directory.path()).len(), 2 + 1 + 1 + 2, "the shards beyond are removed");
     assert_eq!(fs::read(directory.path().join("out/notes.txt")).unwrap(), b"mine");
 }
+
+#[test]
+fn an_old_shard_that_would_be_replaced_is_no_input() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("out")).unwrap();
+    for (format, shard) in [(Format::Jsonl, "out-00003.jsonl"), (Format::Mds, "out/shard.00003.mds")] {
+        let shard = directory.path().join(shard);
+        fs::write(&shard, "{}").unwrap();
+        let options = OutputOptions { overwrite: true, ..options(directory.path(), format, Some(10)) };
+        let error = options.check_inputs([&shard]).unwrap_err();
+        assert_eq!(error.kind(), OutputErrorKind::CannotCreate);
+        assert!(error.to_string().contains("is an input of this run"), "{error}");
+        options.check_inputs([directory.path().join("other.jsonl")]).unwrap();
+    }
+}
