@@ -18,7 +18,7 @@ pub(crate) enum Writer {
     Npy(NpyWriter),
     Nanogpt { bin: StagedFile, dtype: Dtype },
     Megatron(MegatronWriter),
-    Datatrove(DatatroveWriter),
+    Datatrove(Box<DatatroveWriter>),
     Mds(Box<MdsWriter>),
     Jsonl { lines: StagedFile, line: JsonLine },
     Columns(Box<ColumnWriter>),
@@ -40,7 +40,7 @@ impl Writer {
             Format::Npy => Self::Npy(NpyWriter::new(next(), next(), dtype())?),
             Format::Nanogpt => Self::Nanogpt { bin: next(), dtype: dtype() },
             Format::Megatron => Self::Megatron(MegatronWriter::new(next(), next(), dtype())?),
-            Format::Datatrove => Self::Datatrove(DatatroveWriter::new(next(), next(), next(), dtype())),
+            Format::Datatrove => Self::Datatrove(Box::new(DatatroveWriter::new(next(), next(), next(), dtype()))),
             Format::Mds => {
                 let limit = shard_bytes.unwrap_or(mds::SHARD_BYTES);
                 Self::Mds(Box::new(MdsWriter::new(next(), dtype(), keep, limit)))
