@@ -1,21 +1,23 @@
 //! Formats of other libraries against JSON lines: the same documents and values, for any threads, memory and chunks.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Cursor;
-use std::path::{Path, PathBuf};
+use std::num::NonZeroU64;
+use std::path::Path;
 
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 use windrow_tokenizers::dataset::Dataset;
 use windrow_tokenizers::encode::{Job, RunError, Summary, encode_with};
 use windrow_tokenizers::input::{Compression, Format as InputFormat, InputFile};
-use windrow_tokenizers::manifest::{OnError, TokenizerIdentity};
+use windrow_tokenizers::manifest::{OnError, Selection, TokenizerIdentity};
 use windrow_tokenizers::output::{Format, Output, OutputErrorKind, OutputOptions};
 
 use crate::encode_account::Bytes;
+use crate::encode_split::contents;
 use crate::output_formats::samples;
 
 fn options(directory: &Path, format: Format, shard_bytes: Option<u64>) -> OutputOptions {
@@ -66,15 +68,6 @@ fn kept(directory: &Path, format: Format) -> Vec<[Value; 2]> {
     found
 }
 
-fn contents(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    let read = |path: PathBuf| match path.is_dir() {
-        true => contents(&path).into_iter().map(|(name, bytes)| (Path::new("out").join(name), bytes)).collect(),
-        false => vec![(path.file_name().unwrap().into(), fs::read(&path).unwrap())],
-    };
-    entries.flat_map(read).collect()
-}
-
 fn line() -> impl Strategy<Value = String> {
     let url = prop_oneof![Just(Value::Null), "[a-z\u{e9}\"]{0,9}".prop_map(Value::from), Just(json!([1, {"a": "b"}]))];
     prop_oneof![
@@ -86,7 +79,7 @@ fn line() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
     fn sinks_hold_what_json_lines_hold(
@@ -96,15 +89,27 @@ proptest! {
         chunk_bytes in select(vec![1_usize, 300, 1 << 16]),
         memory in select(vec![1_usize, 100_000, 1 << 30]),
         shard_bytes in select(vec![None, Some(1_u64), Some(700)]),
+        (limit, sample) in (option::weighted(0.3, 1..40_u64), option::weighted(0.3, select(vec!["30%", "90%"]))),
+        shuffle in option::weighted(0.4, 0..9_u64),
+        (prepend_bos, append_eos) in (option::of(Just(254)), option::of(Just(255))),
     ) {
         let lines = lines.join("\n");
         let [oracle, one, other] = [(); 3].map(|()| tempfile::tempdir().unwrap());
-        let plain = || Job { threads: 1, ..Job::new(Vec::new()) };
-        let expected = run(&options(oracle.path(), Format::Jsonl, None), &lines, plain());
+        let plain = || {
+            let mut job = Job { threads: 1, ..Job::new(Vec::new()) };
+            let limit = limit.and_then(NonZeroU64::new);
+            let sample = sample.map(|share| share.parse().unwrap());
+            job.reading.selection = Selection { limit, sample, shuffle, ..Selection::default() };
+            job
+        };
+        let framed = |directory: &Path, format, shard_bytes| {
+            OutputOptions { prepend_bos, append_eos, ..options(directory, format, shard_bytes) }
+        };
+        let expected = run(&framed(oracle.path(), Format::Jsonl, None), &lines, plain());
         let job = Job { threads, chunk_bytes, memory, ..plain() };
-        let summary = run(&options(one.path(), format, shard_bytes), &lines, job);
+        let summary = run(&framed(one.path(), format, shard_bytes), &lines, job);
         let Ok(expected) = expected else {
-            // All documents are bad.
+            // All chosen documents are bad.
             prop_assert!(summary.is_err());
             prop_assert_eq!(fs::read_dir(one.path()).unwrap().count(), 0);
             return Ok(());
@@ -114,7 +119,7 @@ proptest! {
         prop_assert_eq!((summary.documents, summary.tokens), (expected.documents, expected.tokens));
         prop_assert_eq!(documents(one.path()), documents(oracle.path()));
         prop_assert_eq!(kept(one.path(), format), kept(oracle.path(), Format::Jsonl));
-        run(&options(other.path(), format, shard_bytes), &lines, plain()).unwrap();
+        run(&framed(other.path(), format, shard_bytes), &lines, plain()).unwrap();
         prop_assert_eq!(contents(one.path()), contents(other.path()));
     }
 }
@@ -128,12 +133,17 @@ fn what_mds_cannot_hold_is_refused_before_anything_is_created() {
             OutputOptions { keep: vec!["tokens".to_owned()], ..mds.clone() },
             "a kept field cannot have the name \"tokens\"",
         ),
+        (
+            OutputOptions { keep: vec!["mask".to_owned()], mask: true, ..mds.clone() },
+            "a kept field cannot have the name \"mask\"",
+        ),
         (OutputOptions { shard_bytes: Some((1 << 30) + 1), ..mds.clone() }, "give --shard-size 1GiB or less"),
     ] {
         let error = Output::create(&options).unwrap_err();
         assert_eq!(error.kind(), OutputErrorKind::Usage);
         assert!(error.to_string().contains(said) && error.to_string().contains("\nhint: "), "{error}");
     }
+    OutputOptions { keep: vec!["mask".to_owned()], ..mds.clone() }.element_type().unwrap();
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     fs::write(directory.path().join("out"), "a file").unwrap();
     let error = Output::create(&OutputOptions { overwrite: true, ..mds }).unwrap_err();

@@ -70,6 +70,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 fn elements(bytes: &[u8], dtype: &str) -> Vec<u32> {
     match dtype {
+        "u1" => bytes.iter().map(|&byte| byte.into()).collect(),
         "u2" => bytes.chunks(2).map(|b| u16::from_le_bytes(b.try_into().unwrap()).into()).collect(),
         "i4" => bytes.chunks(4).map(|b| i32::from_le_bytes(b.try_into().unwrap()).try_into().unwrap()).collect(),
         "u4" => bytes.chunks(4).map(|b| u32::from_le_bytes(b.try_into().unwrap())).collect(),
