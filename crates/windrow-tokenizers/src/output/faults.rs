@@ -200,9 +200,9 @@ fn count_calls(format: Format, overwrite: bool) -> usize {
     disk.calls().len()
 }
 
-/// One format of each kind: two files, one, and one that is completed by a footer. `WINDROW_KILLS` set to any number tries all formats.
+/// One format of each kind: two files, one, one that is completed by a footer, and a folder. `WINDROW_KILLS` set to any number tries all formats.
 fn cases() -> impl Iterator<Item = (Format, bool)> {
-    let kinds = [Format::Npy, Format::Jsonl, Format::Parquet];
+    let kinds = [Format::Npy, Format::Jsonl, Format::Parquet, Format::Mds];
     let formats = if std::env::var_os("WINDROW_KILLS").is_some() { Format::ALL.to_vec() } else { kinds.to_vec() };
     formats.into_iter().flat_map(|format| [(format, false), (format, true)])
 }

@@ -57,7 +57,8 @@ pub(crate) fn check(options: &OutputOptions) -> Result<(), OutputError> {
         return refused(message.to_owned(), "leave out --split, or use another --format");
     }
     if options.pack.is_some() {
-        let message = "the mds format cannot be packed: its folder has no place for the files that tell where documents are";
+        let message =
+            "the mds format cannot be packed: its folder has no place for the files that tell where documents are";
         return refused(message.to_owned(), "leave out --pack, or use another --format");
     }
     Ok(())

@@ -19,10 +19,16 @@ fn numpy_is_missing() -> bool {
 }
 
 fn write(directory: &Path, format: Format, vocab_size: u32) {
+    // datatrove has masks of its own.
+    let mask = format == Format::Datatrove;
     let options =
-        OutputOptions { format, append_eos: Some(1), ..OutputOptions::new(directory.join("out"), vocab_size) };
+        OutputOptions { format, mask, append_eos: Some(1), ..OutputOptions::new(directory.join("out"), vocab_size) };
     let mut output = Output::create(&options).unwrap();
-    output.append(&[10, 20, 30, vocab_size - 1], &[3, 3, 4]).unwrap();
+    let (ids, ends) = ([10, 20, 30, vocab_size - 1], [3, 3, 4]);
+    match mask {
+        true => output.append_masked(&ids, &ends, &[0, 1, 1, 1]).unwrap(),
+        false => output.append(&ids, &ends).unwrap(),
+    }
     let documents = Documents { read: 3, written: 3, ..Documents::default() };
     let tokenizer = TokenizerIdentity { name: "gpt2".into(), ..TokenizerIdentity::default() };
     output.publish(ManifestBody { documents, tokenizer, ..ManifestBody::default() }).unwrap();
@@ -71,31 +77,35 @@ fn datatrove_reads_windows_and_merges_documents() {
     let windows = "import sys; from datatrove.utils.dataset import DatatroveFolderDataset
 data = DatatroveFolderDataset('.', seq_len=6, token_size=int(sys.argv[1]), return_positions=True)
 print(len(data), *[(item['input_ids'].tolist(), item['positions'].tolist()) for item in data])";
-    // Its own merger reads the index and the metadata, and writes both again.
+    // Its own merger reads index, metadata and masks, and writes all of them again.
     let merge = "import numpy as np; from datatrove.pipeline.tokens.merger import DocumentTokenizerMerger
-DocumentTokenizerMerger('.', 'merged', 'all', shuffle=False, progress=False).run()
-same = [open('out.ds' + end, 'rb').read() == open('merged/000_all.ds' + end, 'rb').read() for end in ('', '.index', '.metadata')]
-print(same)";
+DocumentTokenizerMerger('.', 'merged', 'all', shuffle=False, save_loss_metadata=True, progress=False).run()
+ends = '', '.index', '.metadata', '.loss'
+same = [open('out.ds' + end, 'rb').read() == open('merged/000_all.ds' + end, 'rb').read() for end in ends]
+print(same, np.fromfile('merged/000_all.ds.loss', dtype=bool).astype(int).tolist())";
     for (vocab_size, size) in [(300, "2"), (200_019, "4")] {
         let directory = tempfile::tempdir().unwrap();
         write(directory.path(), Format::Datatrove, vocab_size);
         let windows = windows.replace("sys.argv[1]", size);
         let expected = format!("1 ([10, 20, 30, 1, 1, {}, 1], [0, 1, 2, 3, 0, 0, 1])", vocab_size - 1);
         check(directory.path(), &windows, &expected);
-        check(directory.path(), merge, "[True, True, True]");
+        check(directory.path(), merge, "[True, True, True, True] [0, 1, 1, 0, 0, 1, 0]");
     }
 }
 
-/// A folder of MDS: documents of `first` times 130 ids and more, with kept fields that are null, a string, a list or a number.
+/// A folder of MDS: documents of `first` times 130 ids and more, every third of which has the mask 1, with kept fields that are null, a
+/// string, a list or a number.
 fn write_mds(directory: &Path, vocab_size: u32, shard_bytes: Option<u64>, first: u32) {
     let keep = vec!["url".to_owned(), "id".to_owned()];
     let reading = ReadOptions { keep: keep.clone(), ..ReadOptions::default() };
     let prefix = directory.join("out");
-    let options = OutputOptions { format: Format::Mds, keep, shard_bytes, ..OutputOptions::new(prefix, vocab_size) };
+    let format = Format::Mds;
+    let options = OutputOptions { format, keep, shard_bytes, mask: true, ..OutputOptions::new(prefix, vocab_size) };
     let mut output = Output::create(&options).unwrap();
     for number in first..7 {
         let ids: Vec<u32> = (0..number * 130).map(|id| vocab_size - 1 - id % 290).collect();
-        output.append(&ids, &[ids.len()]).unwrap();
+        let mask: Vec<u8> = (0..ids.len()).map(|at| u8::from(at % 3 == 0)).collect();
+        output.append_masked(&ids, &[ids.len()], &mask).unwrap();
         let mut kept = Kept::default();
         for value in [["null", "\"a b\\n\"", "[1, 2]"][number as usize % 3], &number.to_string()] {
             kept.bytes.extend_from_slice(value.as_bytes());
@@ -118,10 +128,11 @@ data = LocalDataset('out')
 for number, item in enumerate(data):
     ids = [VOCABULARY - 1 - i % 290 for i in range(number * 130)]
     assert item['tokens'].dtype == 'DTYPE' and item['tokens'].tolist() == ids
+    assert item['mask'].dtype == 'uint8' and item['mask'].tolist() == [int(i % 3 == 0) for i in range(number * 130)]
     assert item['id'] == number and item['url'] == [None, 'a b\\n', [1, 2]][number % 3], item
 print(len(data.shards), len(data))";
     let again = "from streaming import LocalDataset, MDSWriter
-columns = {'tokens': 'ndarray:DTYPE', 'id': 'json', 'url': 'json'}
+columns = {'tokens': 'ndarray:DTYPE', 'mask': 'ndarray:uint8', 'id': 'json', 'url': 'json'}
 with MDSWriter(out='again', columns=columns, size_limit=1 << 26) as writer:
     for item in LocalDataset('out'): writer.write(item)
 names = 'shard.00000.mds', 'index.json'
