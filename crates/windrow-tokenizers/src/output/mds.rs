@@ -13,7 +13,6 @@ use super::error::{OutputError, OutputErrorKind};
 use super::file::{Complete, StagedFile};
 use super::format::Dtype;
 use super::names::{Targets, staged_name};
-use super::options::OutputOptions;
 use super::run::Run;
 use super::staging::Staging;
 use crate::kept::Kept;
@@ -38,30 +37,37 @@ const BLOCK: usize = 1 << 20;
 /// Bytes that are handed to a file at a time.
 const PUT: usize = 256 << 10;
 
-/// Refuses what no folder can hold.
-pub(crate) fn check(options: &OutputOptions) -> Result<(), OutputError> {
-    let refused = |message: String, hint: &str| Err(OutputError::new(OutputErrorKind::Usage, message).hint(hint));
+/// Refuses kept fields and sizes of shards that no folder can hold.
+pub(crate) fn check(keep: &[String], mask: bool, shard_bytes: Option<u64>) -> Result<(), OutputError> {
     let columns = [(TOKENS, "ids"), (MASK, "masks")];
-    let taken =
-        |(name, _): &&(&str, &str)| (*name != MASK || options.mask) && options.keep.iter().any(|field| field == name);
+    let taken = |(name, _): &&(&str, &str)| (*name != MASK || mask) && keep.iter().any(|field| field == name);
     if let Some((name, what)) = columns.iter().find(taken) {
         let message = format!("a kept field cannot have the name {name:?}, which is that of the column of {what}");
-        return refused(message, "choose another --format, which keeps fields in a file beside the ids");
+        return refused(&message, "choose another --format, which keeps fields in a file beside the ids");
     }
-    if let Some(bytes) = options.shard_bytes.filter(|&bytes| bytes > LARGEST_SHARD) {
+    if let Some(bytes) = shard_bytes.filter(|&bytes| bytes > LARGEST_SHARD) {
         let message = format!("a shard of {bytes} bytes is too large for mds, which holds a shard in memory");
-        return refused(message, "give --shard-size 1GiB or less, or leave it out");
-    }
-    if !options.parts.is_empty() {
-        let message = "the mds format cannot be divided into parts: its folder has one index of all shards";
-        return refused(message.to_owned(), "leave out --split, or use another --format");
-    }
-    if options.pack.is_some() {
-        let message =
-            "the mds format cannot be packed: its folder has no place for the files that tell where documents are";
-        return refused(message.to_owned(), "leave out --pack, or use another --format");
+        return refused(&message, "give --shard-size 1GiB or less, or leave it out");
     }
     Ok(())
+}
+
+/// Refuses parts, and the files beside rows.
+pub(crate) fn check_whole(has_parts: bool, is_packed: bool) -> Result<(), OutputError> {
+    if has_parts {
+        let message = "the mds format cannot be divided into parts: its folder has one index of all shards";
+        return refused(message, "leave out --split, or use another --format");
+    }
+    if is_packed {
+        let message =
+            "the mds format cannot be packed: its folder has no place for the files that tell where documents are";
+        return refused(message, "leave out --pack, or use another --format");
+    }
+    Ok(())
+}
+
+fn refused(message: &str, hint: &str) -> Result<(), OutputError> {
+    Err(OutputError::new(OutputErrorKind::Usage, message).hint(hint))
 }
 
 /// A column of the samples.
@@ -84,11 +90,6 @@ pub(crate) struct Samples<'a> {
 }
 
 impl<'a> Samples<'a> {
-    pub(crate) fn of(options: &'a OutputOptions, dtype: Dtype) -> Self {
-        let size_limit = options.shard_limit().unwrap_or(SHARD_BYTES);
-        Self { dtype, keep: &options.keep, has_mask: options.mask, size_limit }
-    }
-
     fn name(self, column: Column) -> &'a str {
         match column {
             Column::Tokens => TOKENS,

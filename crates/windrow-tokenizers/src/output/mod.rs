@@ -778,7 +778,7 @@ impl Output {
         }
         if let Some(index) = self.index.take() {
             let index = index.resume(0, |_| ())?;
-            let samples = mds::Samples::of(&self.options, self.dtype.unwrap_or(Dtype::U32));
+            let samples = self.options.samples(self.dtype.unwrap_or(Dtype::U32));
             let index = mds::write_index(index, &self.targets, &self.staging, samples, &files[..shards])?;
             files.push(output_file(&self.targets, (index, None)));
         }

@@ -26,6 +26,6 @@ pub(super) fn opened(
     let mask = if options.has_mask_file() { files.pop() } else { None };
     let header = MaskHeader::new(options.format, row);
     let mask = mask.map(|file| MaskWriter::new(file, header)).transpose()?;
-    let writer = Writer::new(options, dtype, files, row)?;
+    let writer = Writer::new(options.format, dtype, files, &options.keep, options.mask, row, options.shard_limit())?;
     Ok((writer, mask, sidecar.map(|file| Sidecar::new(file, &options.keep))))
 }

@@ -95,7 +95,10 @@ impl OutputOptions {
                 .hint("leave out --bos, name another token with --eos, or use --format npy"));
         }
         match self.format {
-            Format::Mds => mds::check(self)?,
+            Format::Mds => {
+                mds::check(&self.keep, self.mask, self.shard_bytes)?;
+                mds::check_whole(!self.parts.is_empty(), self.pack.is_some())?;
+            }
             Format::Arrow | Format::Parquet => ColumnWriter::check(&self.keep, self.mask)?,
             _ => {}
         }
@@ -122,6 +125,12 @@ impl OutputOptions {
     /// The size of shards, if the output has some.
     pub(crate) fn shard_limit(&self) -> Option<u64> {
         self.shard_bytes.or((self.format == Format::Mds).then_some(mds::SHARD_BYTES))
+    }
+
+    /// What the samples of [`Format::Mds`] have in common.
+    pub(crate) fn samples(&self, dtype: Dtype) -> mds::Samples<'_> {
+        let size_limit = self.shard_limit().unwrap_or(mds::SHARD_BYTES);
+        mds::Samples { dtype, keep: &self.keep, has_mask: self.mask, size_limit }
     }
 
     pub(crate) fn names(&self) -> Targets {

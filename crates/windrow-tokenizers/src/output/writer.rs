@@ -9,7 +9,6 @@ use super::file::{Complete, Mark, StagedFile, StorageReader, WriteBack};
 use super::format::{Dtype, Format};
 use super::mds::{self, MdsWriter};
 use super::names::staged_name;
-use super::options::OutputOptions;
 use super::run::{JsonLine, Run, put, put_json};
 use crate::kept::Kept;
 
@@ -26,15 +25,17 @@ pub(crate) enum Writer {
 }
 
 impl Writer {
-    /// `files` are those of the format, in the order of [`Format::suffixes`]. `row` is the number of ids of each document, if all have equally
-    /// many.
+    /// `files` are those of `format`, in the order of [`Format::suffixes`]. `row` is the number of ids of each document, if all have equally
+    /// many. `limit` is the size of shards, if there are shards.
     pub(crate) fn new(
-        options: &OutputOptions,
+        format: Format,
         dtype: Option<Dtype>,
         files: Vec<StagedFile>,
+        keep: &[String],
+        mask: bool,
         row: Option<usize>,
+        limit: Option<u64>,
     ) -> Result<Self, OutputError> {
-        let OutputOptions { format, ref keep, mask, .. } = *options;
         let mut files = files.into_iter();
         let mut next = || files.next().expect("one staged file for each suffix");
         let dtype = || dtype.expect("binary formats have an element type");
@@ -43,7 +44,11 @@ impl Writer {
             Format::Nanogpt => Self::Nanogpt { bin: next(), dtype: dtype() },
             Format::Megatron => Self::Megatron(MegatronWriter::new(next(), next(), dtype())?),
             Format::Datatrove => Self::Datatrove(Box::new(DatatroveWriter::new(next(), next(), next(), dtype()))),
-            Format::Mds => Self::Mds(Box::new(MdsWriter::new(next(), mds::Samples::of(options, dtype())))),
+            Format::Mds => {
+                let size_limit = limit.unwrap_or(mds::SHARD_BYTES);
+                let samples = mds::Samples { dtype: dtype(), keep, has_mask: mask, size_limit };
+                Self::Mds(Box::new(MdsWriter::new(next(), samples)))
+            }
             Format::Jsonl => Self::Jsonl { lines: next(), line: JsonLine::default() },
             Format::Arrow | Format::Parquet => Self::Columns(Box::new(ColumnWriter::new(format, next(), keep, mask)?)),
         })
