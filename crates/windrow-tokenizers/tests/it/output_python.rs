@@ -19,7 +19,7 @@ fn numpy_is_missing() -> bool {
 }
 
 fn write(directory: &Path, format: Format, vocab_size: u32) {
-    // datatrove has masks of its own.
+    // datatrove itself has a file of masks.
     let mask = format == Format::Datatrove;
     let options =
         OutputOptions { format, mask, append_eos: Some(1), ..OutputOptions::new(directory.join("out"), vocab_size) };
