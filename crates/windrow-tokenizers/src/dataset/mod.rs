@@ -23,6 +23,7 @@ mod columns;
 mod documents;
 mod error;
 mod hash;
+mod lines;
 mod mds;
 mod open;
 mod segments;
