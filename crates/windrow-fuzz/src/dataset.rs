@@ -12,7 +12,10 @@ thread_local! {
     static FOLDER: OnceCell<TempDir> = const { OnceCell::new() };
 }
 
-const FORMATS: [(&str, &[&str]); 6] = [
+/// A format with the names of its files.
+type Layout = (&'static str, &'static [&'static str]);
+
+const FORMATS: [Layout; 6] = [
     ("npy", &["out.ids.npy", "out.offsets.npy"]),
     ("nanogpt", &["out.bin"]),
     ("megatron", &["out.bin", "out.idx"]),
@@ -21,23 +24,36 @@ const FORMATS: [(&str, &[&str]); 6] = [
     ("parquet", &["out.parquet"]),
 ];
 
+/// Those of other libraries.
+const OTHERS: [Layout; 2] = [
+    ("datatrove", &["out.ds", "out.ds.index", "out.ds.metadata"]),
+    ("mds", &["out/shard.00000.mds", "out/index.json"]),
+];
+
+/// The beginning of some bytes, whose length the first two say, and the rest.
+fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&length, bytes) = bytes.split_first_chunk()?;
+    Some(bytes.split_at(usize::from(u16::from_le_bytes(length)).min(bytes.len())))
+}
+
 /// The first byte chooses the format, or that the rest is a manifest. The next two are the length of the first file; the rest is the files, whose
-/// hashes are right.
+/// hashes are right. Of three files the second is preceded by its length too.
 pub(crate) fn run(data: &[u8]) {
     let Some((&choice, bytes)) = data.split_first() else { return };
     FOLDER.with(|folder| {
         let folder = folder.get_or_init(|| tempfile::tempdir().expect("a temporary folder")).path();
+        fs::create_dir_all(folder.join("out")).expect("a temporary folder");
         let write = |name: &str, bytes: &[u8]| fs::write(folder.join(name), bytes).expect("a temporary file");
-        let Some((format, names)) = FORMATS.get(usize::from(choice & 7)) else {
+        let formats: &[Layout] = if choice & 32 == 0 { &FORMATS } else { &OTHERS };
+        let Some((format, names)) = formats.get(usize::from(choice & 7)) else {
             write("out.manifest.json", bytes);
             return examine(folder);
         };
-        let Some((&length, bytes)) = bytes.split_first_chunk() else { return };
-        let middle = usize::from(u16::from_le_bytes(length)).min(bytes.len());
-        let (first, second) = bytes.split_at(middle);
+        let Some((first, rest)) = split(bytes) else { return };
+        let (second, third) = if names.len() == 3 { split(rest).unwrap_or_default() } else { (rest, &[][..]) };
         let outputs: Vec<_> = names
             .iter()
-            .zip([first, second])
+            .zip([first, second, third])
             .map(|(name, bytes)| {
                 write(name, bytes);
                 json!({"file": name, "bytes": bytes.len(), "dtype": null, "blake3": blake3::hash(bytes).to_hex().as_str()})
@@ -53,6 +69,7 @@ pub(crate) fn run(data: &[u8]) {
             "tokenizer": {"name": "fuzz", "blake3": "", "vocab_size": if choice & 16 == 0 { 70_000 } else { u32::MAX }},
             "options": {
                 "format": format, "dtype": dtype, "eos": if *format == "nanogpt" { Some(7) } else { None }, "field": "text",
+                "keep": if *format == "mds" && choice & 64 != 0 { vec!["id"] } else { Vec::new() },
                 "lines": false, "on_error": "fail", "add_special_tokens": false, "special_in_text": true
             },
             "inputs": [], "documents": {"read": 0, "written": 0, "skipped": 0, "failed": 0},

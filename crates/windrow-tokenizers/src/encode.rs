@@ -422,6 +422,7 @@ fn encode_by(
     };
     let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
     let has_shards = output.has_shards();
+    output.name_tokenizer(&identity.name);
     let start = match begin_output(&mut output, &job, &run_identity) {
         Ok(start) => start,
         Err(error) => {

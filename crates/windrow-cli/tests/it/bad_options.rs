@@ -12,7 +12,10 @@ fn command_lines_that_cannot_be_understood() {
         ("encode -o out", &["<INPUT>..."]),
         ("encode in.txt -o out --no-such", &["--no-such"]),
         ("decode in.txt -o out", &["decode"]),
-        ("encode in.txt -o out --format orc", &["orc", "npy, nanogpt, megatron, jsonl, arrow, parquet"]),
+        (
+            "encode in.txt -o out --format orc",
+            &["orc", "npy, nanogpt, megatron, datatrove, mds, jsonl, arrow, parquet"],
+        ),
         ("encode in.txt -o out --dtype u64", &["u64", "u16, u32, i32"]),
         ("encode in.txt -o out --input-format csv", &["csv", "text, lines, jsonl"]),
         ("encode in.txt -o out --on-error replace", &["replace", "fail, skip"]),

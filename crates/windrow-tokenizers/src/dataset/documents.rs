@@ -7,9 +7,12 @@ use std::path::{Path, PathBuf};
 use super::columns;
 use super::error::DatasetError;
 use super::lines;
+use super::mds;
 use super::visit::Visitor;
 use crate::manifest::{Options, Pack};
-use crate::output::{Dtype, Format, IDX_HEADER, NPY_HEADER, idx_header, npy_header, npy_header_of_rows};
+use crate::output::{
+    Dtype, Format, IDX_HEADER, MaskHeader, NPY_HEADER, idx_header, metadata_says, npy_header, npy_header_of_rows,
+};
 
 /// Bytes that are read ahead.
 const BUFFER: usize = 256 << 10;
@@ -106,6 +109,8 @@ impl Shard<'_> {
             Format::Npy if self.options.pack.is_some() => Ok(None),
             Format::Npy => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(NPY_HEADER + 8, 8)?)),
             Format::Megatron => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(IDX_HEADER + 8, 20)?)),
+            Format::Datatrove => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(0, 8)?)),
+            Format::Mds => Ok(Some(mds::documents(&self.paths[0])?)),
             Format::Nanogpt | Format::Jsonl | Format::Arrow | Format::Parquet => Ok(None),
         }
     }
@@ -127,6 +132,8 @@ impl Shard<'_> {
             Format::Npy => self.walk_npy(visit),
             Format::Nanogpt => self.walk_nanogpt(visit),
             Format::Megatron => self.walk_megatron(visit),
+            Format::Datatrove => self.walk_datatrove(visit),
+            Format::Mds => mds::walk(self.options, &self.paths[0], visit),
             Format::Jsonl => lines::walk(&self.paths[0], self.options.has_mask(), visit),
             format @ (Format::Arrow | Format::Parquet) => columns::walk(format, &self.paths[0], visit),
         }
@@ -152,16 +159,15 @@ impl Shard<'_> {
 
     /// The number of ids whose mask is 1, if the masks have a file. It must have one for each of the `tokens`.
     pub(super) fn loss_tokens(&self, tokens: u64) -> Result<Option<u64>, DatasetError> {
-        let is_mask = |path: &&PathBuf| path.as_os_str().as_encoded_bytes().ends_with(b".mask.npy");
-        let has_file = self.options.has_mask() && self.options.format.has_mask_file();
-        let Some(path) = self.paths.iter().find(is_mask).filter(|_| has_file) else { return Ok(None) };
+        let Options { format, pack, .. } = *self.options;
+        let has_file = self.options.has_mask() && format.has_mask_file();
+        // The masks follow the files of the format, of which there is one less if rows need no offsets.
+        let files = if format == Format::Npy && pack.is_some() { 1 } else { format.suffixes().len() };
+        let Some(path) = self.paths.get(files).filter(|_| has_file) else { return Ok(None) };
+        let header = MaskHeader::new(format, pack.map(|pack| pack.length.get()));
         let mut masks = Reading::open(path, 0)?;
-        let count = masks.elements(NPY_HEADER, 1)?;
-        let row = self.options.pack.map(|pack| pack.length.get()).filter(|_| self.options.format == Format::Npy);
-        masks.check_header(&match row {
-            None => npy_header("|u1", count),
-            Some(row) => npy_header_of_rows("|u1", count / row as u64, row),
-        })?;
+        let count = masks.elements(header.bytes(0).len(), 1)?;
+        masks.check_header(&header.bytes(count))?;
         if count != tokens {
             return Err(DatasetError::damaged(path, format_args!("it has {count} masks for {tokens} ids")));
         }
@@ -269,6 +275,39 @@ impl Shard<'_> {
             at += length;
         }
         if at == count { Ok(()) } else { wrong(documents, format!("the documents have {at} of {count} ids")) }
+    }
+
+    fn walk_datatrove(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {
+        let dtype = self.dtype()?;
+        let mut data = Reading::open(&self.paths[0], 0)?;
+        let mut index = Reading::open(&self.paths[1], 0)?;
+        let (count, documents) = (data.elements(0, dtype.size())?, index.elements(0, 8)?);
+        let mut metadata = Vec::new();
+        let read = Reading::open(&self.paths[2], 0)?.file.take(BUFFER as u64).read_to_end(&mut metadata);
+        read.map_err(|error| DatasetError::io(&self.paths[2], &error))?;
+        if !str::from_utf8(&metadata).is_ok_and(|text| metadata_says(text, dtype, count)) {
+            let what = format!("its lines do not say {} bytes an id and {count} ids", dtype.size());
+            return Err(DatasetError::damaged(&self.paths[2], what));
+        }
+        let wrong = |number: u64, what: String| {
+            Err(DatasetError::damaged(&self.paths[1], format_args!("document {number}: {what}")))
+        };
+        let (mut block, mut ids, mut begin) = (Vec::new(), Vec::new(), 0);
+        for number in 0..documents {
+            let end = index.next_u64()?;
+            if end < begin {
+                return wrong(number, format!("its end {end} is less than {begin} before it"));
+            }
+            if end > count {
+                return wrong(number, format!("its end {end} is beyond the {count} ids"));
+            }
+            data.ids(end - begin, dtype, &mut block, &mut ids)?;
+            if visit(&ids).is_break() {
+                return Ok(());
+            }
+            begin = end;
+        }
+        if begin == count { Ok(()) } else { wrong(documents, format!("the documents have {begin} of {count} ids")) }
     }
 
     fn walk_nanogpt(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {

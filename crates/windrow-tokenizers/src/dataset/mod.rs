@@ -24,6 +24,7 @@ mod documents;
 mod error;
 mod hash;
 mod lines;
+mod mds;
 mod open;
 mod segments;
 mod statistics;
