@@ -159,7 +159,7 @@ pub(crate) fn prepare<'t>(
         selection,
     };
     let workers = if threads == 0 { thread::available_parallelism().map_or(1, usize::from) } else { threads };
-    let shares = MemoryShares::new(options.memory, workers);
+    let shares = MemoryShares::new(options.memory, workers).beside(&resolved.files);
     let load = LoadOptions {
         add_special_tokens: reading.add_special_tokens,
         special_in_text: reading.special_in_text,
