@@ -142,7 +142,9 @@ fn store(workspace: &Workspace) -> Result<()> {
     cargo(workspace, &["test", "--locked", "--lib"], &[STORE_LIB, &["input"]].concat())?;
     let requirements = workspace.root.join("crates/windrow-cli/tests/store/requirements.txt");
     let mut tests = workspace::cargo(&workspace.root, &["test", "--locked"]);
-    if let Some(bin) = python::environment(&workspace.target.join("store"), &requirements, "the tests with a real server")? {
+    if let Some(bin) =
+        python::environment(&workspace.target.join("store"), &requirements, "the tests with a real server")?
+    {
         tests.env("WINDROW_MOTO", bin.join("moto_server"));
     }
     succeed(tests.args(STORE))

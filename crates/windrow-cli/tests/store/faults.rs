@@ -4,12 +4,12 @@ use serde_json::json;
 
 use crate::common::{Place, tiny};
 use crate::server::{Fault, Request, Server};
-use crate::{large, line, manifest, same, serve};
+use crate::{compare, large, line, same, serve};
 
 fn place() -> (Place, Server) {
     let place = Place::new();
-    place.file("tiny.json", tiny().to_string()).file("b/l.jsonl", large());
-    let server = serve(&[("b/l.jsonl".to_owned(), place.read("b/l.jsonl"))]);
+    place.file("tiny.json", tiny().to_string()).file("bkt/l.jsonl", large());
+    let server = serve(&[("bkt/l.jsonl".to_owned(), place.read("bkt/l.jsonl"))]);
     (place, server)
 }
 
@@ -31,7 +31,7 @@ fn a_connection_that_breaks_is_continued() {
             // The first request of the web server's URL is for one byte.
             (request.range.is_some_and(|(from, to)| to > from) && broken % 2 == 0).then_some(Fault::Cut(70_000))
         });
-        same(&place, &server, ["b/l.jsonl", "SERVER/b/l.jsonl"], "SERVER/", "");
+        same(&place, &server, ["bkt/l.jsonl", "SERVER/bkt/l.jsonl"], "SERVER/", "");
         let cut = server.take_requests().len();
         assert!(cut > 5, "{cut} requests for three parts");
     }
@@ -45,7 +45,7 @@ fn errors_of_the_server_are_tried_again() {
         requests += 1;
         (requests % 2 == 1).then_some(Fault::Status(if requests % 4 == 1 { 500 } else { 503 }))
     });
-    same(&place, &server, ["b/l.jsonl", "s3://b/l.jsonl"], "s3://", "");
+    same(&place, &server, ["bkt/l.jsonl", "s3://bkt/l.jsonl"], "s3://", "");
 }
 
 /// The command fails so, and publishes nothing.
@@ -60,65 +60,98 @@ fn fails(place: &Place, server: &Server, inputs: &str, code: i32, says: &[&str])
 fn what_is_wrong_is_said_with_its_remedy() {
     let (place, server) = place();
     for scheme in ["s3", "gs"] {
-        let missing = format!("error: {scheme}://b/no.txt: no such object\nhint: check the spelling");
-        fails(&place, &server, &format!("{scheme}://b/no.txt"), 2, &[&missing]);
-        fails(&place, &server, &format!("{scheme}://b/no/"), 2, &["no such object"]);
+        let missing = format!("error: {scheme}://bkt/no.txt: no such object\nhint: check the spelling");
+        fails(&place, &server, &format!("{scheme}://bkt/no.txt"), 2, &[&missing]);
+        fails(&place, &server, &format!("{scheme}://bkt/no/"), 2, &["no such object"]);
         let missing = format!("error: {scheme}:///k: the bucket is missing");
         fails(&place, &server, &format!("{scheme}:///k"), 2, &[&missing]);
     }
-    fails(&place, &server, "SERVER/b/no.txt", 2, &["/b/no.txt: no such object"]);
-    fails(&place, &server, "SERVER/b/", 2, &["a web server does not list its files\nhint: name the files"]);
-    fails(&place, &server, "s3://b", 65, &["s3://b/l.jsonl:6:1: "]);
-    fails(&place, &server, "s3://b/l.jsonl --input-format parquet", 65, &["s3://b/l.jsonl: not a Parquet file"]);
-    let nested = Server::start(&[("/b/c/d.txt", b"the"), ("/b/e.bin", b"the")]);
-    let says = ["error: s3://b/c: this is a folder, with s3://b/c/d.txt in it\nhint: end it with `/`"];
-    fails(&place, &nested, "s3://b/c", 2, &says);
-    fails(&place, &nested, "s3://b/e.bin", 2, &["s3://b/e.bin: its extension does not tell"]);
-    fails(&place, &nested, "s3://b/c/ --input-format parquet", 2, &["s3://b/c/: no input in this directory (1 files"]);
-    fails(&place, &nested, "s3://b/c//d.txt", 2, &["s3://b/c//d.txt: this key has empty parts"]);
-    fails(&place, &nested, "ftp://b/d.txt", 2, &["ftp://b/d.txt: no store is read by this scheme"]);
-    let ran = line(&place, &nested, "encode s3://b/c/d.txt -o s3://b/out --tokenizer tiny.json");
-    ran.fails("-o", 2, &["s3://b/out: an output is not written to a URL\nhint: write to a local path, and copy"]);
+    fails(&place, &server, "SERVER/bkt/no.txt", 2, &["/bkt/no.txt: no such object"]);
+    fails(&place, &server, "SERVER/bkt/", 2, &["a web server does not list its files\nhint: name the files"]);
+    fails(&place, &server, "s3://bkt", 65, &["s3://bkt/l.jsonl:6:1: "]);
+    fails(&place, &server, "s3://bkt/l.jsonl --input-format parquet", 65, &["s3://bkt/l.jsonl: not a Parquet file"]);
+    let nested = Server::start(&[("/bkt/c/d.txt", b"the"), ("/bkt/e.bin", b"the")]);
+    let says = ["error: s3://bkt/c: this is a folder, with s3://bkt/c/d.txt in it\nhint: end it with `/`"];
+    fails(&place, &nested, "s3://bkt/c", 2, &says);
+    fails(&place, &nested, "s3://bkt/e.bin", 2, &["s3://bkt/e.bin: its extension does not tell"]);
+    fails(
+        &place,
+        &nested,
+        "s3://bkt/c/ --input-format parquet",
+        2,
+        &["s3://bkt/c/: no input in this directory (1 files"],
+    );
+    fails(&place, &nested, "s3://bkt/c//d.txt", 2, &["s3://bkt/c//d.txt: this key has empty parts"]);
+    fails(&place, &nested, "ftp://bkt/d.txt", 2, &["ftp://bkt/d.txt: no store is read by this scheme"]);
+    let ran = line(&place, &nested, "encode s3://bkt/c/d.txt -o s3://bkt/out --tokenizer tiny.json");
+    ran.fails("-o", 2, &["s3://bkt/out: an output is not written to a URL\nhint: write to a local path, and copy"]);
 }
 
 #[test]
 fn a_store_that_refuses_tells_which_credentials_help() {
     let (place, server) = place();
     server.faults(|_, _| Some(Fault::Status(403)));
-    let says = ["s3://b/: cannot be opened: the store answers 403 Forbidden (Code403: On purpose.)", "hint: set AWS_ACCESS_KEY_ID"];
-    fails(&place, &server, "s3://b/", 74, &says);
-    fails(&place, &server, "gs://b/l.jsonl", 74, &["gs://b/l.jsonl: cannot be opened", "hint: set GOOGLE_APPLICATION_CREDENTIALS"]);
-    fails(&place, &server, "SERVER/b/l.jsonl?secret", 74, &["b/l.jsonl: cannot be opened", "hint: check the URL, and the signature"]);
+    let says = [
+        "s3://bkt/: cannot be opened: the store answers 403 Forbidden (Code403: On purpose.)",
+        "hint: set AWS_ACCESS_KEY_ID",
+    ];
+    fails(&place, &server, "s3://bkt/", 74, &says);
+    fails(
+        &place,
+        &server,
+        "gs://bkt/l.jsonl",
+        74,
+        &["gs://bkt/l.jsonl: cannot be opened", "hint: set GOOGLE_APPLICATION_CREDENTIALS"],
+    );
+    fails(
+        &place,
+        &server,
+        "SERVER/bkt/l.jsonl?secret",
+        74,
+        &["bkt/l.jsonl: cannot be opened", "hint: check the URL, and the signature"],
+    );
     server.faults(|_, _| Some(Fault::Status(401)));
-    fails(&place, &server, "s3://b/l.jsonl", 74, &["hint: set AWS_ACCESS_KEY_ID"]);
+    fails(&place, &server, "s3://bkt/l.jsonl", 74, &["hint: set AWS_ACCESS_KEY_ID"]);
 }
 
 #[test]
 fn a_server_without_ranges_and_one_that_is_away() {
     let (place, server) = place();
     server.faults(|_, _| Some(Fault::Whole));
-    fails(&place, &server, "SERVER/b/l.jsonl", 74, &["hint: download it first, or pipe it: curl -L URL | windrow encode -"]);
+    fails(
+        &place,
+        &server,
+        "SERVER/bkt/l.jsonl",
+        74,
+        &["hint: download it first, or pipe it: curl -L URL | windrow encode -"],
+    );
     // Nothing listens there.
-    let away = Server { url: "http://127.0.0.1:1".to_owned(), ..Server::start(&[]) };
-    fails(&place, &away, "SERVER/a.txt", 74, &["127.0.0.1:1/a.txt: cannot be opened: ", "refused", "hint: check the network"]);
-    fails(&place, &away, "s3://b/a.txt", 74, &["s3://b/a.txt: cannot be opened: ", "AWS_ENDPOINT_URL"]);
+    let away = Server::at("http://127.0.0.1:1");
+    fails(
+        &place,
+        &away,
+        "SERVER/a.txt",
+        74,
+        &["127.0.0.1:1/a.txt: cannot be opened: ", "refused", "hint: check the network"],
+    );
+    fails(&place, &away, "s3://bkt/a.txt", 74, &["s3://bkt/a.txt: cannot be opened: ", "AWS_ENDPOINT_URL"]);
 }
 
 #[test]
 fn an_object_that_changes_fails_the_run() {
-    for (input, has_tags) in [("s3://b/l.jsonl", true), ("SERVER/b/l.jsonl", true), ("SERVER/b/l.jsonl", false)] {
+    for (input, has_tags) in [("s3://bkt/l.jsonl", true), ("SERVER/bkt/l.jsonl", true), ("SERVER/bkt/l.jsonl", false)] {
         let (place, server) = place();
         if !has_tags {
             server.without_tags();
         }
         server.faults(move |request, objects| {
             if is_later(request) {
-                objects.get_mut("/b/l.jsonl").unwrap().push(b'\n');
+                objects.get_mut("/bkt/l.jsonl").unwrap().push(b'\n');
             }
             None
         });
         let line = format!("{input} --on-error skip");
-        fails(&place, &server, &line, 74, &["b/l.jsonl: changed while it was read\nhint: wait until it is complete"]);
+        fails(&place, &server, &line, 74, &["bkt/l.jsonl: changed while it was read\nhint: wait until it is complete"]);
     }
     let (place, server) = place();
     server.faults(|request, objects| {
@@ -127,7 +160,13 @@ fn an_object_that_changes_fails_the_run() {
         }
         None
     });
-    fails(&place, &server, "s3://b/l.jsonl --on-error skip", 74, &["s3://b/l.jsonl: cannot be read at byte 4194304: "]);
+    fails(
+        &place,
+        &server,
+        "s3://bkt/l.jsonl --on-error skip",
+        74,
+        &["s3://bkt/l.jsonl: cannot be read at byte 4194304: "],
+    );
 }
 
 #[test]
@@ -135,38 +174,36 @@ fn a_run_that_failed_continues_with_the_same_object_only() {
     for (name, is_compressed) in [("l.jsonl", false), ("l.jsonl.gz", true)] {
         let place = Place::new();
         let text = if is_compressed { crate::common::gzip(large().as_bytes()) } else { large().into_bytes() };
-        place.file("tiny.json", tiny().to_string()).file(&format!("b/{name}"), &text);
+        place.file("tiny.json", tiny().to_string()).file(&format!("bkt/{name}"), &text);
         // A first object, so that the second one is continued.
-        place.file("b/a.jsonl", json!({"text": "the"}).to_string());
-        let server = serve(&["b/a.jsonl".to_owned(), format!("b/{name}")].map(|name| (name.clone(), place.read(&name))));
+        place.file("bkt/a.jsonl", json!({"text": "the"}).to_string());
+        let server =
+            serve(&["bkt/a.jsonl".to_owned(), format!("bkt/{name}")].map(|name| (name.clone(), place.read(&name))));
         let options = "--tokenizer tiny.json --on-error skip --shard-size 1M --memory 32M";
-        place.line(&format!("encode b -o local {options}")).ok();
+        place.line(&format!("encode bkt -o local {options}")).ok();
         let late = text.len() as u64 * 2 / 3;
         server.faults(move |request, _| request.range.is_some_and(|(_, to)| to > late).then_some(Fault::Status(500)));
-        let run = format!("encode s3://b/ -o remote {options}");
+        let run = format!("encode s3://bkt/ -o remote {options}");
         let mut command = crate::command(&place, &server.url, &run);
         let failed = crate::Ran::of(command.env("WINDROW_STORE_RETRIES", "0").output().unwrap());
-        failed.fails(&run, 74, &[&format!("s3://b/{name}: cannot be read at byte "), "the store answers 500"]);
+        failed.fails(&run, 74, &[&format!("s3://bkt/{name}: cannot be read at byte "), "the store answers 500"]);
         assert!(place.names().iter().any(|name| name == "remote.windrow-progress"), "{:?}", place.names());
 
         server.faults(|_, objects| {
-            objects.get_mut("/b/a.jsonl").unwrap()[10] = b'T';
+            objects.get_mut("/bkt/a.jsonl").unwrap()[9] = b'T';
             None
         });
         let refused = line(&place, &server, &format!("{run} --resume"));
-        refused.fails(&run, 73, &["cannot resume remote: s3://b/a.jsonl was modified after the run began"]);
+        refused.fails(&run, 73, &["cannot resume remote: s3://bkt/a.jsonl was modified after the run began"]);
         server.faults(|_, objects| {
-            objects.get_mut("/b/a.jsonl").unwrap()[10] = b't';
+            objects.get_mut("/bkt/a.jsonl").unwrap()[9] = b't';
             None
         });
         server.take_requests();
         line(&place, &server, &format!("{run} --resume")).ok();
         let from = server.take_requests().iter().filter_map(|request| request.range).map(|(from, _)| from).min();
         assert_eq!(from > Some(0), !is_compressed, "what is done is not read again: {from:?}");
-        assert_eq!(manifest(&place, "remote.manifest.json", "s3://"), manifest(&place, "local.manifest.json", "s3://"));
-        for name in place.names().iter().filter_map(|name| name.strip_prefix("local-")) {
-            assert!(place.read(&format!("remote-{name}")) == place.read(&format!("local-{name}")), "{name}");
-        }
+        compare(&place, "s3://");
     }
 }
 
@@ -174,7 +211,7 @@ fn a_run_that_failed_continues_with_the_same_object_only() {
 fn an_object_without_a_version_does_not_resume() {
     let (place, server) = place();
     server.without_tags();
-    let run = "encode SERVER/b/l.jsonl -o out --tokenizer tiny.json --on-error skip --shard-size 1M";
+    let run = "encode SERVER/bkt/l.jsonl -o out --tokenizer tiny.json --on-error skip --shard-size 1M";
     server.faults(|request, _| request.range.is_some_and(|(_, to)| to > 8 << 20).then_some(Fault::Status(500)));
     let mut command = crate::command(&place, &server.url, run);
     let failed = crate::Ran::of(command.env("WINDROW_STORE_RETRIES", "0").output().unwrap());

@@ -23,7 +23,8 @@ impl Moto {
             println!("skipped: WINDROW_MOTO does not name moto_server");
             return None;
         };
-        let mut child = Command::new(program).args(["-H", "127.0.0.1", "-p", "0"]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            Command::new(program).args(["-H", "127.0.0.1", "-p", "0"]).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         let found = lines.find_map(|line| Some(format!("http://{}", line.split_once("Running on http://")?.1.trim())));
         // It must not block on a full pipe.
@@ -37,7 +38,8 @@ impl Moto {
         let mut stream = TcpStream::connect(host).unwrap();
         let path = path.replace(' ', "%20").replace('é', "%C3%A9");
         let length = body.len();
-        let head = format!("PUT {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+        let head =
+            format!("PUT {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         stream.write_all(body).unwrap();
         let mut answer = String::new();
@@ -50,25 +52,33 @@ impl Moto {
 fn a_bucket_of_a_real_server_is_a_folder() {
     let Some(moto) = Moto::start() else { return };
     let (place, objects) = corpus();
-    moto.put("/b", b"");
+    moto.put("/bkt", b"");
     for (name, bytes) in &objects {
         moto.put(&format!("/{name}"), bytes);
     }
     // A folder as consoles create it, and more keys than a page of a list holds.
-    moto.put("/b/c/d/", b"");
+    moto.put("/bkt/c/d/", b"");
     moto.put("/many", b"");
     for number in 0..1_010 {
         moto.put(&format!("/many/k/{number:04}.txt"), b"the");
         place.file(&format!("many/k/{number:04}.txt"), "the");
     }
-    let server = Server { url: moto.1.clone(), ..Server::start(&[]) };
+    let server = Server::at(&moto.1);
     for options in ["", "--all-text", "--lines --threads 1"] {
-        same(&place, &server, ["b/c", "s3://b/c/"], "s3://", options);
+        same(&place, &server, ["bkt/c", "s3://bkt/c/"], "s3://", options);
     }
-    same(&place, &server, ["b/c/g.parquet b/c/d/e.txt.gz", "s3://b/c/g.parquet s3://b/c/d/e.txt.gz"], "s3://", "");
+    same(
+        &place,
+        &server,
+        ["bkt/c/g.parquet bkt/c/d/e.txt.gz", "s3://bkt/c/g.parquet s3://bkt/c/d/e.txt.gz"],
+        "s3://",
+        "",
+    );
     same(&place, &server, ["many", "s3://many/"], "s3://", "--shard-size 1K");
 
-    for (input, says) in [("s3://b/no.txt", "no such object"), ("s3://no/", "no such object"), ("s3://b/c", "this is a folder")] {
+    for (input, says) in
+        [("s3://bkt/no.txt", "no such object"), ("s3://no/", "no such object"), ("s3://bkt/c", "this is a folder")]
+    {
         let run = format!("encode {input} -o out --tokenizer tiny.json");
         crate::Ran::of(command(&place, &moto.1, &run).output().unwrap()).fails(&run, 2, &[input, says]);
     }

@@ -64,6 +64,11 @@ impl Server {
         Self { url, state }
     }
 
+    /// The address of another server.
+    pub(crate) fn at(url: &str) -> Self {
+        Self { url: url.to_owned(), ..Self::start(&[]) }
+    }
+
     /// From now on this decides what fails. It may change objects, too.
     pub(crate) fn faults(&self, faults: impl FnMut(&Request, &mut Objects) -> Option<Fault> + Send + 'static) {
         self.state().faults = Box::new(faults);
@@ -129,12 +134,16 @@ fn read(reader: &mut impl BufRead) -> Option<Request> {
 fn answer(state: &State, request: &Request, fault: Option<Fault>) -> (Vec<u8>, bool) {
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     let simple = |status: &str, body: &str| {
-        let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/xml\r\nContent-Length: {}\r\n\r\n", body.len());
+        let head =
+            format!("HTTP/1.1 {status}\r\nContent-Type: application/xml\r\nContent-Length: {}\r\n\r\n", body.len());
         let body = if request.method == "HEAD" { "" } else { body };
         (format!("{head}{body}").into_bytes(), false)
     };
     if let Some(Fault::Status(status)) = fault {
-        return simple(&format!("{status} Fault"), &format!("<Error><Code>Code{status}</Code><Message>On purpose.</Message></Error>"));
+        return simple(
+            &format!("{status} Fault"),
+            &format!("<Error><Code>Code{status}</Code><Message>On purpose.</Message></Error>"),
+        );
     }
     if query.contains("list-type=2") {
         return simple("200 OK", &listed(state, path, query));

@@ -10,6 +10,7 @@ use super::url::Url;
 pub(super) struct Stores;
 
 /// There is none.
+#[expect(dead_code, reason = "nothing is found")]
 pub(super) enum Found {
     Object(Object),
     Folder(Vec<Object>),

@@ -128,9 +128,9 @@ impl Hashed {
         }
         match source.get_bytes(0, magic.len()) {
             Ok(bytes) => Ok(bytes == magic),
-            Err(error) => Err(self.take_failure(name).unwrap_or_else(|| {
-                InputError::Unreadable { name: name.to_owned(), source: io::Error::other(error) }
-            })),
+            Err(error) => Err(self
+                .take_failure(name)
+                .unwrap_or_else(|| InputError::Unreadable { name: name.to_owned(), source: io::Error::other(error) })),
         }
     }
 

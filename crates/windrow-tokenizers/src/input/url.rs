@@ -56,7 +56,12 @@ impl Named {
             "s3" => Scheme::S3,
             "gs" => Scheme::Gs,
             "http" | "https" => Scheme::Http,
-            _ => return refused("no store is read by this scheme", "s3, gs, http, https and file are; a path may begin with `./`"),
+            _ => {
+                return refused(
+                    "no store is read by this scheme",
+                    "s3, gs, http, https and file are; a path may begin with `./`",
+                );
+            }
         };
         let (host, rest) = rest.split_once('/').unwrap_or((rest, ""));
         if kind != Scheme::Http {

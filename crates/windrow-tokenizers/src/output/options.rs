@@ -157,7 +157,8 @@ impl OutputOptions {
         {
             // A shard would be complete in the store before the others are, and a store cannot rename.
             let message = format!("{}: an output is not written to a URL", shown(&self.prefix));
-            let hint = "write to a local path, and copy the files when the manifest is there: aws s3 cp, gcloud storage cp";
+            let hint =
+                "write to a local path, and copy the files when the manifest is there: aws s3 cp, gcloud storage cp";
             return Err(OutputError::new(OutputErrorKind::Usage, message).at(&self.prefix).hint(hint));
         }
         let refuse = |why: &str| {

@@ -15,8 +15,9 @@ pub(super) fn explained(scheme: Scheme, error: &Error) -> io::Error {
     let said = said(error);
     let hint = match error {
         Error::NotFound { .. } => "it was there before; name what is there now",
-        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => credentials(scheme),
-        _ if said.contains("non-partial response") => PIPED,
+        Error::NotSupported { .. } => PIPED,
+        _ if matches!(status(error), Some(401 | 403)) => credentials(scheme),
+        _ if said.contains("non-partial response") || said.contains("Range request not supported") => PIPED,
         _ if said.contains("scheme is not allowed") => "set AWS_ALLOW_HTTP=true for an endpoint without TLS",
         _ if said.contains("region") => "set AWS_REGION to the region of the bucket",
         _ if is_about_credentials(error) => credentials(scheme),
@@ -25,14 +26,25 @@ pub(super) fn explained(scheme: Scheme, error: &Error) -> io::Error {
     io::Error::other(Hinted::new(said, hint))
 }
 
+/// The status of the answer, if there was one. Only some requests have it in the kind of their error.
+pub(super) fn status(error: &Error) -> Option<u16> {
+    innermost(error).strip_prefix(STATUS)?.split(' ').next()?.parse().ok()
+}
+
+const STATUS: &str = "Server returned non-2xx status code: ";
+
 /// The innermost reason. The outer ones have the URL with its signature.
-fn said(error: &Error) -> String {
+fn innermost(error: &Error) -> String {
     let mut reason: &dyn std::error::Error = error;
     while let Some(inner) = reason.source() {
         reason = inner;
     }
-    let text = reason.to_string();
-    let Some(status) = text.strip_prefix("Server returned non-2xx status code: ") else { return cut(&text) };
+    reason.to_string()
+}
+
+fn said(error: &Error) -> String {
+    let text = innermost(error);
+    let Some(status) = text.strip_prefix(STATUS) else { return cut(&text) };
     let (status, body) = status.split_once(": ").unwrap_or((status, ""));
     let element = |name: &str| {
         let (_, from) = body.split_once(&format!("<{name}>"))?;
@@ -117,7 +129,7 @@ mod tests {
             let error = explained(Scheme::S3, &error);
             crate::remedy::remedy(&error).unwrap_or("none")
         };
-        let denied = Error::PermissionDenied { path: "k".into(), source: "no".into() };
+        let denied = generic("Server returned non-2xx status code: 403 Forbidden: ");
         assert!(hint(denied).contains("AWS_ACCESS_KEY_ID"));
         assert!(hint(generic("error sending request to http://169.254.169.254/")).contains("AWS_ACCESS_KEY_ID"));
         assert!(hint(generic("connection refused")).contains("AWS_ENDPOINT_URL"));

@@ -37,7 +37,7 @@ use super::InputError;
 use super::url::{Scheme, Url};
 use crate::remedy::{Changed, Hinted};
 use driver::{Driver, Pending};
-use explain::explained;
+use explain::{explained, status};
 
 #[cfg(feature = "parquet")]
 pub(super) use blocks::{BLOCKS_BYTES, BlocksRead, ObjectBlocks};
@@ -108,7 +108,7 @@ impl Stores {
         match found {
             Ok(Found::Folder(objects)) if objects.is_empty() => Err(InputError::Missing { name }),
             Ok(found) => Ok(found),
-            Err(Error::NotFound { .. }) => {
+            Err(error) if status(&error) == Some(404) => {
                 let below = if is_folder || url.scheme == Scheme::Http { None } else { store.any_below(path) };
                 Err(match below {
                     Some(object) => InputError::Url {
@@ -151,7 +151,10 @@ fn retries() -> io::Result<usize> {
     let Some(value) = std::env::var_os(RETRIES) else { return Ok(RetryConfig::default().max_retries) };
     let number = value.to_str().and_then(|text| text.parse().ok());
     number.ok_or_else(|| {
-        io::Error::other(Hinted::new(format!("{RETRIES} is not a number"), "set it to the number of repetitions, or unset it"))
+        io::Error::other(Hinted::new(
+            format!("{RETRIES} is not a number"),
+            "set it to the number of repetitions, or unset it",
+        ))
     })
 }
 
@@ -191,7 +194,9 @@ const LONG: &str = "10min";
 
 impl Store {
     fn wait<T>(pending: Pending<object_store::Result<T>>) -> object_store::Result<T> {
-        pending.wait().unwrap_or_else(|| Err(Error::Generic { store: "windrow", source: "the request panicked".into() }))
+        pending
+            .wait()
+            .unwrap_or_else(|| Err(Error::Generic { store: "windrow", source: "the request panicked".into() }))
     }
 
     fn object(self: &Arc<Self>, path: Path) -> object_store::Result<Object> {
@@ -223,8 +228,14 @@ impl Store {
         // Consoles create folders as empty objects whose keys end with a slash, which is lost here.
         let is_folder = |index: usize| {
             let name = listed[index].location.as_ref();
-            let is_above = |other: &ObjectMeta| other.location.as_ref().strip_prefix(name).is_some_and(|rest| rest.starts_with('/'));
-            listed[index].size == 0 && listed[index + 1..].iter().take_while(|other| other.location.as_ref().starts_with(name)).any(is_above)
+            let is_above = |other: &ObjectMeta| {
+                other.location.as_ref().strip_prefix(name).is_some_and(|rest| rest.starts_with('/'))
+            };
+            listed[index].size == 0
+                && listed[index + 1..]
+                    .iter()
+                    .take_while(|other| other.location.as_ref().starts_with(name))
+                    .any(is_above)
         };
         let folders: Vec<bool> = (0..listed.len()).map(is_folder).collect();
         let files = listed.into_iter().zip(folders).filter(|(_, is_folder)| !is_folder);
@@ -240,7 +251,7 @@ impl Store {
 }
 
 fn is_no_range(error: &Error) -> bool {
-    explained(Scheme::Http, error).to_string().contains("416")
+    status(error) == Some(416)
 }
 
 impl Object {
