@@ -5,7 +5,6 @@ use std::path::Path;
 
 use thiserror::Error;
 
-use super::url::Named;
 use crate::remedy::{is_change, remedy};
 use crate::shown;
 
@@ -23,7 +22,7 @@ pub enum InputError {
     #[error(
         "{}: {}",
         shown(name),
-        if Named::is_remote(name) {
+        if name.contains("://") {
             "no such object\nhint: check the spelling of bucket and key, and AWS_ENDPOINT_URL if the store is not Amazon's"
         } else {
             "no such file or directory\nhint: check the spelling; relative names start at the current directory"

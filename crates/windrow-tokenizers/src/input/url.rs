@@ -84,11 +84,6 @@ impl Named {
         let Some(key) = decoded(path) else { return refused("not a URL", "write %25 for a percent sign") };
         Ok(Some(Self::Remote(Url { scheme: kind, root: format!("{scheme}://{host}"), key, query })))
     }
-
-    /// Whether text names an object of a store.
-    pub(super) fn is_remote(arg: &str) -> bool {
-        arg.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme) && !scheme.eq_ignore_ascii_case("file"))
-    }
 }
 
 /// The name in messages and manifests.
@@ -159,6 +154,5 @@ mod tests {
             let said = Named::parse(arg).unwrap_err().to_string();
             assert!(said.contains(says) && !said.contains("secret"), "{arg}: {said}");
         }
-        assert!(Named::is_remote("s3://b/k") && !Named::is_remote("file:///a") && !Named::is_remote("a/b"));
     }
 }

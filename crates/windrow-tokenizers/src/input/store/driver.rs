@@ -34,7 +34,7 @@ impl Driver {
     pub(super) fn begin<T: Send + 'static>(&self, request: impl Future<Output = T> + Send + 'static) -> Pending<T> {
         let (sender, answer) = channel();
         let task = self.handle.spawn(async move {
-            // Whoever dropped the receiver does not want the answer.
+            // A dropped receiver wants no answer.
             let _ = sender.send(request.await);
         });
         Pending { answer, task: task.abort_handle() }
