@@ -162,13 +162,7 @@ fn an_object_that_changes_fails_the_run() {
         }
         None
     });
-    fails(
-        &place,
-        &server,
-        "s3://bkt/l.jsonl --on-error skip",
-        74,
-        &["s3://bkt/l.jsonl: cannot be read at byte "],
-    );
+    fails(&place, &server, "s3://bkt/l.jsonl --on-error skip", 74, &["s3://bkt/l.jsonl: cannot be read at byte "]);
 }
 
 /// A gzip file as large as its content.

@@ -2,6 +2,7 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use parquet::errors::ParquetError;
@@ -68,8 +69,15 @@ pub(super) struct Hashed {
     bytes: u64,
 }
 
+/// The length of a file, and when it was modified.
+type Stamp = (u64, Option<SystemTime>);
+
+fn stamp(metadata: &Metadata) -> Stamp {
+    (metadata.len(), metadata.modified().ok())
+}
+
 enum Whole {
-    File { file: File, before: Metadata, block: Vec<u8> },
+    File { file: File, before: Stamp, block: Vec<u8> },
     Object(ObjectBlocks),
 }
 
@@ -87,7 +95,7 @@ impl Hashed {
                 if !before.is_file() {
                     return Err(refused("Parquet cannot be read from a pipe or a device"));
                 }
-                Whole::File { file, before, block: vec![0; BLOCK] }
+                Whole::File { file, before: stamp(&before), block: vec![0; BLOCK] }
             }
             Origin::Object(object) => Whole::Object(ObjectBlocks::new(object)),
             Origin::Stdin | Origin::Stream(_) => return Err(refused("Parquet cannot be read from a stream")),
@@ -182,9 +190,8 @@ impl Hashed {
         // The parts of an object were compared one by one.
         if let Whole::File { file, before, .. } = &self.whole {
             let unreadable = |source| InputError::Unreadable { name: name.to_owned(), source };
-            let after = file.metadata().map_err(unreadable)?;
-            let lengths = [before.len(), self.bytes];
-            if lengths != [after.len(); 2] || after.modified().ok() != before.modified().ok() {
+            let after = stamp(&file.metadata().map_err(unreadable)?);
+            if after != *before || after.0 != self.bytes {
                 return Err(InputError::Changed { name: name.to_owned() });
             }
         }
