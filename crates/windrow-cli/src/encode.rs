@@ -159,7 +159,9 @@ pub(crate) fn prepare<'t>(
         selection,
     };
     let workers = if threads == 0 { thread::available_parallelism().map_or(1, usize::from) } else { threads };
-    let shares = MemoryShares::new(options.memory, workers).beside(&resolved.files);
+    let shares = MemoryShares::new(options.memory, workers);
+    let readers = if options.readers == 0 { workers } else { options.readers };
+    let shares = shares.beside(&resolved.files, readers);
     let load = LoadOptions {
         add_special_tokens: reading.add_special_tokens,
         special_in_text: reading.special_in_text,
@@ -202,6 +204,7 @@ pub(crate) fn prepare<'t>(
         reading,
         threads,
         memory: shares.documents,
+        readers: options.readers,
         chunk_bytes: options.chunk_bytes,
         chat,
         max_skipped: options.max_skipped,
@@ -330,6 +333,7 @@ impl Prepared<'_> {
             summary::describe(&summary, options, &described);
             if options.explain {
                 report::say(tokenizer.explain());
+                report::say(format_args!("readers: {}", summary.readers));
             }
         }
         let error = error.map(|error| error.to_string());

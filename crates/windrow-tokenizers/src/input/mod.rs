@@ -40,6 +40,7 @@ mod values;
 mod walk;
 
 use std::fmt;
+use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -184,6 +185,15 @@ impl InputFile {
     /// Its size on disk in bytes when it was resolved, if it is a regular file or an object of a store. An estimate for progress bars.
     pub fn bytes(&self) -> Option<u64> {
         self.bytes
+    }
+
+    /// Its size as stored in bytes, if it is a regular file that is opened by its path, or an object of a store.
+    pub(crate) fn size(&self) -> Option<u64> {
+        let of_path = || match &self.origin {
+            Origin::Path(path) => fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|found| found.len()),
+            Origin::Stdin | Origin::Stream(_) | Origin::Object(_) => None,
+        };
+        self.bytes.or_else(of_path)
     }
 }
 
