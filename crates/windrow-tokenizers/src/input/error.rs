@@ -22,10 +22,10 @@ pub enum InputError {
     #[error(
         "{}: {}",
         shown(name),
-        if name.contains("://") {
-            "no such object\nhint: check the spelling of bucket and key, and AWS_ENDPOINT_URL if the store is not Amazon's"
-        } else {
-            "no such file or directory\nhint: check the spelling; relative names start at the current directory"
+        match name.split_once("://") {
+            Some(("s3", _)) => "no such object\nhint: check bucket, key, and AWS_ENDPOINT_URL if the store is not Amazon's",
+            Some(_) => "no such object\nhint: check the spelling of each part of the URL",
+            None => "no such file or directory\nhint: check the spelling; relative names start at the current directory",
         }
     )]
     Missing {
