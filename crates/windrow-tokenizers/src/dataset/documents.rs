@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::columns;
 use super::error::DatasetError;
+use super::lines;
 use super::visit::Visitor;
 use crate::manifest::{Options, Pack};
 use crate::output::{Dtype, Format, IDX_HEADER, NPY_HEADER, idx_header, npy_header, npy_header_of_rows};
@@ -126,7 +127,7 @@ impl Shard<'_> {
             Format::Npy => self.walk_npy(visit),
             Format::Nanogpt => self.walk_nanogpt(visit),
             Format::Megatron => self.walk_megatron(visit),
-            Format::Jsonl => self.walk_jsonl(visit),
+            Format::Jsonl => lines::walk(&self.paths[0], self.options.has_mask(), visit),
             format @ (Format::Arrow | Format::Parquet) => columns::walk(format, &self.paths[0], visit),
         }
     }
@@ -293,103 +294,5 @@ impl Shard<'_> {
             return Ok(());
         }
         Err(DatasetError::damaged(&self.paths[0], "the last document has no end-of-text id"))
-    }
-
-    fn walk_jsonl(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {
-        let mut data = Reading::open(&self.paths[0], 0)?;
-        let (mut line, mut ids) = (Vec::new(), Vec::new());
-        for number in 1u64.. {
-            line.clear();
-            let read = data.file.read_until(b'\n', &mut line).map_err(|error| DatasetError::io(data.path, &error))?;
-            if read == 0 {
-                break;
-            }
-            if !parse_line(&line, self.options.has_mask(), &mut ids) {
-                let mask = if self.options.has_mask() { ",\"mask\":[...]" } else { "" };
-                let what = format!("line {number}: it is not {{\"ids\":[...]{mask}}}");
-                return Err(DatasetError::damaged(data.path, what));
-            }
-            if visit(&ids).is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Reads a line `{"ids":[1,2,3]}`, or `{"ids":[1,2,3],"mask":[0,1,1]}`, exactly as it is written. A general reader of JSON is several times
-/// as slow.
-fn parse_line(line: &[u8], has_mask: bool, ids: &mut Vec<u32>) -> bool {
-    ids.clear();
-    let numbers = line.strip_prefix(br#"{"ids":["#).and_then(|rest| rest.strip_suffix(b"]}\n"));
-    let Some(mut numbers) = numbers else { return false };
-    let mut masks = None;
-    if has_mask {
-        let between = br#"],"mask":["#;
-        let Some(at) = memchr::memmem::find(numbers, between) else { return false };
-        masks = Some(&numbers[at + between.len()..]);
-        numbers = &numbers[..at];
-    }
-    let are_masks = |mask: &[u8], count: usize| {
-        let bytes = mask.iter().enumerate();
-        mask.len() == (2 * count).saturating_sub(1)
-            && bytes.into_iter().all(|(at, byte)| if at % 2 == 0 { matches!(byte, b'0' | b'1') } else { *byte == b',' })
-    };
-    parse_ids(numbers, ids) && masks.is_none_or(|masks| are_masks(masks, ids.len()))
-}
-
-/// Reads decimal numbers with commas between them.
-fn parse_ids(numbers: &[u8], ids: &mut Vec<u32>) -> bool {
-    if numbers.is_empty() {
-        return true;
-    }
-    let (mut id, mut digits) = (0u64, 0);
-    for &byte in numbers {
-        match byte {
-            b'0'..=b'9' if digits < 10 => (id, digits) = (id * 10 + u64::from(byte - b'0'), digits + 1),
-            b',' if digits > 0 && id <= u32::MAX.into() => {
-                ids.push(id as u32);
-                (id, digits) = (0, 0);
-            }
-            _ => return false,
-        }
-    }
-    ids.push(id as u32);
-    digits > 0 && id <= u32::MAX.into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_read_as_they_are_written_and_no_others() {
-        let read = |line: &str| {
-            let mut ids = vec![7];
-            parse_line(line.as_bytes(), line.contains("mask"), &mut ids).then_some(ids)
-        };
-        assert_eq!(read("{\"ids\":[],\"mask\":[]}\n"), Some(vec![]));
-        assert_eq!(read("{\"ids\":[1,2],\"mask\":[0,1]}\n"), Some(vec![1, 2]));
-        for mask in ["", "0", "0,1,0", "0,2", "0 1", "01,"] {
-            assert_eq!(read(&format!("{{\"ids\":[1,2],\"mask\":[{mask}]}}\n")), None, "{mask:?}");
-        }
-        assert_eq!(read("{\"ids\":[]}\n"), Some(vec![]));
-        assert_eq!(read("{\"ids\":[0,12,4294967295]}\n"), Some(vec![0, 12, u32::MAX]));
-        for line in [
-            "",
-            "\n",
-            "{\"ids\":[1]}",
-            "{\"ids\":[1,]}\n",
-            "{\"ids\":[,1]}\n",
-            "{\"ids\":[1,,2]}\n",
-            "{\"ids\":[-1]}\n",
-        ] {
-            assert_eq!(read(line), None, "{line:?}");
-        }
-        for line in
-            ["{\"ids\":[4294967296]}\n", "{\"ids\":[4294967296,1]}\n", "{\"ids\":[99999999999]}\n", "{\"id\":[1]}\n"]
-        {
-            assert_eq!(read(line), None, "{line:?}");
-        }
     }
 }

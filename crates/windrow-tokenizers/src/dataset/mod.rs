@@ -23,6 +23,7 @@ mod columns;
 mod documents;
 mod error;
 mod hash;
+mod lines;
 mod open;
 mod segments;
 mod statistics;
