@@ -69,7 +69,8 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Encode {
-    /// Files, directories, quoted patterns, or `-` for stdin: .txt .text .md .jsonl .ndjson, plain or .gz .zst .zstd; .parquet.
+    /// Files, directories, quoted patterns, or `-` for stdin: .txt .text .md .jsonl .ndjson, plain or .gz .zst .zstd; .parquet. With the
+    /// feature object-store also s3://, gs:// and https:// URLs; one that ends with / is a directory.
     #[arg(value_name = "INPUT", required = true)]
     pub(crate) inputs: Vec<String>,
 

@@ -9,7 +9,7 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::input::Stopped;
+use crate::input::{InputFile, Stopped};
 use crate::tokenizer::LoadOptions;
 
 /// Bytes of one batch: those of its records, and those of its ids once it is encoded.
@@ -55,6 +55,14 @@ impl MemoryShares {
         let cache_bytes = (memory / 4).clamp(VOCABULARY, most);
         let others = (cache_bytes - VOCABULARY).saturating_add(threads.saturating_mul(WORKER));
         Self { cache_bytes, documents: memory.saturating_sub(others).max(memory / 8) }
+    }
+
+    /// The same with what the reading of the inputs takes beside the documents, if so many are read at a time. The documents keep a half of
+    /// their share.
+    pub fn beside(self, inputs: &[InputFile], readers: usize) -> Self {
+        let largest = inputs.iter().map(InputFile::buffer_bytes).max().unwrap_or(0);
+        let buffers = largest.saturating_mul(readers.min(inputs.len()));
+        Self { documents: self.documents.saturating_sub(buffers).max(self.documents / 2), ..self }
     }
 }
 

@@ -171,6 +171,15 @@ impl OutputOptions {
     }
 
     pub(crate) fn check_prefix(&self) -> Result<(), OutputError> {
+        if let Some((scheme, _)) = self.prefix.to_str().and_then(|prefix| prefix.split_once("://"))
+            && ["s3", "gs", "http", "https", "file"].contains(&scheme)
+        {
+            // A shard would be complete in the store before the others are, and a store cannot rename.
+            let message = format!("{}: an output is not written to a URL", shown(&self.prefix));
+            let hint =
+                "write to a local path, and copy the files when the manifest is there: aws s3 cp, gcloud storage cp";
+            return Err(OutputError::new(OutputErrorKind::Usage, message).at(&self.prefix).hint(hint));
+        }
         let refuse = |why: &str| {
             let message = format!("the output prefix \"{}\" {why}", shown(&self.prefix));
             Err(OutputError::new(OutputErrorKind::Usage, message)
