@@ -7,6 +7,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 
 use parquet::basic::{Compression as Codec, ConvertedType, LogicalType, Type};
+use parquet::column::page::PageReader;
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::errors::ParquetError;
@@ -15,8 +16,10 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
 use super::batch::{Advance, Filling, Record};
+use super::pages::Plausible;
 use super::position::{self, LastRecord};
 use super::report::FileReport;
+use super::thrift::ParquetFile;
 use super::values::{ValueColumn, decode};
 use super::{Compression, Fields, Format, InputError, InputFile, Origin};
 use crate::engine::caught;
@@ -36,7 +39,7 @@ pub(super) struct ColumnFile {
     index: u32,
     name: String,
     hashed: Hashed,
-    reader: SerializedFileReader<File>,
+    reader: SerializedFileReader<ParquetFile>,
     texts: Vec<TextColumn>,
     join: String,
     keep: Vec<ValueColumn>,
@@ -116,7 +119,7 @@ impl ColumnFile {
             return Err(refused("Parquet cannot be read from a pipe or a device", SAVED));
         }
         let other = file.try_clone().map_err(unreadable)?;
-        let opened = caught(|| SerializedFileReader::new(other));
+        let opened = caught(|| SerializedFileReader::new(ParquetFile::new(other)?));
         let reader = match opened {
             Ok(Ok(reader)) => reader,
             Ok(Err(error)) => {
@@ -310,7 +313,10 @@ impl ColumnFile {
             if !is_supported(chunk.compression()) {
                 return Err(ParquetError::NYI(format!("compressed by {}", chunk.compression())));
             }
-            Ok((chunk.column_descr_ptr(), self.reader.get_row_group(number)?.get_column_page_reader(leaf)?))
+            let pages = self.reader.get_row_group(number)?.get_column_page_reader(leaf)?;
+            let column = chunk.column_descr_ptr();
+            let plausible = Plausible::new(pages, column.max_def_level());
+            Ok((column, Box::new(plausible) as Box<dyn PageReader>))
         };
         for column in &mut self.texts {
             let opened = flat(caught(|| pages(column.leaf).map(|(leaf, pages)| ColumnReaderImpl::new(leaf, pages))));

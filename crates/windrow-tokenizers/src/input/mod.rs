@@ -25,11 +25,15 @@ mod columns;
 mod digest;
 mod error;
 mod fields;
+#[cfg(feature = "parquet")]
+mod pages;
 mod position;
 mod reader;
 mod report;
 mod resolve;
 mod stream;
+#[cfg(feature = "parquet")]
+mod thrift;
 #[cfg(feature = "parquet")]
 mod values;
 mod walk;
@@ -47,6 +51,8 @@ pub(crate) use position::{Continuation, LastRecord, Position};
 pub use reader::Reader;
 pub use report::FileReport;
 pub use resolve::{InputOptions, Resolved, resolve};
+#[cfg(feature = "parquet")]
+pub(crate) use thrift::ParquetFile;
 pub use walk::{WalkOptions, Walked, is_hidden, walk};
 
 /// The meaning of the (decompressed) bytes of a file.
