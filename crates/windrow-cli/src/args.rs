@@ -228,6 +228,10 @@ pub(crate) struct Encode {
     #[arg(long)]
     pub(crate) no_progress: bool,
 
+    /// Inputs that are read at the same time; auto: as many as pay.
+    #[arg(long, hide = true, value_name = "auto|N", default_value = "auto", value_parser = size::threads)]
+    pub(crate) readers: usize,
+
     /// Bytes of documents that a thread claims at a time.
     #[arg(long, hide = true, value_name = "SIZE", default_value_t = Job::CHUNK_BYTES, value_parser = size::bytes)]
     pub(crate) chunk_bytes: usize,

@@ -202,6 +202,7 @@ pub(crate) fn prepare<'t>(
         reading,
         threads,
         memory: shares.documents,
+        readers: options.readers,
         chunk_bytes: options.chunk_bytes,
         chat,
         max_skipped: options.max_skipped,
@@ -330,6 +331,7 @@ impl Prepared<'_> {
             summary::describe(&summary, options, &described);
             if options.explain {
                 report::say(tokenizer.explain());
+                report::say(format_args!("readers: {}", summary.readers));
             }
         }
         let error = error.map(|error| error.to_string());

@@ -50,6 +50,8 @@ struct Report<'a> {
     /// Text divided by `encoding_seconds`, without that of shards which another run had finished.
     mb_per_s: f64,
     peak_in_flight_bytes: usize,
+    /// Inputs that were read at the same time, as decided in the end.
+    readers: usize,
     /// Finished shards of the interrupted run that this one continued.
     #[serde(skip_serializing_if = "Option::is_none")]
     resumed_shards: Option<usize>,
@@ -121,6 +123,7 @@ pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: 
         publishing_seconds: publishing(summary),
         mb_per_s: megabytes_per_second(summary),
         peak_in_flight_bytes: summary.peak_in_flight,
+        readers: summary.readers,
         resumed_shards: summary.resumed.map(|resumed| resumed.shards),
         kept_shards: summary.kept_shards,
         packed: summary.published.as_ref().and_then(|published| published.packed),

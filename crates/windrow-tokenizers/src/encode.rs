@@ -39,6 +39,7 @@ mod account;
 mod budget;
 mod chunk;
 mod parts;
+mod readers;
 mod shuffled;
 mod special;
 mod stages;
@@ -57,7 +58,7 @@ use thiserror::Error;
 pub use budget::MemoryShares;
 
 use crate::chat::{Chat, Locate};
-use crate::engine::Engine;
+use crate::engine::{Engine, caught};
 use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, LastRecord, Position};
 use crate::manifest::{
     self, Documents, ManifestBody, Options, ReadOptions, Selection, SkippedDocument, TokenizerIdentity,
@@ -93,6 +94,9 @@ pub struct Job {
     /// The budget does not cover the tokenizer with what it remembers, nor the buffers of the reader and the output (some MiB), nor what
     /// each worker needs while it encodes a document. [`MemoryShares`] divides the memory of a whole run.
     pub memory: usize,
+    /// How many inputs are read and decompressed at the same time; 0 means as many as pay, up to one for each thread that encodes. What is
+    /// read before its turn may take a half of the memory. Streams are read when it is their turn.
+    pub readers: usize,
     /// Bytes of consecutive documents that a worker claims at a time.
     pub chunk_bytes: usize,
     /// If set, a document is the conversation in a JSON line, rendered by a chat template. [`ReadOptions::field`] names its messages.
@@ -149,6 +153,7 @@ impl Job {
             reading,
             threads: 0,
             memory: Self::MEMORY,
+            readers: 0,
             chunk_bytes: Self::CHUNK_BYTES,
             chat: None,
             max_skipped: None,
@@ -213,6 +218,8 @@ pub struct Summary {
     pub stdin_looks_like_json_lines: bool,
     /// The maximum number of bytes in flight, counted as for [`Job::memory`], but with the actual ids instead of the assumed ones.
     pub peak_in_flight: usize,
+    /// The number of inputs that were read at the same time, as decided in the end; 0 if reading ended early.
+    pub readers: usize,
     /// What an interrupted run had finished, if this one [resumed](crate::output::OutputOptions::resume) it.
     pub resumed: Option<Resumed>,
     /// Number of finished shards that were kept although the run failed: the next run can resume behind them.
@@ -452,6 +459,7 @@ fn encode_by(
         encoding,
         stdin_looks_like_json_lines: run.stdin_looks_like_json_lines,
         peak_in_flight: run.peak,
+        readers: run.readers,
         resumed,
         kept_shards: 0,
         is_limited: run.ended_at.is_some(),
@@ -511,6 +519,10 @@ fn encode_by(
             Err(Box::new(RunError { error, summary }))
         }
     }
+}
+
+fn panics_in<T>(stage: &'static str, body: impl FnOnce() -> T) -> Result<T, EncodeError> {
+    caught(body).map_err(|message| EncodeError::Panicked { stage, message })
 }
 
 /// Refuses an output that does not match the selection of documents.

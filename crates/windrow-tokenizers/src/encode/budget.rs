@@ -4,6 +4,8 @@
 //! memory of a batch's ids. The writer releases everything. Only the reader ever waits. If no other document is in flight, it does
 //! not wait: a reservation of any size is granted. So a document larger than the budget runs alone, and no circular wait is
 //! possible.
+//!
+//! What is read ahead by other readers may take a half, and the stages have the rest. A reader that the stages wait for does not wait.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -63,8 +65,19 @@ struct State {
     /// The reservations of all other batches.
     reserved: usize,
     taken: usize,
+    /// Bytes of the batches that are read ahead.
+    ahead: usize,
+    /// The reader ahead that the stages wait for.
+    wanted: Option<u32>,
     peak: usize,
     closed: bool,
+}
+
+impl State {
+    fn note_peak(&mut self) {
+        let ahead = self.ahead.saturating_add(self.filling.taken());
+        self.peak = self.peak.max(self.taken.saturating_add(ahead));
+    }
 }
 
 #[derive(Debug)]
@@ -82,10 +95,21 @@ impl Budget {
     /// Reserves `more` bytes for the records of the batch that is being read. Waits until they are available or nothing else is in
     /// flight.
     pub(super) fn reserve(&self, more: usize) -> Result<(), Stopped> {
+        self.fill(more, 0)
+    }
+
+    /// Makes a batch that was read ahead the one that is being read. Waits as [`reserve`](Self::reserve).
+    pub(super) fn adopt(&self, held: usize) -> Result<(), Stopped> {
+        self.fill(held, held)
+    }
+
+    /// Reserves `more` bytes; so many of them were read ahead.
+    fn fill(&self, more: usize, ahead: usize) -> Result<(), Stopped> {
         let mut state = self.state();
         let filling = Held { records: state.filling.records.saturating_add(more), ids: None };
         while more > 0 && !state.closed && state.reserved > 0 {
-            if state.reserved.saturating_add(filling.reserved()) <= self.limit {
+            let limit = self.limit - (state.ahead - ahead).min(self.limit / 2);
+            if state.reserved.saturating_add(filling.reserved()) <= limit {
                 break;
             }
             state = self.released.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -94,8 +118,47 @@ impl Budget {
             return Err(Stopped);
         }
         state.filling = filling;
-        state.peak = state.peak.max(state.taken.saturating_add(filling.taken()));
+        state.ahead -= ahead;
+        state.note_peak();
+        if ahead > 0 {
+            drop(state);
+            self.released.notify_all();
+        }
         Ok(())
+    }
+
+    /// Reserves `more` bytes for what the reader with this number reads ahead. Waits until they are available or the stages wait for it.
+    pub(super) fn reserve_ahead(&self, reader: u32, more: usize) -> Result<(), Stopped> {
+        let mut state = self.state();
+        while more > 0 && !state.closed && state.wanted != Some(reader) {
+            if state.ahead.saturating_add(more) <= self.limit / 2 {
+                break;
+            }
+            state = self.released.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.closed {
+            return Err(Stopped);
+        }
+        state.ahead = state.ahead.saturating_add(more);
+        state.note_peak();
+        Ok(())
+    }
+
+    /// The stages wait for the next batch of this reader ahead.
+    pub(super) fn want(&self, reader: u32) {
+        self.state().wanted = Some(reader);
+        self.released.notify_all();
+    }
+
+    /// This reader ahead has a batch for the stages.
+    pub(super) fn delivered(&self, reader: u32) {
+        self.state().wanted.take_if(|wanted| *wanted == reader);
+    }
+
+    /// Releases bytes of what was read ahead.
+    pub(super) fn release_ahead(&self, bytes: usize) {
+        self.state().ahead -= bytes;
+        self.released.notify_all();
     }
 
     /// The batch that was being read is complete; the next one begins.
@@ -123,7 +186,7 @@ impl Budget {
         let mut state = self.state();
         state.reserved = state.reserved - before.reserved() + after.reserved();
         state.taken = state.taken - before.taken() + after.taken();
-        state.peak = state.peak.max(state.taken.saturating_add(state.filling.taken()));
+        state.note_peak();
         drop(state);
         self.released.notify_all();
     }
@@ -206,6 +269,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_read_ahead_takes_up_to_a_half_unless_it_is_wanted() {
+        let budget = Arc::new(Budget::new(100));
+        budget.reserve_ahead(1, 40).unwrap();
+        let (granted, grants) = mpsc::channel();
+        let ahead = thread::spawn({
+            let budget = Arc::clone(&budget);
+            move || {
+                budget.reserve_ahead(1, 20).unwrap();
+                granted.send(()).unwrap();
+            }
+        });
+        assert!(grants.try_recv().is_err(), "granted beyond the half");
+        budget.want(2);
+        assert!(grants.try_recv().is_err(), "granted to another than the wanted one");
+        budget.want(1);
+        assert_eq!(grants.recv(), Ok(()));
+        ahead.join().unwrap();
+        assert_eq!(budget.state().ahead, 60);
+        budget.adopt(60).unwrap();
+        assert_eq!(budget.state().ahead, 0);
+        assert_eq!(budget.hand_on().taken(), 60);
+        assert_eq!(budget.peak(), 60);
+    }
+
+    #[test]
     fn closing_refuses_also_the_one_that_waits() {
         let budget = Arc::new(Budget::new(10));
         budget.reserve(10).unwrap();
@@ -214,9 +302,14 @@ mod tests {
             let budget = Arc::clone(&budget);
             move || budget.reserve(1)
         });
+        let ahead = thread::spawn({
+            let budget = Arc::clone(&budget);
+            move || budget.reserve_ahead(1, 6)
+        });
         budget.close();
         assert_eq!(reader.join().unwrap(), Err(Stopped));
-        assert_eq!(budget.reserve(0), Err(Stopped));
+        assert_eq!(ahead.join().unwrap(), Err(Stopped));
+        assert_eq!((budget.reserve(0), budget.reserve_ahead(1, 0)), (Err(Stopped), Err(Stopped)));
     }
 
     #[test]

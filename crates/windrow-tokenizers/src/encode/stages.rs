@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use windrow::overlap::{self, Failure, Feeder};
 use windrow::{CancelToken, Pool};
@@ -22,10 +22,11 @@ use super::account::Account;
 use super::budget::{Budget, Held};
 use super::chunk::{Bad, Chunk, Workshop, at_record, is_chosen, part_of, put_nulls};
 use super::parts::OpenDocument;
+use super::readers::{Pace, Readers};
 use super::special::SpecialIds;
-use super::{EncodeError, Job, MaxSkipped, Observer};
+use super::{EncodeError, Job, MaxSkipped, Observer, panics_in};
 use crate::chat::Locate;
-use crate::engine::{Engine, caught};
+use crate::engine::Engine;
 use crate::input::{Batch, Continuation, Fields, FileReport, Position, Reader, Record};
 use crate::json_parts::JsonParts;
 use crate::manifest::{OnError, Selection, SkippedDocument};
@@ -155,6 +156,7 @@ pub(super) struct Run<S> {
     /// The sink, unless its stage panicked.
     pub(super) sink: Option<S>,
     pub(super) peak: usize,
+    pub(super) readers: usize,
     pub(super) stdin_looks_like_json_lines: bool,
     /// The place of the document with which the limit was reached. The reports are those of the files before this place.
     pub(super) ended_at: Option<Position>,
@@ -212,28 +214,32 @@ pub(super) fn run<S: Sink>(
             account,
             sink: Some(sink),
             peak: 0,
+            readers: 0,
             stdin_looks_like_json_lines: false,
             ended_at,
             end: Ok(reports),
         };
     }
-    let mut reader = Reader::new(job.inputs, batch_bytes).fields(fields.clone());
     let chat = job.chat.as_ref();
-    if engine.cuts_documents() && sink.takes_parts() && chat.is_none() {
-        reader = reader.split_texts();
-        if let [field] = fields.text.as_slice()
-            && JsonParts::can_keep(field, &fields.keep)
-        {
-            reader = reader.split_json_lines();
+    let splits_texts = engine.cuts_documents() && sink.takes_parts() && chat.is_none();
+    let splits_json_lines =
+        splits_texts && matches!(fields.text.as_slice(), [field] if JsonParts::can_keep(field, &fields.keep));
+    let is_resumable = start.is_some();
+    let make = Box::new({
+        let fields = fields.clone();
+        move |files| {
+            let mut reader = Reader::new(files, batch_bytes).fields(fields.clone());
+            if splits_texts {
+                reader = reader.split_texts();
+            }
+            if splits_json_lines {
+                reader = reader.split_json_lines();
+            }
+            if is_resumable { reader.resumable() } else { reader }
         }
-    }
-    let (mut account, mut reports) = (Account::default(), Vec::new());
-    if let Some(start) = start {
-        reader = reader.resumable();
-        reports.clone_from(&start.continuation.reports);
-        reader.continue_at(start.continuation);
-        account = start.account;
-    }
+    });
+    let Start { continuation, account } = start.unwrap_or_default();
+    let reports = continuation.reports.clone();
     let on_error = job.reading.on_error;
     let most_skipped = match job.max_skipped {
         Some(MaxSkipped::Documents(most)) => most,
@@ -242,14 +248,20 @@ pub(super) fn run<S: Sink>(
     let pool = Pool::new(job.threads);
     let (used, recycled) = mpsc::channel();
     let (feeder, batches) = overlap::fed();
+    let (alive, ended) = mpsc::channel();
+    let mut files = job.inputs;
+    files.drain(..files.len().min(continuation.position.file as usize));
+    let pace = Pace::new(job.readers, pool.threads());
+    let readers = Readers::new(files, make, continuation, batch_bytes, pace, Arc::clone(&budget), alive);
 
-    let reading = match Reading::start(reader, feeder, recycled, Arc::clone(&budget)) {
+    let reading = match Reading::start(readers, ended, feeder, recycled, Arc::clone(&budget)) {
         Ok(reading) => reading,
         Err(error) => {
             return Run {
                 account: Account::default(),
                 sink: Some(sink),
                 peak: 0,
+                readers: 0,
                 stdin_looks_like_json_lines: false,
                 ended_at: None,
                 end: Err(error),
@@ -330,7 +342,7 @@ pub(super) fn run<S: Sink>(
     });
     // The reader may wait for memory.
     budget.close();
-    reading.finish();
+    let readers = reading.finish();
 
     let end = match end {
         Ok(_) => Ok(reports.expect("the last item that the reader feeds, unless it fails")),
@@ -349,56 +361,52 @@ pub(super) fn run<S: Sink>(
     let (sink, account) = if whole { (Some(sink), account) } else { (None, Account::default()) };
     // Relaxed: the workers have ended, and joining them ordered their stores.
     let stdin_looks_like_json_lines = workshop.stdin_looks_like_json_lines.load(Ordering::Relaxed);
-    Run { account, sink, peak: budget.peak(), stdin_looks_like_json_lines, ended_at, end }
-}
-
-fn panics_in<T>(stage: &'static str, body: impl FnOnce() -> T) -> Result<T, EncodeError> {
-    caught(body).map_err(|message| EncodeError::Panicked { stage, message })
+    Run { account, sink, peak: budget.peak(), readers, stdin_looks_like_json_lines, ended_at, end }
 }
 
 /// The first stage, on a separate thread.
 struct Reading {
-    thread: JoinHandle<()>,
-    /// Carries no data. It disconnects when the thread ends, but for a few instructions.
+    /// Returns the number of readers.
+    thread: JoinHandle<usize>,
+    /// Carries no data. It disconnects when all threads that read have ended, but for a few instructions.
     ended: Receiver<()>,
 }
 
 impl Reading {
     fn start(
-        reader: Reader,
-        feeder: Feeder<Fed>,
+        mut readers: Readers,
+        ended: Receiver<()>,
+        mut feeder: Feeder<Fed>,
         recycled: Receiver<Batch>,
         budget: Arc<Budget>,
     ) -> Result<Self, EncodeError> {
-        let (alive, ended) = mpsc::channel();
         let body = move || {
-            // Dropped last: the reader's inputs are dropped before it signals its end.
-            let _alive = alive;
-            let (mut reader, mut feeder) = (reader, feeder);
             loop {
                 let used = recycled.try_recv().unwrap_or_default();
-                let item = match panics_in("reading", || reader.next_batch(used, &mut |more| budget.reserve(more))) {
-                    Ok(Ok(Some(batch))) => Ok(Item::Batch(Read { batch, held: budget.hand_on() })),
-                    Ok(Ok(None)) => Ok(Item::End(reader.reports().to_vec())),
-                    Ok(Err(error)) => Err(error.into()),
+                let item = match panics_in("reading", || readers.next_batch(used)).flatten() {
+                    Ok(Some(batch)) => Ok(Item::Batch(Read { batch, held: budget.hand_on() })),
+                    Ok(None) => Ok(Item::End(readers.take_reports())),
                     Err(error) => Err(error),
                 };
                 let last = !matches!(item, Ok(Item::Batch(_)));
+                let begin = Instant::now();
                 if feeder.push(item).is_err() || last {
-                    return;
+                    return readers.count();
                 }
+                readers.blocked(begin.elapsed());
             }
         };
         let thread = thread::Builder::new().name("windrow-read".to_owned()).spawn(body).map_err(EncodeError::Thread)?;
         Ok(Self { thread, ended })
     }
 
-    /// Waits for the thread to end. After a failure the closed budget makes it end; if it is blocked, it is left behind.
-    fn finish(self) {
+    /// Waits for the thread to end, and returns the number of readers. After a failure the closed budget makes it end; if it is blocked, it is left behind.
+    fn finish(self) -> usize {
         if self.ended.recv_timeout(READER_GRACE) == Err(RecvTimeoutError::Disconnected) {
             // The thread catches its panics.
-            let _ = self.thread.join();
+            return self.thread.join().unwrap_or(0);
         }
+        0
     }
 }
 

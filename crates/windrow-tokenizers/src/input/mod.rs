@@ -39,6 +39,7 @@ mod values;
 mod walk;
 
 use std::fmt;
+use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -165,6 +166,15 @@ impl InputFile {
     /// Its size on disk in bytes when it was resolved, if it is a regular file. An estimate for progress bars.
     pub fn bytes(&self) -> Option<u64> {
         self.bytes
+    }
+
+    /// Its size on disk in bytes, if it is a regular file that is opened by its path.
+    pub(crate) fn size(&self) -> Option<u64> {
+        let of_path = || match &self.origin {
+            Origin::Path(path) => fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|found| found.len()),
+            Origin::Stdin | Origin::Stream(_) => None,
+        };
+        self.bytes.or_else(of_path)
     }
 }
 

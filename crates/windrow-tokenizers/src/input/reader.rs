@@ -102,13 +102,15 @@ impl Reader {
         self
     }
 
-    /// Continues where another reader of the same files was. Nothing may have been read before.
+    /// Counts the files from this number on. Nothing may have been read before.
+    pub(crate) fn begin_at(&mut self, file: u32) {
+        self.opened = file;
+    }
+
+    /// Continues where another reader was, with the files from this place on. Nothing may have been read before.
     pub(crate) fn continue_at(&mut self, continuation: Continuation) {
         let Continuation { position, reports } = continuation;
-        self.opened = position.file;
-        if let Some(before) = position.file.checked_sub(1) {
-            let _ = self.waiting.nth(before as usize);
-        }
+        self.begin_at(position.file);
         self.stored = reports.iter().map(|report| report.bytes).sum();
         self.reports = reports;
         self.after = position.last;

@@ -384,6 +384,7 @@ impl Corpus {
         job.threads = 1 + random.below(2) as usize;
         job.memory = [1, 200_000, 1 << 30][random.below(3) as usize];
         job.chunk_bytes = [1, 3_000, 64 << 10][random.below(3) as usize];
+        job.readers = 1 + random.below(3) as usize;
         job
     }
 

@@ -11,6 +11,7 @@ mod document_fields;
 #[cfg(feature = "parquet")]
 mod encode_account;
 mod encode_pack;
+mod encode_readers;
 mod encode_select;
 mod encode_shuffle;
 mod encode_split;
