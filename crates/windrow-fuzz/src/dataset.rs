@@ -2,9 +2,9 @@
 
 use std::cell::OnceCell;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use windrow_tokenizers::dataset::Dataset;
 
@@ -12,85 +12,152 @@ thread_local! {
     static FOLDER: OnceCell<TempDir> = const { OnceCell::new() };
 }
 
-/// A format with the names of its files.
-type Layout = (&'static str, &'static [&'static str]);
+/// A format: its name, the ends of the names of its files, and its element types.
+type Layout = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const FORMATS: [Layout; 6] = [
-    ("npy", &["out.ids.npy", "out.offsets.npy"]),
-    ("nanogpt", &["out.bin"]),
-    ("megatron", &["out.bin", "out.idx"]),
-    ("jsonl", &["out.jsonl"]),
-    ("arrow", &["out.arrow"]),
-    ("parquet", &["out.parquet"]),
+/// A new one goes to the end, because its place is part of the inputs in the corpus.
+const FORMATS: &[Layout] = &[
+    ("npy", &[".ids.npy", ".offsets.npy"], &["u16", "u32", "i32"]),
+    ("nanogpt", &[".bin"], &["u16", "u32"]),
+    ("megatron", &[".bin", ".idx"], &["u16", "i32"]),
+    ("jsonl", &[".jsonl"], &[]),
+    ("arrow", &[".arrow"], &["u32"]),
+    ("parquet", &[".parquet"], &["u32"]),
+    ("datatrove", &[".ds", ".ds.index", ".ds.metadata"], &["u16", "u32"]),
+    ("mds", &["/shard.00000.mds", "/index.json"], &["u16", "u32"]),
 ];
 
-/// Those of other libraries.
-const OTHERS: [Layout; 2] = [
-    ("datatrove", &["out.ds", "out.ds.index", "out.ds.metadata"]),
-    ("mds", &["out/shard.00000.mds", "out/index.json"]),
-];
+/// The choice of a manifest without token files.
+const MANIFEST: u8 = 15;
 
-/// The beginning of some bytes, whose length the first two say, and the rest.
-fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (&length, bytes) = bytes.split_first_chunk()?;
-    Some(bytes.split_at(usize::from(u16::from_le_bytes(length)).min(bytes.len())))
+/// Documents of a packed output.
+const DOCUMENTS: u64 = 3;
+
+/// The formats that are read here.
+pub(crate) fn formats() -> impl Iterator<Item = &'static str> {
+    FORMATS.iter().map(|(name, ..)| *name)
 }
 
-/// The first byte chooses the format, or that the rest is a manifest. The next two are the length of the first file; the rest is the files, whose
-/// hashes are right. Of three files the second is preceded by its length too.
+/// The first byte chooses the format, its element type and the size of the vocabulary, or that the rest is a manifest. The second chooses which
+/// files there are besides: those of masks, segments and kept fields. Two bytes are the length of each file but the last; then come the files,
+/// whose hashes are right.
 pub(crate) fn run(data: &[u8]) {
     let Some((&choice, bytes)) = data.split_first() else { return };
     FOLDER.with(|folder| {
-        let folder = folder.get_or_init(|| tempfile::tempdir().expect("a temporary folder")).path();
-        fs::create_dir_all(folder.join("out")).expect("a temporary folder");
-        let write = |name: &str, bytes: &[u8]| fs::write(folder.join(name), bytes).expect("a temporary file");
-        let formats: &[Layout] = if choice & 32 == 0 { &FORMATS } else { &OTHERS };
-        let Some((format, names)) = formats.get(usize::from(choice & 7)) else {
-            write("out.manifest.json", bytes);
-            return examine(folder);
-        };
-        let Some((first, rest)) = split(bytes) else { return };
-        let (second, third) = if names.len() == 3 { split(rest).unwrap_or_default() } else { (rest, &[][..]) };
-        let outputs: Vec<_> = names
-            .iter()
-            .zip([first, second, third])
-            .map(|(name, bytes)| {
-                write(name, bytes);
-                json!({"file": name, "bytes": bytes.len(), "dtype": null, "blake3": blake3::hash(bytes).to_hex().as_str()})
-            })
-            .collect();
-        let dtype = match *format {
-            "jsonl" | "arrow" | "parquet" => None,
-            "megatron" => Some(["u16", "i32"][usize::from(choice >> 3 & 1)]),
-            _ => Some(["u16", "u32"][usize::from(choice >> 3 & 1)]),
-        };
-        let manifest = json!({
-            "schema": 2, "windrow": "0", "engine": {"name": "fuzz", "versions": {}},
-            "tokenizer": {"name": "fuzz", "blake3": "", "vocab_size": if choice & 16 == 0 { 70_000 } else { u32::MAX }},
-            "options": {
-                "format": format, "dtype": dtype, "eos": if *format == "nanogpt" { Some(7) } else { None }, "field": "text",
-                "keep": if *format == "mds" && choice & 64 != 0 { vec!["id"] } else { Vec::new() },
-                "lines": false, "on_error": "fail", "add_special_tokens": false, "special_in_text": true
-            },
-            "inputs": [], "documents": {"read": 0, "written": 0, "skipped": 0, "failed": 0},
-            "text_bytes": 0, "tokens": 0, "outputs": outputs, "skipped": []
-        });
-        write("out.manifest.json", manifest.to_string().as_bytes());
-        examine(folder);
+        let folder = folder.get_or_init(prepared).path();
+        if choice & 15 == MANIFEST {
+            fs::write(folder.join("fixed.manifest.json"), bytes).expect("a temporary file");
+            examine(&folder.join("fixed"));
+        } else if let Some((&more, bytes)) = bytes.split_first() {
+            let mut manifest = written(folder, choice, more, bytes);
+            let path = folder.join("out.manifest.json");
+            let mut write = |counts: Option<(u64, u64)>| {
+                if let Some((documents, tokens)) = counts {
+                    manifest["documents"] = json!({"read": documents, "written": documents, "skipped": 0, "failed": 0});
+                    manifest["inputs"][0]["documents"] = json!(documents);
+                    manifest["tokens"] = json!(tokens);
+                }
+                fs::write(&path, manifest.to_string()).expect("a temporary file");
+            };
+            write(None);
+            let counts = examine(&folder.join("out"));
+            // What else there is may be at fault.
+            if counts.is_some() && more & 7 == 0 {
+                write(counts);
+                let dataset = Dataset::open(&folder.join("out")).expect("it was opened before");
+                let verified = dataset.verify();
+                assert_eq!(verified.faults, [], "statistics found no fault");
+            }
+        }
     });
 }
 
-/// Whatever the files hold, all three ways to read them say the same of it.
-fn examine(folder: &Path) {
-    let Ok(dataset) = Dataset::open(&folder.join("out")) else { return };
-    let _ = dataset.verify();
-    let Ok(statistics) = dataset.statistics() else { return };
-    let documents = (0..statistics.documents.min(3)).map(|number| dataset.document(number));
-    for document in documents {
-        assert!(matches!(document, Ok(Some(_))), "a counted document is there: {document:?}");
+/// A folder with an output that manifests can describe.
+fn prepared() -> TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for name in ["fixed.jsonl", "fixed.val.jsonl"] {
+        fs::write(folder.path().join(name), "{\"ids\":[1,2]}\n{\"ids\":[]}\n").expect("a temporary file");
     }
-    assert!(matches!(dataset.document(statistics.documents), Ok(None)), "there is none behind the last");
+    folder
+}
+
+/// Writes the files, and returns their manifest.
+fn written(folder: &Path, choice: u8, more: u8, bytes: &[u8]) -> Value {
+    let (format, suffixes, dtypes) = FORMATS[usize::from(choice & 15) % FORMATS.len()];
+    let is_packed = more & 4 != 0;
+    let has_columns = matches!(format, "mds" | "arrow" | "parquet");
+    let has_mask_file = more & 1 != 0 && !has_columns && format != "jsonl";
+    let files = if is_packed && format == "npy" { &suffixes[..1] } else { suffixes };
+    let segments: &[&str] = if is_packed { &[".cu_seqlens.npy", ".docs.npy"] } else { &[] };
+    let masks = has_mask_file.then_some(if format == "datatrove" { ".ds.loss" } else { ".mask.npy" });
+    let kept = (more & 2 != 0 && !has_columns).then_some(".kept.jsonl");
+    let names: Vec<&str> = files.iter().copied().chain(masks).chain(segments.iter().copied()).chain(kept).collect();
+    let (lengths, mut rest) = bytes.split_at((2 * (names.len() - 1)).min(bytes.len()));
+    let mut lengths =
+        lengths.chunks(2).map(|length| usize::from(length[0]) + 256 * usize::from(*length.last().unwrap_or(&0)));
+    let outputs = names.iter().enumerate().map(|(at, suffix)| {
+        let most = if at + 1 == names.len() { rest.len() } else { lengths.next().unwrap_or(0) };
+        let (file, behind) = rest.split_at(most.min(rest.len()));
+        rest = behind;
+        let path: PathBuf = folder.join(format!("out{suffix}"));
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a temporary folder");
+        fs::write(path, file).expect("a temporary file");
+        let hash = blake3::hash(file).to_hex();
+        json!({"file": format!("out{suffix}"), "bytes": file.len(), "dtype": null, "blake3": hash.as_str()})
+    });
+    let outputs: Vec<Value> = outputs.collect();
+    let dtype = dtypes.get(usize::from(choice >> 4 & 3) % dtypes.len().max(1));
+    let mut manifest = json!({
+        "schema": 2, "windrow": "0", "engine": {"name": "fuzz", "versions": {}},
+        "tokenizer": {"name": "fuzz", "blake3": "", "vocab_size": if choice & 64 == 0 { 70_000 } else { u32::MAX }},
+        "options": {
+            "format": format, "dtype": dtype, "eos": if format == "nanogpt" { Some(7) } else { None }, "field": "text",
+            "lines": false, "on_error": "fail", "add_special_tokens": false, "special_in_text": true
+        },
+        "inputs": [{"name": "fuzz", "bytes": 0, "decompressed_bytes": 0, "blake3": "", "documents": DOCUMENTS}],
+        "documents": {"read": DOCUMENTS, "written": DOCUMENTS, "skipped": 0, "failed": 0},
+        "text_bytes": 0, "tokens": 0, "outputs": outputs, "skipped": []
+    });
+    if more & 1 != 0 {
+        manifest["options"]["chat"] = json!({"template": "fuzz", "blake3": "", "loss": "assistant"});
+    }
+    if more & 2 != 0 {
+        manifest["options"]["keep"] = json!(["id"]);
+    }
+    if is_packed {
+        let mode = if more & 8 == 0 { "split" } else { "whole" };
+        manifest["options"]["pack"] =
+            json!({"length": 1 + (more >> 5), "mode": mode, "pad": (more & 16 != 0).then_some(7)});
+    }
+    manifest
+}
+
+/// Whatever the files hold, all three ways to read them say the same of it. Returns the documents and ids.
+fn examine(prefix: &Path) -> Option<(u64, u64)> {
+    let dataset = Dataset::open(prefix).ok()?;
+    let _ = dataset.verify();
+    for part in &dataset.manifest().parts {
+        let _ = dataset.part(&part.name).expect("a part of the manifest").document(0);
+    }
+    let statistics = dataset.statistics();
+    if dataset.manifest().options.pack.is_some() {
+        // Statistics count rows.
+        let count = dataset.documents();
+        (0..count.min(DOCUMENTS)).for_each(|number| {
+            assert!(!matches!(dataset.document(number), Ok(None)), "document {number} of {count} is there");
+        });
+        assert!(matches!(dataset.document(count), Ok(None)), "there is none behind the last");
+    }
+    let statistics = statistics.ok()?;
     let frequencies: u64 = statistics.most_frequent(usize::MAX).iter().map(|(_, count)| count).sum();
     assert_eq!(frequencies, statistics.tokens);
     assert_eq!(statistics.lengths.iter().sum::<u64>(), statistics.documents);
+    if dataset.manifest().options.pack.is_none() {
+        for number in 0..statistics.documents.min(DOCUMENTS) {
+            let document = dataset.document(number);
+            assert!(matches!(document, Ok(Some(_))), "a counted document is there: {document:?}");
+        }
+        assert!(matches!(dataset.document(statistics.documents), Ok(None)), "there is none behind the last");
+    }
+    Some((statistics.documents, statistics.tokens))
 }

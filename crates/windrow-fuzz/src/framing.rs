@@ -1,6 +1,6 @@
 //! Gzip members and zstd frames.
 
-use std::io::{Cursor, Read, Write};
+use std::io::{BufReader, Cursor, Read, Write};
 
 use windrow_tokenizers::input::{Compression, Format, InputFile};
 
@@ -46,11 +46,15 @@ fn text_of(compression: Compression, stream: &[u8]) -> Option<Vec<u8>> {
     text
 }
 
-/// The same by the libraries alone; windrow drops a byte order mark.
+/// The same by the libraries alone; windrow drops a byte order mark. The library gets zstd byte by byte: of a frame that is there as a whole it
+/// refuses empty compressed blocks, which it otherwise accepts.
 fn plain(compression: Compression, stream: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     let read = match compression {
-        Compression::Zstd => zstd::Decoder::new(stream).and_then(|decoder| decoder.take(MOST).read_to_end(&mut text)),
+        Compression::Zstd => {
+            let bytes = BufReader::with_capacity(1, stream);
+            zstd::Decoder::with_buffer(bytes).and_then(|decoder| decoder.take(MOST).read_to_end(&mut text))
+        }
         _ => flate2::read::MultiGzDecoder::new(stream).take(MOST).read_to_end(&mut text),
     };
     assert!(read.is_ok(), "the decoder refuses what was read: {read:?}");

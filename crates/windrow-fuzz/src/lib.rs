@@ -1,8 +1,10 @@
 #![doc = include_str!("../README.md")]
 
+mod chat;
 mod dataset;
 mod framing;
 mod jsonl;
+mod line;
 mod mutate;
 mod parquet;
 mod reading;
@@ -20,13 +22,20 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 7] = [
     Target { name: "jsonl", run: jsonl::run },
+    Target { name: "line", run: line::run },
     Target { name: "framing", run: framing::run },
     Target { name: "parquet", run: parquet::run },
     Target { name: "dataset", run: dataset::run },
     Target { name: "tokenizer", run: tokenizer::run },
+    Target { name: "chat", run: chat::run },
 ];
+
+/// The output formats that the target `dataset` reads.
+pub fn dataset_formats() -> impl Iterator<Item = &'static str> {
+    dataset::formats()
+}
 
 /// The target with this name.
 pub fn target(name: &str) -> Option<Target> {

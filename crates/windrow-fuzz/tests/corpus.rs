@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use windrow_fuzz::{Mutator, TARGETS, target};
+use windrow_fuzz::{Mutator, TARGETS, dataset_formats, target};
+use windrow_tokenizers::output::Format;
 
 /// Changed inputs per target.
 const CHANGES: usize = 400;
@@ -47,6 +48,11 @@ fn json_lines() {
 }
 
 #[test]
+fn line() {
+    check("line");
+}
+
+#[test]
 fn framing() {
     check("framing");
 }
@@ -64,6 +70,19 @@ fn dataset() {
 #[test]
 fn tokenizer() {
     check("tokenizer");
+}
+
+#[test]
+fn chat() {
+    check("chat");
+}
+
+#[test]
+fn every_format_is_read_back() {
+    let formats: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
+    let mut read: Vec<&str> = dataset_formats().collect();
+    read.sort_by_key(|name| formats.iter().position(|format| format == name));
+    assert_eq!(read, formats);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::document::{Fault, FaultKind, field_of, keep_of, syntax_fault, utf8_fa
 use crate::kept::Kept;
 
 /// Bytes of a string besides the text that stay in the skeleton.
-const STRING: usize = if cfg!(test) { 24 } else { 64 << 10 };
+const STRING: usize = 64 << 10;
 
 /// Deeper values than the parser accepts need not be followed.
 const DEPTH: usize = 128;
@@ -31,6 +31,8 @@ pub(crate) struct JsonParts {
     field: String,
     /// Whether strings other than the text are cut short.
     cuts_strings: bool,
+    /// Bytes of a string that stay if strings are cut.
+    kept_bytes: usize,
     skeleton: Vec<u8>,
     /// Where bytes of the skeleton stand for others in the line, and how many more these are.
     elisions: Vec<(usize, i64)>,
@@ -107,6 +109,7 @@ impl JsonParts {
         Self {
             field: field.to_owned(),
             cuts_strings,
+            kept_bytes: STRING,
             skeleton: Vec::new(),
             elisions: Vec::new(),
             frames: Vec::new(),
@@ -306,7 +309,7 @@ impl JsonParts {
             Lexeme::Other(begin) => {
                 self.skeleton.extend_from_slice(bytes);
                 // What is left out begins with the next part.
-                if self.cuts_strings && !piece.is_last && self.skeleton.len() - *begin >= STRING {
+                if self.cuts_strings && !piece.is_last && self.skeleton.len() - *begin >= self.kept_bytes {
                     self.lexeme = Lexeme::Cut { bytes: 0, mark: self.skeleton.len() };
                     self.skeleton.push(b'.');
                 }
@@ -390,6 +393,32 @@ impl JsonParts {
     }
 }
 
+/// The text in a field of a line that is read in parts of these lengths, in turn. Strings beside the text are cut if `kept_bytes` says where.
+/// For tests, and for the fuzzer.
+///
+/// # Errors
+/// The fault that the whole line has.
+pub fn text_in_parts(line: &[u8], field: &str, lengths: &[usize], kept_bytes: Option<usize>) -> Result<String, Fault> {
+    let mut parts =
+        JsonParts { kept_bytes: kept_bytes.unwrap_or(STRING), ..JsonParts::new(field, kept_bytes.is_some()) };
+    let (mut all, mut text, mut rest) = (Vec::new(), Vec::new(), line);
+    let mut lengths = lengths.iter().cycle();
+    loop {
+        let length = lengths.next().map_or(rest.len(), |&length| length.clamp(1, rest.len().max(1)).min(rest.len()));
+        let (part, behind) = rest.split_at(length);
+        rest = behind;
+        text.clear();
+        if parts.feed(part, &mut text).expect("memory for a line") {
+            all.clear();
+        }
+        all.extend_from_slice(&text);
+        if rest.is_empty() {
+            break;
+        }
+    }
+    parts.finish(&[], &mut Kept::default()).map(|()| String::from_utf8(all).expect("the text of a line"))
+}
+
 /// A fault at another place of a line.
 fn at_place(fault: Fault, at: usize) -> Fault {
     Fault { at, line_in_record: 0, byte: at as u64 + 1, ..fault }
@@ -436,29 +465,10 @@ mod tests {
     use crate::document::text_of;
     use crate::input::Format;
 
-    /// The text of a line in parts of these lengths.
-    fn in_parts(line: &[u8], field: &str, lengths: &[usize], cuts: bool) -> Result<String, Fault> {
-        let mut parts = JsonParts::new(field, cuts);
-        let (mut all, mut text, mut from) = (Vec::new(), Vec::new(), 0);
-        for number in 0.. {
-            let to = (from + lengths[number % lengths.len()]).min(line.len());
-            text.clear();
-            if parts.feed(&line[from..to], &mut text).unwrap() {
-                all.clear();
-            }
-            all.extend_from_slice(&text);
-            from = to;
-            if from == line.len() {
-                break;
-            }
-        }
-        parts.finish(&[], &mut Kept::default()).map(|()| String::from_utf8(all).unwrap())
-    }
-
     fn compare(line: &[u8], field: &str, lengths: &[usize]) {
         let whole = text_of(Format::Jsonl, line, field, &mut String::new()).map(str::to_owned);
-        for cuts in [false, true] {
-            let parts = in_parts(line, field, lengths, cuts);
+        for kept_bytes in [None, Some(24)] {
+            let parts = text_in_parts(line, field, lengths, kept_bytes);
             assert_eq!(parts, whole, "{:?} in parts of {lengths:?}", String::from_utf8_lossy(line));
         }
     }
@@ -581,7 +591,7 @@ mod tests {
     #[test]
     fn what_stays_in_memory_is_small() {
         let line = format!(r#"{{"other": "{0}", "text": "{0}", "more": "{0}"}}"#, "long ".repeat(10_000));
-        let mut parts = JsonParts::new("text", true);
+        let mut parts = JsonParts { kept_bytes: 24, ..JsonParts::new("text", true) };
         let mut text = Vec::new();
         line.as_bytes().chunks(100).for_each(|part| assert!(!parts.feed(part, &mut text).unwrap()));
         assert!(parts.memory() < 2_000, "{} bytes", parts.memory());

@@ -20,5 +20,7 @@ mod shown;
 pub mod tokenizer;
 
 pub use batch_encode::BatchEncode;
+#[doc(hidden)]
+pub use json_parts::text_in_parts;
 pub use shown::{Shown, shown};
 pub use tokenizers_023;

@@ -2,7 +2,7 @@
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;
-use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value};
 
 use super::date::Date;
 use super::json;
@@ -11,7 +11,7 @@ use super::python;
 use super::render::NO_DATE;
 
 /// Steps of the engine, and units of 64 bytes that it makes, until a template is stopped: a second or so.
-const FUEL: u64 = 20_000_000;
+pub(super) const STEPS: u64 = 20_000_000;
 
 pub(super) fn environment(date: Option<Date>) -> Environment<'static> {
     let mut environment = Environment::new();
@@ -19,11 +19,11 @@ pub(super) fn environment(date: Option<Date>) -> Environment<'static> {
     environment.set_syntax(syntax.expect("the usual delimiters"));
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_unknown_method_callback(methods::call);
-    environment.set_fuel(Some(FUEL));
+    environment.set_fuel(Some(STEPS));
     environment.add_filter("tojson", json::tojson);
     environment.add_filter("trim", methods::trim);
     environment.add_filter("join", methods::join);
-    environment.add_filter("string", |value: &Value| python::text(value));
+    environment.add_filter("string", |state: &State<'_, '_>, value: &Value| python::text(value, python::left(state)));
     environment.set_formatter(python::write);
     environment.add_test("sequence", is_sequence);
     environment.add_test("iterable", is_iterable);
@@ -44,8 +44,8 @@ pub(super) fn set_date(environment: &mut Environment<'_>, date: Option<Date>) {
     environment.add_function("strftime_now", strftime_now);
 }
 
-fn raise_exception(message: &Value) -> Result<Value, Error> {
-    Err(Error::new(ErrorKind::InvalidOperation, python::text(message)))
+fn raise_exception(state: &State<'_, '_>, message: &Value) -> Result<Value, Error> {
+    Err(Error::new(ErrorKind::InvalidOperation, python::text(message, python::left(state))?))
 }
 
 /// As in Jinja: what has a length and items. Strings and objects have.

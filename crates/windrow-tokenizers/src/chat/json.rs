@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use minijinja::value::{Kwargs, Rest, ValueKind};
-use minijinja::{Error, ErrorKind, Value};
+use minijinja::{Error, ErrorKind, State, Value};
 
 use super::python;
 
@@ -13,11 +13,17 @@ struct Style {
     indent: Option<String>,
     separators: [String; 2],
     sort_keys: bool,
+    /// The bytes that the text may have.
+    most: usize,
 }
 
 /// `tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
-pub(super) fn tojson(value: &Value, rest: Rest<Value>, arguments: Kwargs) -> Result<Value, Error> {
-    let bad = |reason: &str| Error::new(ErrorKind::InvalidOperation, format!("tojson: {reason}"));
+pub(super) fn tojson(
+    state: &State<'_, '_>,
+    value: &Value,
+    rest: Rest<Value>,
+    arguments: Kwargs,
+) -> Result<Value, Error> {
     let given = |at: usize, name: &str| {
         let value = rest.get(at).cloned().or_else(|| argument(&arguments, name));
         value.filter(|value| !value.is_none())
@@ -35,42 +41,49 @@ pub(super) fn tojson(value: &Value, rest: Rest<Value>, arguments: Kwargs) -> Res
         None if indent.is_some() => [",".to_owned(), ": ".to_owned()],
         None => [", ".to_owned(), ": ".to_owned()],
         Some(pair) => {
-            let pair: Vec<Value> = pair.try_iter()?.collect();
+            let pair: Vec<Value> = pair.try_iter()?.take(3).collect();
             match pair.as_slice() {
                 [item, key] => [item.to_string(), key.to_string()],
                 _ => return Err(bad("the separators are not two strings")),
             }
         }
     };
-    let style = Style { ensure_ascii: flag(0, "ensure_ascii"), indent, separators, sort_keys: flag(3, "sort_keys") };
+    let (ensure_ascii, sort_keys, most) = (flag(0, "ensure_ascii"), flag(3, "sort_keys"), python::left(state));
+    let style = Style { ensure_ascii, indent, separators, sort_keys, most };
     arguments.assert_all_used()?;
     let mut text = String::new();
-    style.put(value, 0, &mut text).map_err(|reason| bad(&reason))?;
+    style.put(value, 0, &mut text)?;
     Ok(Value::from(text))
 }
 
+fn bad(reason: &str) -> Error {
+    Error::new(ErrorKind::InvalidOperation, format!("tojson: {reason}"))
+}
+
 impl Style {
-    fn put(&self, value: &Value, depth: usize, text: &mut String) -> Result<(), String> {
+    fn put(&self, value: &Value, depth: usize, text: &mut String) -> Result<(), Error> {
+        if depth > python::DEPTH {
+            return Err(python::too_deep());
+        }
         match value.kind() {
             ValueKind::None => text.push_str("null"),
             ValueKind::Bool => text.push_str(if value.is_true() { "true" } else { "false" }),
             _ if python::number(value).is_some() => text.push_str(&number(value)),
             ValueKind::String => self.put_string(value.as_str().unwrap_or_default(), text),
             ValueKind::Seq | ValueKind::Iterable => {
-                let items: Vec<Value> = value.try_iter().map_err(|error| error.to_string())?.collect();
+                let items: Vec<Value> = value.try_iter()?.collect();
                 self.put_all(["[", "]"], items, depth, text, |item, text| self.put(&item, depth + 1, text))?;
             }
             ValueKind::Map => {
-                let keys = value.try_iter().map_err(|error| error.to_string())?;
                 let mut fields = Vec::new();
-                for key in keys {
-                    let item = value.get_item(&key).map_err(|error| error.to_string())?;
+                for key in value.try_iter()? {
+                    let item = value.get_item(&key)?;
                     let name = match key.kind() {
                         ValueKind::String => key.to_string(),
                         ValueKind::None => "null".to_owned(),
                         ValueKind::Bool => if key.is_true() { "true" } else { "false" }.to_owned(),
                         ValueKind::Number => number(&key),
-                        other => return Err(format!("a key of an object is a {other}")),
+                        other => return Err(bad(&format!("a key of an object is a {other}"))),
                     };
                     fields.push((name, item));
                 }
@@ -83,7 +96,7 @@ impl Style {
                     self.put(&item, depth + 1, text)
                 })?;
             }
-            other => return Err(format!("an {other} value is no JSON")),
+            other => return Err(bad(&format!("an {other} value is no JSON"))),
         }
         Ok(())
     }
@@ -94,8 +107,8 @@ impl Style {
         items: Vec<T>,
         depth: usize,
         text: &mut String,
-        mut put: impl FnMut(T, &mut String) -> Result<(), String>,
-    ) -> Result<(), String> {
+        mut put: impl FnMut(T, &mut String) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let newline = |depth: usize, text: &mut String| {
             if let Some(indent) = &self.indent {
                 text.push('\n');
@@ -110,6 +123,9 @@ impl Style {
             }
             newline(depth + 1, text);
             put(item, text)?;
+            if text.len() > self.most {
+                return Err(python::too_much());
+            }
         }
         if !is_empty {
             newline(depth, text);

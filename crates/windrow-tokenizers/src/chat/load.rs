@@ -209,6 +209,13 @@ impl ChatTemplate {
         set_date(&mut self.environment, self.date);
         self
     }
+
+    /// Sets after how many steps a row is refused: steps of the engine, and units of 64 bytes that it makes. 20 million are the default.
+    #[must_use]
+    pub fn with_steps(mut self, steps: u64) -> Self {
+        self.environment.set_fuel(Some(steps));
+        self
+    }
 }
 
 /// The directory of a tokenizer: itself, or the one that its file is in.

@@ -2,8 +2,22 @@
 
 use std::ops::Range;
 
+use super::render::Rendered;
 use crate::engine::EngineError;
 use crate::tokenizer::Tokenizer;
+
+impl Rendered {
+    /// The ids of the text, and a mask for each of them: 1 if it is an assistant's.
+    ///
+    /// # Errors
+    /// The tokenizer refuses the text.
+    pub fn encode(&self, tokenizer: &Tokenizer) -> Result<(Vec<u32>, Vec<u8>), EngineError> {
+        let (mut ids, mut mask) = (Vec::new(), Vec::new());
+        tokenizer.engine().encoder().encode(&self.text, &mut ids)?;
+        tokenizer.mask(&self.text, &ids, &self.spans, &mut mask)?;
+        Ok((ids, mask))
+    }
+}
 
 /// Finds where ids stand in their text.
 pub(crate) trait Locate: Sync {

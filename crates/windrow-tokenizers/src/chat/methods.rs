@@ -23,7 +23,7 @@ pub(super) fn call(
     arguments: &[Value],
 ) -> Result<Value, Error> {
     match value.as_str() {
-        Some(text) => match string_method(text, method, arguments)? {
+        Some(text) => match string_method(state, text, method, arguments)? {
             Some(result) => Ok(result),
             None => unknown_method_callback(state, value, method, arguments),
         },
@@ -32,22 +32,31 @@ pub(super) fn call(
 }
 
 /// The filter: `value | trim` or `value | trim(characters)`.
-pub(super) fn trim(value: &Value, characters: Option<&str>) -> String {
-    let text = python::text(value);
-    strip(&text, characters, [true, true]).to_owned()
+pub(super) fn trim(state: &State<'_, '_>, value: &Value, characters: Option<&str>) -> Result<String, Error> {
+    let text = python::text(value, python::left(state))?;
+    Ok(strip(&text, characters, [true, true]).to_owned())
 }
 
 /// The filter: `values | join(between, attribute)`.
-pub(super) fn join(values: &Value, between: Option<&str>, attribute: Option<Value>) -> Result<String, Error> {
+pub(super) fn join(
+    state: &State<'_, '_>,
+    values: &Value,
+    between: Option<&str>,
+    attribute: Option<Value>,
+) -> Result<String, Error> {
     let mut text = String::new();
+    let most = python::left(state);
     for (at, value) in values.try_iter()?.enumerate() {
         if at > 0 {
             text.push_str(between.unwrap_or_default());
         }
         text.push_str(&match &attribute {
-            Some(attribute) => python::text(&value.get_item(attribute)?),
-            None => python::text(&value),
+            Some(attribute) => python::text(&value.get_item(attribute)?, most)?,
+            None => python::text(&value, most)?,
         });
+        if text.len() > most {
+            return Err(python::too_much());
+        }
     }
     Ok(text)
 }
@@ -64,7 +73,7 @@ fn strip<'t>(mut text: &'t str, characters: Option<&str>, sides: [bool; 2]) -> &
     text
 }
 
-fn string_method(text: &str, method: &str, arguments: &[Value]) -> Result<Option<Value>, Error> {
+fn string_method(state: &State<'_, '_>, text: &str, method: &str, arguments: &[Value]) -> Result<Option<Value>, Error> {
     let sides = match method {
         "strip" => Some([true, true]),
         "lstrip" => Some([true, false]),
@@ -90,11 +99,11 @@ fn string_method(text: &str, method: &str, arguments: &[Value]) -> Result<Option
                 (None, "split") => words(text, most),
                 (None, _) => words_from_the_end(text, most),
             };
-            parts.into_iter().map(Value::from).collect()
+            list(state, parts)?
         }
         "splitlines" => {
             let (keeps_ends,): (Option<bool>,) = from_args(arguments)?;
-            lines(text, keeps_ends.unwrap_or(false)).into_iter().map(Value::from).collect()
+            list(state, lines(text, keeps_ends.unwrap_or(false)))?
         }
         "removeprefix" => {
             let (prefix,): (&str,) = from_args(arguments)?;
@@ -120,6 +129,14 @@ fn string_method(text: &str, method: &str, arguments: &[Value]) -> Result<Option
         }
         _ => return Ok(None),
     }))
+}
+
+/// The parts of a string as values, each of which takes more memory than a short part has bytes.
+fn list(state: &State<'_, '_>, parts: Vec<&str>) -> Result<Value, Error> {
+    if parts.len() > python::left(state) / size_of::<Value>() {
+        return Err(python::too_much());
+    }
+    Ok(parts.into_iter().map(Value::from).collect())
 }
 
 /// The words between white space; the last of `most + 1` is the rest.

@@ -7,7 +7,29 @@ use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use minijinja::value::{Enumerator, Object, ObjectRepr, ValueKind};
-use minijinja::{Error, Output, State, Value, escape_formatter};
+use minijinja::{Error, ErrorKind, Output, State, Value, escape_formatter};
+
+/// Values that are nested deeper are not written: twice as deep as a row can be.
+pub(super) const DEPTH: usize = 256;
+
+/// Bytes that a step of the engine pays for.
+const STEP: u64 = 64;
+
+/// The bytes that a template can make before it is stopped. Functions of this crate make whole texts in one step, and a list that holds
+/// another one twice, and so on, has a text that is exponentially larger than itself.
+pub(super) fn left(state: &State<'_, '_>) -> usize {
+    let steps = state.fuel_levels().map_or(u64::MAX, |(_, left)| left);
+    usize::try_from(steps.saturating_mul(STEP)).unwrap_or(usize::MAX)
+}
+
+/// More was to be made than what is [left].
+pub(super) fn too_much() -> Error {
+    Error::from(ErrorKind::OutOfFuel)
+}
+
+pub(super) fn too_deep() -> Error {
+    Error::new(ErrorKind::InvalidOperation, format!("a value is nested more than {DEPTH} deep"))
+}
 
 /// A list or an object of a row.
 #[derive(Debug)]
@@ -27,7 +49,8 @@ impl Object for Container {
     }
 
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&text(&self.0))
+        // A value of a row is no deeper than its line can be, and holds nothing twice.
+        f.write_str(&text(&self.0, usize::MAX).map_err(|_| fmt::Error)?)
     }
 }
 
@@ -88,51 +111,75 @@ fn float(number: f64) -> String {
 /// Writes a value into the output of a template.
 pub(super) fn write(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
     match value.kind() {
-        ValueKind::Number | ValueKind::Seq | ValueKind::Map => out.write_str(&text(value)).map_err(Error::from),
+        ValueKind::Number | ValueKind::Seq | ValueKind::Map => {
+            out.write_str(&text(value, left(state))?).map_err(Error::from)
+        }
         _ => escape_formatter(out, state, value),
     }
 }
 
-/// A value as Python's `str` writes it.
-pub(super) fn text(value: &Value) -> String {
+/// A value as Python's `str` writes it, if that has no more than `most` bytes.
+pub(super) fn text(value: &Value, most: usize) -> Result<String, Error> {
     if let Some(text) = value.as_str() {
-        return text.to_owned();
+        return Ok(text.to_owned());
     }
     if value.is_undefined() {
-        return String::new();
+        return Ok(String::new());
     }
-    let mut text = String::new();
-    put(value, &mut text);
-    text
+    let mut writer = Writer { text: String::new(), most };
+    writer.put(value, 0)?;
+    Ok(writer.text)
 }
 
-/// Appends a value as Python's `repr` writes it.
-fn put(value: &Value, text: &mut String) {
-    if let Some(number) = number(value) {
-        return text.push_str(&number);
-    }
-    match value.kind() {
-        ValueKind::String => put_string(value.as_str().unwrap_or_default(), text),
-        ValueKind::Seq => put_all(["[", "]"], value, text, put),
-        ValueKind::Map => put_all(["{", "}"], value, text, |key, text| {
-            put(key, text);
-            text.push_str(": ");
-            put(&value.get_item(key).unwrap_or_default(), text);
-        }),
-        ValueKind::Undefined => text.push_str("Undefined"),
-        _ => text.push_str(&value.to_string()),
-    }
+struct Writer {
+    text: String,
+    most: usize,
 }
 
-fn put_all(brackets: [&str; 2], value: &Value, text: &mut String, put: impl Fn(&Value, &mut String)) {
-    text.push_str(brackets[0]);
-    for (at, item) in value.try_iter().into_iter().flatten().enumerate() {
-        if at > 0 {
-            text.push_str(", ");
+impl Writer {
+    /// Appends a value as Python's `repr` writes it.
+    fn put(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
+        if let Some(number) = number(value) {
+            self.text.push_str(&number);
+            return Ok(());
         }
-        put(&item, text);
+        match value.kind() {
+            ValueKind::String => put_string(value.as_str().unwrap_or_default(), &mut self.text),
+            ValueKind::Seq => self.put_all(["[", "]"], value, depth, Self::put)?,
+            ValueKind::Map => self.put_all(["{", "}"], value, depth, |writer, key, depth| {
+                writer.put(key, depth)?;
+                writer.text.push_str(": ");
+                writer.put(&value.get_item(key).unwrap_or_default(), depth)
+            })?,
+            ValueKind::Undefined => self.text.push_str("Undefined"),
+            _ => self.text.push_str(&value.to_string()),
+        }
+        Ok(())
     }
-    text.push_str(brackets[1]);
+
+    fn put_all(
+        &mut self,
+        brackets: [&str; 2],
+        value: &Value,
+        depth: usize,
+        put: impl Fn(&mut Self, &Value, usize) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if depth == DEPTH {
+            return Err(too_deep());
+        }
+        self.text.push_str(brackets[0]);
+        for (at, item) in value.try_iter().into_iter().flatten().enumerate() {
+            if at > 0 {
+                self.text.push_str(", ");
+            }
+            put(self, &item, depth + 1)?;
+            if self.text.len() > self.most {
+                return Err(too_much());
+            }
+        }
+        self.text.push_str(brackets[1]);
+        Ok(())
+    }
 }
 
 fn put_string(string: &str, text: &mut String) {

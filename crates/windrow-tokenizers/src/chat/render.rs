@@ -22,6 +22,13 @@ pub struct Rendered {
     pub spans: Vec<Range<usize>>,
 }
 
+/// The text of a row may have so many bytes, and so many for each byte of its line.
+const MOST: usize = 64 << 20;
+const MOST_PER_BYTE: usize = 16;
+
+/// A template without marks is run for each message. All these runs together may have this multiple of the steps of one.
+const RUNS: u64 = 64;
+
 /// The template that a `strftime_now` without a date ends with.
 pub(super) const NO_DATE: &str = "the template asks for today's date, and two runs must write equal bytes \
     (hint: set a day with --chat-date 2024-07-26)";
@@ -64,7 +71,12 @@ impl ChatTemplate {
         prompt: bool,
         writes_marks: bool,
     ) -> Result<Found, Fault> {
-        let recorder = Recorder(Arc::new(Mutex::new(Found { writes_marks, ..Found::default() })));
+        let most = MOST.saturating_add(MOST_PER_BYTE.saturating_mul(row.bytes));
+        let all_steps = self.environment.fuel().map_or(u64::MAX, |steps| steps.saturating_mul(RUNS));
+        if row.steps.get() > all_steps {
+            return Err(self.refused(TOO_LONG));
+        }
+        let recorder = Recorder(Arc::new(Mutex::new(Found { writes_marks, most, ..Found::default() })));
         let noted = recorder.clone();
         let generation = Value::from_function(move |state: &mut State<'_, '_>, kwargs: Kwargs| {
             let body: Value = kwargs.get("caller")?;
@@ -80,9 +92,19 @@ impl ChatTemplate {
         ];
         context.extend(self.special_tokens.iter().map(|(name, token)| (name, Value::from(token))));
         let template = self.environment.get_template(source.name);
-        let rendered = template
-            .and_then(|template| template.render_captured_to(Value::from_pairs(context), recorder.clone()).map(drop));
-        rendered.map_err(|error| self.fault(source, &error))?;
+        let rendered =
+            template.and_then(|template| template.render_captured_to(Value::from_pairs(context), recorder.clone()));
+        let steps = rendered.map(|captured| captured.state().fuel_levels().map_or(0, |(steps, _)| steps));
+        let steps = steps.map_err(|error| {
+            if recorder.found().is_too_long {
+                return self.refused(&format!(
+                    "its text has more than {} MiB and {MOST_PER_BYTE} bytes for each byte of the row",
+                    MOST >> 20
+                ));
+            }
+            self.fault(source, &error)
+        })?;
+        row.steps.set(row.steps.get().saturating_add(steps));
         let mut found = recorder.found();
         found.settle("");
         Ok(std::mem::take(&mut *found))
@@ -147,7 +169,7 @@ impl ChatTemplate {
             inner = next;
         }
         let what = match inner.kind() {
-            ErrorKind::OutOfFuel => "it runs too long".to_owned(),
+            ErrorKind::OutOfFuel => TOO_LONG.to_owned(),
             kind => inner.detail().map_or_else(|| kind.to_string(), str::to_owned),
         };
         let line = error.line().map_or_else(String::new, |line| format!(", line {line}"));
@@ -173,6 +195,9 @@ impl Source {
     pub(super) const TOOLS: &'static str = "tool_use";
 }
 
+/// What is wrong with a template that was stopped.
+const TOO_LONG: &str = "it runs too long";
+
 /// These characters are no characters: texts do not have them, and a row that has them is refused where they matter.
 const OPEN: char = '\u{fdd0}';
 const CLOSE: char = '\u{fdd1}';
@@ -188,6 +213,9 @@ struct Found {
     is_lost: bool,
     /// Whether blocks get characters around them.
     writes_marks: bool,
+    /// The bytes that the text may have, and whether it would have more.
+    most: usize,
+    is_too_long: bool,
 }
 
 impl Found {
@@ -225,6 +253,10 @@ impl Write for Recorder {
         // The engine writes whole strings.
         let text = str::from_utf8(bytes).map_err(io::Error::other)?;
         let mut found = self.found();
+        if text.len() > found.most.saturating_sub(found.text.len()) {
+            found.is_too_long = true;
+            return Err(io::Error::other("too long"));
+        }
         found.settle(text);
         found.text.push_str(text);
         Ok(bytes.len())

@@ -5,6 +5,7 @@ use minijinja::value::ValueKind;
 use serde::de::{Deserializer as _, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 
 use super::python::{container, float_value};
@@ -18,6 +19,10 @@ pub(super) struct Row {
     pub(super) messages: Vec<Value>,
     pub(super) tools: Value,
     pub(super) documents: Value,
+    /// Bytes of the line.
+    pub(super) bytes: usize,
+    /// Steps that templates have made for it.
+    pub(super) steps: Cell<u64>,
 }
 
 impl Row {
@@ -49,7 +54,8 @@ impl Row {
             if are_objects { Ok(value) } else { Err(bad(format!("field {name:?} is not an array of objects"))) }
         };
         let (tools, documents) = (objects("tools", tools)?, objects("documents", documents)?);
-        Ok(Self { messages: messages.iter().map(normal).collect(), tools, documents })
+        let messages = messages.iter().map(normal).collect();
+        Ok(Self { messages, tools, documents, bytes: line.len(), steps: Cell::new(0) })
     }
 
     /// Whether this message is an assistant's.

@@ -64,6 +64,77 @@ fn refusals_name_template_and_line() {
 }
 
 #[test]
+fn templates_end_soon_and_make_little() {
+    let few_steps = |source: &str| {
+        let template = template(source).with_steps(100_000);
+        let rendered = template.render(r#"{"messages": [{"a": [1, 2]}]}"#, "messages", Loss::All);
+        rendered.map(|rendered| rendered.text).map_err(|fault| fault.reason)
+    };
+    assert_eq!(few_steps("{% for i in range(1000) %}{{ i % 10 }}{% endfor %}").map(|text| text.len()), Ok(1000));
+    // Each of these makes gigabytes in one step, or in the last.
+    let nested = "{% set n = namespace(x=[1]) %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}";
+    let objects = nested.replace("[n.x, n.x]", "{'a': n.x, 'b': n.x}");
+    for source in [
+        "{{ range(100000) | join('x' * 100000) }}".to_owned(),
+        "{{ range(100000) | list | tojson(indent='x' * 100000) }}".to_owned(),
+        "{{ messages | tojson(separators=['x' * 6000000, 'x' * 6000000]) }}".to_owned(),
+        "{{ ('a ' * 2000000).split() | length }}".to_owned(),
+        "{{ ('a\n' * 2000000).splitlines() | length }}".to_owned(),
+        format!("{nested}{{{{ n.x }}}}"),
+        format!("{nested}{{{{ n.x | string }}}}"),
+        format!("{nested}{{{{ n.x | trim }}}}"),
+        format!("{nested}{{{{ n.x | tojson }}}}"),
+        format!("{nested}{{{{ raise_exception(n.x) }}}}"),
+        format!("{objects}{{{{ n.x }}}}"),
+        format!("{objects}{{{{ n.x | tojson }}}}"),
+    ] {
+        let refused = few_steps(&source).unwrap_err();
+        assert!(refused.ends_with(": it runs too long"), "{source}: {refused}");
+    }
+    let deep = "{% set n = namespace(x=[1]) %}{% for i in range(300) %}{% set n.x = [n.x] %}{% endfor %}";
+    for shown in ["{{ n.x }}", "{{ n.x | tojson }}"] {
+        let refused = few_steps(&format!("{deep}{shown}")).unwrap_err();
+        assert!(refused.ends_with(": a value is nested more than 256 deep"), "{refused}");
+    }
+}
+
+#[test]
+fn texts_out_of_proportion_are_refused() {
+    let many = "{% for i in range(70) %}{{ 'x' * 1000000 }}{% endfor %}";
+    let refused = text(many).unwrap_err();
+    assert!(refused.ends_with(": its text has more than 64 MiB and 16 bytes for each byte of the row"), "{refused}");
+}
+
+#[test]
+fn all_runs_for_a_row_have_a_limit() {
+    let source = "{% for m in messages %}{{ m.content }}{% endfor %}{% for i in range(2000) %}{% endfor %}";
+    let few_steps = template(source).with_steps(10_000);
+    let row = |count: usize| {
+        let talk = r#"{"role": "user", "content": ""}, {"role": "assistant", "content": ""}"#;
+        format!(r#"{{"messages": [{}]}}"#, vec![talk; count].join(", "))
+    };
+    let render =
+        |count: usize| few_steps.render(&row(count), "messages", Loss::Assistant).map_err(|fault| fault.reason);
+    assert_eq!(render(10).map(|rendered| rendered.spans.len()), Ok(10));
+    let refused = render(100).unwrap_err();
+    assert_eq!(refused, "the chat template refuses it (t.jinja): it runs too long");
+    assert!(few_steps.render(&row(100), "messages", Loss::All).is_ok());
+}
+
+#[test]
+fn ids_have_a_mask_each() {
+    use crate::tokenizer::{LoadOptions, Tokenizer};
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chat/tokenizer.json");
+    let tokenizer = Tokenizer::load(path, &LoadOptions::default()).unwrap();
+    let marked =
+        "{% for m in messages %}{{ m.role }}: {% generation %}{{ m.content }}{% endgeneration %}\n{% endfor %}";
+    let rendered = rendered(marked, TALK, Loss::Assistant).unwrap();
+    let (ids, mask) = rendered.encode(&tokenizer).unwrap();
+    assert_eq!(ids.len(), mask.len());
+    assert!(mask.contains(&0) && mask.contains(&1), "{mask:?}");
+}
+
+#[test]
 fn generation_blocks_are_found() {
     let marked = "{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' %}{% generation %}{{ m.content }}!{% endgeneration %}\
         {% else %}{{ m.content }}{% endif %}{% endfor %}";

@@ -4,6 +4,7 @@
 //! The manifest has the hash of the whole file, so all of its bytes are read once more: those of a row group just before it is decoded.
 
 use parquet::basic::{Compression as Codec, ConvertedType, LogicalType, Type};
+use parquet::column::page::PageReader;
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::errors::ParquetError;
@@ -12,9 +13,11 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
 use super::batch::{Advance, Filling, Record};
+use super::pages::Plausible;
 use super::position::{self, LastRecord};
 use super::report::FileReport;
 use super::source::{Hashed, Source};
+use super::thrift::ParquetFile;
 use super::values::{ValueColumn, decode};
 use super::{Compression, Fields, Format, InputError, InputFile};
 use crate::engine::caught;
@@ -31,7 +34,7 @@ pub(super) struct ColumnFile {
     index: u32,
     name: String,
     hashed: Hashed,
-    reader: SerializedFileReader<Source>,
+    reader: SerializedFileReader<ParquetFile<Source>>,
     texts: Vec<TextColumn>,
     join: String,
     keep: Vec<ValueColumn>,
@@ -103,7 +106,7 @@ impl ColumnFile {
         }
         let hashed = Hashed::open(file.origin, &name)?;
         let other = hashed.source(&name)?;
-        let opened = caught(|| SerializedFileReader::new(other));
+        let opened = caught(|| SerializedFileReader::new(ParquetFile::new(other)?));
         if let Some(error) = hashed.take_failure(&name) {
             return Err(error);
         }
@@ -305,7 +308,10 @@ impl ColumnFile {
             if !is_supported(chunk.compression()) {
                 return Err(ParquetError::NYI(format!("compressed by {}", chunk.compression())));
             }
-            Ok((chunk.column_descr_ptr(), self.reader.get_row_group(number)?.get_column_page_reader(leaf)?))
+            let pages = self.reader.get_row_group(number)?.get_column_page_reader(leaf)?;
+            let column = chunk.column_descr_ptr();
+            let plausible = Plausible::new(pages, column.max_def_level());
+            Ok((column, Box::new(plausible) as Box<dyn PageReader>))
         };
         for column in &mut self.texts {
             let opened = flat(caught(|| pages(column.leaf).map(|(leaf, pages)| ColumnReaderImpl::new(leaf, pages))));

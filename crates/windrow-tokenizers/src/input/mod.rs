@@ -25,6 +25,8 @@ mod columns;
 mod digest;
 mod error;
 mod fields;
+#[cfg(feature = "parquet")]
+mod pages;
 mod position;
 mod reader;
 mod report;
@@ -34,6 +36,8 @@ mod source;
 #[cfg_attr(not(feature = "object-store"), path = "no_store.rs")]
 mod store;
 mod stream;
+#[cfg(feature = "parquet")]
+mod thrift;
 mod url;
 #[cfg(feature = "parquet")]
 mod values;
@@ -54,6 +58,8 @@ pub use reader::Reader;
 pub use report::FileReport;
 pub use resolve::{InputOptions, Resolved, resolve};
 pub(crate) use store::Object;
+#[cfg(feature = "parquet")]
+pub(crate) use thrift::ParquetFile;
 pub use walk::{WalkOptions, Walked, is_hidden, walk};
 
 /// The meaning of the (decompressed) bytes of a file.

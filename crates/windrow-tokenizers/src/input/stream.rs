@@ -5,7 +5,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
 
 use flate2::bufread::GzDecoder;
-use zstd::zstd_safe::{DCtx, InBuffer, OutBuffer, get_error_name};
+use zstd::zstd_safe::{DCtx, InBuffer, OutBuffer, get_error_name, get_frame_content_size};
 
 use super::digest::{BlockDigest, Prefix};
 use super::store::ObjectReader;
@@ -19,6 +19,9 @@ const DIRECT: usize = 64 << 10;
 
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+/// The longest header of a zstd frame.
+const ZSTD_HEADER: usize = 18;
 
 enum Origins {
     File(File, Metadata),
@@ -136,6 +139,10 @@ struct Zstd {
     in_frame: bool,
     /// Number of bytes that the decoder wants next. It gets no more, so that the position of an error is that of its block.
     wanted: usize,
+    /// The length of the frame's content, if its header tells it, and how much of it was produced. The decoder does not compare them where
+    /// the last block is empty.
+    declared: Option<u64>,
+    produced: u64,
 }
 
 enum Decoder {
@@ -195,7 +202,7 @@ impl Stream {
             Compression::Gzip => Decoder::GzipBoundary(raw),
             Compression::Zstd => {
                 let context = DCtx::try_create().ok_or(InputError::NoMemory { bytes: BUFFER })?;
-                Decoder::Zstd(Zstd { raw, context, in_frame: false, wanted: 0 })
+                Decoder::Zstd(Zstd { raw, context, in_frame: false, wanted: 0, declared: None, produced: 0 })
             }
         };
         Ok(Self { name, decoder, compression, ended: false })
@@ -328,13 +335,17 @@ impl Stream {
     fn read_zstd(&mut self, dst: &mut [u8]) -> Result<usize, InputError> {
         loop {
             let Decoder::Zstd(zstd) = &mut self.decoder else { unreachable!("only called for zstd") };
-            let Zstd { raw, context, in_frame, wanted } = zstd;
+            let Zstd { raw, context, in_frame, wanted, declared, produced: total } = zstd;
             if !*in_frame {
                 let first = raw.consumed() == 0;
-                match raw.peek(4) {
+                match raw.peek(ZSTD_HEADER) {
                     Err(e) => return Err(self.read_error(e)),
                     Ok([]) if !first => return Ok(0),
-                    Ok(magic) if detect(magic) == Compression::Zstd => {}
+                    Ok(header) if detect(header) == Compression::Zstd => {
+                        let is_content = header.starts_with(ZSTD_MAGIC);
+                        *declared = get_frame_content_size(header).ok().flatten().filter(|_| is_content);
+                        *total = 0;
+                    }
                     Ok(other) => {
                         let empty = other.is_empty();
                         return Err(self.boundary_error("zstd", first, empty));
@@ -353,7 +364,12 @@ impl Stream {
             let result = context.decompress_stream(&mut output, &mut input);
             let (consumed, produced) = (input.pos(), output.pos());
             raw.consume(consumed);
+            *total += produced as u64;
             match result {
+                Ok(0) if declared.is_some_and(|declared| declared != *total) => {
+                    let reason = format!("corrupt zstd data (a frame of {} bytes has {total})", declared.unwrap_or(0));
+                    return Err(self.compressed(reason, DAMAGED));
+                }
                 Ok(0) => *in_frame = false,
                 Ok(hint) => *wanted = hint,
                 Err(code) => {

@@ -280,24 +280,48 @@ fn check_added(added: &[Added], entries: usize) -> Result<(), Fault> {
     Ok(())
 }
 
+/// The types of processors, and the fields by which 0.23 tells them apart: it reads most of them without a look at their type.
+const PROCESSORS: [(&str, &[&str]); 5] = [
+    ("BertProcessing", &["sep", "cls"]),
+    ("RobertaProcessing", &["sep", "cls"]),
+    ("ByteLevel", &[]),
+    ("TemplateProcessing", &["single", "pair", "special_tokens"]),
+    ("Sequence", &["processors"]),
+];
+
 /// A processor may only add ids that exist, and must neither drop nor repeat the document.
 fn check_processor(node: &Value, place: &str, depth: usize, size: u32) -> Result<(), Fault> {
     check_depth(place, depth)?;
     let Some(fields) = node.as_object() else {
         return Err(Fault::new(place, "is not an object", DAMAGED));
     };
-    match fields.get("type").and_then(Value::as_str) {
-        Some("Sequence") => {
+    let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default();
+    let Some((_, own)) = PROCESSORS.iter().find(|(name, _)| *name == kind) else {
+        let known = PROCESSORS.map(|(name, _)| name).join(", ");
+        return Err(Fault::new(
+            format!("{place}.type"),
+            format!("{} is no type", quoted(kind)),
+            format!("use {known}"),
+        ));
+    };
+    if let Some(other) =
+        PROCESSORS.iter().flat_map(|(_, names)| *names).find(|name| !own.contains(name) && fields.contains_key(**name))
+    {
+        let hint = format!("remove it: the library would take the {kind} for another type");
+        return Err(Fault::new(format!("{place}.{other}"), format!("is no field of a {kind}"), hint));
+    }
+    match kind {
+        "Sequence" => {
             for (at, member) in fields.get("processors").and_then(Value::as_array).into_iter().flatten().enumerate() {
                 check_processor(member, &format!("{place}.processors[{at}]"), depth + 1, size)?;
             }
         }
-        Some("BertProcessing" | "RobertaProcessing") => {
+        "BertProcessing" | "RobertaProcessing" => {
             for name in ["cls", "sep"] {
                 check_id(fields.get(name).and_then(|pair| pair.get(1)), &format!("{place}.{name}"), size)?;
             }
         }
-        Some("TemplateProcessing") => check_template(fields, place, size)?,
+        "TemplateProcessing" => check_template(fields, place, size)?,
         _ => {}
     }
     Ok(())

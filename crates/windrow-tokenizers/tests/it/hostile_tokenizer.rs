@@ -211,7 +211,20 @@ fn templates() {
         json!({"type": "Sequence", "processors": [template(json!([]), json!({}))]}),
         &["post_processor.processors[0].single"],
     );
-    refused_with(place, json!({"type": "Magic"}), &["post_processor"]);
+    // 0.23 would read all of these as another type, whose ids were not checked.
+    let named = |kind: &str| {
+        let mut node = template(json!([a, end]), entry(4_000_000_000));
+        node["type"] = json!(kind);
+        node
+    };
+    refused_with(place, json!({"type": "Magic"}), &["post_processor.type", "\"Magic\" is no type"]);
+    refused_with(place, named("TemplateProcessin"), &["post_processor.type", "\"TemplateProcessin\" is no type"]);
+    refused_with(place, named("ByteLevel"), &["post_processor.single", "is no field of a ByteLevel"]);
+    refused_with(place, named("Sequence"), &["post_processor.single", "is no field of a Sequence"]);
+    let mut both = template(json!([a, end]), entry(257));
+    both["sep"] = json!(["<end>", 4_000_000_000_u32]);
+    both["cls"] = both["sep"].clone();
+    refused_with(place, both, &["post_processor.sep", "is no field of a TemplateProcessing"]);
 
     let pair = json!([a, end, {"Sequence": {"id": "B", "type_id": 1}}]);
     let mut good = template(json!([a, end]), entry(257));

@@ -154,6 +154,20 @@ fn a_zstd_window_beyond_128_mib_is_refused_with_the_remedy() {
 }
 
 #[test]
+fn a_zstd_frame_has_the_length_that_it_declares() {
+    // One segment of 5 bytes; a block of 4 bytes; an empty last block, behind which the library does not compare lengths.
+    let wrong = [&[0x28, 0xb5, 0x2f, 0xfd, 0x20, 5, 4 << 3, 0, 0][..], b"text", &[1, 0, 0]].concat();
+    let (message, offset) = failure(&wrong, Compression::Zstd);
+    assert!(message.contains("a frame of 5 bytes has 4"), "{message}");
+    assert_eq!(offset, wrong.len() as u64);
+    let mut right = wrong.clone();
+    right[5] = 4;
+    let two = [&right[..], &zstd(b"a\n")].concat();
+    assert_eq!(read(&two, Compression::Zstd).unwrap(), records_of(b"texta\n", Format::Lines));
+    failure(&[&right[..], &wrong].concat(), Compression::Zstd);
+}
+
+#[test]
 fn skippable_zstd_frames_are_skipped() {
     let skippable = [&[0x5a, 0x2a, 0x4d, 0x18, 5, 0, 0, 0][..], b"notes"].concat();
     let packed = [&skippable[..], &zstd(b"a\n"), &skippable, &zstd(b"b\n")].concat();

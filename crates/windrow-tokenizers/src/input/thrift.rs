@@ -1,0 +1,206 @@
+//! A Parquet file whose footer and page headers can be parsed within their size.
+//!
+//! The library skips fields that it does not know. A list of booleans takes no bytes there, whatever its length, so a few bytes of nested
+//! lists would keep it busy for years. Such lists are errors of the file. (Those of Parquet have no lists of booleans in these places.)
+
+use std::io::{self, Read};
+
+use bytes::Bytes;
+use parquet::errors::ParquetError;
+use parquet::file::reader::{ChunkReader, Length};
+
+/// Elements that a list without bytes may have.
+const MOST: u64 = 64;
+
+/// Nested values that are followed. The library goes less deep.
+const DEPTH: usize = 96;
+
+/// The length of the footer, and the magic bytes at the end of a file.
+const TAIL: u64 = 8;
+
+/// A file for the library.
+#[derive(Debug)]
+pub(crate) struct ParquetFile<R>(R);
+
+impl<R: ChunkReader> ParquetFile<R> {
+    /// Checks the footer.
+    ///
+    /// # Errors
+    /// It cannot be read, or has such a list.
+    pub(crate) fn new(file: R) -> Result<Self, ParquetError> {
+        let bytes = file.len();
+        if let Some(at) = bytes.checked_sub(TAIL) {
+            let mut length = [0; 4];
+            file.get_read(at)?.read_exact(&mut length)?;
+            let length = u64::from(u32::from_le_bytes(length));
+            if let Some(begin) = at.checked_sub(length) {
+                check(file.get_read(begin)?.take(length))?;
+            }
+        }
+        Ok(Self(file))
+    }
+}
+
+impl<R: Length> Length for ParquetFile<R> {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+}
+
+impl<R: ChunkReader> ChunkReader for ParquetFile<R> {
+    type T = R::T;
+
+    /// The library reads headers of pages here, and the end of the file.
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        if start.saturating_add(TAIL) < self.0.len() {
+            check(self.0.get_read(start)?)?;
+        }
+        self.0.get_read(start)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        self.0.get_bytes(start, length)
+    }
+}
+
+/// Checks a struct in the compact protocol of Thrift.
+fn check(read: impl Read) -> Result<(), ParquetError> {
+    match Walk(read).value(STRUCT, DEPTH) {
+        // The library says better what else is wrong.
+        Ok(()) | Err(End::Early) => Ok(()),
+        Err(End::Endless(count)) => {
+            let message = format!("a list of {count} booleans in a header, which holds none");
+            Err(ParquetError::General(message))
+        }
+    }
+}
+
+/// Where a walk ends early.
+#[derive(Debug, PartialEq)]
+enum End {
+    /// At something that the library refuses.
+    Early,
+    Endless(u64),
+}
+
+impl From<io::Error> for End {
+    fn from(_: io::Error) -> Self {
+        Self::Early
+    }
+}
+
+const BOOLEANS: [u8; 2] = [1, 2];
+const STRUCT: u8 = 12;
+
+struct Walk<R>(R);
+
+impl<R: Read> Walk<R> {
+    fn byte(&mut self) -> Result<u8, End> {
+        let mut byte = [0];
+        self.0.read_exact(&mut byte)?;
+        Ok(byte[0])
+    }
+
+    fn number(&mut self) -> Result<u64, End> {
+        let (mut number, mut shift) = (0_u64, 0);
+        loop {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f).wrapping_shl(shift);
+            if byte < 0x80 {
+                return Ok(number);
+            }
+            shift += 7;
+        }
+    }
+
+    fn skip(&mut self, bytes: u64) -> Result<(), End> {
+        let skipped = io::copy(&mut self.0.by_ref().take(bytes), &mut io::sink())?;
+        if skipped == bytes { Ok(()) } else { Err(End::Early) }
+    }
+
+    fn value(&mut self, kind: u8, depth: usize) -> Result<(), End> {
+        let below = depth.checked_sub(1).ok_or(End::Early)?;
+        match kind {
+            1 | 2 => Ok(()),
+            3 => self.byte().map(drop),
+            4..=6 => self.number().map(drop),
+            7 => self.skip(8),
+            8 => {
+                let bytes = self.number()?;
+                self.skip(bytes)
+            }
+            9 | 10 => {
+                let header = self.byte()?;
+                let count = if header >> 4 == 15 { self.number()? } else { u64::from(header >> 4) };
+                self.values(&[header & 15], count, below)
+            }
+            11 => {
+                let count = self.number()?;
+                let kinds = if count > 0 { self.byte()? } else { 0 };
+                self.values(&[kinds >> 4, kinds & 15], count, below)
+            }
+            STRUCT => loop {
+                let header = self.byte()?;
+                if header & 15 == 0 {
+                    return Ok(());
+                }
+                if header >> 4 == 0 {
+                    self.number()?;
+                }
+                self.value(header & 15, below)?;
+            },
+            13 => self.skip(16),
+            _ => Err(End::Early),
+        }
+    }
+
+    fn values(&mut self, kinds: &[u8], count: u64, depth: usize) -> Result<(), End> {
+        if count > MOST && kinds.iter().all(|kind| BOOLEANS.contains(kind)) {
+            return Err(End::Endless(count));
+        }
+        for _ in 0..count {
+            kinds.iter().try_for_each(|&kind| self.value(kind, depth))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walked(bytes: &[u8]) -> Result<(), End> {
+        Walk(bytes).value(STRUCT, DEPTH)
+    }
+
+    #[test]
+    fn structs_are_walked_to_their_end() {
+        let every_kind = [
+            &[0x11, 0x12, 0x13, 7, 0x14, 0x80, 1, 0x15, 2, 0x16, 3, 0x17][..],
+            &[0; 8],
+            &[0x18, 2, b'a', b'b', 0x19, 0x25, 1, 2, 0x1a, 0xf3, 16],
+            &[9; 16],
+            &[0x1b, 1, 0x58, 3, 1, b'c', 0x1b, 0, 0x1c, 0x05, 4, 1, 0, 0x1d],
+            &[5; 16],
+            &[0x19, 0x32, 0x19, 0, 0],
+        ]
+        .concat();
+        assert_eq!(walked(&every_kind), Ok(()));
+        for end in 0..every_kind.len() {
+            assert_eq!(walked(&every_kind[..end]), Err(End::Early), "{end}");
+        }
+    }
+
+    #[test]
+    fn long_lists_without_bytes_are_refused() {
+        assert_eq!(walked(&[0x19, 0xf1, 64, 0]), Ok(()));
+        assert_eq!(walked(&[0x19, 0xf1, 65, 0]), Err(End::Endless(65)));
+        assert_eq!(walked(&[0x1a, 0xf2, 0xff, 0xff, 0xff, 0xff, 7, 0]), Err(End::Endless(0x7fff_ffff)));
+        assert_eq!(walked(&[0x1b, 65, 0x12, 0]), Err(End::Endless(65)));
+        assert_eq!(walked(&[0x1b, 2, 0x13, 0, 0, 0]), Ok(()));
+        // Inside of lists and structs.
+        assert_eq!(walked(&[0x19, 0x2c, 0, 0x19, 0xf1, 65]), Err(End::Endless(65)));
+        assert_eq!(walked(&[0x1c; 200]), Err(End::Early));
+        assert!(check(&[0x19, 0xf1, 65][..]).unwrap_err().to_string().contains("a list of 65 booleans"));
+    }
+}
