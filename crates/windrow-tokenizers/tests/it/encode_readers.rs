@@ -14,7 +14,7 @@ use windrow_tokenizers::input::{Compression, Format, InputFile};
 use windrow_tokenizers::manifest::{Documents, OnError, TokenizerIdentity};
 use windrow_tokenizers::output::{self, Output, OutputOptions};
 
-use crate::encode_account::{Bytes, Corpus, corpus};
+use crate::encode_account::{Bytes, Corpus, cases, corpus};
 use crate::input_common::{gzip, zstd};
 
 /// How a corpus is stored.
@@ -97,7 +97,7 @@ fn run(inputs: &[(Corpus, Stored)], shard_bytes: Option<u64>, job: Job) -> Outco
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(cases(48)))]
 
     #[test]
     fn readers_change_nothing(
