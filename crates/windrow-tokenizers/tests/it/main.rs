@@ -10,12 +10,17 @@ mod document_faults;
 mod document_fields;
 #[cfg(feature = "parquet")]
 mod encode_account;
+#[cfg(feature = "parquet")]
 mod encode_pack;
+#[cfg(feature = "parquet")]
 mod encode_readers;
+#[cfg(feature = "parquet")]
 mod encode_select;
+#[cfg(feature = "parquet")]
 mod encode_shuffle;
 #[cfg(feature = "parquet")]
 mod encode_sinks;
+#[cfg(feature = "parquet")]
 mod encode_split;
 mod encode_stop;
 #[cfg(target_os = "linux")]
