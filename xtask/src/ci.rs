@@ -46,6 +46,8 @@ pub(crate) enum Step {
     Bench,
     /// the public items of the libraries are those of api/; only if named
     Api,
+    /// clippy and tests of inputs in object stores; only if named
+    Store,
 }
 
 /// All members except the crate of peers and measurements: its dependencies take longer to build than all other crates. With the views of
@@ -53,9 +55,14 @@ pub(crate) enum Step {
 const EVERYDAY: &[&str] = &["--workspace", "--exclude", "windrow-bench", "--features", "windrow/ndarray,windrow/tower"];
 
 /// Steps that run only if they are named.
-const BY_NAME: [Step; 2] = [Step::Bench, Step::Api];
+const BY_NAME: [Step; 3] = [Step::Bench, Step::Api, Step::Store];
 
 const BENCH: &[&str] = &["--package", "windrow-bench"];
+
+/// The crates with inputs in object stores, whose dependencies take longer to build than the crates. The command's other tests do not
+/// depend on the feature.
+const STORE: &[&str] = &["--package", "windrow-cli", "--features", "object-store", "--test", "store"];
+const STORE_LIB: &[&str] = &["--package", "windrow-tokenizers", "--features", "object-store"];
 
 /// The members whose code differs on the portable fallback, and the member whose tests run most of that code.
 const PORTABLE: &[&str] =
@@ -107,6 +114,7 @@ fn one(workspace: &Workspace, step: Step) -> Result<()> {
             succeed(mutants::models(command).env("CARGO_TARGET_DIR", workspace.target.join("loom")))
         }
         Step::Api => api::run(workspace, false),
+        Step::Store => store(workspace),
         Step::Bench => lint(workspace, BENCH).and_then(|()| tests(workspace, BENCH)),
     }
 }
@@ -124,6 +132,22 @@ fn cargo(workspace: &Workspace, words: &[&str], more: &[&str]) -> Result<()> {
 
 fn lint(workspace: &Workspace, of: &[&str]) -> Result<()> {
     cargo(workspace, &["clippy", "--all-targets", "--locked"], &[of, &["--", "-D", "warnings"]].concat())
+}
+
+/// With a real server of S3 if Python can install it.
+fn store(workspace: &Workspace) -> Result<()> {
+    lint(workspace, STORE_LIB)?;
+    let command = &["clippy", "--locked"];
+    cargo(workspace, command, &[STORE, &["--", "-D", "warnings"]].concat())?;
+    cargo(workspace, &["test", "--locked", "--lib"], &[STORE_LIB, &["input"]].concat())?;
+    let requirements = workspace.root.join("crates/windrow-cli/tests/store/requirements.txt");
+    let mut tests = workspace::cargo(&workspace.root, &["test", "--locked"]);
+    if let Some(bin) =
+        python::environment(&workspace.target.join("store"), &requirements, "the tests with a real server")?
+    {
+        tests.env("WINDROW_MOTO", bin.join("moto_server"));
+    }
+    succeed(tests.args(STORE))
 }
 
 /// Unit and integration tests side by side, then the examples in the documentation.
@@ -145,7 +169,7 @@ mod tests {
     #[test]
     fn steps_are_chosen_by_name_and_keep_their_order() {
         assert_eq!(chosen(&[Step::Arrows, Step::Fmt]).collect::<Vec<_>>(), [Step::Fmt, Step::Arrows]);
-        assert_eq!(chosen(&[]).count(), Step::value_variants().len() - 2);
+        assert_eq!(chosen(&[]).count(), Step::value_variants().len() - BY_NAME.len());
         assert!(chosen(&[]).all(|step| step != Step::Bench));
         assert_eq!(chosen(&[Step::Bench]).collect::<Vec<_>>(), [Step::Bench]);
     }

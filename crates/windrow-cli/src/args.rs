@@ -69,7 +69,8 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Encode {
-    /// Files, directories, quoted patterns, or `-` for stdin: .txt .text .md .jsonl .ndjson, plain or .gz .zst .zstd; .parquet.
+    /// Files, directories, quoted patterns, or `-` for stdin: .txt .text .md .jsonl .ndjson, plain or .gz .zst .zstd; .parquet. With the
+    /// feature object-store also s3://, gs:// and https:// URLs; one that ends with / is a directory.
     #[arg(value_name = "INPUT", required = true)]
     pub(crate) inputs: Vec<String>,
 
@@ -196,12 +197,13 @@ pub(crate) struct Encode {
     pub(crate) overwrite: bool,
 
     /// Divide the output into shards of about this size of token data, such as 1GiB: OUT-00000.bin, OUT-00001.bin and so on. Each is
-    /// complete by itself, and no document is divided.
+    /// complete by itself, and no document is divided. The format mds always has shards, of 64MiB by default.
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     pub(crate) shard_size: Option<usize>,
 
-    /// Continue behind the last finished shard of an interrupted run with the same inputs and options, if there was one.
-    #[arg(long, requires = "shard_size")]
+    /// Continue behind the last finished shard of an interrupted run with the same inputs and options, if there was one. Needs
+    /// --shard-size, but for mds.
+    #[arg(long)]
     pub(crate) resume: bool,
 
     /// Add the tokens that the template of a tokenizer.json puts around a document, such as [CLS] and [SEP].

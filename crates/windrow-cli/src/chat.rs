@@ -25,7 +25,8 @@ pub(crate) struct ChatOptions {
     )]
     pub(crate) chat: Option<PathBuf>,
 
-    /// The tokens that count in training. With assistant, masks are written: OUT.mask.npy, or a field or column mask.
+    /// The tokens that count in training. With assistant, masks are written: OUT.mask.npy, OUT.ds.loss for datatrove, or a field or
+    /// column mask.
     #[arg(long, value_enum, requires = "chat")]
     pub(crate) loss: Option<LossOf>,
 

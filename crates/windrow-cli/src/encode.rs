@@ -160,6 +160,8 @@ pub(crate) fn prepare<'t>(
     };
     let workers = if threads == 0 { thread::available_parallelism().map_or(1, usize::from) } else { threads };
     let shares = MemoryShares::new(options.memory, workers);
+    let readers = if options.readers == 0 { workers } else { options.readers };
+    let shares = shares.beside(&resolved.files, readers);
     let load = LoadOptions {
         add_special_tokens: reading.add_special_tokens,
         special_in_text: reading.special_in_text,

@@ -23,6 +23,8 @@ const FORMATS: &[Layout] = &[
     ("jsonl", &[".jsonl"], &[]),
     ("arrow", &[".arrow"], &["u32"]),
     ("parquet", &[".parquet"], &["u32"]),
+    ("datatrove", &[".ds", ".ds.index", ".ds.metadata"], &["u16", "u32"]),
+    ("mds", &["/shard.00000.mds", "/index.json"], &["u16", "u32"]),
 ];
 
 /// The choice of a manifest without token files.
@@ -30,6 +32,10 @@ const MANIFEST: u8 = 15;
 
 /// Documents of a packed output.
 const DOCUMENTS: u64 = 3;
+
+fn dataset_format(choice: u8) -> Layout {
+    FORMATS[usize::from(choice & 15) % FORMATS.len()]
+}
 
 /// The formats that are read here.
 pub(crate) fn formats() -> impl Iterator<Item = &'static str> {
@@ -60,7 +66,8 @@ pub(crate) fn run(data: &[u8]) {
             write(None);
             let counts = examine(&folder.join("out"));
             // What else there is may be at fault.
-            if counts.is_some() && more & 7 == 0 {
+            let has_index = dataset_format(choice).0 == "mds";
+            if counts.is_some() && more & 7 == 0 && !has_index {
                 write(counts);
                 let dataset = Dataset::open(&folder.join("out")).expect("it was opened before");
                 let verified = dataset.verify();
@@ -81,13 +88,13 @@ fn prepared() -> TempDir {
 
 /// Writes the files, and returns their manifest.
 fn written(folder: &Path, choice: u8, more: u8, bytes: &[u8]) -> Value {
-    let (format, suffixes, dtypes) = FORMATS[usize::from(choice & 15) % FORMATS.len()];
+    let (format, suffixes, dtypes) = dataset_format(choice);
     let is_packed = more & 4 != 0;
     let has_columns = matches!(format, "mds" | "arrow" | "parquet");
     let has_mask_file = more & 1 != 0 && !has_columns && format != "jsonl";
     let files = if is_packed && format == "npy" { &suffixes[..1] } else { suffixes };
     let segments: &[&str] = if is_packed { &[".cu_seqlens.npy", ".docs.npy"] } else { &[] };
-    let masks = has_mask_file.then_some(".mask.npy");
+    let masks = has_mask_file.then_some(if format == "datatrove" { ".ds.loss" } else { ".mask.npy" });
     let kept = (more & 2 != 0 && !has_columns).then_some(".kept.jsonl");
     let names: Vec<&str> = files.iter().copied().chain(masks).chain(segments.iter().copied()).chain(kept).collect();
     let (lengths, mut rest) = bytes.split_at((2 * (names.len() - 1)).min(bytes.len()));
@@ -121,6 +128,9 @@ fn written(folder: &Path, choice: u8, more: u8, bytes: &[u8]) -> Value {
     }
     if more & 2 != 0 {
         manifest["options"]["keep"] = json!(["id"]);
+    }
+    if format == "mds" {
+        manifest["options"]["shard_bytes"] = json!(64 << 20);
     }
     if is_packed {
         let mode = if more & 8 == 0 { "split" } else { "whole" };

@@ -6,10 +6,10 @@ use windrow_tokenizers::text_in_parts;
 
 const FIELDS: [&str; 3] = ["text", "a.b", "a"];
 
-/// The first byte chooses the field, the second how long parts are; the rest is a line.
+/// The first byte chooses the field, the second how long parts are; the rest up to a newline is a line.
 pub(crate) fn run(data: &[u8]) {
-    let Some((&[choice, lengths], lines)) = data.split_first_chunk() else { return };
-    let Some(line) = lines.split(|&byte| byte == b'\n').next() else { return };
+    let Some((&[choice, lengths], line)) = data.split_first_chunk() else { return };
+    let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let field = FIELDS[usize::from(choice) % FIELDS.len()];
     let lengths = [1 + usize::from(lengths & 15), 1 + usize::from(lengths >> 4)];
     let mut scratch = String::new();

@@ -59,7 +59,7 @@ pub use budget::MemoryShares;
 
 use crate::chat::{Chat, Locate};
 use crate::engine::{Engine, caught};
-use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, LastRecord, Position};
+use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, LastRecord, Object, Position};
 use crate::manifest::{
     self, Documents, ManifestBody, Options, ReadOptions, Selection, SkippedDocument, TokenizerIdentity,
 };
@@ -422,6 +422,7 @@ fn encode_by(
     };
     let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
     let has_shards = output.has_shards();
+    output.name_tokenizer(&identity.name);
     let start = match begin_output(&mut output, &job, &run_identity) {
         Ok(start) => start,
         Err(error) => {
@@ -558,11 +559,15 @@ fn begin_output(
 fn input_identity(file: &InputFile) -> InputIdentity {
     let metadata = file.path().and_then(|path| fs::metadata(path).ok()).filter(fs::Metadata::is_file);
     let modified = metadata.as_ref().and_then(|found| found.modified().ok()?.duration_since(UNIX_EPOCH).ok());
+    let version = file.object().and_then(Object::version);
+    // Without a version, an object cannot be compared.
+    let object = file.object().filter(|_| version.is_some());
     InputIdentity {
         name: file.name().to_owned(),
         kind: format!("{:?}, {:?}", file.format(), file.compression()).to_lowercase(),
-        bytes: metadata.map(|found| found.len()),
+        bytes: metadata.map(|found| found.len()).or(object.map(Object::size)),
         modified: modified.and_then(|time| u64::try_from(time.as_nanos()).ok()),
+        version,
     }
 }
 

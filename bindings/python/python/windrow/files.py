@@ -97,7 +97,7 @@ def encode_files(
     output: Path,
     tokenizer: object = "o200k_base",
     *,
-    format: Literal["npy", "nanogpt", "megatron", "jsonl", "arrow", "parquet"] = "npy",
+    format: Literal["npy", "nanogpt", "megatron", "datatrove", "mds", "jsonl", "arrow", "parquet"] = "npy",
     dtype: str | None = None,
     append_eos: bool = False,
     eos: str | int | None = None,

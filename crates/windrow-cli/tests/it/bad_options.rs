@@ -12,7 +12,10 @@ fn command_lines_that_cannot_be_understood() {
         ("encode -o out", &["<INPUT>..."]),
         ("encode in.txt -o out --no-such", &["--no-such"]),
         ("decode in.txt -o out", &["decode"]),
-        ("encode in.txt -o out --format orc", &["orc", "npy, nanogpt, megatron, jsonl, arrow, parquet"]),
+        (
+            "encode in.txt -o out --format orc",
+            &["orc", "npy, nanogpt, megatron, datatrove, mds, jsonl, arrow, parquet"],
+        ),
         ("encode in.txt -o out --dtype u64", &["u64", "u16, u32, i32"]),
         ("encode in.txt -o out --input-format csv", &["csv", "text, lines, jsonl"]),
         ("encode in.txt -o out --on-error replace", &["replace", "fail, skip"]),
@@ -51,6 +54,38 @@ fn inputs_that_are_not_there() {
         let line = format!("encode {inputs} -o out --tokenizer tiny.json");
         Case { files, line: &line, code: 2, says }.check();
     }
+}
+
+#[cfg(not(feature = "object-store"))]
+#[test]
+fn urls_need_a_build_with_stores() {
+    for url in ["s3://bucket/key.txt", "gs://bucket/", "https://host/a.txt?signature=secret"] {
+        let name = url.split('?').next().unwrap();
+        let says = [
+            &format!("error: {name}: this build does not read object stores\n"),
+            "hint: cargo install windrow-cli --features object-store",
+        ];
+        let line = format!("encode {url} -o out --tokenizer tiny.json");
+        Case { files: Vec::new(), line: &line, code: 2, says: &says }.check();
+    }
+}
+
+#[test]
+fn urls_that_name_no_store_and_no_file() {
+    for (url, says) in [
+        (
+            "ftp://host/a.txt",
+            "ftp://host/a.txt: no store is read by this scheme\nhint: s3, gs, http, https and file are",
+        ),
+        ("file:///no/such/file.txt", "/no/such/file.txt: no such file or directory"),
+        ("https://host/", "https://host/: a web server does not list its files"),
+    ] {
+        let line = format!("encode {url} -o out --tokenizer tiny.json");
+        Case { files: Vec::new(), line: &line, code: 2, says: &[says] }.check();
+    }
+    let says = ["s3://bucket/out: an output is not written to a URL\nhint: write to a local path, and copy"];
+    let line = "encode in.txt -o s3://bucket/out --tokenizer tiny.json";
+    Case { files: vec![("in.txt", b"the".to_vec())], line, code: 2, says: &says }.check();
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn line(place: &Place, name: &str) -> Vec<Value> {
 #[test]
 fn the_template_of_the_tokenizer_gives_ids_and_masks() {
     let place = place();
-    let command = "encode in.jsonl -o out --tokenizer t --chat --loss assistant --on-error skip --format jsonl --json";
+    let command = "encode in.jsonl -o out --tokenizer t --chat --loss assistant --on-error skip --overwrite --format jsonl --json";
     let ran = place.line(command).ok();
     let lines = line(&place, "out.jsonl");
     assert_eq!(lines[0]["ids"], json!(tiny_ids(" the path of thorns")));
@@ -54,6 +54,18 @@ fn the_template_of_the_tokenizer_gives_ids_and_masks() {
     );
     let ran = place.line("verify out").ok();
     assert!(!ran.stderr.contains("error"), "{}", ran.stderr);
+
+    // datatrove has its own file of masks, without a header.
+    let command = command.replace("jsonl --json", "datatrove");
+    place.line(&command).ok();
+    place.line("verify out").ok();
+    let bytes: Vec<u8> = masks.iter().map(|&one| one as u8).chain(vec![0; tiny_ids(" the thorns").len()]).collect();
+    assert_eq!(place.read("out.ds.loss"), bytes);
+    place.line(&command.replace("datatrove", "mds")).ok();
+    place.line("verify out").ok();
+    let index = place.json("out/index.json");
+    assert_eq!(index["shards"][0]["column_names"], json!(["mask", "tokens"]));
+    assert_eq!(index["shards"][0]["column_encodings"], json!(["ndarray:uint8", "ndarray:uint16"]));
 
     // Without --on-error skip the first bad row ends the run.
     let ran = place.line("encode in.jsonl -o other --tokenizer t --chat");
@@ -119,6 +131,7 @@ fn options_that_contradict_chat_are_refused() {
             2,
             "cannot have the name \"mask\"",
         ),
+        ("in.jsonl --tokenizer t --chat --loss assistant --keep mask --format mds", 2, "cannot have the name \"mask\""),
     ] {
         let ran = place.line(&format!("encode {rest} -o out"));
         assert_eq!(ran.code, Some(code), "{rest}: {}", ran.stderr);

@@ -383,7 +383,7 @@ fn existing_files_are_refused_or_replaced() {
 #[test]
 fn two_identical_runs_write_identical_bytes() {
     let place = corpus();
-    for format in ["npy", "nanogpt", "megatron", "jsonl"] {
+    for format in ["npy", "nanogpt", "megatron", "datatrove", "mds", "jsonl"] {
         let eos = if format == "nanogpt" { "--eos 258" } else { "" };
         let line = format!("encode in.jsonl -o out --tokenizer tiny.json --overwrite --format {format} {eos}");
         place.line(&line).ok();

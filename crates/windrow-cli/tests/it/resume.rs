@@ -53,13 +53,17 @@ fn killed(place: &Place, line: &str, signal: &str, shards: usize) -> Ran {
             return Ran::of(output);
         }
         // The signal came too late.
-        place
-            .names()
-            .iter()
-            .filter(|name| name.starts_with("out"))
-            .for_each(|name| fs::remove_file(place.path(name)).unwrap());
+        clear(place);
     }
     panic!("no run could be killed")
+}
+
+/// Removes all outputs.
+fn clear(place: &Place) {
+    for name in place.names().into_iter().filter(|name| name.starts_with("out")) {
+        let path = place.path(&name);
+        if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.unwrap();
+    }
 }
 
 /// The outputs, as the manifest lists them, and the manifest.
@@ -98,6 +102,29 @@ fn a_killed_run_continues_and_writes_the_same_bytes() {
     let ran = place.line(&format!("{LINE} --resume --overwrite --json")).ok();
     assert_eq!(ran.summary().get("resumed_shards"), None);
     assert_eq!(outputs(&place), expected);
+}
+
+#[test]
+fn the_formats_of_other_libraries_continue() {
+    let place = corpus();
+    for (format, last) in [("datatrove", "out-00003.ds.metadata"), ("mds", "out/shard.00003.mds")] {
+        let line = format!("{LINE} --format {format}");
+        place.line(&line).ok();
+        let expected = place.contents();
+        assert!(expected.contains_key(&place.path(last)), "{format}");
+        clear(&place);
+        killed(&place, &line, "-KILL", 2);
+        let resume = format!("{line} --resume");
+        let refused = format!("{resume} --dtype u32");
+        place.line(&refused).fails(&refused, 73, &["the option dtype was \"u16\" and is \"u32\"", "hint: "]);
+        let ran = place.line(&resume).ok();
+        assert!(ran.stderr.contains("resumed behind "), "{}", ran.stderr);
+        assert!(place.contents() == expected, "{format}");
+        place.line("verify out").ok();
+        clear(&place);
+    }
+    // The shards of mds need no option.
+    place.line("encode c -o out --tokenizer tiny.json --on-error skip --format mds --resume").ok();
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn what_cannot_be_chosen_is_refused() {
 #[test]
 fn a_divided_output_is_read_back_part_by_part() {
     let place = corpus();
-    for format in ["npy", "nanogpt --eos 258", "megatron", "jsonl"] {
+    for format in ["npy", "nanogpt --eos 258", "megatron", "datatrove", "jsonl"] {
         for shards in ["", "--shard-size 500"] {
             let options = format!("--format {format} --split train=0.9,val=10% --seed 4 {shards}");
             let line =
@@ -128,12 +128,15 @@ fn a_divided_output_is_read_back_part_by_part() {
             );
         }
     }
-    assert!(place.names().iter().any(|name| name == "out.val-00001.bin"), "{:?}", place.names());
+    for name in ["out.val-00001.bin", "out.val-00001.ds.metadata"] {
+        assert!(place.names().iter().any(|other| other == name), "{:?}", place.names());
+    }
     for (options, says) in [
         ("--split train=0.9,val=0.2", "the shares of the parts do not add up to 1"),
         ("--split train", "give a name and a share, such as train=0.98"),
         ("--split a.b=1", "a part cannot have the name \"a.b\""),
         ("--split a=0.5,b=0.5 --shard-size 1K --resume", "an output that is divided into parts cannot resume"),
+        ("--split a=0.5,b=0.5 --format mds", "the mds format cannot be divided into parts"),
     ] {
         let line = format!("encode in.txt -o out --tokenizer tiny.json {options}");
         Case { files: vec![("in.txt", b"the".to_vec())], line: &line, code: 2, says: &[says] }.check();
@@ -172,7 +175,7 @@ fn a_shuffled_output_has_all_documents_with_their_fields() {
 #[test]
 fn a_packed_output_is_read_back() {
     let place = corpus();
-    for format in ["npy", "nanogpt", "megatron", "jsonl", "arrow", "parquet"] {
+    for format in ["npy", "nanogpt", "megatron", "datatrove", "jsonl", "arrow", "parquet"] {
         for (options, padding) in [
             ("", false),
             ("--pad 0", true),
@@ -203,6 +206,7 @@ fn a_packed_output_is_read_back() {
         ("--pack 8 --pack-mode whole", "rows of whole documents need an id that fills them"),
         ("--pack 8 --pad 259", "--pad 259: the ids of tiny.json end at 258"),
         ("--pack 8 --shard-size 1K --resume", "a packed output cannot resume"),
+        ("--pack 8 --format mds", "the mds format cannot be packed"),
     ] {
         let line = format!("encode in.txt -o out --tokenizer tiny.json {options}");
         Case { files: vec![("in.txt", b"the".to_vec())], line: &line, code: 2, says: &[says] }.check();

@@ -62,7 +62,9 @@ fn each_shard_has_the_layout_of_its_format() {
     let numbers = |bytes: &[u8]| -> Vec<u16> {
         bytes.chunks(2).map(|pair| u16::from_le_bytes(pair.try_into().unwrap())).collect()
     };
-    for (format, suffix, header) in [("npy", ".ids.npy", 128), ("nanogpt", ".bin", 0), ("megatron", ".bin", 0)] {
+    for (format, suffix, header) in
+        [("npy", ".ids.npy", 128), ("nanogpt", ".bin", 0), ("megatron", ".bin", 0), ("datatrove", ".ds", 0)]
+    {
         place.line(&format!("{COMMON} --format {format} --shard-size 50KB")).ok();
         let names = shards(&place, suffix);
         let mut ids = Vec::new();
@@ -83,6 +85,13 @@ fn each_shard_has_the_layout_of_its_format() {
                 let idx = place.read(&name.replace(".bin", ".idx"));
                 assert_eq!(&idx[..9], b"MMIDIDX\0\0");
                 count += u64::from_le_bytes(idx[18..26].try_into().unwrap()) as usize;
+            }
+            if format == "datatrove" {
+                let index = place.read(&format!("{name}.index"));
+                count += index.len() / 8;
+                assert_eq!(index[index.len() - 8..], (shard.len() as u64).to_le_bytes());
+                let metadata = String::from_utf8(place.read(&format!("{name}.metadata"))).unwrap();
+                assert!(metadata.starts_with(&format!("tiny.json|2\n{}\n", shard.len())), "{metadata}");
             }
             ids.extend(shard);
         }

@@ -20,7 +20,7 @@ const ENCODE: &str =
 #[test]
 fn what_was_written_is_verified_shown_and_counted() {
     let place = corpus();
-    for format in ["npy", "nanogpt", "megatron", "jsonl"] {
+    for format in ["npy", "nanogpt", "megatron", "datatrove", "mds", "jsonl"] {
         for shards in ["", "--shard-size 3000"] {
             place.line(&format!("{ENCODE} --format {format} {shards}")).ok();
             let ran = place.line("verify out --tokenizer tiny.json").ok();
@@ -74,6 +74,14 @@ fn damage_is_named_with_its_file() {
     check("", "out.offsets.npy", &set(144, &[0]), &["offset 2: 0 is less than 3 before it"]);
     check("", "out.offsets.npy", &set(146, &[9]), &["offset 2: ", " is beyond the "]);
     check("--format megatron", "out.idx", &set(34, &[9]), &["document 1: it begins at byte "]);
+    check("--format datatrove", "out.ds.index", &set(8, &[0]), &["document 1: its end 0 is less than 3 before it"]);
+    check("--format datatrove", "out.ds.index", &set(10, &[9]), &["document 1: its end ", " is beyond the "]);
+    check("--format datatrove", "out.ds.metadata", &set(10, b"4"), &["do not say 2 bytes an id"]);
+    let shard = "out/shard.00000.mds";
+    check("--format mds", shard, &set(8, &[0, 0]), &["document 0: its end ", " is too close to its begin "]);
+    check("--format mds", shard, &set(10, &[255]), &["document 0: its end ", " is beyond the "]);
+    check("--format mds", shard, &set(2000, b"x"), &["byte 1968: its columns are not those"]);
+    check("--format mds", "out/index.json", &set(0, b"["), &["its blake3 is "]);
     check("--format jsonl", "out.jsonl", &set(1, b"'"), &["line 1: it is not {\"ids\":[...]}"]);
     check("--format nanogpt --shard-size 3000", "out-00002.bin", &set(0, &[255, 1]), &["511 is beyond the vocabulary"]);
     check("--shard-size 3000", "out.skipped.jsonl", &set(3, b"x"), &["its blake3 is "]);

@@ -6,9 +6,13 @@ use std::path::{Path, PathBuf};
 
 use super::columns;
 use super::error::DatasetError;
+use super::lines;
+use super::mds;
 use super::visit::Visitor;
 use crate::manifest::{Options, Pack};
-use crate::output::{Dtype, Format, IDX_HEADER, NPY_HEADER, idx_header, npy_header, npy_header_of_rows};
+use crate::output::{
+    Dtype, Format, IDX_HEADER, MaskHeader, NPY_HEADER, idx_header, metadata_says, npy_header, npy_header_of_rows,
+};
 
 /// Bytes that are read ahead.
 const BUFFER: usize = 256 << 10;
@@ -105,6 +109,8 @@ impl Shard<'_> {
             Format::Npy if self.options.pack.is_some() => Ok(None),
             Format::Npy => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(NPY_HEADER + 8, 8)?)),
             Format::Megatron => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(IDX_HEADER + 8, 20)?)),
+            Format::Datatrove => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(0, 8)?)),
+            Format::Mds => Ok(Some(mds::documents(&self.paths[0])?)),
             Format::Nanogpt | Format::Jsonl | Format::Arrow | Format::Parquet => Ok(None),
         }
     }
@@ -126,7 +132,9 @@ impl Shard<'_> {
             Format::Npy => self.walk_npy(visit),
             Format::Nanogpt => self.walk_nanogpt(visit),
             Format::Megatron => self.walk_megatron(visit),
-            Format::Jsonl => self.walk_jsonl(visit),
+            Format::Datatrove => self.walk_datatrove(visit),
+            Format::Mds => mds::walk(self.options, &self.paths[0], visit),
+            Format::Jsonl => lines::walk(&self.paths[0], self.options.has_mask(), visit),
             format @ (Format::Arrow | Format::Parquet) => columns::walk(format, &self.paths[0], visit),
         }
     }
@@ -151,16 +159,15 @@ impl Shard<'_> {
 
     /// The number of ids whose mask is 1, if the masks have a file. It must have one for each of the `tokens`.
     pub(super) fn loss_tokens(&self, tokens: u64) -> Result<Option<u64>, DatasetError> {
-        let is_mask = |path: &&PathBuf| path.as_os_str().as_encoded_bytes().ends_with(b".mask.npy");
-        let has_file = self.options.has_mask() && self.options.format.has_mask_file();
-        let Some(path) = self.paths.iter().find(is_mask).filter(|_| has_file) else { return Ok(None) };
+        let Options { format, pack, .. } = *self.options;
+        let has_file = self.options.has_mask() && format.has_mask_file();
+        // The masks follow the files of the format, of which there is one less if rows need no offsets.
+        let files = if format == Format::Npy && pack.is_some() { 1 } else { format.suffixes().len() };
+        let Some(path) = self.paths.get(files).filter(|_| has_file) else { return Ok(None) };
+        let header = MaskHeader::new(format, pack.map(|pack| pack.length.get()));
         let mut masks = Reading::open(path, 0)?;
-        let count = masks.elements(NPY_HEADER, 1)?;
-        let row = self.options.pack.map(|pack| pack.length.get()).filter(|_| self.options.format == Format::Npy);
-        masks.check_header(&match row {
-            None => npy_header("|u1", count),
-            Some(row) => npy_header_of_rows("|u1", count / row as u64, row),
-        })?;
+        let count = masks.elements(header.bytes(0).len(), 1)?;
+        masks.check_header(&header.bytes(count))?;
         if count != tokens {
             return Err(DatasetError::damaged(path, format_args!("it has {count} masks for {tokens} ids")));
         }
@@ -270,6 +277,39 @@ impl Shard<'_> {
         if at == count { Ok(()) } else { wrong(documents, format!("the documents have {at} of {count} ids")) }
     }
 
+    fn walk_datatrove(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {
+        let dtype = self.dtype()?;
+        let mut data = Reading::open(&self.paths[0], 0)?;
+        let mut index = Reading::open(&self.paths[1], 0)?;
+        let (count, documents) = (data.elements(0, dtype.size())?, index.elements(0, 8)?);
+        let mut metadata = Vec::new();
+        let read = Reading::open(&self.paths[2], 0)?.file.take(BUFFER as u64).read_to_end(&mut metadata);
+        read.map_err(|error| DatasetError::io(&self.paths[2], &error))?;
+        if !str::from_utf8(&metadata).is_ok_and(|text| metadata_says(text, dtype, count)) {
+            let what = format!("its lines do not say {} bytes an id and {count} ids", dtype.size());
+            return Err(DatasetError::damaged(&self.paths[2], what));
+        }
+        let wrong = |number: u64, what: String| {
+            Err(DatasetError::damaged(&self.paths[1], format_args!("document {number}: {what}")))
+        };
+        let (mut block, mut ids, mut begin) = (Vec::new(), Vec::new(), 0);
+        for number in 0..documents {
+            let end = index.next_u64()?;
+            if end < begin {
+                return wrong(number, format!("its end {end} is less than {begin} before it"));
+            }
+            if end > count {
+                return wrong(number, format!("its end {end} is beyond the {count} ids"));
+            }
+            data.ids(end - begin, dtype, &mut block, &mut ids)?;
+            if visit(&ids).is_break() {
+                return Ok(());
+            }
+            begin = end;
+        }
+        if begin == count { Ok(()) } else { wrong(documents, format!("the documents have {begin} of {count} ids")) }
+    }
+
     fn walk_nanogpt(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {
         let dtype = self.dtype()?;
         let mut data = Reading::open(&self.paths[0], 0)?;
@@ -293,103 +333,5 @@ impl Shard<'_> {
             return Ok(());
         }
         Err(DatasetError::damaged(&self.paths[0], "the last document has no end-of-text id"))
-    }
-
-    fn walk_jsonl(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {
-        let mut data = Reading::open(&self.paths[0], 0)?;
-        let (mut line, mut ids) = (Vec::new(), Vec::new());
-        for number in 1u64.. {
-            line.clear();
-            let read = data.file.read_until(b'\n', &mut line).map_err(|error| DatasetError::io(data.path, &error))?;
-            if read == 0 {
-                break;
-            }
-            if !parse_line(&line, self.options.has_mask(), &mut ids) {
-                let mask = if self.options.has_mask() { ",\"mask\":[...]" } else { "" };
-                let what = format!("line {number}: it is not {{\"ids\":[...]{mask}}}");
-                return Err(DatasetError::damaged(data.path, what));
-            }
-            if visit(&ids).is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Reads a line `{"ids":[1,2,3]}`, or `{"ids":[1,2,3],"mask":[0,1,1]}`, exactly as it is written. A general reader of JSON is several times
-/// as slow.
-fn parse_line(line: &[u8], has_mask: bool, ids: &mut Vec<u32>) -> bool {
-    ids.clear();
-    let numbers = line.strip_prefix(br#"{"ids":["#).and_then(|rest| rest.strip_suffix(b"]}\n"));
-    let Some(mut numbers) = numbers else { return false };
-    let mut masks = None;
-    if has_mask {
-        let between = br#"],"mask":["#;
-        let Some(at) = memchr::memmem::find(numbers, between) else { return false };
-        masks = Some(&numbers[at + between.len()..]);
-        numbers = &numbers[..at];
-    }
-    let are_masks = |mask: &[u8], count: usize| {
-        let bytes = mask.iter().enumerate();
-        mask.len() == (2 * count).saturating_sub(1)
-            && bytes.into_iter().all(|(at, byte)| if at % 2 == 0 { matches!(byte, b'0' | b'1') } else { *byte == b',' })
-    };
-    parse_ids(numbers, ids) && masks.is_none_or(|masks| are_masks(masks, ids.len()))
-}
-
-/// Reads decimal numbers with commas between them.
-fn parse_ids(numbers: &[u8], ids: &mut Vec<u32>) -> bool {
-    if numbers.is_empty() {
-        return true;
-    }
-    let (mut id, mut digits) = (0u64, 0);
-    for &byte in numbers {
-        match byte {
-            b'0'..=b'9' if digits < 10 => (id, digits) = (id * 10 + u64::from(byte - b'0'), digits + 1),
-            b',' if digits > 0 && id <= u32::MAX.into() => {
-                ids.push(id as u32);
-                (id, digits) = (0, 0);
-            }
-            _ => return false,
-        }
-    }
-    ids.push(id as u32);
-    digits > 0 && id <= u32::MAX.into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_read_as_they_are_written_and_no_others() {
-        let read = |line: &str| {
-            let mut ids = vec![7];
-            parse_line(line.as_bytes(), line.contains("mask"), &mut ids).then_some(ids)
-        };
-        assert_eq!(read("{\"ids\":[],\"mask\":[]}\n"), Some(vec![]));
-        assert_eq!(read("{\"ids\":[1,2],\"mask\":[0,1]}\n"), Some(vec![1, 2]));
-        for mask in ["", "0", "0,1,0", "0,2", "0 1", "01,"] {
-            assert_eq!(read(&format!("{{\"ids\":[1,2],\"mask\":[{mask}]}}\n")), None, "{mask:?}");
-        }
-        assert_eq!(read("{\"ids\":[]}\n"), Some(vec![]));
-        assert_eq!(read("{\"ids\":[0,12,4294967295]}\n"), Some(vec![0, 12, u32::MAX]));
-        for line in [
-            "",
-            "\n",
-            "{\"ids\":[1]}",
-            "{\"ids\":[1,]}\n",
-            "{\"ids\":[,1]}\n",
-            "{\"ids\":[1,,2]}\n",
-            "{\"ids\":[-1]}\n",
-        ] {
-            assert_eq!(read(line), None, "{line:?}");
-        }
-        for line in
-            ["{\"ids\":[4294967296]}\n", "{\"ids\":[4294967296,1]}\n", "{\"ids\":[99999999999]}\n", "{\"id\":[1]}\n"]
-        {
-            assert_eq!(read(line), None, "{line:?}");
-        }
     }
 }

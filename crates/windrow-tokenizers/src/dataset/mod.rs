@@ -23,6 +23,8 @@ mod columns;
 mod documents;
 mod error;
 mod hash;
+mod lines;
+mod mds;
 mod open;
 mod segments;
 mod statistics;

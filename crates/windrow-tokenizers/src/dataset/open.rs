@@ -12,7 +12,7 @@ use super::error::{DatasetError, DatasetErrorKind};
 use super::segments::Segments;
 use super::statistics::Statistics;
 use crate::manifest::{Manifest, OnError, Options, OutputFile, PackMode};
-use crate::output::{Layout, suffixes};
+use crate::output::{Format, Layout, suffixes};
 use crate::shown;
 
 /// The limit of ids if the manifest names no vocabulary. It bounds the memory of statistics.
@@ -51,7 +51,8 @@ impl Dataset {
             DatasetError::new(DatasetErrorKind::Damaged, message).hint("copy it again, or encode again")
         })?;
         let list = usize::from(manifest.options.reading.on_error == OnError::Skip);
-        let files = 0..manifest.outputs.len().saturating_sub(list);
+        let index = usize::from(manifest.options.format == Format::Mds);
+        let files = 0..manifest.outputs.len().saturating_sub(list + index);
         let dataset = Self { path, manifest, files };
         let suffixes = dataset.suffixes();
         let files = dataset.data();
@@ -60,11 +61,10 @@ impl Dataset {
         let in_parts = dataset.manifest.parts.iter().try_fold(0usize, |sum, part| sum.checked_add(part.files));
         let are_parts_whole = dataset.manifest.parts.iter().all(|part| part.files.is_multiple_of(suffixes.len()));
         let is_divided = dataset.manifest.parts.is_empty() || (in_parts == Some(files.len()) && are_parts_whole);
-        if files.is_empty()
-            || !is_whole
-            || !is_divided
-            || dataset.manifest.outputs.iter().any(|file| file.file.contains(['/', '\\']))
-        {
+        let are_beside = dataset.manifest.outputs.iter().all(|file| dataset.is_beside(&file.file));
+        // Their folder has no place for the segments of rows.
+        let is_packed_mds = index > 0 && dataset.manifest.options.pack.is_some();
+        if files.is_empty() || !is_whole || !is_divided || !are_beside || is_packed_mds {
             let message = format!("{}: its list of outputs is not that of its format", shown(&dataset.path));
             return Err(DatasetError::new(DatasetErrorKind::Damaged, message).hint("copy it again, or encode again"));
         }
@@ -76,9 +76,20 @@ impl Dataset {
         &self.manifest
     }
 
+    /// Whether the name of an output leads to no other place than beside the manifest, or into the folder of the data set.
+    fn is_beside(&self, name: &str) -> bool {
+        let folder = self.path.file_name().and_then(|name| name.to_str()?.strip_suffix(".manifest.json"));
+        let folder = folder.filter(|_| self.manifest.options.format == Format::Mds);
+        let within = folder.and_then(|folder| name.strip_prefix(folder)?.strip_prefix('/'));
+        !matches!(within, Some("." | "..")) && !within.unwrap_or(name).contains(['/', '\\'])
+    }
+
     /// The ends of the names of a shard's files.
     pub(super) fn suffixes(&self) -> Vec<&'static str> {
         let options = &self.manifest.options;
+        if options.format == Format::Mds {
+            return vec![".mds"];
+        }
         let (has_kept, is_packed) = (options.has_sidecar(), options.pack.is_some());
         let has_mask = options.has_mask() && options.format.has_mask_file();
         suffixes(Layout { format: options.format, has_mask, has_kept, is_packed }).collect()

@@ -9,7 +9,7 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::input::Stopped;
+use crate::input::{InputFile, Stopped};
 use crate::tokenizer::LoadOptions;
 
 /// Bytes of one batch: those of its records, and those of its ids once it is encoded.
@@ -49,12 +49,20 @@ pub struct MemoryShares {
 
 impl MemoryShares {
     /// The shares of so many bytes, with so many threads that encode: a quarter for what the engine remembers, some MiB for each thread,
-    /// and the rest, but at least a quarter, for the documents.
+    /// and the rest, but at least an eighth, for the documents.
     pub fn new(memory: usize, threads: usize) -> Self {
         let most = LoadOptions::default().cache_bytes;
         let cache_bytes = (memory / 4).clamp(VOCABULARY, most);
         let others = (cache_bytes - VOCABULARY).saturating_add(threads.saturating_mul(WORKER));
-        Self { cache_bytes, documents: memory.saturating_sub(others).max(memory / 4) }
+        Self { cache_bytes, documents: memory.saturating_sub(others).max(memory / 8) }
+    }
+
+    /// The same with what the reading of the inputs takes beside the documents, if so many are read at a time. The documents keep a half of
+    /// their share.
+    pub fn beside(self, inputs: &[InputFile], readers: usize) -> Self {
+        let largest = inputs.iter().map(InputFile::buffer_bytes).max().unwrap_or(0);
+        let buffers = largest.saturating_mul(readers.min(inputs.len()));
+        Self { documents: self.documents.saturating_sub(buffers).max(self.documents / 2), ..self }
     }
 }
 
@@ -220,7 +228,7 @@ mod tests {
     fn shares_add_up_unless_the_budget_is_tiny() {
         let mib = |bytes: usize| bytes >> 20;
         for (memory, threads, cache, documents) in
-            [(1 << 30, 2, 128, 908), (256 << 20, 8, 64, 168), (64 << 20, 2, 24, 52), (16 << 20, 8, 24, 4)]
+            [(1 << 30, 2, 128, 908), (256 << 20, 8, 64, 168), (64 << 20, 2, 24, 52), (16 << 20, 8, 24, 2)]
         {
             let shares = MemoryShares::new(memory, threads);
             assert_eq!((mib(shares.cache_bytes), mib(shares.documents)), (cache, documents));

@@ -320,7 +320,7 @@ pub(super) struct Pace {
 
 impl Pace {
     /// Batches after which it is decided. The first ones fill the queues.
-    const BATCHES: u32 = 16;
+    const BATCHES: u32 = 8;
 
     /// While reading limits the run, the reader is blocked for no more than this part of the time, since batches take unequal times.
     const JITTER: u32 = 8;

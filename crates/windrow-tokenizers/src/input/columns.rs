@@ -3,9 +3,6 @@
 //! Only the wanted columns are decoded, some rows at a time, in the order of the file. A page of each column is in memory, beside the batch.
 //! The manifest has the hash of the whole file, so all of its bytes are read once more: those of a row group just before it is decoded.
 
-use std::fs::{File, Metadata};
-use std::io::{self, Read, Seek, SeekFrom};
-
 use parquet::basic::{Compression as Codec, ConvertedType, LogicalType, Type};
 use parquet::column::page::PageReader;
 use parquet::column::reader::ColumnReaderImpl;
@@ -19,17 +16,15 @@ use super::batch::{Advance, Filling, Record};
 use super::pages::Plausible;
 use super::position::{self, LastRecord};
 use super::report::FileReport;
+use super::source::{Hashed, Source};
 use super::thrift::ParquetFile;
 use super::values::{ValueColumn, decode};
-use super::{Compression, Fields, Format, InputError, InputFile, Origin};
+use super::{Compression, Fields, Format, InputError, InputFile};
 use crate::engine::caught;
 use crate::kept::Kept;
 
 /// Rows decoded at a time. Few, because each of them may be in another page.
 const ROWS: usize = 32;
-
-/// Bytes hashed at a time.
-const BLOCK: usize = 256 << 10;
 
 /// Columns that an error lists.
 const LISTED: usize = 20;
@@ -39,7 +34,7 @@ pub(super) struct ColumnFile {
     index: u32,
     name: String,
     hashed: Hashed,
-    reader: SerializedFileReader<ParquetFile>,
+    reader: SerializedFileReader<ParquetFile<Source>>,
     texts: Vec<TextColumn>,
     join: String,
     keep: Vec<ValueColumn>,
@@ -106,24 +101,19 @@ impl ColumnFile {
     pub(super) fn open(file: InputFile, index: u32, fields: &Fields) -> Result<Self, InputError> {
         let (name, compression) = (file.name, file.compression);
         let refused = |reason: &str, hint| InputError::Columns { name: name.clone(), reason: reason.to_owned(), hint };
-        let Origin::Path(path) = file.origin else {
-            return Err(refused("Parquet cannot be read from a stream", SAVED));
-        };
         if !matches!(compression, None | Some(Compression::None)) {
             return Err(refused("a compressed Parquet file cannot be read in place", "decompress it first"));
         }
-        let unreadable = |source| InputError::Unreadable { name: name.clone(), source };
-        let file = File::open(&path).map_err(unreadable)?;
-        let before = file.metadata().map_err(unreadable)?;
-        if !before.is_file() {
-            return Err(refused("Parquet cannot be read from a pipe or a device", SAVED));
-        }
-        let other = file.try_clone().map_err(unreadable)?;
+        let hashed = Hashed::open(file.origin, &name)?;
+        let other = hashed.source(&name)?;
         let opened = caught(|| SerializedFileReader::new(ParquetFile::new(other)?));
+        if let Some(error) = hashed.take_failure(&name) {
+            return Err(error);
+        }
         let reader = match opened {
             Ok(Ok(reader)) => reader,
             Ok(Err(error)) => {
-                let is_parquet = begins_as_parquet(&file).map_err(unreadable)?;
+                let is_parquet = hashed.begins_with(b"PAR1", &name)?;
                 let hint = if is_parquet { DAMAGED } else { MISNAMED };
                 let what = if is_parquet { "damaged Parquet" } else { "not a Parquet file" };
                 return Err(refused(&format!("{what}: {}", said(&error)), hint));
@@ -142,7 +132,7 @@ impl ColumnFile {
         let keep = keep.collect::<Result<_, _>>().map_err(|(reason, hint)| refused(&reason, hint))?;
         Ok(Self {
             index,
-            hashed: Hashed { file, before, hasher: blake3::Hasher::new(), bytes: 0, block: Vec::new() },
+            hashed,
             name,
             reader,
             texts,
@@ -160,7 +150,7 @@ impl ColumnFile {
     }
 
     pub(super) fn stored(&self) -> u64 {
-        self.hashed.bytes
+        self.hashed.bytes()
     }
 
     pub(super) fn origin(&self) -> position::Origin {
@@ -207,7 +197,7 @@ impl ColumnFile {
             name: self.name,
             format: Format::Parquet,
             compression: Compression::None,
-            bytes: self.hashed.bytes,
+            bytes: self.hashed.bytes(),
             decompressed_bytes: self.bytes,
             blake3,
             documents: self.records,
@@ -274,6 +264,11 @@ impl ColumnFile {
 
     /// Decodes some rows; false at the end of the file.
     fn decode(&mut self, batch_bytes: usize) -> Result<bool, InputError> {
+        // Only the source knows whether the file is damaged or the store failed.
+        self.decode_rows(batch_bytes).map_err(|error| self.hashed.take_failure(&self.name).unwrap_or(error))
+    }
+
+    fn decode_rows(&mut self, batch_bytes: usize) -> Result<bool, InputError> {
         while self.rest == 0 {
             if self.groups == self.reader.metadata().num_row_groups() {
                 return Ok(false);
@@ -335,63 +330,6 @@ impl ColumnFile {
 fn end_of(chunk: &ColumnChunkMetaData) -> u64 {
     let (start, bytes) = chunk.byte_range();
     start.saturating_add(bytes)
-}
-
-/// The hash of a file, as far as it was read.
-struct Hashed {
-    file: File,
-    before: Metadata,
-    hasher: blake3::Hasher,
-    bytes: u64,
-    block: Vec<u8>,
-}
-
-impl Hashed {
-    /// Hashes the file up to `end`, or its end.
-    fn advance(&mut self, end: u64, name: &str) -> Result<(), InputError> {
-        let read = |offset, source| InputError::Read { name: name.to_owned(), offset, source };
-        if end <= self.bytes {
-            return Ok(());
-        }
-        self.block.resize(BLOCK, 0);
-        // The decoder moves the position of the file.
-        self.file.seek(SeekFrom::Start(self.bytes)).map_err(|source| read(self.bytes, source))?;
-        while self.bytes < end {
-            let block = &mut self.block[..(end - self.bytes).min(BLOCK as u64) as usize];
-            match self.file.read(block) {
-                Ok(0) => break,
-                Ok(n) => {
-                    self.hasher.update(&block[..n]);
-                    self.bytes += n as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(source) => return Err(read(self.bytes, source)),
-            }
-        }
-        Ok(())
-    }
-
-    /// Hashes the rest of the file, which has not changed.
-    fn finish(&mut self, name: &str) -> Result<String, InputError> {
-        self.advance(u64::MAX, name)?;
-        let unreadable = |source| InputError::Unreadable { name: name.to_owned(), source };
-        let after = self.file.metadata().map_err(unreadable)?;
-        let lengths = [self.before.len(), self.bytes];
-        if lengths != [after.len(); 2] || after.modified().ok() != self.before.modified().ok() {
-            return Err(InputError::Changed { name: name.to_owned() });
-        }
-        Ok(self.hasher.finalize().to_hex().to_string())
-    }
-}
-
-fn begins_as_parquet(mut file: &File) -> io::Result<bool> {
-    let mut magic = [0; 4];
-    file.seek(SeekFrom::Start(0))?;
-    match file.read_exact(&mut magic) {
-        Ok(()) => Ok(&magic == b"PAR1"),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 /// The leaf with this name: a column, or a field of structs by its path.
@@ -485,4 +423,3 @@ fn said(error: &ParquetError) -> String {
 
 const DAMAGED: &str = "the file is damaged; copy or download it again, or write it anew";
 const MISNAMED: &str = "give it the extension of its format, or name that with --input-format";
-const SAVED: &str = "save it as a file, and name that";

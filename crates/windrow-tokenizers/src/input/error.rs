@@ -5,7 +5,7 @@ use std::path::Path;
 
 use thiserror::Error;
 
-use crate::remedy::remedy;
+use crate::remedy::{is_change, remedy};
 use crate::shown;
 
 /// An input that could not be found, read, decompressed or held in memory.
@@ -18,14 +18,29 @@ pub enum InputError {
     /// No argument was given.
     #[error("no input given\nhint: name files, directories, quoted patterns, or `-` for stdin")]
     NoInputs,
-    /// No file or directory has this name.
+    /// No file or directory has this name, nor an object of a store.
     #[error(
-        "{}: no such file or directory\nhint: check the spelling; relative names start at the current directory",
-        shown(name)
+        "{}: {}",
+        shown(name),
+        match name.split_once("://") {
+            Some(("s3", _)) => "no such object\nhint: check bucket, key, and AWS_ENDPOINT_URL if the store is not Amazon's",
+            Some(_) => "no such object\nhint: check the spelling of each part of the URL",
+            None => "no such file or directory\nhint: check the spelling; relative names start at the current directory",
+        }
     )]
     Missing {
         /// The argument.
         name: String,
+    },
+    /// A URL that cannot be an input.
+    #[error("{}: {reason}\nhint: {hint}", shown(name))]
+    Url {
+        /// The URL, without what may be a signature.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+        /// The remedy.
+        hint: &'static str,
     },
     /// It exists but cannot be opened, listed or inspected.
     #[error(
@@ -170,11 +185,18 @@ impl InputError {
         Self::Unreadable { name: path.display().to_string(), source }
     }
 
+    /// Reading failed behind so many bytes.
+    pub(super) fn read(name: &str, offset: u64, source: io::Error) -> Self {
+        let name = name.to_owned();
+        if is_change(&source) { Self::Changed { name } } else { Self::Read { name, offset, source } }
+    }
+
     /// What must be corrected.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::NoInputs
             | Self::Missing { .. }
+            | Self::Url { .. }
             | Self::UnknownExtension { .. }
             | Self::EmptyDirectory { .. }
             | Self::NoMatch { .. }

@@ -31,9 +31,14 @@ mod position;
 mod reader;
 mod report;
 mod resolve;
+#[cfg(feature = "parquet")]
+mod source;
+#[cfg_attr(not(feature = "object-store"), path = "no_store.rs")]
+mod store;
 mod stream;
 #[cfg(feature = "parquet")]
 mod thrift;
+mod url;
 #[cfg(feature = "parquet")]
 mod values;
 mod walk;
@@ -52,6 +57,7 @@ pub(crate) use position::{Continuation, LastRecord, Position};
 pub use reader::Reader;
 pub use report::FileReport;
 pub use resolve::{InputOptions, Resolved, resolve};
+pub(crate) use store::Object;
 #[cfg(feature = "parquet")]
 pub(crate) use thrift::ParquetFile;
 pub use walk::{WalkOptions, Walked, is_hidden, walk};
@@ -96,6 +102,7 @@ enum Origin {
     Path(PathBuf),
     Stdin,
     Stream(Box<dyn Read + Send>),
+    Object(Object),
 }
 
 impl InputFile {
@@ -138,7 +145,7 @@ impl InputFile {
         Self { name: name.into(), format, compression, bytes: None, origin: Origin::Stream(Box::new(reader)) }
     }
 
-    /// The name used in messages and manifests: the path as given or found, `-` for stdin. It does not preserve bytes that are not
+    /// The name used in messages and manifests: the path as given or found, the URL without its query, `-` for stdin. It does not preserve bytes that are not
     /// UTF-8; use [`path`](Self::path) to compare files.
     pub fn name(&self) -> &str {
         &self.name
@@ -149,7 +156,25 @@ impl InputFile {
         match &self.origin {
             Origin::Path(path) => Some(path),
             Origin::Stdin => cfg!(unix).then_some(Path::new("/dev/stdin")),
-            Origin::Stream(_) => None,
+            Origin::Stream(_) | Origin::Object(_) => None,
+        }
+    }
+
+    /// The object of a store that it is, if it is one.
+    pub(crate) fn object(&self) -> Option<&Object> {
+        match &self.origin {
+            Origin::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// Memory in bytes that reading it takes beside its batches: of an object of a store, the parts that are requested ahead.
+    pub fn buffer_bytes(&self) -> usize {
+        match (&self.origin, self.format) {
+            #[cfg(feature = "parquet")]
+            (Origin::Object(_), Format::Parquet) => store::BLOCKS_BYTES,
+            (Origin::Object(_), _) => store::READ_BYTES,
+            _ => 0,
         }
     }
 
@@ -163,16 +188,16 @@ impl InputFile {
         self.compression
     }
 
-    /// Its size on disk in bytes when it was resolved, if it is a regular file. An estimate for progress bars.
+    /// Its size on disk in bytes when it was resolved, if it is a regular file or an object of a store. An estimate for progress bars.
     pub fn bytes(&self) -> Option<u64> {
         self.bytes
     }
 
-    /// Its size on disk in bytes, if it is a regular file that is opened by its path.
+    /// Its size as stored in bytes, if it is a regular file that is opened by its path, or an object of a store.
     pub(crate) fn size(&self) -> Option<u64> {
         let of_path = || match &self.origin {
             Origin::Path(path) => fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|found| found.len()),
-            Origin::Stdin | Origin::Stream(_) => None,
+            Origin::Stdin | Origin::Stream(_) | Origin::Object(_) => None,
         };
         self.bytes.or_else(of_path)
     }

@@ -1,5 +1,7 @@
 //! Turns arguments into files.
 
+mod objects;
+
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -7,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use glob::MatchOptions;
 
+use super::store::Stores;
+use super::url::Named;
 use super::walk::{WalkOptions, walk};
 use super::{Compression, Format, InputError, InputFile, Origin};
 use crate::shown;
@@ -70,6 +74,12 @@ impl InputOptions {
         (format, compression)
     }
 
+    /// Whether a file of a directory is not of the format that all files have. What has another extension is hardly Parquet, and the other
+    /// way around.
+    fn forces_other_than(&self, kind: Format) -> bool {
+        self.format.is_some_and(|forced| (forced == Format::Parquet) != (kind == Format::Parquet))
+    }
+
     /// The same, but the first bytes may also identify text; `None` for a file to pass over.
     fn kind_or_text(&self, path: &Path) -> Result<Option<(Format, Compression)>, InputError> {
         match self.kind_of(path) {
@@ -89,12 +99,17 @@ fn is_text(path: &Path) -> Result<bool, InputError> {
     let mut block = Vec::with_capacity(FIRST_BLOCK);
     let file = File::open(path).map_err(unreadable)?;
     file.take(FIRST_BLOCK as u64).read_to_end(&mut block).map_err(unreadable)?;
-    let is_utf8 = match str::from_utf8(&block) {
+    Ok(begins_as_text(&block))
+}
+
+/// Whether this first block is that of a text.
+fn begins_as_text(block: &[u8]) -> bool {
+    let is_utf8 = match str::from_utf8(block) {
         Ok(_) => true,
         // The block may end within a character.
         Err(error) => error.error_len().is_none() && block.len() == FIRST_BLOCK,
     };
-    Ok(is_utf8 && !block.contains(&0))
+    is_utf8 && !block.contains(&0)
 }
 
 /// The files that arguments stand for.
@@ -114,6 +129,8 @@ pub struct Resolved {
 ///   jsonl, and `.json` is with the format forced to jsonl.
 /// - A directory stands for all files with these extensions below it, as [`walk`] finds them.
 /// - `-` is stdin.
+/// - `s3://BUCKET/KEY`, `gs://BUCKET/KEY` and `https://HOST/PATH` (also `http`) stand for an object of a store, and with a `/` at the end for all
+///   objects below it, as if they were files. (Needs the feature `object-store`.) `file:///PATH` is a path.
 /// - An argument that does not exist and contains `*`, `?` or `[` is a pattern. It stands for the names that a shell would expand it
 ///   to; each match is treated as if it had been named.
 ///
@@ -123,7 +140,14 @@ pub fn resolve(args: &[String], options: &InputOptions) -> Result<Resolved, Inpu
     if args.is_empty() {
         return Err(InputError::NoInputs);
     }
-    let mut found = Found { options, files: Vec::new(), notes: Vec::new(), seen: HashSet::new(), repeated: Vec::new() };
+    let mut found = Found {
+        options,
+        stores: Stores::new(),
+        files: Vec::new(),
+        notes: Vec::new(),
+        seen: HashSet::new(),
+        repeated: Vec::new(),
+    };
     let mut stdin = false;
     for arg in args {
         if arg == "-" {
@@ -135,6 +159,15 @@ pub fn resolve(args: &[String], options: &InputOptions) -> Result<Resolved, Inpu
             found.files.push(InputFile::stdin(format));
             continue;
         }
+        let local = match Named::parse(arg)? {
+            Some(Named::Remote(url)) => {
+                found.remote(&url)?;
+                continue;
+            }
+            Some(Named::Local(path)) => Some(path.display().to_string()),
+            None => None,
+        };
+        let arg = local.as_ref().unwrap_or(arg);
         match fs::symlink_metadata(arg) {
             Ok(_) => found.named(Path::new(arg), Chosen::ByName)?,
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(InputError::unreadable(Path::new(arg), e)),
@@ -157,6 +190,7 @@ pub fn resolve(args: &[String], options: &InputOptions) -> Result<Resolved, Inpu
 
 struct Found<'o> {
     options: &'o InputOptions,
+    stores: Stores,
     files: Vec<InputFile>,
     notes: Vec<String>,
     seen: HashSet<PathBuf>,
@@ -227,9 +261,7 @@ impl Found<'_> {
                 passed_over += 1;
                 continue;
             };
-            // What has another extension is hardly Parquet, and the other way around.
-            let forced = self.options.format;
-            if forced.is_some_and(|forced| (forced == Format::Parquet) != (kind == Format::Parquet)) {
+            if self.options.forces_other_than(kind) {
                 passed_over += 1;
                 continue;
             }
@@ -244,6 +276,11 @@ impl Found<'_> {
                 left_out: walked.hidden + walked.ignored,
             });
         }
+        self.note_passed_over(root, passed_over);
+        Ok(())
+    }
+
+    fn note_passed_over(&mut self, root: &Path, passed_over: usize) {
         if passed_over > 0 {
             let what = match (self.options.all_text, passed_over) {
                 (true, 1) => "file that is not text",
@@ -253,7 +290,6 @@ impl Found<'_> {
             };
             self.notes.push(format!("{}: {passed_over} {what} passed over", shown(root)));
         }
-        Ok(())
     }
 
     fn add(

@@ -8,6 +8,7 @@ use flate2::bufread::GzDecoder;
 use zstd::zstd_safe::{DCtx, InBuffer, OutBuffer, get_error_name, get_frame_content_size};
 
 use super::digest::{BlockDigest, Prefix};
+use super::store::ObjectReader;
 use super::{Compression, InputError, InputFile, Origin};
 
 /// Size of the buffer of stored bytes: reads of this size cost little more than the copy itself.
@@ -25,6 +26,7 @@ const ZSTD_HEADER: usize = 18;
 enum Origins {
     File(File, Metadata),
     Stream(Box<dyn Read + Send>),
+    Object(ObjectReader),
 }
 
 /// The bytes as stored: counted, hashed and buffered.
@@ -57,6 +59,7 @@ impl Raw {
             let result = match &mut self.origin {
                 Origins::File(file, _) => file.read(target),
                 Origins::Stream(stream) => stream.read(target),
+                Origins::Object(object) => object.read(target),
             };
             match result {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -175,6 +178,7 @@ impl Stream {
         let origin = match file.origin {
             Origin::Stdin => Origins::Stream(Box::new(io::stdin())),
             Origin::Stream(stream) => Origins::Stream(stream),
+            Origin::Object(object) => Origins::Object(ObjectReader::new(object)),
             Origin::Path(path) => {
                 let opened = File::open(&path).map_err(unreadable)?;
                 let metadata = opened.metadata().map_err(unreadable)?;
@@ -189,7 +193,7 @@ impl Stream {
         let compression = match file.compression {
             Some(compression) => compression,
             None => {
-                let magic = raw.peek(4).map_err(|source| InputError::Read { name: name.clone(), offset: 0, source })?;
+                let magic = raw.peek(4).map_err(|source| InputError::read(&name, 0, source))?;
                 detect(magic)
             }
         };
@@ -207,7 +211,11 @@ impl Stream {
     /// Keeps what [`prefix_before`](Self::prefix_before) answers, if another run can seek in this input.
     pub(super) fn keep_prefixes(&mut self) {
         if let Decoder::Plain(raw) = &mut self.decoder
-            && matches!(&raw.origin, Origins::File(_, metadata) if metadata.is_file())
+            && match &raw.origin {
+                Origins::File(_, metadata) => metadata.is_file(),
+                Origins::Object(_) => true,
+                Origins::Stream(_) => false,
+            }
         {
             raw.prefixes = Some(VecDeque::from([raw.digest.prefix().clone()]));
         }
@@ -236,6 +244,11 @@ impl Stream {
                     (raw.digest, raw.read) = (digest, at);
                     sought
                 }
+                (Origins::Object(object), Some(digest)) => {
+                    object.seek(at);
+                    (raw.digest, raw.read) = (digest, at);
+                    Ok(())
+                }
                 _ => Err(io::ErrorKind::InvalidData.into()),
             },
             _ => Err(io::ErrorKind::NotSeekable.into()),
@@ -261,6 +274,7 @@ impl Stream {
         match &self.decoder {
             Decoder::Plain(raw) => match &raw.origin {
                 Origins::File(_, metadata) => metadata.len().saturating_sub(raw.consumed()),
+                Origins::Object(object) => object.size().saturating_sub(raw.consumed()),
                 Origins::Stream(_) => 0,
             },
             _ => 0,
@@ -405,7 +419,7 @@ impl Stream {
     }
 
     fn read_error(&self, source: io::Error) -> InputError {
-        InputError::Read { name: self.name.clone(), offset: self.raw().read, source }
+        InputError::read(&self.name, self.raw().read, source)
     }
 
     fn compressed(&self, reason: String, hint: &'static str) -> InputError {

@@ -4,8 +4,7 @@
 //! neither do numbers. So a few bytes of nested lists would keep it busy for years. Such lists are errors of the file. (Those of Parquet have no
 //! lists of booleans in these places.)
 
-use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 
 use bytes::Bytes;
 use parquet::errors::ParquetError;
@@ -22,14 +21,14 @@ const TAIL: u64 = 8;
 
 /// A file for the library.
 #[derive(Debug)]
-pub(crate) struct ParquetFile(File);
+pub(crate) struct ParquetFile<R>(R);
 
-impl ParquetFile {
+impl<R: ChunkReader> ParquetFile<R> {
     /// Checks the footer.
     ///
     /// # Errors
     /// It cannot be read, or has such a list.
-    pub(crate) fn new(file: File) -> Result<Self, ParquetError> {
+    pub(crate) fn new(file: R) -> Result<Self, ParquetError> {
         let bytes = file.len();
         if let Some(at) = bytes.checked_sub(TAIL) {
             let mut length = [0; 4];
@@ -43,14 +42,14 @@ impl ParquetFile {
     }
 }
 
-impl Length for ParquetFile {
+impl<R: Length> Length for ParquetFile<R> {
     fn len(&self) -> u64 {
         self.0.len()
     }
 }
 
-impl ChunkReader for ParquetFile {
-    type T = BufReader<File>;
+impl<R: ChunkReader> ChunkReader for ParquetFile<R> {
+    type T = R::T;
 
     /// The library reads headers of pages here, and the end of the file.
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {

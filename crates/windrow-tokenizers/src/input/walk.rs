@@ -135,7 +135,7 @@ impl Walked {
         Ok(())
     }
 
-    fn note_left_out(&mut self, root: &Path) {
+    pub(super) fn note_left_out(&mut self, root: &Path) {
         let entries = |count| if count == 1 { "file or folder" } else { "files and folders" };
         if self.hidden > 0 {
             let Self { hidden, .. } = *self;

@@ -19,6 +19,12 @@ pub enum Format {
     Nanogpt,
     /// `OUT.bin` and `OUT.idx` of Megatron's indexed dataset: one sequence per document, even an empty one; no modes.
     Megatron,
+    /// `OUT.ds`, `OUT.ds.index` and `OUT.ds.metadata` of datatrove: bare ids; the end of each document, in ids, as u64; the name of the
+    /// tokenizer and the number of ids as text.
+    Datatrove,
+    /// A folder for MosaicML's streaming: `OUT/shard.00000.mds` and so on, and `OUT/index.json`. A sample per document, with a column
+    /// `tokens`, an array in one dimension, and a column of JSON for each kept field. It always has shards.
+    Mds,
     /// `OUT.jsonl`: a line `{"ids":[...]}` per document.
     Jsonl,
     /// `OUT.arrow`, an Arrow IPC file: a row per document, with a column `ids` of large lists of u32 and a column of strings for each kept
@@ -30,7 +36,8 @@ pub enum Format {
 
 impl Format {
     /// Every format, in the order in which help texts list them.
-    pub const ALL: [Self; 6] = [Self::Npy, Self::Nanogpt, Self::Megatron, Self::Jsonl, Self::Arrow, Self::Parquet];
+    pub const ALL: [Self; 8] =
+        [Self::Npy, Self::Nanogpt, Self::Megatron, Self::Datatrove, Self::Mds, Self::Jsonl, Self::Arrow, Self::Parquet];
 
     /// The name on the command line and in manifests.
     pub fn name(self) -> &'static str {
@@ -38,18 +45,22 @@ impl Format {
             Self::Npy => "npy",
             Self::Nanogpt => "nanogpt",
             Self::Megatron => "megatron",
+            Self::Datatrove => "datatrove",
+            Self::Mds => "mds",
             Self::Jsonl => "jsonl",
             Self::Arrow => "arrow",
             Self::Parquet => "parquet",
         }
     }
 
-    /// The suffix of each data file, appended to the prefix.
+    /// The suffix of each data file, appended to the prefix. Of `Mds` that of the index, which follows the shards.
     pub fn suffixes(self) -> &'static [&'static str] {
         match self {
             Self::Npy => &[".ids.npy", ".offsets.npy"],
             Self::Nanogpt => &[".bin"],
             Self::Megatron => &[".bin", ".idx"],
+            Self::Mds => &["/index.json"],
+            Self::Datatrove => &[".ds", ".ds.index", ".ds.metadata"],
             Self::Jsonl => &[".jsonl"],
             Self::Arrow => &[".arrow"],
             Self::Parquet => &[".parquet"],
@@ -58,7 +69,7 @@ impl Format {
 
     /// Whether kept fields are columns beside the ids, not a separate file.
     pub fn has_columns(self) -> bool {
-        matches!(self, Self::Arrow | Self::Parquet)
+        matches!(self, Self::Mds | Self::Arrow | Self::Parquet)
     }
 
     /// Whether masks have a file, and are neither columns nor in the lines.
@@ -71,7 +82,7 @@ impl Format {
         let usage = |message: String| OutputError::new(OutputErrorKind::Usage, message);
         let allowed: &[Dtype] = match self {
             Self::Npy => &[Dtype::U16, Dtype::U32, Dtype::I32],
-            Self::Nanogpt => &[Dtype::U16, Dtype::U32],
+            Self::Nanogpt | Self::Datatrove | Self::Mds => &[Dtype::U16, Dtype::U32],
             Self::Megatron => &[Dtype::U16, Dtype::I32],
             Self::Jsonl => &[],
             Self::Arrow | Self::Parquet => &[Dtype::U32],
@@ -90,7 +101,7 @@ impl Format {
             (Self::Jsonl, _) => return Ok(None),
             (_, Some(dtype)) => dtype,
             (Self::Arrow | Self::Parquet, None) => Dtype::U32,
-            (Self::Npy, None) if largest > Dtype::U16.largest() => Dtype::U32,
+            (Self::Npy | Self::Datatrove | Self::Mds, None) if largest > Dtype::U16.largest() => Dtype::U32,
             // Megatron's own rule keeps the upper 36 values of u16 free.
             (Self::Megatron, None) if largest >= 65_499 => Dtype::I32,
             (_, None) => Dtype::U16,

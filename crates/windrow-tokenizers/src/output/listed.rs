@@ -2,12 +2,13 @@
 
 use super::error::OutputError;
 use super::file::{Complete, StagedFile};
+use super::names::Targets;
 use crate::manifest::{OutputFile, SKIPPED_IN_MANIFEST, SkippedDocument};
 
 /// A complete file as the manifest lists it.
-pub(super) fn output_file((file, dtype): (Complete, Option<&'static str>)) -> OutputFile {
+pub(super) fn output_file(targets: &Targets, (file, dtype): (Complete, Option<&'static str>)) -> OutputFile {
     OutputFile {
-        file: file.target.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        file: targets.listed(&file.target),
         bytes: file.bytes,
         dtype: dtype.map(str::to_owned),
         blake3: file.blake3.to_hex().to_string(),

@@ -2,8 +2,9 @@
 
 use super::error::OutputError;
 use super::file::{Complete, StagedFile};
+use super::format::Format;
 use super::run::Run;
-use super::writer::{NPY_HEADER, npy_header, npy_header_of_rows};
+use super::writer::{npy_header, npy_header_of_rows};
 
 /// The bit that has the mask of an id, beside it. So documents with masks travel, wait and become rows as those without. No id has this bit.
 pub(crate) const MASKED: u32 = 1 << 31;
@@ -23,19 +24,49 @@ pub(crate) fn masks(ids: &[u32]) -> Vec<u8> {
     ids.iter().map(|id| u8::from(id & MASKED > 0)).collect()
 }
 
-/// An `.npy` file of u8 beside the ids: one for each, 1 if it counts in training.
+/// What precedes the masks in their file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum MaskHeader {
+    /// The header of a one-dimensional `.npy` file.
+    Flat,
+    /// The header of a two-dimensional one, with so many ids in a row.
+    Rows(usize),
+    /// Nothing, as datatrove has it.
+    Bare,
+}
+
+impl MaskHeader {
+    /// That of a format, if documents have become rows of so many ids. Only `npy` has the shape of rows.
+    pub(crate) fn new(format: Format, row: Option<usize>) -> Self {
+        match (format, row) {
+            (Format::Datatrove, _) => Self::Bare,
+            (Format::Npy, Some(row)) => Self::Rows(row),
+            _ => Self::Flat,
+        }
+    }
+
+    /// The header of so many masks.
+    pub(crate) fn bytes(self, masks: u64) -> Vec<u8> {
+        match self {
+            Self::Flat => npy_header("|u1", masks).into(),
+            Self::Rows(row) => npy_header_of_rows("|u1", masks / row as u64, row).into(),
+            Self::Bare => Vec::new(),
+        }
+    }
+}
+
+/// A file of u8 beside the ids: one for each, 1 if it counts in training.
 #[derive(Debug)]
 pub(crate) struct MaskWriter {
     file: StagedFile,
     tokens: u64,
-    /// Number of ids in a row, if there are rows.
-    row: Option<usize>,
+    header: MaskHeader,
 }
 
 impl MaskWriter {
-    pub(crate) fn new(mut file: StagedFile, row: Option<usize>) -> Result<Self, OutputError> {
-        file.put(|bytes| bytes.extend_from_slice(&[0; NPY_HEADER]))?;
-        Ok(Self { file, tokens: 0, row })
+    pub(crate) fn new(mut file: StagedFile, header: MaskHeader) -> Result<Self, OutputError> {
+        file.put(|bytes| bytes.resize(header.bytes(0).len(), 0))?;
+        Ok(Self { file, tokens: 0, header })
     }
 
     /// Appends the masks of documents.
@@ -53,11 +84,10 @@ impl MaskWriter {
     }
 
     pub(crate) fn complete(mut self) -> Result<(Complete, Option<&'static str>), OutputError> {
-        let header = match self.row {
-            None => npy_header("|u1", self.tokens),
-            Some(row) => npy_header_of_rows("|u1", self.tokens / row as u64, row),
-        };
-        self.file.replace_head(&header)?;
+        let header = self.header.bytes(self.tokens);
+        if !header.is_empty() {
+            self.file.replace_head(&header)?;
+        }
         Ok((self.file.complete()?, Some("u8")))
     }
 }

@@ -22,6 +22,7 @@
 
 #[cfg_attr(not(feature = "parquet"), path = "no_columns.rs")]
 mod columns;
+mod datatrove;
 mod digest;
 mod error;
 mod file;
@@ -29,7 +30,9 @@ mod format;
 mod listed;
 mod lock;
 mod mask;
+mod mds;
 mod names;
+mod open;
 mod options;
 mod packed;
 mod parts;
@@ -54,7 +57,7 @@ use std::path::PathBuf;
 
 pub use error::{OutputError, OutputErrorKind};
 pub use format::{Dtype, Format};
-pub(crate) use mask::put_masks;
+pub(crate) use mask::{MaskHeader, put_masks};
 pub(crate) use names::{Layout, suffixes};
 pub use options::OutputOptions;
 pub use staging::Staging;
@@ -66,12 +69,15 @@ use crate::manifest::{
     Manifest, ManifestBody, Options, OutputFile, Packed, Part, ReadOptions, SCHEMA, SKIPPED_IN_MANIFEST,
     SkippedDocument, root_of,
 };
+pub(crate) use datatrove::metadata_says;
 pub(crate) use file::WriteBack;
 use file::{Mark, StagedFile, StorageWriter};
 use listed::{output_file, resume_list};
 use mask::{MASKED, MaskWriter, masks, without_masks};
+pub(crate) use mds::{Column as MdsColumn, Samples as MdsSamples};
 use names::{Targets, staged_name};
-use packed::{Packing, SegmentFiles};
+use open::opened;
+use packed::Packing;
 use parts::{CompleteParts, PartState};
 pub(crate) use progress::{Checkpoint, InputCounts, InputIdentity, RunIdentity};
 use progress::{FinishedShard, Progress, ProgressWriter};
@@ -101,6 +107,8 @@ pub struct Output {
     /// The selected part, whose state is in the fields here, and the states of the others.
     part: usize,
     parts: Vec<PartState>,
+    /// The name of the tokenizer, as far as it is known.
+    tokenizer: String,
     /// What another run has finished, until this one continues it.
     progress: Option<Progress>,
     /// The document that is being written part by part.
@@ -114,6 +122,8 @@ pub struct Output {
     kept: u64,
     /// The list of skipped documents, their number, and the first of them.
     list: Option<StagedFile>,
+    /// The file that lists the shards, if the format has one.
+    index: Option<StagedFile>,
     skipped: u64,
     first_skipped: Vec<SkippedDocument>,
 }
@@ -167,7 +177,7 @@ impl Output {
     /// Those of [`create`](Self::create), and [`Interrupted`](OutputErrorKind::Interrupted) if `staging` was abandoned.
     pub fn create_in(options: &OutputOptions, staging: &Staging) -> Result<Self, OutputError> {
         options.check_prefix()?;
-        if options.resume && options.shard_bytes.is_none() {
+        if options.resume && options.shard_limit().is_none() {
             let message = "an output without shards cannot resume: nothing of it is finished before its end";
             return Err(OutputError::new(OutputErrorKind::Usage, message).hint("pass --shard-size too, such as 1G"));
         }
@@ -178,15 +188,16 @@ impl Output {
         let manifest = files.pop();
         let files = files.into_iter().zip(&targets.data).map(|(file, target)| StagedFile::new(file, target, staging));
         let mut files: Vec<_> = files.collect();
+        let index = if options.format == Format::Mds { files.pop() } else { None };
         let list = if options.list_skipped { files.pop() } else { None };
         let in_part = files.len() / options.parts.len().max(1);
         let mut parts = Vec::new();
         for _ in 0..options.parts.len().max(1) {
-            let shards = options.shard_bytes.map(Shards::new);
+            let shards = options.shard_limit().map(Shards::new);
             let frame = Frame { bos: options.prepend_bos, eos: options.append_eos };
             let packing = options.pack.map(|pack| Packing::new(pack, frame));
             let mut part = PartState { shards, packing, ..PartState::default() };
-            if options.shard_bytes.is_none() {
+            if options.shard_limit().is_none() {
                 let files = files.drain(..in_part).collect();
                 let opened = opened(options, dtype, files, &mut part.packing)?;
                 (part.writer, part.mask, part.sidecar) = (Some(opened.0), opened.1, opened.2);
@@ -203,11 +214,16 @@ impl Output {
             dtype,
             targets,
             staging: staging.clone(),
-            longest: if options.format == Format::Megatron { MegatronWriter::LONGEST } else { usize::MAX },
+            longest: match options.format {
+                Format::Megatron => MegatronWriter::LONGEST,
+                Format::Mds => mds::LONGEST,
+                _ => usize::MAX,
+            },
             shards,
             packing,
             part: 0,
             parts,
+            tokenizer: String::new(),
             progress,
             open: None,
             documents: 0,
@@ -215,6 +231,7 @@ impl Output {
             loss_tokens: 0,
             kept: 0,
             list,
+            index,
             skipped: 0,
             first_skipped: Vec::new(),
         })
@@ -227,6 +244,11 @@ impl Output {
 
     pub(crate) fn has_shards(&self) -> bool {
         self.shards.is_some()
+    }
+
+    /// Names the tokenizer before the first document, for formats whose files do so.
+    pub(crate) fn name_tokenizer(&mut self, name: &str) {
+        name.clone_into(&mut self.tokenizer);
     }
 
     /// As [`Staging::kept_shards`].
@@ -551,7 +573,9 @@ impl Output {
                 None => Ok(()),
             };
         }
-        self.begin_document()?;
+        if self.writer.is_none() {
+            self.begin_document()?;
+        }
         self.finish_shard(checkpoint)
     }
 
@@ -586,7 +610,7 @@ impl Output {
 
     /// Completes the open files that hold documents.
     fn complete(&mut self) -> Result<Vec<OutputFile>, OutputError> {
-        let mut complete = self.writer.take().expect("present until published").complete()?;
+        let mut complete = self.writer.take().expect("present until published").complete(&self.tokenizer)?;
         if let Some(mask) = self.mask.take() {
             complete.push(mask.complete()?);
         }
@@ -596,7 +620,7 @@ impl Output {
         if let Some(sidecar) = self.sidecar.take() {
             complete.push((sidecar.file.complete()?, None));
         }
-        Ok(complete.into_iter().map(output_file).collect())
+        Ok(complete.into_iter().map(|file| output_file(&self.targets, file)).collect())
     }
 
     /// Removes finished shards too if nothing is published: no run can continue them.
@@ -744,9 +768,19 @@ impl Output {
     /// are back in place, and staged files are removed.
     pub fn publish(mut self, body: ManifestBody) -> Result<Published, OutputError> {
         self.check_account(&body)?;
+        if self.tokenizer.is_empty() {
+            self.name_tokenizer(&body.tokenizer.name);
+        }
         let CompleteParts { mut files, parts, packed } = self.complete_parts()?;
+        let shards = files.len();
         if let Some(list) = self.list.take() {
-            files.push(output_file((list.complete()?, None)));
+            files.push(output_file(&self.targets, (list.complete()?, None)));
+        }
+        if let Some(index) = self.index.take() {
+            let index = index.resume(0, |_| ())?;
+            let samples = self.options.samples(self.dtype.unwrap_or(Dtype::U32));
+            let index = mds::write_index(index, &self.targets, &self.staging, samples, &files[..shards])?;
+            files.push(output_file(&self.targets, (index, None)));
         }
         let manifest = Manifest {
             schema: SCHEMA,
@@ -782,7 +816,8 @@ impl Output {
     }
 
     fn manifest_options(&self, reading: ReadOptions) -> Options {
-        let OutputOptions { format, append_eos, prepend_bos, shard_bytes, pack, .. } = self.options;
+        let OutputOptions { format, append_eos, prepend_bos, pack, .. } = self.options;
+        let shard_bytes = self.options.shard_limit();
         Options { format, dtype: self.dtype, bos: prepend_bos, eos: append_eos, shard_bytes, pack, reading }
     }
 
@@ -836,28 +871,6 @@ impl Output {
     pub fn abandon(self) {
         drop(self);
     }
-}
-
-/// The writers of these staged files, the last of which may be for masks, segments and kept fields.
-fn opened(
-    options: &OutputOptions,
-    dtype: Option<Dtype>,
-    mut files: Vec<StagedFile>,
-    packing: &mut Option<Packing>,
-) -> Result<(Writer, Option<MaskWriter>, Option<Sidecar>), OutputError> {
-    let sidecar = if options.has_sidecar() { files.pop() } else { None };
-    if let Some(packing) = packing
-        && let Some((documents, ends)) = files.pop().zip(files.pop())
-    {
-        packing.files = Some(SegmentFiles::new(ends, documents)?);
-    }
-    let row = options.pack.map(|pack| pack.length.get());
-    let mask = if options.has_mask_file() { files.pop() } else { None };
-    // Only `npy` has the shape of rows.
-    let row_of_masks = row.filter(|_| options.format == Format::Npy);
-    let mask = mask.map(|file| MaskWriter::new(file, row_of_masks)).transpose()?;
-    let writer = Writer::new(options.format, dtype, files, &options.keep, options.mask, row)?;
-    Ok((writer, mask, sidecar.map(|file| Sidecar::new(file, &options.keep))))
 }
 
 impl Drop for Output {

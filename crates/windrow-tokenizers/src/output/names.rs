@@ -45,11 +45,16 @@ pub(crate) fn hash_of(path: &Path) -> io::Result<String> {
 const STAGED: &str = ".windrow-part";
 const ASIDE: &str = ".windrow-old";
 
+/// The beginning and the end of the name of a shard in a folder.
+const SHARD: &str = "shard.";
+const MDS: &str = ".mds";
+
 /// The end of the manifest's name.
 pub(crate) const MANIFEST: &str = ".manifest.json";
 
-/// The end of the name of the file with the masks.
+/// The end of the name of the file with the masks, and what datatrove calls it.
 const MASK: &str = ".mask.npy";
+const LOSS: &str = ".ds.loss";
 
 /// The end of the name of the file with the kept fields.
 const KEPT: &str = ".kept.jsonl";
@@ -77,13 +82,27 @@ pub(crate) fn suffixes(layout: Layout) -> impl Iterator<Item = &'static str> {
     // Rows of equal length need no offsets.
     let files = if is_packed && format == Format::Npy { &format.suffixes()[..1] } else { format.suffixes() };
     let segments = SEGMENTS.into_iter().filter(move |_| is_packed);
-    files.iter().copied().chain(has_mask.then_some(MASK)).chain(segments).chain(has_kept.then_some(KEPT))
+    let mask = if format == Format::Datatrove { LOSS } else { MASK };
+    files.iter().copied().chain(has_mask.then_some(mask)).chain(segments).chain(has_kept.then_some(KEPT))
 }
 
 /// The ends of the names of the files of every layout.
 fn all_suffixes() -> impl Iterator<Item = &'static str> {
     let formats = Format::ALL.into_iter().flat_map(Format::suffixes);
-    formats.copied().chain([MASK]).chain(SEGMENTS).chain([KEPT])
+    formats.copied().chain([MASK, LOSS]).chain(SEGMENTS).chain([KEPT])
+}
+
+/// The shards in a directory whose names begin with `begin`, go on with digits and end with one of the suffixes; staged or old ones too, under
+/// their final names. `path` gives the path for what is behind `begin`.
+fn found_in(directory: &Path, begin: &[u8], suffixes: &[&str], path: impl Fn(&str) -> PathBuf) -> Vec<PathBuf> {
+    let shard = |entry: &OsStr| {
+        let rest = str::from_utf8(entry.as_encoded_bytes().strip_prefix(begin)?).ok()?;
+        let rest = [STAGED, ASIDE].iter().find_map(|suffix| rest.strip_suffix(suffix)).unwrap_or(rest);
+        let digits = rest.find(|letter: char| !letter.is_ascii_digit())?;
+        (digits >= 5 && suffixes.contains(&&rest[digits..])).then(|| path(rest))
+    };
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| shard(&entry.file_name())).collect()
 }
 
 /// The final names under one prefix.
@@ -96,6 +115,8 @@ pub(crate) struct Targets {
     shards: Option<Vec<&'static str>>,
     /// What the names of data files begin with: for each part of the output, or the prefix.
     stems: Vec<PathBuf>,
+    /// Whether the data files are in the folder with the name of the prefix.
+    pub(crate) in_folder: bool,
 }
 
 impl Targets {
@@ -116,34 +137,45 @@ impl Targets {
             manifest: with_suffix(prefix, MANIFEST),
             shards: None,
             stems,
+            in_folder: layout.format == Format::Mds,
         }
     }
 
     /// Targets with shards, of which none is finished.
     pub(crate) fn sharded(prefix: &Path, parts: &[String], layout: Layout, skipped: bool) -> Self {
-        let data = skipped.then(|| with_suffix(prefix, SKIPPED)).into_iter().collect();
+        let whole = Self::new(prefix, parts, layout, skipped);
+        let list = skipped.then(|| with_suffix(prefix, SKIPPED));
+        // The index of a folder is the last, so that it never lists a shard that is not there.
+        let index = whole.in_folder.then(|| whole.data[0].clone());
         let shards = Some(suffixes(layout).collect());
-        Self { data, shards, ..Self::new(prefix, parts, layout, skipped) }
+        Self { data: list.into_iter().chain(index).collect(), shards, ..whole }
     }
 
-    /// The final names of the shard of a part with this number.
+    /// The final names of the shard of a part with this number. A folder has no parts.
     pub(crate) fn shard(&self, part: usize, number: usize) -> Vec<PathBuf> {
+        if self.in_folder {
+            return vec![with_suffix(&self.prefix, &format!("/{SHARD}{number:05}{MDS}"))];
+        }
         let suffixes = self.shards.iter().flatten();
         suffixes.map(|suffix| with_suffix(&self.stems[part], &format!("-{number:05}{suffix}"))).collect()
     }
 
     /// The final names of the shards that exist, or of which a staged file or an old one exists.
     fn found_shards(&self, suffixes: &[&str]) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.directory()).into_iter().flatten().flatten();
-        let shard_of = |stem: &PathBuf, entry: &OsStr| {
-            let name = stem.file_name()?.as_encoded_bytes();
-            let rest = str::from_utf8(entry.as_encoded_bytes().strip_prefix(name)?.strip_prefix(b"-")?).ok()?;
-            let rest = [STAGED, ASIDE].iter().find_map(|suffix| rest.strip_suffix(suffix)).unwrap_or(rest);
-            let digits = rest.find(|letter: char| !letter.is_ascii_digit())?;
-            (digits >= 5 && suffixes.contains(&&rest[digits..])).then(|| with_suffix(stem, &format!("-{rest}")))
-        };
-        let mut found: Vec<PathBuf> =
-            entries.filter_map(|entry| self.stems.iter().find_map(|stem| shard_of(stem, &entry.file_name()))).collect();
+        let found = self.stems.iter().flat_map(|stem| {
+            let name = stem.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
+            found_in(self.directory(), &[name, b"-"].concat(), suffixes, |rest| with_suffix(stem, &format!("-{rest}")))
+        });
+        let mut found: Vec<PathBuf> = found.collect();
+        found.sort();
+        found.dedup();
+        found
+    }
+
+    /// As [`found_shards`](Self::found_shards), in the folder.
+    fn found_in_folder(&self) -> Vec<PathBuf> {
+        let path = |rest: &str| with_suffix(&self.prefix, &format!("/{SHARD}{rest}"));
+        let mut found = found_in(&self.prefix, SHARD.as_bytes(), &[MDS], path);
         found.sort();
         found.dedup();
         found
@@ -152,7 +184,7 @@ impl Targets {
     /// Shards of the same layout that exist under their final names and are not among the targets.
     pub(crate) fn stale_shards(&self) -> Vec<PathBuf> {
         let Some(suffixes) = &self.shards else { return Vec::new() };
-        let mut found = self.found_shards(suffixes);
+        let mut found = if self.in_folder { self.found_in_folder() } else { self.found_shards(suffixes) };
         found.retain(|path| exists(path) && !self.data.contains(path));
         found
     }
@@ -179,6 +211,7 @@ impl Targets {
         let mut data: Vec<PathBuf> = stems.flat_map(of_stem).collect();
         data.push(with_suffix(&self.prefix, SKIPPED));
         data.extend(self.found_shards(&suffixes));
+        data.extend(self.found_in_folder());
         for manifest in [self.manifest.clone(), staged_name(&self.manifest), aside_name(&self.manifest)] {
             data.extend(self.files_of_parts(&manifest));
         }
@@ -223,7 +256,7 @@ impl Targets {
     /// Every name that a run may create, replace or remove.
     pub(crate) fn touched(&self) -> impl Iterator<Item = PathBuf> {
         let taken_back = if self.is_unfinished() { self.any_data() } else { Vec::new() };
-        self.all().cloned().chain(taken_back).chain(self.leftovers()).chain([self.lock()])
+        self.all().cloned().chain(self.stale_shards()).chain(taken_back).chain(self.leftovers()).chain([self.lock()])
     }
 
     /// Whether a run was killed before its publication was complete, or is still running.
@@ -239,8 +272,7 @@ impl Targets {
             return Vec::new();
         };
         let is_listed = |path: &PathBuf| {
-            let output =
-                manifest.outputs.iter().find(|output| path.file_name().is_some_and(|name| *name == *output.file));
+            let output = manifest.outputs.iter().find(|output| self.listed(path) == output.file);
             output.is_some_and(|output| hash_of(path).is_ok_and(|hash| hash == output.blake3))
         };
         let mut data = self.any_data();
@@ -248,6 +280,12 @@ impl Targets {
             !exists(&staged_name(path)) && !exists(&aside_name(path)) && exists(path) && is_listed(path)
         });
         data
+    }
+
+    /// The name of a data file in the manifest: relative to it.
+    pub(crate) fn listed(&self, path: &Path) -> String {
+        let parent = self.prefix.parent().unwrap_or(Path::new(""));
+        path.strip_prefix(parent).unwrap_or(path).to_string_lossy().into_owned()
     }
 
     pub(crate) fn directory(&self) -> &Path {
@@ -259,6 +297,11 @@ impl Targets {
 
     /// Refuses targets that exist, or that even `overwrite` does not replace.
     pub(crate) fn refuse_existing(&self, overwrite: bool) -> Result<(), OutputError> {
+        if self.in_folder && exists(&self.prefix) && !self.prefix.is_dir() {
+            let message = format!("{} is not a directory", shown(&self.prefix));
+            let error = OutputError::new(OutputErrorKind::CannotCreate, message).at(&self.prefix);
+            return Err(error.hint("choose another prefix with -o"));
+        }
         for path in self.all().chain(&self.stale_shards()) {
             // The entry itself counts, not the file it links to: a rename replaces the entry.
             let Ok(found) = fs::symlink_metadata(path) else { continue };

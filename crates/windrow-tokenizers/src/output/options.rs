@@ -6,6 +6,7 @@ use super::columns::ColumnWriter;
 use super::error::{OutputError, OutputErrorKind};
 use super::format::{Dtype, Format};
 use super::mask::MASKED;
+use super::mds;
 use super::names::{Layout, Targets, same_file};
 use super::packed;
 use crate::manifest::Pack;
@@ -36,17 +37,19 @@ pub struct OutputOptions {
     /// file beside the ids, `OUT.kept.jsonl`: a JSON object per document.
     pub keep: Vec<String>,
     /// Whether each id has a mask, which is 1 if it counts in training. [JSON lines](Format::Jsonl) get a field `mask`, formats with
-    /// [columns](Format::has_columns) a column `mask`, and the others a file beside the ids, `OUT.mask.npy`: u8, as long as the ids.
+    /// [columns](Format::has_columns) a column `mask`, and the others a file beside the ids, as long as these, of u8: `OUT.mask.npy`, or
+    /// datatrove's own `OUT.ds.loss`, which has no header.
     pub mask: bool,
     /// Whether the output is divided into shards: `OUT-00000.bin`, `OUT-00001.bin` and so on, each complete by itself. A shard ends with the
-    /// document that brings its token data to this number of bytes, so a document is never divided.
+    /// document that brings its token data to this number of bytes, so a document is never divided. [`Format::Mds`] always has shards, by
+    /// default of 64 MiB.
     pub shard_bytes: Option<u64>,
     /// The names of the parts of a divided output: the files of the part `train` are `OUT.train.bin` and so on. One manifest lists all of
-    /// them. Empty for an output that is not divided. A divided output cannot resume.
+    /// them. Empty for an output that is not divided. A divided output cannot resume, and cannot be [`Format::Mds`].
     pub parts: Vec<String>,
     /// Makes rows of a fixed number of ids of the documents. Beside the rows, which take the place of documents in every format, there are
     /// `OUT.cu_seqlens.npy` (u64, the ends of segments in all rows, the first 0) and `OUT.docs.npy` (i64, the number of the document of
-    /// each segment from 0, or -1 for ids that fill a row). A packed output cannot resume.
+    /// each segment from 0, or -1 for ids that fill a row). A packed output cannot resume, and cannot be [`Format::Mds`].
     pub pack: Option<Pack>,
     /// Whether [`encode`](crate::encode::encode) continues behind the last shard that an interrupted run of the same inputs and
     /// options has finished. Without such a run it starts from the beginning. Only an output with shards can resume.
@@ -91,8 +94,13 @@ impl OutputOptions {
             return Err(OutputError::new(OutputErrorKind::Usage, message)
                 .hint("leave out --bos, name another token with --eos, or use --format npy"));
         }
-        if self.format.has_columns() {
-            ColumnWriter::check(&self.keep, self.mask)?;
+        match self.format {
+            Format::Mds => {
+                mds::check(&self.keep, self.mask, self.shard_bytes)?;
+                mds::check_whole(!self.parts.is_empty(), self.pack.is_some())?;
+            }
+            Format::Arrow | Format::Parquet => ColumnWriter::check(&self.keep, self.mask)?,
+            _ => {}
         }
         if let Some(pack) = self.pack {
             packed::check(pack, self.format, &self.keep, self.shard_bytes.is_some(), self.resume)?;
@@ -114,8 +122,19 @@ impl OutputOptions {
         self.mask && self.format.has_mask_file()
     }
 
+    /// The size of shards, if the output has some.
+    pub(crate) fn shard_limit(&self) -> Option<u64> {
+        self.shard_bytes.or((self.format == Format::Mds).then_some(mds::SHARD_BYTES))
+    }
+
+    /// What the samples of [`Format::Mds`] have in common.
+    pub(crate) fn samples(&self, dtype: Dtype) -> mds::Samples<'_> {
+        let size_limit = self.shard_limit().unwrap_or(mds::SHARD_BYTES);
+        mds::Samples { dtype, keep: &self.keep, has_mask: self.mask, size_limit }
+    }
+
     pub(crate) fn names(&self) -> Targets {
-        let names = if self.shard_bytes.is_some() { Targets::sharded } else { Targets::new };
+        let names = if self.shard_limit().is_some() { Targets::sharded } else { Targets::new };
         let layout = Layout {
             format: self.format,
             has_mask: self.has_mask_file(),
@@ -152,6 +171,15 @@ impl OutputOptions {
     }
 
     pub(crate) fn check_prefix(&self) -> Result<(), OutputError> {
+        if let Some((scheme, _)) = self.prefix.to_str().and_then(|prefix| prefix.split_once("://"))
+            && ["s3", "gs", "http", "https", "file"].contains(&scheme)
+        {
+            // A shard would be complete in the store before the others are, and a store cannot rename.
+            let message = format!("{}: an output is not written to a URL", shown(&self.prefix));
+            let hint =
+                "write to a local path, and copy the files when the manifest is there: aws s3 cp, gcloud storage cp";
+            return Err(OutputError::new(OutputErrorKind::Usage, message).at(&self.prefix).hint(hint));
+        }
         let refuse = |why: &str| {
             let message = format!("the output prefix \"{}\" {why}", shown(&self.prefix));
             Err(OutputError::new(OutputErrorKind::Usage, message)

@@ -46,10 +46,13 @@ pub(crate) struct InputIdentity {
     pub(crate) name: String,
     /// The meaning of its bytes, and how they are compressed.
     pub(crate) kind: String,
-    /// Its size; none if it is not a regular file.
+    /// Its size; none if it is neither a regular file nor an object with a version.
     pub(crate) bytes: Option<u64>,
     /// Nanoseconds since the epoch at its last modification, if the system knows it.
     pub(crate) modified: Option<u64>,
+    /// The version of an object of a store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) version: Option<String>,
 }
 
 impl RunIdentity {
@@ -110,7 +113,7 @@ impl RunIdentity {
                             (before != now).then(|| format!("the size of {name} was {before} and is {now}"))
                         })
                         .or_else(|| {
-                            (before.modified != now.modified)
+                            (before.modified != now.modified || before.version != now.version)
                                 .then(|| format!("{name} was modified after the run began"))
                         })
                 })

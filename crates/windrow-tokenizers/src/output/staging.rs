@@ -39,10 +39,11 @@ use super::storage::{Disk, Storage, removed};
 use crate::shown;
 
 fn sync_directory(storage: &dyn Storage, targets: &Targets, kind: OutputErrorKind) -> Result<(), OutputError> {
-    let directory = targets.directory();
-    storage
-        .sync_directory(directory)
-        .map_err(|error| OutputError::io(kind, "cannot sync the directory", directory, error))
+    let folder = Some(targets.prefix.as_path()).filter(|folder| folder.is_dir());
+    folder.into_iter().chain([targets.directory()]).try_for_each(|directory| {
+        let synced = storage.sync_directory(directory);
+        synced.map_err(|error| OutputError::io(kind, "cannot sync the directory", directory, error))
+    })
 }
 
 /// Creates a staged file.
@@ -52,6 +53,27 @@ fn create(storage: &dyn Storage, state: &mut State, staged: PathBuf) -> Result<F
         created.map_err(|error| OutputError::io(OutputErrorKind::CannotCreate, "cannot create", &staged, error))?;
     state.staged.push(staged);
     Ok(file)
+}
+
+/// Creates the folder of the data files, if it does not exist. One that is empty, or only has files of a killed run, counts as created: it is
+/// removed if nothing is published.
+fn create_folder(
+    storage: &dyn Storage,
+    state: &mut State,
+    targets: &Targets,
+    folder: &Path,
+) -> Result<(), OutputError> {
+    if folder.is_dir() {
+        let staged: HashSet<PathBuf> = targets.leftovers().collect();
+        let mut entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let is_left = entries.all(|path| staged.contains(&path));
+        state.folder = is_left.then(|| folder.to_owned());
+        return Ok(());
+    }
+    let created = storage.create_directory(folder);
+    created.map_err(|error| OutputError::io(OutputErrorKind::CannotCreate, "cannot create", folder, error))?;
+    state.folder = Some(folder.to_owned());
+    Ok(())
 }
 
 /// The files of an output that begins.
@@ -140,6 +162,8 @@ struct State {
     /// Renames done by the publication, in order.
     moves: Vec<Move>,
     lock: Option<Lock>,
+    /// The folder of the data files, if it had none before the run.
+    folder: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -214,6 +238,13 @@ impl State {
             }
         }
         left.extend(self.staged.drain(..).filter(|path| !removed(storage, path)));
+        // What a run can resume keeps its folder.
+        let is_empty = |folder: &PathBuf| fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
+        if let Some(folder) = self.folder.take().filter(is_empty)
+            && storage.remove_directory(&folder).is_err()
+        {
+            left.push(folder);
+        }
         left.extend(self.lock.take().and_then(|lock| lock.release(storage).err()));
         self.phase = phase;
         left
@@ -379,6 +410,10 @@ impl Staging {
             let lists = targets.data.iter().map(|list| staged_name(list));
             state.kept = progress.staged(targets).chain(lists).chain([targets.progress()]).collect();
             state.kept_shards = progress.shards.len();
+        }
+        let folder = Some(&targets.prefix).filter(|_| targets.in_folder);
+        if let Some(folder) = folder {
+            create_folder(storage, state, targets, folder)?;
         }
         let kept: HashSet<&PathBuf> = state.kept.iter().collect();
         for stale in targets.leftovers().filter(|path| !kept.contains(path)) {

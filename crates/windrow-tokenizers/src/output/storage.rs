@@ -56,6 +56,16 @@ pub(crate) trait Storage: Debug + Send + Sync {
         fs::remove_file(path)
     }
 
+    /// Creates a directory that does not exist yet.
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir(path)
+    }
+
+    /// Removes a directory that is empty.
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
     /// Makes the names in a directory durable, if the platform and the file system support that.
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         if !cfg!(unix) {

@@ -46,6 +46,13 @@ enum Entry {
     Remove(PathBuf),
 }
 
+impl Entry {
+    fn is_in(&self, directory: &Path) -> bool {
+        let (Self::Create(path, _) | Self::Rename(path, _) | Self::Remove(path)) = self;
+        path.parent() == Some(directory)
+    }
+}
+
 /// What happens to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
@@ -96,8 +103,7 @@ impl Weather {
             shards_begun: 0,
             shards_recorded: 0,
         };
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
+        for path in files(directory) {
             let file = model.add(fs::metadata(&path).unwrap().ino(), fs::read(&path).unwrap());
             model.names.insert(path, file);
         }
@@ -138,9 +144,8 @@ impl Weather {
                 }
             }
         }
-        for entry in fs::read_dir(directory).unwrap() {
-            fs::remove_file(entry.unwrap().path()).unwrap();
-        }
+        fs::remove_dir_all(directory).unwrap();
+        fs::create_dir(directory).unwrap();
         for (path, file) in names {
             let mut content = model.contents[file].clone();
             for change in &model.changes[file] {
@@ -154,9 +159,16 @@ impl Weather {
                     truncate => apply(&mut content, truncate),
                 }
             }
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
     }
+}
+
+/// The files in a directory and in its folders.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
 fn apply(content: &mut Vec<u8>, change: &Change) {
@@ -201,7 +213,8 @@ impl Storage for Weather {
         let number = model.add(file.metadata()?.ino(), Vec::new());
         model.entries.push(Entry::Create(path.to_owned(), number));
         let name = path.file_name().unwrap().to_str().unwrap();
-        if let Some(number) = name.strip_prefix("out-").and_then(|rest| rest.split('.').next()) {
+        let number = name.strip_prefix("out-").or_else(|| name.strip_prefix("shard."));
+        if let Some(number) = number.and_then(|rest| rest.split('.').next()) {
             model.shards_begun = number.parse::<usize>().unwrap() + 1;
         }
         Ok(file)
@@ -266,9 +279,12 @@ impl Storage for Weather {
         Ok(())
     }
 
-    fn sync_directory(&self, _: &Path) -> io::Result<()> {
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
         let mut model = self.call("sync directory")?;
-        for entry in std::mem::take(&mut model.entries) {
+        let (synced, rest) = std::mem::take(&mut model.entries).into_iter().partition(|entry| entry.is_in(path));
+        model.entries = rest;
+        let synced: Vec<Entry> = synced;
+        for entry in synced {
             match entry {
                 Entry::Create(path, file) => {
                     model.names.insert(path, file);
@@ -430,8 +446,8 @@ fn parquet(texts: &[Option<&str>]) -> Vec<u8> {
 type Contents = BTreeMap<PathBuf, blake3::Hash>;
 
 fn contents(directory: &Path) -> Contents {
-    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    entries.map(|path| (path.file_name().unwrap().into(), blake3::hash(&fs::read(&path).unwrap()))).collect()
+    let relative = |path: &Path| path.strip_prefix(directory).unwrap().to_owned();
+    files(directory).iter().map(|path| (relative(path), blake3::hash(&fs::read(path).unwrap()))).collect()
 }
 
 fn layout(format: Format) -> Layout {
@@ -456,7 +472,12 @@ fn undisturbed(corpus: &Corpus, format: Format) -> (Contents, Weather) {
 /// Data of an older run with more shards, which the new one replaces.
 fn put_old_data(directory: &Path, format: Format) {
     let mut names = vec!["out.manifest.json".to_owned()];
-    names.extend((0..60).flat_map(|n| suffixes(layout(format)).map(move |suffix| format!("out-{n:05}{suffix}"))));
+    if format == Format::Mds {
+        fs::create_dir(directory.join("out")).unwrap();
+        names.extend((0..60).map(|n| format!("out/shard.{n:05}.mds")).chain(["out/index.json".to_owned()]));
+    } else {
+        names.extend((0..60).flat_map(|n| suffixes(layout(format)).map(move |suffix| format!("out-{n:05}{suffix}"))));
+    }
     names.iter().for_each(|name| fs::write(directory.join(name), b"{}").unwrap());
 }
 
@@ -519,7 +540,7 @@ fn after_kills_and_power_cuts_the_resumed_run_writes_the_same_bytes() {
 #[test]
 fn a_call_that_fails_loses_no_finished_shard() {
     let corpus = Corpus::new();
-    for format in [Format::Megatron, Format::Jsonl] {
+    for format in [Format::Megatron, Format::Jsonl, Format::Mds] {
         let (expected, disk) = undisturbed(&corpus, format);
         let calls = disk.0.lock().unwrap().calls.clone();
         let counts = calls.iter().fold(BTreeMap::<&str, usize>::new(), |mut counts, call| {

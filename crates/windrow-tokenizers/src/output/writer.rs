@@ -3,9 +3,11 @@
 use std::io::{BufReader, Read, Seek, SeekFrom};
 
 use super::columns::ColumnWriter;
+use super::datatrove::DatatroveWriter;
 use super::error::OutputError;
 use super::file::{Complete, Mark, StagedFile, StorageReader, WriteBack};
 use super::format::{Dtype, Format};
+use super::mds::{self, MdsWriter};
 use super::names::staged_name;
 use super::run::{JsonLine, Run, put, put_json};
 use crate::kept::Kept;
@@ -16,13 +18,15 @@ pub(crate) enum Writer {
     Npy(NpyWriter),
     Nanogpt { bin: StagedFile, dtype: Dtype },
     Megatron(MegatronWriter),
+    Datatrove(Box<DatatroveWriter>),
+    Mds(Box<MdsWriter>),
     Jsonl { lines: StagedFile, line: JsonLine },
     Columns(Box<ColumnWriter>),
 }
 
 impl Writer {
     /// `files` are those of `format`, in the order of [`Format::suffixes`]. `row` is the number of ids of each document, if all have equally
-    /// many.
+    /// many. `limit` is the size of shards, if there are shards.
     pub(crate) fn new(
         format: Format,
         dtype: Option<Dtype>,
@@ -30,6 +34,7 @@ impl Writer {
         keep: &[String],
         mask: bool,
         row: Option<usize>,
+        limit: Option<u64>,
     ) -> Result<Self, OutputError> {
         let mut files = files.into_iter();
         let mut next = || files.next().expect("one staged file for each suffix");
@@ -38,6 +43,12 @@ impl Writer {
             Format::Npy => Self::Npy(NpyWriter::new(next(), row.map_or_else(|| Ok(next()), Err), dtype())?),
             Format::Nanogpt => Self::Nanogpt { bin: next(), dtype: dtype() },
             Format::Megatron => Self::Megatron(MegatronWriter::new(next(), next(), dtype())?),
+            Format::Datatrove => Self::Datatrove(Box::new(DatatroveWriter::new(next(), next(), next(), dtype()))),
+            Format::Mds => {
+                let size_limit = limit.unwrap_or(mds::SHARD_BYTES);
+                let samples = mds::Samples { dtype: dtype(), keep, has_mask: mask, size_limit };
+                Self::Mds(Box::new(MdsWriter::new(next(), samples)))
+            }
             Format::Jsonl => Self::Jsonl { lines: next(), line: JsonLine::default() },
             Format::Arrow | Format::Parquet => Self::Columns(Box::new(ColumnWriter::new(format, next(), keep, mask)?)),
         })
@@ -48,6 +59,8 @@ impl Writer {
             Self::Npy(npy) => npy.append(run),
             Self::Nanogpt { bin, dtype } => run.put_ids(*dtype, bin),
             Self::Megatron(megatron) => megatron.append(run),
+            Self::Datatrove(datatrove) => datatrove.append(run),
+            Self::Mds(mds) => mds.append(run),
             Self::Jsonl { lines, .. } => put_json(run, lines),
             Self::Columns(columns) => columns.append(run),
         }
@@ -59,7 +72,12 @@ impl Writer {
             Self::Npy(npy) => put(ids, npy.dtype, &mut npy.ids),
             Self::Nanogpt { bin, dtype } => put(ids, *dtype, bin),
             Self::Megatron(megatron) => put(ids, megatron.dtype, &mut megatron.bin),
+            Self::Datatrove(datatrove) => datatrove.append_part(ids),
             Self::Jsonl { lines, line } => line.put(ids, lines),
+            Self::Mds(mds) => {
+                mds.append_part(ids);
+                Ok(())
+            }
             Self::Columns(columns) => {
                 columns.append_part(ids);
                 Ok(())
@@ -71,6 +89,7 @@ impl Writer {
     pub(crate) fn end_parts(&mut self, ids: usize, eos: Option<u32>) -> Result<(), OutputError> {
         match self {
             Self::Jsonl { lines, line } => return line.end(eos, lines),
+            Self::Mds(mds) => return mds.end_parts(eos),
             Self::Columns(columns) => return columns.end_parts(eos),
             _ => {}
         }
@@ -78,7 +97,8 @@ impl Writer {
         match self {
             Self::Npy(npy) => npy.ends(std::iter::once(ids)),
             Self::Megatron(megatron) => megatron.ends(std::iter::once(ids)),
-            Self::Nanogpt { .. } | Self::Jsonl { .. } | Self::Columns(_) => Ok(()),
+            Self::Datatrove(datatrove) => datatrove.ends(std::iter::once(ids)),
+            Self::Nanogpt { .. } | Self::Jsonl { .. } | Self::Mds(_) | Self::Columns(_) => Ok(()),
         }
     }
 
@@ -91,6 +111,7 @@ impl Writer {
     pub(crate) fn return_to(&mut self, mark: Mark) -> Result<(), OutputError> {
         match self {
             Self::Jsonl { line, .. } => *line = JsonLine::default(),
+            Self::Mds(mds) => mds.discard_parts(),
             Self::Columns(columns) => columns.discard_parts(),
             _ => {}
         }
@@ -103,14 +124,16 @@ impl Writer {
             Self::Npy(npy) => &mut npy.ids,
             Self::Nanogpt { bin, .. } => bin,
             Self::Megatron(megatron) => &mut megatron.bin,
+            Self::Datatrove(datatrove) => &mut datatrove.ids,
             Self::Jsonl { lines, .. } => lines,
-            Self::Columns(_) => return None,
+            Self::Mds(_) | Self::Columns(_) => return None,
         })
     }
 
     /// Appends the kept values of the documents that were appended, if they are columns.
     pub(crate) fn keep(&mut self, kept: &Kept) -> Result<(), OutputError> {
         match self {
+            Self::Mds(mds) => mds.keep(kept),
             Self::Columns(columns) => columns.keep(kept),
             _ => Ok(()),
         }
@@ -124,12 +147,14 @@ impl Writer {
         }
     }
 
-    /// Completes the files and names the element type of each.
-    pub(crate) fn complete(self) -> Result<Vec<(Complete, Option<&'static str>)>, OutputError> {
+    /// Completes the files and names the element type of each. Some formats name the tokenizer.
+    pub(crate) fn complete(self, tokenizer: &str) -> Result<Vec<(Complete, Option<&'static str>)>, OutputError> {
         match self {
             Self::Npy(npy) => npy.complete(),
             Self::Nanogpt { bin, dtype } => Ok(vec![(bin.complete()?, Some(dtype.name()))]),
             Self::Megatron(megatron) => megatron.complete(),
+            Self::Datatrove(datatrove) => datatrove.complete(tokenizer),
+            Self::Mds(mds) => Ok(vec![(mds.complete()?, None)]),
             Self::Jsonl { lines, .. } => Ok(vec![(lines.complete()?, None)]),
             Self::Columns(columns) => Ok(vec![(columns.complete()?, Some(Dtype::U32.name()))]),
         }

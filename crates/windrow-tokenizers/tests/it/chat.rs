@@ -20,6 +20,9 @@ use windrow_tokenizers::manifest::{Documents, Manifest, OnError, Pack, PackMode,
 use windrow_tokenizers::output::{self, Output, OutputOptions};
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
+use crate::encode_split::{contents, divisible};
+use crate::output_formats::{array as mds_array, samples};
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chat")
 }
@@ -103,18 +106,14 @@ fn run(directory: &Path, lines: &str, name: &str, tokenizer: &Tokenizer, ways: W
     encode(job, tokenizer, Output::create(&options).unwrap(), &())
 }
 
-/// The bytes behind the header of an array.
-fn array(path: &Path) -> Vec<u8> {
-    fs::read(path).unwrap().split_off(128)
-}
-
-/// Ids and masks of each document, of an output of JSON lines or arrays.
-fn written(directory: &Path, format: output::Format, shards: Option<usize>) -> Vec<Masked> {
-    let prefixes: Vec<String> = match shards {
-        None => vec!["out".to_owned()],
-        Some(shards) => (0..shards).map(|number| format!("out-{number:05}")).collect(),
-    };
-    written_under(directory, format, &prefixes)
+/// Ids and masks of each document, of an output of JSON lines, arrays, datatrove or MDS.
+fn written(directory: &Path, format: output::Format) -> Vec<Masked> {
+    let manifest = fs::read(directory.join("out.manifest.json")).unwrap();
+    let manifest: Manifest = serde_json::from_slice(&manifest).unwrap();
+    let end = if format == output::Format::Mds { ".mds" } else { format.suffixes()[0] };
+    let is_data = |prefix: &&str| !prefix.ends_with(".kept") && !prefix.ends_with(".skipped");
+    let prefixes = manifest.outputs.iter().filter_map(|output| output.file.strip_suffix(end)).filter(is_data);
+    written_under(directory, format, &prefixes.map(str::to_owned).collect::<Vec<_>>())
 }
 
 fn written_under(directory: &Path, format: output::Format, prefixes: &[String]) -> Vec<Masked> {
@@ -127,11 +126,23 @@ fn written_under(directory: &Path, format: output::Format, prefixes: &[String]) 
             documents.extend(lines.map(|line| (numbers(&line["ids"]), numbers(&line["mask"]))));
             continue;
         }
-        let file = |suffix: &str| array(&directory.join(format!("{prefix}{suffix}")));
-        let ids: Vec<u64> = file(".ids.npy").chunks(2).map(|id| u16::from_le_bytes([id[0], id[1]]).into()).collect();
-        let masks: Vec<u64> = file(".mask.npy").into_iter().map(u64::from).collect();
+        let bare = |suffix: &str| fs::read(directory.join(format!("{prefix}{suffix}"))).unwrap();
+        if format == output::Format::Mds {
+            // The columns are id, mask and tokens.
+            let wide = |ids: Vec<u32>| ids.into_iter().map(u64::from).collect();
+            let of = |columns: &Vec<Vec<u8>>| (wide(mds_array(&columns[2], "u2")), wide(mds_array(&columns[1], "u1")));
+            documents.extend(samples(&bare(".mds")).iter().map(of));
+            continue;
+        }
+        let file = |suffix: &str| bare(suffix).split_off(128);
+        let is_array = format == output::Format::Npy;
+        let (ids, masks, offsets) = match is_array {
+            true => (file(".ids.npy"), file(".mask.npy"), file(".offsets.npy")),
+            false => (bare(".ds"), bare(".ds.loss"), [vec![0; 8], bare(".ds.index")].concat()),
+        };
+        let ids: Vec<u64> = ids.chunks(2).map(|id| u16::from_le_bytes([id[0], id[1]]).into()).collect();
+        let masks: Vec<u64> = masks.into_iter().map(u64::from).collect();
         assert_eq!(ids.len(), masks.len());
-        let offsets = file(".offsets.npy");
         let offsets = offsets.chunks(8).map(|end| u64::from_le_bytes(end.try_into().unwrap()) as usize);
         let offsets: Vec<usize> = offsets.collect();
         documents
@@ -161,7 +172,7 @@ fn ids_and_masks_are_those_of_transformers() {
         let manifest = fs::read(directory.path().join("out.manifest.json")).unwrap();
         let manifest: Manifest = serde_json::from_slice(&manifest).unwrap();
         let refused: Vec<usize> = manifest.skipped.iter().map(|skipped| skipped.line as usize - 1).collect();
-        let mut found = written(directory.path(), format, None).into_iter();
+        let mut found = written(directory.path(), format).into_iter();
         for (at, expected) in expected.iter().enumerate() {
             let found = if refused.contains(&at) { None } else { found.next() };
             assert!(found == *expected, "{name}, row {at}:\n{found:?}\n{expected:?}");
@@ -229,7 +240,9 @@ proptest! {
         chunk_bytes in select(vec![1_usize, 300, 1 << 16]),
         memory in select(vec![1_usize, 100_000, 1 << 30]),
         shard_bytes in select(vec![None, Some(1_u64), Some(500)]),
-        format in select(vec![output::Format::Jsonl, output::Format::Npy]),
+        format in select(
+            vec![output::Format::Jsonl, output::Format::Npy, output::Format::Datatrove, output::Format::Mds]
+        ),
         eos in select(vec![None, Some(1)]),
     ) {
         let (tokenizer, template) = (tokenizer(), template(name));
@@ -260,9 +273,7 @@ proptest! {
         prop_assert!(verified.faults.is_empty(), "{:?}", verified.faults);
         let manifest = dataset.manifest();
         prop_assert_eq!(manifest.loss_tokens, summary.loss_tokens);
-        let kinds = if format == output::Format::Jsonl { 2 } else { 4 };
-        let shards = shard_bytes.map(|_| (manifest.outputs.len() - 1) / kinds);
-        let found = written(directory.path(), format, shards);
+        let found = written(directory.path(), format);
         let expected: Vec<_> = good.iter().map(|(_, ids, masks)| (ids.clone(), masks.clone())).collect();
         prop_assert_eq!(found, expected);
         let skipped: Vec<u64> = manifest.skipped.iter().map(|skipped| skipped.line).collect();
@@ -273,10 +284,7 @@ proptest! {
         // The bytes do not depend on threads, chunks and memory.
         let other = tempfile::tempdir().unwrap();
         run(other.path(), &text, name, &tokenizer, Ways { threads: 1, chunk_bytes: 1 << 16, memory: 1 << 30, ..ways }).unwrap();
-        for entry in fs::read_dir(directory.path()).unwrap() {
-            let file = entry.unwrap().file_name();
-            prop_assert_eq!(fs::read(directory.path().join(&file)).unwrap(), fs::read(other.path().join(&file)).unwrap());
-        }
+        prop_assert_eq!(contents(directory.path()), contents(other.path()));
 
         // The first bad row ends the run.
         let directory = tempfile::tempdir().unwrap();
@@ -308,15 +316,43 @@ fn every_format_has_masks() {
         let dataset = Dataset::open(&directory.path().join("out")).unwrap();
         let verified = dataset.verify();
         assert!(verified.faults.is_empty(), "{format}: {:?}", verified.faults);
-        let has_file = dataset.manifest().outputs.iter().any(|file| file.file == "out-00000.mask.npy");
+        let file = if format == output::Format::Datatrove { "out-00000.ds.loss" } else { "out-00000.mask.npy" };
+        let has_file = dataset.manifest().outputs.iter().any(|output| output.file == file);
         assert_eq!(has_file, !format.has_columns() && format != output::Format::Jsonl, "{format}");
-        if has_file {
-            let path = directory.path().join("out-00000.mask.npy");
+        let damage = |file: &str, change: &dyn Fn(&mut Vec<u8>), says: &str| {
+            let path = directory.path().join(file);
             let mut bytes = fs::read(&path).unwrap();
-            *bytes.last_mut().unwrap() = 2;
+            change(&mut bytes);
             fs::write(&path, bytes).unwrap();
             let faults: Vec<_> = dataset.verify().faults.iter().map(ToString::to_string).collect();
-            assert!(faults.iter().any(|fault| fault.contains("neither 0 nor 1")), "{faults:?}");
+            assert!(faults.iter().any(|fault| fault.contains(says)), "{faults:?}");
+        };
+        if has_file {
+            damage(file, &|bytes| *bytes.last_mut().unwrap() = 2, "neither 0 nor 1");
+        }
+        if format == output::Format::Mds {
+            let first = |bytes: &[u8]| {
+                let shard = samples(bytes);
+                // The sizes of the columns id, mask and tokens, then the id and the head of the masks.
+                u32::from_le_bytes(bytes[4..8].try_into().unwrap()) as usize + 12 + shard[0][0].len()
+            };
+            let shard = "out/shard.00000.mds";
+            damage(
+                shard,
+                &|bytes| {
+                    let at = first(bytes);
+                    bytes[at + 3] = 2;
+                },
+                "has not a mask of 0 or 1 for each id",
+            );
+            damage(
+                shard,
+                &|bytes| {
+                    let at = first(bytes);
+                    bytes[at] = 0xff;
+                },
+                "its masks are no array",
+            );
         }
     }
     assert!(loss[0] > Some(0) && loss.iter().all(|one| *one == loss[0]), "{loss:?}");
@@ -329,10 +365,13 @@ fn masks_follow_their_ids() {
     let plain = tempfile::tempdir().unwrap();
     let format = output::Format::Jsonl;
     let loss = run(plain.path(), &rows, "granite", &tokenizer, Ways::new(format)).unwrap().loss_tokens;
-    let plain = written(plain.path(), format, None);
+    let plain = written(plain.path(), format);
     let check = |ways: Ways, prefixes: &[&str]| {
         let mut found = Vec::new();
-        for format in output::Format::ALL {
+        let formats = output::Format::ALL.into_iter();
+        for format in
+            formats.filter(|format| prefixes == ["out"] && ways.pack.is_none() || divisible().contains(format))
+        {
             let directory = tempfile::tempdir().unwrap();
             let ways = Ways { format, eos: ways.eos.or(Some(1).filter(|_| format == output::Format::Nanogpt)), ..ways };
             let summary = run(directory.path(), &rows, "granite", &tokenizer, ways).unwrap();
@@ -380,7 +419,7 @@ fn columns_have_masks() {
     let tokenizer = tokenizer();
     let directory = tempfile::tempdir().unwrap();
     run(directory.path(), &rows, "chatml_marked", &tokenizer, Ways::new(output::Format::Jsonl)).unwrap();
-    let expected = written(directory.path(), output::Format::Jsonl, None);
+    let expected = written(directory.path(), output::Format::Jsonl);
     let directory = tempfile::tempdir().unwrap();
     run(directory.path(), &rows, "chatml_marked", &tokenizer, Ways::new(output::Format::Arrow)).unwrap();
     let file = fs::File::open(directory.path().join("out.arrow")).unwrap();

@@ -13,7 +13,7 @@ use windrow_tokenizers::output::{Format, Output, OutputErrorKind, OutputOptions}
 
 use crate::encode_account::{Bytes, corpus, kept, run_to};
 use crate::encode_select::{documents, hash};
-use crate::encode_split::{EOS, contents, read};
+use crate::encode_split::{EOS, contents, divisible, read};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
@@ -29,6 +29,7 @@ proptest! {
         seed in 0..1000_u64,
         limit in option::weighted(0.3, 1..40_u64),
     ) {
+        let is_divided = is_divided && divisible().contains(&format);
         let names: &[&str] = if is_divided { &["a", "b"] } else { &[] };
         let half = |name: &&str| PartShare { name: (*name).to_owned(), share: "50%".parse().unwrap() };
         let split: Vec<PartShare> = names.iter().map(half).collect();

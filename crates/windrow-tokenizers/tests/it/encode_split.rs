@@ -20,9 +20,23 @@ use crate::encode_select::{documents, hash};
 /// The end of every document; no text has it.
 pub(crate) const EOS: u32 = 256;
 
+/// The files in a directory and in its folders.
 pub(crate) fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
-    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    entries.map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(&path).unwrap())).collect()
+    let mut files = BTreeMap::new();
+    for path in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if path.is_dir() {
+            files.extend(contents(&path).into_iter().map(|(file, bytes)| (format!("{name}/{file}"), bytes)));
+        } else {
+            files.insert(name.to_owned(), fs::read(&path).unwrap());
+        }
+    }
+    files
+}
+
+/// The formats whose output can be divided, or become rows.
+pub(crate) fn divisible() -> Vec<Format> {
+    Format::ALL.into_iter().filter(|&format| format != Format::Mds).collect()
 }
 
 /// All documents of a data set or a part.
@@ -36,7 +50,7 @@ proptest! {
     #[test]
     fn parts_have_their_documents_in_order(
         corpora in vec(corpus(), 1..5),
-        format in select(Format::ALL.to_vec()),
+        format in select(divisible()),
         machines in [(1..5_usize, select(vec![1_usize, 50, 1 << 16]), select(vec![1_usize, 100_000, 1 << 30])),
             (1..5_usize, select(vec![1_usize, 50, 1 << 16]), select(vec![1_usize, 100_000, 1 << 30]))],
         shard_bytes in select(vec![None, Some(1_u64), Some(500)]),
@@ -140,6 +154,13 @@ fn parts_that_no_output_can_have_are_refused() {
     }
     check(&["val", "train", "VAL"], false, "two parts have the name \"VAL\"");
     check(&["train", "val"], true, "an output that is divided into parts cannot resume");
+    let parts = vec!["train".to_owned()];
+    let options = OutputOptions { format: Format::Mds, parts, ..OutputOptions::new(directory.path().join("out"), 256) };
+    let error = windrow_tokenizers::output::Output::create(&options).unwrap_err();
+    assert_eq!(error.kind(), OutputErrorKind::Usage);
+    assert!(error.to_string().starts_with("the mds format cannot be divided into parts: "), "{error}");
+    assert!(error.to_string().contains("\nhint: leave out --split"), "{error}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -14,6 +14,8 @@ mod encode_pack;
 mod encode_readers;
 mod encode_select;
 mod encode_shuffle;
+#[cfg(feature = "parquet")]
+mod encode_sinks;
 mod encode_split;
 mod encode_stop;
 #[cfg(target_os = "linux")]

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use proptest::prelude::*;
-use windrow_tokenizers::manifest::{Documents, Manifest, ManifestBody, OnError, ReadOptions, SkippedDocument};
+use windrow_tokenizers::manifest::{
+    Documents, Manifest, ManifestBody, OnError, ReadOptions, SkippedDocument, TokenizerIdentity,
+};
 use windrow_tokenizers::output::{Dtype, Format, Output, OutputError, OutputErrorKind, OutputOptions, Published};
 
 use crate::output_columns;
@@ -24,7 +26,8 @@ fn flatten(documents: &[Vec<u32>]) -> (Vec<u32>, Vec<usize>) {
 
 fn balanced(written: u64) -> ManifestBody {
     let documents = Documents { read: written, written, ..Documents::default() };
-    ManifestBody { documents, ..ManifestBody::default() }
+    let tokenizer = TokenizerIdentity { name: "gpt2".into(), ..TokenizerIdentity::default() };
+    ManifestBody { documents, tokenizer, ..ManifestBody::default() }
 }
 
 /// Writes `documents` in runs of the given sizes, the rest in one. The document of a run of one is written in parts, after others that are
@@ -51,6 +54,12 @@ fn write(options: &OutputOptions, documents: &[Vec<u32>], runs: &[usize]) -> Res
     output.publish(balanced(documents.len() as u64))
 }
 
+/// The ends of the names of all data files of an output of one shard.
+fn suffixes(format: Format) -> Vec<&'static str> {
+    let shard = (format == Format::Mds).then_some("/shard.00000.mds");
+    shard.into_iter().chain(format.suffixes().iter().copied()).collect()
+}
+
 fn read(options: &OutputOptions, suffix: &str) -> Vec<u8> {
     fs::read(PathBuf::from(format!("{}{suffix}", options.prefix.display()))).unwrap()
 }
@@ -61,6 +70,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 fn elements(bytes: &[u8], dtype: &str) -> Vec<u32> {
     match dtype {
+        "u1" => bytes.iter().map(|&byte| byte.into()).collect(),
         "u2" => bytes.chunks(2).map(|b| u16::from_le_bytes(b.try_into().unwrap()).into()).collect(),
         "i4" => bytes.chunks(4).map(|b| i32::from_le_bytes(b.try_into().unwrap()).try_into().unwrap()).collect(),
         "u4" => bytes.chunks(4).map(|b| u32::from_le_bytes(b.try_into().unwrap())).collect(),
@@ -128,6 +138,20 @@ fn read_megatron(options: &OutputOptions) -> Vec<Vec<u32>> {
     found
 }
 
+/// Bare ids and the ends of documents, and a text that says what they are.
+fn read_datatrove(options: &OutputOptions) -> Vec<Vec<u32>> {
+    let dtype = options.element_type().unwrap().unwrap();
+    let ids = elements(&read(options, ".ds"), if dtype == Dtype::U16 { "u2" } else { "u4" });
+    let index = read(options, ".ds.index");
+    let ends: Vec<usize> = index.chunks(8).map(|b| u64_at(b, 0) as usize).collect();
+    assert_eq!(ends.last().copied().unwrap_or(0), ids.len());
+    let text = String::from_utf8(read(options, ".ds.metadata")).unwrap();
+    let lines: Vec<&str> = text.split('\n').collect();
+    assert_eq!(lines[..2], [format!("gpt2|{}", dtype.size()), ids.len().to_string()]);
+    assert!(lines.len() == 3 && lines[2].ends_with('T'), "{text}");
+    [0].iter().chain(&ends).zip(&ends).map(|(&begin, &end)| ids[begin..end].to_vec()).collect()
+}
+
 fn read_jsonl(options: &OutputOptions) -> Vec<Vec<u32>> {
     let text = String::from_utf8(read(options, ".jsonl")).unwrap();
     assert!(text.is_empty() || text.ends_with('\n'));
@@ -139,6 +163,66 @@ fn read_jsonl(options: &OutputOptions) -> Vec<Vec<u32>> {
     text.lines().map(parse).collect()
 }
 
+/// The samples of a shard, read as its table says: the sizes of the columns, then the columns.
+pub(crate) fn samples(shard: &[u8]) -> Vec<Vec<Vec<u8>>> {
+    let u32_at = |at: usize| u32::from_le_bytes(shard[at..at + 4].try_into().unwrap()) as usize;
+    let count = u32_at(0);
+    let config: serde_json::Value = serde_json::from_slice(&shard[8 + 4 * count..u32_at(4)]).unwrap();
+    let columns = config["column_names"].as_array().unwrap().len();
+    let sample = |number: usize| {
+        let (begin, end) = (u32_at(4 + 4 * number), u32_at(8 + 4 * number));
+        let mut at = begin + 4 * columns;
+        let columns: Vec<Vec<u8>> = (0..columns)
+            .map(|column| {
+                let size = u32_at(begin + 4 * column);
+                at += size;
+                shard[at - size..at].to_vec()
+            })
+            .collect();
+        assert_eq!(at, end);
+        columns
+    };
+    assert_eq!(u32_at(4 + 4 * count), shard.len());
+    (0..count).map(sample).collect()
+}
+
+/// A length of as few bytes as it needs, of 1, 2 and 4, then ids.
+pub(crate) fn array(datum: &[u8], dtype: &str) -> Vec<u32> {
+    let width = 1 << (datum[0] & 3);
+    assert_eq!(datum[0] >> 2, 1, "one axis");
+    let mut length = [0; 8];
+    length[..width].copy_from_slice(&datum[1..=width]);
+    let length = usize::try_from(u64::from_le_bytes(length)).unwrap();
+    assert_eq!(
+        width,
+        if length < 256 {
+            1
+        } else if length < 65_536 {
+            2
+        } else {
+            4
+        }
+    );
+    let ids = elements(&datum[1 + width..], dtype);
+    assert_eq!(ids.len(), length);
+    ids
+}
+
+fn read_mds(options: &OutputOptions) -> Vec<Vec<u32>> {
+    let dtype = if options.element_type().unwrap() == Some(Dtype::U16) { "u2" } else { "u4" };
+    let shard = read(options, "/shard.00000.mds");
+    let index: serde_json::Value = serde_json::from_slice(&read(options, "/index.json")).unwrap();
+    let samples = samples(&shard);
+    assert_eq!((&index["version"], index["shards"].as_array().unwrap().len()), (&2.into(), 1));
+    let listed = &index["shards"][0];
+    assert_eq!(listed["samples"], samples.len());
+    assert_eq!(
+        listed["raw_data"],
+        serde_json::json!({"basename": "shard.00000.mds", "bytes": shard.len(), "hashes": {}})
+    );
+    samples.iter().map(|columns| array(&columns[0], dtype)).collect()
+}
+
 /// Writes, reads with the reader of the format, and checks the manifest against the files.
 fn check(options: &OutputOptions, documents: &[Vec<u32>]) {
     let published = write(options, documents, &[1, 0, 2]).unwrap();
@@ -147,6 +231,8 @@ fn check(options: &OutputOptions, documents: &[Vec<u32>]) {
     match options.format {
         Format::Npy => assert_eq!(read_npy(options), expected),
         Format::Megatron => assert_eq!(read_megatron(options), expected),
+        Format::Datatrove => assert_eq!(read_datatrove(options), expected),
+        Format::Mds => assert_eq!(read_mds(options), expected),
         Format::Jsonl => assert_eq!(read_jsonl(options), expected),
         Format::Arrow | Format::Parquet => assert_eq!(output_columns::read(options).0, expected),
         Format::Nanogpt => {
@@ -161,15 +247,16 @@ fn check(options: &OutputOptions, documents: &[Vec<u32>]) {
     assert_eq!((manifest.tokens, manifest.documents.written), (tokens, documents.len() as u64));
     assert_eq!(manifest.options.dtype, options.element_type().unwrap());
     assert_eq!(manifest.outputs, published.files);
-    let suffixes = options.format.suffixes();
+    let suffixes = suffixes(options.format);
     assert_eq!(manifest.outputs.len(), suffixes.len());
-    for (file, suffix) in manifest.outputs.iter().zip(suffixes) {
+    for (file, suffix) in manifest.outputs.iter().zip(&suffixes) {
         let bytes = read(options, suffix);
         assert_eq!((&*file.file, file.bytes), (&*format!("out{suffix}"), bytes.len() as u64));
         assert_eq!(file.blake3, blake3::hash(&bytes).to_hex().as_str());
     }
+    let folder = fs::read_dir(&options.prefix).map_or(0, |entries| entries.count() - 1);
     let names = fs::read_dir(options.prefix.parent().unwrap()).unwrap().count();
-    assert_eq!(names, suffixes.len() + 1, "nothing else is left in the directory");
+    assert_eq!(names + folder, suffixes.len() + 1, "nothing else is left in the directory");
 }
 
 /// Every combination of format, ids around a document and element type that is allowed.
@@ -183,7 +270,11 @@ fn combinations() -> Vec<OutputOptions> {
         }
     }
     all.retain(|options| options.element_type().is_ok());
-    assert_eq!(all.len(), 2 * (8 + 3 + 6 + 2 + 4 + 4), "npy, nanogpt, megatron, jsonl, arrow, parquet");
+    assert_eq!(
+        all.len(),
+        2 * (8 + 3 + 6 + 6 + 6 + 2 + 4 + 4),
+        "npy, nanogpt, megatron, datatrove, mds, jsonl, arrow, parquet"
+    );
     all
 }
 
@@ -212,6 +303,8 @@ fn large_ids_survive() {
         (Format::Npy, Some(Dtype::I32), i32::MAX as u32),
         (Format::Nanogpt, Some(Dtype::U32), u32::MAX - 1),
         (Format::Megatron, None, i32::MAX as u32),
+        (Format::Datatrove, None, u32::MAX - 1),
+        (Format::Mds, None, u32::MAX - 1),
         (Format::Jsonl, None, u32::MAX - 1),
         (Format::Arrow, None, u32::MAX - 1),
         (Format::Parquet, None, u32::MAX - 1),
@@ -242,6 +335,8 @@ fn element_type_follows_the_vocabulary() {
     assert_eq!(chosen(Format::Nanogpt, 65_536), Some(Dtype::U16));
     assert_eq!(chosen(Format::Megatron, 65_499), Some(Dtype::U16));
     assert_eq!(chosen(Format::Megatron, 65_500), Some(Dtype::I32));
+    assert_eq!(chosen(Format::Datatrove, 65_536), Some(Dtype::U16));
+    assert_eq!(chosen(Format::Datatrove, 65_537), Some(Dtype::U32));
     assert_eq!(chosen(Format::Jsonl, u32::MAX), None);
     assert_eq!(chosen(Format::Parquet, 300), Some(Dtype::U32));
     let options = OutputOptions { append_eos: Some(70_000), ..OutputOptions::new("x", 300) };
@@ -251,7 +346,7 @@ fn element_type_follows_the_vocabulary() {
 #[test]
 fn what_does_not_fit_is_refused_before_anything_is_created() {
     use Dtype::{I32, U16, U32};
-    use Format::{Arrow, Jsonl, Megatron, Nanogpt, Npy};
+    use Format::{Arrow, Datatrove, Jsonl, Mds, Megatron, Nanogpt, Npy};
     for (format, dtype, vocab_size, append_eos, said) in [
         (Npy, Some(U16), 65_537, None, "ids up to 65536 do not fit the u16"),
         (Npy, Some(U16), 300, Some(65_536), "ids up to 65536 do not fit the u16"),
@@ -263,6 +358,9 @@ fn what_does_not_fit_is_refused_before_anything_is_created() {
         (Megatron, Some(U32), 300, None, "u16, i32"),
         (Megatron, Some(U16), 65_537, None, "leave out --dtype"),
         (Megatron, None, u32::MAX, None, "--format npy"),
+        (Datatrove, Some(U16), 65_537, None, "leave out --dtype"),
+        (Datatrove, Some(I32), 300, None, "u16, u32"),
+        (Mds, Some(I32), 300, None, "u16, u32"),
         (Jsonl, Some(U16), 300, None, "leave out --dtype"),
         (Arrow, Some(U16), 300, None, "give one of u32"),
     ] {
@@ -309,7 +407,7 @@ fn names_parse_and_print() {
     let error = Format::from_str("orc").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no such output format: \"orc\"\nhint: give one of npy, nanogpt, megatron, jsonl, arrow, parquet"
+        "no such output format: \"orc\"\nhint: give one of npy, nanogpt, megatron, datatrove, mds, jsonl, arrow, parquet"
     );
 }
 
@@ -407,7 +505,7 @@ proptest! {
         fs::create_dir(directory.path().join("pieces")).unwrap();
         write(&whole, &documents, &[]).unwrap();
         write(&pieces, &documents, &runs).unwrap();
-        for suffix in format.suffixes().iter().chain([&".manifest.json"]) {
+        for suffix in suffixes(format).iter().chain([&".manifest.json"]) {
             prop_assert_eq!(read(&whole, suffix), read(&pieces, suffix));
         }
     }

@@ -1,26 +1,37 @@
-//! The array formats, read by numpy if it is installed.
+//! Formats of Python's libraries, read by these libraries if they are installed.
 
 use std::path::Path;
 use std::process::Command;
 
-use windrow_tokenizers::manifest::{Documents, ManifestBody};
-use windrow_tokenizers::output::{Format, Output, OutputOptions};
+use windrow_tokenizers::manifest::{Documents, ManifestBody, ReadOptions, TokenizerIdentity};
+use windrow_tokenizers::output::{Format, Kept, Output, OutputOptions};
 
-fn numpy_is_missing() -> bool {
-    let found = Command::new("python3").args(["-c", "import numpy"]).output().is_ok_and(|run| run.status.success());
+fn is_missing(library: &str, import: &str) -> bool {
+    let found = Command::new("python3").args(["-c", import]).output().is_ok_and(|run| run.status.success());
     if !found {
-        println!("skipped: python3 with numpy is not installed");
+        println!("skipped: python3 with {library} is not installed");
     }
     !found
 }
 
+fn numpy_is_missing() -> bool {
+    is_missing("numpy", "import numpy")
+}
+
 fn write(directory: &Path, format: Format, vocab_size: u32) {
+    // datatrove itself has a file of masks.
+    let mask = format == Format::Datatrove;
     let options =
-        OutputOptions { format, append_eos: Some(1), ..OutputOptions::new(directory.join("out"), vocab_size) };
+        OutputOptions { format, mask, append_eos: Some(1), ..OutputOptions::new(directory.join("out"), vocab_size) };
     let mut output = Output::create(&options).unwrap();
-    output.append(&[10, 20, 30, vocab_size - 1], &[3, 3, 4]).unwrap();
+    let (ids, ends) = ([10, 20, 30, vocab_size - 1], [3, 3, 4]);
+    match mask {
+        true => output.append_masked(&ids, &ends, &[0, 1, 1, 1]).unwrap(),
+        false => output.append(&ids, &ends).unwrap(),
+    }
     let documents = Documents { read: 3, written: 3, ..Documents::default() };
-    output.publish(ManifestBody { documents, ..ManifestBody::default() }).unwrap();
+    let tokenizer = TokenizerIdentity { name: "gpt2".into(), ..TokenizerIdentity::default() };
+    output.publish(ManifestBody { documents, tokenizer, ..ManifestBody::default() }).unwrap();
 }
 
 /// Runs `program` in `directory` and expects it to print `expected`.
@@ -56,4 +67,86 @@ fn numpy_maps_nanogpt() {
     write(directory.path(), Format::Nanogpt, 50_257);
     let program = "import numpy as np; print(np.memmap('out.bin', dtype=np.uint16, mode='r').tolist())";
     check(directory.path(), program, "[10, 20, 30, 1, 1, 50256, 1]");
+}
+
+#[test]
+fn datatrove_reads_windows_and_merges_documents() {
+    if is_missing("datatrove", "import datatrove.utils.dataset, datatrove.pipeline.tokens.merger") {
+        return;
+    }
+    let windows = "import sys; from datatrove.utils.dataset import DatatroveFolderDataset
+data = DatatroveFolderDataset('.', seq_len=6, token_size=int(sys.argv[1]), return_positions=True)
+print(len(data), *[(item['input_ids'].tolist(), item['positions'].tolist()) for item in data])";
+    // Its own merger reads index, metadata and masks, and writes all of them again.
+    let merge = "import numpy as np; from datatrove.pipeline.tokens.merger import DocumentTokenizerMerger
+DocumentTokenizerMerger('.', 'merged', 'all', shuffle=False, save_loss_metadata=True, progress=False).run()
+ends = '', '.index', '.metadata', '.loss'
+same = [open('out.ds' + end, 'rb').read() == open('merged/000_all.ds' + end, 'rb').read() for end in ends]
+print(same, np.fromfile('merged/000_all.ds.loss', dtype=bool).astype(int).tolist())";
+    for (vocab_size, size) in [(300, "2"), (200_019, "4")] {
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), Format::Datatrove, vocab_size);
+        let windows = windows.replace("sys.argv[1]", size);
+        let expected = format!("1 ([10, 20, 30, 1, 1, {}, 1], [0, 1, 2, 3, 0, 0, 1])", vocab_size - 1);
+        check(directory.path(), &windows, &expected);
+        check(directory.path(), merge, "[True, True, True, True] [0, 1, 1, 0, 0, 1, 0]");
+    }
+}
+
+/// A folder of MDS: documents of `first` times 130 ids and more, every third of which has the mask 1, with kept fields that are null, a
+/// string, a list or a number.
+fn write_mds(directory: &Path, vocab_size: u32, shard_bytes: Option<u64>, first: u32) {
+    let keep = vec!["url".to_owned(), "id".to_owned()];
+    let reading = ReadOptions { keep: keep.clone(), ..ReadOptions::default() };
+    let prefix = directory.join("out");
+    let format = Format::Mds;
+    let options = OutputOptions { format, keep, shard_bytes, mask: true, ..OutputOptions::new(prefix, vocab_size) };
+    let mut output = Output::create(&options).unwrap();
+    for number in first..7 {
+        let ids: Vec<u32> = (0..number * 130).map(|id| vocab_size - 1 - id % 290).collect();
+        let mask: Vec<u8> = (0..ids.len()).map(|at| u8::from(at % 3 == 0)).collect();
+        output.append_masked(&ids, &[ids.len()], &mask).unwrap();
+        let mut kept = Kept::default();
+        for value in [["null", "\"a b\\n\"", "[1, 2]"][number as usize % 3], &number.to_string()] {
+            kept.bytes.extend_from_slice(value.as_bytes());
+            kept.end();
+        }
+        output.keep(&kept).unwrap();
+    }
+    let written = u64::from(7 - first);
+    let documents = Documents { read: written, written, ..Documents::default() };
+    output.publish(ManifestBody { documents, reading, ..ManifestBody::default() }).unwrap();
+}
+
+#[test]
+fn mosaicml_streaming_reads_mds_and_writes_the_same_bytes() {
+    if is_missing("mosaicml-streaming", "from streaming import LocalDataset, MDSWriter") {
+        return;
+    }
+    let read = "from streaming import LocalDataset
+data = LocalDataset('out')
+for number, item in enumerate(data):
+    ids = [VOCABULARY - 1 - i % 290 for i in range(number * 130)]
+    assert item['tokens'].dtype == 'DTYPE' and item['tokens'].tolist() == ids
+    assert item['mask'].dtype == 'uint8' and item['mask'].tolist() == [int(i % 3 == 0) for i in range(number * 130)]
+    assert item['id'] == number and item['url'] == [None, 'a b\\n', [1, 2]][number % 3], item
+print(len(data.shards), len(data))";
+    let again = "from streaming import LocalDataset, MDSWriter
+columns = {'tokens': 'ndarray:DTYPE', 'mask': 'ndarray:uint8', 'id': 'json', 'url': 'json'}
+with MDSWriter(out='again', columns=columns, size_limit=1 << 26) as writer:
+    for item in LocalDataset('out'): writer.write(item)
+names = 'shard.00000.mds', 'index.json'
+print([open('out/' + name, 'rb').read() == open('again/' + name, 'rb').read() for name in names])";
+    for (vocab_size, dtype, shards) in [(300, "uint16", 4), (200_019, "uint32", 5)] {
+        let fill = |program: &str| program.replace("VOCABULARY", &vocab_size.to_string()).replace("DTYPE", dtype);
+        let written = |shard_bytes, first| {
+            let directory = tempfile::tempdir().unwrap();
+            write_mds(directory.path(), vocab_size, shard_bytes, first);
+            directory
+        };
+        check(written(Some(1000), 0).path(), &fill(read), &format!("{shards} 7"));
+        check(written(None, 0).path(), &fill(read), "1 7");
+        // Its writer refuses arrays without elements.
+        check(written(None, 1).path(), &fill(again), "[True, True]");
+    }
 }

@@ -1,0 +1,270 @@
+//! JSON lines of ids, read by all threads.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use memchr::{memchr, memrchr};
+use windrow::prelude::*;
+
+use super::error::DatasetError;
+use super::visit::Visitor;
+
+/// Bytes that are read and parsed at a time, unless a line is longer.
+const BLOCK: usize = if cfg!(test) { 64 } else { 8 << 20 };
+
+/// Bytes that one thread reads at a time.
+const READ: usize = if cfg!(test) { 24 } else { 512 << 10 };
+
+/// Bytes of lines that one thread parses at a time.
+const PIECE: usize = if cfg!(test) { 16 } else { 64 << 10 };
+
+/// The ids of consecutive lines.
+#[derive(Default)]
+struct Parsed {
+    ids: Vec<u32>,
+    ends: Vec<usize>,
+    /// Whether the line behind them is another.
+    is_broken: bool,
+}
+
+/// Visits the ids of each line until the visitor breaks.
+pub(super) fn walk(path: &Path, has_mask: bool, visit: Visitor<'_>) -> Result<(), DatasetError> {
+    let bytes = fs::metadata(path).map_err(|error| DatasetError::io(path, &error))?.len();
+    let (mut block, mut at) = (Vec::new(), 0);
+    let (mut filled, mut number) = (0, 1u64);
+    loop {
+        let more = usize::try_from(bytes - at).map_or(BLOCK, |left| left.min(BLOCK));
+        block.resize(filled + more, 0);
+        fill(path, at, &mut block[filled..]).map_err(|error| DatasetError::io(path, &error))?;
+        (at, filled) = (at + more as u64, filled + more);
+        let has_ended = at == bytes;
+        // The last line may lack its end.
+        let whole = if has_ended { filled } else { memrchr(b'\n', &block[..filled]).map_or(0, |at| at + 1) };
+        let pieces = pieces(&block[..whole]);
+        let parsed: Vec<Parsed> = pieces.par_iter().map(|piece| parse(piece, has_mask)).collect();
+        for Parsed { ids, ends, is_broken } in parsed {
+            let mut begin = 0;
+            for end in ends {
+                if visit(&ids[begin..end]).is_break() {
+                    return Ok(());
+                }
+                begin = end;
+                number += 1;
+            }
+            if is_broken {
+                let mask = if has_mask { ",\"mask\":[...]" } else { "" };
+                let what = format!("line {number}: it is not {{\"ids\":[...]{mask}}}");
+                return Err(DatasetError::damaged(path, what));
+            }
+        }
+        if has_ended {
+            return Ok(());
+        }
+        block.copy_within(whole..filled, 0);
+        filled -= whole;
+    }
+}
+
+/// Reads the bytes of a file from this place on. Copying them takes about as long as parsing them, so all threads do it.
+fn fill(path: &Path, at: u64, block: &mut [u8]) -> io::Result<()> {
+    let parts: Vec<io::Result<()>> = block
+        .par_chunks_mut(READ)
+        .enumerate()
+        .map(|(number, part)| {
+            let mut file = File::open(path)?;
+            file.seek(SeekFrom::Start(at + (number * READ) as u64))?;
+            file.read_exact(part)
+        })
+        .collect();
+    parts.into_iter().collect()
+}
+
+/// Divides lines into runs of about equal length.
+fn pieces(mut lines: &[u8]) -> Vec<&[u8]> {
+    let mut pieces = Vec::new();
+    while !lines.is_empty() {
+        let most = lines.len().min(PIECE);
+        let end = memchr(b'\n', &lines[most - 1..]).map_or(lines.len(), |at| most + at);
+        let (piece, later) = lines.split_at(end);
+        pieces.push(piece);
+        lines = later;
+    }
+    pieces
+}
+
+fn parse(lines: &[u8], has_mask: bool) -> Parsed {
+    let mut parsed = Parsed::default();
+    parsed.ids.reserve(lines.len() / 4);
+    let mut begin = 0;
+    while begin < lines.len() {
+        let end = memchr(b'\n', &lines[begin..]).map_or(lines.len(), |at| begin + at + 1);
+        if !parse_line(&lines[begin..end], has_mask, &mut parsed.ids) {
+            parsed.is_broken = true;
+            break;
+        }
+        parsed.ends.push(parsed.ids.len());
+        begin = end;
+    }
+    parsed
+}
+
+/// Appends the ids of a line `{"ids":[1,2,3]}`, or `{"ids":[1,2,3],"mask":[0,1,1]}`, exactly as it is written. A general reader of JSON is
+/// several times as slow.
+fn parse_line(line: &[u8], has_mask: bool, ids: &mut Vec<u32>) -> bool {
+    let before = ids.len();
+    let numbers = line.strip_prefix(br#"{"ids":["#).and_then(|rest| rest.strip_suffix(b"]}\n"));
+    let Some(mut numbers) = numbers else { return false };
+    let mut masks = None;
+    if has_mask {
+        let between = br#"],"mask":["#;
+        let Some(at) = memchr::memmem::find(numbers, between) else { return false };
+        masks = Some(&numbers[at + between.len()..]);
+        numbers = &numbers[..at];
+    }
+    let are_masks = |mask: &[u8], count: usize| {
+        let bytes = mask.iter().enumerate();
+        mask.len() == (2 * count).saturating_sub(1)
+            && bytes.into_iter().all(|(at, byte)| if at % 2 == 0 { matches!(byte, b'0' | b'1') } else { *byte == b',' })
+    };
+    parse_ids(numbers, ids) && masks.is_none_or(|masks| are_masks(masks, ids.len() - before))
+}
+
+/// Reads decimal numbers with commas between them.
+fn parse_ids(mut numbers: &[u8], ids: &mut Vec<u32>) -> bool {
+    if numbers.is_empty() {
+        return true;
+    }
+    loop {
+        // Most ids have less than eight digits: those are read as one word.
+        while let Some((id, digits)) = numbers.first_chunk().and_then(short_number) {
+            ids.push(id);
+            numbers = &numbers[digits + 1..];
+        }
+        let digits = numbers.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(numbers.len());
+        if digits == 0 || digits > 10 {
+            return false;
+        }
+        let id = numbers[..digits].iter().fold(0, |id, digit| id * 10 + u64::from(digit - b'0'));
+        let Ok(id) = u32::try_from(id) else { return false };
+        ids.push(id);
+        match numbers.get(digits) {
+            None => return true,
+            Some(b',') => numbers = &numbers[digits + 1..],
+            Some(_) => return false,
+        }
+    }
+}
+
+/// The number before a comma, and how many digits it has, if these are 1 to 7.
+///
+/// Adjacent digits, pairs and quadruples are combined in one word: D. Lemire, "Quickly parsing eight digits", 2018.
+fn short_number(bytes: &[u8; 8]) -> Option<(u32, usize)> {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let word = u64::from_le_bytes(*bytes) ^ (EACH * u64::from(b'0'));
+    // The high bit of each byte that is more than 9; bytes behind the first of them may be wrong.
+    let others = ((word + EACH * 0x76) | word) & (EACH * 0x80);
+    let digits = (others.trailing_zeros() / 8) as usize;
+    if digits == 0 || digits == 8 || bytes[digits] != b',' {
+        return None;
+    }
+    // The number with leading zeros, from the lowest byte on.
+    let word = word << (64 - 8 * digits);
+    let pairs = (word.wrapping_mul(10 << 8 | 1) >> 8) & 0x00ff_00ff_00ff_00ff;
+    let quadruples = (pairs.wrapping_mul(100 << 16 | 1) >> 16) & 0x0000_ffff_0000_ffff;
+    let number = quadruples.wrapping_mul(10_000 << 32 | 1) >> 32;
+    Some((number as u32, digits))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_read_as_they_are_written_and_no_others() {
+        let read = |line: &str| {
+            let mut ids = vec![7];
+            parse_line(line.as_bytes(), line.contains("mask"), &mut ids).then(|| ids.split_off(1))
+        };
+        assert_eq!(read("{\"ids\":[],\"mask\":[]}\n"), Some(vec![]));
+        assert_eq!(read("{\"ids\":[1,2],\"mask\":[0,1]}\n"), Some(vec![1, 2]));
+        for mask in ["", "0", "0,1,0", "0,2", "0 1", "01,"] {
+            assert_eq!(read(&format!("{{\"ids\":[1,2],\"mask\":[{mask}]}}\n")), None, "{mask:?}");
+        }
+        assert_eq!(read("{\"ids\":[]}\n"), Some(vec![]));
+        assert_eq!(read("{\"ids\":[0,12,4294967295]}\n"), Some(vec![0, 12, u32::MAX]));
+        for line in [
+            "",
+            "\n",
+            "{\"ids\":[1]}",
+            "{\"ids\":[1,]}\n",
+            "{\"ids\":[,1]}\n",
+            "{\"ids\":[1,,2]}\n",
+            "{\"ids\":[-1]}\n",
+            "{\"ids\":[1,2 3,4,5,6,7]}\n",
+            "{\"ids\":[1;2,3,4,5,6,7]}\n",
+            "{\"ids\":[4294967296]}\n",
+            "{\"ids\":[4294967296,1]}\n",
+            "{\"ids\":[99999999999]}\n",
+            "{\"id\":[1]}\n",
+        ] {
+            assert_eq!(read(line), None, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_all_lengths_are_read() {
+        let numbers: Vec<u32> = (0..=9)
+            .flat_map(|digits| {
+                let least = 10_u32.pow(digits);
+                [least - 1, least, least.saturating_mul(3).saturating_add(7), 1_234_567_890 % least.max(2)]
+            })
+            .chain([u32::MAX])
+            .collect();
+        for rotation in 0..numbers.len() {
+            let mut numbers = numbers.clone();
+            numbers.rotate_left(rotation);
+            let text: Vec<String> = numbers.iter().map(u32::to_string).collect();
+            let mut ids = Vec::new();
+            assert!(parse_ids(text.join(",").as_bytes(), &mut ids));
+            assert_eq!(ids, numbers);
+        }
+    }
+
+    /// Blocks and pieces are a few bytes long here.
+    #[test]
+    fn lines_of_any_length_are_visited_in_order_up_to_the_broken_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines");
+        let documents: Vec<Vec<u32>> = (0..60).map(|number| (0..number * 7 % 53).collect()).collect();
+        let line = |ids: &Vec<u32>| {
+            let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
+            format!("{{\"ids\":[{}]}}\n", ids.join(","))
+        };
+        let lines: Vec<String> = documents.iter().map(line).collect();
+        let walked = |text: &str, most: usize| {
+            fs::write(&path, text).unwrap();
+            let mut found = Vec::new();
+            let outcome = walk(&path, false, &mut |ids| {
+                found.push(ids.to_vec());
+                if found.len() == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            (found, outcome.map_err(|error| error.to_string()))
+        };
+        let (found, outcome) = walked(&lines.concat(), usize::MAX);
+        assert_eq!((found, outcome), (documents.clone(), Ok(())));
+        let (found, outcome) = walked(&lines.concat(), 7);
+        assert_eq!((found.as_slice(), outcome), (&documents[..7], Ok(())));
+        for broken in [0, 1, 30, 59] {
+            let mut lines = lines.clone();
+            let length = lines[broken].len();
+            lines[broken].truncate(length - 2);
+            let (found, outcome) = walked(&lines.concat(), usize::MAX);
+            assert_eq!(found, documents[..broken]);
+            let error = outcome.unwrap_err();
+            assert!(error.contains(&format!("line {}: it is not", broken + 1)), "{error}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! URLs as arguments: the same rules for objects of stores as for files and directories.
+
+use std::path::{Path, PathBuf};
+
+use super::{FIRST_BLOCK, Found, begins_as_text};
+use crate::input::store::{self, Object};
+use crate::input::url::Url;
+use crate::input::walk::Walked;
+use crate::input::{Compression, Format, InputError, InputFile, Origin};
+
+impl Found<'_> {
+    /// Adds what a URL stands for.
+    pub(super) fn remote(&mut self, url: &Url) -> Result<(), InputError> {
+        match self.stores.find(url)? {
+            store::Found::Object(object) => {
+                let (by_extension, compression) = match self.options.kind_of(Path::new(object.key())) {
+                    (None, _) if self.options.all_text => (Some(Format::Text), Compression::None),
+                    kind => kind,
+                };
+                let format = self.options.format(by_extension);
+                let format = format.ok_or_else(|| InputError::UnknownExtension { name: object.name() })?;
+                self.add_object(object, format, compression);
+                Ok(())
+            }
+            store::Found::Folder(objects) => self.folder(url, objects),
+        }
+    }
+
+    fn folder(&mut self, url: &Url, objects: Vec<Object>) -> Result<(), InputError> {
+        let (name, before) = (url.to_string(), self.files.len());
+        let (mut passed_over, mut hidden) = (0, 0);
+        for object in objects {
+            let below = object.key().strip_prefix(url.key.as_str()).unwrap_or(object.key());
+            if !self.options.walk.hidden && below.split('/').any(|part| part.starts_with('.')) {
+                hidden += 1;
+                continue;
+            }
+            let (kind, compression) = self.options.kind_of(Path::new(object.key()));
+            let kind = match kind {
+                None if self.options.all_text && begins(&object)? => Some(Format::Text),
+                kind => kind,
+            };
+            let Some(kind) = kind.filter(|kind| !self.options.forces_other_than(*kind)) else {
+                passed_over += 1;
+                continue;
+            };
+            let format = self.options.format(Some(kind)).unwrap_or(kind);
+            self.add_object(object, format, compression);
+        }
+        if self.files.len() == before {
+            return Err(InputError::EmptyDirectory { name, passed_over, left_out: hidden });
+        }
+        let mut walked = Walked { hidden, ..Walked::default() };
+        walked.note_left_out(Path::new(&name));
+        self.notes.append(&mut walked.notes);
+        self.note_passed_over(Path::new(&name), passed_over);
+        Ok(())
+    }
+
+    fn add_object(&mut self, object: Object, format: Format, compression: Compression) {
+        let name = object.name();
+        if !self.seen.insert(PathBuf::from(&name)) {
+            self.repeated.push(PathBuf::from(&name));
+        }
+        let (bytes, origin) = (Some(object.size()), Origin::Object(object));
+        self.files.push(InputFile { name, format, compression: Some(compression), bytes, origin });
+    }
+}
+
+/// Whether an object begins as text.
+fn begins(object: &Object) -> Result<bool, InputError> {
+    let first = object.first(FIRST_BLOCK as u64);
+    first.map(|block| begins_as_text(&block)).map_err(|source| InputError::read(&object.name(), 0, source))
+}
