@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::environment::{environment, set_date};
-use super::{ChatTemplate, Date, Source, marks};
+use super::marks::{self, MAX_TAG, Replaced};
+use super::{ChatTemplate, Date, Source};
 
 /// Larger files are not read.
 const MAX_BYTES: u64 = 16 << 20;
@@ -187,7 +188,14 @@ impl ChatTemplate {
         for (part, text) in sources {
             // As Jinja does it.
             let text = text.replace("\r\n", "\n").replace('\r', "\n");
-            let (replaced, has_marks) = marks::replace(&text);
+            let Replaced { text: replaced, has_marks, long_tag } = marks::replace(&text);
+            if let Some(line) = long_tag {
+                return Err(ChatError::Invalid {
+                    name: name.to_owned(),
+                    reason: format!("line {line}: a tag has more than {MAX_TAG} bytes beside its strings"),
+                    hint: "divide it with {% set %}".to_owned(),
+                });
+            }
             environment.add_template_owned(part, replaced).map_err(|error| ChatError::Invalid {
                 name: name.to_owned(),
                 reason: format!(

@@ -61,6 +61,13 @@ fn refusals_name_template_and_line() {
     assert_eq!(dated.render(row, "messages", Loss::All).unwrap().text, "26 Jul 2024");
     let broken = ChatTemplate::from_source("t.jinja", "a\n{% if %}", SpecialTokens::default()).unwrap_err();
     assert!(broken.to_string().starts_with("chat template t.jinja: line 2: "), "{broken}");
+    // Tens of thousands of operators would exhaust the stack.
+    let long = format!("a\n{{{{ 1{} }}}}", "+1".repeat(30_000));
+    let long = ChatTemplate::from_source("t.jinja", &long, SpecialTokens::default()).unwrap_err().to_string();
+    assert!(
+        long.starts_with("chat template t.jinja: line 2: a tag has more than 4096 bytes beside its strings\n"),
+        "{long}"
+    );
 }
 
 #[test]

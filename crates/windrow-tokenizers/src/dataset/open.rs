@@ -62,7 +62,9 @@ impl Dataset {
         let are_parts_whole = dataset.manifest.parts.iter().all(|part| part.files.is_multiple_of(suffixes.len()));
         let is_divided = dataset.manifest.parts.is_empty() || (in_parts == Some(files.len()) && are_parts_whole);
         let are_beside = dataset.manifest.outputs.iter().all(|file| dataset.is_beside(&file.file));
-        if files.is_empty() || !is_whole || !is_divided || !are_beside {
+        // Their folder has no place for the segments of rows.
+        let is_packed_mds = index > 0 && dataset.manifest.options.pack.is_some();
+        if files.is_empty() || !is_whole || !is_divided || !are_beside || is_packed_mds {
             let message = format!("{}: its list of outputs is not that of its format", shown(&dataset.path));
             return Err(DatasetError::new(DatasetErrorKind::Damaged, message).hint("copy it again, or encode again"));
         }

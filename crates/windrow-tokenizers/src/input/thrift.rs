@@ -1,7 +1,8 @@
 //! A Parquet file whose footer and page headers can be parsed within their size.
 //!
-//! The library skips fields that it does not know. A list of booleans takes no bytes there, whatever its length, so a few bytes of nested
-//! lists would keep it busy for years. Such lists are errors of the file. (Those of Parquet have no lists of booleans in these places.)
+//! The library skips fields that it does not know. A list of booleans takes no bytes there, whatever its length, and behind the end of a file
+//! neither do numbers. So a few bytes of nested lists would keep it busy for years. Such lists are errors of the file. (Those of Parquet have no
+//! lists of booleans in these places.)
 
 use std::io::{self, Read};
 
@@ -72,6 +73,7 @@ fn check(read: impl Read) -> Result<(), ParquetError> {
             let message = format!("a list of {count} booleans in a header, which holds none");
             Err(ParquetError::General(message))
         }
+        Err(End::Short) => Err(ParquetError::EOF("a header ends behind the end of the file".to_owned())),
     }
 }
 
@@ -80,6 +82,8 @@ fn check(read: impl Read) -> Result<(), ParquetError> {
 enum End {
     /// At something that the library refuses.
     Early,
+    /// In something of a fixed length, whose end the library does not miss.
+    Short,
     Endless(u64),
 }
 
@@ -115,7 +119,7 @@ impl<R: Read> Walk<R> {
 
     fn skip(&mut self, bytes: u64) -> Result<(), End> {
         let skipped = io::copy(&mut self.0.by_ref().take(bytes), &mut io::sink())?;
-        if skipped == bytes { Ok(()) } else { Err(End::Early) }
+        if skipped == bytes { Ok(()) } else { Err(End::Short) }
     }
 
     fn value(&mut self, kind: u8, depth: usize) -> Result<(), End> {
@@ -187,8 +191,10 @@ mod tests {
         .concat();
         assert_eq!(walked(&every_kind), Ok(()));
         for end in 0..every_kind.len() {
-            assert_eq!(walked(&every_kind[..end]), Err(End::Early), "{end}");
+            assert!(matches!(walked(&every_kind[..end]), Err(End::Early | End::Short)), "{end}");
         }
+        // The library would skip these numbers without an end.
+        assert_eq!(walked(&[0x19, 0xf7, 0xff, 0xff, 0xff, 0xff, 7, 1, 2, 3]), Err(End::Short));
     }
 
     #[test]
