@@ -163,7 +163,7 @@ fn short_number(bytes: &[u8; 8]) -> Option<(u32, usize)> {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let word = u64::from_le_bytes(*bytes) ^ (EACH * u64::from(b'0'));
     // The high bit of each byte that is more than 9; bytes behind the first of them may be wrong.
-    let others = ((word + EACH * 0x76) | word) & (EACH * 0x80);
+    let others = (word.wrapping_add(EACH * 0x76) | word) & (EACH * 0x80);
     let digits = (others.trailing_zeros() / 8) as usize;
     if digits == 0 || digits == 8 || bytes[digits] != b',' {
         return None;
@@ -192,6 +192,11 @@ mod tests {
         assert_eq!(read("{\"ids\":[1,2],\"mask\":[0,1]}\n"), Some(vec![1, 2]));
         for mask in ["", "0", "0,1,0", "0,2", "0 1", "01,"] {
             assert_eq!(read(&format!("{{\"ids\":[1,2],\"mask\":[{mask}]}}\n")), None, "{mask:?}");
+        }
+        // Bytes that are no ASCII; an addition of whole words overflows there.
+        for bytes in [[0xff; 9], [b'1', b'2', 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, b',']] {
+            let line = [&b"{\"ids\":["[..], &bytes, b"3]}\n"].concat();
+            assert!(!parse_line(&line, false, &mut Vec::new()), "{line:?}");
         }
         assert_eq!(read("{\"ids\":[]}\n"), Some(vec![]));
         assert_eq!(read("{\"ids\":[0,12,4294967295]}\n"), Some(vec![0, 12, u32::MAX]));
