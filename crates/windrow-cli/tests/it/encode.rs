@@ -187,6 +187,7 @@ fn the_summary_says_what_was_done() {
             "publishing_seconds",
             "mb_per_s",
             "peak_in_flight_bytes",
+            "readers",
             "outputs"
         ]
     );
@@ -200,6 +201,7 @@ fn the_summary_says_what_was_done() {
     assert!(summary["seconds"].as_f64().unwrap() > 0.0);
     assert!(summary["mb_per_s"].as_f64().unwrap() > 0.0);
     assert!(summary["peak_in_flight_bytes"].as_u64().unwrap() > 0);
+    assert_eq!(summary["readers"], 1);
     assert_eq!(summary["outputs"], json!(["./out.ids.npy", "./out.offsets.npy", "./out.manifest.json"]));
     assert!(ran.stderr.contains("6 documents, 75 bytes of text, "), "{}", ran.stderr);
     assert!(ran.stderr.contains(" tokens of tiny.json (npy, u16)\nencoded in "), "{}", ran.stderr);
