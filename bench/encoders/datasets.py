@@ -95,7 +95,7 @@ def main():
 
     def note(group, cell, arm, turn, seconds, size, readers=0):
         print(f"{turn} {group:<7} {cell:<15} {arm:<10} {size / seconds / 1e6:8.0f} MB/s {readers} readers", flush=True)
-        rows.append(f"{group}/{cell},{arm},{turn},{round(1e9 * seconds)},{size},{readers}")
+        rows.append(f"{group}/{cell},{arm},{turn},{round(1e9 * seconds)},{size},{size / seconds / 1e6:.0f},{readers}")
 
     def same(cell, out):
         if roots.setdefault(cell, root(out)) != root(out):
@@ -119,7 +119,7 @@ def main():
                 said = encode(options, folder / kind.split()[0], out, "--format", "megatron")
                 same("megatron", out)
                 note("format", "megatron", kind, turn, said["encoding_seconds"], said["bytes"], said["readers"])
-        for kind in ("npy", "nanogpt", "megatron", "jsonl", "arrow", "parquet") if "verify" in wanted else []:
+        for kind in ("npy", "nanogpt", "megatron", "datatrove", "jsonl", "arrow", "parquet") if "verify" in wanted else []:
             # Counted in bytes of the output.
             encode(options, folder / "plain", out, "--format", kind, "--tokenizer", "gpt2")
             size = bytes_in(out)
@@ -137,7 +137,7 @@ def main():
             f"commit: {run.commit()}",
             "columns: bytes of text, for verify of the output; nanoseconds of encoding, for verify of the process",
         ]
-        lines = [*(f"# {line}" for line in head), "cell,arm,repetition,nanoseconds,bytes,readers", *rows]
+        lines = [*(f"# {line}" for line in head), "cell,arm,repetition,nanoseconds,bytes,mb_per_s,readers", *rows]
         slug = "-".join(re.findall(r"[A-Za-z0-9]+", run.machine())).lower()
         place = pathlib.Path(os.environ.get("WINDROW_RECORD_FOLDER") or run.ROOT / "bench" / "record")
         path = place / slug / f"{datetime.datetime.now(datetime.timezone.utc).date()}-{options.record}.csv"
