@@ -4,7 +4,9 @@
 //! neither do numbers. So a few bytes of nested lists would keep it busy for years. Such lists are errors of the file. (Those of Parquet have no
 //! lists of booleans in these places.)
 
+use std::collections::HashSet;
 use std::io::{self, Read};
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use parquet::errors::ParquetError;
@@ -21,7 +23,11 @@ const TAIL: u64 = 8;
 
 /// A file for the library.
 #[derive(Debug)]
-pub(crate) struct ParquetFile<R>(R);
+pub(crate) struct ParquetFile<R> {
+    file: R,
+    /// Where pages begin whose headers were checked: the library looks at some headers first and reads their pages later.
+    pages: Mutex<HashSet<u64>>,
+}
 
 impl<R: ChunkReader> ParquetFile<R> {
     /// Checks the footer.
@@ -38,37 +44,55 @@ impl<R: ChunkReader> ParquetFile<R> {
                 check(file.get_read(begin)?.take(length))?;
             }
         }
-        Ok(Self(file))
+        Ok(Self { file, pages: Mutex::default() })
     }
 }
 
 impl<R: Length> Length for ParquetFile<R> {
     fn len(&self) -> u64 {
-        self.0.len()
+        self.file.len()
     }
 }
 
 impl<R: ChunkReader> ChunkReader for ParquetFile<R> {
     type T = R::T;
 
-    /// The library reads headers of pages here, and the end of the file.
+    /// The library reads headers of pages here, pages behind a header, and the end of the file.
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        if start.saturating_add(TAIL) < self.0.len() {
-            check(self.0.get_read(start)?)?;
+        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        if start.saturating_add(TAIL) < self.file.len() && !pages.contains(&start) {
+            let Header { bytes, has_page } = check(self.file.get_read(start)?)?;
+            // Behind a header without a page is the next header.
+            if has_page {
+                pages.insert(start + bytes);
+            }
         }
-        self.0.get_read(start)
+        self.file.get_read(start)
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        self.0.get_bytes(start, length)
+        self.file.get_bytes(start, length)
     }
 }
 
+/// The header of a page.
+#[derive(Default)]
+struct Header {
+    bytes: u64,
+    /// Whether its page has bytes.
+    has_page: bool,
+}
+
+/// The field of a header with the size of its page.
+const COMPRESSED_SIZE: u64 = 3;
+
 /// Checks a struct in the compact protocol of Thrift.
-fn check(read: impl Read) -> Result<(), ParquetError> {
-    match Walk(read).value(STRUCT, DEPTH) {
+fn check(read: impl Read) -> Result<Header, ParquetError> {
+    let mut walk = Walk::new(read);
+    match walk.value(STRUCT, DEPTH) {
+        Ok(()) => Ok(walk.header),
         // The library says better what else is wrong.
-        Ok(()) | Err(End::Early) => Ok(()),
+        Err(End::Early) => Ok(Header::default()),
         Err(End::Endless(count)) => {
             let message = format!("a list of {count} booleans in a header, which holds none");
             Err(ParquetError::General(message))
@@ -96,12 +120,20 @@ impl From<io::Error> for End {
 const BOOLEANS: [u8; 2] = [1, 2];
 const STRUCT: u8 = 12;
 
-struct Walk<R>(R);
+struct Walk<R> {
+    read: R,
+    header: Header,
+}
 
 impl<R: Read> Walk<R> {
+    fn new(read: R) -> Self {
+        Self { read, header: Header::default() }
+    }
+
     fn byte(&mut self) -> Result<u8, End> {
         let mut byte = [0];
-        self.0.read_exact(&mut byte)?;
+        self.read.read_exact(&mut byte)?;
+        self.header.bytes += 1;
         Ok(byte[0])
     }
 
@@ -118,7 +150,8 @@ impl<R: Read> Walk<R> {
     }
 
     fn skip(&mut self, bytes: u64) -> Result<(), End> {
-        let skipped = io::copy(&mut self.0.by_ref().take(bytes), &mut io::sink())?;
+        let skipped = io::copy(&mut self.read.by_ref().take(bytes), &mut io::sink())?;
+        self.header.bytes += skipped;
         if skipped == bytes { Ok(()) } else { Err(End::Short) }
     }
 
@@ -143,16 +176,25 @@ impl<R: Read> Walk<R> {
                 let kinds = if count > 0 { self.byte()? } else { 0 };
                 self.values(&[kinds >> 4, kinds & 15], count, below)
             }
-            STRUCT => loop {
-                let header = self.byte()?;
-                if header & 15 == 0 {
-                    return Ok(());
+            STRUCT => {
+                let mut field = 0_u64;
+                loop {
+                    let header = self.byte()?;
+                    if header & 15 == 0 {
+                        return Ok(());
+                    }
+                    field = match header >> 4 {
+                        // Signs are in the lowest bit.
+                        0 => self.number()? >> 1,
+                        more => field.wrapping_add(u64::from(more)),
+                    };
+                    if depth == DEPTH && field == COMPRESSED_SIZE && (4..=6).contains(&(header & 15)) {
+                        self.header.has_page = self.number()? != 0;
+                    } else {
+                        self.value(header & 15, below)?;
+                    }
                 }
-                if header >> 4 == 0 {
-                    self.number()?;
-                }
-                self.value(header & 15, below)?;
-            },
+            }
             13 => self.skip(16),
             _ => Err(End::Early),
         }
@@ -174,7 +216,7 @@ mod tests {
     use super::*;
 
     fn walked(bytes: &[u8]) -> Result<(), End> {
-        Walk(bytes).value(STRUCT, DEPTH)
+        Walk::new(bytes).value(STRUCT, DEPTH)
     }
 
     #[test]

@@ -10,7 +10,8 @@ use arrow_array::{Array, RecordBatch};
 use arrow_ipc::reader::FileReader;
 use arrow_schema::DataType;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use windrow_tokenizers::manifest::{Documents, ManifestBody};
+use windrow_tokenizers::dataset::Dataset;
+use windrow_tokenizers::manifest::{Documents, InputFile, ManifestBody};
 use windrow_tokenizers::output::{Format, Kept, Output, OutputErrorKind, OutputOptions};
 
 const FORMATS: [Format; 2] = [Format::Arrow, Format::Parquet];
@@ -201,4 +202,29 @@ found = 2 * [[dict(zip(names, row)) for row in found.fetchall()]]",
         let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
         assert_eq!(out.trim(), format!("{rows}\n{rows}"), "{module}: {err}");
     }
+}
+
+/// The decoder looks at the headers of further pages first, and reads the pages later.
+#[test]
+fn many_pages_are_verified() {
+    let directory = tempfile::tempdir().unwrap();
+    let format = Format::Parquet;
+    let options = OutputOptions { format, ..OutputOptions::new(directory.path().join("out"), 50_257) };
+    let mut output = Output::create(&options).unwrap();
+    let mut state = 1_u64;
+    let mut id = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u32 % 50_257
+    };
+    for _ in 0..300 {
+        let ids: Vec<u32> = (0..10_000).map(|_| id()).collect();
+        let ends: Vec<usize> = (1..=20).map(|number| number * 500).collect();
+        output.append(&ids, &ends).unwrap();
+    }
+    let documents = Documents { read: 6_000, written: 6_000, ..Documents::default() };
+    let inputs = vec![InputFile { documents: 6_000, ..InputFile::default() }];
+    output.publish(ManifestBody { documents, inputs, ..ManifestBody::default() }).unwrap();
+    let verified = Dataset::open(&options.prefix).unwrap().verify();
+    assert!(verified.bytes > 4 << 20, "several pages");
+    assert_eq!(verified.faults, []);
 }
