@@ -76,7 +76,7 @@ impl<R: ChunkReader> ChunkReader for ParquetFile<R> {
 }
 
 /// The header of a page.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Header {
     bytes: u64,
     /// Whether its page has bytes.
@@ -237,6 +237,17 @@ mod tests {
         }
         // The library would skip these numbers without an end.
         assert_eq!(walked(&[0x19, 0xf7, 0xff, 0xff, 0xff, 0xff, 7, 1, 2, 3]), Err(End::Short));
+    }
+
+    #[test]
+    fn a_header_tells_whether_a_page_follows() {
+        // Fields 1 to 3, as numbers; the size of the page is the third.
+        for (size, has_page) in [(0, false), (14, true)] {
+            let header = check(&[0x15, 0, 0x15, 2, 0x15, size, 0][..]).unwrap();
+            assert_eq!((header.bytes, header.has_page), (7, has_page));
+        }
+        // The third field, named by its number.
+        assert!(check(&[0x05, 6, 14, 0][..]).unwrap().has_page);
     }
 
     #[test]
