@@ -9,13 +9,10 @@ just written. All arms take turns, and the root of each output is compared.
 """
 
 import argparse
-import datetime
 import gzip
 import json
-import os
 import pathlib
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -83,7 +80,7 @@ def main():
     parser.add_argument("text", type=pathlib.Path, help="a plain text file")
     parser.add_argument("--files", type=int, default=12, help="(%(default)s)")
     parser.add_argument("--megabytes", type=int, default=24, help="text in each file (%(default)s)")
-    parser.add_argument("--threads", type=int, default=0, help="as many as pay unless given")
+    parser.add_argument("--threads", type=int, default=0, help="of encode; 0: as it decides (%(default)s)")
     parser.add_argument("--rounds", type=int, default=7, help="(%(default)s)")
     parser.add_argument("--only", default="read,format,verify", help="(%(default)s)")
     parser.add_argument("--folder", default="/dev/shm", help="for the files (%(default)s)")
@@ -137,13 +134,7 @@ def main():
             f"commit: {run.commit()}",
             "columns: bytes of text, for verify of the output; nanoseconds of encoding, for verify of the process",
         ]
-        lines = [*(f"# {line}" for line in head), "cell,arm,repetition,nanoseconds,bytes,mb_per_s,readers", *rows]
-        slug = "-".join(re.findall(r"[A-Za-z0-9]+", run.machine())).lower()
-        place = pathlib.Path(os.environ.get("WINDROW_RECORD_FOLDER") or run.ROOT / "bench" / "record")
-        path = place / slug / f"{datetime.datetime.now(datetime.timezone.utc).date()}-{options.record}.csv"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(lines) + "\n")
-        print(path)
+        run.write_lines(options.record, head, ["cell,arm,repetition,nanoseconds,bytes,mb_per_s,readers", *rows])
 
 
 if __name__ == "__main__":

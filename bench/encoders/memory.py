@@ -14,7 +14,6 @@ The command may take the budget, a tenth of it, and what it takes with an empty 
 """
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
@@ -140,13 +139,7 @@ def main():
             f"commit: {run.commit()}",
             "columns: budget in MiB; peak and tokenizer (the peak with an empty document) in KiB; share is the peak by 1.1 budgets and the tokenizer",
         ]
-        lines = [*(f"# {line}" for line in head), "arm,budget,threads,repetition,nanoseconds,tokenizer_kib,peak_kib,share,late", *rows]
-        slug = "-".join(re.findall(r"[A-Za-z0-9]+", run.machine())).lower()
-        place = pathlib.Path(os.environ.get("WINDROW_RECORD_FOLDER") or run.ROOT / "bench" / "record")
-        path = place / slug / f"{datetime.datetime.now(datetime.timezone.utc).date()}-{options.record}.csv"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(lines) + "\n")
-        print(path)
+        run.write_lines(options.record, head, ["arm,budget,threads,repetition,nanoseconds,tokenizer_kib,peak_kib,share,late", *rows])
     sys.exit(f"error: {failed} runs beyond the budget" if failed else 0)
 
 

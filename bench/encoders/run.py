@@ -229,16 +229,13 @@ def commit():
 
 
 def record(name, cells):
-    folder = pathlib.Path(os.environ.get("WINDROW_RECORD_FOLDER") or ROOT / "bench" / "record")
     failures = [f"{cell.name}: {arm} failed: {why}" for cell in cells for arm, why in cell.failures.items()]
     tables = [list(cell.lines()) for cell in cells]
     lines = [line for table in tables for line in table[1:]]
-    write_record(folder, name, "run.py", tables[0][0], lines, ["cells are tokenizer/corpus/threads", *failures])
+    write_record(name, "run.py", tables[0][0], lines, ["cells are tokenizer/corpus/threads", *failures])
 
 
-def write_record(folder, name, program, columns, lines, notes):
-    slug = "-".join(re.findall(r"[A-Za-z0-9]+", machine())).lower()
-    day = datetime.datetime.now(datetime.timezone.utc).date()
+def write_record(name, program, columns, lines, notes):
     head = [
         f"command: python3 bench/encoders/{program} {shlex.join(sys.argv[1:])}",
         f"machine: {machine()}",
@@ -247,9 +244,16 @@ def write_record(folder, name, program, columns, lines, notes):
         *versions(),
         *notes,
     ]
-    path = folder / slug / f"{day}-{name}.csv"
+    write_lines(name, head, [columns, *lines])
+
+
+def write_lines(name, head, lines):
+    """Writes a record of this machine, of today."""
+    folder = pathlib.Path(os.environ.get("WINDROW_RECORD_FOLDER") or ROOT / "bench" / "record")
+    slug = "-".join(re.findall(r"[A-Za-z0-9]+", machine())).lower()
+    path = folder / slug / f"{datetime.datetime.now(datetime.timezone.utc).date()}-{name}.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join([*(f"# {line}" for line in head), columns, *lines]) + "\n")
+    path.write_text("\n".join([*(f"# {line}" for line in head), *lines]) + "\n")
     print(f"\n{path}")
 
 

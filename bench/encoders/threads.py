@@ -15,7 +15,6 @@ A rate is bytes of text a second.
 """
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
@@ -164,12 +163,7 @@ def main():
         f"wheel of tokenizers {tokenizers.__version__ if tokenizers else '-'}",
         f"bytes of text in {FILES} files of JSON lines: {size}; threads of a core: {cores[1] if cores else '-'}",
     ]
-    slug = "-".join(re.findall(r"[A-Za-z0-9]+", run.machine())).lower()
-    folder = pathlib.Path(os.environ.get("WINDROW_RECORD_FOLDER") or run.ROOT / "bench" / "record")
-    path = folder / slug / f"{datetime.datetime.now(datetime.timezone.utc).date()}-{options.record}.csv"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join([*(f"# {line}" for line in head), *lines]) + "\n")
-    print(f"\n{path}")
+    run.write_lines(options.record, head, lines)
 
 
 if __name__ == "__main__":

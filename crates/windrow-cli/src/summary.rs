@@ -32,7 +32,7 @@ struct Report<'a> {
     special_tokens: u64,
     /// None if the run published nothing.
     inputs: Vec<Input<'a>>,
-    /// Those whose mask is 1; none without masks.
+    /// Ids whose mask is 1; none without masks.
     #[serde(skip_serializing_if = "Option::is_none")]
     loss_tokens: Option<u64>,
     tokenizer: &'a str,

@@ -80,8 +80,8 @@ pub struct Job {
     pub inputs: Vec<InputFile>,
     /// How records become documents. Its setting for special tokens only goes into the manifest: the tokenizer was loaded with it.
     pub reading: ReadOptions,
-    /// Threads that encode, including the calling one; 0 means one for each CPU the process may use. Reading and writing use one
-    /// additional thread each, which mostly waits.
+    /// Threads that encode, including the calling one; 0 means one for each CPU the process may use. Writing uses one
+    /// additional thread, which mostly waits, and reading one for each of the [`readers`](Self::readers).
     pub threads: usize,
     /// Memory budget in bytes of the documents in flight. It covers the buffers of all batches between reader and output, with 48 bytes
     /// per record, and the ids of their documents, 4 bytes each. Until the ids are known, one id per byte is assumed. A document that
@@ -208,7 +208,7 @@ pub struct Summary {
     pub special_tokens: u64,
     /// The inputs, as the manifest lists them; none if the run failed.
     pub inputs: Vec<manifest::InputFile>,
-    /// Those of them whose mask is 1; `None` without masks.
+    /// Ids whose mask is 1; `None` without masks.
     pub loss_tokens: Option<u64>,
     /// From the first read to the end of the publication.
     pub elapsed: Duration,

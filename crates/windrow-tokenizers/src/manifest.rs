@@ -44,7 +44,7 @@ pub struct Manifest {
     /// `--append-eos`, nor of a chat template. The token for what is unknown does not count. Manifests of older versions have none.
     #[serde(default)]
     pub special_tokens: u64,
-    /// Those of them whose mask is 1; none without masks.
+    /// Ids whose mask is 1; none without masks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_tokens: Option<u64>,
     /// The rows of a packed output, of all parts together.

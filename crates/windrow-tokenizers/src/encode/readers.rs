@@ -144,8 +144,7 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    /// Reads `files`, the first of which is that of the continuation, with exactly so many readers, or for 0 with as many as pay, but at
-    /// most `most`.
+    /// Reads `files`, the first of which is that of the continuation. `pace` decides how many readers there are.
     pub(super) fn new(
         files: Vec<InputFile>,
         make: MakeReader,
@@ -278,13 +277,14 @@ impl Readers {
 
 /// Divides inputs into units; the first is `first`.
 fn units(files: Vec<InputFile>, mut first: u32, batch_bytes: usize, readers: usize) -> VecDeque<Unit> {
-    let all: u64 = files.iter().filter_map(InputFile::size).sum();
+    // Each may ask the system.
+    let sizes: Vec<Option<u64>> = files.iter().map(InputFile::size).collect();
+    let all: u64 = sizes.iter().flatten().sum();
     let enough = (batch_bytes as u64 * BATCHES).min(all / (readers as u64 * UNITS));
     let mut units = VecDeque::new();
     let mut unit = Unit { first, files: Vec::new(), is_regular: true };
     let mut bytes = 0;
-    for file in files {
-        let size = file.size();
+    for (file, size) in files.into_iter().zip(sizes) {
         if !unit.files.is_empty() && (bytes >= enough || size.is_none() || !unit.is_regular) {
             first += unit.files.len() as u32;
             let next = Unit { first, files: Vec::new(), is_regular: true };

@@ -155,7 +155,7 @@ pub struct Published {
     pub tokens: u64,
     /// The id appended to each document.
     pub eos: Option<u32>,
-    /// Those of them whose mask is 1; `None` without masks.
+    /// Ids whose mask is 1; `None` without masks.
     pub loss_tokens: Option<u64>,
     /// Replaced files that could not be removed, under the names to which they were moved aside. Almost always empty.
     pub left_behind: Vec<PathBuf>,
