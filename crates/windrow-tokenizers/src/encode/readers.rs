@@ -9,9 +9,11 @@
 //! before its own are. So readers ahead pay as long as their batches find room: files that are larger than it are read side by side only up
 //! to their first part.
 //!
-//! One reader begins. Another one is added when the run waits for reading ([`Pace`]), up to one for each thread that encodes.
+//! One reader begins. Another one is tried when the run waits for reading, up to one for each thread that encodes, and it stays if the run
+//! gets faster ([`Pace`]): where no CPU is idle, it would take time from the threads that encode.
 
 use std::collections::VecDeque;
+use std::io;
 use std::mem;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,7 +25,10 @@ use super::{EncodeError, panics_in};
 use crate::input::{Batch, Continuation, FileReport, InputFile, Reader, Stopped};
 
 /// Makes the reader of a unit.
-pub(super) type MakeReader = Box<dyn Fn(Vec<InputFile>) -> Reader + Send>;
+pub(super) type MakeReader = Arc<dyn Fn(Vec<InputFile>) -> Reader + Send + Sync>;
+
+/// Starts a thread.
+type Start = fn(Box<dyn FnOnce() + Send>) -> io::Result<()>;
 
 /// Units for each reader. With fewer, some readers would end long before others.
 const UNITS: u64 = 8;
@@ -39,6 +44,14 @@ struct Unit {
     is_regular: bool,
 }
 
+impl Unit {
+    fn reader(self, make: &MakeReader) -> Reader {
+        let mut reader = make(self.files);
+        reader.begin_at(self.first);
+        reader
+    }
+}
+
 /// What a reader ahead has read.
 #[derive(Default)]
 struct Ahead {
@@ -48,6 +61,8 @@ struct Ahead {
 
 #[derive(Default)]
 struct Queue {
+    /// What is read, until it begins.
+    unit: Option<Unit>,
     batches: VecDeque<Batch>,
     end: Option<Result<Vec<FileReport>, EncodeError>>,
     /// Used batches, whose memory the reader takes again.
@@ -64,8 +79,11 @@ impl Ahead {
         self.queue().end.is_some()
     }
 
-    /// Reads until the end of the unit; `number` is its first input.
-    fn read(&self, mut reader: Reader, number: u32, budget: &Budget) {
+    /// Reads until the end of the unit.
+    fn read(&self, make: &MakeReader, budget: &Budget) {
+        let Some(unit) = self.queue().unit.take() else { return };
+        let number = unit.first;
+        let mut reader = unit.reader(make);
         let end = loop {
             let used = self.queue().used.pop().unwrap_or_default();
             let mut granted = 0;
@@ -132,6 +150,7 @@ pub(super) struct Readers {
     ahead: VecDeque<(u32, Arc<Ahead>)>,
     waiting: VecDeque<Unit>,
     make: MakeReader,
+    start: Start,
     budget: Arc<Budget>,
     /// Disconnects when all threads have ended.
     alive: Sender<()>,
@@ -162,7 +181,7 @@ impl Readers {
         reader.continue_at(continuation);
         let front = Front::Here(Box::new(reader));
         let (ahead, reports, finished) = (VecDeque::new(), Vec::new(), Vec::new());
-        Self { front, ahead, waiting, make, budget, alive, pace, reports, delivered, finished }
+        Self { front, ahead, waiting, make, start: start_thread, budget, alive, pace, reports, delivered, finished }
     }
 
     /// As [`Reader::next_batch`]; the memory of the batch is reserved.
@@ -190,7 +209,11 @@ impl Readers {
                     next
                 }
             };
-            self.pace.read(asked.elapsed().saturating_sub(blocked), blocked);
+            let bytes = match &next {
+                Next::Batch(batch) => batch.records.last().map_or(0, |last| last.start + last.len),
+                Next::End(_) => 0,
+            };
+            self.pace.read(bytes, asked.elapsed().saturating_sub(blocked), blocked);
             match next {
                 Next::Batch(mut batch) => {
                     self.delivered += batch.finished.len();
@@ -216,14 +239,14 @@ impl Readers {
         mem::take(&mut self.reports)
     }
 
-    /// The number of readers until now.
+    /// The number of readers at the end.
     pub(super) fn count(&self) -> usize {
         self.pace.readers
     }
 
     /// Notes how long the run had no need of another batch.
     pub(super) fn blocked(&mut self, time: Duration) {
-        self.pace.blocked += time;
+        self.pace.blocked(time);
     }
 
     /// Goes on to the next unit, if there is one.
@@ -231,17 +254,12 @@ impl Readers {
         if let Some((number, ahead)) = self.ahead.pop_front() {
             self.front = Front::Ahead(number, ahead);
         } else if let Some(unit) = self.waiting.pop_front() {
-            self.front = Front::Here(Box::new(self.reader(unit)));
+            self.front = Front::Here(Box::new(unit.reader(&self.make)));
         } else {
             return false;
         }
+        self.pace.unit_begins();
         true
-    }
-
-    fn reader(&self, Unit { first, files, .. }: Unit) -> Reader {
-        let mut reader = (self.make)(files);
-        reader.begin_at(first);
-        reader
     }
 
     /// Begins units ahead until there are as many readers as wanted.
@@ -257,19 +275,23 @@ impl Readers {
         let mut running = usize::from(!has_ended) + self.ahead.iter().filter(|(_, ahead)| !ahead.has_ended()).count();
         while running < wanted && self.waiting.front().is_some_and(|unit| unit.is_regular) {
             let Some(unit) = self.waiting.pop_front() else { return };
-            let number = unit.first;
-            let (reader, ahead) = (self.reader(unit), Arc::new(Ahead::default()));
-            let (queue, budget, alive) = (Arc::clone(&ahead), Arc::clone(&self.budget), self.alive.clone());
+            let (number, ahead) = (unit.first, Arc::new(Ahead::default()));
+            ahead.queue().unit = Some(unit);
+            let (queue, make) = (Arc::clone(&ahead), Arc::clone(&self.make));
+            let (budget, alive) = (Arc::clone(&self.budget), self.alive.clone());
             let body = move || {
                 // Dropped last: the inputs are dropped before the thread signals its end.
                 let _alive = alive;
-                queue.read(reader, number, &budget);
+                queue.read(&make, &budget);
             };
-            self.ahead.push_back((number, Arc::clone(&ahead)));
-            if let Err(error) = thread::Builder::new().name("windrow-ahead".to_owned()).spawn(body) {
-                ahead.queue().end = Some(Err(EncodeError::Thread(error)));
+            if (self.start)(Box::new(body)).is_err() {
+                // The system has no more threads. The unit is read when it is its turn.
+                self.waiting.extend(ahead.queue().unit.take());
+                self.waiting.rotate_right(1);
+                self.pace.stay_at(running.max(1));
                 return;
             }
+            self.ahead.push_back((number, ahead));
             running += 1;
         }
     }
@@ -307,45 +329,134 @@ fn timed<T>(time: &mut Duration, body: impl FnOnce() -> T) -> T {
     value
 }
 
-/// Decides how many readers there are: another one is added while the run waits for those there are.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
-    readers: usize,
-    most: usize,
-    /// Since the last reader was added: batches, time spent on reading them, and time in which no batch was needed.
+fn start_thread(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+    thread::Builder::new().name("windrow-ahead".to_owned()).spawn(body).map(drop)
+}
+
+/// A part of a run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
     batches: u32,
+    bytes: u64,
+    /// Time in which the next batch was awaited, and in which none was needed.
     busy: Duration,
     blocked: Duration,
 }
 
-impl Pace {
-    /// Batches after which it is decided. The first ones fill the queues.
-    const BATCHES: u32 = 8;
-
+impl Window {
     /// While reading limits the run, the reader is blocked for no more than this part of the time, since batches take unequal times.
     const JITTER: u32 = 8;
+
+    /// Whether the run waited for reading.
+    fn waited(&self) -> bool {
+        self.blocked * Self::JITTER < self.busy + self.blocked
+    }
+
+    /// Whether so many readers gave at least `1 / PART` of what one more would give if nothing else limited the run.
+    fn is_faster_than(&self, before: &Self, readers: usize) -> bool {
+        const PART: u128 = 8;
+        let time = |window: &Self| (window.busy + window.blocked).as_nanos();
+        let parts = PART * (readers as u128 - 1);
+        u128::from(self.bytes) * time(before) * parts >= u128::from(before.bytes) * time(self) * (parts + 1)
+    }
+}
+
+/// What the windows are for.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// Waits for so many batches before it watches.
+    Rest(u32),
+    /// Finds out whether the run waits for reading.
+    Watch,
+    /// One more reader has begun, and what it reads is not delivered yet.
+    Added { before: Window },
+    /// What it reads is delivered; ends when so many units have begun.
+    Trial { before: Window, units: usize },
+}
+
+/// Decides how many readers there are. While the run waits for those there are, another one is tried: it stays if the run gets faster.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    readers: usize,
+    most: usize,
+    phase: Phase,
+    window: Window,
+    /// Batches without a trial after the next one that fails.
+    rest: u32,
+}
+
+impl Pace {
+    /// Batches of a window. The first ones of a run only fill its queues and caches.
+    const BATCHES: u32 = 8;
+
+    /// By how much the time without a trial grows.
+    const BACKOFF: u32 = 8;
 
     /// So many readers, or for 0 as many as pay, but at most `most`.
     pub(super) fn new(readers: usize, most: usize) -> Self {
         let most = if readers == 0 { most.max(1) } else { readers };
-        let (busy, blocked) = (Duration::ZERO, Duration::ZERO);
-        Self { readers: readers.max(1), most, batches: 0, busy, blocked }
+        let rest = Self::BATCHES * Self::BACKOFF;
+        Self { readers: readers.max(1), most, phase: Phase::Rest(Self::BATCHES), window: Window::default(), rest }
     }
 
-    /// Notes the times of a batch.
-    fn read(&mut self, busy: Duration, blocked: Duration) {
-        self.batches += 1;
-        self.busy += busy;
-        self.blocked += blocked;
+    /// Notes a batch of so many bytes and its times.
+    fn read(&mut self, bytes: usize, busy: Duration, blocked: Duration) {
+        self.window.batches += u32::from(bytes > 0);
+        self.window.bytes += bytes as u64;
+        self.window.busy += busy;
+        self.window.blocked += blocked;
+    }
+
+    fn blocked(&mut self, time: Duration) {
+        self.window.blocked += time;
+    }
+
+    /// Notes that all of a unit was delivered and another one begins.
+    fn unit_begins(&mut self) {
+        match &mut self.phase {
+            // From here on the readers are ahead as they are after a whole number of units.
+            Phase::Added { before } => {
+                self.phase = Phase::Trial { before: *before, units: self.readers };
+                self.window = Window::default();
+            }
+            Phase::Trial { units, .. } => *units = units.saturating_sub(1),
+            Phase::Rest(_) | Phase::Watch => {}
+        }
     }
 
     /// The number of readers from now on.
     fn readers(&mut self) -> usize {
-        if self.batches >= Self::BATCHES && self.readers < self.most {
-            let readers = self.readers + usize::from(self.blocked * Self::JITTER < self.busy + self.blocked);
-            *self = Self { readers, ..Self::new(0, self.most) };
-        }
+        let window = self.window;
+        let next = match self.phase {
+            Phase::Rest(batches) if window.batches >= batches => Phase::Watch,
+            Phase::Watch if window.batches >= Self::BATCHES => {
+                if self.readers < self.most && window.waited() {
+                    self.readers += 1;
+                    Phase::Added { before: window }
+                } else {
+                    Phase::Watch
+                }
+            }
+            Phase::Trial { before, units: 0 } if window.batches >= Self::BATCHES => {
+                if window.is_faster_than(&before, self.readers) {
+                    Phase::Watch
+                } else {
+                    self.readers -= 1;
+                    let rest = self.rest;
+                    self.rest = rest.saturating_mul(Self::BACKOFF);
+                    Phase::Rest(rest)
+                }
+            }
+            _ => return self.readers,
+        };
+        self.phase = next;
+        self.window = Window::default();
         self.readers
+    }
+
+    /// No more than so many readers from now on, without trials.
+    fn stay_at(&mut self, readers: usize) {
+        *self = Self::new(readers, readers);
     }
 }
 
@@ -356,22 +467,65 @@ mod tests {
     use super::*;
     use crate::input::{Compression, Format};
 
-    #[test]
-    fn readers_are_added_while_the_run_waits_for_them() {
-        let batch = Duration::from_millis(10);
-        let after = |blocked: Duration, most| {
-            let mut pace = Pace::new(0, most);
-            for _ in 0..Pace::BATCHES * 8 {
-                pace.readers();
-                pace.read(batch - blocked, blocked);
+    /// The readers after `batches` batches of 10 ms, 4 of them in a unit, the first of which are blocked for a part of it. The rate grows by
+    /// `gain` with each further reader.
+    fn after(batches: u32, blocked: f64, most: usize, gain: f64) -> usize {
+        let mut pace = Pace::new(0, most);
+        for batch in 1..=batches {
+            let readers = pace.readers();
+            let time = Duration::from_millis(10).div_f64(1.0 + gain * (readers - 1) as f64);
+            pace.read(1 << 20, time.mul_f64(1.0 - blocked), time.mul_f64(blocked));
+            if batch % 4 == 0 {
+                pace.unit_begins();
             }
-            pace.readers()
-        };
-        assert_eq!(after(Duration::ZERO, 4), 4);
-        assert_eq!(after(batch / 10, 4), 4);
-        assert_eq!(after(batch / 5, 4), 1, "encoding limits");
-        assert_eq!(after(Duration::ZERO, 1), 1);
+        }
+        pace.readers()
+    }
+
+    #[test]
+    fn readers_are_added_while_the_run_waits_for_them_and_gets_faster() {
+        assert_eq!(after(15, 0.0, 4, 1.0), 1, "the first batches tell nothing");
+        assert_eq!(after(17, 0.0, 4, 1.0), 2);
+        assert_eq!(after(200, 0.0, 4, 1.0), 4);
+        assert_eq!(after(200, 0.1, 4, 1.0), 4);
+        assert_eq!(after(200, 0.2, 4, 1.0), 1, "encoding limits");
+        assert_eq!(after(200, 0.0, 1, 1.0), 1);
+        assert_eq!(after(200, 0.0, 8, 0.15), 8, "a small gain is one");
         assert_eq!(Pace::new(3, 2).readers(), 3, "a given number is kept");
+    }
+
+    #[test]
+    fn a_reader_that_does_not_pay_is_dropped_and_tried_ever_more_rarely() {
+        let trials: u32 = (1..2_000).map(|batches| u32::from(after(batches, 0.0, 4, 0.05) == 2)).sum();
+        // Twelve batches each, after 16, 64 and 512 others.
+        assert!((30..=40).contains(&trials), "{trials}");
+        assert_eq!(after(2_000, 0.0, 4, 0.05), 1);
+        assert_eq!(after(2_000, 0.0, 4, -0.1), 1);
+    }
+
+    #[test]
+    fn without_another_thread_one_reader_reads_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let files: Vec<InputFile> = (0..5)
+            .map(|number| {
+                let path: PathBuf = folder.path().join(number.to_string());
+                std::fs::write(&path, vec![b'0' + number; 10]).unwrap();
+                InputFile::from_path(&path, Format::Text, Compression::None)
+            })
+            .collect();
+        let make: MakeReader = Arc::new(|files| Reader::new(files, 10));
+        let (alive, _ended) = std::sync::mpsc::channel();
+        let budget = Arc::new(Budget::new(1 << 20));
+        let pace = Pace::new(3, 3);
+        let mut readers = Readers::new(files, make, Continuation::default(), 10, pace, budget, alive);
+        readers.start = |_| Err(io::ErrorKind::WouldBlock.into());
+        let mut texts = Vec::new();
+        while let Some(batch) = readers.next_batch(Batch::default()).unwrap() {
+            texts.extend(batch.records.iter().map(|record| batch.bytes_of(record)[0]));
+        }
+        assert_eq!(texts, b"01234");
+        assert_eq!(readers.take_reports().len(), 5);
+        assert_eq!(readers.count(), 1);
     }
 
     #[test]

@@ -225,7 +225,7 @@ pub(super) fn run<S: Sink>(
     let splits_json_lines =
         splits_texts && matches!(fields.text.as_slice(), [field] if JsonParts::can_keep(field, &fields.keep));
     let is_resumable = start.is_some();
-    let make = Box::new({
+    let make = Arc::new({
         let fields = fields.clone();
         move |files| {
             let mut reader = Reader::new(files, batch_bytes).fields(fields.clone());
