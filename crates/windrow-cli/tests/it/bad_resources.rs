@@ -49,7 +49,8 @@ fn small_documents_stay_within_the_budget() {
     place.file("in.txt", "the other path\n".repeat(200_000));
     let ran = place.line("encode in.txt -o out --tokenizer tiny.json --lines --memory 400K --json").ok();
     let peak = ran.summary()["peak_in_flight_bytes"].as_u64().unwrap();
-    assert!((20_000..=400 << 10).contains(&peak), "{peak}");
+    // A batch or more.
+    assert!((4 << 10..=400 << 10).contains(&peak), "{peak}");
 }
 
 #[test]
