@@ -1,9 +1,9 @@
-//! Compares allocators by speed, memory and size of a program that encodes one batch again and again: once with the allocator that the
-//! command ships, and once with the system's.
+//! Compares allocators by speed, memory and size of a program that encodes one batch again and again: once with mimalloc, and once with the
+//! system's.
 //!
 //! ```text
-//! cargo build --release -p windrow-bench --bin allocator --no-default-features --target-dir target/system
-//! cargo run --release -p windrow-bench --bin allocator -- TEXT target/system/release/allocator --record
+//! cargo build --release -p windrow-bench --bin allocator --target-dir target/system
+//! cargo run --release -p windrow-bench --features mimalloc --bin allocator -- TEXT target/system/release/allocator --record
 //! ```
 //!
 //! TEXT is cut into documents of 6.5 KB, which are the batch. Each measured process loads the vocabulary of gpt2, encodes the batch 50
@@ -143,7 +143,7 @@ fn measure(text: &Path, threads: usize) {
 
 fn compare(options: &Options) -> Result<(), String> {
     if cfg!(not(feature = "mimalloc")) {
-        return Err("this program has the system's allocator: give it as the other one".to_owned());
+        return Err("this program has the system's allocator: build it with the feature mimalloc, and give this one as the other".to_owned());
     }
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let system = options.system.as_deref().expect("clap asks for it");

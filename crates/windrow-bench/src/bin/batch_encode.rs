@@ -7,7 +7,7 @@
 //! * `windrow`: `BatchEncode::encode_batch_fast`;
 //! * `rayon again`: the control.
 //!
-//! Texts are parts of TEXT. Without default features the program has the system's allocator instead of mimalloc; the record says which.
+//! Texts are parts of TEXT. With the feature `mimalloc` the program has that allocator instead of the system's; the record says which.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "mimalloc")]
