@@ -22,8 +22,20 @@ use crate::output::Format;
 /// Rows of Parquet that are decoded at a time.
 const ROWS: usize = 1024;
 
-/// Visits the rows of a file, until the visitor breaks.
-pub(super) fn walk(format: Format, path: &Path, visit: Visitor<'_>) -> Result<(), DatasetError> {
+/// The number of rows in each row group of a Parquet file.
+pub(super) fn groups(path: &Path) -> Result<Vec<u64>, DatasetError> {
+    let file = File::open(path).map_err(|error| DatasetError::io(path, &error))?;
+    let rows = caught(|| -> Result<Vec<u64>, String> {
+        let file = ParquetFile::new(file).map_err(|error| error.to_string())?;
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| error.to_string())?;
+        let rows = builder.metadata().row_groups().iter().map(|group| u64::try_from(group.num_rows()));
+        rows.collect::<Result<_, _>>().map_err(|error| error.to_string())
+    });
+    rows.flatten().map_err(|message| DatasetError::damaged(path, message))
+}
+
+/// Visits the rows of a file, or of one row group of a Parquet file, until the visitor breaks.
+pub(super) fn walk(format: Format, path: &Path, group: Option<usize>, visit: Visitor<'_>) -> Result<(), DatasetError> {
     let damaged = |what: &dyn fmt::Display| DatasetError::damaged(path, what);
     let file = File::open(path).map_err(|error| DatasetError::io(path, &error))?;
     // The readers panic on some damaged files.
@@ -36,7 +48,11 @@ pub(super) fn walk(format: Format, path: &Path, visit: Visitor<'_>) -> Result<()
             let file = ParquetFile::new(file).map_err(|error| damaged(&error))?;
             let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| damaged(&error))?;
             let columns = ProjectionMask::columns(builder.parquet_schema(), ["ids.list.item"]);
-            let reader = builder.with_projection(columns).with_batch_size(ROWS).build();
+            let builder = builder.with_projection(columns).with_batch_size(ROWS);
+            let reader = match group {
+                Some(group) => builder.with_row_groups(vec![group]).build(),
+                None => builder.build(),
+            };
             let reader = reader.map_err(|error| damaged(&error))?;
             Ok(Box::new(reader.map(|batch| batch.map_err(|error| error.to_string()))))
         }
@@ -120,7 +136,7 @@ mod tests {
         let walked = |file: &[u8]| {
             fs::write(&path, file).unwrap();
             let mut documents = Vec::new();
-            let walked = walk(Format::Arrow, &path, &mut |ids| {
+            let walked = walk(Format::Arrow, &path, None, &mut |ids| {
                 documents.push(ids.to_vec());
                 ControlFlow::Continue(())
             });

@@ -24,6 +24,18 @@ pub(super) struct Shard<'m> {
     pub(super) paths: Vec<PathBuf>,
 }
 
+/// A part of the documents of a shard.
+pub(super) struct Stretch {
+    /// A row group, or all.
+    group: Option<usize>,
+    /// Documents before it.
+    pub(super) begin: u64,
+}
+
+impl Stretch {
+    pub(super) const WHOLE: Self = Self { group: None, begin: 0 };
+}
+
 /// An open file of a shard.
 pub(super) struct Reading<'p> {
     path: &'p Path,
@@ -121,6 +133,28 @@ impl Shard<'_> {
         [&self.paths[end - 2], &self.paths[end - 1]]
     }
 
+    /// Parts of it that can be walked by themselves, in order.
+    pub(super) fn stretches(&self) -> Result<Vec<Stretch>, DatasetError> {
+        if self.options.format != Format::Parquet {
+            return Ok(vec![Stretch::WHOLE]);
+        }
+        let mut begin = 0_u64;
+        let mut stretch = |(group, rows)| {
+            let stretch = Stretch { group: Some(group), begin };
+            begin = begin.saturating_add(rows);
+            stretch
+        };
+        Ok(columns::groups(&self.paths[0])?.into_iter().enumerate().map(&mut stretch).collect())
+    }
+
+    /// As [`walk`](Self::walk), of a part.
+    pub(super) fn walk_stretch(&self, stretch: &Stretch, visit: Visitor<'_>) -> Result<(), DatasetError> {
+        match stretch.group {
+            Some(group) => columns::walk(self.options.format, &self.paths[0], Some(group), visit),
+            None => self.walk(visit),
+        }
+    }
+
     /// Visits the documents, or the rows of a packed output, until the visitor breaks.
     pub(super) fn walk(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {
         if let Some(Pack { length, .. }) = self.options.pack
@@ -135,7 +169,7 @@ impl Shard<'_> {
             Format::Datatrove => self.walk_datatrove(visit),
             Format::Mds => mds::walk(self.options, &self.paths[0], visit),
             Format::Jsonl => lines::walk(&self.paths[0], self.options.has_mask(), visit),
-            format @ (Format::Arrow | Format::Parquet) => columns::walk(format, &self.paths[0], visit),
+            format @ (Format::Arrow | Format::Parquet) => columns::walk(format, &self.paths[0], None, visit),
         }
     }
 

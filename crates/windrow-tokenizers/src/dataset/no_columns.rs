@@ -7,7 +7,15 @@ use super::visit::Visitor;
 use crate::output::Format;
 use crate::shown;
 
-pub(super) fn walk(format: Format, path: &Path, _: Visitor<'_>) -> Result<(), DatasetError> {
+pub(super) fn groups(path: &Path) -> Result<Vec<u64>, DatasetError> {
+    Err(missing(Format::Parquet, path))
+}
+
+pub(super) fn walk(format: Format, path: &Path, _: Option<usize>, _: Visitor<'_>) -> Result<(), DatasetError> {
+    Err(missing(format, path))
+}
+
+fn missing(format: Format, path: &Path) -> DatasetError {
     let message = format!("{}: this build does not read {format}", shown(path));
-    Err(DatasetError::new(DatasetErrorKind::Missing, message).hint("build windrow with the feature `parquet`"))
+    DatasetError::new(DatasetErrorKind::Missing, message).hint("build windrow with the feature `parquet`")
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use windrow::prelude::*;
 
-use super::documents::Shard;
+use super::documents::{Shard, Stretch};
 use super::error::{DatasetError, DatasetErrorKind};
 use super::hash::hashes;
 use super::open::Dataset;
@@ -153,21 +153,20 @@ impl Dataset {
 
     /// Walks a shard, compares its ids with the vocabulary, and returns the numbers of documents and ids.
     fn walk_and_check(&self, shard: &Shard<'_>) -> Result<Counts, DatasetError> {
-        let (mut counts, mut fault) = ([0; 2], None);
         let pack = self.manifest.options.pack;
         let mut segments = pack.map(|_| Segments::open(shard)).transpose()?;
         let documents = self.documents_of(shard);
-        shard.walk(&mut |ids| {
-            fault = self.beyond_vocabulary(shard, counts[0], ids);
-            if let (Some(segments), Some(pack), None) = (&mut segments, pack, &fault) {
-                fault = segments.check_row(ids, pack, documents).err();
+        let counts = match (&mut segments, pack) {
+            (Some(segments), Some(pack)) => {
+                self.count(shard, &Stretch::WHOLE, &mut |ids| segments.check_row(ids, pack, documents))?
             }
-            counts = [counts[0] + 1, counts[1] + ids.len() as u64];
-            if fault.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        if let Some(fault) = fault {
-            return Err(fault);
-        }
+            _ => {
+                let stretches = shard.stretches()?;
+                let counts: Vec<Result<[u64; 2], DatasetError>> =
+                    stretches.par_iter().map(|stretch| self.count(shard, stretch, &mut |_| Ok(()))).collect();
+                counts.into_iter().try_fold([0; 2], |sums, one| one.map(|one| [sums[0] + one[0], sums[1] + one[1]]))?
+            }
+        };
         segments.iter().try_for_each(Segments::check_end)?;
         if let (Some(lines), Some(path)) = (shard.kept_lines()?, shard.paths.last())
             && lines != if pack.is_some() { documents } else { counts[0] }
@@ -178,6 +177,22 @@ impl Dataset {
             return Err(DatasetError::damaged(path, what));
         }
         Ok((counts, shard.loss_tokens(counts[1])?))
+    }
+
+    /// Compares the ids of a part of a shard with the vocabulary, has its documents checked, and returns the numbers of documents and ids.
+    fn count(
+        &self,
+        shard: &Shard<'_>,
+        stretch: &Stretch,
+        check: &mut dyn FnMut(&[u32]) -> Result<(), DatasetError>,
+    ) -> Result<[u64; 2], DatasetError> {
+        let (mut counts, mut fault) = ([0; 2], None);
+        shard.walk_stretch(stretch, &mut |ids| {
+            fault = self.beyond_vocabulary(shard, stretch.begin + counts[0], ids).or_else(|| check(ids).err());
+            counts = [counts[0] + 1, counts[1] + ids.len() as u64];
+            if fault.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        fault.map_or(Ok(counts), Err)
     }
 
     /// Refuses a tokenizer that has not encoded these documents.

@@ -354,7 +354,7 @@ impl Window {
 
     /// Whether so many readers gave at least `1 / PART` of what one more would give if nothing else limited the run.
     fn is_faster_than(&self, before: &Self, readers: usize) -> bool {
-        const PART: u128 = 8;
+        const PART: u128 = 16;
         let time = |window: &Self| (window.busy + window.blocked).as_nanos();
         let parts = PART * (readers as u128 - 1);
         u128::from(self.bytes) * time(before) * parts >= u128::from(before.bytes) * time(self) * (parts + 1)
@@ -370,8 +370,8 @@ enum Phase {
     Watch,
     /// One more reader has begun, and what it reads is not delivered yet.
     Added { before: Window },
-    /// What it reads is delivered; ends when so many units have begun.
-    Trial { before: Window, units: usize },
+    /// What it reads is delivered; ends when so many units have begun. `batches` were delivered since it was added.
+    Trial { before: Window, batches: u32, units: usize },
 }
 
 /// Decides how many readers there are. While the run waits for those there are, another one is tried: it stays if the run gets faster.
@@ -381,22 +381,19 @@ pub(super) struct Pace {
     most: usize,
     phase: Phase,
     window: Window,
-    /// Batches without a trial after the next one that fails.
-    rest: u32,
 }
 
 impl Pace {
     /// Batches of a window. The first ones of a run only fill its queues and caches.
     const BATCHES: u32 = 8;
 
-    /// By how much the time without a trial grows.
-    const BACKOFF: u32 = 8;
+    /// After a trial that fails there is none for so many times as many batches.
+    const REST: u32 = 16;
 
     /// So many readers, or for 0 as many as pay, but at most `most`.
     pub(super) fn new(readers: usize, most: usize) -> Self {
         let most = if readers == 0 { most.max(1) } else { readers };
-        let rest = Self::BATCHES * Self::BACKOFF;
-        Self { readers: readers.max(1), most, phase: Phase::Rest(Self::BATCHES), window: Window::default(), rest }
+        Self { readers: readers.max(1), most, phase: Phase::Rest(Self::BATCHES), window: Window::default() }
     }
 
     /// Notes a batch of so many bytes and its times.
@@ -416,7 +413,8 @@ impl Pace {
         match &mut self.phase {
             // From here on the readers are ahead as they are after a whole number of units.
             Phase::Added { before } => {
-                self.phase = Phase::Trial { before: *before, units: self.readers };
+                let batches = self.window.batches;
+                self.phase = Phase::Trial { before: *before, batches, units: self.readers };
                 self.window = Window::default();
             }
             Phase::Trial { units, .. } => *units = units.saturating_sub(1),
@@ -437,14 +435,12 @@ impl Pace {
                     Phase::Watch
                 }
             }
-            Phase::Trial { before, units: 0 } if window.batches >= Self::BATCHES => {
+            Phase::Trial { before, batches, units: 0 } if window.batches >= Self::BATCHES => {
                 if window.is_faster_than(&before, self.readers) {
                     Phase::Watch
                 } else {
                     self.readers -= 1;
-                    let rest = self.rest;
-                    self.rest = rest.saturating_mul(Self::BACKOFF);
-                    Phase::Rest(rest)
+                    Phase::Rest(batches.saturating_add(window.batches).saturating_mul(Self::REST))
                 }
             }
             _ => return self.readers,
@@ -495,10 +491,9 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_does_not_pay_is_dropped_and_tried_ever_more_rarely() {
+    fn a_reader_that_does_not_pay_is_dropped_and_rarely_tried_again() {
         let trials: u32 = (1..2_000).map(|batches| u32::from(after(batches, 0.0, 4, 0.05) == 2)).sum();
-        // Twelve batches each, after 16, 64 and 512 others.
-        assert!((30..=40).contains(&trials), "{trials}");
+        assert!((2_000 / 20..2_000 / 16).contains(&trials), "{trials}");
         assert_eq!(after(2_000, 0.0, 4, 0.05), 1);
         assert_eq!(after(2_000, 0.0, 4, -0.1), 1);
     }
