@@ -61,8 +61,8 @@ def main():
         cells[("texts", count)] = ["texts.jsonl"]
         cells[("tiny", count)] = ["tiny.jsonl"]
         cells[("line", count)] = ["line.jsonl"]
-    cells[("kept, as JSON lines", "2")] = ["texts.jsonl", "--keep", "id", "--format", "jsonl"]
-    cells[("kept, as Parquet", "2")] = ["texts.jsonl", "--keep", "id", "--format", "parquet"]
+    cells[("kept as JSON lines", "2")] = ["texts.jsonl", "--keep", "id", "--format", "jsonl"]
+    cells[("kept as Parquet", "2")] = ["texts.jsonl", "--keep", "id", "--format", "parquet"]
     cells[("chat", "2")] = ["chat.jsonl", *template]
     if options.tokenizer:
         cells[("tokenizers", "2")] = ["texts.jsonl", "--tokenizer", options.tokenizer, "--engine", "tokenizers", "--sample", "0.1"]
@@ -94,7 +94,7 @@ def main():
         )
     if options.record:
         head = [
-            f"command: bench/encoders/allocator.py target/release/windrow target/mimalloc/release/windrow {options.text.name} --record {options.record}",
+            f"command: {run.own_command()}",
             f"machine: {run.machine()}",
             f"commit: {run.commit()}",
             "columns: cells are input/threads; nanoseconds of the process, its peak of resident memory in KiB",

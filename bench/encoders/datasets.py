@@ -129,7 +129,7 @@ def main():
                 note("verify", kind, "verify", turn, seconds, size)
     if options.record:
         head = [
-            f"command: bench/encoders/datasets.py target/release/windrow {options.text.name} --record {options.record}",
+            f"command: {run.own_command()}",
             f"machine: {run.machine()}",
             f"commit: {run.commit()}",
             "columns: bytes of text, for verify of the output; nanoseconds of encoding, for verify of the process",

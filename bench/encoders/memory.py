@@ -134,7 +134,7 @@ def main():
                         rows.append(f"{name},{budget},{threads},{repetition},{round(1e9 * seconds)},{tokenizer},{kib},{share:.3f},{late / max(early, 1):.3f}")
     if options.record:
         head = [
-            f"command: bench/encoders/memory.py target/release/windrow {options.text.name} --repetitions {options.repetitions} --record {options.record}",
+            f"command: {run.own_command()}",
             f"machine: {run.machine()}",
             f"commit: {run.commit()}",
             "columns: budget in MiB; peak and tokenizer (the peak with an empty document) in KiB; share is the peak by 1.1 budgets and the tokenizer",

@@ -247,6 +247,12 @@ def write_record(name, program, columns, lines, notes):
     write_lines(name, head, [columns, *lines])
 
 
+def own_command():
+    """The command that runs, without the folders of this machine."""
+    words = [pathlib.Path(word).name if word.startswith("/") else word for word in sys.argv[1:]]
+    return shlex.join([f"bench/encoders/{pathlib.Path(sys.argv[0]).name}", *words])
+
+
 def write_lines(name, head, lines):
     """Writes a record of this machine, of today."""
     folder = pathlib.Path(os.environ.get("WINDROW_RECORD_FOLDER") or ROOT / "bench" / "record")
