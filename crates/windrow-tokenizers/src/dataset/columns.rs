@@ -120,8 +120,41 @@ mod tests {
     use arrow_array::types::UInt32Type;
     use arrow_array::{LargeListArray, RecordBatch};
     use arrow_ipc::writer::FileWriter;
+    use arrow_schema::{DataType, Field, Schema};
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::properties::WriterProperties;
 
     use super::*;
+
+    #[test]
+    fn row_groups_are_walked_by_themselves() {
+        let lists = LargeListArray::from_iter_primitive::<UInt32Type, _, _>((0..5).map(|id| Some([Some(id)])));
+        let item = Arc::new(Field::new("item", DataType::UInt32, false));
+        let (_, offsets, ids, _) = lists.into_parts();
+        let lists = LargeListArray::new(Arc::clone(&item), offsets, ids, None);
+        let schema = Arc::new(Schema::new([Arc::new(Field::new("ids", DataType::LargeList(item), false))]));
+        let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(lists)]).unwrap();
+        let mut file = Vec::new();
+        let properties = WriterProperties::builder().set_max_row_group_row_count(Some(2)).build();
+        let mut writer = ArrowWriter::try_new(&mut file, schema, Some(properties)).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.parquet");
+        fs::write(&path, &file).unwrap();
+        assert_eq!(groups(&path).unwrap(), [2, 2, 1]);
+        let walked = |group| {
+            let mut documents = Vec::new();
+            let visit = &mut |ids: &[u32]| {
+                documents.extend_from_slice(ids);
+                ControlFlow::Continue(())
+            };
+            walk(Format::Parquet, &path, group, visit).unwrap();
+            documents
+        };
+        assert_eq!([walked(Some(0)), walked(Some(1)), walked(Some(2))], [vec![0, 1], vec![2, 3], vec![4]]);
+        assert_eq!(walked(None), [0, 1, 2, 3, 4]);
+    }
 
     #[test]
     fn a_block_that_is_not_in_the_file_is_an_error_and_takes_no_memory() {
