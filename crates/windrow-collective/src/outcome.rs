@@ -28,7 +28,7 @@ pub struct Outcome {
 impl Outcome {
     /// Tells [`windrow::explain`], if this thread listens.
     pub(crate) fn explain(&self, place: &'static Location<'static>) {
-        if !windrow::listens() {
+        if !windrow::listens(Some(place)) {
             return;
         }
         let explained = Explained::new(CallKind::Plan, Some(place), self.tiles.len() as u64, self.elapsed).on(2);

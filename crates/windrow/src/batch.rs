@@ -132,7 +132,8 @@ pub use windrow_sync::submit::Entry;
 
 use lead::{BatchedInner, PANICKED, POISONED};
 
-use crate::runtime::explain::{self, CallKind, Explained};
+use crate::runtime::explain;
+use crate::runtime::explained::{CallKind, Explained};
 
 /// A structure whose operations can be run in batches.
 pub trait BatchOps {
@@ -212,8 +213,8 @@ impl<S: BatchOps> Batched<S> {
     #[track_caller]
     pub fn call(&self, mut op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
         S::prepare(&mut op);
-        if explain::listens() {
-            let place = Location::caller();
+        let place = Location::caller();
+        if explain::listens(Some(place)) {
             return self.told(place, 1, || self.call_prepared(op));
         }
         self.call_prepared(op)

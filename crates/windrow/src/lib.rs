@@ -25,9 +25,10 @@ pub use iter::{
 #[doc(hidden)]
 pub use runtime::ablation::Mechanism;
 pub use runtime::cancel::{CancelToken, Cancelled};
-pub use runtime::explain::{CallKind, Explained, explain};
+pub use runtime::explain::explain;
 #[doc(hidden)]
 pub use runtime::explain::{listens, tell};
+pub use runtime::explained::{CallKind, Explained};
 pub use runtime::pool::{
     Pool, PoolBuildError, PoolBuildErrorKind, PoolBuilder, ShutdownError, current_num_threads, shutdown,
 };

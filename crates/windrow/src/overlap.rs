@@ -117,7 +117,8 @@ use std::time::Instant;
 use windrow_plan::Nanos;
 
 use crate::runtime::cancel::{CancelToken, ambient};
-use crate::runtime::explain::{self, CallKind, Explained};
+use crate::runtime::explain;
+use crate::runtime::explained::{CallKind, Explained};
 use crate::runtime::pool::{Installed, current_state, installed_state};
 
 mod crew;
@@ -568,7 +569,7 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
 
         let bells = std::iter::once(bell).chain(helpers.iter().map(|helper| helper.bell.clone())).collect();
         let tokens = token.into_iter().chain(ambient().filter(|_| heeds)).collect();
-        let listens = explain::listens();
+        let listens = explain::listens(Some(place));
         // A run without such lanes does not build the global pool.
         let pool = if each.is_empty() { installed_state() } else { Some(current_state()) };
         let helped = pool.as_ref().filter(|_| !each.is_empty());

@@ -79,7 +79,8 @@ use windrow_sync::gate::{JoinedWorker, WorkerCounts};
 use windrow_sync::machine::tick;
 use windrow_sync::rounds::{MemberSlot, Rounds, Turn};
 
-use crate::runtime::explain::{self, CallKind, Explained};
+use crate::runtime::explain;
+use crate::runtime::explained::{CallKind, Explained};
 use crate::runtime::pool;
 use crate::runtime::sites::{TeamStats, site};
 use crate::runtime::state::PoolState;
@@ -283,7 +284,7 @@ where
         attend::<T, F, R> as fn(&F, &PoolState, MemberSlot<'_, LeaderState<'_, T>>, Spin) -> R as *const () as usize;
     let site = site(Some(place), code);
     let may_be_alone = matches!(width.0, WidthKind::AtMost(2..));
-    let begun = tick();
+    let (begun, listens) = (tick(), explain::listens(Some(place)));
     // Records a call. `serial_rounds`: its rounds are known to run best on one member.
     let took = |mode, ended: u64, serial_rounds: bool| {
         let elapsed = pool.nanos(ended.saturating_sub(begun));
@@ -293,7 +294,7 @@ where
         }
     };
     let tell = |threads: usize, reason: &'static str, rounds: Option<(usize, Decision<RoundCosts, Segment>)>| {
-        if explain::listens() {
+        if listens {
             explain_team(place, threads, pool.nanos(tick().saturating_sub(begun)), reason, rounds);
         }
     };
@@ -306,7 +307,7 @@ where
         false => ask(pool, width, stats.took)?,
     };
     if members == 1 {
-        let led = &mut LeaderState { driver: RoundDriver::new(RoundSite::of(pool, site)), data };
+        let led = &mut LeaderState { driver: RoundDriver::new(RoundSite::of(pool, site), listens), data };
         let result = attend(member, pool, Rounds::single(led).slot(), Spin::NONE);
         tell(1, reason, None);
         if serial {
@@ -314,7 +315,7 @@ where
         }
         return Ok(vec![result]);
     }
-    let led = &mut LeaderState { driver: RoundDriver::new(RoundSite::of(pool, site)), data };
+    let led = &mut LeaderState { driver: RoundDriver::new(RoundSite::of(pool, site), listens), data };
     let rounds = Rounds::new(led, members);
     let results: Vec<_> = (0..members).map(|_| Mutex::new(None)).collect();
     let waits = Waits::of(pool.guess());

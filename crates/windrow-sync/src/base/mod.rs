@@ -2,6 +2,7 @@
 
 pub mod assembly;
 pub(crate) mod debug;
+pub mod exit;
 pub mod fork;
 pub mod latch;
 pub mod machine;

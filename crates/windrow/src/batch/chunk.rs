@@ -107,9 +107,9 @@ impl<S: BatchOps> Batched<S> {
     /// chunk still holds its operations. Failures of single operations are in [`Chunk::replies`].
     #[track_caller]
     pub fn call_chunk(&self, chunk: &mut Chunk<S>) -> Result<(), BatchError> {
-        if explain::listens() {
-            let (place, ops) = (Location::caller(), chunk.len());
-            return self.told(place, ops, || self.hand_in_chunk(chunk));
+        let place = Location::caller();
+        if explain::listens(Some(place)) {
+            return self.told(place, chunk.len(), || self.hand_in_chunk(chunk));
         }
         self.hand_in_chunk(chunk)
     }

@@ -52,7 +52,8 @@ impl<S: BatchOps> Batched<S> {
     #[track_caller]
     pub fn call_async(&self, mut op: S::Op) -> CallAsync<'_, S> {
         S::prepare(&mut op);
-        let heard = explain::listens().then(|| (Location::caller(), Instant::now()));
+        let place = Location::caller();
+        let heard = explain::listens(Some(place)).then(|| (place, Instant::now()));
         CallAsync { batched: self, stage: CallStage::New(op), room: None, waiting: None, heard }
     }
 }
@@ -173,7 +174,7 @@ impl<S: BatchOps> Future for CallAsync<'_, S> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let answer = std::task::ready!(this.poll_answer(context));
-        if let Some((place, start)) = this.heard.filter(|_| explain::listens()) {
+        if let Some((place, start)) = this.heard {
             this.batched.tell(place, 1, start);
         }
         Poll::Ready(answer)

@@ -14,7 +14,8 @@ use windrow_sync::merge::{Merge, merging};
 use crate::iter::{IndexedParallelIterator, IntoParallelRefMutIterator, ParallelIterator};
 use windrow_sync::join::is_inside;
 
-use crate::runtime::explain::{self, CallKind, Explained};
+use crate::runtime::explain;
+use crate::runtime::explained::{CallKind, Explained};
 use crate::runtime::pool;
 use crate::task::join::{Told, expecting, join};
 
@@ -109,7 +110,7 @@ struct SortTold {
 /// Runs a sort of `count` items. Reports the sort if this thread is inside of [`explain`](crate::explain()).
 fn told(place: &'static Location<'static>, count: usize, sort: impl FnOnce(&mut SortTold)) {
     let mut told = SortTold { alone: None, reason: "serial: entering costs more than it saves", recursion: None };
-    if !explain::listens() {
+    if !explain::listens(Some(place)) {
         return sort(&mut told);
     }
     let start = tick();

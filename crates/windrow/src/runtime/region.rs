@@ -14,7 +14,8 @@ use windrow_sync::relaxed::RelaxedU64;
 
 use super::ablation::Mechanism;
 use super::cancellation::Cancellation;
-use super::explain::{self, CallKind, Explained};
+use super::explain;
+use super::explained::{self, CallKind, Explained};
 use super::hints::Hints;
 use super::poll::PollInterval;
 use super::sites::{LongItem, SiteStats, site_at};
@@ -43,7 +44,7 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
     F: Fn(L) + Sync,
 {
     let items = lead.rest().len();
-    let listens = explain::listens();
+    let listens = explain::listens(hints.place);
     let start = if listens { tick() } else { 0 };
     if pool.members == 1 || items < 2 {
         let stop = StopOnUnwind(division);
@@ -463,7 +464,7 @@ impl<'c> CallerSide<'c> {
         let reason = match items {
             0 => format!("shared at once: {}", decision.why),
             1 => format!("shared after 1 item took {since}: {}", decision.why),
-            _ => format!("shared after {} items took {since}: {}", explain::grouped(items), decision.why),
+            _ => format!("shared after {} items took {since}: {}", explained::grouped(items), decision.why),
         };
         explained.on(members).predicted_to_take(shared).or("serial", serial).because(reason)
     }

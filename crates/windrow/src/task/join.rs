@@ -11,7 +11,8 @@ use windrow_sync::join as sync;
 use windrow_sync::join::tree::{Asked, OfferDecision, Tree};
 use windrow_sync::machine::tick;
 
-use crate::runtime::explain::{self, CallKind, Explained};
+use crate::runtime::explain;
+use crate::runtime::explained::{CallKind, Explained};
 use crate::runtime::pool;
 use crate::runtime::sites::site;
 use crate::runtime::state::PoolState;
@@ -74,7 +75,7 @@ pub(crate) fn rooted<R>(place: Option<&'static Location<'static>>, code: usize, 
     let site = site(place, code);
     pool::with_current(|pool| {
         let known = pool.sites.recall_calls(site);
-        let listens = explain::listens();
+        let listens = explain::listens(place);
         if known.are_shorter(pool.short_call) && !listens && !is_to_measure() {
             return grow(pool, None, UNMEASURED, false, &Told::default(), f).0;
         }

@@ -12,7 +12,6 @@ use windrow_plan::{Decision, Nanos};
 use windrow_sync::machine::tick;
 use windrow_sync::rounds::{Follow, Lend, LendCopy, Lent};
 
-use crate::runtime::explain;
 use crate::runtime::sites::SiteTable;
 use crate::runtime::state::PoolState;
 
@@ -60,7 +59,7 @@ pub(super) struct RoundDriver<'c> {
 }
 
 impl<'c> RoundDriver<'c> {
-    pub(super) fn new(site: RoundSite<'c>) -> Self {
+    pub(super) fn new(site: RoundSite<'c>, listens: bool) -> Self {
         RoundDriver {
             next: None,
             members: 1,
@@ -72,7 +71,7 @@ impl<'c> RoundDriver<'c> {
             site,
             segment: None,
             last_choice: None,
-            listens: explain::listens(),
+            listens,
         }
     }
 

@@ -82,7 +82,7 @@ fn other_threads_and_calls_outside_are_not_heard() {
     let (result, why) = windrow::explain(|| std::panic::catch_unwind(|| windrow::explain(|| panic!("halfway")).1));
     assert!(result.is_err() && why.is_empty());
     call();
-    assert!(!windrow::listens());
+    assert!(!windrow::listens(None));
 }
 
 /// A site that has learned that its calls are too short to share learns, too, when they no longer are.

@@ -1,0 +1,352 @@
+//! The report of a process: with `WINDROW_EXPLAIN` set, a program prints at its end what each place that called windrow has done.
+//!
+//! Calls are sampled ([`windrow_plan::report`]): the first one at a place is always told, short ones rarely, and each counts for those that
+//! were not. What a thread tells goes into one of several tables, each behind a lock that is never waited for: a forked child may inherit a
+//! lock that no thread will release.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::panic::Location;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use windrow_plan::Nanos;
+use windrow_plan::report::probability;
+use windrow_sync::exit::at_exit;
+use windrow_sync::fork::PerProcess;
+use windrow_sync::machine::fork_generation;
+use windrow_sync::relaxed::RelaxedU64;
+
+use super::explained::{CallKind, Explained, grouped};
+use super::flag::Flag;
+
+/// `1` prints the report on stderr, another value names a file to which it is appended.
+const VARIABLE: &str = "WINDROW_EXPLAIN";
+
+/// Measure: count of tables, so that threads seldom meet at one.
+const TABLES: usize = 64;
+
+/// Measure: count of places whose last time a thread remembers.
+const REMEMBERED: usize = 256;
+
+/// Bins of relative errors of predictions.
+///
+/// Measure: count of bins, each a quarter wider than the one before.
+const BINS: usize = 48;
+
+/// What the calls at a place have done. Numbers are weighted by the calls that were not told.
+#[derive(Clone, Debug)]
+struct Row {
+    calls: f64,
+    /// Whether some calls were not told.
+    sampled: bool,
+    items: f64,
+    shared: f64,
+    threads: usize,
+    took: f64,
+    /// The time that the shared calls would have taken alone, as predicted, less what they took.
+    saved: f64,
+    errors: [u32; BINS],
+    reason: String,
+}
+
+impl Default for Row {
+    fn default() -> Self {
+        Self {
+            calls: 0.0,
+            sampled: false,
+            items: 0.0,
+            shared: 0.0,
+            threads: 1,
+            took: 0.0,
+            saved: 0.0,
+            errors: [0; BINS],
+            reason: String::new(),
+        }
+    }
+}
+
+/// A relative error, from 1 % on in steps of a quarter.
+fn bin(error: f64) -> usize {
+    ((error.max(0.01) / 0.01).ln() / 1.25_f64.ln()) as usize
+}
+
+/// The middle of a bin.
+fn error_of(bin: usize) -> f64 {
+    0.01 * 1.25_f64.powf(bin as f64 + 0.5)
+}
+
+impl Row {
+    fn add(&mut self, told: &Explained, weight: f64) {
+        let took = told.took().as_nanos() as f64;
+        self.calls += weight;
+        self.sampled |= weight > 1.0;
+        self.items += weight * told.count() as f64;
+        self.threads = self.threads.max(told.threads());
+        self.took += weight * took;
+        if told.threads() > 1 {
+            self.shared += weight;
+            let alone = told.alternatives().find(|(name, _)| *name == "serial");
+            self.saved += alone.map_or(0.0, |(_, alone)| weight * (alone.as_nanos() as f64 - took));
+        }
+        if let Some(predicted) = told.predicted().filter(|_| took > 0.0) {
+            let error = (predicted.as_nanos() as f64 - took).abs() / took;
+            self.errors[bin(error).min(BINS - 1)] += 1;
+        }
+        told.reason().clone_into(&mut self.reason);
+    }
+
+    fn merge(&mut self, other: Row) {
+        self.calls += other.calls;
+        self.sampled |= other.sampled;
+        self.items += other.items;
+        self.shared += other.shared;
+        self.threads = self.threads.max(other.threads);
+        self.took += other.took;
+        self.saved += other.saved;
+        self.errors.iter_mut().zip(other.errors).for_each(|(one, more)| *one += more);
+        self.reason = other.reason;
+    }
+
+    /// The relative error that this part of the predictions does not exceed; `None` without predictions.
+    fn error_at(&self, part: f64) -> Option<f64> {
+        let all: u32 = self.errors.iter().sum();
+        let wanted = (f64::from(all) * part).ceil().max(1.0) as u32;
+        let mut seen = 0;
+        let found = self.errors.iter().position(|&count| {
+            seen += count;
+            seen >= wanted
+        });
+        found.filter(|_| all > 0).map(error_of)
+    }
+}
+
+/// A place as it is printed: locations of one place may have several addresses.
+type Key = (&'static str, u32, CallKind);
+
+struct ProcessReport {
+    target: Target,
+    tables: [Mutex<HashMap<Key, Row>>; TABLES],
+    /// What telling costs.
+    cost: Nanos,
+    /// Calls that found their table locked.
+    lost: RelaxedU64,
+    printed: Flag,
+}
+
+enum Target {
+    Stderr,
+    File(PathBuf),
+}
+
+static REPORT: PerProcess<Option<ProcessReport>> = PerProcess::new();
+
+/// The report of this process, if one is wanted.
+fn report() -> Option<&'static ProcessReport> {
+    let build = || {
+        let value = std::env::var_os(VARIABLE).filter(|value| !value.is_empty() && value != "0")?;
+        let target = if value == "1" { Target::Stderr } else { Target::File(value.into()) };
+        let cost = cost();
+        at_exit(print);
+        let tables = std::array::from_fn(|_| Mutex::default());
+        Some(ProcessReport { target, tables, cost, lost: RelaxedU64::new(0), printed: Flag::new() })
+    };
+    REPORT.get(build).as_ref()
+}
+
+/// The time of telling a call.
+fn cost() -> Nanos {
+    // Measure: count of calls told, enough for a few microseconds.
+    const CALLS: u32 = 64;
+    let place = Location::caller();
+    let mut table = HashMap::new();
+    let begin = Instant::now();
+    for call in 0..CALLS {
+        let told =
+            Explained::new(CallKind::Loop, Some(place), 1, Nanos::default()).or("serial", Some(Nanos::default()));
+        let told = told.because(format!("shared after {call} items: an example"));
+        table.entry(key(&told)).or_insert_with(Row::default).add(&told, 1.0);
+    }
+    Nanos(begin.elapsed().as_nanos() as f64 / f64::from(CALLS))
+}
+
+fn key(told: &Explained) -> Key {
+    told.place().map_or(("?", 0, told.kind()), |place| (place.file(), place.line(), told.kind()))
+}
+
+/// What this thread remembers of the last told call at a place.
+#[derive(Clone, Copy, Default)]
+struct Last {
+    place: usize,
+    generation: u32,
+    /// That the next call is told.
+    probability: f32,
+    /// The calls that the last one stood for.
+    weight: f32,
+}
+
+thread_local! {
+    static LAST: RefCell<Vec<Last>> = const { RefCell::new(Vec::new()) };
+    static RANDOM: Cell<u64> = const { Cell::new(0) };
+    static TABLE: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// Whether a report is wanted.
+pub(super) fn is_wanted() -> bool {
+    report().is_some()
+}
+
+fn address(place: Option<&'static Location<'static>>) -> usize {
+    place.map_or(0, |place| std::ptr::from_ref(place) as usize)
+}
+
+/// The index of a place among those that are remembered.
+fn slot(address: usize) -> usize {
+    (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) % REMEMBERED
+}
+
+/// Whether the call that begins here is to be told.
+pub(super) fn samples(place: Option<&'static Location<'static>>) -> bool {
+    let address = address(place);
+    let last = LAST.try_with(|last| last.borrow().get(slot(address)).copied().unwrap_or_default()).unwrap_or_default();
+    if last.place != address || last.generation != fork_generation() || last.probability >= 1.0 {
+        return true;
+    }
+    let random = RANDOM.try_with(|random| {
+        let next = step(random.get() ^ std::ptr::from_ref(random) as u64);
+        random.set(next);
+        next
+    });
+    // The upper bits are the random ones.
+    random.is_ok_and(|random| ((random >> 40) as f32) < last.probability * (1 << 24) as f32)
+}
+
+/// The next number of splitmix64 (Steele, Lea and Flood, 2014).
+fn step(state: u64) -> u64 {
+    let mut mixed = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// Adds a call. If it was `chosen` by [`samples`], it stands for others.
+pub(super) fn add(told: &Explained, chosen: bool) {
+    let Some(report) = report() else { return };
+    let (address, generation) = (address(told.place()), fork_generation());
+    let took = Nanos(told.took().as_nanos() as f64);
+    let weight = LAST.try_with(|last| {
+        let mut last = last.borrow_mut();
+        last.resize(REMEMBERED, Last::default());
+        let last = &mut last[slot(address)];
+        let is_same = last.place == address && last.generation == generation;
+        // The rounds of a team are told behind it.
+        if told.kind() != CallKind::Rounds {
+            let weight = if is_same && chosen { last.probability.recip() } else { 1.0 };
+            let probability = probability(took, report.cost) as f32;
+            *last = Last { place: address, generation, probability, weight };
+        }
+        f64::from(last.weight)
+    });
+    let first = TABLE.try_with(|table| {
+        if table.get() == usize::MAX {
+            // The address of a variable of the thread tells threads apart.
+            table.set(step(std::ptr::from_ref(table) as u64) as usize % TABLES);
+        }
+        table.get()
+    });
+    let (first, weight) = (first.unwrap_or(0), weight.unwrap_or(1.0));
+    for turn in 0..TABLES {
+        if let Ok(mut table) = report.tables[(first + turn) % TABLES].try_lock() {
+            table.entry(key(told)).or_default().add(told, weight);
+            return;
+        }
+    }
+    report.lost.add(1);
+}
+
+extern "C" fn print() {
+    // A panic would abort the process.
+    let _ = std::panic::catch_unwind(|| {
+        let Some(Some(report)) = REPORT.peek() else { return };
+        if report.printed.is_up() {
+            return;
+        }
+        report.printed.raise();
+        let mut rows: HashMap<Key, Row> = HashMap::new();
+        for table in &report.tables {
+            if let Ok(table) = table.try_lock() {
+                table.iter().for_each(|(key, row)| rows.entry(*key).or_default().merge(row.clone()));
+            }
+        }
+        if rows.is_empty() {
+            return;
+        }
+        let text = table(rows.into_iter().collect(), report.lost.get());
+        // A failure cannot be told: stderr itself may have failed.
+        let _ = match &report.target {
+            Target::Stderr => std::io::stderr().write_all(text.as_bytes()),
+            Target::File(path) => {
+                let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+                file.and_then(|mut file| file.write_all(text.as_bytes()))
+            }
+        };
+    });
+}
+
+/// The report as text: the places by time, each with the reason of its last call.
+fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
+    rows.sort_by(|(key, row), (other, others)| others.took.total_cmp(&row.took).then_with(|| key.0.cmp(other.0)));
+    let head = ["place", "what", "calls", "items", "shared", "threads", "time", "saved", "off by"];
+    let mut lines = vec![(head.map(String::from), String::new())];
+    // The time of rounds is that of their team.
+    let calls = || rows.iter().filter(|((.., kind), _)| *kind != CallKind::Rounds);
+    let all = |of: fn(&Row) -> f64| Nanos(calls().map(|(_, row)| of(row)).sum());
+    let (took, saved) = (all(|row| row.took), all(|row| row.saved));
+    let places = calls().count();
+    let plural = if places == 1 { "" } else { "s" };
+    let mut text = format!("windrow: {places} place{plural}, {took} in calls, {saved} saved by sharing\n");
+    for ((file, line, kind), row) in rows {
+        let about = if row.sampled { "~" } else { "" };
+        let number = |number: f64| format!("{about}{}", grouped(number.round() as u64));
+        let percent = |part: f64| format!("{:.0} %", 100.0 * part);
+        let items = if row.items > 0.0 { number(row.items) } else { "-".into() };
+        let saved = if row.shared > 0.0 { Nanos(row.saved).to_string() } else { "-".into() };
+        let errors = row.error_at(0.5).zip(row.error_at(0.9));
+        let errors = errors.map_or("-".into(), |(half, most)| format!("{}, {}", percent(half), percent(most)));
+        let cells = [
+            format!("{file}:{line}"),
+            kind.name().to_owned(),
+            number(row.calls),
+            items,
+            percent(row.shared / row.calls),
+            row.threads.to_string(),
+            Nanos(row.took).to_string(),
+            saved,
+            errors,
+        ];
+        lines.push((cells, row.reason));
+    }
+    let widths: [usize; 9] =
+        std::array::from_fn(|column| lines.iter().map(|(cells, _)| cells[column].len()).max().unwrap_or(0));
+    for (cells, reason) in &lines {
+        for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
+            let _ = match column {
+                0 => write!(text, "{cell:<width$}"),
+                1 => write!(text, "  {cell:<width$}"),
+                _ => write!(text, "  {cell:>width$}"),
+            };
+        }
+        text.push('\n');
+        if !reason.is_empty() {
+            let _ = writeln!(text, "    {reason}");
+        }
+    }
+    text.push_str("time and saved: of all calls; off by: predicted against taken, median and nine of ten; the last call's reason below\n");
+    if lost > 0 {
+        let _ = writeln!(text, "{lost} calls were not counted, since several threads ended at a time");
+    }
+    text
+}
