@@ -1,6 +1,7 @@
 //! The options of the command line.
 
 use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -76,7 +77,7 @@ pub(crate) struct Encode {
 
     /// Prefix of the files to write: out/corpus becomes out/corpus.ids.npy and so on.
     #[arg(short, long, value_name = "OUT")]
-    pub(crate) output: std::path::PathBuf,
+    pub(crate) output: PathBuf,
 
     #[command(flatten)]
     pub(crate) vocabulary: count::args::Vocabulary,
@@ -218,9 +219,13 @@ pub(crate) struct Encode {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Print on stderr, at the end, which engine encoded, why, and how its cache was used.
+    /// Print on stderr, at the end, which engine encoded, why, how its cache was used, and which stage limited the run.
     #[arg(long)]
     pub(crate) explain: bool,
+
+    /// Write when each batch was in each stage, as a timeline for Perfetto or Chrome.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
 
     /// Print only errors on stderr.
     #[arg(short, long)]

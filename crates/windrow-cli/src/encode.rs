@@ -23,6 +23,7 @@ use crate::signals;
 use crate::size;
 use crate::summary;
 use crate::threads;
+use crate::timeline::{Timeline, stages};
 
 /// An error that is not reported yet, and the exit code.
 pub(crate) struct Refused(pub(crate) String, pub(crate) Code);
@@ -81,6 +82,7 @@ pub(crate) struct Prepared<'t> {
     job: Job,
     tokenizer: Loaded<'t>,
     output: Output,
+    timeline: Option<Timeline>,
 }
 
 /// A tokenizer, of this run or of a caller.
@@ -200,6 +202,8 @@ pub(crate) fn prepare<'t>(
     };
     output.check_inputs(resolved.files.iter().filter_map(InputFile::path))?;
     let output = Output::create_in(&output, staging)?;
+    let timeline = options.trace.as_ref().map(|path| Timeline::open(path, &resolved.files)).transpose();
+    let timeline = timeline.map_err(|(message, code)| Refused(message, code))?;
     let job = Job {
         reading,
         threads,
@@ -208,9 +212,10 @@ pub(crate) fn prepare<'t>(
         chunk_bytes: options.chunk_bytes,
         chat,
         max_skipped: options.max_skipped,
+        trace: options.explain || timeline.is_some(),
         ..Job::new(resolved.files)
     };
-    Ok(Prepared { job, tokenizer, output })
+    Ok(Prepared { job, tokenizer, output, timeline })
 }
 
 /// Which documents the options ask for. The seed is part of the manifest if it matters.
@@ -295,16 +300,17 @@ impl Prepared<'_> {
 
     /// Encodes, and returns the summary as JSON.
     pub(crate) fn call(self, options: &Encode, observer: &dyn Observer) -> Result<String, Refused> {
-        let Self { job, tokenizer, output } = self;
-        match encode(job, &tokenizer, output, observer) {
-            Ok(summary) => Ok(summary::json(&summary, options, tokenizer.name(), None)),
-            Err(failed) => Err(failed.error.into()),
+        let Self { job, tokenizer, output, timeline } = self;
+        let summary = encode(job, &tokenizer, output, observer).map_err(|failed| failed.error)?;
+        if let Some(timeline) = timeline {
+            timeline.write(summary.trace.as_ref()).map_err(|message| Refused(message, Code::Io))?;
         }
+        Ok(summary::json(&summary, options, tokenizer.name(), None))
     }
 
     fn run(self, options: &Encode, bar: ProgressBar) -> Code {
         let stored = self.stored();
-        let Self { job, tokenizer, output } = self;
+        let Self { job, tokenizer, output, timeline } = self;
         let shown = !options.quiet && !options.no_progress && io::stderr().is_terminal();
         let progress = shown.then(|| Progress::start(bar, stored));
         let described = summary::Described {
@@ -321,7 +327,7 @@ impl Prepared<'_> {
             Ok(summary) => (summary, None),
             Err(failed) => (failed.summary, Some(failed.error)),
         };
-        let code = match &error {
+        let mut code = match &error {
             None => Code::Done,
             Some(error) if Code::is_interruption(error) => return signals::interrupted(summary.kept_shards),
             Some(error) => {
@@ -334,7 +340,12 @@ impl Prepared<'_> {
             if options.explain {
                 report::say(tokenizer.explain());
                 report::say(format_args!("readers: {}", summary.readers));
+                summary.trace.iter().for_each(|trace| report::say(stages(trace)));
             }
+        }
+        if let Some(Err(message)) = timeline.map(|timeline| timeline.write(summary.trace.as_ref())) {
+            report::error(message);
+            code = if code == Code::Done { Code::Io } else { code };
         }
         let error = error.map(|error| error.to_string());
         if options.json

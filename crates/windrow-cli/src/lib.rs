@@ -17,6 +17,7 @@ mod signals;
 mod size;
 mod summary;
 mod threads;
+mod timeline;
 
 use std::ffi::OsString;
 use std::panic;

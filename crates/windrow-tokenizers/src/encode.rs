@@ -54,6 +54,7 @@ use std::io;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use thiserror::Error;
+use windrow::overlap::Trace;
 
 pub use budget::MemoryShares;
 
@@ -103,6 +104,8 @@ pub struct Job {
     pub chat: Option<Chat>,
     /// How many bad documents may be skipped; nothing is published beyond this limit. If all documents are bad, the run always fails.
     pub max_skipped: Option<MaxSkipped>,
+    /// Whether the [summary](Summary::trace) tells when each batch was in each stage, which takes some hundred bytes a batch.
+    pub trace: bool,
 }
 
 /// How many bad documents a run may skip.
@@ -157,6 +160,7 @@ impl Job {
             chunk_bytes: Self::CHUNK_BYTES,
             chat: None,
             max_skipped: None,
+            trace: false,
         }
     }
 
@@ -196,7 +200,7 @@ pub struct Step {
 /// `documents` always balances: `read = written + skipped + failed + left_out`. If a bad document ended the run, `read` includes it and
 /// `failed` is 1. If the run ended otherwise, `read` is what was written or skipped until then. "Written" means passed to the output; a failed
 /// run publishes nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
     /// The account of documents.
     pub documents: Documents,
@@ -228,6 +232,9 @@ pub struct Summary {
     pub is_limited: bool,
     /// The published files; `None` if the run failed.
     pub published: Option<Published>,
+    /// When each batch was read, encoded, written and synced, with [`Job::trace`]. A batch is read in the time in which the next one is
+    /// awaited: with several readers, the first of them may have read it before.
+    pub trace: Option<Trace>,
 }
 
 /// What an interrupted run had finished.
@@ -465,6 +472,7 @@ fn encode_by(
         kept_shards: 0,
         is_limited: run.ended_at.is_some(),
         published: None,
+        trace: run.trace,
     };
     let staging = run.sink.as_ref().map(Output::handle);
     let published = match (run.end, run.sink) {

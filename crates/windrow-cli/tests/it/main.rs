@@ -28,4 +28,5 @@ mod same_bytes;
 mod select;
 mod shards;
 mod signals;
+mod timeline;
 mod verify;

@@ -160,7 +160,12 @@ pub(super) struct Readers {
     delivered: usize,
     /// Reports of finished files that the next batch delivers.
     finished: Vec<FileReport>,
+    /// When the batches were awaited, if the run is traced.
+    awaited: Option<Vec<Awaited>>,
 }
+
+/// The time in which a batch was awaited.
+pub(super) type Awaited = (Instant, Duration);
 
 impl Readers {
     /// Reads `files`, the first of which is that of the continuation. `pace` decides how many readers there are.
@@ -180,8 +185,31 @@ impl Readers {
         let delivered = continuation.reports.len();
         reader.continue_at(continuation);
         let front = Front::Here(Box::new(reader));
-        let (ahead, reports, finished) = (VecDeque::new(), Vec::new(), Vec::new());
-        Self { front, ahead, waiting, make, start: start_thread, budget, alive, pace, reports, delivered, finished }
+        let (ahead, reports, finished, awaited) = (VecDeque::new(), Vec::new(), Vec::new(), None);
+        Self {
+            front,
+            ahead,
+            waiting,
+            make,
+            start: start_thread,
+            budget,
+            alive,
+            pace,
+            reports,
+            delivered,
+            finished,
+            awaited,
+        }
+    }
+
+    /// Notes when batches are awaited.
+    pub(super) fn trace(&mut self) {
+        self.awaited = Some(Vec::new());
+    }
+
+    /// When the batches were awaited, if that was noted.
+    pub(super) fn take_awaited(&mut self) -> Vec<Awaited> {
+        self.awaited.take().unwrap_or_default()
     }
 
     /// As [`Reader::next_batch`]; the memory of the batch is reserved.
@@ -213,7 +241,11 @@ impl Readers {
                 Next::Batch(batch) => batch.records.last().map_or(0, |last| last.start + last.len),
                 Next::End(_) => 0,
             };
-            self.pace.read(bytes, asked.elapsed().saturating_sub(blocked), blocked);
+            let busy = asked.elapsed().saturating_sub(blocked);
+            self.pace.read(bytes, busy, blocked);
+            if let Some(awaited) = &mut self.awaited {
+                awaited.push((asked, busy));
+            }
             match next {
                 Next::Batch(mut batch) => {
                     self.delivered += batch.finished.len();

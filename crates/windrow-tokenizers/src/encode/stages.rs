@@ -15,14 +15,14 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use windrow::overlap::{self, Failure, Feeder};
-use windrow::{CancelToken, Pool};
+use windrow::overlap::{self, Failure, Feeder, LaneTrace, Trace};
+use windrow::{CancelToken, Nanos, Pool};
 
 use super::account::Account;
 use super::budget::{Budget, Held};
 use super::chunk::{Bad, Chunk, Workshop, at_record, is_chosen, part_of, put_nulls};
 use super::parts::OpenDocument;
-use super::readers::{Pace, Readers};
+use super::readers::{Awaited, Pace, Readers};
 use super::special::SpecialIds;
 use super::{EncodeError, Job, MaxSkipped, Observer, panics_in};
 use crate::chat::Locate;
@@ -157,6 +157,7 @@ pub(super) struct Run<S> {
     pub(super) sink: Option<S>,
     pub(super) peak: usize,
     pub(super) readers: usize,
+    pub(super) trace: Option<Trace>,
     pub(super) stdin_looks_like_json_lines: bool,
     /// The place of the document with which the limit was reached. The reports are those of the files before this place.
     pub(super) ended_at: Option<Position>,
@@ -215,6 +216,7 @@ pub(super) fn run<S: Sink>(
             sink: Some(sink),
             peak: 0,
             readers: 0,
+            trace: None,
             stdin_looks_like_json_lines: false,
             ended_at,
             end: Ok(reports),
@@ -252,7 +254,10 @@ pub(super) fn run<S: Sink>(
     let mut files = job.inputs;
     files.drain(..files.len().min(continuation.position.file as usize));
     let pace = Pace::new(job.readers, pool.threads());
-    let readers = Readers::new(files, make, continuation, batch_bytes, pace, Arc::clone(&budget), alive);
+    let mut readers = Readers::new(files, make, continuation, batch_bytes, pace, Arc::clone(&budget), alive);
+    if job.trace {
+        readers.trace();
+    }
 
     let reading = match Reading::start(readers, ended, feeder, recycled, Arc::clone(&budget)) {
         Ok(reading) => reading,
@@ -262,6 +267,7 @@ pub(super) fn run<S: Sink>(
                 sink: Some(sink),
                 peak: 0,
                 readers: 0,
+                trace: None,
                 stdin_looks_like_json_lines: false,
                 ended_at: None,
                 end: Err(error),
@@ -335,14 +341,23 @@ pub(super) fn run<S: Sink>(
     // Dirty pages are written to the disk while the next batches are encoded; a slower disk holds up the writer. Otherwise the final
     // sync would write all of them, with no other work beside it.
     let write_back = |due: Option<WriteBack>| Ok(due.map_or(Ok(()), WriteBack::run)?);
+    let (zero, mut trace) = (Instant::now(), Trace::new());
     let end = pool.install(|| {
         let encoded = batches.ahead(QUEUE).compute("encode", encode).ahead(QUEUE);
         let written = encoded.blocking("write", write).ahead(usize::MAX).weigh(DUE, |due| usize::from(due.is_some()));
-        written.blocking("sync", write_back).run()
+        let synced = written.blocking("sync", write_back);
+        if job.trace { synced.trace(&mut trace).run() } else { synced.run() }
     });
     // The reader may wait for memory.
     budget.close();
-    let readers = reading.finish();
+    let (readers, awaited) = reading.finish();
+    let trace = job.trace.then(|| {
+        let nanos = |time: Duration| time.as_nanos() as f64;
+        let since = |at: Instant| nanos(at.saturating_duration_since(zero));
+        let tiles = awaited.into_iter().map(|(at, time)| (Nanos(since(at)), Nanos(since(at) + nanos(time))));
+        trace.lanes.insert(0, LaneTrace::beside("read", tiles));
+        trace
+    });
 
     let end = match end {
         Ok(_) => Ok(reports.expect("the last item that the reader feeds, unless it fails")),
@@ -361,13 +376,13 @@ pub(super) fn run<S: Sink>(
     let (sink, account) = if whole { (Some(sink), account) } else { (None, Account::default()) };
     // Relaxed: the workers have ended, and joining them ordered their stores.
     let stdin_looks_like_json_lines = workshop.stdin_looks_like_json_lines.load(Ordering::Relaxed);
-    Run { account, sink, peak: budget.peak(), readers, stdin_looks_like_json_lines, ended_at, end }
+    Run { account, sink, peak: budget.peak(), readers, trace, stdin_looks_like_json_lines, ended_at, end }
 }
 
 /// The first stage, on a separate thread.
 struct Reading {
-    /// Returns the number of readers.
-    thread: JoinHandle<usize>,
+    /// Returns the number of readers, and when batches were awaited.
+    thread: JoinHandle<(usize, Vec<Awaited>)>,
     /// Carries no data. It disconnects when all threads that read have ended, but for a few instructions.
     ended: Receiver<()>,
 }
@@ -391,7 +406,7 @@ impl Reading {
                 let last = !matches!(item, Ok(Item::Batch(_)));
                 let begin = Instant::now();
                 if feeder.push(item).is_err() || last {
-                    return readers.count();
+                    return (readers.count(), readers.take_awaited());
                 }
                 readers.blocked(begin.elapsed());
             }
@@ -400,13 +415,13 @@ impl Reading {
         Ok(Self { thread, ended })
     }
 
-    /// Waits for the thread to end, and returns the number of readers. After a failure the closed budget makes it end; if it is blocked, it is left behind.
-    fn finish(self) -> usize {
+    /// Waits for the thread to end, and returns what it returns. After a failure the closed budget makes it end; if it is blocked, it is left behind.
+    fn finish(self) -> (usize, Vec<Awaited>) {
         if self.ended.recv_timeout(READER_GRACE) == Err(RecvTimeoutError::Disconnected) {
             // The thread catches its panics.
-            return self.thread.join().unwrap_or(0);
+            return self.thread.join().unwrap_or_default();
         }
-        0
+        Default::default()
     }
 }
 

@@ -78,6 +78,25 @@ impl TileTrace {
 }
 
 impl LaneTrace {
+    /// A lane of one thread beside those of an overlap, such as what feeds it, to be added to its trace. `tiles` are the beginnings and
+    /// ends, in order.
+    ///
+    /// ```
+    /// use windrow::Nanos;
+    /// use windrow::overlap::{self, LaneTrace};
+    ///
+    /// let mut trace = overlap::Trace::new();
+    /// overlap::source(0..2).compute("halve", |i| Ok::<_, ()>(i / 2)).trace(&mut trace).collect().unwrap();
+    /// let reads = [(Nanos(0.0), Nanos(1e9)), (Nanos(1e9), Nanos(2e9))];
+    /// trace.lanes.insert(0, LaneTrace::beside("read", reads));
+    /// assert_eq!(trace.explain().name, "read");
+    /// ```
+    pub fn beside(name: impl Into<String>, tiles: impl IntoIterator<Item = (Nanos, Nanos)>) -> Self {
+        let none = Nanos(0.0);
+        let tiles = tiles.into_iter().map(|(start, end)| TileTrace { start, end, empty: none, full: none }).collect();
+        Self { name: name.into(), kind: LaneKind::Blocking, members: 1, tiles }
+    }
+
     /// The time with a tile in the lane. If tiles overlap, the time counts once.
     pub fn busy(&self) -> Nanos {
         let (mut busy, mut until) = (0.0, f64::NEG_INFINITY);

@@ -29,7 +29,7 @@ pub enum CallKind {
     Plan,
 }
 
-/// How a call went, and why: an entry of [`explain`]. It prints itself.
+/// How a call went, and why: an entry of [`explain`](crate::explain()). It prints itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explained {
     place: Option<&'static Location<'static>>,

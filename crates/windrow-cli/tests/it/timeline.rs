@@ -1,0 +1,52 @@
+//! `--trace` and what `--explain` says of the stages.
+
+use crate::common::{Place, tiny};
+
+#[test]
+fn each_batch_is_in_each_stage() {
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string());
+    place.file("in.txt", "the other path\n".repeat(20_000));
+    place.file("trace.json", "an older and longer one".repeat(100_000));
+    let line = "encode in.txt -o out --tokenizer tiny.json --lines --memory 1M --overwrite";
+    let ran = place.line(&format!("{line} --trace trace.json --explain")).ok();
+    let said = ran.stderr.lines().find(|line| line.starts_with("stages: ")).expect("--explain tells them");
+    assert!(said.contains(" of the time; ") && said.ends_with(" limits"), "{said}");
+    let trace = place.json("trace.json");
+    let events = trace["traceEvents"].as_array().unwrap();
+    let of = |stage: &str| events.iter().filter(|event| event["cat"] == stage).collect::<Vec<_>>();
+    let names: Vec<_> = events.iter().filter_map(|event| event["args"]["name"].as_str()).collect();
+    assert_eq!(names, ["read", "encode", "write", "sync"]);
+    let batches = of("encode").len();
+    assert!(batches > 3, "{batches}");
+    // The last one is the end of the inputs.
+    assert_eq!([of("read").len(), of("write").len()], [batches, batches]);
+    for stage in names {
+        let mut end = 0.0;
+        for event in of(stage) {
+            let (start, length) = (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap());
+            assert_eq!((event["ph"].as_str(), event["pid"].as_u64()), (Some("X"), Some(1)));
+            assert!(start >= end - 0.001 && length >= 0.0, "{stage}: {event}");
+            end = start + length;
+        }
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_or_must_not_is_refused_before_the_run() {
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string());
+    place.file("in.txt", "the path");
+    let before = place.contents();
+    let line = "encode in.txt -o out --tokenizer tiny.json --trace";
+    for (file, code, said) in [
+        ("in.txt", 2, "--trace: in.txt is an input\nhint: name another file"),
+        ("./in.txt", 2, "--trace: ./in.txt is an input"),
+        ("missing/trace.json", 73, "--trace: missing/trace.json: No such file"),
+        (".", 73, "--trace: .: Is a directory"),
+    ] {
+        let line = format!("{line} {file}");
+        place.line(&line).fails(&line, code, &[said]);
+        assert_eq!(place.contents(), before);
+    }
+}
