@@ -80,7 +80,6 @@ use windrow_sync::machine::tick;
 use windrow_sync::rounds::{MemberSlot, Rounds, Turn};
 
 use crate::runtime::explain;
-use crate::runtime::explained::{CallKind, Explained};
 use crate::runtime::pool;
 use crate::runtime::sites::{TeamStats, site};
 use crate::runtime::state::PoolState;
@@ -92,7 +91,7 @@ mod tasks;
 pub use tasks::{AsyncMember, AsyncTeam};
 pub use windrow_sync::rounds::{Contributions, Deal, Ended, Family, Lend, Lent, Mut, Own, Ref};
 
-use driver::{OVER, RoundDriver, RoundSite, follow};
+use driver::{OVER, RoundDriver, RoundSite, explain_team, follow};
 
 /// The number of members that a team asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -381,21 +380,6 @@ where
     tell(found, reason, led.driver.last_choice);
     let result = |one: Mutex<Option<R>>| one.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(results.into_iter().filter_map(result).collect())
-}
-
-/// Reports a team of `threads` members, and the width of its rounds, to [`explain`](crate::explain()).
-fn explain_team(
-    place: &'static Location<'static>,
-    threads: usize,
-    took: Nanos,
-    reason: &'static str,
-    rounds: Option<(usize, Decision<RoundCosts, Segment>)>,
-) {
-    explain::tell(Explained::new(CallKind::Team, Some(place), 0, took).on(threads).because(reason));
-    if let Some((rounds, Decision { inputs, choice, why, .. })) = rounds {
-        let reason = format!("the last ones at width {}: {why} ({inputs})", choice.width);
-        explain::tell(Explained::new(CallKind::Rounds, Some(place), rounds as u64, took).on(threads).because(reason));
-    }
 }
 
 /// One member's part in a team. A separate function, because its address is part of the site.

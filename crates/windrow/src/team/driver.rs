@@ -5,6 +5,7 @@
 //! a round uses the driver.
 
 use std::ops::Range;
+use std::panic::Location;
 
 use windrow_plan::machine::Machine;
 use windrow_plan::width::{RoundCosts, Segment, WidthTuner};
@@ -12,6 +13,8 @@ use windrow_plan::{Decision, Nanos};
 use windrow_sync::machine::tick;
 use windrow_sync::rounds::{Follow, Lend, LendCopy, Lent};
 
+use crate::runtime::explain;
+use crate::runtime::explained::{CallKind, Explained};
 use crate::runtime::sites::SiteTable;
 use crate::runtime::state::PoolState;
 
@@ -176,3 +179,17 @@ const OTHER_RANGES: &str = "the members of a team pass different ranges to `roun
 ///
 /// Measure: bits of the note.
 pub(super) const OVER: u64 = u64::MAX;
+/// Reports a team of `threads` members, and the width of its rounds, to [`explain`](crate::explain()).
+pub(super) fn explain_team(
+    place: &'static Location<'static>,
+    threads: usize,
+    took: Nanos,
+    reason: &'static str,
+    rounds: Option<(usize, Decision<RoundCosts, Segment>)>,
+) {
+    explain::tell(Explained::new(CallKind::Team, Some(place), 0, took).on(threads).because(reason));
+    if let Some((rounds, Decision { inputs, choice, why, .. })) = rounds {
+        let reason = format!("the last ones at width {}: {why} ({inputs})", choice.width);
+        explain::tell(Explained::new(CallKind::Rounds, Some(place), rounds as u64, took).on(threads).because(reason));
+    }
+}

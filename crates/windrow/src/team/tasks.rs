@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Instant;
 
+use windrow_plan::Nanos;
 use windrow_plan::team::Waits;
 use windrow_sync::Spin;
 use windrow_sync::fork::PerProcess;
@@ -13,7 +15,8 @@ use windrow_sync::machine::{cpus, tick};
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::rounds::{Contributions, Deal, Ended, Lend, Lent, Own, TaskRounds, TaskSlot, Turn, Waited};
 
-use super::driver::{OVER, RoundDriver, RoundSite, follow};
+use super::driver::{OVER, RoundDriver, RoundSite, explain_team, follow};
+use crate::runtime::explain;
 use crate::runtime::sites::{SiteTable, site};
 use crate::runtime::state::Timing;
 
@@ -55,6 +58,8 @@ use crate::runtime::state::Timing;
 #[derive(Debug)]
 pub struct AsyncTeam<T: Send> {
     rounds: TaskRounds<TaskLeaderState<T>>,
+    /// Where it was made, when, and of how many members, if this is to be told.
+    told: Option<(&'static Location<'static>, Instant, usize)>,
 }
 
 /// The data, and the state that passes from leader to leader.
@@ -74,26 +79,34 @@ impl<T: Send> AsyncTeam<T> {
     /// If `width` is 0 or more than 4096.
     #[track_caller]
     pub fn new(data: T, width: usize) -> (AsyncTeam<T>, Vec<AsyncMember<T>>) {
+        let place = Location::caller();
+        let told = explain::listens(Some(place)).then(|| (place, Instant::now(), width));
         let code = TaskRounds::<T>::new as fn(T, usize) -> _ as *const () as usize;
         let timing = Timing::of_process();
         let site = RoundSite {
             sites: SITES.get(SiteTable::default),
-            site: site(Some(Location::caller()), code),
+            site: site(Some(place), code),
             machine: &timing.machine,
             nanos_per_tick: timing.nanos(1).0,
         };
-        let state = TaskLeaderState { driver: RoundDriver::new(site, false), data };
+        let state = TaskLeaderState { driver: RoundDriver::new(site, told.is_some()), data };
         let (rounds, slots) = TaskRounds::new(state, width);
         let patience = TaskSpin::new();
         let cpus = cpus().max(2);
         let member = |slot| AsyncMember { slot, patience: patience.clone(), cpus, has_met: false };
         let members = slots.into_iter().map(member).collect();
-        (AsyncTeam { rounds }, members)
+        (AsyncTeam { rounds, told }, members)
     }
 
     /// Returns the data when all members have been dropped.
     pub async fn finish(self) -> T {
-        self.rounds.finish().await.data
+        let AsyncTeam { rounds, told } = self;
+        let TaskLeaderState { driver, data } = rounds.finish().await;
+        if let Some((place, begun, width)) = told {
+            let took = Nanos(begun.elapsed().as_nanos() as f64);
+            explain_team(place, width, took, "the width was given", driver.last_choice);
+        }
+        data
     }
 }
 

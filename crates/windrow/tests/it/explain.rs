@@ -2,9 +2,9 @@
 
 use windrow::batch::Batched;
 use windrow::prelude::*;
-use windrow::team::split;
+use windrow::team::{AsyncTeam, split};
 use windrow::{CallKind, Explained, Pool};
-use windrow_testkit::{Sum, spin};
+use windrow_testkit::{Sum, block_on, spin};
 
 /// The shape, the count and the line of an entry of this file.
 fn seen(explained: &Explained) -> (CallKind, u64, u32) {
@@ -63,6 +63,28 @@ fn every_shape_says_what_it_decided() {
     assert!(took >= 400, "{}", why[0]);
     assert!(why[0].predicted().is_some(), "{}", why[0]);
     assert!(numbers.is_sorted());
+}
+
+#[test]
+fn a_team_of_tasks_is_told_with_its_data() {
+    let line = line!() + 2;
+    let (data, why) = windrow::explain(|| {
+        let (team, mut members) = AsyncTeam::new(vec![0u32; 8], 1);
+        let mut member = members.pop().unwrap();
+        block_on(async move {
+            let ended = member.rounds::<(), &mut [u32]>(
+                0..10,
+                |data, _, deal| deal.parts(split::even(&mut data[..], deal.width())),
+                |_, (), part| part.iter_mut().for_each(|one| *one += 1),
+            );
+            ended.await
+        })
+        .expect("no member leaves early");
+        block_on(team.finish())
+    });
+    assert_eq!(data, [10; 8]);
+    assert_eq!(seen(&why[0]), (CallKind::Team, 0, line), "{why:#?}");
+    assert_eq!(why[0].threads(), 1);
 }
 
 #[test]
