@@ -93,13 +93,8 @@ def main():
             f"{others_peak / peak:.2f} of the peak; again {median['system again'][0] / seconds:.2f}"
         )
     if options.record:
-        head = [
-            f"command: {run.own_command()}",
-            f"machine: {run.machine()}",
-            f"commit: {run.commit()}",
-            "columns: cells are input/threads; nanoseconds of the process, its peak of resident memory in KiB",
-        ]
-        run.write_lines(options.record, head, ["cell,arm,repetition,nanoseconds,peak_kib", *rows])
+        note = "columns: cells are input/threads; nanoseconds of the process, its peak of resident memory in KiB"
+        run.write_record(options.record, "cell,arm,repetition,nanoseconds,peak_kib", rows, [note], peers=False)
 
 
 if __name__ == "__main__":

@@ -128,13 +128,8 @@ def main():
                     sys.exit(f"error: verify of {kind}: {done.stderr}")
                 note("verify", kind, "verify", turn, seconds, size)
     if options.record:
-        head = [
-            f"command: {run.own_command()}",
-            f"machine: {run.machine()}",
-            f"commit: {run.commit()}",
-            "columns: bytes of text, for verify of the output; nanoseconds of encoding, for verify of the process",
-        ]
-        run.write_lines(options.record, head, ["cell,arm,repetition,nanoseconds,bytes,mb_per_s,readers", *rows])
+        note = "columns: bytes of text, for verify of the output; nanoseconds of encoding, for verify of the process"
+        run.write_record(options.record, "cell,arm,repetition,nanoseconds,bytes,mb_per_s,readers", rows, [note], peers=False)
 
 
 if __name__ == "__main__":

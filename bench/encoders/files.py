@@ -229,7 +229,7 @@ def main():
                 print(f"  {arm:11} {middle:6.2f} s ({spread}) {size / 1e6 / middle:6.1f} MB/s, CPU {cpu:6.2f} s, peak {peak:5.0f} MiB, {rows[0][3]} ids")
             sys.stdout.flush()
     if options.record:
-        run.write_record(options.record, "files.py", "cell,arm,repetition,nanoseconds,cpu_nanoseconds,peak_kib,ids,bytes", lines, ["cells are input/threads"])
+        run.write_record(options.record, "cell,arm,repetition,nanoseconds,cpu_nanoseconds,peak_kib,ids,bytes", lines, ["cells are input/threads"])
 
 
 if __name__ == "__main__":

@@ -133,13 +133,8 @@ def main():
                         print(f"{name:<7} {budget:>5} MiB {threads:>2} threads: {kib / 1024:6.0f} MiB, {share:.2f} of what is allowed, {seconds:.1f} s{' FAILED' if kib > most else ''}", flush=True)
                         rows.append(f"{name},{budget},{threads},{repetition},{round(1e9 * seconds)},{tokenizer},{kib},{share:.3f},{late / max(early, 1):.3f}")
     if options.record:
-        head = [
-            f"command: {run.own_command()}",
-            f"machine: {run.machine()}",
-            f"commit: {run.commit()}",
-            "columns: budget in MiB; peak and tokenizer (the peak with an empty document) in KiB; share is the peak by 1.1 budgets and the tokenizer",
-        ]
-        run.write_lines(options.record, head, ["arm,budget,threads,repetition,nanoseconds,tokenizer_kib,peak_kib,share,late", *rows])
+        note = "columns: budget in MiB; peak and tokenizer (the peak with an empty document) in KiB; share is the peak by 1.1 budgets and the tokenizer"
+        run.write_record(options.record, "arm,budget,threads,repetition,nanoseconds,tokenizer_kib,peak_kib,share,late", rows, [note], peers=False)
     sys.exit(f"error: {failed} runs beyond the budget" if failed else 0)
 
 

@@ -232,25 +232,18 @@ def record(name, cells):
     failures = [f"{cell.name}: {arm} failed: {why}" for cell in cells for arm, why in cell.failures.items()]
     tables = [list(cell.lines()) for cell in cells]
     lines = [line for table in tables for line in table[1:]]
-    write_record(name, "run.py", tables[0][0], lines, ["cells are tokenizer/corpus/threads", *failures])
+    write_record(name, tables[0][0], lines, ["cells are tokenizer/corpus/threads", *failures])
 
 
-def write_record(name, program, columns, lines, notes):
-    head = [
-        f"command: python3 bench/encoders/{program} {shlex.join(sys.argv[1:])}",
-        f"machine: {machine()}",
-        f"commit: {commit()}",
-        f"compiler: {said('rustc', '--version')}",
-        *versions(),
-        *notes,
-    ]
-    write_lines(name, head, [columns, *lines])
-
-
-def own_command():
-    """The command that runs, without the folders of this machine."""
-    words = [pathlib.Path(word).name if word.startswith("/") else word for word in sys.argv[1:]]
-    return shlex.join([f"bench/encoders/{pathlib.Path(sys.argv[0]).name}", *words])
+def write_record(name, columns, lines, notes, peers=True):
+    """Writes a record of the program that runs. Without peers it names no version but that of the commit."""
+    # Files without their folders on this machine.
+    words = [pathlib.Path(word).name if word.startswith("/") and pathlib.Path(word).is_file() else word for word in sys.argv[1:]]
+    program = pathlib.Path(sys.argv[0]).resolve().relative_to(ROOT)
+    head = [f"command: {shlex.join(['python3', str(program), *words])}", f"machine: {machine()}", f"commit: {commit()}"]
+    if peers:
+        head += [f"compiler: {said('rustc', '--version')}", *versions()]
+    write_lines(name, [*head, *notes], [columns, *lines])
 
 
 def write_lines(name, head, lines):

@@ -14,7 +14,6 @@ After source document 002, whose table this is, and whose question: is the alloc
 
 import argparse
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -97,8 +96,7 @@ def main():
                     lines.append(",".join([cell, arm, str(repetition), *(str(row[name]) for name in names)]))
                     print(lines[-1], flush=True)
     if options.record:
-        folder = pathlib.Path(os.environ.get("WINDROW_RECORD_FOLDER") or run.ROOT / "bench" / "record")
-        run.write_record(folder, options.record, "../python/allocator.py", columns, lines, ["cells are threads/batches; memory in KiB"])
+        run.write_record(options.record, columns, lines, ["cells are threads/batches; memory in KiB"])
 
 
 if __name__ == "__main__":

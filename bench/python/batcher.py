@@ -122,9 +122,8 @@ def main():
             rate, middle, late = (statistics.median(row[at] for row in rows) for at in range(3))
             print(f"  {arm:8} {rate:7.0f} calls/s, median {middle / 1e6:7.2f} ms, 99 % {late / 1e6:7.2f} ms")
     if options.record:
-        folder = pathlib.Path(os.environ.get("WINDROW_RECORD_FOLDER") or run.ROOT / "bench" / "record")
         notes = ["cells are tasks/pause"]
-        run.write_record(folder, options.record, "../python/batcher.py", "cell,arm,repetition,calls_per_second,p50_ns,p99_ns", lines, notes)
+        run.write_record(options.record, "cell,arm,repetition,calls_per_second,p50_ns,p99_ns", lines, notes)
 
 
 if __name__ == "__main__":

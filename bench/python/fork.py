@@ -129,8 +129,7 @@ def main():
         lines.append(measure(mode, options.probes, tokenizer, texts))
         print(lines[-1], flush=True)
     if options.record:
-        folder = pathlib.Path(os.environ.get("WINDROW_RECORD_FOLDER") or run.ROOT / "bench" / "record")
-        run.write_record(folder, options.record, "../python/fork.py", columns, lines, [f"{DEADLINE} s without an answer are a hang"])
+        run.write_record(options.record, columns, lines, [f"{DEADLINE} s without an answer are a hang"])
     sys.exit(any(line.split(",")[2:4] != ["0", "0"] for line in lines))
 
 

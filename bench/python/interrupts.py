@@ -99,9 +99,8 @@ def main():
     line = f"{method},{len(found)},{item * 1e3:.2f},{at(0.5):.1f},{at(0.99):.1f},{found[-1]:.1f}"
     print(columns, line, sep="\n")
     if options.record:
-        folder = pathlib.Path(os.environ.get("WINDROW_RECORD_FOLDER") or run.ROOT / "bench" / "record")
         notes = [f"{cpus} CPUs, batches of {items} items"]
-        run.write_record(folder, options.record, "../python/interrupts.py", columns, [line], notes)
+        run.write_record(options.record, columns, [line], notes)
 
 
 if __name__ == "__main__":

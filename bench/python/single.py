@@ -96,8 +96,7 @@ def main():
             print(lines[-1], flush=True)
     os.sched_setaffinity(0, cpus)
     if options.record:
-        folder = pathlib.Path(os.environ.get("WINDROW_RECORD_FOLDER") or run.ROOT / "bench" / "record")
-        run.write_record(folder, options.record, "../python/single.py", columns, lines, [f"medians of {options.rounds} rounds"])
+        run.write_record(options.record, columns, lines, [f"medians of {options.rounds} rounds"])
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ struct SortTold {
     recursion: Option<(Told, usize)>,
 }
 
-/// Runs a sort of `count` items. Reports the sort if this thread is inside of [`explain`](crate::explain()).
+/// Runs a sort of `count` items. Reports the sort if this thread listens.
 fn told(place: &'static Location<'static>, count: usize, sort: impl FnOnce(&mut SortTold)) {
     let mut told = SortTold { alone: None, reason: "serial: entering costs more than it saves", recursion: None };
     if !explain::listens(Some(place)) {

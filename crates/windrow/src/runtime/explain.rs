@@ -33,8 +33,8 @@ thread_local! {
 ///
 /// Without this function, the environment variable `WINDROW_EXPLAIN` has a program print a table of its calls by place when it ends
 /// normally: `1` on stderr, another value at the end of the file of that name. It is read at the first call of each process. A forked child
-/// has its own table. Calls are sampled, so that telling takes about half a percent of their time, and a call that is not told some
-/// nanoseconds; numbers with `~` are extrapolated.
+/// has its own table. Calls are sampled in proportion to their time, to keep the cost of telling in a fixed proportion to it; numbers with `~`
+/// are extrapolated.
 ///
 /// ```
 /// use windrow::prelude::*;

@@ -47,7 +47,7 @@ struct Row {
     shared: f64,
     threads: usize,
     took: f64,
-    /// The time that the shared calls would have taken alone, as predicted, less what they took.
+    /// The time that the shared calls would have taken alone, as predicted, less what they took; at most what their threads can save.
     saved: f64,
     errors: [u32; BINS],
     reason: String,
@@ -90,7 +90,8 @@ impl Row {
         if told.threads() > 1 {
             self.shared += weight;
             let alone = told.alternatives().find(|(name, _)| *name == "serial");
-            self.saved += alone.map_or(0.0, |(_, alone)| weight * (alone.as_nanos() as f64 - took));
+            let most = took * (told.threads() - 1) as f64;
+            self.saved += alone.map_or(0.0, |(_, alone)| weight * (alone.as_nanos() as f64 - took).min(most));
         }
         if let Some(predicted) = told.predicted().filter(|_| took > 0.0) {
             let error = (predicted.as_nanos() as f64 - took).abs() / took;
