@@ -259,6 +259,8 @@ pub(super) fn run<S: Sink>(
         readers.trace();
     }
 
+    // The reader begins before the other stages.
+    let zero = Instant::now();
     let reading = match Reading::start(readers, ended, feeder, recycled, Arc::clone(&budget)) {
         Ok(reading) => reading,
         Err(error) => {
@@ -341,11 +343,12 @@ pub(super) fn run<S: Sink>(
     // Dirty pages are written to the disk while the next batches are encoded; a slower disk holds up the writer. Otherwise the final
     // sync would write all of them, with no other work beside it.
     let write_back = |due: Option<WriteBack>| Ok(due.map_or(Ok(()), WriteBack::run)?);
-    let (zero, mut trace) = (Instant::now(), Trace::new());
+    let (mut trace, mut begun) = (Trace::new(), zero);
     let end = pool.install(|| {
         let encoded = batches.ahead(QUEUE).compute("encode", encode).ahead(QUEUE);
         let written = encoded.blocking("write", write).ahead(usize::MAX).weigh(DUE, |due| usize::from(due.is_some()));
         let synced = written.blocking("sync", write_back);
+        begun = Instant::now();
         if job.trace { synced.trace(&mut trace).run() } else { synced.run() }
     });
     // The reader may wait for memory.
@@ -353,7 +356,10 @@ pub(super) fn run<S: Sink>(
     let (readers, awaited) = reading.finish();
     let trace = job.trace.then(|| {
         let nanos = |time: Duration| time.as_nanos() as f64;
-        let since = |at: Instant| nanos(at.saturating_duration_since(zero));
+        let since = |at: Instant| nanos(at.duration_since(zero));
+        let times =
+            trace.lanes.iter_mut().flat_map(|lane| &mut lane.tiles).flat_map(|tile| [&mut tile.start, &mut tile.end]);
+        times.chain([&mut trace.wall]).for_each(|time| time.0 += since(begun));
         let tiles = awaited.into_iter().map(|(at, time)| (Nanos(since(at)), Nanos(since(at) + nanos(time))));
         trace.lanes.insert(0, LaneTrace::beside("read", tiles));
         trace
