@@ -15,7 +15,7 @@ pub mod reduces;
 pub mod regions;
 pub mod rounds;
 mod rust_peers;
-mod windrow_sites;
+pub mod windrow_sites;
 
 pub use process::Programs;
 pub use rust_peers::min_len_of_2077;

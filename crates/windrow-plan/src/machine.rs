@@ -129,6 +129,11 @@ impl Machine {
         Nanos(100.0 * self.claim.0)
     }
 
+    /// A call that stays serial at a known site, without its items: four claims, until some were measured.
+    pub fn short_call_itself(&self) -> Nanos {
+        Nanos(4.0 * self.claim.0)
+    }
+
     /// Items of an inner iterator that last longer than ten claims are made by nested calls: to pass one through a vector costs less than a claim.
     pub fn gathered_item(&self) -> Nanos {
         Nanos(10.0 * self.claim.0)

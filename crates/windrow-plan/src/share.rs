@@ -36,6 +36,7 @@ pub use self::recursion::{Recursion, ShareDecision, recursion};
 use crate::explore::Budget;
 use crate::machine::{Machine, WorkerState};
 use crate::site::{ItemCost, Trusted};
+use crate::spin;
 use crate::{Alternative, Alternatives, Decision, Items, Nanos};
 
 /// The measured progress of a call.
@@ -55,6 +56,8 @@ pub struct Progress {
     pub eager: bool,
     /// This call explores: it runs alone, to be timed.
     pub alone: bool,
+    /// Take the other choice than decided, if this budget covers the loss: see [`report`](crate::report).
+    pub contrary: Option<Budget>,
 }
 
 impl Progress {
@@ -261,12 +264,50 @@ pub struct ShareChoice {
     pub shared: Option<Nanos>,
     /// What the choice takes out of the exploration budget; 0 if it does not explore.
     pub price: Nanos,
+    /// This is the other choice than decided, and its price is paid by the [`Ledger`](crate::report::Ledger).
+    pub contrary: bool,
 }
 
 /// Stay serial or publish: [`decide`] without building a [`Decision`], for the hot path.
 #[inline]
 pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareChoice {
-    let serial = |why, shared| ShareChoice { grain: next_piece(progress, costs), why, shared, price: Nanos(0.0) };
+    let choice = best(progress, workers, costs);
+    let other = progress.contrary.and_then(|budget| contrary(&choice, budget, progress, workers, costs));
+    other.unwrap_or(choice)
+}
+
+/// The choice that is not `choice`, if the site is known, nothing is done yet, and the budget covers the predicted loss. It is the
+/// price, and not taken out of the exploration budget.
+#[cold]
+fn contrary(
+    choice: &ShareChoice,
+    budget: Budget,
+    progress: &Progress,
+    workers: &Workers,
+    costs: &Costs,
+) -> Option<ShareChoice> {
+    let known = progress.known.filter(|_| progress.done.0 == 0 && !progress.eager && choice.price.0 <= 0.0)?;
+    let rest = Nanos(known.per_item.0 * progress.left.0 as f64);
+    let sharing = predict(Nanos(rest.0 * known.swell), progress.left, workers, costs).filter(|_| !workers.busy)?;
+    let (grain, loss) = match choice.grain {
+        // Woken workers spin afterwards, which costs CPU time and slows down a caller that shares its core with one.
+        Grain::Serial { .. } => {
+            let spun = if sharing.wakes { spin::most(&costs.machine).0 } else { 0.0 };
+            (Grain::Publish { width: sharing.width }, sharing.done.0 - rest.0 + spun)
+        }
+        Grain::Publish { .. } => (next_piece(progress, costs), rest.0 - sharing.done.0),
+    };
+    let why = "the other way than decided, to measure regret";
+    let price = Nanos(loss.max(0.0));
+    budget.covers(price).then_some(ShareChoice { grain, why, shared: Some(sharing.done), price, contrary: true })
+}
+
+#[inline]
+fn best(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareChoice {
+    let serial = |why, shared| {
+        let grain = next_piece(progress, costs);
+        ShareChoice { grain, why, shared, price: Nanos(0.0), contrary: false }
+    };
     if progress.left.0 < 2 {
         return serial("there is nothing to share", None);
     }
@@ -277,7 +318,8 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
         let left = usize::try_from(progress.left.0).unwrap_or(usize::MAX);
         let width = workers.most.min(workers.idle + workers.asleep + 1).min(left);
         let why = "the size of claims was given, so each is worth it";
-        return ShareChoice { grain: Grain::Publish { width }, why, shared: None, price: Nanos(0.0) };
+        let grain = Grain::Publish { width };
+        return ShareChoice { grain, why, shared: None, price: Nanos(0.0), contrary: false };
     }
     let Some(per_item) = progress.per_item() else { return serial("too little is measured", None) };
     let rest = Nanos(per_item.0 * progress.left.0 as f64);
@@ -295,7 +337,10 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
         return serial("no worker is free", None);
     };
     let shared = Some(best.done);
-    let publish = |why, price| ShareChoice { grain: Grain::Publish { width: best.width }, why, shared, price };
+    let publish = |why, price| {
+        let grain = Grain::Publish { width: best.width };
+        ShareChoice { grain, why, shared, price, contrary: false }
+    };
     if best.at_worst() < rest {
         let loss = Nanos(rest.0 - best.done.0);
         if progress.done.0 == 0 && progress.known.is_some_and(|known| known.never_alone) && costs.budget.covers(loss) {
@@ -381,6 +426,7 @@ mod tests {
             known: None,
             eager: false,
             alone: false,
+            contrary: None,
         }
     }
 
@@ -531,6 +577,41 @@ mod tests {
         let later = Progress { alone: true, done: Items(50), left: Items(50), ..call };
         assert_eq!(why(later, workers(1, 1)), NEVER_ALONE);
         assert!(publishes(Progress { alone: false, ..later }, workers(1, 1)));
+    }
+
+    #[test]
+    fn the_other_way_is_taken_if_its_budget_covers_the_loss() {
+        let trusted = Trusted { per_item: Nanos(1000.0), swell: 1.0, never_alone: false };
+        let call = |left, budget: f64| {
+            let contrary = Some(Budget::EMPTY.earn(Nanos(50.0 * budget)));
+            let progress = Progress { known: Some(trusted), contrary, ..progress(0.0, 0, left) };
+            (choose(&progress, &workers(1, 1), &costs()), progress)
+        };
+        // Sharing saves half of 100 us, less 600 ns.
+        let (choice, progress) = call(100, 49_300.0);
+        assert!(matches!(choice.grain, Grain::Publish { .. }) && !choice.contrary);
+        let (choice, _) = call(100, 49_500.0);
+        assert!(matches!(choice.grain, Grain::Serial { .. }) && choice.contrary && choice.price == Nanos(49_400.0));
+        // Once begun, a call goes on as decided.
+        let begun = Progress { done: Items(10), contrary: Some(Budget::EMPTY.earn(Nanos(1e9))), ..progress };
+        assert!(!choose(&begun, &workers(1, 1), &costs()).contrary);
+        assert!(!choose(&Progress { known: None, ..begun }, &workers(1, 1), &costs()).contrary);
+        // Two workers, one item of 500 ns each: entering takes 600 ns, so sharing loses 100 ns.
+        let short = Trusted { per_item: Nanos(500.0), ..trusted };
+        let call = |budget: f64| {
+            let contrary = Some(Budget::EMPTY.earn(Nanos(50.0 * budget)));
+            choose(&Progress { known: Some(short), contrary, ..progress(0.0, 0, 2) }, &workers(1, 1), &costs())
+        };
+        assert!(matches!(call(90.0).grain, Grain::Serial { .. }));
+        let other = call(110.0);
+        assert!(matches!(other.grain, Grain::Publish { width: 2 }) && other.contrary);
+        // A worker that has to be woken spins afterwards.
+        let asleep = |budget: f64| {
+            let contrary = Some(Budget::EMPTY.earn(Nanos(50.0 * budget)));
+            choose(&Progress { known: Some(short), contrary, ..progress(0.0, 0, 2) }, &workers(1, 0), &costs()).contrary
+        };
+        let spun = spin::most(&costs().machine).0;
+        assert!(!asleep(spun) && asleep(spun + 15_000.0));
     }
 
     #[test]

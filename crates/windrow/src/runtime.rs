@@ -9,6 +9,7 @@ pub(crate) mod explain;
 pub(crate) mod explained;
 pub(crate) mod flag;
 pub(crate) mod hints;
+mod pace;
 pub(crate) mod placement;
 pub(crate) mod poll;
 pub(crate) mod pool;

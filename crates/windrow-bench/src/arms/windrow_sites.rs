@@ -8,7 +8,8 @@ use windrow::prelude::*;
 use crate::cells::CELLS;
 use crate::work::{Item, work};
 
-type Site = fn(&[Item], &mut [u64]);
+/// The loop of a call site.
+pub type Site = fn(&[Item], &mut [u64]);
 
 macro_rules! site {
     () => {
@@ -17,7 +18,8 @@ macro_rules! site {
 }
 
 #[rustfmt::skip]
-pub(super) static FOR_EACH: [Site; CELLS] = [
+/// The call sites, one for each cell.
+pub static FOR_EACH: [Site; CELLS] = [
     site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(),
     site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(),
     site!(), site!(), site!(),

@@ -2,12 +2,14 @@
 //!
 //! Both sorts apply the standard library's sort to parts of the slice. The unstable sort partitions first (quicksort). The stable sort
 //! merges afterwards, through a second buffer. Every member gets several parts, so that members finish at about the same time. A part is
-//! predicted to take at least a heartbeat; the first comparisons are timed for that.
+//! predicted to take at least a heartbeat. A place in the source remembers what its sorts have taken; where nothing is known, the first
+//! comparisons are timed.
 
 use std::cmp::Ordering;
 use std::panic::Location;
 
 use windrow_plan::Nanos;
+use windrow_plan::site::ItemCost;
 use windrow_sync::machine::tick;
 use windrow_sync::merge::{Merge, merging};
 
@@ -17,6 +19,9 @@ use windrow_sync::join::is_inside;
 use crate::runtime::explain;
 use crate::runtime::explained::{CallKind, Explained};
 use crate::runtime::pool;
+use crate::runtime::region::depth;
+use crate::runtime::sites::{SiteStats, site_at};
+use crate::runtime::state::PoolState;
 use crate::task::join::{Told, expecting, join};
 
 /// Sorts by keys that are computed once for each item.
@@ -57,7 +62,7 @@ const SAMPLE: usize = 64;
 
 impl SortGrain {
     /// `None` if a serial sort is faster.
-    fn of<T>(items: &[T], compare: &impl Fn(&T, &T) -> Ordering) -> Option<SortGrain> {
+    fn of<T>(items: &[T], compare: &impl Fn(&T, &T) -> Ordering, told: &mut SortTold) -> Option<SortGrain> {
         // Two clock reads take 20 ns; std sorts 64 of the cheapest items in 300 ns.
         if items.len() < SAMPLE || size_of::<T>() == 0 {
             return None;
@@ -67,13 +72,19 @@ impl SortGrain {
                 return None;
             }
             let start = tick();
-            let sample = items[..SAMPLE].windows(2).filter(|pair| compare(&pair[0], &pair[1]).is_lt()).count();
-            std::hint::black_box(sample);
-            let took = pool.nanos(tick().saturating_sub(start));
-            // A comparison, plus its moves: 1 ns for the smallest items.
-            let step = took.0 / SAMPLE as f64 + 1.0;
             let n = items.len() as f64;
-            let alone = Nanos(n * n.log2() * step);
+            let steps = n * n.log2();
+            let site = told.site(steps);
+            let stats = pool.sites.recall(site);
+            told.steps = Some(Steps { site, count: steps, known: stats.known });
+            let step = match stats.known.trusted() {
+                Some(known) => known.per_item.0,
+                // A comparison, plus its moves: 1 ns for the smallest items.
+                None => sample(items, compare, pool).0 + 1.0,
+            };
+            let alone = Nanos(steps * step);
+            told.alone = Some(alone);
+            told.is_known = stats.known.trusted().is_some();
             let costs = pool.costs(start);
             let enter = costs.enter(!is_inside() && pool.workers().idle == 0);
             if alone.0 < 2.0 * enter.0 {
@@ -89,7 +100,6 @@ impl SortGrain {
 
     /// Runs `f` in a tree of joins that expects the predicted time. Notes the decision in `told`.
     fn run(self, f: impl FnOnce(), told: &mut SortTold) {
-        told.alone = Some(self.alone);
         if is_inside() {
             told.reason = "as part of the recursion around it";
             return f();
@@ -100,23 +110,80 @@ impl SortGrain {
     }
 }
 
-/// What a sort reports to [`explain`](crate::explain()).
+/// The time of a comparison of neighbours, of the first items.
+fn sample<T>(items: &[T], compare: &impl Fn(&T, &T) -> Ordering, pool: &PoolState) -> Nanos {
+    let compare_all = || {
+        let less = items[..SAMPLE].windows(2).filter(|pair| compare(&pair[0], &pair[1]).is_lt()).count();
+        std::hint::black_box(less);
+    };
+    // The first time is that of fetching items and code.
+    compare_all();
+    let start = tick();
+    compare_all();
+    Nanos(pool.nanos(tick().saturating_sub(start)).0 / SAMPLE as f64)
+}
+
+/// What a sort learns from its place, and reports to [`explain`](crate::explain()).
 struct SortTold {
+    place: &'static Location<'static>,
+    /// The address of the sort of these items, which tells apart sorts by one generic function.
+    code: usize,
     alone: Option<Nanos>,
+    is_known: bool,
+    /// `None` if the sort teaches nothing.
+    steps: Option<Steps>,
     reason: &'static str,
     recursion: Option<(Told, usize)>,
 }
 
-/// Runs a sort of `count` items. Reports the sort if this thread listens.
-fn told(place: &'static Location<'static>, count: usize, sort: impl FnOnce(&mut SortTold)) {
-    let mut told = SortTold { alone: None, reason: "serial: entering costs more than it saves", recursion: None };
-    if !explain::listens(Some(place)) {
+/// The weight of a sort of `n` items, `n * log2 n`, and what the site of such sorts remembers of a unit.
+struct Steps {
+    site: usize,
+    count: f64,
+    known: ItemCost,
+}
+
+impl SortTold {
+    fn site(&self, steps: f64) -> usize {
+        site_at(Some(self.place), self.code, depth(), steps as usize)
+    }
+
+    /// The items were in order already, which says nothing about the next sort.
+    fn was_in_order(&mut self) {
+        self.reason = IN_ORDER;
+        self.steps = None;
+    }
+
+    /// Records what the sort took.
+    fn learn(&self, took: Nanos, pool: &PoolState) {
+        let Some(Steps { site, count, known }) = self.steps else { return };
+        let known = match &self.recursion {
+            Some((_, members)) if *members > 1 => known.after_shared(Nanos(took.0 * *members as f64 / count)),
+            _ => known.after_alone(Nanos(took.0 / count)),
+        };
+        pool.sites.remember(site, SiteStats { known, long: None });
+    }
+}
+
+/// Runs a sort of `count` items, which is compiled to `code`. Reports the sort if this thread listens.
+fn told(place: &'static Location<'static>, code: usize, count: usize, sort: impl FnOnce(&mut SortTold)) {
+    let reason = "serial: entering costs more than it saves";
+    let mut told = SortTold { place, code, alone: None, is_known: false, steps: None, reason, recursion: None };
+    let listens = explain::listens(Some(place));
+    if count < SAMPLE && !listens {
         return sort(&mut told);
     }
     let start = tick();
     sort(&mut told);
-    let took = pool::with_current(|pool| pool.nanos(tick().saturating_sub(start)));
-    let explained = Explained::new(CallKind::Sort, Some(place), count as u64, took);
+    let took = pool::with_current(|pool| {
+        let took = pool.nanos(tick().saturating_sub(start));
+        told.learn(took, pool);
+        took
+    });
+    if !listens {
+        return;
+    }
+    let explained = Explained::new(CallKind::Sort, Some(place), count as u64, took).remembered(told.is_known);
     explain::tell(match told.recursion {
         Some((recursion, members)) => recursion.explained(explained, members),
         None => explained.predicted_to_take(told.alone).because(told.reason),
@@ -136,14 +203,15 @@ fn was_in_order<T>(items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) -> bo
     descending
 }
 
-pub(super) fn unstable<T: Send>(
+pub(super) fn unstable<T: Send, C: Fn(&T, &T) -> Ordering + Sync>(
     items: &mut [T],
-    compare: &(impl Fn(&T, &T) -> Ordering + Sync),
+    compare: &C,
     place: &'static Location<'static>,
 ) {
-    told(place, items.len(), |told| match SortGrain::of(items, compare) {
+    let code = quicksort::<T, C> as fn(&mut [T], &C, usize, u32) as usize;
+    told(place, code, items.len(), |told| match SortGrain::of(items, compare, told) {
         None => items.sort_unstable_by(compare),
-        Some(_) if was_in_order(items, compare) => told.reason = IN_ORDER,
+        Some(_) if was_in_order(items, compare) => told.was_in_order(),
         Some(grain) => grain.run(|| quicksort(items, compare, grain.sort, 2 * items.len().ilog2()), told),
     });
 }
@@ -151,7 +219,10 @@ pub(super) fn unstable<T: Send>(
 const IN_ORDER: &str = "serial: the items were in order";
 
 /// Sorts by partitions until parts have at most `leaf` items, or after `limit` unbalanced partitions.
-fn quicksort<T: Send>(items: &mut [T], compare: &(impl Fn(&T, &T) -> Ordering + Sync), leaf: usize, limit: u32) {
+fn quicksort<T: Send, C>(items: &mut [T], compare: &C, leaf: usize, limit: u32)
+where
+    C: Fn(&T, &T) -> Ordering + Sync,
+{
     if items.len() <= leaf || limit == 0 {
         return items.sort_unstable_by(compare);
     }
@@ -200,14 +271,15 @@ fn partition<T>(items: &mut [T], is_left: impl Fn(&T) -> bool) -> usize {
     left
 }
 
-pub(super) fn stable<T: Send>(
+pub(super) fn stable<T: Send, C: Fn(&T, &T) -> Ordering + Sync>(
     items: &mut [T],
-    compare: &(impl Fn(&T, &T) -> Ordering + Sync),
+    compare: &C,
     place: &'static Location<'static>,
 ) {
-    told(place, items.len(), |told| match SortGrain::of(items, compare) {
+    let code = sort_runs::<T, C> as fn(&mut [T], &C, usize) as usize;
+    told(place, code, items.len(), |told| match SortGrain::of(items, compare, told) {
         None => items.sort_by(compare),
-        Some(_) if was_in_order(items, compare) => told.reason = IN_ORDER,
+        Some(_) if was_in_order(items, compare) => told.was_in_order(),
         Some(grain) => grain.run(
             || {
                 // A power of four: after an even number of levels of merges the items are back in the slice.
@@ -232,7 +304,7 @@ pub(super) fn stable<T: Send>(
 }
 
 /// Sorts each run of `run` items.
-fn sort_runs<T: Send>(items: &mut [T], compare: &(impl Fn(&T, &T) -> Ordering + Sync), run: usize) {
+fn sort_runs<T: Send, C: Fn(&T, &T) -> Ordering + Sync>(items: &mut [T], compare: &C, run: usize) {
     if items.len() <= run {
         return items.sort_by(compare);
     }

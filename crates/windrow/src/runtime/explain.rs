@@ -7,6 +7,8 @@
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 
+use windrow_plan::explore::Budget;
+
 use super::explained::{CallKind, Explained};
 use super::report;
 
@@ -88,6 +90,12 @@ fn look_up() -> Listeners {
 pub fn listens(place: Option<&'static Location<'static>>) -> bool {
     let Listeners { report, caller, .. } = listeners();
     caller || report && report::samples(place)
+}
+
+/// What the call that begins here may lose by running the other way than decided, if the report of the process wants that.
+pub(super) fn contrary(place: Option<&'static Location<'static>>) -> Option<Budget> {
+    let Listeners { report, caller, .. } = listeners();
+    if report && !caller { report::contrary(place) } else { None }
 }
 
 /// Adds an entry to the sink. For callers that [listen](listens).

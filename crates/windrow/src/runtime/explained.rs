@@ -41,6 +41,7 @@ pub struct Explained {
     alternatives: Vec<(&'static str, Duration)>,
     reason: Cow<'static, str>,
     from_memory: bool,
+    against_decision: Option<Duration>,
 }
 
 /// A predicted or measured time.
@@ -62,6 +63,7 @@ impl Explained {
             alternatives: Vec::new(),
             reason: Cow::Borrowed(""),
             from_memory: false,
+            against_decision: None,
         }
     }
 
@@ -97,6 +99,17 @@ impl Explained {
     pub(crate) fn remembered(mut self, is_so: bool) -> Self {
         self.from_memory = is_so;
         self
+    }
+
+    #[must_use]
+    pub(crate) fn against_decision(mut self, price: Option<Nanos>) -> Self {
+        self.against_decision = price.map(duration);
+        self
+    }
+
+    /// The predicted price, if the call ran the other way than decided, so that the report of the process can measure regret.
+    pub(super) fn price_against_decision(&self) -> Option<Duration> {
+        self.against_decision
     }
 
     /// This one and `other`, which followed at the same place, as one call.

@@ -3,13 +3,13 @@
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
+use windrow_plan::explore::Budget;
 use windrow_plan::machine::WorkerState;
 use windrow_plan::share::{self, Grain, Progress, ShareChoice, StandBy};
 use windrow_plan::{Alternative, Alternatives, Decision, Items, Nanos};
 use windrow_sync::divide::{Claims, Divide, Division, Lead, Span};
 use windrow_sync::gate::{Door, JoinedWorker};
 use windrow_sync::machine::tick;
-use windrow_sync::ranges::Report;
 use windrow_sync::relaxed::RelaxedU64;
 
 use super::ablation::Mechanism;
@@ -17,6 +17,7 @@ use super::cancellation::Cancellation;
 use super::explain;
 use super::explained::{self, CallKind, Explained};
 use super::hints::Hints;
+use super::pace::{Call, FEW, Pace};
 use super::poll::PollInterval;
 use super::sites::{LongItem, SiteStats, site_at};
 use super::state::PoolState;
@@ -46,6 +47,7 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
     let items = lead.rest().len();
     let listens = explain::listens(hints.place);
     let start = if listens { tick() } else { 0 };
+    let contrary = if listens { explain::contrary(hints.place) } else { None };
     if pool.members == 1 || items < 2 {
         let stop = StopOnUnwind(division);
         let mut local = begin();
@@ -63,7 +65,7 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
     let call = Call { pool, hints, per_weight: RelaxedU64::new(0), polls: !hints.whole };
     let _inside = InsideCall::new(depth);
     let code = take_part::<S, L, E> as fn(&Call<'_>, Claims<'s, S>, u64, &mut L, &E) as *const () as usize;
-    let caller = CallerSide::new(&call, site_at(hints.place, code, depth, items), items, listens);
+    let caller = CallerSide::new(&call, site_at(hints.place, code, depth, items), items, listens, contrary);
     let member = |JoinedWorker { worker, member }| {
         let now = tick();
         pool.joined(worker, now);
@@ -222,11 +224,6 @@ fn polled(call: &Call<'_>, items: usize, shown: bool) -> usize {
     (items as f64 / polls).max(if hints.blocks.is_some() { 1.0 } else { FEW }) as usize
 }
 
-/// A member polls every so many items at most, because one or two may be too short for a poll.
-///
-/// Measure: count of items.
-const FEW: f64 = 8.0;
-
 /// A member's part, from the time `now` on: claims, until nothing is left to claim. A separate function, because its address is part of the
 /// [`site`].
 #[inline(never)]
@@ -290,16 +287,6 @@ impl<S: Divide> Drop for StopOnUnwind<'_, S> {
     }
 }
 
-/// One parallel call, as all of its members see it.
-struct Call<'c> {
-    pool: &'c PoolState,
-    hints: &'c Hints,
-    /// The caller's estimate for workers that join, in nanoseconds for a unit of weight; 0 is unknown.
-    per_weight: RelaxedU64,
-    /// Members poll inside of a claim.
-    polls: bool,
-}
-
 /// The caller's side of a call.
 struct CallerSide<'c> {
     call: &'c Call<'c>,
@@ -312,6 +299,9 @@ struct CallerSide<'c> {
     /// The call explores: it runs alone, to be timed.
     alone: Cell<bool>,
     listens: bool,
+    /// What the call may lose by running the other way than decided, if it is to do so, and the price if it does.
+    contrary: Option<Budget>,
+    price: Cell<Option<Nanos>>,
     /// The last decision, and the item and the time at which it was made, if this thread listens.
     told: Cell<Option<ToldChoice>>,
     /// Members that ran chunks, if the call was shared.
@@ -344,36 +334,42 @@ struct Before {
 }
 
 impl<'c> CallerSide<'c> {
-    fn new(call: &'c Call<'c>, site: usize, items: usize, listens: bool) -> Self {
+    fn new(call: &'c Call<'c>, site: usize, items: usize, listens: bool, contrary: Option<Budget>) -> Self {
         let off = call.pool.off;
         let memory = if off.contains(Mechanism::Sites) { SiteStats::default() } else { call.pool.sites.recall(site) };
         let decides = call.hints.chunk.is_some() || off.contains(Mechanism::ShortCalls);
         let known = memory.known.trusted().filter(|_| !decides);
-        let short = known.is_some_and(|known| {
-            if !memory.known.ended_alone {
-                // Its items may wait for each other: workers stand by.
-                return false;
-            }
-            let whole = Nanos(known.per_item.0 * call.hints.weight(0, items) as f64);
-            let (machine, guess) = (call.pool.machine(), call.pool.guess());
-            share::is_short(whole, &machine, WorkerState::Idle)
-                || share::is_short(whole, guess, WorkerState::AsleepLong) && call.pool.is_resting()
-        });
+        let short = contrary.is_none()
+            && known.is_some_and(|known| {
+                if !memory.known.ended_alone {
+                    // Its items may wait for each other: workers stand by.
+                    return false;
+                }
+                let whole = Nanos(known.per_item.0 * call.hints.weight(0, items) as f64);
+                let (machine, guess) = (call.pool.machine(), call.pool.guess());
+                share::is_short(whole, &machine, WorkerState::Idle)
+                    || share::is_short(whole, guess, WorkerState::AsleepLong) && call.pool.is_resting()
+            });
         let (published, told, alone, members) = (Cell::new(None), Cell::new(None), Cell::new(false), Cell::new(1));
-        Self { call, site, items, memory, published, short, alone, listens, told, members }
+        let price = Cell::new(None);
+        Self { call, site, items, memory, published, short, alone, listens, contrary, price, told, members }
     }
 
     /// What to do next at item `at`, at the time `now`, which is `since` after the begin of the call.
     fn choose(&self, progress: &Progress, at: usize, now: u64, since: Nanos) -> (Grain, WorkerState) {
         let pool = self.call.pool;
         let (state, costs) = (pool.workers(), pool.costs(now));
-        let ShareChoice { grain, price, .. } = share::choose(progress, &state, &costs);
+        let ShareChoice { grain, price, contrary, .. } = share::choose(progress, &state, &costs);
         // Do not report the trivial decision about the last item.
-        if self.listens && (progress.left.0 > 1 || self.told.get().is_none()) {
+        if self.listens && (progress.left.0 > 1 && self.price.get().is_none() || self.told.get().is_none()) {
             self.told.set(Some((share::decide(*progress, &state, &costs), at, since)));
         }
-        if price.0 > 0.0 {
+        if contrary {
+            self.price.set(Some(price));
+        } else if price.0 > 0.0 {
             pool.explores(price);
+        }
+        if contrary || price.0 > 0.0 {
             self.alone.set(matches!(grain, Grain::Serial { .. }));
         }
         let wakes = matches!(grain, Grain::Publish { width } if width > state.idle + 1);
@@ -444,10 +440,15 @@ impl<'c> CallerSide<'c> {
     fn explained(&self, took: Nanos) -> Explained {
         let (pool, hints) = (self.call.pool, self.call.hints);
         let explained = Explained::new(CallKind::Loop, hints.place, hints.items_before(self.items), took);
+        let explained = explained.against_decision(self.price.get());
         let Some((decision, at, since)) = self.told.get() else {
             let known = self.memory.known.trusted().map(|known| known.per_item.0 * hints.weight(0, self.items) as f64);
             let why = "serial: too short to be shared, as remembered";
-            return explained.predicted_to_take(known.map(Nanos)).because(why).remembered(known.is_some());
+            let predicted = known.map(|items| Nanos(items + pool.around_short_call().0));
+            if let Some(items) = known {
+                pool.took_short_call(Nanos(took.0 - items));
+            }
+            return explained.predicted_to_take(predicted).because(why).remembered(known.is_some());
         };
         let from_start = |name| {
             let found = decision.alternatives.iter().find(|alternative| alternative.name == name);
@@ -516,6 +517,11 @@ impl<'c> CallerSide<'c> {
     }
 }
 
+/// One in so many short calls updates what its site remembers. A read of the clock and a store then cost half a percent of the shortest call.
+///
+/// Measure: count of calls.
+const CHECKED: u64 = 64;
+
 /// What the caller does next.
 enum CallerStep {
     /// Run so many items alone, then ask again.
@@ -568,6 +574,9 @@ impl<'w> SerialPart<'w> {
         if self.short {
             if at == end {
                 // Expected case. Skip the clock read: it would cost 10 % of this call.
+                if self.is_checked() {
+                    self.check(end);
+                }
                 return CallerStep::Done;
             }
             if let Some(items) = self.short(at, end) {
@@ -675,6 +684,7 @@ impl<'w> SerialPart<'w> {
             known: memory.known.trusted().filter(|_| !self.doubts),
             eager: call.hints.chunk.is_some(),
             alone: alone.get(),
+            contrary: self.caller.contrary,
         };
         let contradicted = progress.known.is_some_and(|known| progress.contradicts(known.per_item, machine));
         self.doubts |= contradicted;
@@ -702,7 +712,24 @@ impl<'w> SerialPart<'w> {
         let expected = memory.known.alone.0.max(memory.known.shared.0) * call.hints.weight(0, at) as f64;
         // A call of twice that time is still too short to share. After a pause, first touches cost more; the end of the call will tell.
         self.short = spent.0 < 2.0 * expected;
-        (spent.0 < 2.0 * expected + call.pool.guess().cold().0).then_some(end)
+        (spent.0 < 2.0 * expected + call.pool.guess().cold().0).then_some(end - at)
+    }
+
+    /// Whether the site learns from this short call: one in [`CHECKED`], by chance. The first calls of a site
+    /// may have been slower, because code and data were not in the caches.
+    #[inline]
+    fn is_checked(&self) -> bool {
+        // Fibonacci hashing (Knuth): the upper bits of the product depend on all bits of the time.
+        self.start.wrapping_mul(0x9e37_79b9_7f4a_7c15) < u64::MAX / CHECKED
+    }
+
+    /// Updates the cost that the site remembers after a short call of `end` items.
+    #[cold]
+    fn check(&self, end: usize) {
+        let CallerSide { call, site, memory, .. } = *self.caller;
+        let spent = call.pool.nanos(tick().saturating_sub(self.start));
+        let known = memory.known.after_alone(Nanos(spent.0 / call.hints.weight(0, end).max(1) as f64));
+        call.pool.sites.remember(site, SiteStats { known, ..memory });
     }
 
     /// Updates the statistics of the site after all `end` items ran alone.
@@ -725,126 +752,6 @@ impl<'w> SerialPart<'w> {
     }
 }
 
-/// Measures and sizes the claims of one member.
-struct Pace<'w> {
-    call: &'w Call<'w>,
-    joined: u64,
-    /// When the last claim was made, its weight and its first item.
-    since: u64,
-    weight: u64,
-    at: usize,
-    /// Items of it that are in no piece yet, and items of a piece.
-    left: usize,
-    piece: usize,
-    /// Nanoseconds of a unit of weight; 0 is unknown.
-    per_weight: f64,
-    /// The lowest cost that was measured: polls must be rare even if something has disturbed the last measurement.
-    lowest: f64,
-    report: Report,
-}
-
-impl<'w> Pace<'w> {
-    fn new(call: &'w Call<'w>, now: u64) -> Self {
-        let per_weight = call.per_weight.get_f64();
-        Self {
-            call,
-            joined: now,
-            since: now,
-            weight: 0,
-            at: 0,
-            left: 0,
-            piece: 1,
-            per_weight,
-            lowest: f64::INFINITY,
-            report: Report::default(),
-        }
-    }
-
-    /// The next piece of a claim. The claim is as long as [`Machine::claim_of`](windrow_plan::machine::Machine::claim_of) says.
-    #[inline]
-    fn next<'s, S: Divide>(&mut self, claims: &mut Claims<'s, S>) -> Option<(Span, S::Chunk<'s>)> {
-        if self.left == 0 {
-            self.claim(claims);
-        }
-        let next = claims.take(self.piece.min(self.left));
-        match &next {
-            Some((at, _)) => self.left -= at.len(),
-            None => {
-                self.report.busy = self.since.saturating_sub(self.joined);
-                claims.report(std::mem::take(&mut self.report));
-            }
-        }
-        next
-    }
-
-    /// The next claim, in pieces between which the member polls.
-    #[inline]
-    fn claim<S: Divide>(&mut self, claims: &mut Claims<'_, S>) {
-        if self.weight > 0 {
-            self.measure();
-        }
-        let hints = self.call.hints;
-        let wanted = Cell::new(1);
-        let want = |lo, hi| {
-            wanted.set(self.want(lo, hi).max(1));
-            wanted.get()
-        };
-        let Some(Span { lo, hi, .. }) = claims.claim(want, |lo, hi| hints.middle(lo, hi)) else {
-            self.weight = 0;
-            return;
-        };
-        let hi = if hi - lo <= wanted.get() { hi } else { lo + self.want(lo, hi).clamp(1, hi - lo) };
-        self.left = hi - lo;
-        self.weight = hints.weight(lo, hi);
-        self.at = lo;
-        self.piece = match self.per_weight {
-            _ if !self.call.polls => self.left,
-            0.0 => FEW as usize,
-            per_weight => {
-                let fits = self.call.pool.guess().between_polls().0 / per_weight.min(self.lowest);
-                hints.weighing(lo, hi, fits as u64).max(1)
-            }
-        };
-    }
-
-    /// Reads the clock after a claim, and updates the cost of a unit of weight.
-    #[inline]
-    fn measure(&mut self) {
-        self.report.weight += self.weight;
-        self.report.claims += 1;
-        let now = tick();
-        let took = now.saturating_sub(self.since);
-        self.since = now;
-        let expected = self.per_weight * self.weight as f64;
-        let claim = self.call.pool.guess().claim.0;
-        let nanos = (self.call.pool.nanos(took).0 - claim).max(1.0);
-        let measured = nanos / self.weight as f64;
-        if nanos > self.call.pool.guess().sample().0 {
-            self.lowest = self.lowest.min(measured);
-        }
-        // A claim that is too long does more harm than one that is too short. So a higher cost counts at once, a lower one by half.
-        self.per_weight = if nanos > expected { measured } else { 0.5 * (self.per_weight + measured) };
-        if took > self.report.longest {
-            (self.report.longest, self.report.longest_at) = (took, self.at as u64);
-        }
-    }
-
-    /// Items to claim of `lo..hi`, the member's own range.
-    #[inline]
-    fn want(&self, lo: usize, hi: usize) -> usize {
-        let hints = self.call.hints;
-        if let Some(chunk) = hints.chunk {
-            return chunk;
-        }
-        if self.per_weight == 0.0 {
-            return 1;
-        }
-        let at_hand = Nanos(hints.weight(lo, hi) as f64 * self.per_weight);
-        let weight = self.call.pool.guess().claim_of(at_hand).0 / self.per_weight;
-        hints.items(lo, hi, weight as u64)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -856,7 +763,7 @@ mod tests {
             crate::runtime::pool::with_current(|pool| {
                 let hints = Hints::default();
                 let call = Call { pool, hints: &hints, per_weight: RelaxedU64::new(0), polls: true };
-                let mut caller = CallerSide::new(&call, 0, 10, false);
+                let mut caller = CallerSide::new(&call, 0, 10, false, None);
                 // A start in the future reads as "no time has passed", whatever interrupts this thread.
                 let mut alone = SerialPart { start: u64::MAX, ..SerialPart::new(&caller) };
                 let (progress, _) = alone.progress(1, 10);

@@ -1,11 +1,11 @@
 //! The report of a process: with `WINDROW_EXPLAIN` set, a program prints at its end what each place that called windrow has done.
 //!
 //! Calls are sampled ([`windrow_plan::report`]): the first one at a place is always told, short ones rarely, and each counts for those that
-//! were not. What a thread tells goes into one of several tables, each behind a lock that is never waited for: a forked child may inherit a
+//! were not. Now and then a loop runs the other way than decided, which measures regret; a thread pays for that out of a [`Ledger`]. What a thread tells goes into one of several tables, each behind a lock that is never waited for: a forked child may inherit a
 //! lock that no thread will release.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::panic::Location;
@@ -14,7 +14,8 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use windrow_plan::Nanos;
-use windrow_plan::report::probability;
+use windrow_plan::explore::Budget;
+use windrow_plan::report::{Ledger, probability, regret};
 use windrow_sync::exit::at_exit;
 use windrow_sync::fork::PerProcess;
 use windrow_sync::machine::fork_generation;
@@ -37,6 +38,14 @@ const REMEMBERED: usize = 256;
 /// Measure: count of bins, each a quarter wider than the one before.
 const BINS: usize = 48;
 
+/// Measure: count of calls that ran the other way, which a place remembers.
+const OTHERS: usize = 101;
+
+/// A told call runs the other way with this probability at most, since its time is compared with that of the one before.
+///
+/// Measure: share of calls.
+const MOST_OTHERS: f64 = 0.25;
+
 /// What the calls at a place have done. Numbers are weighted by the calls that were not told.
 #[derive(Clone, Debug)]
 struct Row {
@@ -50,6 +59,8 @@ struct Row {
     /// The time that the shared calls would have taken alone, as predicted, less what they took; at most what their threads can save.
     saved: f64,
     errors: [u32; BINS],
+    /// The times of the last calls that ran the other way than decided, relative to those that ran as decided.
+    others: VecDeque<f64>,
     reason: String,
 }
 
@@ -64,6 +75,7 @@ impl Default for Row {
             took: 0.0,
             saved: 0.0,
             errors: [0; BINS],
+            others: VecDeque::new(),
             reason: String::new(),
         }
     }
@@ -100,6 +112,21 @@ impl Row {
         told.reason().clone_into(&mut self.reason);
     }
 
+    /// Adds a call that ran the other way than decided, and would have taken the `usual` time.
+    fn add_other(&mut self, told: &Explained, weight: f64, usual: f64) {
+        self.calls += weight;
+        self.sampled |= weight > 1.0;
+        self.items += weight * told.count() as f64;
+        self.took += weight * usual;
+        self.others.push_back(told.took().as_nanos() as f64 / usual);
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        let extra = self.others.len().saturating_sub(OTHERS);
+        self.others.drain(..extra);
+    }
+
     fn merge(&mut self, other: Row) {
         self.calls += other.calls;
         self.sampled |= other.sampled;
@@ -109,6 +136,8 @@ impl Row {
         self.took += other.took;
         self.saved += other.saved;
         self.errors.iter_mut().zip(other.errors).for_each(|(one, more)| *one += more);
+        self.others.extend(other.others);
+        self.forget();
         self.reason = other.reason;
     }
 
@@ -190,11 +219,27 @@ struct Last {
     probability: f32,
     /// The calls that the last one stood for.
     weight: f32,
+    /// The items of the last call that ran as decided, and its time in nanoseconds.
+    items: u64,
+    took: f32,
+}
+
+impl Last {
+    fn is_of(&self, address: usize) -> bool {
+        self.place == address && self.generation == fork_generation()
+    }
+
+    /// The time that so many items usually take; `None` if the last call had far more or fewer.
+    fn usual(&self, items: u64) -> Option<f64> {
+        let by = items.max(1) as f64 / self.items.max(1) as f64;
+        (self.took > 0.0 && (0.5..=2.0).contains(&by)).then(|| f64::from(self.took) * by)
+    }
 }
 
 thread_local! {
     static LAST: RefCell<Vec<Last>> = const { RefCell::new(Vec::new()) };
     static RANDOM: Cell<u64> = const { Cell::new(0) };
+    static LEDGER: Cell<Ledger> = const { Cell::new(Ledger::EMPTY) };
     static TABLE: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
@@ -215,8 +260,26 @@ fn slot(address: usize) -> usize {
 /// Whether the call that begins here is to be told.
 pub(super) fn samples(place: Option<&'static Location<'static>>) -> bool {
     let address = address(place);
-    let last = LAST.try_with(|last| last.borrow().get(slot(address)).copied().unwrap_or_default()).unwrap_or_default();
-    if last.place != address || last.generation != fork_generation() || last.probability >= 1.0 {
+    let last = last(address);
+    !last.is_of(address) || happens(last.probability.into())
+}
+
+/// The loss that is allowed to the call that begins here, if it is to run the other way than decided. The call is one that is told.
+pub(super) fn contrary(place: Option<&'static Location<'static>>) -> Option<Budget> {
+    let address = address(place);
+    let last = last(address);
+    let budget = LEDGER.try_with(Cell::get).unwrap_or_default().budget();
+    let is_due = || happens(Ledger::probability(1.0 / f64::from(last.probability)).min(MOST_OTHERS));
+    (last.is_of(address) && last.took > 0.0 && budget.covers(Nanos(0.0)) && is_due()).then_some(budget)
+}
+
+fn last(address: usize) -> Last {
+    LAST.try_with(|last| last.borrow().get(slot(address)).copied().unwrap_or_default()).unwrap_or_default()
+}
+
+/// Whether something of this probability happens.
+fn happens(probability: f64) -> bool {
+    if probability >= 1.0 {
         return true;
     }
     let random = RANDOM.try_with(|random| {
@@ -225,7 +288,7 @@ pub(super) fn samples(place: Option<&'static Location<'static>>) -> bool {
         next
     });
     // The upper bits are the random ones.
-    random.is_ok_and(|random| ((random >> 40) as f32) < last.probability * (1 << 24) as f32)
+    random.is_ok_and(|random| ((random >> 11) as f64) < probability * (1u64 << 53) as f64)
 }
 
 /// The next number of splitmix64 (Steele, Lea and Flood, 2014).
@@ -241,18 +304,30 @@ pub(super) fn add(told: &Explained, chosen: bool) {
     let Some(report) = report() else { return };
     let (address, generation) = (address(told.place()), fork_generation());
     let took = Nanos(told.took().as_nanos() as f64);
-    let weight = LAST.try_with(|last| {
+    let remembered = LAST.try_with(|last| {
         let mut last = last.borrow_mut();
         last.resize(REMEMBERED, Last::default());
         let last = &mut last[slot(address)];
-        let is_same = last.place == address && last.generation == generation;
+        let weight = if last.is_of(address) && chosen { last.probability.recip() } else { 1.0 };
+        if told.price_against_decision().is_some() {
+            return (f64::from(weight), last.usual(told.count()));
+        }
         // The rounds of a team are told behind it.
         if told.kind() != CallKind::Rounds {
-            let weight = if is_same && chosen { last.probability.recip() } else { 1.0 };
             let probability = probability(took, report.cost) as f32;
-            *last = Last { place: address, generation, probability, weight };
+            let (items, took) = (told.count(), took.0 as f32);
+            *last = Last { place: address, generation, probability, weight, items, took };
         }
-        f64::from(last.weight)
+        (f64::from(last.weight), None)
+    });
+    let (weight, usual) = remembered.unwrap_or((1.0, None));
+    let _ = LEDGER.try_with(|ledger| {
+        let earned = ledger.get().earn(Nanos(weight * usual.unwrap_or(took.0)));
+        let price = told.price_against_decision().map(|price| {
+            let lost = took.0 - usual.unwrap_or(took.0);
+            lost.max(price.as_nanos() as f64)
+        });
+        ledger.set(earned.pay(Nanos(price.unwrap_or(0.0))));
     });
     let first = TABLE.try_with(|table| {
         if table.get() == usize::MAX {
@@ -261,10 +336,15 @@ pub(super) fn add(told: &Explained, chosen: bool) {
         }
         table.get()
     });
-    let (first, weight) = (first.unwrap_or(0), weight.unwrap_or(1.0));
+    let first = first.unwrap_or(0);
     for turn in 0..TABLES {
         if let Ok(mut table) = report.tables[(first + turn) % TABLES].try_lock() {
-            table.entry(key(told)).or_default().add(told, weight);
+            let row = table.entry(key(told)).or_default();
+            match usual {
+                Some(usual) => row.add_other(told, weight, usual),
+                None if told.price_against_decision().is_some() => {}
+                None => row.add(told, weight),
+            }
             return;
         }
     }
@@ -303,7 +383,7 @@ extern "C" fn print() {
 /// The report as text: the places by time, each with the reason of its last call.
 fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
     rows.sort_by(|(key, row), (other, others)| others.took.total_cmp(&row.took).then_with(|| key.0.cmp(other.0)));
-    let head = ["place", "what", "calls", "items", "shared", "threads", "time", "saved", "off by"];
+    let head = ["place", "what", "calls", "items", "shared", "threads", "time", "saved", "off by", "regret"];
     let mut lines = vec![(head.map(String::from), String::new())];
     // The time of rounds is that of their team.
     let calls = || rows.iter().filter(|((.., kind), _)| *kind != CallKind::Rounds);
@@ -312,7 +392,7 @@ fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
     let places = calls().count();
     let plural = if places == 1 { "" } else { "s" };
     let mut text = format!("windrow: {places} place{plural}, {took} in calls, {saved} saved by sharing\n");
-    for ((file, line, kind), row) in rows {
+    for ((file, line, kind), mut row) in rows {
         let about = if row.sampled { "~" } else { "" };
         let number = |number: f64| format!("{about}{}", grouped(number.round() as u64));
         let percent = |part: f64| format!("{:.0} %", 100.0 * part);
@@ -320,6 +400,9 @@ fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
         let saved = if row.shared > 0.0 { Nanos(row.saved).to_string() } else { "-".into() };
         let errors = row.error_at(0.5).zip(row.error_at(0.9));
         let errors = errors.map_or("-".into(), |(half, most)| format!("{}, {}", percent(half), percent(most)));
+        let trials = row.others.len();
+        let regret = regret(row.others.make_contiguous());
+        let regret = regret.map_or("-".into(), |regret| format!("{regret:.2} ({trials})"));
         let cells = [
             format!("{file}:{line}"),
             kind.name().to_owned(),
@@ -330,10 +413,11 @@ fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
             Nanos(row.took).to_string(),
             saved,
             errors,
+            regret,
         ];
         lines.push((cells, row.reason));
     }
-    let widths: [usize; 9] =
+    let widths: [usize; 10] =
         std::array::from_fn(|column| lines.iter().map(|(cells, _)| cells[column].len()).max().unwrap_or(0));
     for (cells, reason) in &lines {
         for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
@@ -348,7 +432,10 @@ fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
             let _ = writeln!(text, "    {reason}");
         }
     }
-    text.push_str("time and saved: of all calls; off by: predicted against taken, median and nine of ten; the last call's reason below\n");
+    text.push_str(
+        "time and saved: of all calls; off by: predicted against taken, median and nine of ten; regret: relative to \
+         calls that ran the other way (so many); the last call's reason below\n",
+    );
     if lost > 0 {
         let _ = writeln!(text, "{lost} calls were not counted, since several threads ended at a time");
     }

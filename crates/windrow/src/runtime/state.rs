@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use windrow_plan::Nanos;
+use windrow_plan::estimate::median;
 use windrow_plan::explore::Budget;
 use windrow_plan::machine::{Machine, WorkerState};
 use windrow_plan::share::{self, Costs, Workers};
@@ -68,6 +69,8 @@ struct Learned {
     line: RelaxedU64,
     nap: RelaxedU64,
     wake: RelaxedU64,
+    /// What a short call takes beside its items.
+    short_call: RelaxedU64,
     /// When the last region ended.
     ended: RelaxedU64,
     cpus: RelaxedU64,
@@ -111,6 +114,7 @@ impl PoolState {
             line: RelaxedU64::new(guess.line.0.to_bits()),
             nap: RelaxedU64::new(guess.nap.0.to_bits()),
             wake: RelaxedU64::new(guess.wake.0.to_bits()),
+            short_call: RelaxedU64::new(guess.short_call_itself().0.to_bits()),
             ended: RelaxedU64::new(0),
             cpus: RelaxedU64::new(machine::cpus() as u64),
             quota: RelaxedU64::new(cpu_quota().unwrap_or(0.0).to_bits()),
@@ -281,6 +285,16 @@ impl PoolState {
             WorkerState::AsleepLong => learned.wake.set_f64(machine.wake.0),
         }
         self.lasted(now, wall);
+    }
+
+    /// What a call that stays serial at a known site takes beside its items, and being told about. For predictions that are shown.
+    pub(crate) fn around_short_call(&self) -> Nanos {
+        Nanos(self.learned.0.short_call.get_f64())
+    }
+
+    /// Learns from a short call that took this much beside its items.
+    pub(crate) fn took_short_call(&self, around: Nanos) {
+        self.learned.0.short_call.set_f64(median(self.around_short_call(), around).0);
     }
 
     /// Records a region that took `wall` and ended `now`, of which nothing else can be learned.

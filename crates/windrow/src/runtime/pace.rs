@@ -1,0 +1,147 @@
+//! The claims of one member of a call: how long they are, and what they cost.
+
+use std::cell::Cell;
+
+use windrow_plan::Nanos;
+use windrow_sync::divide::{Claims, Divide, Span};
+use windrow_sync::machine::tick;
+use windrow_sync::ranges::Report;
+use windrow_sync::relaxed::RelaxedU64;
+
+use super::hints::Hints;
+use super::state::PoolState;
+
+/// One parallel call, as all of its members see it.
+pub(super) struct Call<'c> {
+    pub(super) pool: &'c PoolState,
+    pub(super) hints: &'c Hints,
+    /// The caller's estimate for workers that join, in nanoseconds for a unit of weight; 0 is unknown.
+    pub(super) per_weight: RelaxedU64,
+    /// Members poll inside of a claim.
+    pub(super) polls: bool,
+}
+
+/// A member polls every so many items at most, because one or two may be too short for a poll.
+///
+/// Measure: count of items.
+pub(super) const FEW: f64 = 8.0;
+
+/// Measures and sizes the claims of one member.
+pub(super) struct Pace<'w> {
+    call: &'w Call<'w>,
+    joined: u64,
+    /// When the last claim was made, its weight and its first item.
+    since: u64,
+    weight: u64,
+    at: usize,
+    /// Items of it that are in no piece yet, and items of a piece.
+    left: usize,
+    piece: usize,
+    /// Nanoseconds of a unit of weight; 0 is unknown.
+    per_weight: f64,
+    /// The lowest cost that was measured: polls must be rare even if something has disturbed the last measurement.
+    lowest: f64,
+    report: Report,
+}
+
+impl<'w> Pace<'w> {
+    pub(super) fn new(call: &'w Call<'w>, now: u64) -> Self {
+        let per_weight = call.per_weight.get_f64();
+        Self {
+            call,
+            joined: now,
+            since: now,
+            weight: 0,
+            at: 0,
+            left: 0,
+            piece: 1,
+            per_weight,
+            lowest: f64::INFINITY,
+            report: Report::default(),
+        }
+    }
+
+    /// The next piece of a claim. The claim is as long as [`Machine::claim_of`](windrow_plan::machine::Machine::claim_of) says.
+    #[inline]
+    pub(super) fn next<'s, S: Divide>(&mut self, claims: &mut Claims<'s, S>) -> Option<(Span, S::Chunk<'s>)> {
+        if self.left == 0 {
+            self.claim(claims);
+        }
+        let next = claims.take(self.piece.min(self.left));
+        match &next {
+            Some((at, _)) => self.left -= at.len(),
+            None => {
+                self.report.busy = self.since.saturating_sub(self.joined);
+                claims.report(std::mem::take(&mut self.report));
+            }
+        }
+        next
+    }
+
+    /// The next claim, in pieces between which the member polls.
+    #[inline]
+    fn claim<S: Divide>(&mut self, claims: &mut Claims<'_, S>) {
+        if self.weight > 0 {
+            self.measure();
+        }
+        let hints = self.call.hints;
+        let wanted = Cell::new(1);
+        let want = |lo, hi| {
+            wanted.set(self.want(lo, hi).max(1));
+            wanted.get()
+        };
+        let Some(Span { lo, hi, .. }) = claims.claim(want, |lo, hi| hints.middle(lo, hi)) else {
+            self.weight = 0;
+            return;
+        };
+        let hi = if hi - lo <= wanted.get() { hi } else { lo + self.want(lo, hi).clamp(1, hi - lo) };
+        self.left = hi - lo;
+        self.weight = hints.weight(lo, hi);
+        self.at = lo;
+        self.piece = match self.per_weight {
+            _ if !self.call.polls => self.left,
+            0.0 => FEW as usize,
+            per_weight => {
+                let fits = self.call.pool.guess().between_polls().0 / per_weight.min(self.lowest);
+                hints.weighing(lo, hi, fits as u64).max(1)
+            }
+        };
+    }
+
+    /// Reads the clock after a claim, and updates the cost of a unit of weight.
+    #[inline]
+    fn measure(&mut self) {
+        self.report.weight += self.weight;
+        self.report.claims += 1;
+        let now = tick();
+        let took = now.saturating_sub(self.since);
+        self.since = now;
+        let expected = self.per_weight * self.weight as f64;
+        let claim = self.call.pool.guess().claim.0;
+        let nanos = (self.call.pool.nanos(took).0 - claim).max(1.0);
+        let measured = nanos / self.weight as f64;
+        if nanos > self.call.pool.guess().sample().0 {
+            self.lowest = self.lowest.min(measured);
+        }
+        // A claim that is too long does more harm than one that is too short. So a higher cost counts at once, a lower one by half.
+        self.per_weight = if nanos > expected { measured } else { 0.5 * (self.per_weight + measured) };
+        if took > self.report.longest {
+            (self.report.longest, self.report.longest_at) = (took, self.at as u64);
+        }
+    }
+
+    /// Items to claim of `lo..hi`, the member's own range.
+    #[inline]
+    fn want(&self, lo: usize, hi: usize) -> usize {
+        let hints = self.call.hints;
+        if let Some(chunk) = hints.chunk {
+            return chunk;
+        }
+        if self.per_weight == 0.0 {
+            return 1;
+        }
+        let at_hand = Nanos(hints.weight(lo, hi) as f64 * self.per_weight);
+        let weight = self.call.pool.guess().claim_of(at_hand).0 / self.per_weight;
+        hints.items(lo, hi, weight as u64)
+    }
+}
