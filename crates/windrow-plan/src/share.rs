@@ -584,16 +584,16 @@ mod tests {
         let trusted = Trusted { per_item: Nanos(1000.0), swell: 1.0, never_alone: false };
         let call = |left, budget: f64| {
             let contrary = Some(Budget::EMPTY.earn(Nanos(50.0 * budget)));
-            let progress = Progress { known: Some(trusted), contrary, ..progress(0.0, 0, left) };
-            (choose(&progress, &workers(1, 1), &costs()), progress)
+            let call = Progress { known: Some(trusted), contrary, ..progress(0.0, 0, left) };
+            (choose(&call, &workers(1, 1), &costs()), call)
         };
         // Sharing saves half of 100 us, less 600 ns.
-        let (choice, progress) = call(100, 49_300.0);
+        let (choice, decided) = call(100, 49_300.0);
         assert!(matches!(choice.grain, Grain::Publish { .. }) && !choice.contrary);
         let (choice, _) = call(100, 49_500.0);
         assert!(matches!(choice.grain, Grain::Serial { .. }) && choice.contrary && choice.price == Nanos(49_400.0));
         // Once begun, a call goes on as decided.
-        let begun = Progress { done: Items(10), contrary: Some(Budget::EMPTY.earn(Nanos(1e9))), ..progress };
+        let begun = Progress { done: Items(10), contrary: Some(Budget::EMPTY.earn(Nanos(1e9))), ..decided };
         assert!(!choose(&begun, &workers(1, 1), &costs()).contrary);
         assert!(!choose(&Progress { known: None, ..begun }, &workers(1, 1), &costs()).contrary);
         // Two workers, one item of 500 ns each: entering takes 600 ns, so sharing loses 100 ns.
