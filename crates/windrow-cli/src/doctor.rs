@@ -1,9 +1,10 @@
 //! `windrow doctor`: what this machine and a tokenizer mean for windrow.
 
 use std::fmt::Write as _;
-use std::thread;
+use std::{env, fs, thread};
 
 use clap::Args;
+use windrow::tuning::{self, ProfileState};
 use windrow_tokenizers::engine::instruction_sets;
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
@@ -57,10 +58,11 @@ pub(crate) fn run(options: Options) -> Code {
 
 fn machine() -> String {
     let cpus = thread::available_parallelism().map_or(1, usize::from);
-    let mut text = format!("windrow: {}\ncpus: {cpus} allowed by affinity and quota\n", env!("CARGO_PKG_VERSION"));
+    let target = format!("{}-{}", env::consts::ARCH, env::consts::OS);
+    let mut text = format!("windrow: {}, {target}\ncpus: {}\n", env!("CARGO_PKG_VERSION"), usable(cpus));
     let mut why = String::new();
     let threads = match threads::asked(None, |note| why = format!(": {note}")) {
-        0 => cpus,
+        0 => windrow::current_num_threads(),
         threads => threads,
     };
     writeln!(text, "threads: {threads}{why}").expect("memory");
@@ -70,7 +72,81 @@ fn machine() -> String {
         others => format!(" (this CPU also has {})", others.join(", ")),
     };
     writeln!(text, "instructions: {}{others}", sets[0]).expect("memory");
+    let allocator = if cfg!(feature = "mimalloc") { "mimalloc, where it was measured" } else { "that of the system" };
+    writeln!(text, "allocator: {allocator}").expect("memory");
+    let (profile, hint) = profile();
+    writeln!(text, "profile: {profile}").expect("memory");
+    for note in notes(cpus, threads).into_iter().chain(hint) {
+        writeln!(text, "note: {note}").expect("memory");
+    }
     text
+}
+
+/// The CPUs, and what limits them.
+fn usable(cpus: usize) -> String {
+    let quota = tuning::quota().map(|quota| format!("a quota of {quota:.1}"));
+    let online = file("/sys/devices/system/cpu/online").map(|online| count(&online));
+    let affinity = online.filter(|online| *online > cpus).map(|online| format!("{online} are online"));
+    let siblings = file("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list").map(|list| count(&list));
+    let siblings = siblings.filter(|threads| *threads > 1).map(|threads| format!("{threads} share a core"));
+    let more: Vec<String> = affinity.into_iter().chain(quota).chain(siblings).collect();
+    let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
+    format!("{cpus} allowed by affinity and quota{more}")
+}
+
+/// The first line of a file of the system.
+fn file(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.lines().next()?.trim().to_owned())
+}
+
+/// The numbers in a list such as `0-3,8`.
+fn count(list: &str) -> usize {
+    let number = |text: &str| text.trim().parse::<usize>().ok();
+    let ranges = list.split(',').filter_map(|range| match range.split_once('-') {
+        Some((first, last)) => Some((number(last)? + 1).saturating_sub(number(first)?)),
+        None => number(range).map(|_| 1),
+    });
+    ranges.sum()
+}
+
+/// The state of the stored profile, and what to do about it.
+fn profile() -> (String, Option<String>) {
+    let again = || Some("run `windrow tune` to replace the profile".to_owned());
+    match tuning::stored() {
+        ProfileState::Off => ("none is read".to_owned(), None),
+        ProfileState::Missing(path) => {
+            let hint = "first calls of a process are decided by a guess; `windrow tune` measures this machine";
+            (format!("none at {}", shown(&path)), Some(hint.to_owned()))
+        }
+        ProfileState::Unusable(path, error) => (format!("{} cannot be used: {error}", shown(&path)), again()),
+        ProfileState::Foreign(path, [theirs, ours]) => {
+            (format!("{} is not of this machine: a claim costs {theirs} there, {ours} here", shown(&path)), again())
+        }
+        ProfileState::Used(path) => (format!("{} is used", shown(&path)), None),
+        state => (format!("{state:?}"), None),
+    }
+}
+
+/// What keeps windrow from its best on this machine, with the remedy.
+fn notes(cpus: usize, threads: usize) -> Vec<String> {
+    let mut notes = Vec::new();
+    if threads > cpus {
+        notes.push(format!(
+            "{threads} threads share {cpus} CPUs: more than {cpus} never work at a time (see WINDROW_THREADS)"
+        ));
+    }
+    if let Some(quota) = tuning::quota().filter(|quota| quota.fract() != 0.0 || *quota < cpus as f64) {
+        notes.push(format!("the quota allows {quota:.1} CPUs, so idle workers do not spin (cpu.max of the cgroup)"));
+    }
+    if file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").is_some_and(|governor| governor == "powersave") {
+        notes.push("the CPUs save power: the governor `performance` shortens wakes".to_owned());
+    }
+    let load = file("/proc/loadavg").and_then(|line| line.split(' ').next()?.parse::<f64>().ok());
+    if let Some(load) = load.filter(|load| *load >= cpus as f64) {
+        notes.push(format!("other programs keep the CPUs busy (load {load:.1}): measurements will be off"));
+    }
+    notes
 }
 
 fn tokenizer(name: &str) -> Result<String, LoadError> {
@@ -85,4 +161,20 @@ fn tokenizer(name: &str) -> Result<String, LoadError> {
         writeln!(text, "note: {note}").expect("memory");
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_of_a_list_are_counted() {
+        assert_eq!(["0", "0-3", "0-3,8", "0,2,4-5", ""].map(count), [1, 4, 5, 4, 0]);
+    }
+
+    #[test]
+    fn too_many_threads_are_worth_a_note() {
+        let about = |threads| notes(2, threads).iter().filter(|note| note.contains("share 2 CPUs")).count();
+        assert_eq!((about(2), about(3)), (0, 1));
+    }
 }

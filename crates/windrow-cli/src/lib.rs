@@ -18,6 +18,7 @@ mod size;
 mod summary;
 mod threads;
 mod timeline;
+mod tune;
 
 use std::ffi::OsString;
 use std::panic;
@@ -53,6 +54,7 @@ pub fn run(words: impl IntoIterator<Item: Into<OsString> + Clone>) -> u8 {
         Command::Stat(options) => dataset::stat(&options),
         Command::Plan(options) => plan::run(*options),
         Command::Doctor(options) => doctor::run(options),
+        Command::Tune(options) => tune::run(&options),
     });
     let code = outcome.unwrap_or_else(|_| {
         report::panicked();

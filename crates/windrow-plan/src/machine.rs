@@ -7,6 +7,8 @@
 //! | [`nap`](Machine::nap) | a worker that has just parked takes part | guessed from `claim`; then the median of such regions |
 //! | [`wake`](Machine::wake) | a worker whose CPU is halted takes part | guessed from `claim`; then the median of such regions |
 //!
+//! Where a [profile](crate::profile) of the machine was stored, it replaces the guesses of `line`, `nap` and `wake`.
+//!
 //! The guesses use the ratios of a 2-core x86-64 virtual machine (2026-11): 9.4 ns, 75 ns, 3 us, 15 us. They matter until the first
 //! regions have run.
 
@@ -63,6 +65,12 @@ impl Machine {
             WorkerState::AsleepRecently => self.nap,
             WorkerState::AsleepLong => self.wake,
         }
+    }
+
+    /// The machine on which entering a region takes this long, by the state in which it finds its worker.
+    #[must_use]
+    pub fn entered(self, idle: Nanos, recently: Nanos, long: Nanos) -> Machine {
+        Machine { line: Nanos(idle.0 / Self::ENTER), nap: recently, wake: long, ..self }
     }
 
     /// The machine after a region that took `entering` beyond its share of the work.

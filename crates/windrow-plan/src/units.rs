@@ -7,6 +7,11 @@ use std::fmt;
 pub struct Nanos(pub f64);
 
 impl Nanos {
+    /// One second.
+    ///
+    /// Measure: a unit.
+    pub const SECOND: Nanos = Nanos(1e9);
+
     /// Microseconds.
     pub fn micros(micros: f64) -> Self {
         Nanos(micros * 1000.0)

@@ -1,0 +1,306 @@
+//! What synchronization costs on this machine: measured in seconds, stored for later processes.
+//!
+//! A process guesses what it costs to let a worker in, and learns from its first calls how wrong that was. Where [`measure`] has been run and
+//! its result [stored](Tuned::store), pools begin with that instead. `windrow tune` is the command.
+//!
+//! ```no_run
+//! let tuned = windrow::tuning::measure(|primitive| println!("{primitive}"));
+//! let path = tuned.store()?;
+//! println!("stored in {}", path.display());
+//! # std::io::Result::Ok(())
+//! ```
+//!
+//! Source: FFTW measures its machine and keeps the result as "wisdom" (Frigo and Johnson, 1998).
+
+use std::fmt;
+use std::hint::{black_box, spin_loop};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+use windrow_plan::machine::{Machine, WorkerState};
+use windrow_plan::{Nanos, profile as text};
+use windrow_sync::machine::{cpus, tick};
+use windrow_sync::relaxed::RelaxedU64;
+
+use super::pool::Pool;
+use super::profile;
+use super::quota::cpu_quota;
+use super::state::Timing;
+use crate::iter::{IntoParallelIterator, ParallelIterator};
+
+/// One primitive of synchronization, and what it costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Primitive {
+    /// Its name, in up to four words.
+    pub name: &'static str,
+    /// What was measured, in a line.
+    pub what: &'static str,
+    /// The median of the measurements.
+    pub cost: Nanos,
+    /// The 10th and the 90th percentile.
+    pub spread: (Nanos, Nanos),
+}
+
+impl fmt::Display for Primitive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (low, high) = self.spread;
+        let cost = [self.cost, low, high].map(fine);
+        write!(f, "{:<16} {:>9}  ({} to {})  {}", self.name, cost[0], cost[1], cost[2], self.what)
+    }
+}
+
+/// With a decimal also below a microsecond.
+fn fine(time: Nanos) -> String {
+    if time.0 < 1e3 { format!("{:.1} ns", time.0) } else { time.to_string() }
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tuned {
+    /// The primitives, in the order of their measurement.
+    pub primitives: Vec<Primitive>,
+    machine: Option<Machine>,
+}
+
+/// The CPU time a second that the cgroup of this process may use, in CPUs; `None` without a limit. Pools do not spin beyond it.
+pub fn quota() -> Option<f64> {
+    cpu_quota()
+}
+
+/// What is known about the stored profile.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ProfileState {
+    /// None is read: `WINDROW_PROFILE` is 0, or the user has no home.
+    Off,
+    /// There is none at this path.
+    Missing(PathBuf),
+    /// The file at this path cannot be used.
+    Unusable(PathBuf, io::Error),
+    /// The profile at this path is of another machine: its cost of a claim, and the one measured here, differ.
+    Foreign(PathBuf, [Nanos; 2]),
+    /// The profile at this path is used.
+    Used(PathBuf),
+}
+
+/// Whether the pools of a new process use a stored profile.
+pub fn stored() -> ProfileState {
+    let Some(path) = profile::path() else { return ProfileState::Off };
+    let guess = Timing::of_process().machine;
+    match profile::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => ProfileState::Missing(path),
+        Err(error) => ProfileState::Unusable(path, error),
+        Ok(stored) if text::tuned(&guess, &stored).is_none() => {
+            ProfileState::Foreign(path, [stored.claim, guess.claim])
+        }
+        Ok(_) => ProfileState::Used(path),
+    }
+}
+
+impl Tuned {
+    /// Stores what pools begin with, and returns the path: that of `WINDROW_PROFILE`, else one in the user's cache folder. It is complete or
+    /// not there.
+    ///
+    /// # Errors
+    /// If the file cannot be written, if there is no place for it, or if this machine has one CPU: then pools decide nothing.
+    pub fn store(&self) -> io::Result<PathBuf> {
+        let Some(machine) = self.machine else {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "one CPU: there is nothing to decide"));
+        };
+        let path = profile::path().ok_or_else(|| {
+            let hint = "no place for a profile\nhint: set WINDROW_PROFILE to the path of a file";
+            io::Error::new(io::ErrorKind::NotFound, hint)
+        })?;
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let mut beside = path.clone().into_os_string();
+        beside.push(format!(".{}", std::process::id()));
+        let beside = PathBuf::from(beside);
+        let written = fs::write(&beside, text::text(&machine)).and_then(|()| fs::rename(&beside, &path));
+        if written.is_err() {
+            let _ = fs::remove_file(&beside);
+        }
+        written.map(|()| path)
+    }
+}
+
+/// Measure: count of primitives.
+pub const PRIMITIVES: usize = 9;
+
+/// Measures the primitives, in about three seconds, and calls `done` after each. The machine should be idle.
+///
+/// On a machine with one CPU, only what concerns one thread is measured.
+pub fn measure(mut done: impl FnMut(&Primitive)) -> Tuned {
+    let mut primitives = Vec::with_capacity(PRIMITIVES);
+    let mut add = |name, what, mut samples: Vec<f64>| -> Nanos {
+        samples.sort_unstable_by(f64::total_cmp);
+        let at = |share: f64| Nanos(samples[((samples.len() - 1) as f64 * share).round() as usize]);
+        let primitive = Primitive { name, what, cost: at(0.5), spread: (at(0.1), at(0.9)) };
+        done(&primitive);
+        primitives.push(primitive);
+        at(0.5)
+    };
+    let claim = Timing::of_process().machine.claim;
+    add("clock", "a read of the clock", clock());
+    add("claim", "a compare-exchange on a line that no other CPU uses, and a read of the clock", vec![claim.0; 1]);
+    add("copy", "1 MiB copied, in the caches", copies());
+    let two = (cpus() > 1).then(|| {
+        add("line", "a word moves from one CPU to another", lines());
+        let (calls, latencies) = wakes();
+        add("wake call", "the call that wakes a parked thread", calls);
+        add("wake", "from that call until the thread runs, after 2 ms", latencies);
+        let pool = Pool::new(2);
+        // Sleeping and halted workers: the pauses are a few times what the pool takes for the limit.
+        let idle = add("enter, idle", "a region of two finds its worker spinning", regions(&pool, WorkerState::Idle));
+        let nap = add("enter, parked", "it has just parked", regions(&pool, WorkerState::AsleepRecently));
+        let wake = add("enter, halted", "it has been parked for long", regions(&pool, WorkerState::AsleepLong));
+        Machine::guess(claim).entered(idle, nap, wake)
+    });
+    Tuned { primitives, machine: two }
+}
+
+fn nanos(time: Duration) -> f64 {
+    time.as_nanos() as f64
+}
+
+/// Measure: count of samples of a primitive that takes nanoseconds.
+const SAMPLES: usize = 301;
+
+fn clock() -> Vec<f64> {
+    const READS: u32 = 1000;
+    let batch = |_| {
+        let begin = Instant::now();
+        for _ in 0..READS {
+            black_box(tick());
+        }
+        nanos(begin.elapsed()) / f64::from(READS)
+    };
+    (0..SAMPLES).map(batch).collect()
+}
+
+fn copies() -> Vec<f64> {
+    let from = vec![1u8; 1 << 20];
+    let mut to = vec![0u8; 1 << 20];
+    let mut batch = |_| {
+        let begin = Instant::now();
+        to.copy_from_slice(black_box(&from));
+        black_box(&mut to);
+        nanos(begin.elapsed())
+    };
+    (0..SAMPLES).map(&mut batch).collect()
+}
+
+/// Two threads answer each other: a round trip moves two lines.
+fn lines() -> Vec<f64> {
+    const TRIPS: u64 = 200;
+    let (ping, pong) = (RelaxedU64::new(0), RelaxedU64::new(0));
+    let total = SAMPLES as u64 * TRIPS;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for trip in 1..=total {
+                while ping.get() < trip {
+                    spin_loop();
+                }
+                pong.set(trip);
+            }
+        });
+        let mut trip = 0;
+        let mut batch = |_| {
+            let begin = Instant::now();
+            for _ in 0..TRIPS {
+                trip += 1;
+                ping.set(trip);
+                while pong.get() < trip {
+                    spin_loop();
+                }
+            }
+            nanos(begin.elapsed()) / (2 * TRIPS) as f64
+        };
+        (0..SAMPLES).map(&mut batch).collect()
+    })
+}
+
+/// A thread that is parked for 2 ms is woken: the time of the call, and the time until it runs.
+fn wakes() -> (Vec<f64>, Vec<f64>) {
+    const WAKES: u64 = 101;
+    let timing = Timing::of_process();
+    let (turn, woken) = (Arc::new(RelaxedU64::new(0)), Arc::new(RelaxedU64::new(0)));
+    let sleeper = thread::spawn({
+        let (turn, woken) = (turn.clone(), woken.clone());
+        move || {
+            for wanted in 1..=WAKES {
+                while turn.get() < wanted {
+                    thread::park();
+                }
+                woken.set(tick());
+            }
+        }
+    });
+    let (mut calls, mut latencies) = (Vec::new(), Vec::new());
+    for wanted in 1..=WAKES {
+        pause(PARKED_LONG);
+        let before = woken.get();
+        let begin = tick();
+        turn.set(wanted);
+        sleeper.thread().unpark();
+        calls.push(timing.nanos(tick().saturating_sub(begin)).0);
+        while woken.get() == before {
+            spin_loop();
+        }
+        latencies.push(timing.nanos(woken.get().saturating_sub(begin)).0);
+    }
+    let _ = sleeper.join();
+    (calls, latencies)
+}
+
+/// The caller stays awake, as one that works.
+fn pause(time: Duration) {
+    let begin = Instant::now();
+    while begin.elapsed() < time {
+        spin_loop();
+    }
+}
+
+/// Longer than a worker spins, and shorter than after which its CPU counts as halted.
+///
+/// Measure: a pause.
+const PARKED: Duration = Duration::from_micros(500);
+const PARKED_LONG: Duration = Duration::from_millis(2);
+
+/// What regions of two items take beyond an item.
+fn regions(pool: &Pool, found: WorkerState) -> Vec<f64> {
+    // An item is as long as it takes a halted CPU to begin, so that it is shared in every state. Measure: duration of an item.
+    const ITEM: Duration = Duration::from_micros(100);
+    let (count, rest) = match found {
+        WorkerState::Idle => (SAMPLES, Duration::from_micros(1)),
+        WorkerState::AsleepRecently => (SAMPLES, PARKED),
+        WorkerState::AsleepLong => (SAMPLES / 2, PARKED_LONG),
+    };
+    let mut region = |_| {
+        pause(rest);
+        let begin = Instant::now();
+        (0..2u32).into_par_iter().with_claim_size(1).for_each(|_| pause(ITEM));
+        (nanos(begin.elapsed()) - nanos(ITEM)).max(1.0)
+    };
+    pool.install(|| (0..count).map(&mut region).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_primitives_are_measured_and_told() {
+        let mut told = Vec::new();
+        let tuned = measure(|primitive| told.push(primitive.clone()));
+        assert_eq!(told, tuned.primitives);
+        assert_eq!(told.len(), if cpus() > 1 { PRIMITIVES } else { 3 });
+        for Primitive { name, cost, spread: (low, high), .. } in told {
+            assert!(low.0 > 0.0 && low <= cost && cost <= high && high < Nanos::SECOND, "{name}: {low} {cost} {high}");
+        }
+    }
+}
