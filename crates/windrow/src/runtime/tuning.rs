@@ -154,10 +154,16 @@ pub fn measure(mut done: impl FnMut(&Primitive)) -> Tuned {
         add("wake call", "the call that wakes a parked thread", calls);
         add("wake", "from that call until the thread runs, after 2 ms", latencies);
         let pool = Pool::new(2);
-        // Sleeping and halted workers: the pauses are a few times what the pool takes for the limit.
-        let idle = add("enter, idle", "a region of two finds its worker spinning", regions(&pool, WorkerState::Idle));
-        let nap = add("enter, parked", "it has just parked", regions(&pool, WorkerState::AsleepRecently));
-        let wake = add("enter, halted", "it has been parked for long", regions(&pool, WorkerState::AsleepLong));
+        let states = [WorkerState::Idle, WorkerState::AsleepRecently, WorkerState::AsleepLong];
+        let mut entered: [Vec<f64>; 3] = Default::default();
+        // In turn, because a neighbour on the machine stays for a while.
+        for _ in 0..ROUNDS {
+            entered.iter_mut().zip(states).for_each(|(all, found)| all.extend(regions(&pool, found)));
+        }
+        let [idle, nap, wake] = entered;
+        let idle = add("enter, idle", "a region of two finds its worker spinning", idle);
+        let nap = add("enter, parked", "it has just parked", nap);
+        let wake = add("enter, halted", "it has been parked for long", wake);
         Machine::guess(claim).entered(idle, nap, wake)
     });
     Tuned { primitives, machine: two }
@@ -271,14 +277,18 @@ fn pause(time: Duration) {
 const PARKED: Duration = Duration::from_micros(500);
 const PARKED_LONG: Duration = Duration::from_millis(2);
 
+/// Measure: count of rounds of regions, and of regions in each.
+const ROUNDS: usize = 20;
+const REGIONS: usize = 40;
+
 /// What regions of two items take beyond an item.
 fn regions(pool: &Pool, found: WorkerState) -> Vec<f64> {
     // An item is as long as it takes a halted CPU to begin, so that it is shared in every state. Measure: duration of an item.
     const ITEM: Duration = Duration::from_micros(100);
-    let (count, rest) = match found {
-        WorkerState::Idle => (SAMPLES, Duration::from_micros(1)),
-        WorkerState::AsleepRecently => (SAMPLES, PARKED),
-        WorkerState::AsleepLong => (SAMPLES / 2, PARKED_LONG),
+    let rest = match found {
+        WorkerState::Idle => Duration::from_micros(1),
+        WorkerState::AsleepRecently => PARKED,
+        WorkerState::AsleepLong => PARKED_LONG,
     };
     let mut region = |_| {
         pause(rest);
@@ -286,7 +296,7 @@ fn regions(pool: &Pool, found: WorkerState) -> Vec<f64> {
         (0..2u32).into_par_iter().with_claim_size(1).for_each(|_| pause(ITEM));
         (nanos(begin.elapsed()) - nanos(ITEM)).max(1.0)
     };
-    pool.install(|| (0..count).map(&mut region).collect())
+    pool.install(|| (0..REGIONS).map(&mut region).collect())
 }
 
 #[cfg(test)]
