@@ -9,6 +9,7 @@ mod mutants;
 mod orderings;
 mod python;
 mod rayon;
+mod rerun;
 mod results;
 mod suite;
 mod workspace;
@@ -62,6 +63,8 @@ enum Task {
         #[arg(long)]
         write: bool,
     },
+    /// Run the command of a record again, and say what moved.
+    Rerun(rerun::Options),
     /// Weaken every memory ordering; a loom model must fail each time.
     Mutants(mutants::Options),
 }
@@ -81,6 +84,7 @@ fn run(workspace: &Workspace, task: &Task) -> Result<()> {
         Task::Repeat(how) => return ci::repeat(workspace, how),
         Task::Mutants(options) => return mutants::run(workspace, options),
         Task::Fuzz(options) => return fuzz::run(workspace, options),
+        Task::Rerun(options) => return rerun::run(workspace, options),
         Task::Arrows => deps::arrows(workspace)?,
         Task::Licences => deps::licences(workspace)?,
         Task::House { write } => house::run(workspace, *write)?,
@@ -107,10 +111,21 @@ mod tests {
             "repeat 20 windrow::batch",
             "mutants --only gate --jobs 2 --timeout 30",
             "fuzz jsonl --seconds 9",
+            "rerun latency --runs 2 --by 5",
         ] {
             assert!(parse(good), "{good}");
         }
-        for bad in ["mutant", "arrows now", "ci fnt", "repeat", "repeat 0", "repeat many", "mutants --jobs 0"] {
+        for bad in [
+            "mutant",
+            "arrows now",
+            "ci fnt",
+            "repeat",
+            "repeat 0",
+            "repeat many",
+            "mutants --jobs 0",
+            "rerun",
+            "rerun a --runs 0",
+        ] {
             assert!(!parse(bad), "{bad}");
         }
     }

@@ -6,10 +6,12 @@ mod document;
 mod figures;
 mod harm;
 mod record;
+mod rerun;
 pub mod tools;
 mod value;
 
 pub use document::Results;
 pub use harm::{Cell, Comparison};
 pub use record::Record;
+pub use rerun::{Change, Rerun, missed_now};
 pub use value::median;

@@ -29,7 +29,7 @@ impl Record {
     }
 
     /// The fact that the program states under this key, or a dash.
-    pub(crate) fn fact(&self, key: &str) -> &str {
+    pub fn fact(&self, key: &str) -> &str {
         let of_key = |line: &'_ String| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(": "));
         self.comments.iter().find(|line| of_key(line)).map_or("-", |line| &line[key.len() + 2..])
     }
