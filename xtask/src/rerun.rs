@@ -2,11 +2,12 @@
 //!
 //! The new record stays in the target folder. A value is compared as `windrow_records::Rerun` says: by the reference arm of its cell.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use windrow_records::{Change, Record, Rerun, missed_now};
+use windrow_records::{BarChanges, Change, Record, Rerun};
 
 use crate::workspace::{self, Workspace};
 
@@ -44,8 +45,9 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     println!("now:        {}", origin(&runs[0]));
     print!("{}", report(&compared, options.by / 100.0));
     let bars = workspace::read(&bench.join("bars.txt"))?;
-    let (missed, met) = missed_now(&bars, &records, &runs)?;
-    println!("bars: the record meets {met}; {} of these are missed now", missed.len());
+    let BarChanges { met, missed, unjudged } = BarChanges::of(&bars, &records, &runs)?;
+    unjudged.iter().for_each(|bar| println!("  without a value now: {bar}"));
+    println!("bars: the record meets {met}; now {} are missed, {} have no value", missed.len(), unjudged.len());
     workspace::unless_empty(&format!("record {name}: bars that were met are missed"), &missed)
 }
 
@@ -114,7 +116,12 @@ fn report(compared: &Rerun, by: f64) -> String {
         text.push_str(&format!("  x{:.2}  {cell} {arm}: {measure} {of}, {before} -> {after}", it.factor()));
         text.push_str(&format!(", spread x{spread:.2}\n"));
     }
-    unpaired.iter().for_each(|name| text.push_str(&format!("  not compared: {name}\n")));
+    let mut arms: BTreeMap<(&str, bool), Vec<&str>> = BTreeMap::new();
+    unpaired.iter().for_each(|it| arms.entry((&it.arm, it.is_new)).or_default().push(&it.value));
+    for ((arm, is_new), values) in arms {
+        let (count, first, when) = (values.len(), values[0], if is_new { "now" } else { "in the record" });
+        text.push_str(&format!("  not compared: {count} of {arm}, which are only {when} ({first}, ..)\n"));
+    }
     let (count, all, percent) = (moved.len(), changes.len(), by * 100.0);
     text.push_str(&format!("{count} of {all} values moved by more than {percent} % and their spread\n"));
     text
@@ -147,7 +154,7 @@ mod tests {
         assert_eq!(
             report(&compared, 0.1),
             "  x1.50  a windrow: nanoseconds by serial, 0.5000 -> 0.7500, spread x1.00\n  \
-             not compared: a old nanoseconds: only before\n1 of 2 values moved by more than 10 % and their spread\n"
+             not compared: 1 of old, which are only in the record (a nanoseconds, ..)\n1 of 2 values moved by more than 10 % and their spread\n"
         );
         assert!(report(&compared, 0.6).ends_with("0 of 2 values moved by more than 60 % and their spread\n"));
     }

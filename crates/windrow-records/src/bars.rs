@@ -31,19 +31,30 @@ pub(crate) fn verdicts(bars: &str, records: &[Record]) -> Result<Vec<Vec<Verdict
     let unknown = bars.iter().filter(|(_, bar)| !is_known(bar[0]));
     problems.extend(unknown.map(|(line, bar)| format!("{line}: no record is called {}", bar[0])));
     for record in records {
-        let mut verdicts: Vec<Verdict> = record.notes().filter_map(noted).collect();
-        for (line, bar) in bars.iter().filter(|(_, bar)| matches(bar[0], &record.name)) {
-            match judge(bar, records, record) {
-                Ok(verdict) => verdicts.push(verdict),
-                Err(why) => problems.push(format!("{line}: {}: {why}", record.name)),
-            }
-        }
+        let (verdicts, failures) = verdicts_of(&bars, records, record);
+        problems.extend(failures);
         if verdicts.is_empty() {
             problems.push(format!("record {} is held to nothing: it needs a line", record.name));
         }
         all.push(verdicts);
     }
     unless_empty("bench/bars.txt", &problems).map(|()| all)
+}
+
+/// The verdicts of one record, and the bars whose value it does not have.
+pub(crate) fn verdicts_of(
+    bars: &[(usize, [&str; 5])],
+    records: &[Record],
+    record: &Record,
+) -> (Vec<Verdict>, Vec<String>) {
+    let (mut verdicts, mut problems): (Vec<Verdict>, _) = (record.notes().filter_map(noted).collect(), Vec::new());
+    for (line, bar) in bars.iter().filter(|(_, bar)| matches(bar[0], &record.name)) {
+        match judge(bar, records, record) {
+            Ok(verdict) => verdicts.push(verdict),
+            Err(why) => problems.push(format!("{line}: {}: {why}", record.name)),
+        }
+    }
+    (verdicts, problems)
 }
 
 fn judge([_, what, value, bar, source]: &[&str; 5], records: &[Record], record: &Record) -> Result<Verdict, String> {

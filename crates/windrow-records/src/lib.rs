@@ -13,5 +13,5 @@ mod value;
 pub use document::Results;
 pub use harm::{Cell, Comparison};
 pub use record::Record;
-pub use rerun::{Change, Rerun, missed_now};
+pub use rerun::{BarChanges, Change, Rerun, Unpaired};
 pub use value::median;
