@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::bars::{self, Verdict};
 use crate::record::Record;
 use crate::tools::read;
-use crate::{figures, harm, value};
+use crate::{figures, harm, sources, value};
 
 const HEAD: &str = "# Results
 
@@ -61,6 +61,14 @@ impl Results {
     /// The table of harm, as Markdown.
     pub fn harm(&self) -> String {
         self.records.last().map(harm::markdown).unwrap_or_default()
+    }
+
+    /// `docs/sources.md` as it must be: the figures of the source documents beside the records. `computed` is a table of values from formulas.
+    ///
+    /// # Errors
+    /// If a line of `bench/sources.txt` has the wrong fields, or a value that no record has.
+    pub fn sources(&self, file: &str, computed: &Record) -> Result<String> {
+        sources::document(file, &self.records, computed)
     }
 
     /// The figures of a document that no record has, each with its place. Documents that are not checked have none.

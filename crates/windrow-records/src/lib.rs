@@ -7,6 +7,7 @@ mod figures;
 mod harm;
 mod record;
 mod rerun;
+mod sources;
 pub mod tools;
 mod value;
 

@@ -122,7 +122,14 @@ fn run(options: &Options) -> Result<(), String> {
     if options.record {
         let root = File::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/record");
         let columns = "cell,arm,repetition,nanoseconds";
-        let name = if options.all { "ordered-all" } else { "ordered" };
+        let is_large = options.sizes.iter().all(|size| size.before + size.ops > 1_100_000);
+        let name = if options.all {
+            "ordered-all"
+        } else if is_large {
+            "ordered-large"
+        } else {
+            "ordered"
+        };
         let written = record::write_lines(&root, name, &record::command("ordered"), &notes, columns, &lines);
         println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
     }
