@@ -32,7 +32,7 @@ const LAYERS: &[(&str, &str)] = &[
          windrow-sync windrow-testkit windrow-tiling windrow-tokenizers",
     ),
     ("windrow-python", "windrow windrow-allocator windrow-cli windrow-collective windrow-tiling windrow-tokenizers"),
-    ("xtask", "windrow-records windrow-sources"),
+    ("xtask", "windrow-records windrow-sources windrow-tiling"),
 ];
 
 /// For tests, and for the stress program of windrow-bench.

@@ -11,6 +11,7 @@ mod python;
 mod rayon;
 mod rerun;
 mod results;
+mod sources;
 mod suite;
 mod workspace;
 
@@ -63,6 +64,12 @@ enum Task {
         #[arg(long)]
         write: bool,
     },
+    /// docs/sources.md is what bench/sources.txt, bench/record and the planner say.
+    Sources {
+        /// Make it anew.
+        #[arg(long)]
+        write: bool,
+    },
     /// Run the command of a record again, and say what moved.
     Rerun(rerun::Options),
     /// Weaken every memory ordering; a loom model must fail each time.
@@ -92,6 +99,7 @@ fn run(workspace: &Workspace, task: &Task) -> Result<()> {
         Task::Api { write } => api::run(workspace, *write)?,
         Task::Rayon { write } => rayon::run(workspace, *write)?,
         Task::Results { write } => results::run(workspace, *write)?,
+        Task::Sources { write } => sources::run(workspace, *write)?,
     }
     println!("ok");
     Ok(())
