@@ -8,7 +8,7 @@
 //!
 //! THEIRS is text, or `A // B`. The others are expressions over records, as in bars; `A // B` is A, and its ratio to B behind it. PEERS are
 //! `NAME: A // B; NAME: ..`, of which the best is shown. BOUND is `NAME: A`, without a ratio. Instead of an expression, WINDROW may be
-//! `elsewhere: WHY`, `none: WHY`, `missing: COMMAND` or `as: TABLE`. A dash is an empty field.
+//! `elsewhere: WHY`, `none: WHY`, `missing: COMMAND` or `as: TABLE`. A dash is an empty field; where WINDROW is empty, HERE is the plain code.
 
 use std::fmt::Write as _;
 
@@ -22,13 +22,13 @@ const HEAD: &str = "# The source documents
 
 <!-- given: theirs are the figures of the documents; the others are computed -->
 
-Windrow was created from five documents. These tables have every table and every worked number of them: their figure, the same method on
+Windrow was created from five documents. These tables have the tables and worked numbers of them: their figure, the same method on
 the machine of the record, the best peer today, windrow, and the distance to a bound of what the machine can do.
 
 Made from `bench/sources.txt` and `bench/record` by `cargo xtask sources --write`. Their figures are those of other machines, with other
 numbers of threads: compare the ratios behind them, not the absolute values. The best peer is the best one of those that the record has,
-chosen after the measurement. Numbers with `once` are from a single measurement that is no record. [bench/BIAS.md](../bench/BIAS.md) says
-how such tables mislead.
+chosen after the measurement. Where a note says `once`, a number was measured once and is no record. Settings, counts of tests and the
+deviations of table 004.11 are not counted as figures. [bench/BIAS.md](../bench/BIAS.md) says how such tables mislead.
 
 ";
 
@@ -148,6 +148,8 @@ impl SourceTable {
         let (origin, shown) = match without {
             Some((why, Origin::Missing, said)) => (Origin::Missing, format!("{said}`{why}`")),
             Some((why, origin, said)) => (*origin, format!("{said}{why}")),
+            // The plain code that others are compared with.
+            None if windrow == "-" && here != "-" => (Origin::Recorded, String::new()),
             None => {
                 let value = Shown::of(windrow, records)?;
                 own = Some(value.value);
@@ -174,7 +176,7 @@ impl SourceTable {
         };
         let here = here.map_or(String::new(), |here| here.to_string());
         self.rows.push([what.clone(), theirs, here, peer, shown, bound]);
-        self.expressions.push_str(&row[3..].join(" "));
+        row[3..].iter().for_each(|field| self.expressions.push_str(&format!("; {field} ")));
         self.figures.1 += figures;
         let at = ORIGINS.iter().position(|(known, _)| *known == origin).unwrap_or_default();
         self.counts[at] += figures;
@@ -293,7 +295,8 @@ impl SourceTable {
         for row in &self.rows {
             let _ = writeln!(document, "| {} |", joined(&|at| row[at].clone()));
         }
-        let is_named = |name: &str| pattern(r"[\w-]+").find_iter(&self.expressions).any(|word| word.as_str() == name);
+        // The name of a record begins a term; elsewhere the word selects rows.
+        let is_named = |name: &str| pattern(&format!(r"(?:^|[-+*/:;] ){name} ")).is_match(&self.expressions);
         let link = |record: &Record| {
             let (name, commit, machine) = (&record.name, record.fact("commit"), record.fact("machine"));
             format!("[{name}](../bench/RESULTS.md#{name}) ({machine}, {commit})")
