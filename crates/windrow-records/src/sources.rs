@@ -8,7 +8,7 @@
 //!
 //! THEIRS is text, or `A // B`. The others are expressions over records, as in bars; `A // B` is A, and its ratio to B behind it. PEERS are
 //! `NAME: A // B; NAME: ..`, of which the best is shown. BOUND is `NAME: A`, without a ratio. Instead of an expression, WINDROW may be
-//! `elsewhere: WHY`, `none: WHY`, `missing: COMMAND` or `as: TABLE`. A dash is an empty field; where WINDROW is empty, HERE is the plain code.
+//! `elsewhere: WHY`, `none: WHY`, `missing: WHAT` or `as: TABLE`. A dash is an empty field; where WINDROW is empty, HERE is the plain code.
 
 use std::fmt::Write as _;
 
@@ -146,7 +146,6 @@ impl SourceTable {
             WITHOUT_VALUE.iter().find_map(|(word, origin, said)| Some((windrow.strip_prefix(word)?, origin, said)));
         let mut own = None;
         let (origin, shown) = match without {
-            Some((why, Origin::Missing, said)) => (Origin::Missing, format!("{said}`{why}`")),
             Some((why, origin, said)) => (*origin, format!("{said}{why}")),
             // The plain code that others are compared with.
             None if windrow == "-" && here != "-" => (Origin::Recorded, String::new()),
@@ -319,7 +318,9 @@ mod tests {
             "# machine: m x2\n# commit: abc\narm,ns\nserial,100\nwindrow,52\nrayon,60\nslow,90\n",
         );
         let computed = Record::parse("formula", "what,value\nbest,3\n");
-        document(&text, &[record], &computed).map_err(|error| error.to_string())
+        // A record with the name of an arm, which is named by no expression.
+        let other = Record::parse("rayon", "arm,ns\nrayon,1\n");
+        document(&text, &[record, other], &computed).map_err(|error| error.to_string())
     }
 
     const TABLE: &str = "= 009.1 | Times | ns | lower | 4 | Small.\n";
@@ -360,7 +361,7 @@ mod tests {
         for part in [
             "| 009: A title | 4 | 1 | 0 | 1 | 1 | 1 |",
             "| a | 5 | not run here: needs 8 CPUs |  |\n",
-            "| b |  | not recorded yet: `cargo run x` |  |\n",
+            "| b |  | not recorded yet: cargo run x |  |\n",
             "| c |  | no counterpart: no deque |  |\n",
             "| d |  | the same runs as table 009.3 | (half: 2) |\n",
         ] {
