@@ -22,7 +22,8 @@ const HIDDEN: &str = r"(?sx) <!--(.*?)(?:-->|\z) | (?m:^)```.*?(?:\n```+|\z) | `
 pub(crate) fn is_checked(path: &str) -> bool {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let is_readme = path.ends_with("/README.md") && folder.starts_with("crates/") && folder.matches('/').count() == 1;
-    path == "README.md" || path == "CHANGELOG.md" || (folder == "docs" && path.ends_with(".md")) || is_readme
+    let is_page = folder == "docs" || folder == "book/src" || folder.starts_with("book/src/");
+    path == "README.md" || path == "CHANGELOG.md" || (is_page && path.ends_with(".md")) || is_readme
 }
 
 /// A comment's text and its place.
@@ -336,10 +337,13 @@ mod tests {
             "README.md",
             "CHANGELOG.md",
             "docs/tiling.md",
+            "book/src/loops.md",
+            "book/src/a/b.md",
             "crates/windrow/README.md",
             "bench/RESULTS.md",
+            "book/README.md",
             "crates/a/peers/README.md",
         ];
-        assert_eq!(paths.map(is_checked), [true, true, true, true, false, false]);
+        assert_eq!(paths.map(is_checked), [true, true, true, true, true, true, false, false, false]);
     }
 }
