@@ -2,6 +2,7 @@
 
 mod circles;
 mod constants;
+mod links;
 mod orderings;
 mod packages;
 mod prose;
@@ -47,7 +48,12 @@ impl RustFile {
 /// With `write`, makes the table of constants anew.
 pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
     let (mut problems, mut rust) = (Vec::new(), Vec::new());
-    for path in workspace.files()?.into_iter().filter(|path| is_counted(path)) {
+    let files = workspace.files()?;
+    let documents = files.iter().filter(|path| path.ends_with(".md"));
+    let documents: BTreeMap<String, String> =
+        documents.map(|path| Ok((path.clone(), workspace.read(path)?))).collect::<Result<_>>()?;
+    problems.extend(links::check(&documents, &workspace.root, &files));
+    for path in files.into_iter().filter(|path| is_counted(path)) {
         let text = workspace.read(&path)?;
         problems.extend(size(&path, &text));
         if path.ends_with(".rs") {
