@@ -25,6 +25,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("windrow-sqlite", "windrow windrow-testkit"),
     ("windrow-tokenizers", "windrow windrow-bpe windrow-testkit"),
     ("windrow-fuzz", "windrow-tokenizers"),
+    ("windrow-book", "windrow windrow-collections windrow-collective windrow-sqlite windrow-tiling"),
     ("windrow-cli", "windrow windrow-allocator windrow-collective windrow-tiling windrow-tokenizers"),
     (
         "windrow-bench",

@@ -21,6 +21,11 @@ pub mod stats;
 pub mod verdict;
 pub mod work;
 
+/// The book's page about rayon, compiled: its examples need rayon.
+#[doc = include_str!("../../../book/src/from-rayon.md")]
+#[cfg(doctest)]
+struct FromRayon;
+
 use std::fmt;
 use std::hint::black_box;
 use std::process::ExitCode;
