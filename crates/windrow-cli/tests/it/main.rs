@@ -10,6 +10,8 @@ mod bad_plan;
 mod bad_resources;
 mod bad_text;
 mod bad_tokenizer;
+#[cfg(unix)]
+mod book;
 mod chat;
 mod common;
 mod count;
