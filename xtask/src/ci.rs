@@ -9,7 +9,7 @@ use clap::ValueEnum;
 
 use crate::suite::{self, Repeat};
 use crate::workspace::{self, Workspace};
-use crate::{api, deps, house, mutants, orderings, python, rayon, results, sources};
+use crate::{api, book, deps, house, mutants, orderings, python, rayon, results, sources};
 
 /// In the order in which they run: steps of seconds come before steps of minutes.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -34,6 +34,8 @@ pub(crate) enum Step {
     ClippyPortable,
     /// the documentation builds without a warning
     Doc,
+    /// the book builds without a warning
+    Book,
     /// all tests of Rust
     Test,
     /// the tests of the Python package
@@ -105,6 +107,7 @@ fn one(workspace: &Workspace, step: Step) -> Result<()> {
             let command = &mut workspace::cargo(&workspace.root, &["doc", "--no-deps", "--locked"]);
             succeed(command.args(EVERYDAY).env("RUSTDOCFLAGS", "-D warnings"))
         }
+        Step::Book => book::step(workspace),
         Step::Test => tests(workspace, EVERYDAY),
         Step::Python => python::run(workspace),
         Step::TestPortable => tests(workspace, PORTABLE),

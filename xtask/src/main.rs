@@ -1,6 +1,7 @@
 //! `cargo xtask`: the checks of the windrow workspace, each runnable alone and all of them by `cargo xtask ci`.
 
 mod api;
+mod book;
 mod ci;
 mod deps;
 mod fuzz;
@@ -38,12 +39,14 @@ enum Task {
     Arrows,
     /// Every dependency has a licence on the list of deny.toml.
     Licences,
-    /// Size of files, unsafe code, comments on orderings, forbidden words, constants without a measure.
+    /// Size of files, links, unsafe code, comments on orderings, forbidden words, constants without a measure.
     House {
         /// Make docs/constants.md anew.
         #[arg(long)]
         write: bool,
     },
+    /// Build the book with mdBook, which is installed into the target folder first.
+    Book,
     /// crates/windrow-sync/orderings.txt equals the source.
     Orderings,
     /// api/*.txt list the public items of the libraries.
@@ -94,6 +97,7 @@ fn run(workspace: &Workspace, task: &Task) -> Result<()> {
         Task::Rerun(options) => return rerun::run(workspace, options),
         Task::Arrows => deps::arrows(workspace)?,
         Task::Licences => deps::licences(workspace)?,
+        Task::Book => book::run(workspace)?,
         Task::House { write } => house::run(workspace, *write)?,
         Task::Orderings => orderings::run(workspace, false)?,
         Task::Api { write } => api::run(workspace, *write)?,
