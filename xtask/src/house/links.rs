@@ -46,6 +46,12 @@ pub(super) fn check(documents: &BTreeMap<String, String>, root: &Path, files: &[
             problems.push(format!("{path}:{}: {target} {problem}", line(text, at)));
         }
     }
+    for (path, text) in documents.iter().filter(|(path, _)| path.starts_with(BOOK)) {
+        problems.extend(broken_paragraphs(text).map(|at| {
+            let hint = "hint: begin the line with a word";
+            format!("{path}:{at}: a comment at the start of a line ends the paragraph before it\n    {hint}")
+        }));
+    }
     let is_listed = |page: &str| linked.contains(&(SUMMARY, page.to_owned()));
     let is_shown = |picture: &str| linked.iter().any(|(_, to)| to == picture);
     for file in files.iter().filter(|file| file.starts_with(BOOK) && *file != SUMMARY) {
@@ -56,6 +62,13 @@ pub(super) fn check(documents: &BTreeMap<String, String>, root: &Path, files: &[
         }
     }
     problems
+}
+
+/// Lines within a paragraph or a list that begin with a comment: Markdown takes them for a block of HTML.
+fn broken_paragraphs(text: &str) -> impl Iterator<Item = usize> {
+    let lines = text.lines().zip(text.lines().skip(1)).zip(2..);
+    let is_text = |line: &str| !line.trim().is_empty() && !line.starts_with('|') && !line.starts_with("```");
+    lines.filter(move |((before, line), _)| line.trim_start().starts_with("<!--") && is_text(before)).map(|it| it.1)
 }
 
 /// Pages of modules: rustdoc checks their links.
@@ -162,6 +175,12 @@ mod tests {
             let documents = [("README.md", &*format!("\n# Own\n[a]({bad})\n")), ("docs/a.md", "# A\n")];
             assert_eq!(found(&documents), [format!("README.md:3: {bad} {why}")]);
         }
+    }
+
+    #[test]
+    fn a_comment_does_not_end_a_paragraph() {
+        let text = "It took\n<!-- record: a -->1 ms.\n\n<!-- columns: a -->\n| a |\n- b\n  <!-- given -->2 ms\n";
+        assert_eq!(broken_paragraphs(text).collect::<Vec<_>>(), [2, 7]);
     }
 
     #[test]
