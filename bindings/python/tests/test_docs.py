@@ -4,6 +4,8 @@ import doctest
 import pathlib
 import re
 
+import pytest
+
 import windrow
 import windrow.batcher
 import windrow.files
@@ -23,6 +25,17 @@ def test_examples() -> None:
         names: dict[str, object] = {}
         for block in blocks:
             exec(compile(block, "an example", "exec"), names)
+
+
+def test_the_book(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = 0
+    for page in sorted((ROOT / "book/src").glob("*.md")):
+        names: dict[str, object] = {}
+        for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+            exec(compile(block, page.name, "exec"), names)
+            ran += 1
+    assert ran >= 5
 
 
 def test_docstrings() -> None:
