@@ -55,7 +55,8 @@ fn build(workspace: &Workspace, program: &Path) -> Result<()> {
     let output = output.with_context(|| format!("cannot start {}", program.display()))?;
     let said = String::from_utf8_lossy(&output.stderr);
     let complaints = complaints(&said);
-    ensure!(output.status.success() && complaints.is_empty(), "mdBook: {}\n{complaints}", output.status);
+    ensure!(output.status.success(), "mdBook: {}\n{complaints}", output.status);
+    ensure!(complaints.is_empty(), "mdBook warns:\n{complaints}");
     println!("book: {}", to.join("index.html").display());
     Ok(())
 }
