@@ -53,8 +53,9 @@ pub(crate) enum Step {
 }
 
 /// All members except the crate of peers and measurements: its dependencies take longer to build than all other crates. With the views of
-/// ndarray, which an example of windrow-product uses anyway, and the service of tower.
-const EVERYDAY: &[&str] = &["--workspace", "--exclude", "windrow-bench", "--features", "windrow/ndarray,windrow/tower"];
+/// ndarray, which an example of windrow-product uses anyway, the service of tower, and the spans of tracing.
+const EVERYDAY: &[&str] =
+    &["--workspace", "--exclude", "windrow-bench", "--features", "windrow/ndarray,windrow/tower,windrow/tracing"];
 
 /// Steps that run only if they are named.
 const BY_NAME: [Step; 3] = [Step::Bench, Step::Api, Step::Store];

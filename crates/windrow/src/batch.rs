@@ -134,6 +134,7 @@ use lead::{BatchedInner, PANICKED, POISONED};
 
 use crate::runtime::explain;
 use crate::runtime::explained::{CallKind, Explained};
+use crate::runtime::trace;
 
 /// A structure whose operations can be run in batches.
 pub trait BatchOps {
@@ -224,6 +225,7 @@ impl<S: BatchOps> Batched<S> {
     #[cold]
     fn told<R>(&self, place: &'static Location<'static>, count: usize, calls: impl FnOnce() -> R) -> R {
         let start = Instant::now();
+        let _span = trace::enter(true, CallKind::Batch, Some(place));
         let result = calls();
         self.tell(place, count, start);
         result
@@ -232,13 +234,15 @@ impl<S: BatchOps> Batched<S> {
     /// Reports `count` operations, and whether batching has paid so far.
     #[cold]
     fn tell(&self, place: &'static Location<'static>, count: usize, start: Instant) {
-        let reason = match self.stats().map(|stats| stats.verdict()) {
+        let reason = || match self.stats().map(|stats| stats.verdict()) {
             Ok(Some(verdict)) => verdict.to_string(),
             Ok(None) => {
                 "no verdict before there were batches of different sizes, or operations that ran alone".to_owned()
             }
             Err(error) => format!("no verdict: {error}"),
         };
+        // The statistics may have to wait for their turn.
+        let reason = if explain::wants_reasons() { reason() } else { String::new() };
         let took = Nanos(start.elapsed().as_nanos() as f64);
         explain::tell(Explained::new(CallKind::Batch, Some(place), count as u64, took).because(reason));
     }

@@ -570,6 +570,7 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
         let bells = std::iter::once(bell).chain(helpers.iter().map(|helper| helper.bell.clone())).collect();
         let tokens = token.into_iter().chain(ambient().filter(|_| heeds)).collect();
         let listens = explain::listens(Some(place));
+        let _span = crate::runtime::trace::enter(listens, CallKind::Overlap, Some(place));
         // A run without such lanes does not build the global pool.
         let pool = if each.is_empty() { installed_state() } else { Some(current_state()) };
         let helped = pool.as_ref().filter(|_| !each.is_empty());
@@ -609,6 +610,10 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
                 let explained = Explained::new(CallKind::Overlap, Some(place), tiles as u64, wall).on(threads);
                 let explained = explained.or("bound", Some(limits.bound)).or("serial", Some(limits.serial));
                 explain::tell(explained.because(limits.reason()));
+                let times = |tile: &TileTrace| (tile.start, tile.end);
+                let lanes = traced.lanes.iter();
+                let lanes = lanes.map(|lane| (&*lane.name, lane.tiles.iter().map(times).collect()));
+                crate::runtime::trace::lanes(explain::traces(), place, zero.unwrap_or_else(Instant::now), lanes);
             }
             if let Some(trace) = trace {
                 *trace = traced;

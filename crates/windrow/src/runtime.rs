@@ -20,4 +20,5 @@ pub(crate) mod report;
 pub(crate) mod sites;
 pub(crate) mod spawn_threads;
 pub(crate) mod state;
+pub(crate) mod trace;
 pub mod tuning;

@@ -80,9 +80,11 @@ use windrow_sync::machine::tick;
 use windrow_sync::rounds::{MemberSlot, Rounds, Turn};
 
 use crate::runtime::explain;
+use crate::runtime::explained::CallKind;
 use crate::runtime::pool;
 use crate::runtime::sites::{TeamStats, site};
 use crate::runtime::state::PoolState;
+use crate::runtime::trace;
 
 mod driver;
 pub mod split;
@@ -284,6 +286,7 @@ where
     let site = site(Some(place), code);
     let may_be_alone = matches!(width.0, WidthKind::AtMost(2..));
     let (begun, listens) = (tick(), explain::listens(Some(place)));
+    let _span = trace::enter(listens, CallKind::Team, Some(place));
     // Records a call. `serial_rounds`: its rounds are known to run best on one member.
     let took = |mode, ended: u64, serial_rounds: bool| {
         let elapsed = pool.nanos(ended.saturating_sub(begun));
@@ -322,6 +325,7 @@ where
         let width = slot.width(pool.settle);
         if width >= least {
             let at = slot.index();
+            let _part = trace::part(explain::traces(), CallKind::Team, Some(place));
             let result = attend(
                 member,
                 pool,
@@ -607,6 +611,7 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     where
         for<'x> Lent<'x, S>: Copy,
     {
+        let _rounds = trace::rounds(explain::traces(), range.len(), self.index());
         loop {
             let mut lead = match self.arrive()? {
                 Turn::Follow(message) => match follow::<S, P>(message, &range, &mut work) {

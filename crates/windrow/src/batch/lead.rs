@@ -15,6 +15,8 @@ use super::regroup::Regroup;
 use super::room::{Capacity, Permit};
 use super::stats::{BatchCounts, Stats};
 use super::{Batch, BatchError, BatchOps, CallError};
+use crate::runtime::explain;
+use crate::runtime::trace::{self, RanBatch};
 use windrow_sync::unwind::discard;
 
 pub(super) const PANICKED: Fate = Fate(1);
@@ -430,6 +432,17 @@ impl<S: BatchOps> BatchedInner<S> {
         let end = machine::tick();
         let around = end.saturating_sub(start).saturating_sub(done.saturating_sub(ran));
         let (sleepers, queued) = (held.sleepers(), held.queued());
+        if explain::traces() {
+            trace::batch(RanBatch {
+                structure: std::any::type_name::<S>(),
+                id: self.address(),
+                begin: ran,
+                end: done,
+                ops: size,
+                left: queued.unwrap_or(0),
+                is_panic: fate == PANICKED,
+            });
+        }
         let state = held.data();
         let gap = options.nanos(state.counts.gap(start));
         state.counts.handed(size, (took, options.nanos(around), gap), end, sleepers);

@@ -22,6 +22,7 @@ use crate::runtime::pool;
 use crate::runtime::region::depth;
 use crate::runtime::sites::{SiteStats, site_at};
 use crate::runtime::state::PoolState;
+use crate::runtime::trace;
 use crate::task::join::{Told, expecting, join};
 
 /// Sorts by keys that are computed once for each item.
@@ -174,6 +175,7 @@ fn told(place: &'static Location<'static>, code: usize, count: usize, sort: impl
         return sort(&mut told);
     }
     let start = tick();
+    let _span = trace::enter(true, CallKind::Sort, Some(place));
     sort(&mut told);
     let took = pool::with_current(|pool| {
         let took = pool.nanos(tick().saturating_sub(start));

@@ -24,6 +24,7 @@ use super::queue::lock;
 use super::run::{EachLane, OverlapRun, Station, Step};
 use crate::runtime::region::{AtDepth, depth};
 use crate::runtime::state::PoolState;
+use crate::runtime::{explain, trace};
 
 /// A worker that has joined leaves if so many tiles are shorter than a wake. The door opens at one wake, so tiles about as long as that do
 /// not have workers come and go.
@@ -53,8 +54,10 @@ pub(super) fn lead<E: Send>(
         run.lead(&mut stations, || false);
         return;
     }
+    let call = trace::around(explain::traces());
     let help = |joined: JoinedWorker| {
         pool.joined(joined.worker, tick());
+        let _part = trace::part_of(call);
         let _inside = AtDepth::new(depth);
         attend(run, lanes, crew, pool);
     };

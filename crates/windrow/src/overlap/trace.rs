@@ -1,10 +1,12 @@
 //! Traces: when each tile was in each lane, and which lane limits the run.
 
 use std::collections::VecDeque;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::time::Instant;
 
 use windrow_plan::Nanos;
+
+use crate::runtime::trace::escaped;
 
 /// The kind of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -208,21 +210,6 @@ impl Trace {
         }
         format!(r#"{{"displayTimeUnit":"ns","traceEvents":[{}]}}"#, events.join(","))
     }
-}
-
-fn escaped(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for c in name.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if c.is_control() => {
-                // Writing to a string does not fail.
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 /// What limits a run: see [`Trace::explain`].

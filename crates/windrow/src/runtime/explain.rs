@@ -10,7 +10,7 @@ use std::panic::Location;
 use windrow_plan::explore::Budget;
 
 use super::explained::{CallKind, Explained};
-use super::report;
+use super::{report, trace};
 
 /// The listeners to the calls of a thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,13 +19,15 @@ struct Listeners {
     is_known: bool,
     /// The report of the process.
     report: bool,
+    /// The trace of the process.
+    trace: bool,
     /// A caller of [`explain`].
     caller: bool,
 }
 
 thread_local! {
     static LISTENERS: Cell<Listeners> =
-        const { Cell::new(Listeners { is_known: false, report: false, caller: false }) };
+        const { Cell::new(Listeners { is_known: false, report: false, trace: false, caller: false }) };
     static HEARD: RefCell<Vec<Explained>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -72,14 +74,14 @@ fn hear(caller: bool) -> bool {
 
 #[inline]
 fn listeners() -> Listeners {
-    let none = Listeners { is_known: true, report: false, caller: false };
+    let none = Listeners { is_known: true, report: false, trace: false, caller: false };
     let listeners = LISTENERS.try_with(Cell::get).unwrap_or(none);
     if listeners.is_known { listeners } else { look_up() }
 }
 
 #[cold]
 fn look_up() -> Listeners {
-    let listeners = Listeners { is_known: true, report: report::is_wanted(), caller: false };
+    let listeners = Listeners { is_known: true, report: report::is_wanted(), trace: trace::is_wanted(), caller: false };
     let _ = LISTENERS.try_with(|cell| cell.set(listeners));
     listeners
 }
@@ -88,8 +90,20 @@ fn look_up() -> Listeners {
 #[doc(hidden)]
 #[inline]
 pub fn listens(place: Option<&'static Location<'static>>) -> bool {
+    let Listeners { report, trace, caller, .. } = listeners();
+    caller || trace || trace::has_subscriber() || report && report::samples(place)
+}
+
+/// Whether this thread records what it does for the [trace](super::trace) of the process.
+#[inline]
+pub(crate) fn traces() -> bool {
+    listeners().trace
+}
+
+/// Whether a reason that takes long to find is wanted: not for a trace, which has each call.
+pub(crate) fn wants_reasons() -> bool {
     let Listeners { report, caller, .. } = listeners();
-    caller || report && report::samples(place)
+    caller || report
 }
 
 /// What the call that begins here may lose by running the other way than decided, if the report of the process wants that.
@@ -101,9 +115,10 @@ pub(super) fn contrary(place: Option<&'static Location<'static>>) -> Option<Budg
 /// Adds an entry to the sink. For callers that [listen](listens).
 #[doc(hidden)]
 pub fn tell(explained: Explained) {
-    let Listeners { report, caller, .. } = listeners();
+    let Listeners { report, trace, caller, .. } = listeners();
+    trace::tell(trace, &explained);
     if report {
-        report::add(&explained, !caller);
+        report::add(&explained, !(caller || trace || trace::has_subscriber()));
     }
     if !caller {
         return;

@@ -8,8 +8,11 @@ use windrow_sync::machine::tick;
 use windrow_sync::ranges::Report;
 use windrow_sync::relaxed::RelaxedU64;
 
+use super::explain;
+use super::explained::CallKind;
 use super::hints::Hints;
 use super::state::PoolState;
+use super::trace;
 
 /// One parallel call, as all of its members see it.
 pub(super) struct Call<'c> {
@@ -42,6 +45,7 @@ pub(super) struct Pace<'w> {
     /// The lowest cost that was measured: polls must be rare even if something has disturbed the last measurement.
     lowest: f64,
     report: Report,
+    part: trace::PartSpan,
 }
 
 impl<'w> Pace<'w> {
@@ -58,6 +62,7 @@ impl<'w> Pace<'w> {
             per_weight,
             lowest: f64::INFINITY,
             report: Report::default(),
+            part: trace::part(explain::traces(), CallKind::Loop, call.hints.place),
         }
     }
 
@@ -95,6 +100,7 @@ impl<'w> Pace<'w> {
             return;
         };
         let hi = if hi - lo <= wanted.get() { hi } else { lo + self.want(lo, hi).clamp(1, hi - lo) };
+        self.part.claimed(lo, hi, self.since);
         self.left = hi - lo;
         self.weight = hints.weight(lo, hi);
         self.at = lo;

@@ -21,6 +21,7 @@ use super::pace::{Call, FEW, Pace};
 use super::poll::PollInterval;
 use super::sites::{LongItem, SiteStats, site_at};
 use super::state::PoolState;
+use super::trace;
 
 /// Drives a call: every chunk of the division goes to `each`, on the caller, and on workers if that pays. Together the chunks cover
 /// the division, unless a member breaks off or panics, or the call is cancelled.
@@ -48,6 +49,7 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
     let listens = explain::listens(hints.place);
     let start = if listens { tick() } else { 0 };
     let contrary = if listens { explain::contrary(hints.place) } else { None };
+    let _span = trace::enter(listens, CallKind::Loop, hints.place);
     if pool.members == 1 || items < 2 {
         let stop = StopOnUnwind(division);
         let mut local = begin();

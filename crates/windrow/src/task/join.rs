@@ -16,6 +16,7 @@ use crate::runtime::explained::{CallKind, Explained};
 use crate::runtime::pool;
 use crate::runtime::sites::site;
 use crate::runtime::state::PoolState;
+use crate::runtime::trace;
 
 /// Runs `a` and `b`, perhaps at the same time, and returns both results.
 ///
@@ -81,6 +82,7 @@ pub(crate) fn rooted<R>(place: Option<&'static Location<'static>>, code: usize, 
         }
         let known = known.unpack();
         let (start, told) = (tick(), Told::default());
+        let _span = trace::enter(listens, CallKind::Join, place);
         let (result, members) = grow(pool, known.next(), 0, !known.alone, &told, f);
         let time = pool.nanos(tick().saturating_sub(start));
         if listens {
@@ -139,8 +141,10 @@ fn grow<R>(
         return (lead.grow(u32::MAX / 2, &|_| OfferDecision::Never, f), 1);
     }
     let (opened, is_delayed) = (Cell::new(1), Cell::new(false));
+    let call = trace::around(explain::traces());
     let serve = |joined: JoinedWorker| {
         pool.joined(joined.worker, tick());
+        let _part = trace::part_of(call);
         tree.serve();
     };
     let result = pool.gate.region(&serve, pool.settle, |door| {

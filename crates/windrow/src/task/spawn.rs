@@ -13,9 +13,11 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use crate::runtime::cancel::{Ambient, CancelToken, ambient};
+use crate::runtime::explain;
 use crate::runtime::pool::{Installed, Pool, current_state};
 use crate::runtime::spawn_threads::{SpawnQueue, own_queue};
 use crate::runtime::state::PoolState;
+use crate::runtime::trace;
 
 /// Runs `f` on a spawn thread of the current pool, and returns at once. For a result of `f`, see [`spawn_joinable`].
 ///
@@ -106,6 +108,7 @@ fn spawn_to<R: Send + 'static>(state: &Arc<PoolState>, f: impl FnOnce() -> R + S
         move || {
             let result = {
                 let _here = Installed::new(state);
+                let _part = trace::spawned(explain::traces());
                 let _token = Ambient::new(task.token.clone());
                 catch_unwind(AssertUnwindSafe(f))
             };

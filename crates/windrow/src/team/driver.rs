@@ -17,6 +17,7 @@ use crate::runtime::explain;
 use crate::runtime::explained::{CallKind, Explained};
 use crate::runtime::sites::SiteTable;
 use crate::runtime::state::PoolState;
+use crate::runtime::trace;
 
 /// The call site of rounds, with the clock and the machine that they run on.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +112,7 @@ impl<'c> RoundDriver<'c> {
 
     #[inline(never)]
     fn read_clock(&mut self, width: usize) {
-        let (now, site) = (tick(), self.site);
+        let (now, site, begins) = (tick(), self.site, self.segment.is_none());
         self.read = now;
         let (tuner, segment) = match &mut self.segment {
             Some(running) => running,
@@ -127,6 +128,9 @@ impl<'c> RoundDriver<'c> {
             *segment = tuner.report(self.begun, elapsed);
             (self.begun, self.since) = (0, now);
         }
+        if begins || self.members != segment.width {
+            trace::width(self.listens && explain::traces(), site.site, segment.width, now);
+        }
         self.members = segment.width;
         self.unread = segment.every.min(segment.rounds - self.begun).max(1);
     }
@@ -137,7 +141,9 @@ impl<'c> RoundDriver<'c> {
                 let rounds = self.next.as_ref().map_or(0, |(next, all)| next - all.start);
                 self.last_choice = Some((rounds, tuner.decision()));
             }
-            let elapsed = self.site.nanos(tick().saturating_sub(self.since));
+            let now = tick();
+            trace::width(self.listens && explain::traces(), self.site.site, 0, now);
+            let elapsed = self.site.nanos(now.saturating_sub(self.since));
             let widths = tuner.end(self.begun, elapsed);
             if let Some(mut stats) = self.site.sites.team(self.site.site) {
                 stats.widths = widths;
