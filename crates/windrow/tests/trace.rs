@@ -113,7 +113,7 @@ struct Trace {
     other: Value,
     /// By name of the track.
     tracks: BTreeMap<String, Vec<Slice>>,
-    /// Values by name.
+    /// Values by name, in the order of their times.
     counters: BTreeMap<String, Vec<f64>>,
     /// Asynchronous calls.
     asides: Vec<Value>,
@@ -131,7 +131,7 @@ fn check(text: &str) -> Trace {
     let mut trace = Trace { other: whole["otherData"].clone(), ..Trace::default() };
     assert!(trace.other.is_object());
     let (mut names, mut slices, mut begun) = (BTreeMap::new(), BTreeMap::<u64, Vec<Slice>>::new(), BTreeMap::new());
-    let mut pids = BTreeSet::new();
+    let (mut pids, mut counted) = (BTreeSet::new(), BTreeMap::<String, Vec<(u64, f64)>>::new());
     for event in whole["traceEvents"].as_array().expect("an array of events") {
         let text = |key: &str| event[key].as_str().filter(|text| !text.is_empty());
         let name = text("name").unwrap_or_else(|| panic!("no name: {event}")).to_owned();
@@ -157,10 +157,10 @@ fn check(text: &str) -> Trace {
                 slices.entry(tid).or_default().push(slice);
             }
             "C" => {
-                nanos(&event["ts"], event);
+                let at = nanos(&event["ts"], event);
                 assert!(!args.is_empty(), "{event}");
-                let values = args.values().map(|value| value.as_f64().unwrap_or_else(|| panic!("{event}")));
-                trace.counters.entry(name).or_default().extend(values);
+                let values = args.values().map(|value| (at, value.as_f64().unwrap_or_else(|| panic!("{event}"))));
+                counted.entry(name).or_default().extend(values);
             }
             "b" => {
                 let key = (text("cat").map(str::to_owned), text("id").map(str::to_owned), name);
@@ -177,6 +177,10 @@ fn check(text: &str) -> Trace {
         }
     }
     assert!(begun.is_empty(), "not ended: {begun:?}");
+    for (name, mut values) in counted {
+        values.sort_by_key(|(at, _)| *at);
+        trace.counters.insert(name, values.into_iter().map(|(_, value)| value).collect());
+    }
     assert_eq!(pids.len(), 1);
     for (tid, mut track) in slices {
         // Slices of a track nest: each ends before the one around it.

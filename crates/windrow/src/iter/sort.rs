@@ -105,7 +105,7 @@ impl SortGrain {
             told.reason = "as part of the recursion around it";
             return f();
         }
-        let recursion = Told::default();
+        let recursion = Told::of_call(told.listens);
         let ((), members) = expecting(self.alone, &recursion, f);
         told.recursion = Some((recursion, members));
     }
@@ -129,6 +129,7 @@ struct SortTold {
     place: &'static Location<'static>,
     /// The address of the sort of these items, which tells apart sorts by one generic function.
     code: usize,
+    listens: bool,
     alone: Option<Nanos>,
     is_known: bool,
     /// `None` if the sort teaches nothing.
@@ -169,13 +170,14 @@ impl SortTold {
 /// Runs a sort of `count` items, which is compiled to `code`. Reports the sort if this thread listens.
 fn told(place: &'static Location<'static>, code: usize, count: usize, sort: impl FnOnce(&mut SortTold)) {
     let reason = "serial: entering costs more than it saves";
-    let mut told = SortTold { place, code, alone: None, is_known: false, steps: None, reason, recursion: None };
     let listens = explain::listens(Some(place));
+    let mut told =
+        SortTold { place, code, listens, alone: None, is_known: false, steps: None, reason, recursion: None };
     if count < SAMPLE && !listens {
         return sort(&mut told);
     }
     let start = tick();
-    let _span = trace::enter(true, CallKind::Sort, Some(place));
+    let _span = trace::enter(listens, CallKind::Sort, Some(place));
     sort(&mut told);
     let took = pool::with_current(|pool| {
         let took = pool.nanos(tick().saturating_sub(start));

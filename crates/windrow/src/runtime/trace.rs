@@ -73,6 +73,9 @@ const BLOCK: usize = 1 << 10;
 
 type CallPlace = Option<&'static Location<'static>>;
 
+/// A call, to be named in the parts of its members.
+pub(crate) type TracedCall = (CallKind, CallPlace);
+
 /// What was recorded, in ticks.
 #[derive(Debug)]
 struct TraceEvent {
@@ -383,12 +386,12 @@ pub(super) fn tell(is_on: bool, explained: &Explained) {
 
 /// The innermost call of this thread, if a trace `is_on`: for the parts of other members.
 #[inline]
-pub(crate) fn around(is_on: bool) -> Option<(CallKind, CallPlace)> {
+pub(crate) fn around(is_on: bool) -> Option<TracedCall> {
     if is_on { innermost() } else { None }
 }
 
 #[cold]
-fn innermost() -> Option<(CallKind, CallPlace)> {
+fn innermost() -> Option<TracedCall> {
     with_own(|_, own| own.open.last().map(|open| (open.kind, open.place))).flatten()
 }
 
@@ -475,7 +478,7 @@ pub(crate) fn part(is_on: bool, kind: CallKind, place: CallPlace) -> PartSpan {
 
 /// What this thread does in a call.
 #[inline]
-pub(crate) fn part_of(call: Option<(CallKind, CallPlace)>) -> PartSpan {
+pub(crate) fn part_of(call: Option<TracedCall>) -> PartSpan {
     match call {
         Some((kind, place)) => PartSpan::new(EventKind::Part { kind, place, claims: Claimed::default() }),
         None => PartSpan(None),

@@ -16,7 +16,7 @@ use crate::runtime::explained::{CallKind, Explained};
 use crate::runtime::pool;
 use crate::runtime::sites::site;
 use crate::runtime::state::PoolState;
-use crate::runtime::trace;
+use crate::runtime::trace::{self, TracedCall};
 
 /// Runs `a` and `b`, perhaps at the same time, and returns both results.
 ///
@@ -81,8 +81,9 @@ pub(crate) fn rooted<R>(place: Option<&'static Location<'static>>, code: usize, 
             return grow(pool, None, UNMEASURED, false, &Told::default(), f).0;
         }
         let known = known.unpack();
-        let (start, told) = (tick(), Told::default());
+        let start = tick();
         let _span = trace::enter(listens, CallKind::Join, place);
+        let told = Told::of_call(listens);
         let (result, members) = grow(pool, known.next(), 0, !known.alone, &told, f);
         let time = pool.nanos(tick().saturating_sub(start));
         if listens {
@@ -99,14 +100,24 @@ pub(crate) fn expecting<R>(alone: Nanos, told: &Told, f: impl FnOnce() -> R) -> 
     pool::with_current(|pool| grow(pool, Some(alone), 0, false, told, f))
 }
 
-/// The last decision of a recursion.
+/// What a recursion tells.
 #[derive(Default)]
-pub(crate) struct Told(Cell<Option<Decision<Recursion, ShareDecision>>>);
+pub(crate) struct Told {
+    /// The last decision.
+    decision: Cell<Option<Decision<Recursion, ShareDecision>>>,
+    /// The call that the recursion is, for the trace.
+    call: Option<TracedCall>,
+}
 
 impl Told {
+    /// For the innermost call of this thread, if the thread `listens` to it.
+    pub(crate) fn of_call(listens: bool) -> Self {
+        Self { decision: Cell::new(None), call: trace::around(listens) }
+    }
+
     /// An entry for the sink.
     pub(crate) fn explained(&self, explained: Explained, members: usize) -> Explained {
-        let Some(decision) = self.0.get() else {
+        let Some(decision) = self.decision.get() else {
             return explained.because("serial: it ended before it was worth a decision");
         };
         let since = decision.inputs.age;
@@ -140,8 +151,7 @@ fn grow<R>(
     if pool.members == 1 {
         return (lead.grow(u32::MAX / 2, &|_| OfferDecision::Never, f), 1);
     }
-    let (opened, is_delayed) = (Cell::new(1), Cell::new(false));
-    let call = trace::around(explain::traces());
+    let (opened, is_delayed, call) = (Cell::new(1), Cell::new(false), told.call);
     let serve = |joined: JoinedWorker| {
         pool.joined(joined.worker, tick());
         let _part = trace::part_of(call);
@@ -160,7 +170,7 @@ fn grow<R>(
             let (age, now) = (pool.nanos(asked.age()), tick());
             let (state, costs) = (pool.workers(), pool.costs(now));
             let decision = share::recursion(Recursion { age, known }, &state, &costs);
-            told.0.set(Some(decision));
+            told.decision.set(Some(decision));
             match decision.choice {
                 ShareDecision::Open { width } if open(width, width > state.idle + 1) => {
                     opened.set(width);

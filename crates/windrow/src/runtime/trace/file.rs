@@ -3,7 +3,6 @@
 //! Slices are complete events (`X`) on the track of their thread. Tiles are slices on tracks of their lane; where tiles of a lane overlap, the
 //! lane has several tracks. Calls that are no slice of a thread are asynchronous events (`b`, `e`).
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -106,6 +105,8 @@ struct Format {
     program: String,
     /// Asynchronous events so far.
     asides: u64,
+    /// Tracks of threads by name: workers of several pools have the same names.
+    names: HashMap<String, usize>,
 }
 
 /// The array of events.
@@ -142,7 +143,15 @@ impl Format {
         let nanos_per_tick = if is_long { nanos as f64 / ticks } else { 1000.0 / ticks_per_micro() };
         let program = std::env::args_os().next().unwrap_or_default();
         let program = Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Self { pid: std::process::id(), begun: process.begun, nanos_per_tick, end: now, program, asides: 0 }
+        Self {
+            pid: std::process::id(),
+            begun: process.begun,
+            nanos_per_tick,
+            end: now,
+            program,
+            asides: 0,
+            names: HashMap::new(),
+        }
     }
 
     /// Nanoseconds since the trace began. Later ticks give no earlier time, so slices that nest do so here.
@@ -172,7 +181,12 @@ impl Format {
         thread: ThreadTrace,
         tiles: &mut Vec<TraceTile>,
     ) -> io::Result<()> {
-        let name = thread.name.map_or_else(|| Cow::Owned(format!("thread {tid}")), Cow::Owned);
+        let mut name = thread.name.unwrap_or_else(|| format!("thread {tid}"));
+        let count = self.names.entry(name.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            let _ = write!(name, " ({count})");
+        }
         events.track(self.pid, tid, &name)?;
         // A slice comes before the slices inside of it, also where all have the same times: the inner ones were recorded first.
         let mut own: Vec<TraceEvent> = thread.events.into_iter().rev().collect();
