@@ -3,6 +3,7 @@
 //! A thread listens while it is inside of `explain`. Each call of a listening thread reports an [`Explained`] when the call ends. A team also
 //! reports one for its rounds. Listening reads the clock more often, and changes no decision. A thread that does not listen pays one load of a
 //! thread-local flag a call. With `WINDROW_EXPLAIN` set, all threads listen to some of their calls, for the [report](super::report) of the process.
+//! With `WINDROW_TRACE` set, they listen to all calls, for the [trace](super::trace).
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
@@ -39,6 +40,8 @@ thread_local! {
 /// normally: `1` on stderr, another value at the end of the file of that name. It is read at the first call of each process. A forked child
 /// has its own table. Calls are sampled in proportion to their time, to keep the cost of telling in a fixed proportion to it; numbers with `~`
 /// are extrapolated.
+///
+/// `WINDROW_TRACE=FILE` has the program write when each call ran, and what each thread did in it, for trace viewers: `docs/trace.md`.
 ///
 /// ```
 /// use windrow::prelude::*;
