@@ -400,6 +400,21 @@ fn a_full_buffer_drops_the_oldest_events_and_says_so() {
 }
 
 #[test]
+fn many_short_threads_are_all_in_the_trace() {
+    const THREADS: usize = 3_000;
+    if is_child() {
+        for _ in 0..THREADS {
+            let call = || (0..1u32).into_par_iter().for_each(|one| assert!(one < 4)); // short
+            std::thread::scope(|scope| scope.spawn(call).join().unwrap());
+        }
+        return;
+    }
+    let (_folder, path, output) = traced("many_short_threads_are_all_in_the_trace", &[]);
+    assert!(output.status.success() && said(&output).is_empty(), "{output:?}");
+    assert_eq!(read(&path).named("call", &call("loop", "short")).len(), THREADS);
+}
+
+#[test]
 fn an_aborted_program_leaves_no_file() {
     if is_child() {
         (0..10u32).into_par_iter().for_each(|_| spin(1));

@@ -3,7 +3,7 @@
 //! A thread listens while it is inside of `explain`. Each call of a listening thread reports an [`Explained`] when the call ends. A team also
 //! reports one for its rounds. Listening reads the clock more often, and changes no decision. A thread that does not listen pays one load of a
 //! thread-local flag a call. With `WINDROW_EXPLAIN` set, all threads listen to some of their calls, for the [report](super::report) of the process.
-//! With `WINDROW_TRACE` set, they listen to all calls, for the [trace](super::trace).
+//! With `WINDROW_TRACE` set, they listen to all calls, for the [trace].
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
@@ -97,7 +97,7 @@ pub fn listens(place: Option<&'static Location<'static>>) -> bool {
     caller || trace || trace::has_subscriber() || report && report::samples(place)
 }
 
-/// Whether this thread records what it does for the [trace](super::trace) of the process.
+/// Whether this thread records what it does for the [trace] of the process.
 #[inline]
 pub(crate) fn traces() -> bool {
     listeners().trace

@@ -15,6 +15,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::Location;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Instant, SystemTime};
 
@@ -64,12 +65,12 @@ const PER_THREAD: usize = 1 << 16;
 /// About as many events are kept of all threads together.
 ///
 /// Measure: size of all buffers.
-const PER_PROCESS: u64 = 1 << 19;
+const PER_PROCESS: usize = 1 << 19;
 
 /// Events by which a buffer grows.
 ///
 /// Measure: size of a part of a buffer.
-const BLOCK: usize = 1 << 10;
+const BLOCK: usize = 1 << 8;
 
 type CallPlace = Option<&'static Location<'static>>;
 
@@ -138,10 +139,23 @@ struct ProcessTrace {
     started: SystemTime,
     threads: Mutex<Vec<Arc<Mutex<ThreadTrace>>>>,
     /// Events for which buffers have space.
-    space: RelaxedU64,
+    space: AtomicUsize,
     /// Events of threads that were about to end, and had no buffer any more.
     lost: RelaxedU64,
     written: Flag,
+}
+
+/// A thread that ends leaves the rest of its space to others.
+impl Drop for OwnTrace {
+    fn drop(&mut self) {
+        let process = process().filter(|_| self.generation == fork_generation());
+        let Some((process, mut trace)) = process.zip(try_lock(&self.trace)) else { return };
+        let kept = trace.events.len();
+        // Relaxed: as in `grows`.
+        process.space.fetch_sub(trace.space - kept, Ordering::Relaxed);
+        trace.space = kept;
+        trace.events.shrink_to_fit();
+    }
 }
 
 /// What is recorded of a thread.
@@ -193,7 +207,7 @@ fn process() -> Option<&'static ProcessTrace> {
             zero,
             started: SystemTime::now(),
             threads: Mutex::default(),
-            space: RelaxedU64::new(0),
+            space: AtomicUsize::new(0),
             lost: RelaxedU64::new(0),
             written: Flag::new(),
         })
@@ -281,10 +295,12 @@ impl ThreadTrace {
 
     /// Gets space for more events, if the limits allow it.
     fn grows(&mut self, process: &ProcessTrace) -> bool {
-        let may_grow = self.space < PER_THREAD && process.space.get() < PER_PROCESS;
+        // Relaxed: a number that orders nothing. Several threads may exceed the limit by a block each.
+        let may_grow = self.space < PER_THREAD && process.space.load(Ordering::Relaxed) < PER_PROCESS;
         if may_grow {
             self.space += BLOCK;
-            process.space.add(BLOCK as u64);
+            // Relaxed: as above.
+            process.space.fetch_add(BLOCK, Ordering::Relaxed);
         }
         may_grow
     }
