@@ -15,6 +15,7 @@ mod progress;
 mod report;
 mod signals;
 mod size;
+mod staged;
 mod summary;
 mod threads;
 mod timeline;

@@ -43,6 +43,7 @@ use samples::{Fits, Measured};
 
 use crate::exit::Code;
 use crate::report;
+use crate::staged::Refusal;
 
 /// Why there is no plan, and the exit code.
 #[derive(Debug)]
@@ -55,6 +56,12 @@ impl Refused {
 
     fn bad_input(message: impl fmt::Display) -> Self {
         Self(message.to_string(), Code::BadInput)
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from((message, code): Refusal) -> Self {
+        Self(message, code)
     }
 }
 

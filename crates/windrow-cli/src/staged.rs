@@ -1,0 +1,96 @@
+//! Files that appear complete or not at all, and replace none without permission.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process;
+
+use crate::exit::Code;
+
+/// Why a file cannot be written, with its hint, and the exit code.
+pub(crate) type Refusal = (String, Code);
+
+/// A complete file beside its target; removed if it is not published.
+pub(crate) struct Staged<'a> {
+    part: PathBuf,
+    target: &'a Path,
+}
+
+impl<'a> Staged<'a> {
+    pub(crate) fn new(target: &'a Path, content: &str) -> Result<Self, Refusal> {
+        let mut name = target.file_name().map(ToOwned::to_owned).unwrap_or_default();
+        // The process id keeps two runs for the same target apart.
+        name.push(format!(".{}.windrow-part", process::id()));
+        let part = target.with_file_name(name);
+        let created = |error: io::Error| (format!("cannot create {}: {error}", target.display()), Code::CannotCreate);
+        let mut file = File::create_new(&part).map_err(created)?;
+        let staged = Self { part, target };
+        let written = file.write_all(content.as_bytes()).and_then(|()| file.sync_all());
+        written.map_err(|error| (format!("cannot write {}: {error}", target.display()), Code::Io))?;
+        Ok(staged)
+    }
+
+    pub(crate) fn publish(self) -> Result<(), Refusal> {
+        fs::rename(&self.part, self.target)
+            .map_err(|error| (format!("cannot write {}: {error}", self.target.display()), Code::Io))
+    }
+}
+
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
+        // After a rename no file has that name.
+        let _ = fs::remove_file(&self.part);
+    }
+}
+
+pub(crate) fn refused(path: &Path, what: &str, hint: &str) -> Refusal {
+    (format!("{} {what}\nhint: {hint}", path.display()), Code::CannotCreate)
+}
+
+/// Checks the entry under a target's name. The entry itself counts, not the file it links to: a rename replaces the entry.
+pub(crate) fn check_entry(path: &Path, overwrite: bool) -> Result<(), Refusal> {
+    if path.file_name().is_none() {
+        return Err((format!("{:?} names no file\nhint: choose another path", path.display()), Code::Usage));
+    }
+    if fs::symlink_metadata(path).is_err() {
+        return Ok(());
+    }
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => Err(refused(path, "is a directory", "choose another path")),
+        // A rename would replace a pipe or a device by a file.
+        Ok(found) if !found.is_file() => Err(refused(path, "is not a file", "choose another path")),
+        _ if !overwrite => {
+            Err(refused(path, "already exists", "pass --overwrite to replace it, or choose another path"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Explains why no file can be created at a path, more clearly than the operating system does.
+pub(crate) fn check_directory(path: &Path) -> Result<(), Refusal> {
+    let directory = directory(path);
+    let why = |why: &str, hint: &str| {
+        let message = format!("cannot create {}: {} {why}\nhint: {hint}", path.display(), directory.display());
+        Err((message, Code::CannotCreate))
+    };
+    match fs::metadata(directory) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => why("is not a directory", "choose another path"),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            why("does not exist", &format!("create it first: mkdir -p {}", directory.display()))
+        }
+        Err(error) => why(&format!("cannot be looked into: {error}"), "choose another path"),
+    }
+}
+
+pub(crate) fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
+}
+
+/// Whether both name the same existing file.
+pub(crate) fn same(one: &Path, other: &Path) -> bool {
+    match (fs::canonicalize(one), fs::canonicalize(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
+}
