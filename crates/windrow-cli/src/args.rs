@@ -11,7 +11,7 @@ use windrow_tokenizers::manifest::{OnError, PackMode, PartShare, Share};
 use windrow_tokenizers::output::{Dtype, Format};
 
 use crate::chat::ChatOptions;
-use crate::{count, dataset, doctor, plan, size, tune};
+use crate::{bench, count, dataset, doctor, plan, size, tune};
 
 const HELP: &str = "\
 {about}
@@ -63,6 +63,9 @@ pub(crate) enum Command {
     /// Plan where to cut a matrix product that is fused with a collective, or report that cutting does not pay.
     #[command(help_template = plan::HELP, after_help = plan::AFTER_HELP)]
     Plan(Box<plan::Options>),
+    /// Measure loops, rounds, batches, overlaps and encoding on this machine, against plain code and against choices by hand.
+    #[command(help_template = bench::HELP, after_help = bench::AFTER_HELP)]
+    Bench(bench::Options),
     /// Describe the machine as windrow sees it, and the engine that a tokenizer gets, with the reason.
     #[command(help_template = doctor::HELP, after_help = doctor::AFTER_HELP)]
     Doctor(doctor::Options),

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bench;
 mod calls;
 mod chat;
 mod count;
@@ -54,6 +55,7 @@ pub fn run(words: impl IntoIterator<Item: Into<OsString> + Clone>) -> u8 {
         Command::Decode(options) => dataset::decode(&options),
         Command::Stat(options) => dataset::stat(&options),
         Command::Plan(options) => plan::run(*options),
+        Command::Bench(options) => bench::run(&options),
         Command::Doctor(options) => doctor::run(options),
         Command::Tune(options) => tune::run(&options),
     });

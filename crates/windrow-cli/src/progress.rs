@@ -48,6 +48,37 @@ impl Drop for Loading<'_> {
     }
 }
 
+/// A bar for steps with names, which are known in advance.
+pub(crate) struct Steps(ProgressBar);
+
+impl Steps {
+    /// Starts `bar` for so many steps.
+    pub(crate) fn start(bar: ProgressBar, steps: u64) -> Self {
+        bar.set_length(steps);
+        let style = ProgressStyle::with_template("{pos}/{len} [{bar:24}] {msg}").expect("a constant");
+        bar.set_style(style.progress_chars("=> "));
+        draw(&bar);
+        // Drawing again and again would take time from what is measured.
+        bar.disable_steady_tick();
+        Self(bar)
+    }
+
+    pub(crate) fn begin(&self, name: &str) {
+        self.0.set_message(shown(name).to_string());
+        self.0.tick();
+    }
+
+    pub(crate) fn end(&self) {
+        self.0.inc(1);
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
 impl Progress {
     /// Starts `bar`; `stored` is the number of bytes to read, if known.
     pub(crate) fn start(bar: ProgressBar, stored: Option<u64>) -> Self {

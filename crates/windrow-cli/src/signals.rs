@@ -32,10 +32,23 @@ pub(crate) fn interrupted(kept: usize) -> Code {
     Code::Signal(*SIGNAL.get().unwrap_or(&2))
 }
 
-/// Watches for signals from now on. A signal that is ignored at the start stays ignored: by convention, that is how `nohup` and the
-/// background jobs of a script request it.
-#[cfg(unix)]
+/// Ends the process for the signal with this number: nothing was published.
+pub(crate) fn end(bar: &ProgressBar, number: u8) {
+    SIGNAL.get_or_init(|| number);
+    bar.finish_and_clear();
+    process::exit(interrupted(0).number().into());
+}
+
+/// Watches for signals from now on, which end a run that writes to `staging`.
 pub(crate) fn watch(staging: &Staging, bar: &ProgressBar) -> std::io::Result<()> {
+    let (staging, bar) = (staging.clone(), bar.clone());
+    watch_by(move |number| stop(&staging, &bar, number))
+}
+
+/// Calls `stop` with the number of each signal from now on. A signal that is ignored at the start stays ignored: by convention, that is how
+/// `nohup` and the background jobs of a script request it.
+#[cfg(unix)]
+pub(crate) fn watch_by(stop: impl Fn(u8) + Send + 'static) -> std::io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
     use signal_hook::iterator::Signals;
 
@@ -43,10 +56,9 @@ pub(crate) fn watch(staging: &Staging, bar: &ProgressBar) -> std::io::Result<()>
     let wanted = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|&signal| ignored & (1 << (signal - 1)) == 0);
     // Then a file beyond the limit of `ulimit -f` is an error of the write call, with a message, and does not kill the process.
     let mut signals = Signals::new(wanted.chain([SIGXFSZ]))?;
-    let (staging, bar) = (staging.clone(), bar.clone());
     std::thread::Builder::new().name("windrow-signal".to_owned()).spawn(move || {
         for signal in signals.forever().filter(|&signal| signal != SIGXFSZ) {
-            stop(&staging, &bar, signal as u8);
+            stop(signal as u8);
         }
     })?;
     Ok(())
@@ -61,9 +73,8 @@ fn ignored() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Watches for Ctrl-C from now on.
+/// Calls `stop` at each Ctrl-C from now on.
 #[cfg(not(unix))]
-pub(crate) fn watch(staging: &Staging, bar: &ProgressBar) -> std::io::Result<()> {
-    let (staging, bar) = (staging.clone(), bar.clone());
-    ctrlc::set_handler(move || stop(&staging, &bar, 2)).map_err(std::io::Error::other)
+pub(crate) fn watch_by(stop: impl Fn(u8) + Send + 'static) -> std::io::Result<()> {
+    ctrlc::set_handler(move || stop(2)).map_err(std::io::Error::other)
 }

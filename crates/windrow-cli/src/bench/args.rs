@@ -1,0 +1,61 @@
+//! The options of `windrow bench`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::result::Shape;
+use crate::size;
+
+pub(crate) const HELP: &str = "\
+{about}
+
+Examples:
+  windrow bench --quick
+  windrow bench --quick --report bench.html
+  windrow bench --only loops,rounds --json bench.json
+  windrow bench --threads 4 --report bench.html --json bench.json --overwrite
+
+{usage-heading} {usage}
+
+{all-args}{after-help}
+";
+
+pub(crate) const AFTER_HELP: &str = "\
+Exit codes: 0 done (losses included), 1 failed, or a result is faster than the machine can be, 2 usage, 73 an output cannot be created, \
+74 writing failed, 129 SIGHUP, 130 Ctrl-C, 143 SIGTERM.";
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Options {
+    /// Fewer repetitions: all cells in less than three minutes.
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Measure these groups of scenarios only. Can be repeated.
+    #[arg(long, value_name = "SHAPE,...", value_enum, value_delimiter = ',')]
+    pub(crate) only: Vec<Shape>,
+
+    /// Threads of windrow and of the choices by hand; auto: as many as affinity and quota allow.
+    #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = size::threads)]
+    pub(crate) threads: usize,
+
+    /// Write a page with pictures and all cells: one file without scripts, for any browser.
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+
+    /// Write all numbers as JSON.
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Replace existing files.
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+
+    /// No progress and no notes on stderr.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+
+    /// Few cells and few repetitions, for tests.
+    #[arg(long, hide = true)]
+    pub(crate) tiny: bool,
+}

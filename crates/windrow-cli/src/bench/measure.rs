@@ -1,0 +1,303 @@
+//! Interleaved runs: in every repetition each arm takes its turn, in alternating order, and every answer is checked.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::result::{Cell, Fixed, Shape, Unit};
+use super::stats::{Ratio, Regret, Spread, beats, median};
+use super::work::Random;
+
+/// What an arm is asked for in one turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ask {
+    /// Calls that are not timed, before the others.
+    pub(super) warm_up: usize,
+    /// Calls to time.
+    pub(super) calls: usize,
+    /// The pause before each call, or none: then calls run back to back.
+    pub(super) gap: Duration,
+}
+
+/// What an arm stands for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Role {
+    /// The plain code, which is the first arm.
+    Serial,
+    /// The plain code again.
+    Control,
+    /// windrow, with nothing to choose.
+    Windrow,
+    /// A choice by hand: the grain, the width, the limit.
+    Fixed(f64),
+    /// What no run can do without: the physical bound, measured.
+    Bound,
+}
+
+/// The time of a call in nanoseconds, or why the answer is wrong.
+type Turn<'a> = Box<dyn FnMut(Ask) -> Result<f64, String> + 'a>;
+
+/// One way to do the work of a scenario.
+pub(super) struct Arm<'a> {
+    pub(super) name: String,
+    pub(super) role: Role,
+    pub(super) turn: Turn<'a>,
+}
+
+impl<'a> Arm<'a> {
+    pub(super) fn new(name: impl Into<String>, role: Role, turn: impl FnMut(Ask) -> Result<f64, String> + 'a) -> Self {
+        Self { name: name.into(), role, turn: Box::new(turn) }
+    }
+}
+
+/// The least time, relative to the plain code.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Bound {
+    /// Not known.
+    None,
+    /// Of the work alone.
+    Share(f64),
+    /// The arm with this role is timed with the others.
+    Measured,
+}
+
+/// One cell before it is measured.
+pub(super) struct Scenario<'a> {
+    pub(super) shape: Shape,
+    pub(super) name: String,
+    /// Cells of one family differ in their size: a line of a picture.
+    pub(super) family: String,
+    pub(super) size: f64,
+    /// What is timed.
+    pub(super) unit: Unit,
+    /// What the sweep varies: `grain`, `width`.
+    pub(super) sweep: &'static str,
+    /// Every call comes after a pause.
+    pub(super) cold: bool,
+    /// An arm's turn is one call, however short.
+    pub(super) single: bool,
+    pub(super) bound: Bound,
+    pub(super) arms: Vec<Arm<'a>>,
+    /// Says why windrow did what it did, after the measurement.
+    pub(super) why: Box<dyn FnOnce() -> String + 'a>,
+}
+
+/// How long to measure.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Effort {
+    /// For one cell.
+    pub(super) budget: Duration,
+    /// Multiples of four: both halves have both orders.
+    pub(super) fewest: usize,
+    pub(super) most: usize,
+}
+
+/// Back-to-back calls of one turn take about this long, or are one call.
+const TURN_NANOS: f64 = 1e6;
+/// After a turn a pool comes to rest before the next arm's turn: no arm is timed beside another's spinning workers.
+const REST: Duration = Duration::from_millis(1);
+/// Cold calls come after pauses of this length, and up to four times as much.
+const PAUSE_MICROS: usize = 2_000;
+
+/// Arms by number, the order reversed every other time.
+fn in_turn(arms: usize, repetition: usize) -> impl Iterator<Item = usize> {
+    (0..arms).map(move |at| if repetition.is_multiple_of(2) { at } else { arms - 1 - at })
+}
+
+/// The repetitions that a budget allows, if one takes `once`.
+fn repetitions(effort: Effort, once: Duration) -> usize {
+    let affordable = effort.budget.as_secs_f64() / once.as_secs_f64().max(1e-9);
+    (affordable as usize / 4 * 4).clamp(effort.fewest, effort.most)
+}
+
+/// Calls in a turn, given the time of one.
+fn calls_of_a_turn(nanos: f64) -> usize {
+    (TURN_NANOS / nanos.max(1.0)).round().clamp(1.0, 1e5) as usize
+}
+
+/// Measures one cell.
+///
+/// # Errors
+/// An arm gives a wrong answer, or cannot run.
+///
+/// # Panics
+/// If the first three arms are not the plain code, the plain code again, and windrow.
+pub(super) fn cell(mut scenario: Scenario<'_>, effort: Effort) -> Result<Cell, String> {
+    let arms = &mut scenario.arms;
+    let first: Vec<Role> = arms.iter().take(3).map(|arm| arm.role).collect();
+    assert_eq!(first, [Role::Serial, Role::Control, Role::Windrow], "the order of the arms");
+    let name = scenario.name.clone();
+    let wrong = |arm: &str, error: String| format!("{}/{name}: {arm}: {error}", scenario.shape.name());
+
+    // The first calls of all arms: caches are filled, and call sites are measured by the runtime.
+    let mut calls = 1;
+    for arm in arms.iter_mut() {
+        let nanos = (arm.turn)(Ask { warm_up: 2, calls: 1, gap: Duration::ZERO }).map_err(|it| wrong(&arm.name, it))?;
+        if arm.role == Role::Serial && !scenario.cold && !scenario.single {
+            calls = calls_of_a_turn(nanos);
+        }
+    }
+    let mut random = Random::new(arms.len() as u64);
+    let mut pause = || {
+        let micros = PAUSE_MICROS + random.below(3 * PAUSE_MICROS);
+        if scenario.cold { Duration::from_micros(micros as u64) } else { Duration::ZERO }
+    };
+    let warm_up = if scenario.cold { 0 } else { calls.div_ceil(8) };
+    let turn = |arm: &mut Arm<'_>, gap| {
+        let nanos = (arm.turn)(Ask { warm_up, calls, gap }).map_err(|it| wrong(&arm.name, it));
+        thread::sleep(REST);
+        nanos
+    };
+    // One repetition that does not count says how many are affordable.
+    let begin = Instant::now();
+    for arm in arms.iter_mut() {
+        turn(arm, pause())?;
+    }
+    let count = repetitions(effort, begin.elapsed());
+    let mut times = vec![Vec::with_capacity(count); arms.len()];
+    for repetition in 0..count {
+        // All arms of a repetition have the same pause.
+        let gap = pause();
+        for at in in_turn(arms.len(), repetition) {
+            times[at].push(turn(&mut arms[at], gap)?);
+        }
+    }
+    Ok(summed(scenario, &times, calls))
+}
+
+/// The cell of these times, a row for each arm.
+fn summed(scenario: Scenario<'_>, times: &[Vec<f64>], calls: usize) -> Cell {
+    let Scenario { shape, name, family, size, unit, sweep, cold, bound, arms, why, .. } = scenario;
+    let (serial, control, windrow) = (&times[0], &times[1], &times[2]);
+    let (harm, control) = (Ratio::of(windrow, serial), Ratio::of(control, serial));
+    let by_hand: Vec<usize> = (0..arms.len()).filter(|&at| matches!(arms[at].role, Role::Fixed(_))).collect();
+    // The plain code is a choice, too.
+    let choices: Vec<usize> = std::iter::once(0).chain(by_hand.iter().copied()).collect();
+    let rows: Vec<&[f64]> = choices.iter().map(|&at| &times[at][..]).collect();
+    let regret = if by_hand.is_empty() { None } else { Regret::of(windrow, &rows, serial) };
+    let bound = match bound {
+        Bound::None => None,
+        Bound::Share(share) => Some(share),
+        Bound::Measured => {
+            let at = arms.iter().position(|arm| arm.role == Role::Bound);
+            at.map(|at| Ratio::of(&times[at], serial).value)
+        }
+    };
+    let fixed = by_hand.iter().map(|&at| {
+        let Role::Fixed(value) = arms[at].role else { unreachable!("filtered above") };
+        Fixed { name: arms[at].name.clone(), value, nanos: median(&times[at]) }
+    });
+    Cell {
+        shape,
+        family,
+        size,
+        unit,
+        cold,
+        serial: Spread::of(serial),
+        windrow: Spread::of(windrow),
+        beats_bound: bound.is_some_and(|bound| beats(&harm, bound, &control)),
+        harm,
+        control,
+        regret: regret.map(|(regret, _)| regret),
+        best: regret.map(|(_, best)| arms[choices[best]].name.clone()),
+        bound,
+        sweep_by: sweep,
+        sweep: fixed.collect(),
+        repetitions: times[0].len(),
+        calls,
+        why: why(),
+        name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    fn scenario<'a>(arms: Vec<Arm<'a>>, bound: Bound) -> Scenario<'a> {
+        Scenario {
+            shape: Shape::Loops,
+            name: "test".to_owned(),
+            family: "test".to_owned(),
+            size: 1.0,
+            unit: Unit::Call,
+            sweep: "grain",
+            cold: false,
+            single: true,
+            bound,
+            arms,
+            why: Box::new(|| "because".to_owned()),
+        }
+    }
+
+    const EFFORT: Effort = Effort { budget: Duration::ZERO, fewest: 4, most: 8 };
+
+    fn arm<'a>(name: &'static str, role: Role, nanos: f64) -> Arm<'a> {
+        Arm::new(name, role, move |_| Ok(nanos))
+    }
+
+    fn three<'a>(windrow: f64) -> Vec<Arm<'a>> {
+        vec![
+            arm("plain", Role::Serial, 100.0),
+            arm("control", Role::Control, 100.0),
+            arm("windrow", Role::Windrow, windrow),
+        ]
+    }
+
+    #[test]
+    fn a_cell_has_harm_regret_and_bound() {
+        let mut arms = three(60.0);
+        arms.push(arm("1", Role::Fixed(1.0), 120.0));
+        arms.push(arm("2", Role::Fixed(2.0), 50.0));
+        arms.push(arm("share", Role::Bound, 45.0));
+        let cell = cell(scenario(arms, Bound::Measured), EFFORT).unwrap();
+        assert_eq!((cell.harm.value, cell.control.value, cell.bound), (0.6, 1.0, Some(0.45)));
+        assert_eq!((cell.regret.unwrap().value, cell.best.as_deref()), (1.2, Some("2")));
+        assert_eq!((cell.repetitions, cell.sweep.len(), cell.beats_bound), (4, 2, false));
+        assert_eq!(cell.why, "because");
+    }
+
+    #[test]
+    fn the_plain_code_is_a_choice_of_the_sweep() {
+        let mut arms = three(150.0);
+        arms.push(arm("1", Role::Fixed(1.0), 200.0));
+        let cell = cell(scenario(arms, Bound::None), EFFORT).unwrap();
+        assert_eq!((cell.regret.unwrap().value, cell.best.as_deref()), (1.5, Some("plain")));
+    }
+
+    #[test]
+    fn an_impossible_result_is_marked() {
+        assert!(cell(scenario(three(20.0), Bound::Share(0.5)), EFFORT).unwrap().beats_bound);
+        assert!(!cell(scenario(three(50.0), Bound::Share(0.5)), EFFORT).unwrap().beats_bound);
+    }
+
+    #[test]
+    fn a_wrong_answer_ends_the_run_and_says_where() {
+        let mut arms = three(50.0);
+        arms[2].turn = Box::new(|_| Err("another answer than plain".to_owned()));
+        let error = cell(scenario(arms, Bound::None), EFFORT).unwrap_err();
+        assert_eq!(error, "loops/test: windrow: another answer than plain");
+    }
+
+    #[test]
+    fn the_order_of_arms_alternates() {
+        let log = RefCell::new(Vec::new());
+        let told = |name: &'static str, role| {
+            let log = &log;
+            Arm::new(name, role, move |_| {
+                log.borrow_mut().push(name);
+                Ok(1.0)
+            })
+        };
+        let arms = vec![told("a", Role::Serial), told("b", Role::Control), told("c", Role::Windrow)];
+        cell(scenario(arms, Bound::None), EFFORT).unwrap();
+        assert_eq!(log.borrow()[6..], ["a", "b", "c", "c", "b", "a", "a", "b", "c", "c", "b", "a"]);
+    }
+
+    #[test]
+    fn a_budget_buys_multiples_of_four_repetitions() {
+        let effort = Effort { budget: Duration::from_millis(100), fewest: 4, most: 24 };
+        let of = |millis| repetitions(effort, Duration::from_millis(millis));
+        assert_eq!([of(1), of(5), of(10), of(1000)], [24, 20, 8, 4]);
+    }
+}

@@ -1,0 +1,174 @@
+//! Encoding: a whole run of `encode` over text in memory, against the engine in a loop over the same documents.
+
+use std::io::Cursor;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use windrow_tokenizers::encode::{Job, encode};
+use windrow_tokenizers::input::{Format, InputFile};
+use windrow_tokenizers::output::{Output, OutputOptions};
+use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+
+use super::measure::{Arm, Ask, Bound, Role, Scenario};
+use super::result::{Shape, Unit};
+use super::work::Random;
+
+/// Bytes of text.
+const SIZES: [usize; 3] = [256 << 10, 2 << 20, 8 << 20];
+const VOCABULARY: &str = "gpt2";
+/// Words of a document, which is a line.
+const WORDS: usize = 400;
+/// Parts of words that the vocabulary knows, so that a text has words of one id and of several.
+const SYLLABLES: [&str; 20] = [
+    "wind", "row", "o", "ver", "lap", "ti", "le", "grain", "har", "vest", "field", "ing", "er", "ly", "th", "re", "in",
+    "un", "con", "4",
+];
+const COMMON: [&str; 12] = ["the", "of", "and", "to", "in", "a", "is", "that", "it", "for", "on", "with"];
+
+/// Documents of generated text, about `bytes` of them together.
+fn documents(bytes: usize) -> Vec<String> {
+    let mut random = Random::new(bytes as u64);
+    let mut documents = Vec::new();
+    let mut left = bytes;
+    while left > 0 {
+        let mut text = String::new();
+        for _ in 0..WORDS {
+            match random.below(3) {
+                0 => text.push_str(COMMON[random.below(COMMON.len())]),
+                _ => (0..1 + random.below(3)).for_each(|_| text.push_str(SYLLABLES[random.below(SYLLABLES.len())])),
+            }
+            text.push_str([" ", " ", " ", " ", ", ", ". "][random.below(6)]);
+        }
+        left = left.saturating_sub(text.len());
+        documents.push(text);
+    }
+    documents
+}
+
+/// The number of ids, in a plain loop over the documents.
+fn engine(tokenizer: &Tokenizer, documents: &[String]) -> Result<u64, String> {
+    let mut encoder = tokenizer.engine().encoder();
+    let (mut ids, mut count) = (Vec::new(), 0);
+    for document in documents {
+        encoder.encode(document, &mut ids).map_err(|error| error.to_string())?;
+        count += ids.len() as u64;
+        ids.clear();
+    }
+    Ok(count)
+}
+
+/// The text as a file in memory.
+#[derive(Clone)]
+struct Text(Arc<[u8]>);
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// The number of ids that a whole run has written.
+fn job(tokenizer: &Tokenizer, text: &Text, folder: &Path, threads: usize, told: bool) -> Result<(u64, String), String> {
+    let input = InputFile::from_reader("memory", Cursor::new(text.clone()), Format::Lines, None);
+    let mut options = OutputOptions::new(folder.join("encoded"), tokenizer.vocab_size());
+    options.overwrite = true;
+    let output = Output::create(&options).map_err(|error| error.to_string())?;
+    let job = Job { threads, trace: told, ..Job::new(vec![input]) };
+    let summary = encode(job, tokenizer, output, &()).map_err(|error| error.to_string())?;
+    let why = summary.trace.as_ref().map(|trace| format!("{} limits", trace.explain().name)).unwrap_or_default();
+    Ok((summary.tokens, why))
+}
+
+fn timed(ask: Ask, expected: u64, mut run: impl FnMut() -> Result<u64, String>) -> Result<f64, String> {
+    let mut nanos = 0.0;
+    for call in 0..ask.warm_up + ask.calls {
+        let start = Instant::now();
+        let count = run()?;
+        nanos += if call < ask.warm_up { 0.0 } else { start.elapsed().as_nanos() as f64 };
+        if count != expected {
+            return Err(format!("{count} ids instead of the engine's {expected}"));
+        }
+    }
+    Ok(nanos / ask.calls as f64)
+}
+
+/// Threads to try: all up to four, then powers of two, and all.
+fn widths(threads: usize) -> Vec<usize> {
+    let mut widths: Vec<usize> = (1..=threads.min(4)).collect();
+    widths.extend((3..).map(|power| 1 << power).take_while(|&width| width < threads));
+    widths.extend((threads > 4).then_some(threads));
+    widths
+}
+
+/// Measures each cell through `measure`. What is written is in `folder`.
+pub(super) fn run(
+    (threads, cpus): (usize, usize),
+    folder: &Path,
+    wanted: impl Fn(usize) -> bool,
+    mut measure: impl FnMut(Scenario<'_>) -> Result<(), String>,
+) -> Result<(), String> {
+    let tokenizer = Tokenizer::load(VOCABULARY, &LoadOptions::default()).map_err(|error| error.to_string())?;
+    let tokenizer = &tokenizer;
+    for (_, bytes) in SIZES.into_iter().enumerate().filter(|(index, _)| wanted(*index)) {
+        let documents = &documents(bytes);
+        let text = &Text(documents.join("\n").into_bytes().into());
+        let expected = engine(tokenizer, documents)?;
+        let plain = move |ask| timed(ask, expected, || engine(tokenizer, documents));
+        let with = move |threads: usize| {
+            move |ask| timed(ask, expected, || Ok(job(tokenizer, text, folder, threads, false)?.0))
+        };
+        let mut arms = vec![
+            Arm::new("engine, 1 thread", Role::Serial, plain),
+            Arm::new("control", Role::Control, plain),
+            Arm::new("windrow", Role::Windrow, with(threads)),
+        ];
+        arms.extend(widths(threads).into_iter().map(|width| {
+            let name = if width == 1 { "1 thread".to_owned() } else { format!("{width} threads") };
+            Arm::new(name, Role::Fixed(width as f64), with(width))
+        }));
+        measure(Scenario {
+            shape: Shape::Encode,
+            name: format!("text/{} KiB", bytes >> 10),
+            family: "text".to_owned(),
+            size: bytes as f64 / 1024.0,
+            unit: Unit::Call,
+            sweep: "threads",
+            cold: false,
+            single: true,
+            bound: Bound::Share(1.0 / threads.min(cpus) as f64),
+            arms,
+            why: Box::new(move || job(tokenizer, text, folder, threads, true).map(|(_, why)| why).unwrap_or_default()),
+        })?;
+    }
+    Ok(())
+}
+
+/// The number of cells.
+pub(super) fn count() -> usize {
+    SIZES.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_has_the_ids_of_the_engine() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokenizer = Tokenizer::load(VOCABULARY, &LoadOptions::default()).unwrap();
+        let documents = documents(20_000);
+        assert!(documents.len() > 3 && documents.iter().all(|text| !text.contains('\n')));
+        let expected = engine(&tokenizer, &documents).unwrap();
+        let text = Text(documents.join("\n").into_bytes().into());
+        assert_eq!(job(&tokenizer, &text, folder.path(), 2, false).unwrap().0, expected);
+        let ask = Ask { warm_up: 0, calls: 1, ..Ask::default() };
+        assert!(timed(ask, expected + 1, || Ok(expected)).is_err());
+    }
+
+    #[test]
+    fn threads_are_tried_up_to_all() {
+        assert_eq!((widths(1), widths(2), widths(6)), (vec![1], vec![1, 2], vec![1, 2, 3, 4, 6]));
+        assert_eq!(widths(16), [1, 2, 3, 4, 8, 16]);
+    }
+}
