@@ -235,6 +235,7 @@ pub(super) fn run(
             sweep: "limit",
             cold: false,
             single: true,
+            per_call: 1,
             bound: bound(fixed, callers),
             arms,
             why: Box::new(|| verdict(&batched)),

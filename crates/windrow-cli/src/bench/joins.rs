@@ -151,6 +151,7 @@ pub(super) fn run(
             sweep: "cut-off depth",
             cold: false,
             single: false,
+            per_call: 1,
             bound: Bound::Share(1.0 / threads.min(cpus) as f64),
             arms,
             why: Box::new(move || super::told(|| _ = site(black_box(node)))),

@@ -2,8 +2,10 @@
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use windrow::Pool;
 use windrow::prelude::*;
 
 use super::crew;
@@ -45,6 +47,8 @@ const UNIFORM: [(&str, f64, &[usize]); 5] = [
     ("100us", 1e5, &[1, 2, 10, 100]),
 ];
 const OUTLIERS: [(&str, f64); 3] = [("first", 0.0), ("middle", 0.5), ("last", 1.0)];
+/// Before the call that is explained, where calls come after a pause.
+const PAUSE: Duration = Duration::from_millis(5);
 const SMALL_BESIDE_OUTLIER: usize = 512;
 const ORDERS: [(&str, Order); 3] =
     [("random", Order::Random), ("ascending", Order::Ascending), ("descending", Order::Descending)];
@@ -136,6 +140,13 @@ static SITES: [Site; 48] = [
     site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(),
 ];
 
+/// Those of pools: one for windrow as it is, and one for each number of threads.
+#[rustfmt::skip]
+static WIDTH_SITES: [[Site; 16]; WIDTHS.len()] = [
+    [site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!()],
+    [site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!()],
+];
+
 /// Calls `run` on a cleared output as asked, and compares it.
 fn timed(ask: Ask, out: &mut [u64], expected: &[u64], mut run: impl FnMut(&mut [u64])) -> Result<f64, String> {
     out.fill(0);
@@ -171,6 +182,71 @@ fn by_hand(ask: Ask, items: &[Item], expected: &[u64], threads: usize, grain: us
     if out == expected { Ok(nanos) } else { Err("another answer than the plain loop".to_owned()) }
 }
 
+/// Loops that are measured on pools of one thread up to all: nanoseconds of an item, and items.
+const WIDTHS: [(&str, f64, usize); 2] = [("1us", 1e3, 100), ("1us", 1e3, 10_000)];
+
+/// Measures loops on pools of all sizes.
+fn widths(
+    threads: usize,
+    cpus: usize,
+    wanted: impl Fn(usize) -> bool,
+    calibration: &Calibration,
+    mut measure: impl FnMut(Scenario<'_>) -> Result<(), String>,
+) -> Result<(), String> {
+    for (index, (name, cost, n)) in WIDTHS.into_iter().enumerate().filter(|(index, _)| wanted(*index)) {
+        let items: Vec<Item> = (1..=n as u64).map(|seed| Item { seed, turns: calibration.turns(cost) }).collect();
+        let mut expected = vec![0; n];
+        serial(&items, &mut expected);
+        let (items, expected) = (&items, &expected);
+        let plain = || {
+            let mut out = vec![0; n];
+            move |ask| timed(ask, &mut out, expected, |out| serial(items, out))
+        };
+        let on = |width: usize, site: Site| {
+            let mut out = vec![0; n];
+            let pool = Pool::builder().threads(width).build();
+            move |ask| {
+                let pool = pool.as_ref().map_err(ToString::to_string)?;
+                pool.install(|| timed(ask, &mut out, expected, |out| site(items, out)))
+            }
+        };
+        let mut arms = vec![
+            Arm::new("plain loop", Role::Serial, plain()),
+            Arm::new("control", Role::Control, plain()),
+            Arm::new("windrow", Role::Windrow, on(threads, WIDTH_SITES[index][0])),
+        ];
+        // Every pool has a call site, because windrow remembers what sharing gained there.
+        arms.extend(pool_widths(threads).into_iter().zip(&WIDTH_SITES[index][1..]).map(|(width, site)| {
+            let name = if width == 1 { "1 thread".to_owned() } else { format!("{width} threads") };
+            Arm::new(name, Role::Fixed(width as f64), on(width, *site))
+        }));
+        let mut told = vec![0; n];
+        measure(Scenario {
+            shape: Shape::Loops,
+            name: format!("pools, items of {name}/{n}"),
+            family: format!("pools, items of {name}"),
+            size: n as f64,
+            unit: Unit::Call,
+            sweep: "threads",
+            cold: false,
+            single: false,
+            per_call: 1,
+            bound: Bound::Share(1.0 / threads.min(cpus) as f64),
+            arms,
+            why: Box::new(move || super::told(|| WIDTH_SITES[index][0](items, &mut told))),
+        })?;
+    }
+    Ok(())
+}
+
+/// Threads to try: all up to four, then powers of two, and all.
+pub(super) fn pool_widths(threads: usize) -> Vec<usize> {
+    let mut widths: Vec<usize> = (1..=threads.min(4)).collect();
+    widths.extend((3..).map(|power| 1 << power).take_while(|&width| width < threads));
+    widths.extend((threads > 4).then_some(threads));
+    widths
+}
+
 /// Measures each cell through `measure`.
 pub(super) fn run(
     threads: usize,
@@ -179,6 +255,7 @@ pub(super) fn run(
     mut measure: impl FnMut(Scenario<'_>) -> Result<(), String>,
 ) -> Result<(), String> {
     let calibration = Calibration::measure();
+    widths(threads, cpus, |index| wanted(cells().len() + index), &calibration, &mut measure)?;
     for (index, (family, size, it)) in cells().into_iter().enumerate().filter(|(index, _)| wanted(*index)) {
         let costs = it.costs().into_iter();
         // No seed is 0, so no answer is.
@@ -196,7 +273,7 @@ pub(super) fn run(
         ];
         arms.extend(grains(items.len()).into_iter().map(|grain| {
             let turn = move |ask| by_hand(ask, items, expected, threads, grain);
-            Arm::new(grain.to_string(), Role::Fixed(grain as f64), turn)
+            Arm::new(format!("grain {grain}"), Role::Fixed(grain as f64), turn)
         }));
         measure(Scenario {
             shape: Shape::Loops,
@@ -207,9 +284,15 @@ pub(super) fn run(
             sweep: "grain",
             cold: it.cold,
             single: false,
+            per_call: 1,
             bound: Bound::Share(it.bound(threads.min(cpus))),
             arms,
-            why: Box::new(move || super::told(|| site(items, &mut fourth))),
+            why: Box::new(move || {
+                if it.cold {
+                    thread::sleep(PAUSE);
+                }
+                super::told(|| site(items, &mut fourth))
+            }),
         })?;
     }
     Ok(())
@@ -217,7 +300,7 @@ pub(super) fn run(
 
 /// The number of cells.
 pub(super) fn count() -> usize {
-    cells().len()
+    cells().len() + WIDTHS.len()
 }
 
 #[cfg(test)]
@@ -231,6 +314,14 @@ mod tests {
         assert!(cells.len() <= SITES.len(), "{}", cells.len());
         let names: BTreeSet<String> = cells.iter().map(|(family, n, _)| format!("{family}/{n}")).collect();
         assert_eq!(names.len(), cells.len());
+        // The largest number of threads that the command takes.
+        assert!(pool_widths(1023).len() < WIDTH_SITES[0].len());
+    }
+
+    #[test]
+    fn threads_are_tried_up_to_all() {
+        assert_eq!((pool_widths(1), pool_widths(2), pool_widths(6)), (vec![1], vec![1, 2], vec![1, 2, 3, 4, 6]));
+        assert_eq!(pool_widths(16), [1, 2, 3, 4, 8, 16]);
     }
 
     #[test]

@@ -75,6 +75,8 @@ pub(super) struct Scenario<'a> {
     pub(super) cold: bool,
     /// An arm's turn is one call, however short.
     pub(super) single: bool,
+    /// What is timed happens so often in a call.
+    pub(super) per_call: usize,
     pub(super) bound: Bound,
     pub(super) arms: Vec<Arm<'a>>,
     /// Says why windrow did what it did, after the measurement.
@@ -93,6 +95,8 @@ pub(super) struct Effort {
 
 /// Back-to-back calls of one turn take about this long, or are one call.
 const TURN_NANOS: f64 = 1e6;
+/// Calls that tell how long one takes.
+const FIRST_CALLS: usize = 20;
 /// After a turn a pool comes to rest before the next arm's turn: no arm is timed beside another's spinning workers.
 const REST: Duration = Duration::from_millis(1);
 /// Cold calls come after pauses of this length, and up to four times as much.
@@ -128,29 +132,37 @@ pub(super) fn cell(mut scenario: Scenario<'_>, effort: Effort) -> Result<Cell, S
     let name = scenario.name.clone();
     let wrong = |arm: &str, error: String| format!("{}/{name}: {arm}: {error}", scenario.shape.name());
 
-    // The first calls of all arms: caches are filled, and call sites are measured by the runtime.
-    let mut calls = 1;
-    for arm in arms.iter_mut() {
-        let nanos = (arm.turn)(Ask { warm_up: 2, calls: 1, gap: Duration::ZERO }).map_err(|it| wrong(&arm.name, it))?;
-        if arm.role == Role::Serial && !scenario.cold && !scenario.single {
-            calls = calls_of_a_turn(nanos);
+    // The first calls of all arms: caches are filled, and call sites are measured by the runtime. The second time says how many calls a turn
+    // has. Arms that are slower than the plain code have fewer.
+    let once = scenario.cold || scenario.single;
+    let mut calls = vec![1; arms.len()];
+    for some in [1, FIRST_CALLS] {
+        for (arm, calls) in arms.iter_mut().zip(&mut calls) {
+            let ask = Ask { warm_up: 2, calls: if once { 1 } else { some }, gap: Duration::ZERO };
+            let nanos = (arm.turn)(ask).map_err(|it| wrong(&arm.name, it))?;
+            *calls = if once { 1 } else { calls_of_a_turn(nanos * scenario.per_call as f64) };
+        }
+        if once {
+            break;
         }
     }
+    let most = calls[0];
+    calls.iter_mut().for_each(|calls| *calls = (*calls).min(most));
     let mut random = Random::new(arms.len() as u64);
     let mut pause = || {
         let micros = PAUSE_MICROS + random.below(3 * PAUSE_MICROS);
         if scenario.cold { Duration::from_micros(micros as u64) } else { Duration::ZERO }
     };
-    let warm_up = if scenario.cold { 0 } else { calls.div_ceil(8) };
-    let turn = |arm: &mut Arm<'_>, gap| {
+    let turn = |arm: &mut Arm<'_>, calls: usize, gap| {
+        let warm_up = if scenario.cold { 0 } else { calls.div_ceil(8) };
         let nanos = (arm.turn)(Ask { warm_up, calls, gap }).map_err(|it| wrong(&arm.name, it));
         thread::sleep(REST);
         nanos
     };
     // One repetition that does not count says how many are affordable.
     let begin = Instant::now();
-    for arm in arms.iter_mut() {
-        turn(arm, pause())?;
+    for (arm, &calls) in arms.iter_mut().zip(&calls) {
+        turn(arm, calls, pause())?;
     }
     let count = repetitions(effort, begin.elapsed());
     let mut times = vec![Vec::with_capacity(count); arms.len()];
@@ -158,10 +170,10 @@ pub(super) fn cell(mut scenario: Scenario<'_>, effort: Effort) -> Result<Cell, S
         // All arms of a repetition have the same pause.
         let gap = pause();
         for at in in_turn(arms.len(), repetition) {
-            times[at].push(turn(&mut arms[at], gap)?);
+            times[at].push(turn(&mut arms[at], calls[at], gap)?);
         }
     }
-    Ok(summed(scenario, &times, calls))
+    Ok(summed(scenario, &times, most))
 }
 
 /// The cell of these times, a row for each arm.
@@ -224,6 +236,7 @@ mod tests {
             sweep: "grain",
             cold: false,
             single: true,
+            per_call: 1,
             bound,
             arms,
             why: Box::new(|| "because".to_owned()),

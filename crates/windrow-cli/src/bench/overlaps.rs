@@ -254,6 +254,7 @@ pub(super) fn run(
             sweep: "tiles",
             cold: false,
             single: true,
+            per_call: 1,
             bound: Bound::Share(compute.max(send) / (compute + send)),
             arms,
             why: Box::new(move || why),

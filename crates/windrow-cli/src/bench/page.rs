@@ -49,14 +49,21 @@ impl Page {
             let class = if *text == WHY { r#" class="why""# } else { "" };
             format!(r#"<th scope="col"{class}>{}</th>"#, escaped(text))
         });
+        let cards = if head.contains(&WHY) { " cards" } else { "" };
         let mut html = format!(
-            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">\n<table>\n<thead><tr>{}</tr></thead>\n<tbody>\n",
+            "<div class=\"scroll{cards}\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">\n<table>\n<thead><tr>{}</tr></thead>\n<tbody>\n",
             escaped(label),
             heads.collect::<String>()
         );
         for row in rows {
             let [first, rest @ ..] = &row[..] else { continue };
-            let rest: String = rest.iter().map(|entry| of(entry, "td")).collect();
+            let rest = rest.iter().zip(&head[1..]).map(|(entry, head)| {
+                // In a narrow window a row is a card, whose entries name their column.
+                let is_named = !cards.is_empty() && *head != WHY;
+                let named = if is_named { format!(r#"<td data-head="{}""#, escaped(head)) } else { "<td".to_owned() };
+                of(entry, "td").replacen("<td", &named, 1)
+            });
+            let rest: String = rest.collect();
             html += &format!("<tr>{}{rest}</tr>\n", of(first, "th"));
         }
         self.add(html + "</tbody>\n</table>\n</div>");
@@ -185,7 +192,7 @@ fn losses(page: &mut Page, report: &Report) {
     } else {
         let row = |cell: &&Cell| {
             let regret = cell.regret.map(|regret| regret.value);
-            let best = format!("{} {}", cell.sweep_by, cell.best.as_deref().unwrap_or("-"));
+            let best = cell.best.as_deref().unwrap_or("-");
             vec![entry(cell.title()), marked(optional(regret), true), entry(best), because(&cell.why)]
         };
         let rows: Vec<Vec<Entry>> = regrets.iter().map(row).collect();
@@ -244,7 +251,7 @@ fn harm(page: &mut Page, report: &Report) {
         "Every dot is a cell. Left of the line at 1, windrow is faster than the plain code; right of it, slower. Red dots with a rim lose in both halves of the repetitions.",
     );
     let cells: Vec<&Cell> = report.cells.iter().collect();
-    let label = "time relative to plain code";
+    let label = ("time relative to plain code", "slower");
     page.figure(
         "Time of windrow divided by that of the plain code",
         &pictures::dots(&cells, label, |cell| Some(cell.harm.value), Cell::loses),
@@ -295,7 +302,7 @@ fn regret(page: &mut Page, report: &Report) {
         "Time of windrow divided by that of the best choice by hand",
         &pictures::dots(
             &cells,
-            "time relative to the best choice by hand",
+            ("time relative to the best choice by hand", "more than 25 % behind"),
             |cell| Some(regret_of(cell)),
             Cell::regrets,
         ),
@@ -382,9 +389,9 @@ fn sizes(page: &mut Page, report: &Report) {
     for cells in &several {
         let title = format!("{}: {}", cells[0].shape.name(), cells[0].family);
         html += &format!(
-            "<div><h4>{}</h4><p>time of a {}</p>{}</div>\n",
+            "<div><h4>{}</h4><p>time of {}</p>{}</div>\n",
             escaped(title),
-            cells[0].unit.name(),
+            cells[0].unit.one(),
             pictures::sizes(cells, size_label(cells[0]))
         );
     }
@@ -403,14 +410,14 @@ fn sizes(page: &mut Page, report: &Report) {
             vec![
                 entry(cell.title()),
                 entry(format!("{} {}", cell.size, size_label(cell))),
-                entry(cell.unit.name()),
+                entry(cell.unit.one()),
                 entry(time(cell.serial.median)),
                 entry(time(cell.windrow.median)),
                 entry(bound.unwrap_or_else(|| "-".to_owned())),
             ]
         };
         let rows: Vec<Vec<Entry>> = several.iter().flatten().map(row).collect();
-        page.table("time against size", &["cell", "size", "time of a", "plain code", "windrow", "bound"], &rows);
+        page.table("time against size", &["cell", "size", "time of", "plain code", "windrow", "bound"], &rows);
     });
 }
 

@@ -49,11 +49,11 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    pub(super) fn name(self) -> &'static str {
+    pub(super) fn one(self) -> &'static str {
         match self {
-            Unit::Call => "call",
-            Unit::Round => "round",
-            Unit::Operation => "operation",
+            Unit::Call => "a call",
+            Unit::Round => "a round",
+            Unit::Operation => "an operation",
         }
     }
 }
@@ -270,7 +270,7 @@ pub(super) mod samples {
         let spread = |median| Spread { median, low: median * 0.9, high: median * 1.1 };
         let ratio = |value| Ratio { value, low: value * 0.9, high: value * 1.1, halves: [value; 2] };
         let fixed = |at: u32| Fixed {
-            name: 4u64.pow(at).to_string(),
+            name: format!("grain {}", 4u64.pow(at)),
             value: 4f64.powi(at as i32),
             nanos: 1000.0 * (1.0 + f64::from(at.abs_diff(2))),
         };
@@ -286,7 +286,7 @@ pub(super) mod samples {
             harm: ratio(harm),
             control: ratio(1.0),
             regret: regret.map(|value| Regret { value, halves: [value; 2] }),
-            best: regret.map(|_| "16".to_owned()),
+            best: regret.map(|_| "grain 16".to_owned()),
             bound: Some(0.5),
             beats_bound: false,
             sweep_by: "grain",

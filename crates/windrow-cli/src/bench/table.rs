@@ -69,7 +69,7 @@ pub(super) fn text(report: &Report) -> String {
     section(&mut text, &title, &regrets, |cell| {
         let regret = cell.regret.map_or(f64::NAN, |regret| regret.value);
         let best = cell.best.as_deref().unwrap_or("-");
-        format!("{}  best {}: {}", ratio(regret), cell.sweep_by, best)
+        format!("{}  best: {best}", ratio(regret))
     });
     text.truncate(text.trim_end().len());
     text
@@ -145,7 +145,7 @@ mod tests {
         let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
         assert!(place("loops: items/2  1.60  (1.60 and 1.60)") < place("loops: items/1  1.30"), "{text}");
         assert!(text.contains("\n      on 1 thread: too short to be shared\n"), "{text}");
-        assert!(text.contains("loops: items/1  1.40  best grain: 16"), "{text}");
+        assert!(text.contains("loops: items/1  1.40  best: grain 16"), "{text}");
         assert!(text.contains("encode         1       0    0.60    0.60    1.00       -       -    1.20"), "{text}");
     }
 

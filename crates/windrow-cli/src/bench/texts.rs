@@ -10,35 +10,51 @@ use windrow_tokenizers::input::{Format, InputFile};
 use windrow_tokenizers::output::{Output, OutputOptions};
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
+use super::loops::pool_widths;
 use super::measure::{Arm, Ask, Bound, Role, Scenario};
 use super::result::{Shape, Unit};
 use super::work::Random;
 
 /// Bytes of text.
-const SIZES: [usize; 3] = [256 << 10, 2 << 20, 8 << 20];
+const SIZES: [usize; 4] = [256 << 10, 2 << 20, 8 << 20, 32 << 20];
 const VOCABULARY: &str = "gpt2";
 /// Words of a document, which is a line.
 const WORDS: usize = 400;
-/// Parts of words that the vocabulary knows, so that a text has words of one id and of several.
-const SYLLABLES: [&str; 20] = [
-    "wind", "row", "o", "ver", "lap", "ti", "le", "grain", "har", "vest", "field", "ing", "er", "ly", "th", "re", "in",
-    "un", "con", "4",
-];
-const COMMON: [&str; 12] = ["the", "of", "and", "to", "in", "a", "is", "that", "it", "for", "on", "with"];
+/// Different words. Frequent ones are short, as in a language.
+const DIFFERENT: usize = 50_000;
+
+/// A word of a few syllables.
+fn word(random: &mut Random, syllables: usize) -> String {
+    const ONSETS: [&str; 16] = ["b", "c", "d", "f", "g", "h", "l", "m", "n", "p", "r", "s", "t", "th", "w", "st"];
+    const VOWELS: [&str; 8] = ["a", "e", "i", "o", "u", "ea", "ou", "io"];
+    const ENDS: [&str; 8] = ["", "", "n", "r", "s", "t", "l", "nd"];
+    let part = |_| {
+        let [onset, vowel, end] = [ONSETS.len(), VOWELS.len(), ENDS.len()].map(|count| random.below(count));
+        [ONSETS[onset], VOWELS[vowel], ENDS[end]].concat()
+    };
+    (0..syllables).map(part).collect()
+}
 
 /// Documents of generated text, about `bytes` of them together.
 fn documents(bytes: usize) -> Vec<String> {
-    let mut random = Random::new(bytes as u64);
+    let mut random = Random::new(1);
+    let length = |place: usize| 1 + place.checked_ilog(8).unwrap_or(0) as usize;
+    let words: Vec<String> = (0..DIFFERENT).map(|place| word(&mut random, length(place))).collect();
     let mut documents = Vec::new();
     let mut left = bytes;
     while left > 0 {
         let mut text = String::new();
         for _ in 0..WORDS {
-            match random.below(3) {
-                0 => text.push_str(COMMON[random.below(COMMON.len())]),
-                _ => (0..1 + random.below(3)).for_each(|_| text.push_str(SYLLABLES[random.below(SYLLABLES.len())])),
+            // The chance of a word falls with its place in the list (Zipf).
+            let share = random.below(1 << 20) as f64 / f64::from(1 << 20);
+            let place = (DIFFERENT as f64).powf(share) as usize - 1;
+            if random.below(50) == 0 {
+                // A name or a typing error: new to the engine.
+                text.push_str(&word(&mut random, 4));
+            } else {
+                text.push_str(&words[place.min(DIFFERENT - 1)]);
             }
-            text.push_str([" ", " ", " ", " ", ", ", ". "][random.below(6)]);
+            text.push_str([" ", " ", " ", " ", " ", ", ", ". ", " 17 "][random.below(8)]);
         }
         left = left.saturating_sub(text.len());
         documents.push(text);
@@ -93,14 +109,6 @@ fn timed(ask: Ask, expected: u64, mut run: impl FnMut() -> Result<u64, String>) 
     Ok(nanos / ask.calls as f64)
 }
 
-/// Threads to try: all up to four, then powers of two, and all.
-fn widths(threads: usize) -> Vec<usize> {
-    let mut widths: Vec<usize> = (1..=threads.min(4)).collect();
-    widths.extend((3..).map(|power| 1 << power).take_while(|&width| width < threads));
-    widths.extend((threads > 4).then_some(threads));
-    widths
-}
-
 /// Measures each cell through `measure`. What is written is in `folder`.
 pub(super) fn run(
     (threads, cpus): (usize, usize),
@@ -123,7 +131,7 @@ pub(super) fn run(
             Arm::new("control", Role::Control, plain),
             Arm::new("windrow", Role::Windrow, with(threads)),
         ];
-        arms.extend(widths(threads).into_iter().map(|width| {
+        arms.extend(pool_widths(threads).into_iter().map(|width| {
             let name = if width == 1 { "1 thread".to_owned() } else { format!("{width} threads") };
             Arm::new(name, Role::Fixed(width as f64), with(width))
         }));
@@ -136,6 +144,7 @@ pub(super) fn run(
             sweep: "threads",
             cold: false,
             single: true,
+            per_call: 1,
             bound: Bound::Share(1.0 / threads.min(cpus) as f64),
             arms,
             why: Box::new(move || job(tokenizer, text, folder, threads, true).map(|(_, why)| why).unwrap_or_default()),
@@ -164,11 +173,5 @@ mod tests {
         assert_eq!(job(&tokenizer, &text, folder.path(), 2, false).unwrap().0, expected);
         let ask = Ask { warm_up: 0, calls: 1, ..Ask::default() };
         assert!(timed(ask, expected + 1, || Ok(expected)).is_err());
-    }
-
-    #[test]
-    fn threads_are_tried_up_to_all() {
-        assert_eq!((widths(1), widths(2), widths(6)), (vec![1], vec![1, 2], vec![1, 2, 3, 4, 6]));
-        assert_eq!(widths(16), [1, 2, 3, 4, 8, 16]);
     }
 }

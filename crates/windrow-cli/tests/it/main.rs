@@ -10,6 +10,7 @@ mod bad_plan;
 mod bad_resources;
 mod bad_text;
 mod bad_tokenizer;
+mod bench;
 #[cfg(unix)]
 mod book;
 mod chat;

@@ -28,7 +28,7 @@ fn short(value: f64) -> String {
 /// A dot for every cell on one axis, a band for each shape, and a line at 1.
 pub(super) fn dots(
     cells: &[&Cell],
-    label: &str,
+    (label, verdict): (&str, &str),
     value: impl Fn(&Cell) -> Option<f64>,
     is_bad: impl Fn(&Cell) -> bool,
 ) -> String {
@@ -57,7 +57,7 @@ pub(super) fn dots(
                 (0.0, top + 12.0),
                 Anchor::Start,
                 "strong halo",
-                format!("{}: {bad} of {count} over the line", shape.name()),
+                format!("{}: {bad} of {count} {verdict}", shape.name()),
             );
             let middle = top + TEXT + reach;
             marks.line((0.0, middle), (width, middle), "grid");
@@ -117,7 +117,7 @@ fn round_time(nanos: f64) -> String {
 pub(super) fn sizes(cells: &[&Cell], x_label: &str) -> String {
     const SIZE: (f64, f64) = (300.0, 210.0);
     let [first, ..] = cells else { return String::new() };
-    let label = format!("{}: time of a {} against {x_label}", first.family, first.unit.name());
+    let label = format!("{}: time of {} against {x_label}", first.family, first.unit.one());
     let mut svg = Svg::new(SIZE.0, "panel", label);
     let bound = |cell: &Cell| cell.bound.map(|bound| bound * cell.serial.median);
     let x: Vec<f64> = cells.iter().map(|cell| cell.size).collect();
@@ -167,7 +167,7 @@ pub(super) fn sweep(cell: &Cell) -> String {
         cell.sweep.iter().map(|fixed| (x.at(fixed.value), y.at(relative(fixed.nanos)))).collect();
     svg.path(&points, "line fixed");
     for (fixed, point) in cell.sweep.iter().zip(&points) {
-        svg.dot(*point, 2.5, "fixed", format!("{} {}: {}", cell.sweep_by, fixed.name, ratio(relative(fixed.nanos))));
+        svg.dot(*point, 2.5, "fixed", format!("{}: {}", fixed.name, ratio(relative(fixed.nanos))));
     }
     let at = y.at(cell.harm.value);
     svg.line((left, at), (right, at), "line windrow");
