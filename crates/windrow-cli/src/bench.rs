@@ -129,11 +129,12 @@ fn check_outputs(options: &Options) -> Result<(), Refusal> {
         check_directory(path)?;
         check_entry(path, options.overwrite)?;
     }
-    if let (Some(report), Some(json)) = (&options.report, &options.json) {
-        if report.file_name() == json.file_name() && same(directory(report), directory(json)) {
-            let message = "--report and --json name the same file\nhint: choose another path for one of them";
-            return Err((message.to_owned(), Code::Usage));
-        }
+    if let (Some(report), Some(json)) = (&options.report, &options.json)
+        && report.file_name() == json.file_name()
+        && same(directory(report), directory(json))
+    {
+        let message = "--report and --json name the same file\nhint: choose another path for one of them";
+        return Err((message.to_owned(), Code::Usage));
     }
     Ok(())
 }

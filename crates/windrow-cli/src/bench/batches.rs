@@ -247,9 +247,13 @@ pub(super) fn run(
 fn verdict(store: &Store) -> String {
     let Store::Batched(batched) = store else { return String::new() };
     let Ok(stats) = batched.stats() else { return String::new() };
-    let mean = stats.ops() as f64 / stats.batches().max(1) as f64;
+    let batched = stats.ops().saturating_sub(stats.alone());
+    let mean = match stats.batches() {
+        0 => "no call met another one".to_owned(),
+        batches => format!("batches of {:.1} on average", batched as f64 / batches as f64),
+    };
     let verdict = stats.verdict().map_or_else(|| "no verdict yet".to_owned(), |verdict| verdict.to_string());
-    format!("batches of {mean:.1} on average; {verdict}")
+    format!("{mean}; {verdict}")
 }
 
 /// The number of cells.

@@ -109,7 +109,7 @@ impl<F: Fn(Range<usize>) + Sync> Crew<'_, F> {
 fn wait(spins: &mut usize) {
     *spins += 1;
     // A thread that spins beside more threads than CPUs would keep the others from their work.
-    if *spins % SPINS == 0 { thread::yield_now() } else { std::hint::spin_loop() }
+    if spins.is_multiple_of(SPINS) { thread::yield_now() } else { std::hint::spin_loop() }
 }
 
 /// Runs `count` items on `threads` threads, `grain` at a time, as often as asked. Returns the time of a call in

@@ -231,7 +231,7 @@ pub(super) fn run(
         let work = &Work::new(pair, &calibration);
         let (planned, why) = work.plan()?;
         let tiles = &planned;
-        let name = format!("{}/{}", pair.family, pair.compute);
+        let name = format!("{}/{}us", pair.family, pair.compute);
         let plain = move |ask| work.timed(ask, &[ROWS]);
         let mut arms = vec![
             Arm::new("not tiled", Role::Serial, plain),

@@ -429,7 +429,7 @@ fn speed_ups(page: &mut Page, report: &Report) {
     }
     page.heading("speed-up", "Speed-up against threads");
     page.read(
-        "How many times as fast as the plain code a fixed number of threads is. The dotted line is the ideal. The plain code of encode is the engine alone, so reading and writing count against one thread.",
+        "How many times as fast as the plain code a fixed number of threads is. The dotted line is the ideal for work that does not wait for memory: where the caches of two cores hold what one core's do not, a point may lie above it. The plain code of encode is the engine alone, so reading and writing count against one thread.",
     );
     let mut html = "<div class=\"panels\">\n".to_owned();
     for cell in &cells {

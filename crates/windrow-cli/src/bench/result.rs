@@ -212,15 +212,15 @@ impl Report {
     /// Cells that lose to the plain code, the worst first.
     pub(super) fn losses(&self) -> Vec<&Cell> {
         let mut cells: Vec<&Cell> = self.cells.iter().filter(|cell| cell.loses()).collect();
-        cells.sort_by(|one, other| other.harm.confirmed().total_cmp(&one.harm.confirmed()));
+        cells.sort_by(|one, other| other.harm.value.total_cmp(&one.harm.value));
         cells
     }
 
     /// Cells far from the best choice by hand, the worst first.
     pub(super) fn regrets(&self) -> Vec<&Cell> {
-        let confirmed = |cell: &Cell| cell.regret.map_or(0.0, |regret| regret.confirmed());
+        let value = |cell: &Cell| cell.regret.map_or(0.0, |regret| regret.value);
         let mut cells: Vec<&Cell> = self.cells.iter().filter(|cell| cell.regrets()).collect();
-        cells.sort_by(|one, other| confirmed(other).total_cmp(&confirmed(one)));
+        cells.sort_by(|one, other| value(other).total_cmp(&value(one)));
         cells
     }
 

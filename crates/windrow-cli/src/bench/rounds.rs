@@ -50,6 +50,9 @@ fn one_share(x: &mut [f64], rounds: usize, width: usize) {
     }
 }
 
+/// Runs so many rounds on the numbers.
+type Rounds = Box<dyn FnMut(&mut [f64], usize) -> Result<(), String>>;
+
 type Site = fn(&mut [f64], usize);
 
 macro_rules! site {
@@ -152,12 +155,11 @@ pub(super) fn run(
 ) -> Result<(), String> {
     for (index, &(n, rounds)) in CELLS.iter().enumerate().filter(|(index, _)| wanted(*index)) {
         let (field, site) = (Field::new(n, rounds), SITES[index]);
-        let arm =
-            |name: String, role, is_complete, mut run: Box<dyn FnMut(&mut [f64], usize) -> Result<(), String>>| {
-                let mut field = field.clone();
-                Arm::new(name, role, move |ask| field.timed(ask, is_complete, &mut run))
-            };
-        let plain = || -> Box<dyn FnMut(&mut [f64], usize) -> Result<(), String>> {
+        let arm = |name: String, role, is_complete, mut run: Rounds| {
+            let mut field = field.clone();
+            Arm::new(name, role, move |ask| field.timed(ask, is_complete, &mut run))
+        };
+        let plain = || -> Rounds {
             Box::new(|x, rounds| {
                 sequential(x, rounds);
                 Ok(())
