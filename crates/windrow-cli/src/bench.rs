@@ -29,7 +29,7 @@ use windrow::Pool;
 pub(crate) use args::{AFTER_HELP, HELP, Options};
 use measure::{Effort, Scenario};
 use result::{Cell, Report, Shape, Timeline};
-use scratch::Scratch;
+use scratch::{Paths, Scratch};
 
 use crate::exit::Code;
 use crate::progress::Steps;
@@ -54,15 +54,19 @@ fn failed(message: impl ToString) -> Refusal {
 fn measured(options: &Options) -> Result<Code, Refusal> {
     check_outputs(options)?;
     let bar = ProgressBar::hidden();
-    let scratch = Scratch::create()?;
-    let (stopped_bar, paths) = (bar.clone(), scratch.paths());
-    let stop = move |number| {
-        paths.remove();
-        signals::end(&stopped_bar, number)
+    // Signals are watched before there is something to remove.
+    let paths = Paths::new();
+    let stop = {
+        let (bar, paths) = (bar.clone(), paths.clone());
+        move |number| {
+            paths.remove();
+            signals::end(&bar, number)
+        }
     };
     signals::watch_by(stop).map_err(|error| {
         failed(format_args!("cannot watch for signals: {error}\nhint: raise the limits of the process (ulimit)"))
     })?;
+    let scratch = Scratch::create(paths)?;
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     let threads = if options.threads == 0 { cpus } else { options.threads };
     let note = |text: &str| {

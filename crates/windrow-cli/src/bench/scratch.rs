@@ -22,17 +22,15 @@ pub(super) struct Paths {
 }
 
 impl Scratch {
-    pub(super) fn create() -> Result<Self, Refusal> {
-        let name = format!("windrow-bench-{}", process::id());
-        let parent = env::temp_dir();
-        let disk = parent.join(&name);
-        fs::create_dir(&disk).map_err(|error| {
+    pub(super) fn create(mut paths: Paths) -> Result<Self, Refusal> {
+        fs::create_dir(&paths.disk).map_err(|error| {
             let hint = "hint: set TMPDIR to a folder that can be written";
-            (format!("cannot create {}: {error}\n{hint}", disk.display()), Code::CannotCreate)
+            (format!("cannot create {}: {error}\n{hint}", paths.disk.display()), Code::CannotCreate)
         })?;
-        let memory = Path::new(MEMORY).join(&name);
-        let memory = if fs::create_dir(&memory).is_ok() { memory } else { disk.clone() };
-        Ok(Self(Paths { disk, memory }))
+        if fs::create_dir(&paths.memory).is_err() {
+            paths.memory = paths.disk.clone();
+        }
+        Ok(Self(paths))
     }
 
     pub(super) fn disk(&self) -> &Path {
@@ -43,13 +41,15 @@ impl Scratch {
     pub(super) fn memory(&self) -> &Path {
         &self.0.memory
     }
-
-    pub(super) fn paths(&self) -> Paths {
-        self.0.clone()
-    }
 }
 
 impl Paths {
+    /// Of folders that are still to be created.
+    pub(super) fn new() -> Self {
+        let name = format!("windrow-bench-{}", process::id());
+        Self { disk: env::temp_dir().join(&name), memory: Path::new(MEMORY).join(name) }
+    }
+
     pub(super) fn remove(&self) {
         // What cannot be removed is left to the system, whose folders these are in.
         let _ = fs::remove_dir_all(&self.disk);
@@ -69,10 +69,10 @@ mod tests {
 
     #[test]
     fn nothing_is_left() {
-        let scratch = Scratch::create().unwrap();
-        let paths = scratch.paths();
+        let paths = Paths::new();
+        let scratch = Scratch::create(paths.clone()).unwrap();
         fs::write(scratch.memory().join("file"), "text").unwrap();
-        assert!(paths.disk.is_dir() && paths.memory.is_dir());
+        assert!(paths.disk.is_dir() && scratch.memory().is_dir());
         drop(scratch);
         assert!(!paths.disk.exists() && !paths.memory.exists());
     }

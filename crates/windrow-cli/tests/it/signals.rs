@@ -210,3 +210,27 @@ fn a_signal_that_is_ignored_at_the_start_stays_ignored() {
         }
     }
 }
+
+#[test]
+fn bench_leaves_no_folder_and_no_output() {
+    for signal in [SIGINT, SIGTERM] {
+        let place = tempfile::tempdir().unwrap();
+        let mut command = defaults();
+        command.arg(env!("CARGO_BIN_EXE_windrow")).env("TMPDIR", ".");
+        command.args(["bench", "--only", "rounds", "--report", "out.html", "--json", "out.json"]);
+        let mut child = spawn(&mut command, place.path());
+        let scratch = format!("windrow-bench-{}", child.id());
+        let begin = Instant::now();
+        while !place.path().join(&scratch).exists() {
+            assert!(begin.elapsed() < HANGS, "no folder for its files");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        send(&child, signal);
+        assert_eq!(wait(&mut child).code(), Some(128 + signal.1));
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(said.contains("error: interrupted; nothing was published\n"), "{said}");
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "the folder is empty");
+        assert!(!Path::new("/dev/shm").join(scratch).exists());
+    }
+}
