@@ -24,17 +24,17 @@ use crate::machine::Machine;
 
 /// The version of the text.
 ///
-/// Measure: a version.
+/// Measure: count of versions.
 const VERSION: u32 = 1;
 
 /// The cost of a claim on one machine differs by this factor at most: frequencies change.
 ///
-/// Measure: factor between two costs.
+/// Measure: chosen, a factor between two costs.
 pub const SAME: f64 = 2.0;
 
 /// A cost of the profile and its guess differ by this factor at most.
 ///
-/// Measure: factor between two costs.
+/// Measure: chosen, a factor between two costs.
 pub const WITHIN: f64 = 32.0;
 
 /// The profile as text.

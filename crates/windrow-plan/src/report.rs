@@ -33,11 +33,11 @@ pub fn probability(took: Nanos, cost: Nanos) -> f64 {
 
 /// What calls that run the other way may cost, for each report.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Ledger {
+pub struct RegretLedger {
     budget: Budget,
 }
 
-impl Ledger {
+impl RegretLedger {
     /// The part of the time of calls that running some of them the other way may cost.
     ///
     /// Measure: share of the time run.
@@ -49,7 +49,7 @@ impl Ledger {
     pub const EVERY: f64 = 1000.0;
 
     /// An empty ledger.
-    pub const EMPTY: Ledger = Ledger { budget: Budget::EMPTY };
+    pub const EMPTY: RegretLedger = RegretLedger { budget: Budget::EMPTY };
 
     /// The probability with which a reported call that stands for `calls` runs the other way, if the budget covers that.
     pub fn probability(calls: f64) -> f64 {
@@ -63,14 +63,14 @@ impl Ledger {
 
     /// The ledger after calls that took `time` together.
     #[must_use]
-    pub fn earn(self, time: Nanos) -> Ledger {
-        Ledger { budget: self.budget.earn(Nanos(time.0 * Self::SHARE / Budget::SHARE)) }
+    pub fn earn(self, time: Nanos) -> RegretLedger {
+        RegretLedger { budget: self.budget.earn(Nanos(time.0 * Self::SHARE / Budget::SHARE)) }
     }
 
     /// The ledger after a call that ran the other way and lost this time by it.
     #[must_use]
-    pub fn pay(self, loss: Nanos) -> Ledger {
-        Ledger { budget: self.budget.pay(loss) }
+    pub fn pay(self, loss: Nanos) -> RegretLedger {
+        RegretLedger { budget: self.budget.pay(loss) }
     }
 }
 
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn the_other_way_costs_a_fixed_share_at_most() {
-        let (mut ledger, mut ran, mut lost) = (Ledger::EMPTY, 0.0, 0.0);
+        let (mut ledger, mut ran, mut lost) = (RegretLedger::EMPTY, 0.0, 0.0);
         for _ in 0..100_000 {
             ran += 1_000.0;
             ledger = ledger.earn(Nanos(1_000.0));
@@ -99,7 +99,7 @@ mod tests {
             }
         }
         assert!((0.0019..=0.002).contains(&(lost / ran)), "{}", lost / ran);
-        assert_eq!([1.0, 500.0, 5000.0].map(Ledger::probability), [0.001, 0.5, 1.0]);
+        assert_eq!([1.0, 500.0, 5000.0].map(RegretLedger::probability), [0.001, 0.5, 1.0]);
     }
 
     #[test]

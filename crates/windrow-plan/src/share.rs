@@ -264,7 +264,7 @@ pub struct ShareChoice {
     pub shared: Option<Nanos>,
     /// What the choice takes out of the exploration budget; 0 if it does not explore.
     pub price: Nanos,
-    /// This is the other choice than decided, and its price is paid by the [`Ledger`](crate::report::Ledger).
+    /// This is the other choice than decided, and its price is paid by the [`RegretLedger`](crate::report::RegretLedger).
     pub contrary: bool,
 }
 
@@ -274,6 +274,13 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
     let choice = best(progress, workers, costs);
     let other = progress.contrary.and_then(|budget| contrary(&choice, budget, progress, workers, costs));
     other.unwrap_or(choice)
+}
+
+/// What a call pays that is shared although it is short. Woken workers spin afterwards, which costs CPU time and slows down a caller that
+/// shares its core with one.
+pub fn price_of_entering(wakes: bool, costs: &Costs) -> Nanos {
+    let spun = if wakes { spin::most(&costs.machine) } else { Nanos(0.0) };
+    Nanos(costs.enter(wakes).0 + spun.0)
 }
 
 /// The choice that is not `choice`, if the site is known, nothing is done yet, and the budget covers the predicted loss. It is the
@@ -290,10 +297,9 @@ fn contrary(
     let rest = Nanos(known.per_item.0 * progress.left.0 as f64);
     let sharing = predict(Nanos(rest.0 * known.swell), progress.left, workers, costs).filter(|_| !workers.busy)?;
     let (grain, loss) = match choice.grain {
-        // Woken workers spin afterwards, which costs CPU time and slows down a caller that shares its core with one.
         Grain::Serial { .. } => {
-            let spun = if sharing.wakes { spin::most(&costs.machine).0 } else { 0.0 };
-            (Grain::Publish { width: sharing.width }, sharing.done.0 - rest.0 + spun)
+            let work = sharing.done.0 - rest.0 - costs.enter(sharing.wakes).0;
+            (Grain::Publish { width: sharing.width }, work + price_of_entering(sharing.wakes, costs).0)
         }
         Grain::Publish { .. } => (next_piece(progress, costs), rest.0 - sharing.done.0),
     };

@@ -73,6 +73,16 @@ impl ItemCost {
         }
     }
 
+    /// The memory after a short call that was timed as a whole. It may take far less than the calls that were remembered, because those
+    /// were timed in pieces: not a disagreement.
+    #[must_use]
+    pub fn after_short(self, measured: Nanos) -> ItemCost {
+        if measured.0 > 2.0 * self.alone.0 {
+            return self.after_alone(measured);
+        }
+        ItemCost { alone: Nanos(0.75 * self.alone.0 + 0.25 * measured.0), ..self }
+    }
+
     /// The memory after a shared call. An item takes no longer alone than in a shared call; a memory that says otherwise is outdated.
     pub fn after_shared(self, measured: Nanos) -> ItemCost {
         if measured.0 < 0.5 * self.alone.0 {
@@ -153,6 +163,17 @@ mod tests {
         assert!(shared.ended_alone && shared.trust == 0 && !ItemCost::default().after_shared(Nanos(1.0)).ended_alone);
         // A site that alternates between different work is never trusted.
         assert_eq!(after(&[10.0, 1000.0].repeat(20)).trusted(), None);
+    }
+
+    #[test]
+    fn short_calls_correct_what_was_timed_in_pieces() {
+        let mut known = after(&[30.0; 4]);
+        for _ in 0..20 {
+            known = known.after_short(Nanos(10.0));
+        }
+        let cost = known.trusted().expect("all agree").per_item.0;
+        assert!((10.0..10.1).contains(&cost), "{cost}");
+        assert_eq!(known.after_short(Nanos(25.0)).trusted(), None, "that was other work");
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub struct Nanos(pub f64);
 impl Nanos {
     /// One second.
     ///
-    /// Measure: a unit.
+    /// Measure: chosen, a unit.
     pub const SECOND: Nanos = Nanos(1e9);
 
     /// Microseconds.

@@ -1,6 +1,6 @@
 //! What `WINDROW_EXPLAIN` measures and costs: `cargo run --release -p windrow-bench --bin ledger`
 //!
-//! *Regret*: each cell is looped in a process of its own with the variable set. Beside what the report says of it stands what the process
+//! *Regret*: each cell is looped in a separate process with the variable set. Beside what the report says of it stands what the process
 //! measures itself: the time of calls as they are decided, of the serial loop, and of claims of a fixed size on all threads, in turn.
 //! *Cost*: the cells run in processes with and without the variable, in turn.
 #![forbid(unsafe_code)]
@@ -33,7 +33,7 @@ struct Options {
     /// Write a record below bench/record.
     #[arg(long)]
     record: bool,
-    /// What a process of its own does: the number of a cell.
+    /// Run as the process of a cell: its number.
     #[arg(long, hide = true)]
     child: Option<usize>,
     /// The seconds between both in which the child times itself.

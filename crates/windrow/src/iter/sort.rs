@@ -77,7 +77,7 @@ impl SortGrain {
             let steps = n * n.log2();
             let site = told.site(steps);
             let stats = pool.sites.recall(site);
-            told.steps = Some(Steps { site, count: steps, known: stats.known });
+            told.steps = Some(SortSteps { site, count: steps, known: stats.known });
             let step = match stats.known.trusted() {
                 Some(known) => known.per_item.0,
                 // A comparison, plus its moves: 1 ns for the smallest items.
@@ -133,13 +133,13 @@ struct SortTold {
     alone: Option<Nanos>,
     is_known: bool,
     /// `None` if the sort teaches nothing.
-    steps: Option<Steps>,
+    steps: Option<SortSteps>,
     reason: &'static str,
     recursion: Option<(Told, usize)>,
 }
 
 /// The weight of a sort of `n` items, `n * log2 n`, and what the site of such sorts remembers of a unit.
-struct Steps {
+struct SortSteps {
     site: usize,
     count: f64,
     known: ItemCost,
@@ -158,7 +158,7 @@ impl SortTold {
 
     /// Records what the sort took.
     fn learn(&self, took: Nanos, pool: &PoolState) {
-        let Some(Steps { site, count, known }) = self.steps else { return };
+        let Some(SortSteps { site, count, known }) = self.steps else { return };
         let known = match &self.recursion {
             Some((_, members)) if *members > 1 => known.after_shared(Nanos(took.0 * *members as f64 / count)),
             _ => known.after_alone(Nanos(took.0 / count)),

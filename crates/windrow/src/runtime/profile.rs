@@ -38,7 +38,7 @@ fn path_of(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
 
 /// The profile in a file.
 pub(super) fn read(path: &Path) -> io::Result<Machine> {
-    // A profile has less than a hundred bytes; what is far longer is none, and may be a device.
+    // A profile has less than a hundred bytes; what is far longer is none, and may be a device. Measure: size of a file.
     const LONGEST: u64 = 4096;
     let mut text = String::new();
     io::Read::read_to_string(&mut io::Read::take(fs::File::open(path)?, LONGEST), &mut text)?;

@@ -341,17 +341,23 @@ impl<'c> CallerSide<'c> {
         let memory = if off.contains(Mechanism::Sites) { SiteStats::default() } else { call.pool.sites.recall(site) };
         let decides = call.hints.chunk.is_some() || off.contains(Mechanism::ShortCalls);
         let known = memory.known.trusted().filter(|_| !decides);
-        let short = contrary.is_none()
-            && known.is_some_and(|known| {
-                if !memory.known.ended_alone {
-                    // Its items may wait for each other: workers stand by.
-                    return false;
-                }
-                let whole = Nanos(known.per_item.0 * call.hints.weight(0, items) as f64);
-                let (machine, guess) = (call.pool.machine(), call.pool.guess());
-                share::is_short(whole, &machine, WorkerState::Idle)
-                    || share::is_short(whole, guess, WorkerState::AsleepLong) && call.pool.is_resting()
-            });
+        let short = known.is_some_and(|known| {
+            if !memory.known.ended_alone {
+                // Its items may wait for each other: workers stand by.
+                return false;
+            }
+            let whole = Nanos(known.per_item.0 * call.hints.weight(0, items) as f64);
+            let (machine, guess) = (call.pool.machine(), call.pool.guess());
+            share::is_short(whole, &machine, WorkerState::Idle)
+                || share::is_short(whole, guess, WorkerState::AsleepLong) && call.pool.is_resting()
+        });
+        // A call that cannot pay for running the other way stays as short as it is.
+        let pays = |budget: &Budget| {
+            let (wakes, costs) = (call.pool.workers().idle == 0, call.pool.costs(tick()));
+            !short || budget.covers(share::price_of_entering(wakes, &costs))
+        };
+        let contrary = contrary.filter(pays);
+        let short = short && contrary.is_none();
         let (published, told, alone, members) = (Cell::new(None), Cell::new(None), Cell::new(false), Cell::new(1));
         let price = Cell::new(None);
         Self { call, site, items, memory, published, short, alone, listens, contrary, price, told, members }
@@ -730,7 +736,7 @@ impl<'w> SerialPart<'w> {
     fn check(&self, end: usize) {
         let CallerSide { call, site, memory, .. } = *self.caller;
         let spent = call.pool.nanos(tick().saturating_sub(self.start));
-        let known = memory.known.after_alone(Nanos(spent.0 / call.hints.weight(0, end).max(1) as f64));
+        let known = memory.known.after_short(Nanos(spent.0 / call.hints.weight(0, end).max(1) as f64));
         call.pool.sites.remember(site, SiteStats { known, ..memory });
     }
 

@@ -1,7 +1,7 @@
 //! The report of a process: with `WINDROW_EXPLAIN` set, a program prints at its end what each place that called windrow has done.
 //!
 //! Calls are sampled ([`windrow_plan::report`]): the first one at a place is always told, short ones rarely, and each counts for those that
-//! were not. Now and then a loop runs the other way than decided, which measures regret; a thread pays for that out of a [`Ledger`]. What a thread tells goes into one of several tables, each behind a lock that is never waited for: a forked child may inherit a
+//! were not. Now and then a loop runs the other way than decided, which measures regret; a thread pays for that out of a [`RegretLedger`]. What a thread tells goes into one of several tables, each behind a lock that is never waited for: a forked child may inherit a
 //! lock that no thread will release.
 
 use std::cell::{Cell, RefCell};
@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use windrow_plan::Nanos;
 use windrow_plan::explore::Budget;
-use windrow_plan::report::{Ledger, probability, regret};
+use windrow_plan::report::{RegretLedger, probability, regret};
 use windrow_sync::exit::at_exit;
 use windrow_sync::fork::PerProcess;
 use windrow_sync::machine::fork_generation;
@@ -239,7 +239,7 @@ impl Last {
 thread_local! {
     static LAST: RefCell<Vec<Last>> = const { RefCell::new(Vec::new()) };
     static RANDOM: Cell<u64> = const { Cell::new(0) };
-    static LEDGER: Cell<Ledger> = const { Cell::new(Ledger::EMPTY) };
+    static LEDGER: Cell<RegretLedger> = const { Cell::new(RegretLedger::EMPTY) };
     static TABLE: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
@@ -269,7 +269,7 @@ pub(super) fn contrary(place: Option<&'static Location<'static>>) -> Option<Budg
     let address = address(place);
     let last = last(address);
     let budget = LEDGER.try_with(Cell::get).unwrap_or_default().budget();
-    let is_due = || happens(Ledger::probability(1.0 / f64::from(last.probability)).min(MOST_OTHERS));
+    let is_due = || happens(RegretLedger::probability(1.0 / f64::from(last.probability)).min(MOST_OTHERS));
     (last.is_of(address) && last.took > 0.0 && budget.covers(Nanos(0.0)) && is_due()).then_some(budget)
 }
 

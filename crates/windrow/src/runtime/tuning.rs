@@ -177,6 +177,7 @@ fn nanos(time: Duration) -> f64 {
 const SAMPLES: usize = 301;
 
 fn clock() -> Vec<f64> {
+    // Measure: count of reads.
     const READS: u32 = 1000;
     let batch = |_| {
         let begin = Instant::now();
@@ -202,6 +203,7 @@ fn copies() -> Vec<f64> {
 
 /// Two threads answer each other: a round trip moves two lines.
 fn lines() -> Vec<f64> {
+    // Measure: count of trips.
     const TRIPS: u64 = 200;
     let (ping, pong) = (RelaxedU64::new(0), RelaxedU64::new(0));
     let total = SAMPLES as u64 * TRIPS;
@@ -232,6 +234,7 @@ fn lines() -> Vec<f64> {
 
 /// A thread that is parked for 2 ms is woken: the time of the call, and the time until it runs.
 fn wakes() -> (Vec<f64>, Vec<f64>) {
+    // Measure: count of wakes.
     const WAKES: u64 = 101;
     let timing = Timing::of_process();
     let (turn, woken) = (Arc::new(RelaxedU64::new(0)), Arc::new(RelaxedU64::new(0)));
@@ -273,8 +276,11 @@ fn pause(time: Duration) {
 
 /// Longer than a worker spins, and shorter than after which its CPU counts as halted.
 ///
-/// Measure: a pause.
+/// Measure: chosen, a pause for which workers park.
 const PARKED: Duration = Duration::from_micros(500);
+/// After this pause its CPU counts as halted.
+///
+/// Measure: chosen, a pause.
 const PARKED_LONG: Duration = Duration::from_millis(2);
 
 /// Measure: count of rounds of regions, and of regions in each.
@@ -283,10 +289,10 @@ const REGIONS: usize = 40;
 
 /// What regions of two items take beyond an item.
 fn regions(pool: &Pool, found: WorkerState) -> Vec<f64> {
-    // An item is as long as it takes a halted CPU to begin, so that it is shared in every state. Measure: duration of an item.
+    // Longer than it takes a halted CPU to begin, so that two items are shared in every state. Measure: chosen, the duration of an item.
     const ITEM: Duration = Duration::from_micros(100);
     let rest = match found {
-        WorkerState::Idle => Duration::from_micros(1),
+        WorkerState::Idle => Duration::ZERO,
         WorkerState::AsleepRecently => PARKED,
         WorkerState::AsleepLong => PARKED_LONG,
     };
