@@ -11,7 +11,7 @@ use windrow_tokenizers::manifest::{OnError, PackMode, PartShare, Share};
 use windrow_tokenizers::output::{Dtype, Format};
 
 use crate::chat::ChatOptions;
-use crate::{bench, count, dataset, doctor, plan, size, tune};
+use crate::{bench, count, dataset, doctor, plan, size};
 
 const HELP: &str = "\
 {about}
@@ -69,9 +69,6 @@ pub(crate) enum Command {
     /// Describe the machine as windrow sees it, and the engine that a tokenizer gets, with the reason.
     #[command(help_template = doctor::HELP, after_help = doctor::AFTER_HELP)]
     Doctor(doctor::Options),
-    /// Measure what synchronization costs on this machine, and store it for later runs.
-    #[command(help_template = tune::HELP, after_help = tune::AFTER_HELP)]
-    Tune(tune::Options),
 }
 
 #[derive(Debug, Args)]

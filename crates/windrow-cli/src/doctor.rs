@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::{env, fs, thread};
 
 use clap::Args;
-use windrow::tuning::{self, ProfileState};
+use indicatif::{ProgressBar, ProgressStyle};
+use windrow::primitives;
 use windrow_tokenizers::engine::instruction_sets;
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
@@ -19,6 +20,7 @@ pub(crate) const HELP: &str = "\
 Examples:
   windrow doctor
   windrow doctor --tokenizer path/to/tokenizer.json
+  windrow doctor --measure
 
 {usage-heading} {usage}
 
@@ -33,6 +35,10 @@ pub(crate) struct Options {
     /// A vocabulary (r50k_base or gpt2, cl100k_base, o200k_base), or the path of a tokenizer.json or .tiktoken file.
     #[arg(long, value_name = "NAME|PATH")]
     tokenizer: Option<String>,
+
+    /// Measure what synchronization costs on this machine: a few seconds, in which nothing else should run.
+    #[arg(long)]
+    measure: bool,
 }
 
 /// Runs the command and reports the result.
@@ -46,6 +52,9 @@ pub(crate) fn run(options: Options) -> Code {
                 return Code::from(&error);
             }
         }
+    }
+    if options.measure {
+        text.push_str(&measured());
     }
     match report::print(text.trim_end()) {
         Ok(()) => Code::Done,
@@ -74,9 +83,7 @@ fn machine() -> String {
     writeln!(text, "instructions: {}{others}", sets[0]).expect("memory");
     let allocator = if cfg!(feature = "mimalloc") { "mimalloc, where it was measured" } else { "that of the system" };
     writeln!(text, "allocator: {allocator}").expect("memory");
-    let (profile, hint) = profile();
-    writeln!(text, "profile: {profile}").expect("memory");
-    for note in notes(cpus, threads).into_iter().chain(hint) {
+    for note in notes(cpus, threads) {
         writeln!(text, "note: {note}").expect("memory");
     }
     text
@@ -84,7 +91,7 @@ fn machine() -> String {
 
 /// The CPUs, and what limits them.
 fn usable(cpus: usize) -> String {
-    let quota = tuning::quota().map(|quota| format!("a quota of {quota:.1}"));
+    let quota = primitives::quota().map(|quota| format!("a quota of {quota:.1}"));
     let online = file("/sys/devices/system/cpu/online").map(|online| count(&online));
     let affinity = online.filter(|online| *online > cpus).map(|online| format!("{online} are online"));
     let siblings = file("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list").map(|list| count(&list));
@@ -110,24 +117,6 @@ fn count(list: &str) -> usize {
     ranges.sum()
 }
 
-/// The state of the stored profile, and what to do about it.
-fn profile() -> (String, Option<String>) {
-    let again = || Some("run `windrow tune` to replace the profile".to_owned());
-    match tuning::stored() {
-        ProfileState::Off => ("none is read".to_owned(), None),
-        ProfileState::Missing(path) => {
-            let hint = "first calls of a process are decided by a guess; `windrow tune` measures this machine";
-            (format!("none at {}", shown(&path)), Some(hint.to_owned()))
-        }
-        ProfileState::Unusable(path, error) => (format!("{} cannot be used: {error}", shown(&path)), again()),
-        ProfileState::Foreign(path, [theirs, ours]) => {
-            (format!("{} is not of this machine: a claim costs {theirs} there, {ours} here", shown(&path)), again())
-        }
-        ProfileState::Used(path) => (format!("{} is used", shown(&path)), None),
-        state => (format!("{state:?}"), None),
-    }
-}
-
 /// What keeps windrow from its best on this machine, with the remedy.
 fn notes(cpus: usize, threads: usize) -> Vec<String> {
     let mut notes = Vec::new();
@@ -136,7 +125,7 @@ fn notes(cpus: usize, threads: usize) -> Vec<String> {
             "{threads} threads share {cpus} CPUs: more than {cpus} never work at a time (see WINDROW_THREADS)"
         ));
     }
-    if let Some(quota) = tuning::quota().filter(|quota| quota.fract() != 0.0 || *quota < cpus as f64) {
+    if let Some(quota) = primitives::quota().filter(|quota| quota.fract() != 0.0 || *quota < cpus as f64) {
         notes.push(format!("the quota allows {quota:.1} CPUs, so idle workers do not spin (cpu.max of the cgroup)"));
     }
     if file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").is_some_and(|governor| governor == "powersave") {
@@ -147,6 +136,22 @@ fn notes(cpus: usize, threads: usize) -> Vec<String> {
         notes.push(format!("other programs keep the CPUs busy (load {load:.1}): measurements will be off"));
     }
     notes
+}
+
+/// A line for each primitive.
+fn measured() -> String {
+    let bar = ProgressBar::new(primitives::PRIMITIVES as u64);
+    bar.set_style(ProgressStyle::with_template("{percent:>3}% [{bar:24}] {msg}").expect("a constant"));
+    bar.tick();
+    let mut text = String::new();
+    primitives::measure(|primitive| {
+        writeln!(text, "{primitive}").expect("memory");
+        bar.set_message(primitive.name);
+        // The bar is drawn by this thread, between two measurements.
+        bar.inc(1);
+    });
+    bar.finish_and_clear();
+    text
 }
 
 fn tokenizer(name: &str) -> Result<String, LoadError> {

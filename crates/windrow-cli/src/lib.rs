@@ -20,7 +20,6 @@ mod staged;
 mod summary;
 mod threads;
 mod timeline;
-mod tune;
 
 use std::ffi::OsString;
 use std::panic;
@@ -57,7 +56,6 @@ pub fn run(words: impl IntoIterator<Item: Into<OsString> + Clone>) -> u8 {
         Command::Plan(options) => plan::run(*options),
         Command::Bench(options) => bench::run(&options),
         Command::Doctor(options) => doctor::run(options),
-        Command::Tune(options) => tune::run(&options),
     });
     let code = outcome.unwrap_or_else(|_| {
         report::panicked();

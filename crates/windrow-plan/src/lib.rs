@@ -6,7 +6,6 @@ mod decision;
 pub mod estimate;
 pub mod explore;
 pub mod machine;
-pub mod profile;
 pub mod report;
 pub mod share;
 pub mod site;

@@ -7,11 +7,6 @@ use std::fmt;
 pub struct Nanos(pub f64);
 
 impl Nanos {
-    /// One second.
-    ///
-    /// Measure: chosen, a unit.
-    pub const SECOND: Nanos = Nanos(1e9);
-
     /// Microseconds.
     pub fn micros(micros: f64) -> Self {
         Nanos(micros * 1000.0)

@@ -7,8 +7,8 @@ fn the_machine_is_described() {
     let place = Place::new();
     let ran = place.line("doctor").ok();
     let starts: Vec<&str> = ran.stdout.lines().map(|line| line.split(": ").next().unwrap()).collect();
-    let (lines, notes) = starts.split_at(6);
-    assert_eq!(lines, ["windrow", "cpus", "threads", "instructions", "allocator", "profile"], "{}", ran.stdout);
+    let (lines, notes) = starts.split_at(5);
+    assert_eq!(lines, ["windrow", "cpus", "threads", "instructions", "allocator"], "{}", ran.stdout);
     assert!(notes.iter().all(|start| *start == "note"), "{}", ran.stdout);
     assert_eq!(ran.stderr, "");
     let mut command = place.command(["doctor"]);
@@ -56,46 +56,11 @@ fn encoding_is_explained_on_request() {
 }
 
 #[test]
-fn a_tuned_machine_has_a_profile() {
+fn what_synchronization_costs_is_measured() {
     let place = Place::new();
-    let run = |words: &str, profile: &str| {
-        let mut command = place.command(words.split(' '));
-        let output = command.env("WINDROW_PROFILE", profile).output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        (output.status.code(), text(output.stdout), text(output.stderr))
-    };
-    let doctor = |profile: &str| run("doctor", profile).1;
-    assert!(doctor("0").contains("profile: none is read\n"), "{}", doctor("0"));
-    let before = doctor("its.profile");
-    assert!(
-        before.contains("profile: none at its.profile\n") && before.contains("`windrow tune` measures"),
-        "{before}"
-    );
-
-    let (code, table, said) = run("tune --dry-run", "its.profile");
-    assert_eq!((code, said.as_str()), (Some(0), ""));
-    assert!(table.starts_with("clock  ") && table.contains("\nclaim  "), "{table}");
-    assert!(doctor("its.profile").contains("none at its.profile"));
-
-    let (code, _, said) = run("tune", "its.profile");
-    assert_eq!(code, Some(0));
-    if said.contains("one CPU") {
-        return;
+    let text = place.line("doctor --measure").ok().stdout;
+    assert!(text.starts_with("windrow: ") && text.contains("\nclock  ") && text.contains("\nclaim  "), "{text}");
+    if std::thread::available_parallelism().unwrap().get() > 1 {
+        assert!(text.contains("\nenter, halted  "), "{text}");
     }
-    assert_eq!(said, "stored in its.profile\n");
-    // Under load a claim may seem to take twice as long.
-    let after = doctor("its.profile");
-    assert!(after.contains("its.profile is used\n") || after.contains("is not of this machine"), "{after}");
-
-    place.file("its.profile", "windrow profile 1\nclaim 1000.0\nline 1.0\nnap 1.0\nwake 1.0\n");
-    let foreign = doctor("its.profile");
-    assert!(foreign.contains("its.profile is not of this machine: a claim costs 1.0 us there"), "{foreign}");
-    place.file("its.profile", "PROFILE");
-    let unusable = doctor("its.profile");
-    let says = "its.profile cannot be used: line 1: not a profile of version 1\n";
-    assert!(unusable.contains(says) && unusable.contains("note: run `windrow tune`"), "{unusable}");
-
-    let (code, _, said) = run("tune", "its.profile/inside");
-    assert_eq!(code, Some(73));
-    assert!(said.contains("the profile cannot be stored: ") && said.contains("hint: set WINDROW_PROFILE"), "{said}");
 }

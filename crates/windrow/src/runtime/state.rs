@@ -22,7 +22,6 @@ use windrow_sync::{Pad, Spin};
 use crate::runtime::ablation::{Mechanism, Mechanisms};
 use crate::runtime::flag::Flag;
 use crate::runtime::placement::Placement;
-use crate::runtime::profile;
 use crate::runtime::quota::cpu_quota;
 use crate::runtime::sites::{PackedCalls, SiteTable};
 
@@ -111,11 +110,10 @@ impl PoolState {
             _ => measured(nanos_per_tick),
         };
         let ticks = |time: Nanos| (time.0 / nanos_per_tick) as u64;
-        let first = if threads > 1 { profile::tuned(&guess) } else { guess };
         let learned = Learned {
-            line: RelaxedU64::new(first.line.0.to_bits()),
-            nap: RelaxedU64::new(first.nap.0.to_bits()),
-            wake: RelaxedU64::new(first.wake.0.to_bits()),
+            line: RelaxedU64::new(guess.line.0.to_bits()),
+            nap: RelaxedU64::new(guess.nap.0.to_bits()),
+            wake: RelaxedU64::new(guess.wake.0.to_bits()),
             short_call: RelaxedU64::new(guess.short_call_itself().0.to_bits()),
             ended: RelaxedU64::new(0),
             cpus: RelaxedU64::new(machine::cpus() as u64),

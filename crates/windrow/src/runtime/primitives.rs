@@ -1,32 +1,24 @@
-//! What synchronization costs on this machine: measured in seconds, stored for later processes.
+//! What synchronization costs on this machine, measured in three seconds.
 //!
-//! A process guesses what it costs to let a worker in, and learns from its first calls how wrong that was. Where [`measure`] has been run and
-//! its result [stored](Tuned::store), pools begin with that instead. `windrow tune` is the command.
+//! Pools do not read this: they guess these costs, and learn from their first calls how wrong that was. It tells a reader what a decision was
+//! made of, and on which machine. `windrow doctor --measure` is the command.
 //!
 //! ```no_run
-//! let tuned = windrow::tuning::measure(|primitive| println!("{primitive}"));
-//! let path = tuned.store()?;
-//! println!("stored in {}", path.display());
-//! # std::io::Result::Ok(())
+//! windrow::primitives::measure(|primitive| println!("{primitive}"));
 //! ```
-//!
-//! Source: FFTW measures its machine and keeps the result as "wisdom" (Frigo and Johnson, 1998).
 
 use std::fmt;
 use std::hint::{black_box, spin_loop};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, io};
 
-use windrow_plan::machine::{Machine, WorkerState};
-use windrow_plan::{Nanos, profile as text};
+use windrow_plan::Nanos;
+use windrow_plan::machine::WorkerState;
 use windrow_sync::machine::{cpus, tick};
 use windrow_sync::relaxed::RelaxedU64;
 
 use super::pool::Pool;
-use super::profile;
 use super::quota::cpu_quota;
 use super::state::Timing;
 use crate::iter::{IntoParallelIterator, ParallelIterator};
@@ -57,98 +49,33 @@ fn fine(time: Nanos) -> String {
     if time.0 < 1e3 { format!("{:.1} ns", time.0) } else { time.to_string() }
 }
 
-/// What was measured.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tuned {
-    /// The primitives, in the order of their measurement.
-    pub primitives: Vec<Primitive>,
-    machine: Option<Machine>,
-}
-
 /// The CPU time a second that the cgroup of this process may use, in CPUs; `None` without a limit. Pools do not spin beyond it.
 pub fn quota() -> Option<f64> {
     cpu_quota()
 }
 
-/// What is known about the stored profile.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ProfileState {
-    /// None is read: `WINDROW_PROFILE` is 0, or the user has no home.
-    Off,
-    /// There is none at this path.
-    Missing(PathBuf),
-    /// The file at this path cannot be used.
-    Unusable(PathBuf, io::Error),
-    /// The profile at this path is of another machine: its cost of a claim, and the one measured here, differ.
-    Foreign(PathBuf, [Nanos; 2]),
-    /// The profile at this path is used.
-    Used(PathBuf),
-}
-
-/// Whether the pools of a new process use a stored profile.
-pub fn stored() -> ProfileState {
-    let Some(path) = profile::path() else { return ProfileState::Off };
-    let guess = Timing::of_process().machine;
-    match profile::read(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => ProfileState::Missing(path),
-        Err(error) => ProfileState::Unusable(path, error),
-        Ok(stored) if text::tuned(&guess, &stored).is_none() => {
-            ProfileState::Foreign(path, [stored.claim, guess.claim])
-        }
-        Ok(_) => ProfileState::Used(path),
-    }
-}
-
-impl Tuned {
-    /// Stores what pools begin with, and returns the path: that of `WINDROW_PROFILE`, else one in the user's cache folder. It is complete or
-    /// not there.
-    ///
-    /// # Errors
-    /// If the file cannot be written, if there is no place for it, or if this machine has one CPU: then pools decide nothing.
-    pub fn store(&self) -> io::Result<PathBuf> {
-        let Some(machine) = self.machine else {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "one CPU: there is nothing to decide"));
-        };
-        let path = profile::path().ok_or_else(|| {
-            let hint = "no place for a profile\nhint: set WINDROW_PROFILE to the path of a file";
-            io::Error::new(io::ErrorKind::NotFound, hint)
-        })?;
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        let mut beside = path.clone().into_os_string();
-        beside.push(format!(".{}", std::process::id()));
-        let beside = PathBuf::from(beside);
-        let written = fs::write(&beside, text::text(&machine)).and_then(|()| fs::rename(&beside, &path));
-        if written.is_err() {
-            let _ = fs::remove_file(&beside);
-        }
-        written.map(|()| path)
-    }
-}
-
+/// The number of primitives.
+///
 /// Measure: count of primitives.
 pub const PRIMITIVES: usize = 9;
 
-/// Measures the primitives, in about three seconds, and calls `done` after each. The machine should be idle.
+/// Measures the primitives, and calls `done` after each. The machine should be idle.
 ///
 /// On a machine with one CPU, only what concerns one thread is measured.
-pub fn measure(mut done: impl FnMut(&Primitive)) -> Tuned {
+pub fn measure(mut done: impl FnMut(&Primitive)) -> Vec<Primitive> {
     let mut primitives = Vec::with_capacity(PRIMITIVES);
-    let mut add = |name, what, mut samples: Vec<f64>| -> Nanos {
+    let mut add = |name, what, mut samples: Vec<f64>| {
         samples.sort_unstable_by(f64::total_cmp);
         let at = |share: f64| Nanos(samples[((samples.len() - 1) as f64 * share).round() as usize]);
         let primitive = Primitive { name, what, cost: at(0.5), spread: (at(0.1), at(0.9)) };
         done(&primitive);
         primitives.push(primitive);
-        at(0.5)
     };
     let claim = Timing::of_process().machine.claim;
     add("clock", "a read of the clock", clock());
     add("claim", "a compare-exchange on a line that no other CPU uses, and a read of the clock", vec![claim.0; 1]);
     add("copy", "1 MiB copied, in the caches", copies());
-    let two = (cpus() > 1).then(|| {
+    if cpus() > 1 {
         add("line", "a word moves from one CPU to another", lines());
         let (calls, latencies) = wakes();
         add("wake call", "the call that wakes a parked thread", calls);
@@ -161,12 +88,11 @@ pub fn measure(mut done: impl FnMut(&Primitive)) -> Tuned {
             entered.iter_mut().zip(states).for_each(|(all, found)| all.extend(regions(&pool, found)));
         }
         let [idle, nap, wake] = entered;
-        let idle = add("enter, idle", "a region of two finds its worker spinning", idle);
-        let nap = add("enter, parked", "it has just parked", nap);
-        let wake = add("enter, halted", "it has been parked for long", wake);
-        Machine::guess(claim).entered(idle, nap, wake)
-    });
-    Tuned { primitives, machine: two }
+        add("enter, idle", "a region of two finds its worker spinning", idle);
+        add("enter, parked", "it has just parked", nap);
+        add("enter, halted", "it has been parked for long", wake);
+    }
+    primitives
 }
 
 fn nanos(time: Duration) -> f64 {
@@ -312,11 +238,11 @@ mod tests {
     #[test]
     fn all_primitives_are_measured_and_told() {
         let mut told = Vec::new();
-        let tuned = measure(|primitive| told.push(primitive.clone()));
-        assert_eq!(told, tuned.primitives);
+        let all = measure(|primitive| told.push(primitive.clone()));
+        assert_eq!(told, all);
         assert_eq!(told.len(), if cpus() > 1 { PRIMITIVES } else { 3 });
         for Primitive { name, cost, spread: (low, high), .. } in told {
-            assert!(low.0 > 0.0 && low <= cost && cost <= high && high < Nanos::SECOND, "{name}: {low} {cost} {high}");
+            assert!(low.0 > 0.0 && low <= cost && cost <= high && high.0 < 1e9, "{name}: {low} {cost} {high}");
         }
     }
 }
