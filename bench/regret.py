@@ -25,7 +25,7 @@ def line(cell):
     nanos = [round(cell[arm]["median"], 1) for arm in ("serial", "windrow")]
     why = cell["why"].replace(",", ";").replace("\n", " ")
     name = f"{cell['shape']}/{cell['name'].replace(', ', '/')}"
-    return name, cell["cold"], harm, regret, ",".join(map(str, [name, *nanos, round(harm, 4), round(regret, 4), round(cell["control"]["value"], 4), cell["best"], why]))
+    return name, cell["cold"], harm, regret, ",".join(map(str, [name, *nanos, round(harm, 4), round(regret, 4), round(cell["control"]["value"], 4), cell["best"].replace(",", ";"), why]))
 
 
 def main():
