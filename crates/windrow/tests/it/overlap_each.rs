@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use windrow::overlap::{self, Failure, LaneKind, Trace};
 use windrow::prelude::*;
@@ -349,8 +349,10 @@ fn at_most_ahead_items_are_pulled_and_not_consumed() {
                 assert_eq!(i, consumed);
                 consumed += 1;
                 if threads > 1 && i % 10 == 9 {
-                    // Workers use all of it while the consumer is busy.
-                    spin_until(|| ended.load(Relaxed) >= (consumed + ahead).min(60));
+                    // Workers use all of it while the consumer is busy; but they may have left, if this thread was interrupted before.
+                    let since = Instant::now();
+                    let is_used = || ended.load(Relaxed) >= (consumed + ahead).min(60);
+                    spin_until(|| is_used() || since.elapsed() > Duration::from_millis(100));
                 }
                 let pulled = pulled.load(Relaxed);
                 assert!(pulled <= consumed + ahead, "{pulled} pulled, {consumed} consumed");
