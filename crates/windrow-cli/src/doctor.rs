@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 use std::{env, fs, thread};
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use windrow::primitives;
 use windrow_tokenizers::engine::instruction_sets;
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
 
 use crate::exit::Code;
+use crate::progress::Steps;
 use crate::report;
 use crate::threads;
 
@@ -140,17 +141,12 @@ fn notes(cpus: usize, threads: usize) -> Vec<String> {
 
 /// A line for each primitive.
 fn measured() -> String {
-    let bar = ProgressBar::new(primitives::PRIMITIVES as u64);
-    bar.set_style(ProgressStyle::with_template("{percent:>3}% [{bar:24}] {msg}").expect("a constant"));
-    bar.tick();
+    let steps = Steps::start(ProgressBar::new(0), primitives::PRIMITIVES as u64);
     let mut text = String::new();
     primitives::measure(|primitive| {
         writeln!(text, "{primitive}").expect("memory");
-        bar.set_message(primitive.name);
-        // The bar is drawn by this thread, between two measurements.
-        bar.inc(1);
+        steps.end();
     });
-    bar.finish_and_clear();
     text
 }
 

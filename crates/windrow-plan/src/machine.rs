@@ -9,7 +9,7 @@
 //!
 //! The guesses use the ratios of a 2-core x86-64 virtual machine (2026-11): 9.4 ns, 75 ns, 3 us, 15 us. They matter until the first
 //! regions have run. A profile of the machine, measured once and read by later processes, was tried in their place and removed: over the 31
-//! loops on 2 and on 16 CPUs, warm and cold, and in the first calls of a process it changed nothing beyond noise (2026-11; geometric means with
+//! loops on 2 and on 16 CPUs, warm and cold, and in the first calls of a process it changed nothing beyond noise (2026-11, measured once, no record; geometric means with
 //! it and without it: 0.60 and 0.59 warm, 0.92 and 0.93 cold on 2 CPUs; 0.20 and 0.20 warm, 0.44 and 0.45 cold on 16). One that was wrong by a
 //! factor of 8 cost up to 3 %.
 

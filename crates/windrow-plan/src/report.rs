@@ -12,7 +12,7 @@
 //!
 //! ```text
 //! after a reported call:  budget += 0.2 % of the time of the calls for which it stands
-//! one call in 1000, if the budget covers the predicted loss: run it the other way; budget -= the loss, predicted or measured
+//! one call in 1000, if the budget covers the predicted loss: run it the other way; budget -= the larger of its predicted and its measured loss
 //! ```
 //!
 //! Source: sampling in proportion to size, with weights by the inverse of the probability (Horvitz and Thompson, 1952).

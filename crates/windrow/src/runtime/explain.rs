@@ -2,8 +2,8 @@
 //!
 //! A thread listens while it is inside of `explain`. Each call of a listening thread reports an [`Explained`] when the call ends. A team also
 //! reports one for its rounds. Listening reads the clock more often, and changes no decision. A thread that does not listen pays one load of a
-//! thread-local flag a call. With `WINDROW_EXPLAIN` set, all threads listen to some of their calls, for the [report](super::report) of the process.
-//! With `WINDROW_TRACE` set, they listen to all calls, for the [trace].
+//! thread-local flag a call. With `WINDROW_EXPLAIN` set, all threads listen to some of their calls, for the [report](super::report) of the process,
+//! which has a few of them run the other way than decided. With `WINDROW_TRACE` set, they listen to all calls, for the [trace].
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
@@ -24,6 +24,13 @@ struct Listeners {
     trace: bool,
     /// A caller of [`explain`].
     caller: bool,
+}
+
+impl Listeners {
+    /// Whether only calls that the report has chosen are told. (It chooses none to run the other way where all are.)
+    fn samples(self) -> bool {
+        !(self.caller || self.trace || trace::has_subscriber())
+    }
 }
 
 thread_local! {
@@ -111,17 +118,18 @@ pub(crate) fn wants_reasons() -> bool {
 
 /// What the call that begins here may lose by running the other way than decided, if the report of the process wants that.
 pub(super) fn contrary(place: Option<&'static Location<'static>>) -> Option<Budget> {
-    let Listeners { report, caller, .. } = listeners();
-    if report && !caller { report::contrary(place) } else { None }
+    let listeners = listeners();
+    if listeners.report && listeners.samples() { report::contrary(place) } else { None }
 }
 
 /// Adds an entry to the sink. For callers that [listen](listens).
 #[doc(hidden)]
 pub fn tell(explained: Explained) {
-    let Listeners { report, trace, caller, .. } = listeners();
+    let listeners = listeners();
+    let Listeners { report, trace, caller, .. } = listeners;
     trace::tell(trace, &explained);
     if report {
-        report::add(&explained, !(caller || trace || trace::has_subscriber()));
+        report::add(&explained, listeners.samples());
     }
     if !caller {
         return;

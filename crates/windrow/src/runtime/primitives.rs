@@ -1,7 +1,7 @@
-//! What synchronization costs on this machine, measured in three seconds.
+//! What synchronization costs on this machine, measured in a few seconds.
 //!
-//! Pools do not read this: they guess these costs, and learn from their first calls how wrong that was. It tells a reader what a decision was
-//! made of, and on which machine. `windrow doctor --measure` is the command.
+//! Pools do not read this: they guess these costs, and learn from their first calls how wrong that was. It tells a reader on what
+//! kind of machine a program has decided. `windrow doctor --measure` is the command.
 //!
 //! ```no_run
 //! windrow::primitives::measure(|primitive| println!("{primitive}"));
