@@ -46,7 +46,7 @@ const CELLS: [&str; 25] = [
 const MORE_CELLS: [&str; 3] = ["every_round_shown", "budget", "bytes"];
 
 /// The measured columns of records that have no column with all repetitions.
-const MEASURES: [&str; 26] = [
+const MEASURES: [&str; 28] = [
     "nanoseconds",
     "median_ns",
     "milliseconds",
@@ -67,6 +67,8 @@ const MEASURES: [&str; 26] = [
     "vm_rss_kib",
     "VmRSS",
     "share",
+    "harm",
+    "regret",
     "after_by_before",
     "measured",
     "locked",
