@@ -13,6 +13,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import statistics
 import struct
 import subprocess
@@ -30,9 +31,12 @@ PACKAGES = ["windrow-py", "windrow-py-lists", "windrow-py-masks", "windrow-py-of
 PACKAGES += ["fastokens-py", "windrow-py-masks-each", "windrow-py-offsets-each", "tokenizers-py-masks-each", "tokenizers-py-offsets-each"]
 PACKAGES += ["tokenizers-1.0-py", "gigatoken-lists", "fastokens-lists", "tiktoken-lists"]
 PYTHON = [*PACKAGES, "gigatoken", "gigatoken-bytes", "gigatoken-each", "reference"]
+# Node packages: see child.js.
+NODE = ["windrow-node", "windrow-node-sync", "tokenizers-node", "tiktoken-node"]
 RUST = ["windrow", "windrow-fresh", "fastokens", "tokenizers-1.0", "tokie", "tokenizers-0.23"]
 # Far slower than the others: it encodes each eighth document, in few rounds.
-SLOW, EVERY, SLOW_ROUNDS = ["tokenizers-0.23", *(arm for arm in PACKAGES if arm.startswith("tokenizers-py"))], 8, 2
+SLOW = ["tokenizers-0.23", *(arm for arm in [*PACKAGES, *NODE] if arm.startswith(("tokenizers-py", "tokenizers-node")))]
+EVERY, SLOW_ROUNDS = 8, 2
 PASSES = 9
 TEXTS = ["big6k", "bigline", "tiny", "bigwhole", "code", "multi"]
 PROMPTS = ["p1", "p8", "p64", "p200k"]
@@ -73,15 +77,33 @@ def prepare(arms=()):
         # It has the name of the reference, so it has a folder by itself.
         place = [f"--target={corpora.CACHE / 'tokenizers-1.0'}", "--upgrade", "--no-deps", "--quiet", "--disable-pip-version-check"]
         subprocess.run([VENV / "bin" / "pip", "install", *place, "tokenizers==1.0.0rc3"], check=True)
+    if set(arms) & set(NODE):
+        node_packages("system")
     if any(arm.startswith("windrow-py") for arm in arms):
         package = ROOT / "bindings" / "python"
         subprocess.run([VENV / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", package], check=True)
+
+
+def node_packages(allocator):
+    """The folder of Node packages, with that of this commit, built with an allocator."""
+    place = corpora.CACHE / f"node-{allocator}"
+    place.mkdir(parents=True, exist_ok=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(HERE / name, place)
+    subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=place, check=True)
+    package, ours = ROOT / "bindings" / "node", place / "node_modules" / "windrow"
+    shutil.copytree(package / "lib", ours / "lib", dirs_exist_ok=True)
+    shutil.copy(package / "package.json", ours)
+    features = [] if allocator == "system" else ["--features", allocator]
+    subprocess.run(["node", package / "scripts/build.js", *features, "--out", ours / "windrow.node"], check=True)
+    return place / "node_modules"
 
 
 def placed(threads):
     """The options of a process on as many CPUs as it has threads, in a session with the highest priority."""
     cpus = sorted(os.sched_getaffinity(0))[-threads:]
     settings = {name: str(threads) for name in ("RAYON_NUM_THREADS", "FASTOKENS_BPE_THREADS")}
+    settings["NODE_PATH"] = str(corpora.CACHE / "node-system" / "node_modules")
 
     def start():
         os.sched_setaffinity(0, cpus)
@@ -96,7 +118,10 @@ def placed(threads):
 
 def child(arm, tokenizer, corpus, threads, passes, every=1, batch=0, timeout=600):
     """What a measurement says, or a text that says why it failed."""
-    program = [VENV / "bin" / "python", HERE / "child.py"] if arm in PYTHON else [HERE / "target/release/encoders"]
+    if arm in NODE:
+        program = ["node", HERE / "child.js"]
+    else:
+        program = [VENV / "bin" / "python", HERE / "child.py"] if arm in PYTHON else [HERE / "target/release/encoders"]
     numbers = [str(number) for number in (threads, passes, every, batch)]
     command = [*program, arm, tokenizer, corpus, *numbers]
     try:
@@ -220,7 +245,9 @@ def versions():
     lock = (HERE / "Cargo.lock").read_text()
     crates = re.findall(r'name = "(fastokens|tokie|tokenizers|tk-encode)"\nversion = "(.*)"', lock)
     wheels = re.findall(r"^([a-z]+)==(.*)", (HERE / "requirements.txt").read_text(), re.MULTILINE)
-    return [f"{name} {version}" for name, version in crates] + [f"wheel of {name} {version}" for name, version in wheels]
+    packages = json.loads((HERE / "package.json").read_text())["dependencies"].items()
+    nodes = [f"Node package of {name} {version}" for name, version in packages]
+    return [f"{name} {version}" for name, version in crates] + nodes + [f"wheel of {name} {version}" for name, version in wheels]
 
 
 def commit():
@@ -277,7 +304,7 @@ def arguments():
         gigatoken = ["gigatoken", "gigatoken-each" if options.latency else "gigatoken-bytes"]
         options.arms = RUST[:-1] + gigatoken + RUST[-1:]
     known = [("tokenizer", options.tokenizers, corpora.TOKENIZERS), ("corpus", options.corpora, [*corpora.CORPORA])]
-    for what, names, all_names in [*known, ("arm", options.arms, RUST + PYTHON[:-1])]:
+    for what, names, all_names in [*known, ("arm", options.arms, RUST + PYTHON[:-1] + NODE)]:
         for name in names:
             if name not in all_names:
                 stop(f"no {what} is called {name}", ", ".join(all_names))

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 
 use crate::suite::{self, Repeat};
 use crate::workspace::{self, Workspace};
-use crate::{api, book, deps, house, mutants, orderings, python, rayon, results, sources};
+use crate::{api, book, deps, house, mutants, node, orderings, python, rayon, results, sources};
 
 /// In the order in which they run: steps of seconds come before steps of minutes.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -40,6 +40,8 @@ pub(crate) enum Step {
     Test,
     /// the tests of the Python package
     Python,
+    /// the tests of the Node package
+    Node,
     /// the tests of Rust on the portable fallback
     TestPortable,
     /// the models of the synchronization
@@ -111,6 +113,7 @@ fn one(workspace: &Workspace, step: Step) -> Result<()> {
         Step::Book => book::step(workspace),
         Step::Test => tests(workspace, EVERYDAY),
         Step::Python => python::run(workspace),
+        Step::Node => node::run(workspace),
         Step::TestPortable => tests(workspace, PORTABLE),
         // A separate folder: the flag changes every crate, and would replace the usual build each time.
         Step::Loom => {

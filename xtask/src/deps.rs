@@ -32,6 +32,7 @@ const LAYERS: &[(&str, &str)] = &[
         "windrow windrow-allocator windrow-cli windrow-collections windrow-collective windrow-plan windrow-product windrow-records windrow-sqlite \
          windrow-sync windrow-testkit windrow-tiling windrow-tokenizers",
     ),
+    ("windrow-node", "windrow windrow-allocator windrow-cli windrow-tokenizers"),
     ("windrow-python", "windrow windrow-allocator windrow-cli windrow-collective windrow-tiling windrow-tokenizers"),
     ("xtask", "windrow-records windrow-sources windrow-tiling"),
 ];
@@ -42,8 +43,9 @@ const TESTKIT: &str = "windrow-testkit";
 /// The crate of unsafe code. It cannot inherit the lint that forbids it.
 const UNSAFE: &str = "windrow-sync";
 
-/// The crates with one file of unsafe code. They deny what the others forbid, since what is forbidden cannot be allowed in a file.
-const UNSAFE_IN_ONE_FILE: [&str; 2] = ["windrow-bpe", "windrow-product"];
+/// The crates with one file of unsafe code, and the crate whose attributes expand to some. They deny what the others forbid, since what is
+/// forbidden cannot be allowed in a place.
+const UNSAFE_IN_PLACES: [&str; 3] = ["windrow-bpe", "windrow-node", "windrow-product"];
 
 /// How a crate gets the lints of the workspace.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,7 +61,7 @@ impl Lints {
     fn of(name: &str) -> Self {
         match name {
             UNSAFE => Self::Repeated,
-            _ if UNSAFE_IN_ONE_FILE.contains(&name) => Self::Denying,
+            _ if UNSAFE_IN_PLACES.contains(&name) => Self::Denying,
             _ => Self::Inherited,
         }
     }

@@ -7,6 +7,7 @@ mod deps;
 mod fuzz;
 mod house;
 mod mutants;
+mod node;
 mod orderings;
 mod python;
 mod rayon;

@@ -44,6 +44,12 @@ impl Ragged {
         self.len() == 0
     }
 
+    /// Removes all documents, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.values.clear();
+        self.offsets.clear();
+    }
+
     /// The ids of document `number`, or `None` if there are not so many.
     pub fn get(&self, number: usize) -> Option<&[u32]> {
         let &[begin, end] = self.offsets.get(number..)?.first_chunk()?;
@@ -154,15 +160,15 @@ struct Commits {
 type Place<'a> = (AssemblyPart<'a, u32>, AssemblyPart<'a, u64>);
 
 impl Commits {
-    /// The result will be in the memory of `former`, as far as that suffices.
+    /// The result will be behind that of `former`.
     fn new(ids: usize, documents: usize, former: Ragged) -> Result<Self, usize> {
         let Ragged { mut values, mut offsets } = former;
-        values.clear();
         // The system gives memory for those that are written.
         reserve(&mut values, ids)?;
-        offsets.clear();
         reserve(&mut offsets, documents + 1)?;
-        offsets.push(0);
+        if offsets.is_empty() {
+            offsets.push(0);
+        }
         let offsets = Assembly::new(offsets);
         Ok(Self { values: Assembly::new(values), offsets, order: Mutex::default() })
     }
@@ -255,6 +261,33 @@ impl Engine {
     /// # Errors
     /// Those of [`encode_batch`](Self::encode_batch); `batch` is then empty.
     pub fn encode_batch_while<T: AsRef<str> + Sync>(
+        &self,
+        documents: &[T],
+        batch: &mut Ragged,
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<bool, NoMemory> {
+        batch.clear();
+        self.append_batch_while(documents, batch, goes_on)
+    }
+
+    /// [`encode_batch_while`](Self::encode_batch_while), but `documents` follow those of `batch`: for callers that get a batch piece by piece.
+    ///
+    /// ```
+    /// # use windrow_bpe::{Definition, Engine, EngineOptions, Grammar, Ragged};
+    /// # let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
+    /// # let definition = Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
+    /// # let engine = Engine::new(&definition, &EngineOptions::default())?;
+    /// let mut batch = Ragged::default();
+    /// for piece in [["ab", "c"], ["", "d"]] {
+    ///     engine.append_batch_while(&piece, &mut batch, &|| true)?;
+    /// }
+    /// assert_eq!(batch.offsets, [0, 2, 3, 3, 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`encode_batch`](Self::encode_batch), with the number of the document in `documents`; `batch` is then empty.
+    pub fn append_batch_while<T: AsRef<str> + Sync>(
         &self,
         documents: &[T],
         batch: &mut Ragged,

@@ -71,35 +71,36 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// The first text, in order, that has no ids. `batch` is then empty.
     fn encode_batch(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
-        self.encode_batch_while(texts, batch, &|| true).map(drop)
+        batch.clear();
+        self.append_batch_while(texts, batch, &|| true).map(drop)
     }
 
-    /// [`encode_batch`](Self::encode_batch) as long as `goes_on` returns true, which each thread calls again and again. Returns whether it
-    /// has encoded all texts; `batch` is empty otherwise.
+    /// Adds the ids of all `texts` behind those of `batch`, as long as `goes_on` returns true, which each thread calls again and again. Returns
+    /// whether it has encoded all texts; `batch` is empty otherwise.
     ///
     /// # Errors
-    /// Those of [`encode_batch`](Self::encode_batch); `batch` is then empty.
-    fn encode_batch_while(
+    /// The first of these texts, in order, that has no ids. `batch` is then empty.
+    fn append_batch_while(
         &self,
         texts: &[&str],
         batch: &mut Ragged,
         goes_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<bool, BatchError> {
-        encode_each(self, texts, batch, goes_on)
+        append_each(self, texts, batch, goes_on)
     }
 }
 
-/// [`Engine::encode_batch_while`] of an engine whose encoders take one text at a time.
-fn encode_each<E: Engine + ?Sized>(
+/// [`Engine::append_batch_while`] of an engine whose encoders take one text at a time.
+fn append_each<E: Engine + ?Sized>(
     engine: &E,
     texts: &[&str],
     batch: &mut Ragged,
     goes_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<bool, BatchError> {
     let Ragged { mut values, mut offsets } = std::mem::take(batch);
-    values.clear();
-    offsets.clear();
-    offsets.push(0);
+    if offsets.is_empty() {
+        offsets.push(0);
+    }
     // After a stop, the texts that are left have no ids.
     let encoded = texts.par_iter().weigh(|text| text.len()).map_init(
         || engine.encoder(),

@@ -386,7 +386,21 @@ impl Tokenizer {
         batch: &mut Ragged,
         goes_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<bool, BatchError> {
-        self.engine().encode_batch_while(texts, batch, goes_on)
+        batch.clear();
+        self.append_batch_ids_while(texts, batch, goes_on)
+    }
+
+    /// [`encode_batch_ids_while`](Self::encode_batch_ids_while), but `texts` follow those of `batch`: for callers that get a batch piece by piece.
+    ///
+    /// # Errors
+    /// Those of [`encode_batch_ids`](Self::encode_batch_ids), with the number of the text in `texts`; `batch` is then empty.
+    pub fn append_batch_ids_while(
+        &self,
+        texts: &[&str],
+        batch: &mut Ragged,
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<bool, BatchError> {
+        self.engine().append_batch_while(texts, batch, goes_on)
     }
 
     /// The largest id that can be produced, plus one. There may be fewer tokens.

@@ -46,20 +46,23 @@ impl Bpe {
         })
     }
 
-    /// Puts the ids that go around a document around those of each.
-    fn surround(&self, batch: &mut Ragged) {
+    /// Puts the ids that go around a document around those of each from document `first` on.
+    fn surround(&self, batch: &mut Ragged, first: usize) {
         let [before, behind] = &self.around;
         if before.is_empty() && behind.is_empty() {
             return;
         }
-        let mut all = Ragged { values: Vec::new(), offsets: vec![0] };
-        for ids in batch.iter() {
+        let begin = batch.offsets[first];
+        let ids = batch.values.split_off(begin as usize);
+        let mut read = begin;
+        for end in &mut batch.offsets[first + 1..] {
+            let ids = &ids[(read - begin) as usize..(*end - begin) as usize];
+            read = *end;
             for part in [before, ids, behind] {
-                all.values.extend_from_slice(part);
+                batch.values.extend_from_slice(part);
             }
-            all.offsets.push(all.values.len() as u64);
+            *end = batch.values.len() as u64;
         }
-        *batch = all;
     }
 }
 
@@ -88,16 +91,17 @@ impl Engine for Bpe {
         self.engine.last_cut(part, from).filter(|_| self.cuts_documents())
     }
 
-    fn encode_batch_while(
+    fn append_batch_while(
         &self,
         texts: &[&str],
         batch: &mut Ragged,
         goes_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<bool, BatchError> {
-        let is_whole = self.engine.encode_batch_while(texts, batch, goes_on);
+        let first = batch.len();
+        let is_whole = self.engine.append_batch_while(texts, batch, goes_on);
         let is_whole = is_whole.map_err(|failed| no_memory(texts, failed))?;
         if is_whole {
-            self.surround(batch);
+            self.surround(batch, first);
         }
         Ok(is_whole)
     }

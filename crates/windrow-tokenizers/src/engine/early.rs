@@ -7,7 +7,7 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{BatchError, Bpe, Encoder, Engine, EngineError, LARGE, Pipeline, Ragged, UnknownId, caught, encode_each};
+use super::{BatchError, Bpe, Encoder, Engine, EngineError, LARGE, Pipeline, Ragged, UnknownId, append_each, caught};
 
 /// Builds the fast engine.
 type Build = Box<dyn Fn() -> Result<Bpe, String> + Send + Sync>;
@@ -124,15 +124,15 @@ impl Engine for Early {
         self.fast(part.len())?.last_cut(part, from)
     }
 
-    fn encode_batch_while(
+    fn append_batch_while(
         &self,
         texts: &[&str],
         batch: &mut Ragged,
         goes_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<bool, BatchError> {
         match self.fast(texts.iter().map(|text| text.len()).sum()) {
-            Some(fast) => fast.encode_batch_while(texts, batch, goes_on),
-            None => encode_each(self, texts, batch, goes_on),
+            Some(fast) => fast.append_batch_while(texts, batch, goes_on),
+            None => append_each(self, texts, batch, goes_on),
         }
     }
 }

@@ -1,0 +1,189 @@
+'use strict';
+// Jobs: batches that this thread copies piece by piece, in turns with the event loop, while other threads work on them.
+
+const { Turns, kindOf, later, resultOf } = require('./door.js');
+
+/** Bytes and items of a piece: what is copied without a look at the clock. */
+const BYTES = 1 << 19;
+const ITEMS = 1 << 14;
+
+/** A copy waits while so many units have been copied and not worked on. */
+const WAITING = 16 << 20;
+
+/** Milliseconds between two looks at whether they have. */
+const LOOK = 2;
+
+/** A text of more units takes longer to be joined to others than to be copied by a call. */
+const SHORT = 128;
+
+/** Units of joined texts, which stay in the nearest cache. */
+const JOINED = 1 << 13;
+
+// Used between two turns only, so all jobs of this thread share it.
+const slab = Buffer.allocUnsafeSlow(BYTES);
+const ends = new Uint32Array(ITEMS);
+const none = ends.subarray(0, 0);
+
+/** A unit of UTF-16 has at most so many bytes of UTF-8. */
+const WIDEST = 3;
+
+/**
+ * @template R
+ * @typedef {{
+ *   push(units: any, ends: Uint32Array): number,
+ *   begin(): void,
+ *   finish(callback: (outcome: any) => void): void,
+ *   finishHere(): any,
+ *   stop(): void,
+ * }} Job
+ */
+
+/**
+ * Copies texts into a job, a piece between two yields, which give how many bytes wait.
+ *
+ * Half of a surrogate pair becomes U+FFFD, as everywhere in the platform where text becomes UTF-8. Ends are counted in units of UTF-16: those
+ * of short texts are not known in bytes, since several of them become one string first.
+ * @param {Job<any>} job
+ * @param {readonly string[]} texts
+ * @returns {Generator<number, void, void>}
+ */
+function* copyTexts(job, texts) {
+  let item = 0;
+  while (item < texts.length) {
+    const behind = copySome(job, texts, item);
+    if (behind > item) {
+      item = behind;
+      yield waiting;
+      continue;
+    }
+    // A long text is copied in parts.
+    const text = texts[item];
+    let begin = 0;
+    while ((text.length - begin) * WIDEST > BYTES) {
+      const full = begin + Math.floor(BYTES / WIDEST);
+      const end = isHighSurrogate(text.charCodeAt(full - 1)) ? full - 1 : full;
+      const bytes = slab.write(text.slice(begin, end));
+      yield job.push(slab.subarray(0, bytes), none);
+      begin = end;
+    }
+    const bytes = slab.write(text.slice(begin));
+    ends[0] = text.length - begin;
+    yield job.push(slab.subarray(0, bytes), ends.subarray(0, 1));
+    item++;
+  }
+}
+
+/** How many bytes waited at the end of `copySome`. */
+let waiting = 0;
+
+/**
+ * Copies the texts from `item` on that fit into a piece, and returns which is the first one behind them.
+ * @param {Job<any>} job
+ * @param {readonly string[]} texts
+ * @param {number} item
+ * @returns {number}
+ */
+function copySome(job, texts, item) {
+  let [used, units, count, joined] = [0, 0, 0, ''];
+  const last = Math.min(texts.length, item + ITEMS);
+  for (; item < last; item++) {
+    const text = texts[item];
+    if (typeof text !== 'string') {
+      throw new TypeError(`item ${item} must be a string, not ${kindOf(text)}`);
+    }
+    const { length } = text;
+    if ((joined.length + length) * WIDEST > BYTES - used) {
+      break;
+    }
+    // Two halves in two texts are no pair.
+    if (length > SHORT || joined.length > JOINED || isLowSurrogate(text.charCodeAt(0))) {
+      if (joined !== '') {
+        used += slab.write(joined, used);
+        joined = '';
+      }
+    }
+    if (length > SHORT) {
+      used += slab.write(text, used);
+    } else {
+      joined += text;
+    }
+    units += length;
+    ends[count++] = units;
+  }
+  if (count > 0) {
+    used += slab.write(joined, used);
+    waiting = job.push(slab.subarray(0, used), ends.subarray(0, count));
+  }
+  return item;
+}
+
+/** @param {number} unit */
+function isHighSurrogate(unit) {
+  return unit >= 0xd800 && unit < 0xdc00;
+}
+
+/** @param {number} unit */
+function isLowSurrogate(unit) {
+  return unit >= 0xdc00 && unit < 0xe000;
+}
+
+/**
+ * Copies ids into a job, likewise.
+ * @param {Job<any>} job
+ * @param {Iterable<Uint32Array>} items
+ * @returns {Generator<number, void, void>}
+ */
+function* copyIds(job, items) {
+  for (const ids of items) {
+    let begin = 0;
+    for (; ids.length - begin > BYTES; begin += BYTES) {
+      yield job.push(ids.subarray(begin, begin + BYTES), none);
+    }
+    ends[0] = ids.length - begin;
+    yield job.push(ids.subarray(begin), ends.subarray(0, 1));
+  }
+}
+
+/**
+ * The result of a job, here and now.
+ * @template R
+ * @param {Job<R>} job
+ * @param {Generator<number, void, void>} copies
+ * @returns {R}
+ */
+function runHere(job, copies) {
+  for (const _ of copies);
+  return resultOf(job.finishHere());
+}
+
+/**
+ * The result of a job on other threads.
+ * @template R
+ * @param {Job<R>} job
+ * @param {Generator<number, void, void>} copies
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<R>}
+ */
+async function run(job, copies, signal) {
+  const turns = new Turns();
+  try {
+    for (let waiting of copies) {
+      job.begin();
+      if (turns.isOver) {
+        await turns.next();
+        signal?.throwIfAborted();
+      }
+      while (waiting > WAITING) {
+        await new Promise((resolve) => setTimeout(resolve, LOOK));
+        signal?.throwIfAborted();
+        waiting = job.push(slab.subarray(0, 0), none);
+      }
+    }
+  } catch (error) {
+    job.stop();
+    throw error;
+  }
+  return later((callback) => job.finish(callback), signal, () => job.stop());
+}
+
+module.exports = { copyIds, copyTexts, run, runHere };

@@ -1,0 +1,94 @@
+//! Failures, as the door of JavaScript gets them: it makes an error of the right class of each.
+
+use std::io::ErrorKind;
+
+use napi_derive::napi;
+use windrow_cli::{Failed, FailureKind};
+use windrow_tokenizers::engine::{BatchError, DecodeBatchError, EngineError};
+use windrow_tokenizers::tokenizer::LoadError;
+
+/// Why a call has no result.
+#[napi(object, object_from_js = false)]
+#[derive(Debug)]
+pub struct Failure {
+    /// Its kind, for which `lib/door.js` has a class.
+    pub failure: &'static str,
+    /// What failed, where, and what helps.
+    pub message: String,
+    /// The place of an item in its batch.
+    pub item: Option<f64>,
+}
+
+impl Failure {
+    fn new(failure: &'static str, message: impl Into<String>) -> Self {
+        Self { failure, message: message.into(), item: None }
+    }
+
+    /// A file cannot be read.
+    pub(crate) fn file(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self::new(if kind == ErrorKind::NotFound { "missing" } else { "file" }, message)
+    }
+
+    /// A tokenizer cannot be loaded, or not do what is asked of it.
+    pub(crate) fn tokenizer(message: impl Into<String>) -> Self {
+        Self::new("tokenizer", message)
+    }
+
+    /// The text of a panic.
+    pub(crate) fn panic(message: &str) -> Self {
+        let hint = "hint: please report this, with what RUST_BACKTRACE=1 adds";
+        Self::new("fault", format!("windrow has a fault: {message}\n{hint}"))
+    }
+
+    /// The call was stopped. JavaScript knows why.
+    pub(crate) fn stopped() -> Self {
+        Self::new("stopped", "stopped")
+    }
+
+    /// Anything else.
+    pub(crate) fn other(message: impl Into<String>) -> Self {
+        Self::new("other", message)
+    }
+
+    /// The same for a batch that has `items` items before those that were worked on.
+    pub(crate) fn behind(mut self, items: usize) -> Self {
+        if let Some(item) = &mut self.item {
+            *item += items as f64;
+        }
+        self
+    }
+}
+
+impl From<BatchError> for Failure {
+    fn from(BatchError { document, error }: BatchError) -> Self {
+        let kind = if matches!(error, EngineError::NoMemory { .. }) { "memory" } else { "item" };
+        Self { failure: kind, message: error.to_string(), item: Some(document as f64) }
+    }
+}
+
+impl From<DecodeBatchError> for Failure {
+    fn from(DecodeBatchError { document, error }: DecodeBatchError) -> Self {
+        Self { failure: "item", message: error.to_string(), item: Some(document as f64) }
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Read { ref source, .. } => Self::file(source.kind(), error.to_string()),
+            error => Self::tokenizer(error.to_string()),
+        }
+    }
+}
+
+impl From<Failed> for Failure {
+    fn from(Failed { message, kind }: Failed) -> Self {
+        match kind {
+            FailureKind::Usage | FailureKind::BadInput => Self::new("input", message),
+            FailureKind::Missing => Self::file(ErrorKind::NotFound, message),
+            FailureKind::Io => Self::file(ErrorKind::Other, message),
+            FailureKind::Stopped => Self::stopped(),
+            _ => Self::other(message),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Jobs: a batch that the thread of an event loop copies piece by piece, while threads of the pool work on what it has copied.
+//!
+//! A job is on the pool only while it has something to do: the first item that is complete brings it there, and it leaves when there is no
+//! other one. So a job that waits for its event loop blocks no thread.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use napi::bindgen_prelude::ToNapiValue;
+
+use crate::door::{Answer, enter, send};
+use crate::environment::{Environment, beside_event_loop};
+use crate::failure::Failure;
+
+/// Consecutive items, copied.
+pub(crate) struct Piece<U> {
+    pub(crate) units: Vec<U>,
+    /// Behind the last end may be the begin of an item.
+    pub(crate) ends: Vec<usize>,
+}
+
+impl<U> Piece<U> {
+    fn is_complete(&self) -> bool {
+        self.ends.last().copied().unwrap_or(0) == self.units.len()
+    }
+
+    /// Where each item is.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
+        let begins = [0].into_iter().chain(self.ends.iter().copied());
+        begins.zip(&self.ends).map(|(begin, &end)| begin..end)
+    }
+}
+
+/// What a job does with its items.
+pub(crate) trait Work: Send + 'static {
+    /// What items are made of.
+    type Unit: Copy + Send + Sync;
+    type Output: ToNapiValue + Send + 'static;
+
+    /// Adds the `ends` of items in `units`, as JavaScript counts them there, to `all`, which count in units from another begin.
+    fn count(units: &[Self::Unit], ends: &[u32], begin: usize, all: &mut Vec<usize>) {
+        let _ = units;
+        all.extend(ends.iter().map(|end| begin + *end as usize));
+    }
+
+    /// Works on items that follow the ones before.
+    fn add(&mut self, pieces: &[Piece<Self::Unit>], goes_on: &(dyn Fn() -> bool + Sync)) -> Result<(), Failure>;
+
+    fn finish(self) -> Result<Self::Output, Failure>;
+}
+
+pub(crate) struct Job<W: Work> {
+    environment: Environment,
+    is_stopped: AtomicBool,
+    state: Mutex<State<W>>,
+}
+
+struct State<W: Work> {
+    /// None while a thread uses it, and from the last outcome on.
+    work: Option<W>,
+    /// Copied, and not worked on yet. All but the last one are complete.
+    pieces: VecDeque<Piece<W::Unit>>,
+    /// Memory to use again: the system need not clear it.
+    spare: Vec<Piece<W::Unit>>,
+    /// Gets the outcome, from when there are no more items.
+    answer: Option<Answer<W::Output>>,
+    failure: Option<Failure>,
+}
+
+impl<W: Work> State<W> {
+    fn has_complete(&self) -> bool {
+        self.pieces.front().is_some_and(Piece::is_complete)
+    }
+
+    /// The pieces to work on next. While there are more to come, it is one: the number of threads may change behind it.
+    fn take(&mut self, pieces: &mut Vec<Piece<W::Unit>>) {
+        for mut piece in pieces.drain(..) {
+            piece.units.clear();
+            piece.ends.clear();
+            self.spare.push(piece);
+        }
+        let count = if self.answer.is_some() { self.pieces.len() } else { usize::from(self.has_complete()) };
+        pieces.extend(self.pieces.drain(..count));
+    }
+}
+
+impl<W: Work> Job<W> {
+    pub(crate) fn new(work: W) -> Arc<Self> {
+        let state = State { work: Some(work), pieces: VecDeque::new(), spare: Vec::new(), answer: None, failure: None };
+        Arc::new(Self {
+            environment: Environment::current(),
+            is_stopped: AtomicBool::new(false),
+            state: Mutex::new(state),
+        })
+    }
+
+    /// Adds units, and the ends of items among them. Returns how many units wait in complete items.
+    pub(crate) fn push(&self, units: &[W::Unit], ends: &[u32]) -> usize {
+        let state = &mut *self.state();
+        let is_open = state.pieces.back().is_some_and(|last| !last.is_complete());
+        let has_some = !units.is_empty() || !ends.is_empty();
+        if has_some && !is_open {
+            let piece = state.spare.pop().unwrap_or_else(|| Piece { units: Vec::new(), ends: Vec::new() });
+            state.pieces.push_back(piece);
+        }
+        if let Some(last) = state.pieces.back_mut() {
+            W::count(units, ends, last.units.len(), &mut last.ends);
+            last.units.extend_from_slice(units);
+        }
+        state.pieces.iter().filter(|piece| piece.is_complete()).map(|piece| piece.units.len()).sum()
+    }
+
+    /// Brings the job to the pool, if it has something to do and is not there.
+    pub(crate) fn begin(self: &Arc<Self>) {
+        let mut state = self.state();
+        let has_to_do = state.has_complete() || state.answer.is_some();
+        if let Some(work) = state.work.take_if(|_| has_to_do) {
+            drop(state);
+            let job = Arc::clone(self);
+            windrow::spawn(move || job.run(work));
+        }
+    }
+
+    /// There are no more items: `answer` gets the outcome.
+    pub(crate) fn finish(self: &Arc<Self>, answer: Answer<W::Output>) {
+        self.state().answer = Some(answer);
+        self.begin();
+    }
+
+    /// Works on all items here, for a job that was never [begun](Self::begin).
+    pub(crate) fn finish_here(&self) -> Result<W::Output, Failure> {
+        let mut state = self.state();
+        let work = state.work.take();
+        let pieces: Vec<_> = state.pieces.drain(..).collect();
+        drop(state);
+        enter(|| {
+            let mut work = work.ok_or_else(|| Failure::other("the batch has ended"))?;
+            self.add(&mut work, &pieces)?;
+            work.finish()
+        })
+    }
+
+    pub(crate) fn stop(&self) {
+        // Relaxed: a thread may see it late.
+        self.is_stopped.store(true, Ordering::Relaxed);
+    }
+
+    fn run(&self, mut work: W) {
+        let mut pieces = Vec::new();
+        loop {
+            let mut state = self.state();
+            state.take(&mut pieces);
+            if pieces.is_empty() || state.failure.is_some() {
+                let Some(answer) = state.answer.take() else {
+                    state.work = Some(work);
+                    return;
+                };
+                let failure = state.failure.take();
+                drop(state);
+                send(&answer, failure.map_or_else(|| enter(|| work.finish()), Err));
+                return;
+            }
+            let is_copied = state.answer.is_some();
+            drop(state);
+            let mut add = || self.add(&mut work, &pieces);
+            let added = enter(|| if is_copied { add() } else { beside_event_loop(add) });
+            if let Err(failure) = added {
+                self.state().failure = Some(failure);
+            }
+        }
+    }
+
+    fn add(&self, work: &mut W, pieces: &[Piece<W::Unit>]) -> Result<(), Failure> {
+        work.add(pieces, &|| self.goes_on())?;
+        if self.goes_on() { Ok(()) } else { Err(Failure::stopped()) }
+    }
+
+    fn goes_on(&self) -> bool {
+        // Relaxed: see `stop`.
+        !self.is_stopped.load(Ordering::Relaxed) && !self.environment.is_closed()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<W>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

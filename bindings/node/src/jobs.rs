@@ -1,0 +1,261 @@
+//! The jobs that JavaScript makes: texts to ids, texts to counts, ids to texts.
+
+use std::sync::Arc;
+
+use napi::bindgen_prelude::*;
+use napi_derive::napi;
+use windrow_tokenizers::engine::Ragged;
+
+use crate::door::{Callback, Outcome, outcome};
+use crate::failure::Failure;
+use crate::job::{Job, Piece, Work};
+use crate::tokenizer::{Core, NativeTokenizer};
+
+/// Bytes of a character, by the first half of its first one.
+const UTF8_WIDTHS: [usize; 16] = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4];
+
+type Done = std::result::Result<(), Failure>;
+
+/// The texts of pieces.
+fn texts(pieces: &[Piece<u8>]) -> std::result::Result<Vec<&str>, Failure> {
+    let broken = || Failure::other("the texts are not UTF-8");
+    let mut texts = Vec::with_capacity(pieces.iter().map(|piece| piece.ends.len()).sum());
+    for piece in pieces {
+        let text = std::str::from_utf8(&piece.units).map_err(|_| broken())?;
+        for range in piece.ranges() {
+            texts.push(text.get(range).ok_or_else(broken)?);
+        }
+    }
+    Ok(texts)
+}
+
+/// The ends of texts in `bytes`, of `ends` in units of UTF-16.
+fn in_bytes<'a>(bytes: &'a [u8], ends: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
+    let is_ascii = ends.last().is_none_or(|last| *last as usize == bytes.len());
+    let (mut byte, mut unit) = (0, 0);
+    ends.iter().map(move |&end| {
+        let end = end as usize;
+        if is_ascii {
+            return end;
+        }
+        while unit < end {
+            match bytes[byte..].first_chunk::<8>() {
+                Some(eight) if end - unit >= 8 && eight.is_ascii() => (byte, unit) = (byte + 8, unit + 8),
+                _ => {
+                    // A byte that is missing ends the loop, and what is left is no text.
+                    let width = bytes.get(byte).map_or(4, |first| UTF8_WIDTHS[usize::from(*first >> 4)]);
+                    byte = (byte + width).min(bytes.len());
+                    unit += if width == 4 { 2 } else { 1 };
+                }
+            }
+        }
+        byte
+    })
+}
+
+/// The ids of a batch: those of item `n` are `ids[offsets[n]..offsets[n + 1]]`.
+#[napi(object, object_from_js = false)]
+pub struct Ids {
+    pub ids: Uint32Array,
+    pub offsets: Float64Array,
+}
+
+struct Encode {
+    core: Arc<Core>,
+    add_special_tokens: bool,
+    batch: Ragged,
+}
+
+impl Work for Encode {
+    type Unit = u8;
+    type Output = Ids;
+
+    fn count(units: &[u8], ends: &[u32], begin: usize, all: &mut Vec<usize>) {
+        all.extend(in_bytes(units, ends).map(|end| begin + end));
+    }
+
+    fn add(&mut self, pieces: &[Piece<u8>], goes_on: &(dyn Fn() -> bool + Sync)) -> Done {
+        let tokenizer = self.core.of(self.add_special_tokens)?;
+        let before = self.batch.len();
+        let encoded = tokenizer.append_batch_ids_while(&texts(pieces)?, &mut self.batch, goes_on);
+        encoded.map(drop).map_err(|error| Failure::from(error).behind(before))
+    }
+
+    fn finish(self) -> std::result::Result<Ids, Failure> {
+        let Ragged { mut values, mut offsets } = self.batch;
+        values.shrink_to_fit();
+        if offsets.is_empty() {
+            offsets.push(0);
+        }
+        // Exact up to 2^53 ids, and in the same memory.
+        let offsets = offsets.into_iter().map(|offset| offset as f64).collect::<Vec<_>>();
+        Ok(Ids { ids: Uint32Array::new(values), offsets: Float64Array::new(offsets) })
+    }
+}
+
+/// How many ids the texts of a batch have.
+struct Count {
+    core: Arc<Core>,
+    add_special_tokens: bool,
+    counts: Vec<f64>,
+    piece: Ragged,
+}
+
+impl Work for Count {
+    type Unit = u8;
+    type Output = Float64Array;
+
+    fn count(units: &[u8], ends: &[u32], begin: usize, all: &mut Vec<usize>) {
+        all.extend(in_bytes(units, ends).map(|end| begin + end));
+    }
+
+    fn add(&mut self, pieces: &[Piece<u8>], goes_on: &(dyn Fn() -> bool + Sync)) -> Done {
+        let tokenizer = self.core.of(self.add_special_tokens)?;
+        let before = self.counts.len();
+        let encoded = tokenizer.encode_batch_ids_while(&texts(pieces)?, &mut self.piece, goes_on);
+        encoded.map_err(|error| Failure::from(error).behind(before))?;
+        self.counts.extend(self.piece.offsets.windows(2).map(|pair| (pair[1] - pair[0]) as f64));
+        Ok(())
+    }
+
+    fn finish(self) -> std::result::Result<Float64Array, Failure> {
+        Ok(Float64Array::new(self.counts))
+    }
+}
+
+struct Decode {
+    core: Arc<Core>,
+    skip_special_tokens: bool,
+    texts: Vec<String>,
+}
+
+impl Work for Decode {
+    type Unit = u32;
+    type Output = NativeTexts;
+
+    fn add(&mut self, pieces: &[Piece<u32>], goes_on: &(dyn Fn() -> bool + Sync)) -> Done {
+        if !goes_on() {
+            return Ok(());
+        }
+        let items = pieces.iter().flat_map(|piece| piece.ranges().map(|range| &piece.units[range]));
+        let items: Vec<&[u32]> = items.collect();
+        let decoded = self.core.plain().decode_batch(&items, self.skip_special_tokens);
+        let before = self.texts.len();
+        self.texts.extend(decoded.map_err(|error| Failure::from(error).behind(before))?);
+        Ok(())
+    }
+
+    fn finish(self) -> std::result::Result<NativeTexts, Failure> {
+        Ok(NativeTexts { texts: self.texts })
+    }
+}
+
+/// Texts that become strings of JavaScript when they are taken.
+#[napi]
+pub struct NativeTexts {
+    texts: Vec<String>,
+}
+
+#[napi]
+impl NativeTexts {
+    /// How many there are.
+    #[napi(getter)]
+    pub fn length(&self) -> u32 {
+        self.texts.len() as u32
+    }
+
+    /// Texts from `begin` on: the first, and further ones as long as all together have at most `bytes`.
+    #[napi]
+    pub fn some(&self, begin: u32, bytes: u32) -> Vec<&str> {
+        let mut left = bytes as usize;
+        let fits = |(number, text): &(usize, &String)| {
+            let is_first = *number == 0;
+            let fits = is_first || text.len() <= left;
+            left = left.saturating_sub(text.len());
+            fits
+        };
+        let behind = self.texts.get(begin as usize..).unwrap_or_default();
+        behind.iter().enumerate().take_while(fits).map(|(_, text)| text.as_str()).collect()
+    }
+}
+
+/// Declares a job of JavaScript.
+macro_rules! job {
+    ($(#[$doc:meta])* $name:ident, $work:ident, $units:ident, $output:ty, $make:expr) => {
+        $(#[$doc])*
+        #[napi]
+        pub struct $name(Arc<Job<$work>>);
+
+        #[napi]
+        impl $name {
+            /// A batch without items.
+            #[napi(constructor)]
+            pub fn new(tokenizer: &NativeTokenizer, special_tokens: bool) -> Self {
+                let make: fn(Arc<Core>, bool) -> $work = $make;
+                Self(Job::new(make(tokenizer.core(), special_tokens)))
+            }
+
+            /// Copies units, and the ends of items among them. Returns how many units wait in complete items.
+            #[napi]
+            pub fn push(&self, units: $units<'_>, ends: Uint32ArraySlice<'_>) -> f64 {
+                self.0.push(&units, &ends) as f64
+            }
+
+            /// Lets the pool work on what is there.
+            #[napi]
+            pub fn begin(&self) {
+                self.0.begin();
+            }
+
+            /// There are no more items. Calls back with the outcome.
+            #[napi]
+            pub fn finish(&self, callback: Callback<'_, $output>) -> Result<()> {
+                self.0.finish(callback.build_threadsafe_function().build()?);
+                Ok(())
+            }
+
+            /// The outcome of a batch that never began.
+            #[napi]
+            pub fn finish_here(&self) -> Outcome<$output> {
+                outcome(self.0.finish_here())
+            }
+
+            /// Ends the work soon.
+            #[napi]
+            pub fn stop(&self) {
+                self.0.stop();
+            }
+        }
+    };
+}
+
+job!(
+    /// Encodes texts. Units are bytes of UTF-8; special tokens may be added.
+    EncodeJob,
+    Encode,
+    Uint8ArraySlice,
+    Ids,
+    |core, add_special_tokens| Encode {
+        core,
+        add_special_tokens,
+        batch: Ragged::default(),
+    }
+);
+
+job!(
+    /// Counts the ids of texts. Units are bytes of UTF-8; special tokens may be added.
+    CountJob,
+    Count,
+    Uint8ArraySlice,
+    Float64Array,
+    |core, add_special_tokens| Count { core, add_special_tokens, counts: Vec::new(), piece: Ragged::default() }
+);
+
+job!(
+    /// Decodes ids, which are the units. Special tokens may be skipped.
+    DecodeJob,
+    Decode,
+    Uint32ArraySlice,
+    NativeTexts,
+    |core, skip_special_tokens| Decode { core, skip_special_tokens, texts: Vec::new() }
+);

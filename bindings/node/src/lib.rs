@@ -1,0 +1,26 @@
+//! The addon of the Node package `windrow`.
+//!
+//! A thin layer, as that of the Python package: the scripts in `lib` check what JavaScript passes and copy it here, and all work runs behind
+//! [`door`]. There is no state between calls but what the objects of JavaScript hold, and the [`environment`]s that are open.
+
+mod door;
+mod environment;
+mod failure;
+mod files;
+mod job;
+mod jobs;
+mod tokenizer;
+
+// Makes its allocator the global one of this addon.
+#[cfg(feature = "mimalloc")]
+use windrow_allocator as _;
+
+use napi::bindgen_prelude::*;
+use napi_derive::napi;
+
+/// Runs for each environment that loads the addon: the main thread's, and those of `worker_threads`.
+#[napi(module_exports)]
+pub fn init(mut exports: Object<'_>, env: Env) -> Result<()> {
+    exports.set("version", env!("CARGO_PKG_VERSION"))?;
+    environment::open(&env)
+}

@@ -1,0 +1,165 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { test } = require('node:test');
+const { mkdtempSync, rmSync, writeFileSync } = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { pathToFileURL } = require('node:url');
+
+const { FileError, ItemError, Tokenizer, TokenizerError, WindrowError, version } = require('windrow');
+
+const gpt2 = Tokenizer.fromTiktokenSync('gpt2');
+
+/** A tokenizer of words, whose template has one special token before a text. */
+const WORDS = JSON.stringify({
+  version: '1.0',
+  added_tokens: [
+    { id: 3, content: '<s>', single_word: false, lstrip: false, rstrip: false, normalized: false, special: true },
+  ],
+  normalizer: null,
+  pre_tokenizer: { type: 'Whitespace' },
+  post_processor: {
+    type: 'TemplateProcessing',
+    single: [{ SpecialToken: { id: '<s>', type_id: 0 } }, { Sequence: { id: 'A', type_id: 0 } }],
+    pair: [{ Sequence: { id: 'A', type_id: 0 } }, { Sequence: { id: 'B', type_id: 1 } }],
+    special_tokens: { '<s>': { id: '<s>', ids: [3], tokens: ['<s>'] } },
+  },
+  decoder: null,
+  model: { type: 'WordLevel', vocab: { '[UNK]': 0, one: 1, two: 2, '<s>': 3 }, unk_token: '[UNK]' },
+});
+
+test('the ids of a batch are flat', async () => {
+  const expected = { ids: Uint32Array.of(15496, 995, 15496), offsets: Float64Array.of(0, 2, 2, 3) };
+  const texts = ['Hello world', '', 'Hello'];
+  assert.deepEqual(await gpt2.encodeBatch(texts), expected);
+  assert.deepEqual(gpt2.encodeBatchSync(texts), expected);
+  assert.deepEqual(gpt2.encodeBatchSync(new Set(texts)), expected);
+  assert.deepEqual(await gpt2.encodeBatch([]), { ids: new Uint32Array(), offsets: Float64Array.of(0) });
+  assert.deepEqual(await gpt2.countBatch(texts), Float64Array.of(2, 0, 1));
+  assert.deepEqual(gpt2.countBatchSync(texts), Float64Array.of(2, 0, 1));
+});
+
+test('one text is a batch of one', async () => {
+  assert.deepEqual(await gpt2.encode('Hello world'), Uint32Array.of(15496, 995));
+  assert.deepEqual(gpt2.encodeSync('Hello world'), Uint32Array.of(15496, 995));
+  assert.equal(await gpt2.count('Hello world'), 2);
+  assert.equal(gpt2.countSync('Hello world'), 2);
+  assert.equal(await gpt2.decode([15496, 995]), 'Hello world');
+  assert.equal(gpt2.decodeSync(Uint32Array.of(15496, 995)), 'Hello world');
+});
+
+test('texts come back', async () => {
+  const texts = ['Hello wörld', '', '日本語とEnglish混在', '👨‍👩‍👧 '.repeat(1000)];
+  const batch = await gpt2.encodeBatch(texts);
+  assert.deepEqual(await gpt2.decodeBatch(batch), texts);
+  assert.deepEqual(gpt2.decodeBatchSync(batch), texts);
+  assert.deepEqual(await gpt2.decodeBatch([[15496], Uint32Array.of(995), []]), ['Hello', ' world', '']);
+});
+
+test('a call sees the texts as they were', async () => {
+  const texts = Array.from({ length: 200_000 }, (_, number) => `text ${number}`);
+  const expected = gpt2.encodeBatchSync(texts);
+  const promise = gpt2.encodeBatch(texts);
+  texts.fill('');
+  assert.deepEqual(await promise, expected);
+});
+
+test('texts of all lengths are copied whole', async () => {
+  // The parts of long texts have some 170,000 units, and may not cut a pair.
+  for (const unit of ['ab', 'ä', '語', '😀', 'a😀']) {
+    for (const length of [1, 87_381, 174_762, 174_763, 600_000]) {
+      const text = unit.repeat(length / unit.length + 1);
+      const batch = await gpt2.encodeBatch(['x', text, 'y']);
+      assert.deepEqual(batch, gpt2.encodeBatchSync(['x', text, 'y']));
+      assert.ok((await gpt2.decodeBatch(batch))[1] === text, `${unit} ${length}`);
+    }
+  }
+});
+
+test('half of a surrogate pair counts as a replacement character', () => {
+  for (const [text, replaced] of [
+    ['a\ud800b', 'a\ufffdb'],
+    ['\udc00', '\ufffd'],
+    ['\ud800', '\ufffd'],
+    ['\udc00\ud800', '\ufffd\ufffd'],
+  ]) {
+    assert.deepEqual(gpt2.encodeSync(text), gpt2.encodeSync(replaced));
+  }
+  // Two halves in two texts are no pair.
+  assert.deepEqual(gpt2.encodeBatchSync(['\ud83d', '\ude00']), gpt2.encodeBatchSync(['\ufffd', '\ufffd']));
+});
+
+test('special tokens', async () => {
+  const words = await Tokenizer.fromString(WORDS);
+  assert.deepEqual(words.encodeSync('one two'), Uint32Array.of(1, 2));
+  assert.deepEqual(await words.encode('one two', { addSpecialTokens: true }), Uint32Array.of(3, 1, 2));
+  assert.deepEqual(words.encodeSync('<s> one'), Uint32Array.of(3, 1));
+  assert.equal(words.decodeSync([3, 1, 2]), 'one two');
+  assert.equal(words.decodeSync([3, 1, 2], { skipSpecialTokens: false }), '<s> one two');
+  const text = '<|endoftext|>';
+  assert.deepEqual(gpt2.encodeSync(text), Uint32Array.of(50256));
+  assert.ok(Tokenizer.fromTiktokenSync('gpt2', { encodeSpecialTokens: true }).encodeSync(text).length > 1);
+});
+
+test('a tokenizer says what it is', () => {
+  assert.equal(gpt2.name, 'r50k_base');
+  assert.equal(gpt2.vocabSize, 50257);
+  assert.equal(gpt2.delegated, null);
+  assert.equal(gpt2.tokenToId('Hello'), 15496);
+  assert.equal(gpt2.tokenToId('no such token'), null);
+  assert.equal(gpt2.idToToken(15496), 'Hello');
+  assert.equal(gpt2.idToToken(60_000), null);
+  assert.match(gpt2.explain(), /^engine: windrow-bpe/);
+  assert.match(version, /^\d+\.\d+\.\d+$/);
+});
+
+test('files are read', async (context) => {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'windrow-'));
+  context.after(() => rmSync(folder, { recursive: true }));
+  const file = path.join(folder, 'tokenizer.json');
+  writeFileSync(file, WORDS);
+  for (const place of [file, folder, pathToFileURL(file)]) {
+    assert.deepEqual((await Tokenizer.fromFile(place)).encodeSync('two one'), Uint32Array.of(2, 1));
+  }
+  assert.equal(Tokenizer.fromFileSync(file).name, file);
+  const missing = path.join(folder, 'missing.json');
+  await assert.rejects(Tokenizer.fromFile(missing), (error) => {
+    assert.ok(error instanceof FileError && error instanceof WindrowError && error instanceof Error);
+    assert.equal(error.code, 'ENOENT');
+    assert.ok(error.message.includes(missing));
+    return true;
+  });
+});
+
+test('what is no tokenizer is refused', async () => {
+  await assert.rejects(Tokenizer.fromString('{'), { name: 'TokenizerError', code: 'ERR_WINDROW_TOKENIZER' });
+  assert.throws(() => Tokenizer.fromTiktokenSync('none_base'), TokenizerError);
+  assert.throws(() => Tokenizer.fromTiktokenSync('./gpt2'), /is not the name of a vocabulary\nhint: /);
+  assert.throws(() => new Tokenizer({}), /is made by Tokenizer\.fromFile/);
+});
+
+test('an item without a result is named', async () => {
+  await assert.rejects(gpt2.decodeBatch([[1], [2], [1, 60_000]]), (error) => {
+    assert.ok(error instanceof ItemError);
+    assert.deepEqual([error.item, error.code, error.name], [2, 'ERR_WINDROW_ITEM', 'ItemError']);
+    assert.match(error.message, /^item 2: id 60000, at index 1, has no token/);
+    return true;
+  });
+});
+
+test('wrong arguments are refused', async () => {
+  const wrong = /** @type {any} */ (gpt2);
+  await assert.rejects(wrong.encodeBatch(['a', 3]), { name: 'TypeError', message: 'item 1 must be a string, not a number' });
+  await assert.rejects(wrong.encodeBatch('text'), /put it into an array/);
+  await assert.rejects(wrong.encodeBatch(7), /not a number/);
+  await assert.rejects(wrong.encode(undefined), /item 0 must be a string, not undefined/);
+  await assert.rejects(wrong.encodeBatch([], { addSpecialTokens: 1 }), /addSpecialTokens must be a boolean/);
+  await assert.rejects(wrong.encodeBatch([], { signal: 1 }), /signal must be an AbortSignal/);
+  await assert.rejects(wrong.decode([1.5]), /an id must be a whole number from 0 to 4294967295, not 1\.5/);
+  await assert.rejects(wrong.decodeBatch({ ids: Uint32Array.of(1), offsets: [0, 2] }), RangeError);
+  assert.throws(() => wrong.encodeBatchSync(['a', null]), { message: 'item 1 must be a string, not null' });
+  assert.throws(() => wrong.tokenToId(1), /token must be a string/);
+  assert.throws(() => wrong.idToToken(-1), TypeError);
+  await assert.rejects(/** @type {any} */ (Tokenizer).fromFile(1), /file must be a string/);
+});

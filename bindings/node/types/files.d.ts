@@ -1,0 +1,123 @@
+/**
+ * How far a run has come.
+ */
+export type Progress = {
+    /**
+     * Bytes of the inputs, as stored, whose documents are encoded.
+     */
+    storedBytes: number;
+    /**
+     * Those of all inputs, if known.
+     */
+    totalBytes?: number | undefined;
+    /**
+     * Documents that are encoded.
+     */
+    documents: number;
+    /**
+     * Bytes of their text.
+     */
+    textBytes: number;
+    /**
+     * Their ids, without those that end documents.
+     */
+    tokens: number;
+};
+/**
+ * What `encodeFiles` has done: the object of `windrow encode --json`, and the notes of the command.
+ */
+export type Summary = {
+    /**
+     * `read = written + skipped + failed`.
+     */
+    documents: {
+        read: number;
+        written: number;
+        skipped: number;
+        failed: number;
+    };
+    /**
+     * Of text, in the written documents.
+     */
+    bytes: number;
+    tokens: number;
+    /**
+     * Ids of special tokens that come from the texts.
+     */
+    special_tokens: number;
+    inputs: {
+        name: string;
+        documents: number;
+        bytes: number;
+        tokens: number;
+    }[];
+    tokenizer: string;
+    format: string;
+    dtype: string | null;
+    /**
+     * The id behind each document.
+     */
+    eos: number | null;
+    seconds: number;
+    outputs: string[];
+    notes: string[];
+};
+/**
+ * The options of the command `windrow encode`, which `windrow encode --help` explains.
+ */
+export type EncodeFilesOptions = {
+    /**
+     * A tokenizer, a name of tiktoken, or the path of a file. Default: `o200k_base`.
+     */
+    tokenizer?: string | Tokenizer | URL | undefined;
+    /**
+     * Default: `npy`.
+     */
+    format?: "npy" | "nanogpt" | "megatron" | "datatrove" | "mds" | "jsonl" | "arrow" | "parquet" | undefined;
+    dtype?: string | undefined;
+    appendEos?: boolean | undefined;
+    eos?: string | number | undefined;
+    bos?: string | number | undefined;
+    addSpecialTokens?: boolean | undefined;
+    lines?: boolean | undefined;
+    field?: string | readonly string[] | undefined;
+    join?: string | undefined;
+    keep?: readonly string[] | undefined;
+    inputFormat?: "jsonl" | "parquet" | "text" | "lines" | undefined;
+    extensions?: readonly string[] | undefined;
+    allText?: boolean | undefined;
+    hidden?: boolean | undefined;
+    /**
+     * Default: true.
+     */
+    ignoreFiles?: boolean | undefined;
+    /**
+     * Default: `fail`.
+     */
+    onError?: "fail" | "skip" | undefined;
+    maxSkipped?: string | number | undefined;
+    overwrite?: boolean | undefined;
+    shardSize?: string | number | undefined;
+    resume?: boolean | undefined;
+    threads?: number | undefined;
+    memory?: string | number | undefined;
+    /**
+     * Is called some ten times a second, and at the end. What it throws ends the run.
+     */
+    progress?: ((progress: Progress) => void) | undefined;
+    /**
+     * Ends the run; nothing is published then.
+     */
+    signal?: AbortSignal | undefined;
+};
+/**
+ * Encodes files into token files, as `windrow encode` does, and returns its account.
+ *
+ * After an error nothing is published. A bad document or option is an `InputError`, a file that cannot be read or written a `FileError`.
+ * @param {string | URL | Iterable<string | URL>} inputs Files, folders or patterns.
+ * @param {string | URL} output The prefix of the files to write.
+ * @param {EncodeFilesOptions} [options]
+ * @returns {Promise<Summary>}
+ */
+export function encodeFiles(inputs: string | URL | Iterable<string | URL>, output: string | URL, options?: EncodeFilesOptions): Promise<Summary>;
+import { Tokenizer } from "./tokenizer.js";

@@ -1,0 +1,3 @@
+export default windrow;
+import windrow from './index.js';
+export { FileError, InputError, ItemError, Tokenizer, TokenizerError, WindrowError, encodeFiles, version } from "./index.js";

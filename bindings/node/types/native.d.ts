@@ -1,0 +1,2 @@
+declare const _exports: any;
+export = _exports;
