@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
 use tokenizers_023::Tokenizer as Oracle;
+use windrow_tokenizers::engine::Ragged;
 use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
 
 /// Byte-level, with a few merges, an added token and a template.
@@ -212,6 +213,33 @@ fn the_engine_of_an_embedded_vocabulary_can_be_chosen() {
                 );
             }
             assert_eq!(tokenizer.token_to_id("Ġthe"), expected.token_to_id("Ġthe"));
+        }
+    }
+}
+
+/// A batch that grows by pieces is the batch of all, with each engine.
+#[test]
+fn batches_that_grow_are_batches() {
+    let json = with(&[("/post_processor", template())]).to_string();
+    for add_special_tokens in [false, true] {
+        for engine in [EngineChoice::Windrow, EngineChoice::Tokenizers] {
+            let options = LoadOptions { add_special_tokens, engine, ..LoadOptions::default() };
+            let tokenizer = Tokenizer::from_json(json.as_bytes(), "growing.json", &options).expect("loads");
+            let all = tokenizer.encode_batch_ids(&TEXTS).expect("encodes");
+            for size in [1, 3, TEXTS.len()] {
+                let mut grown = Ragged::default();
+                for piece in TEXTS.chunks(size) {
+                    assert_eq!(tokenizer.append_batch_ids_while(piece, &mut grown, &|| true), Ok(true));
+                }
+                assert_eq!(grown, all);
+                assert_eq!(tokenizer.append_batch_ids_while(&[], &mut grown, &|| true), Ok(true));
+                assert_eq!(grown, all);
+                // What it had does not stay in a batch that was replaced.
+                assert_eq!(tokenizer.encode_batch_ids_while(&TEXTS[..2], &mut grown, &|| true), Ok(true));
+                assert_eq!((grown.len(), &grown.values[..]), (2, &all.values[..all.offsets[2] as usize]));
+                assert_eq!(tokenizer.append_batch_ids_while(&TEXTS, &mut grown, &|| false), Ok(false));
+                assert!(grown.is_empty());
+            }
         }
     }
 }
