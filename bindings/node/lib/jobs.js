@@ -168,8 +168,8 @@ async function run(job, copies, signal) {
   const turns = new Turns();
   try {
     for (let waiting of copies) {
-      job.begin();
       if (turns.isOver) {
+        job.begin();
         await turns.next();
         signal?.throwIfAborted();
       }

@@ -14,16 +14,32 @@ use crate::door::{Answer, enter, send};
 use crate::environment::{Environment, beside_event_loop};
 use crate::failure::Failure;
 
+/// Memory for the units of items.
+pub(crate) trait Store: Default + Send + Sync + 'static {
+    type Unit: Copy;
+
+    /// Adds units, and the `ends` of items in them, as JavaScript counts them there, to `all`, which count in this memory.
+    fn add(&mut self, units: &[Self::Unit], ends: &[u32], all: &mut Vec<usize>) -> Result<(), Failure>;
+
+    fn units(&self) -> usize;
+
+    fn clear(&mut self);
+
+    /// Memory that was used before: the system need not clear it.
+    fn spare() -> &'static Mutex<Vec<Piece<Self>>>;
+}
+
 /// Consecutive items, copied.
-pub(crate) struct Piece<U> {
-    pub(crate) units: Vec<U>,
+#[derive(Default)]
+pub(crate) struct Piece<S> {
+    pub(crate) store: S,
     /// Behind the last end may be the begin of an item.
     pub(crate) ends: Vec<usize>,
 }
 
-impl<U> Piece<U> {
+impl<S: Store> Piece<S> {
     fn is_complete(&self) -> bool {
-        self.ends.last().copied().unwrap_or(0) == self.units.len()
+        self.ends.last().copied().unwrap_or(0) == self.store.units()
     }
 
     /// Where each item is.
@@ -31,22 +47,37 @@ impl<U> Piece<U> {
         let begins = [0].into_iter().chain(self.ends.iter().copied());
         begins.zip(&self.ends).map(|(begin, &end)| begin..end)
     }
+
+    /// An empty one.
+    fn take() -> Self {
+        S::spare().lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    /// Keeps the memory, if it is that of a usual piece and there is not too much.
+    fn give_back(mut self) {
+        let mut spare = S::spare().lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < SPARE && self.store.units() <= LARGEST {
+            self.store.clear();
+            self.ends.clear();
+            spare.push(self);
+        }
+    }
 }
+
+/// Pieces that are kept: as many as a copy may be ahead.
+const SPARE: usize = 32;
+
+/// Units of a piece that is kept: those of usual ones, and some more.
+const LARGEST: usize = 1 << 20;
 
 /// What a job does with its items.
 pub(crate) trait Work: Send + 'static {
-    /// What items are made of.
-    type Unit: Copy + Send + Sync;
+    /// Where its items are.
+    type Store: Store;
     type Output: ToNapiValue + Send + 'static;
 
-    /// Adds the `ends` of items in `units`, as JavaScript counts them there, to `all`, which count in units from another begin.
-    fn count(units: &[Self::Unit], ends: &[u32], begin: usize, all: &mut Vec<usize>) {
-        let _ = units;
-        all.extend(ends.iter().map(|end| begin + *end as usize));
-    }
-
     /// Works on items that follow the ones before.
-    fn add(&mut self, pieces: &[Piece<Self::Unit>], goes_on: &(dyn Fn() -> bool + Sync)) -> Result<(), Failure>;
+    fn add(&mut self, pieces: &[Piece<Self::Store>], goes_on: &(dyn Fn() -> bool + Sync)) -> Result<(), Failure>;
 
     fn finish(self) -> Result<Self::Output, Failure>;
 }
@@ -61,9 +92,7 @@ struct State<W: Work> {
     /// None while a thread uses it, and from the last outcome on.
     work: Option<W>,
     /// Copied, and not worked on yet. All but the last one are complete.
-    pieces: VecDeque<Piece<W::Unit>>,
-    /// Memory to use again: the system need not clear it.
-    spare: Vec<Piece<W::Unit>>,
+    pieces: VecDeque<Piece<W::Store>>,
     /// Gets the outcome, from when there are no more items.
     answer: Option<Answer<W::Output>>,
     failure: Option<Failure>,
@@ -75,20 +104,15 @@ impl<W: Work> State<W> {
     }
 
     /// The pieces to work on next. While there are more to come, it is one: the number of threads may change behind it.
-    fn take(&mut self, pieces: &mut Vec<Piece<W::Unit>>) {
-        for mut piece in pieces.drain(..) {
-            piece.units.clear();
-            piece.ends.clear();
-            self.spare.push(piece);
-        }
+    fn take(&mut self) -> Vec<Piece<W::Store>> {
         let count = if self.answer.is_some() { self.pieces.len() } else { usize::from(self.has_complete()) };
-        pieces.extend(self.pieces.drain(..count));
+        self.pieces.drain(..count).collect()
     }
 }
 
 impl<W: Work> Job<W> {
     pub(crate) fn new(work: W) -> Arc<Self> {
-        let state = State { work: Some(work), pieces: VecDeque::new(), spare: Vec::new(), answer: None, failure: None };
+        let state = State { work: Some(work), pieces: VecDeque::new(), answer: None, failure: None };
         Arc::new(Self {
             environment: Environment::current(),
             is_stopped: AtomicBool::new(false),
@@ -97,19 +121,19 @@ impl<W: Work> Job<W> {
     }
 
     /// Adds units, and the ends of items among them. Returns how many units wait in complete items.
-    pub(crate) fn push(&self, units: &[W::Unit], ends: &[u32]) -> usize {
+    pub(crate) fn push(&self, units: &[<W::Store as Store>::Unit], ends: &[u32]) -> usize {
         let state = &mut *self.state();
         let is_open = state.pieces.back().is_some_and(|last| !last.is_complete());
         let has_some = !units.is_empty() || !ends.is_empty();
         if has_some && !is_open {
-            let piece = state.spare.pop().unwrap_or_else(|| Piece { units: Vec::new(), ends: Vec::new() });
-            state.pieces.push_back(piece);
+            state.pieces.push_back(Piece::take());
         }
-        if let Some(last) = state.pieces.back_mut() {
-            W::count(units, ends, last.units.len(), &mut last.ends);
-            last.units.extend_from_slice(units);
+        if let Some(Piece { store, ends: all }) = state.pieces.back_mut()
+            && let Err(failure) = store.add(units, ends, all)
+        {
+            state.failure.get_or_insert(failure);
         }
-        state.pieces.iter().filter(|piece| piece.is_complete()).map(|piece| piece.units.len()).sum()
+        state.pieces.iter().filter(|piece| piece.is_complete()).map(|piece| piece.store.units()).sum()
     }
 
     /// Brings the job to the pool, if it has something to do and is not there.
@@ -132,12 +156,13 @@ impl<W: Work> Job<W> {
     /// Works on all items here, for a job that was never [begun](Self::begin).
     pub(crate) fn finish_here(&self) -> Result<W::Output, Failure> {
         let mut state = self.state();
-        let work = state.work.take();
-        let pieces: Vec<_> = state.pieces.drain(..).collect();
+        let (work, failure) = (state.work.take(), state.failure.take());
+        let pieces = state.pieces.drain(..).collect();
         drop(state);
         enter(|| {
+            failure.map_or(Ok(()), Err)?;
             let mut work = work.ok_or_else(|| Failure::other("the batch has ended"))?;
-            self.add(&mut work, &pieces)?;
+            self.add(&mut work, pieces)?;
             work.finish()
         })
     }
@@ -148,10 +173,9 @@ impl<W: Work> Job<W> {
     }
 
     fn run(&self, mut work: W) {
-        let mut pieces = Vec::new();
         loop {
             let mut state = self.state();
-            state.take(&mut pieces);
+            let pieces = state.take();
             if pieces.is_empty() || state.failure.is_some() {
                 let Some(answer) = state.answer.take() else {
                     state.work = Some(work);
@@ -164,7 +188,7 @@ impl<W: Work> Job<W> {
             }
             let is_copied = state.answer.is_some();
             drop(state);
-            let mut add = || self.add(&mut work, &pieces);
+            let add = || self.add(&mut work, pieces);
             let added = enter(|| if is_copied { add() } else { beside_event_loop(add) });
             if let Err(failure) = added {
                 self.state().failure = Some(failure);
@@ -172,8 +196,9 @@ impl<W: Work> Job<W> {
         }
     }
 
-    fn add(&self, work: &mut W, pieces: &[Piece<W::Unit>]) -> Result<(), Failure> {
-        work.add(pieces, &|| self.goes_on())?;
+    fn add(&self, work: &mut W, pieces: Vec<Piece<W::Store>>) -> Result<(), Failure> {
+        work.add(&pieces, &|| self.goes_on())?;
+        pieces.into_iter().for_each(Piece::give_back);
         if self.goes_on() { Ok(()) } else { Err(Failure::stopped()) }
     }
 

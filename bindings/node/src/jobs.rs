@@ -1,6 +1,6 @@
 //! The jobs that JavaScript makes: texts to ids, texts to counts, ids to texts.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use napi::bindgen_prelude::*;
 use napi_derive::napi;
@@ -8,7 +8,7 @@ use windrow_tokenizers::engine::Ragged;
 
 use crate::door::{Callback, Outcome, outcome};
 use crate::failure::Failure;
-use crate::job::{Job, Piece, Work};
+use crate::job::{Job, Piece, Store, Work};
 use crate::tokenizer::{Core, NativeTokenizer};
 
 /// Bytes of a character, by the first half of its first one.
@@ -16,17 +16,60 @@ const UTF8_WIDTHS: [usize; 16] = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4
 
 type Done = std::result::Result<(), Failure>;
 
-/// The texts of pieces.
-fn texts(pieces: &[Piece<u8>]) -> std::result::Result<Vec<&str>, Failure> {
-    let broken = || Failure::other("the texts are not UTF-8");
-    let mut texts = Vec::with_capacity(pieces.iter().map(|piece| piece.ends.len()).sum());
-    for piece in pieces {
-        let text = std::str::from_utf8(&piece.units).map_err(|_| broken())?;
-        for range in piece.ranges() {
-            texts.push(text.get(range).ok_or_else(broken)?);
-        }
+impl Store for String {
+    type Unit = u8;
+
+    /// The ends are counted in units of UTF-16.
+    fn add(&mut self, units: &[u8], ends: &[u32], all: &mut Vec<usize>) -> Done {
+        let text = std::str::from_utf8(units).map_err(|_| Failure::other("the texts are not UTF-8"))?;
+        let begin = self.len();
+        all.extend(in_bytes(units, ends).map(|end| begin + end));
+        self.push_str(text);
+        Ok(())
     }
-    Ok(texts)
+
+    fn units(&self) -> usize {
+        self.len()
+    }
+
+    fn clear(&mut self) {
+        self.clear();
+    }
+
+    fn spare() -> &'static Mutex<Vec<Piece<Self>>> {
+        static SPARE: Mutex<Vec<Piece<String>>> = Mutex::new(Vec::new());
+        &SPARE
+    }
+}
+
+impl Store for Vec<u32> {
+    type Unit = u32;
+
+    fn add(&mut self, units: &[u32], ends: &[u32], all: &mut Vec<usize>) -> Done {
+        let begin = self.len();
+        all.extend(ends.iter().map(|end| begin + *end as usize));
+        self.extend_from_slice(units);
+        Ok(())
+    }
+
+    fn units(&self) -> usize {
+        self.len()
+    }
+
+    fn clear(&mut self) {
+        self.clear();
+    }
+
+    fn spare() -> &'static Mutex<Vec<Piece<Self>>> {
+        static SPARE: Mutex<Vec<Piece<Vec<u32>>>> = Mutex::new(Vec::new());
+        &SPARE
+    }
+}
+
+/// The texts of pieces.
+fn texts(pieces: &[Piece<String>]) -> std::result::Result<Vec<&str>, Failure> {
+    let all = pieces.iter().flat_map(|piece| piece.ranges().map(|range| piece.store.get(range)));
+    all.map(|text| text.ok_or_else(|| Failure::other("a text ends inside of a character"))).collect()
 }
 
 /// The ends of texts in `bytes`, of `ends` in units of UTF-16.
@@ -67,14 +110,10 @@ struct Encode {
 }
 
 impl Work for Encode {
-    type Unit = u8;
+    type Store = String;
     type Output = Ids;
 
-    fn count(units: &[u8], ends: &[u32], begin: usize, all: &mut Vec<usize>) {
-        all.extend(in_bytes(units, ends).map(|end| begin + end));
-    }
-
-    fn add(&mut self, pieces: &[Piece<u8>], goes_on: &(dyn Fn() -> bool + Sync)) -> Done {
+    fn add(&mut self, pieces: &[Piece<String>], goes_on: &(dyn Fn() -> bool + Sync)) -> Done {
         let tokenizer = self.core.of(self.add_special_tokens)?;
         let before = self.batch.len();
         let encoded = tokenizer.append_batch_ids_while(&texts(pieces)?, &mut self.batch, goes_on);
@@ -102,14 +141,10 @@ struct Count {
 }
 
 impl Work for Count {
-    type Unit = u8;
+    type Store = String;
     type Output = Float64Array;
 
-    fn count(units: &[u8], ends: &[u32], begin: usize, all: &mut Vec<usize>) {
-        all.extend(in_bytes(units, ends).map(|end| begin + end));
-    }
-
-    fn add(&mut self, pieces: &[Piece<u8>], goes_on: &(dyn Fn() -> bool + Sync)) -> Done {
+    fn add(&mut self, pieces: &[Piece<String>], goes_on: &(dyn Fn() -> bool + Sync)) -> Done {
         let tokenizer = self.core.of(self.add_special_tokens)?;
         let before = self.counts.len();
         let encoded = tokenizer.encode_batch_ids_while(&texts(pieces)?, &mut self.piece, goes_on);
@@ -130,14 +165,14 @@ struct Decode {
 }
 
 impl Work for Decode {
-    type Unit = u32;
+    type Store = Vec<u32>;
     type Output = NativeTexts;
 
-    fn add(&mut self, pieces: &[Piece<u32>], goes_on: &(dyn Fn() -> bool + Sync)) -> Done {
+    fn add(&mut self, pieces: &[Piece<Vec<u32>>], goes_on: &(dyn Fn() -> bool + Sync)) -> Done {
         if !goes_on() {
             return Ok(());
         }
-        let items = pieces.iter().flat_map(|piece| piece.ranges().map(|range| &piece.units[range]));
+        let items = pieces.iter().flat_map(|piece| piece.ranges().map(|range| &piece.store[range]));
         let items: Vec<&[u32]> = items.collect();
         let decoded = self.core.plain().decode_batch(&items, self.skip_special_tokens);
         let before = self.texts.len();
