@@ -3,7 +3,7 @@
 //! The file has lines of three kinds, with fields between `|`:
 //!
 //! * `== NUMBER | TITLE | ORIGIN | ITS MACHINES` begins a document,
-//! * `= TABLE | CAPTION | UNIT | lower or higher | FIGURES | NOTE` begins a table, and says what is better and how many figures it has there,
+//! * `= TABLE | CAPTION | UNIT | lower, higher or - | FIGURES | NOTE` begins a table, and says what is better and how many figures it has there,
 //! * `WHAT | FIGURES | THEIRS | HERE | PEERS | WINDROW | BOUND` is a row, which stands for so many of these figures.
 //!
 //! THEIRS is text, or `A // B`. The others are expressions over records, as in bars; `A // B` is A, and its ratio to B behind it. PEERS are
@@ -72,7 +72,8 @@ struct SourceTable {
     name: String,
     caption: String,
     unit: String,
-    lower_is_better: bool,
+    /// `None`: neither is; then there is no best peer and no bound.
+    lower_is_better: Option<bool>,
     /// Figures of the table in the document, and those of the rows so far.
     figures: (usize, usize),
     note: String,
@@ -125,9 +126,10 @@ fn add(line: &str, sections: &mut Vec<Section>, records: &[Record], computed: &s
     if kind == 6 {
         let (name, caption, unit, better, figures, note) = (next(), next(), next(), next(), next(), next());
         let lower_is_better = match better.as_str() {
-            "lower" => true,
-            "higher" => false,
-            _ => return Err(format!("{better} is neither lower nor higher")),
+            "lower" => Some(true),
+            "higher" => Some(false),
+            "-" => None,
+            _ => return Err(format!("{better} is neither lower nor higher nor -")),
         };
         let figures = (figures.parse().map_err(|_| format!("{figures} is no number of figures"))?, 0);
         section.tables.push(SourceTable { name, caption, unit, lower_is_better, figures, note, ..Default::default() });
@@ -141,6 +143,9 @@ fn add(line: &str, sections: &mut Vec<Section>, records: &[Record], computed: &s
 impl SourceTable {
     fn add(&mut self, row: &[String], records: &[Record], computed: &str) -> Result<(), String> {
         let [what, figures, theirs, here, peers, windrow, bound] = row else { return Err("7 fields".to_owned()) };
+        if self.lower_is_better.is_none() && (peers != "-" || bound != "-") {
+            return Err("a peer or a bound, but neither lower nor higher is better".to_owned());
+        }
         let figures: usize = figures.parse().map_err(|_| format!("{figures} is no number of figures"))?;
         let without =
             WITHOUT_VALUE.iter().find_map(|(word, origin, said)| Some((windrow.strip_prefix(word)?, origin, said)));
@@ -163,7 +168,7 @@ impl SourceTable {
             None => return Err(format!("{bound} is no bound: NAME: EXPRESSION")),
             Some((name, expression)) => {
                 let limit = evaluate(expression, records, None)?;
-                let factor = own.map(|own| if self.lower_is_better { own / limit } else { limit / own });
+                let factor = own.map(|own| if self.lower_is_better == Some(true) { own / limit } else { limit / own });
                 let factor = factor.map_or(String::new(), |factor| format!("x{} ", number(factor)));
                 format!("{factor}({name}: {})", number(limit))
             }
@@ -188,7 +193,7 @@ impl SourceTable {
         for peer in peers.split(';').map(str::trim).filter(|peer| *peer != "-") {
             let (name, value) = peer.split_once(": ").ok_or_else(|| format!("{peer} is no peer: NAME: EXPRESSION"))?;
             let shown = Shown::of(value, records)?;
-            let is_better = |other: &Shown| (shown.value < other.value) == self.lower_is_better;
+            let is_better = |other: &Shown| self.lower_is_better == Some(shown.value < other.value);
             if best.as_ref().is_none_or(|(_, other)| is_better(other)) {
                 best = Some((name, shown));
             }
@@ -276,9 +281,13 @@ impl Section {
 
 impl SourceTable {
     fn write(&self, document: &mut String, records: &[Record]) {
-        let better = if self.lower_is_better { "less is better" } else { "more is better" };
+        let better = match self.lower_is_better {
+            Some(true) => "; less is better",
+            Some(false) => "; more is better",
+            None => "",
+        };
         let note = if self.note == "-" { String::new() } else { format!(" {}", self.note) };
-        let _ = write!(document, "\n### {} {}\n\nIn {}; {better}.{note}\n\n", self.name, self.caption, self.unit);
+        let _ = write!(document, "\n### {} {}\n\nIn {}{better}.{note}\n\n", self.name, self.caption, self.unit);
         // Columns without an entry are left out.
         let heads = ["", "theirs", "the same here", "best peer", "windrow", "by the bound"];
         let kept: Vec<usize> = (0..heads.len())
@@ -352,6 +361,13 @@ mod tests {
     }
 
     #[test]
+    fn neither_may_be_better() {
+        let table = TABLE.replace("lower", "-");
+        let text = made(&format!("{table}a | 4 | 7 | - | - | loops windrow ns | -\n")).unwrap();
+        assert!(text.contains("\n\nIn ns. Small.\n\n") && text.contains("| a | 7 | 52 |\n"), "{text}");
+    }
+
+    #[test]
     fn what_has_no_value_says_why() {
         let text = made(&format!(
             "{TABLE}a | 1 | 5 | - | - | elsewhere: needs 8 CPUs | -\nb | 1 | - | - | - | missing: cargo run x | -\n\
@@ -374,7 +390,11 @@ mod tests {
         for (lines, message) in [
             ("a | 1\n", "2: 7 fields, separated by |, and not 2"),
             ("a | 1 | - | - | - | 1 | -\n", "2: no table begins before this line"),
-            ("= 1 | a | ns | less | 1 | -\n", "2: less is neither lower nor higher"),
+            ("= 1 | a | ns | less | 1 | -\n", "2: less is neither lower nor higher nor -"),
+            (
+                "= 1 | a | ns | - | 1 | -\na | 1 | - | - | rayon: 1 | 1 | -\n",
+                "3: a peer or a bound, but neither lower nor higher is better",
+            ),
             (
                 "= 1 | a | ns | lower | 2 | -\na | 1 | - | - | - | 1 | -\n",
                 "table 1: its rows stand for 1 figures, the document has 2",
