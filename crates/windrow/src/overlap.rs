@@ -610,10 +610,9 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
                 let explained = Explained::new(CallKind::Overlap, Some(place), tiles as u64, wall).on(threads);
                 let explained = explained.or("bound", Some(limits.bound)).or("serial", Some(limits.serial));
                 explain::tell(explained.because(limits.reason()));
-                let times = |tile: &TileTrace| (tile.start, tile.end);
-                let lanes = traced.lanes.iter();
-                let lanes = lanes.map(|lane| (&*lane.name, lane.tiles.iter().map(times).collect()));
-                crate::runtime::trace::lanes(explain::traces(), place, zero.unwrap_or_else(Instant::now), lanes);
+                crate::runtime::trace::lanes(explain::traces(), zero.unwrap_or_else(Instant::now), || {
+                    traced.tiles(Some(place))
+                });
             }
             if let Some(trace) = trace {
                 *trace = traced;

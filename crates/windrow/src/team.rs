@@ -309,7 +309,8 @@ where
         false => ask(pool, width, stats.took)?,
     };
     if members == 1 {
-        let led = &mut LeaderState { driver: RoundDriver::new(RoundSite::of(pool, site), listens), data };
+        let led =
+            &mut LeaderState { driver: RoundDriver::new(RoundSite::of(pool, site), listens.then_some(place)), data };
         let result = attend(member, pool, Rounds::single(led).slot(), Spin::NONE);
         tell(1, reason, None);
         if serial {
@@ -317,7 +318,7 @@ where
         }
         return Ok(vec![result]);
     }
-    let led = &mut LeaderState { driver: RoundDriver::new(RoundSite::of(pool, site), listens), data };
+    let led = &mut LeaderState { driver: RoundDriver::new(RoundSite::of(pool, site), listens.then_some(place)), data };
     let rounds = Rounds::new(led, members);
     let results: Vec<_> = (0..members).map(|_| Mutex::new(None)).collect();
     let waits = Waits::of(pool.guess());

@@ -158,18 +158,23 @@ fn check(text: &str) -> Trace {
             }
             "C" => {
                 let at = nanos(&event["ts"], event);
-                assert!(!args.is_empty(), "{event}");
-                let values = args.values().map(|value| (at, value.as_f64().unwrap_or_else(|| panic!("{event}"))));
-                counted.entry(name).or_default().extend(values);
+                // Viewers show a number, the name with it, and the name of the value behind it; they take an event without a later time.
+                assert!(event["id"].is_null() && args.len() == 1, "{event}");
+                let unit = args.keys().next().expect("one value");
+                assert!(["members", "operations", "tiles"].contains(&unit.as_str()), "{event}");
+                let value = event["args"][unit].as_f64().unwrap_or_else(|| panic!("{event}"));
+                let values = counted.entry(name).or_default();
+                assert!(values.last().is_none_or(|(last, _)| *last <= at), "{event}");
+                values.push((at, value));
             }
             "b" => {
-                let key = (text("cat").map(str::to_owned), text("id").map(str::to_owned), name);
+                let key = (text("cat").map(str::to_owned), local(event), name);
                 assert!(key.0.is_some() && key.1.is_some(), "{event}");
                 assert_eq!(begun.insert(key, nanos(&event["ts"], event)), None, "{event}");
                 trace.asides.push(event.clone());
             }
             "e" => {
-                let key = (text("cat").map(str::to_owned), text("id").map(str::to_owned), name);
+                let key = (text("cat").map(str::to_owned), local(event), name);
                 let begin = begun.remove(&key).unwrap_or_else(|| panic!("it has not begun: {event}"));
                 assert!(begin <= nanos(&event["ts"], event), "{event}");
             }
@@ -177,8 +182,7 @@ fn check(text: &str) -> Trace {
         }
     }
     assert!(begun.is_empty(), "not ended: {begun:?}");
-    for (name, mut values) in counted {
-        values.sort_by_key(|(at, _)| *at);
+    for (name, values) in counted {
         trace.counters.insert(name, values.into_iter().map(|(_, value)| value).collect());
     }
     assert_eq!(pids.len(), 1);
@@ -198,6 +202,12 @@ fn check(text: &str) -> Trace {
         assert!(trace.tracks.insert(name.clone(), track).is_none(), "two tracks are named {name}");
     }
     trace
+}
+
+/// The number of an asynchronous event among those of its process. With `id`, Perfetto would show the call outside of the process.
+fn local(event: &Value) -> Option<String> {
+    assert!(event["id"].is_null(), "{event}");
+    event["id2"]["local"].as_str().map(str::to_owned)
 }
 
 fn read(path: &Path) -> Trace {
@@ -286,13 +296,13 @@ fn every_shape_is_in_the_trace() {
     // Rounds and batches, with their counters.
     let rounds = trace.named("rounds", "100 rounds");
     assert_eq!(rounds.iter().map(|(_, slice)| slice.args["member"].as_u64()).collect::<BTreeSet<_>>().len(), 2);
-    let widths = &trace.counters["round width"];
+    let widths = &trace.counters[&format!("round width of trace.rs:{}", line_of("team"))];
     assert!(widths.iter().any(|width| [1.0, 2.0].contains(width)) && widths.last() == Some(&0.0), "{widths:?}");
     let [(_, batch)] = trace.named("batch", "batch of 5")[..] else { panic!("one batch of five") };
     assert!(batch.around.contains(&call("batch", "chunk")), "{batch:?}");
     assert!(batch.args["structure"].as_str().is_some_and(|name| name.ends_with("::Sum")), "{batch:?}");
-    assert!(trace.counters["batch size"].contains(&5.0));
-    assert!(trace.counters.contains_key("queue depth"));
+    assert_eq!(trace.counters["batch size of Sum"], [5.0, 0.0, 1.0, 0.0]);
+    assert_eq!(trace.counters["queue depth of Sum"], [0.0, 0.0]);
     let aside = trace.asides.iter().find(|event| event["name"] == call("batch", "async").as_str());
     assert_eq!(aside.expect("a future is no slice")["args"]["items"], 1);
 
@@ -301,6 +311,7 @@ fn every_shape_is_in_the_trace() {
         let tiles: Vec<_> = trace.of("tile").filter(|(_, slice)| slice.args["lane"] == lane).collect();
         assert_eq!(tiles.len(), 20, "{tiles:?}");
         assert!(tiles.iter().all(|(track, _)| track.starts_with(&format!("lane {lane} of trace.rs:"))), "{tiles:?}");
+        assert!(tiles.iter().all(|(_, slice)| slice.args["empty_us"].is_f64() && slice.args["full_us"].is_f64()));
     }
     let depths = &trace.counters[&format!("queue before next of trace.rs:{}", line_of("overlap"))];
     assert_eq!((depths.len(), depths.last()), (40, Some(&0.0)), "{depths:?}");
@@ -411,7 +422,48 @@ fn many_short_threads_are_all_in_the_trace() {
     }
     let (_folder, path, output) = traced("many_short_threads_are_all_in_the_trace", &[]);
     assert!(output.status.success() && said(&output).is_empty(), "{output:?}");
-    assert_eq!(read(&path).named("call", &call("loop", "short")).len(), THREADS);
+    let trace = read(&path);
+    // Each had its turn after the one before, on one track.
+    assert_eq!(trace.named("call", &call("loop", "short")).len(), THREADS);
+    let tracks: BTreeSet<&str> = trace.of("call").map(|(track, _)| track).collect();
+    assert_eq!(tracks, BTreeSet::from(["unnamed"]));
+}
+
+/// Also counters of several structures of one type.
+#[test]
+fn what_happens_at_once_is_on_separate_tracks() {
+    const THREADS: usize = 3;
+    if is_child() {
+        let inside = AtomicUsize::new(0);
+        let item = |_| {
+            // Relaxed: a number that orders nothing.
+            inside.fetch_add(1, Ordering::Relaxed);
+            // Relaxed: as above.
+            spin_until(|| inside.load(Ordering::Relaxed) == THREADS);
+            let batched = Batched::new(Sum(0));
+            let mut chunk = Chunk::new();
+            chunk.extend(1..=5);
+            batched.call_chunk(&mut chunk).unwrap();
+            batched
+        };
+        let call = || (0..1u32).into_par_iter().map(item).collect::<Vec<_>>(); // meeting
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(call)).collect();
+            // All structures live until the last one is made, so no two have the same address.
+            let structures: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+            drop(structures);
+        });
+        return;
+    }
+    let (_folder, path, output) = traced("what_happens_at_once_is_on_separate_tracks", &[]);
+    assert!(output.status.success(), "{output:?}");
+    let trace = read(&path);
+    let tracks: BTreeSet<&str> =
+        trace.named("call", &call("loop", "meeting")).iter().map(|(track, _)| *track).collect();
+    assert_eq!(tracks, BTreeSet::from(["unnamed", "unnamed (2)", "unnamed (3)"]));
+    let sizes: Vec<&String> = trace.counters.keys().filter(|name| name.starts_with("batch size")).collect();
+    assert_eq!(sizes, ["batch size of Sum", "batch size of Sum (2)", "batch size of Sum (3)"]);
+    assert!(trace.counters.values().all(|values| values.len() <= 2), "{:?}", trace.counters);
 }
 
 #[test]

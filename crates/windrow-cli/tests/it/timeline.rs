@@ -14,14 +14,18 @@ fn each_batch_is_in_each_stage() {
     assert!(said.contains(" of the time; ") && said.ends_with(" limits"), "{said}");
     let trace = place.json("trace.json");
     let events = trace["traceEvents"].as_array().unwrap();
-    let of = |stage: &str| events.iter().filter(|event| event["cat"] == stage).collect::<Vec<_>>();
+    let of = |stage: &str| events.iter().filter(|event| event["args"]["lane"] == stage).collect::<Vec<_>>();
     let names: Vec<_> = events.iter().filter_map(|event| event["args"]["name"].as_str()).collect();
-    assert_eq!(names, ["read", "encode", "write", "sync"]);
+    assert_eq!(names[1..], ["lane read", "lane encode", "lane write", "lane sync"], "behind the name of the program");
+    for queue in ["encode", "write", "sync"] {
+        let name = format!("queue before {queue}");
+        assert!(events.iter().any(|event| event["ph"] == "C" && event["name"] == name.as_str()), "{name}");
+    }
     let batches = of("encode").len();
     assert!(batches > 3, "{batches}");
     // The last one is the end of the inputs.
     assert_eq!([of("read").len(), of("write").len()], [batches, batches]);
-    for stage in names {
+    for stage in ["read", "encode", "write", "sync"] {
         let mut end = 0.0;
         for event in of(stage) {
             let (start, length) = (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap());

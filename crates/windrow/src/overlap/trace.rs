@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
 use std::time::Instant;
 
 use windrow_plan::Nanos;
 
-use crate::runtime::trace::escaped;
+use crate::runtime::trace::{TraceTile, timeline};
 
 /// The kind of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -177,38 +179,31 @@ impl Trace {
     }
 
     /// A timeline in JSON for trace viewers (Chrome's `about:tracing`, Perfetto): an object with `traceEvents`. Times are in microseconds.
+    /// Each lane is a track, or several if its tiles overlap; between lanes, a counter has the tiles that wait.
     ///
     /// ```
     /// use windrow::overlap;
     ///
     /// let mut trace = overlap::Trace::new();
     /// overlap::source(0..3).compute("halve", |i| Ok::<_, ()>(i / 2)).trace(&mut trace).collect().unwrap();
-    /// assert!(trace.json().starts_with(r#"{"displayTimeUnit":"ns","traceEvents":["#));
-    /// assert!(trace.json().contains(r#""name":"tile 2","cat":"halve","#));
+    /// assert!(trace.json().starts_with(r#"{"displayTimeUnit":"ns","#));
+    /// assert!(trace.json().contains(r#""cat":"tile","name":"tile 2","args":{"lane":"halve","#));
     /// ```
     pub fn json(&self) -> String {
-        let mut events = Vec::new();
-        for (number, lane) in self.lanes.iter().enumerate() {
-            let name = escaped(&lane.name);
-            let id = number + 1;
-            events.push(format!(r#"{{"ph":"M","pid":1,"tid":{id},"name":"thread_name","args":{{"name":"{name}"}}}}"#));
-            for (tile, times) in lane.tiles.iter().enumerate() {
-                let head = format!(r#""pid":1,"tid":{id},"name":"tile {tile}","cat":"{name}""#);
-                let (empty, full) = (times.empty.as_micros(), times.full.as_micros());
-                let waits = format!(r#"{{"empty_us":{empty:.3},"full_us":{full:.3}}}"#);
-                let (start, end) = (times.start.as_micros(), times.end.as_micros());
-                if matches!(lane.kind, LaneKind::Completion | LaneKind::ComputeEach) {
-                    // Async events: tiles of such a lane overlap, and events of a thread must not.
-                    let id = format!("{number}.{tile}");
-                    events.push(format!(r#"{{"ph":"b","id":"{id}","ts":{start:.3},{head},"args":{waits}}}"#));
-                    events.push(format!(r#"{{"ph":"e","id":"{id}","ts":{end:.3},{head}}}"#));
-                } else {
-                    let length = times.length().as_micros();
-                    events.push(format!(r#"{{"ph":"X","ts":{start:.3},"dur":{length:.3},{head},"args":{waits}}}"#));
-                }
+        timeline(self.tiles(None))
+    }
+
+    /// What a timeline shows.
+    pub(super) fn tiles(&self, place: Option<&'static Location<'static>>) -> Vec<TraceTile> {
+        let mut tiles = Vec::new();
+        for (lane, LaneTrace { name, tiles: of_lane, .. }) in self.lanes.iter().enumerate() {
+            let name: Arc<str> = Arc::from(name.as_str());
+            for (tile, &TileTrace { start, end, empty, full }) in of_lane.iter().enumerate() {
+                let (begin, end, waits) = (start.0 as u64, end.0 as u64, (empty.0 as u64, full.0 as u64));
+                tiles.push(TraceTile { begin, end, waits, run: 0, place, lane, name: name.clone(), tile });
             }
         }
-        format!(r#"{{"displayTimeUnit":"ns","traceEvents":[{}]}}"#, events.join(","))
+        tiles
     }
 }
 
@@ -380,11 +375,14 @@ mod tests {
     }
 
     #[test]
-    fn names_are_escaped_and_overlapping_tiles_are_events_of_their_own() {
-        let trace =
-            Trace { lanes: vec![lane("a \"b\"\\\n", LaneKind::Completion, &[(0.0, 2000.0)])], wall: Nanos(1.0) };
+    fn names_are_escaped_and_overlapping_tiles_are_on_separate_tracks() {
+        let spans = [(0.0, 2000.0), (1000.0, 3000.0), (2500.0, 4000.0)];
+        let trace = Trace { lanes: vec![lane("a \"b\"\\\n", LaneKind::Completion, &spans)], wall: Nanos(1.0) };
         let json = trace.json();
-        assert!(json.contains(r#""cat":"a \"b\"\\\u000a""#), "{json}");
-        assert!(json.contains(r#"{"ph":"e","id":"0.0","ts":2.000,"#), "{json}");
+        assert!(json.contains(r#""lane":"a \"b\"\\\u000a""#), "{json}");
+        for (tid, at, tile) in [(2, "0.000", 0), (3, "1.000", 1), (2, "2.500", 2)] {
+            let event = format!(r#""tid":{tid},"ts":{at},"dur":"#);
+            assert!(json.lines().any(|line| line.contains(&event) && line.contains(&format!("tile {tile}"))), "{json}");
+        }
     }
 }

@@ -19,7 +19,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Instant, SystemTime};
 
-use windrow_plan::Nanos;
 use windrow_sync::exit::at_exit;
 use windrow_sync::fork::PerProcess;
 use windrow_sync::machine::{fork_generation, tick, ticks_per_micro};
@@ -28,11 +27,15 @@ use windrow_sync::relaxed::RelaxedU64;
 use super::explained::{CallKind, Explained};
 use super::flag::Flag;
 
+mod counted;
+mod events;
 mod file;
 #[cfg(feature = "tracing")]
 mod spans;
+mod tiles;
 
-pub(crate) use file::escaped;
+use counted::Counted;
+pub(crate) use tiles::{TraceTile, timeline};
 
 /// Without the feature `tracing` no call is a span.
 #[cfg(not(feature = "tracing"))]
@@ -112,9 +115,16 @@ enum EventKind {
     /// A spawned closure.
     Spawned,
     /// A tile in a lane. Its times are in nanoseconds since the trace began.
-    Tile { run: u64, place: &'static Location<'static>, lane: usize, name: Arc<str>, tile: usize },
+    Tile(Box<TraceTile>),
     /// The value of a counter from `begin` on. Counters of one name differ by `id`.
-    Counter { name: &'static str, id: usize, value: u64 },
+    Counter { counted: Counted, id: usize, value: u64 },
+}
+
+impl EventKind {
+    /// Whether it is a slice of its thread.
+    fn is_slice(&self) -> bool {
+        !matches!(self, EventKind::Told(_) | EventKind::Tile(_) | EventKind::Counter { .. })
+    }
 }
 
 /// The claims of a member in a loop.
@@ -513,17 +523,18 @@ pub(crate) fn spawned(is_on: bool) -> PartSpan {
     if is_on { PartSpan::new(EventKind::Spawned) } else { PartSpan(None) }
 }
 
-/// The rounds of a team have `members` members from the time `at` on, if a trace `is_on`. `team` tells teams apart.
+/// The rounds of a team from `place` have `members` members from the time `at` on, if a trace `is_on` and the team is told. `team` tells
+/// teams apart.
 #[inline]
-pub(crate) fn width(is_on: bool, team: usize, members: usize, at: u64) {
-    if is_on {
-        with_own(|process, own| own.count(process, "round width", team, members as u64, at));
+pub(crate) fn width(is_on: bool, place: CallPlace, team: usize, members: usize, at: u64) {
+    if is_on && let Some(place) = place {
+        with_own(|process, own| own.count(process, Counted::Width(place), team, members as u64, at));
     }
 }
 
 impl ThreadTrace {
-    fn count(&mut self, process: &ProcessTrace, name: &'static str, id: usize, value: u64, at: u64) {
-        let kind = EventKind::Counter { name, id, value };
+    fn count(&mut self, process: &ProcessTrace, counted: Counted, id: usize, value: u64, at: u64) {
+        let kind = EventKind::Counter { counted, id, value };
         self.push(process, TraceEvent { begin: at, end: at, is_panic: false, kind });
     }
 }
@@ -547,29 +558,23 @@ pub(crate) struct RanBatch {
 pub(crate) fn batch(RanBatch { structure, id, begin, end, ops, left, is_panic }: RanBatch) {
     with_own(|process, own| {
         own.push_slice(process, TraceEvent { begin, end, is_panic, kind: EventKind::Batch { structure, ops, left } });
-        own.count(process, "batch size", id, ops as u64, begin);
-        own.count(process, "batch size", id, 0, end);
-        own.count(process, "queue depth", id, left as u64, end);
+        own.count(process, Counted::Size(structure), id, ops as u64, begin);
+        own.count(process, Counted::Size(structure), id, 0, end);
+        own.count(process, Counted::Queue(structure), id, left as u64, end);
     });
 }
 
-/// The tiles of a run that began at `zero`, by lane, if a trace `is_on`: begin and end of each since then.
-pub(crate) fn lanes<'l, L>(is_on: bool, place: &'static Location<'static>, zero: Instant, lanes: L)
-where
-    L: Iterator<Item = (&'l str, Vec<(Nanos, Nanos)>)>,
-{
+/// The tiles of a run that began at `zero`, if a trace `is_on`. Their times are those since then.
+pub(crate) fn lanes(is_on: bool, zero: Instant, tiles: impl FnOnce() -> Vec<TraceTile>) {
     if !is_on {
         return;
     }
     with_own(|process, own| {
         let (since, run) = (zero.saturating_duration_since(process.zero).as_nanos() as u64, tick());
-        for (lane, (name, tiles)) in lanes.enumerate() {
-            let name: Arc<str> = Arc::from(name);
-            for (tile, (begin, end)) in tiles.into_iter().enumerate() {
-                let kind = EventKind::Tile { run, place, lane, name: name.clone(), tile };
-                let (begin, end) = (since + begin.0 as u64, since + end.0 as u64);
-                own.push(process, TraceEvent { begin, end, is_panic: false, kind });
-            }
+        for tile in tiles() {
+            let (begin, end) = (since + tile.begin, since + tile.end);
+            let kind = EventKind::Tile(Box::new(TraceTile { begin, end, run, ..tile }));
+            own.push(process, TraceEvent { begin, end, is_panic: false, kind });
         }
     });
 }

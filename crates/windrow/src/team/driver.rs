@@ -59,11 +59,12 @@ pub(super) struct RoundDriver<'c> {
     /// The rounds of the last call of [`Member::rounds`](super::Member::rounds), and the last decision about their width, if the caller
     /// listens.
     pub(super) last_choice: Option<(usize, Decision<RoundCosts, Segment>)>,
-    listens: bool,
+    /// Where the team was formed, if the thread listens to it.
+    told: Option<&'static Location<'static>>,
 }
 
 impl<'c> RoundDriver<'c> {
-    pub(super) fn new(site: RoundSite<'c>, listens: bool) -> Self {
+    pub(super) fn new(site: RoundSite<'c>, told: Option<&'static Location<'static>>) -> Self {
         RoundDriver {
             next: None,
             members: 1,
@@ -75,7 +76,7 @@ impl<'c> RoundDriver<'c> {
             site,
             segment: None,
             last_choice: None,
-            listens,
+            told,
         }
     }
 
@@ -129,7 +130,7 @@ impl<'c> RoundDriver<'c> {
             (self.begun, self.since) = (0, now);
         }
         if begins || self.members != segment.width {
-            trace::width(self.listens && explain::traces(), site.site, segment.width, now);
+            trace::width(explain::traces(), self.told, site.site, segment.width, now);
         }
         self.members = segment.width;
         self.unread = segment.every.min(segment.rounds - self.begun).max(1);
@@ -137,12 +138,12 @@ impl<'c> RoundDriver<'c> {
 
     fn end(&mut self) {
         if let Some((tuner, _)) = self.segment.take() {
-            if self.listens {
+            if self.told.is_some() {
                 let rounds = self.next.as_ref().map_or(0, |(next, all)| next - all.start);
                 self.last_choice = Some((rounds, tuner.decision()));
             }
             let now = tick();
-            trace::width(self.listens && explain::traces(), self.site.site, 0, now);
+            trace::width(explain::traces(), self.told, self.site.site, 0, now);
             let elapsed = self.site.nanos(now.saturating_sub(self.since));
             let widths = tuner.end(self.begun, elapsed);
             if let Some(mut stats) = self.site.sites.team(self.site.site) {

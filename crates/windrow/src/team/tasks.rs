@@ -89,7 +89,7 @@ impl<T: Send> AsyncTeam<T> {
             machine: &timing.machine,
             nanos_per_tick: timing.nanos(1).0,
         };
-        let state = TaskLeaderState { driver: RoundDriver::new(site, told.is_some()), data };
+        let state = TaskLeaderState { driver: RoundDriver::new(site, told.map(|(place, ..)| place)), data };
         let (rounds, slots) = TaskRounds::new(state, width);
         let patience = TaskSpin::new();
         let cpus = cpus().max(2);

@@ -1,22 +1,23 @@
 //! The file of a trace: Chrome's trace event format, which Perfetto reads, too.
 //!
-//! Slices are complete events (`X`) on the track of their thread. Tiles are slices on tracks of their lane; where tiles of a lane overlap, the
-//! lane has several tracks. Calls that are no slice of a thread are asynchronous events (`b`, `e`).
+//! Slices are complete events (`X`) on the track of their thread. Threads without a name that follow each other share a track: a program that
+//! starts a thread for each request has as many tracks as such threads at once. Calls that are no slice of a thread are asynchronous
+//! events (`b`, `e`).
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::panic::Location;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use windrow_sync::machine::{fork_generation, ticks_per_micro};
 
-use super::{CallPlace, Claimed, EventKind, PER_THREAD, ProcessTrace, ThreadTrace, TraceEvent, VARIABLE, both_clocks};
+use super::events::{Args, Events, escaped, micros, program, short};
+use super::tiles::{TraceTile, lanes};
+use super::{Claimed, Counted, EventKind, PER_THREAD, ProcessTrace, ThreadTrace, TraceEvent, VARIABLE, both_clocks};
 use crate::runtime::explained::{CallKind, Explained, grouped};
 
 /// Writes the file. A failure is a line on stderr, and so are dropped events.
@@ -80,58 +81,54 @@ fn replace(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Resul
     written
 }
 
-/// A tile of a lane, in nanoseconds.
-struct TraceTile {
-    begin: u64,
-    end: u64,
-    run: u64,
-    place: &'static Location<'static>,
-    lane: usize,
-    name: Arc<str>,
-    tile: usize,
-}
-
-impl TraceTile {
-    fn is_of_lane(&self, other: &Self) -> bool {
-        (self.place, self.lane, &self.name) == (other.place, other.lane, &other.name)
-    }
-}
-
 struct Format {
-    pid: u32,
     begun: u64,
     nanos_per_tick: f64,
     end: u64,
-    program: String,
     /// Asynchronous events so far.
     asides: u64,
     /// Tracks of threads by name: workers of several pools have the same names.
     names: HashMap<String, usize>,
+    /// What the counters of a name belong to.
+    counters: HashMap<String, Vec<usize>>,
 }
 
-/// The array of events.
-struct Events<W> {
-    out: W,
-    is_first: bool,
+/// What tracks are collected from: the events of all threads that are on no track of a thread.
+#[derive(Default)]
+struct Elsewhere {
+    tiles: Vec<TraceTile>,
+    /// Time, what is counted, what it belongs to, value.
+    counters: Vec<(u64, Counted, usize, u64)>,
 }
 
-impl<W: Write> Events<W> {
-    fn add(&mut self, event: fmt::Arguments<'_>) -> io::Result<()> {
-        let before = if std::mem::take(&mut self.is_first) { "\n{" } else { ",\n{" };
-        self.out.write_all(before.as_bytes())?;
-        self.out.write_fmt(event)?;
-        self.out.write_all(b"}")
-    }
+/// The name of threads without one.
+const UNNAMED: &str = "unnamed";
 
-    fn metadata(&mut self, pid: u32, tid: usize, what: &str, args: fmt::Arguments<'_>) -> io::Result<()> {
-        self.add(format_args!(r#""ph":"M","pid":{pid},"tid":{tid},"name":"{what}","args":{{{args}}}"#))
+/// Threads without a name that follow each other become one track.
+fn tracks(threads: Vec<ThreadTrace>) -> Vec<ThreadTrace> {
+    let mut tracks: Vec<ThreadTrace> = Vec::new();
+    // Tracks of such threads, and when the last slice of each ends.
+    let mut shared: Vec<(usize, u64)> = Vec::new();
+    for mut thread in threads {
+        if thread.name.is_some() {
+            tracks.push(thread);
+            continue;
+        }
+        let slices = || thread.events.iter().filter(|event| event.kind.is_slice());
+        let begin = slices().map(|event| event.begin).min().unwrap_or(u64::MAX);
+        let end = slices().map(|event| event.end).max().unwrap_or(0);
+        match shared.iter_mut().find(|(_, ended)| *ended <= begin) {
+            Some((track, ended)) => {
+                tracks[*track].events.append(&mut thread.events);
+                *ended = end.max(*ended);
+            }
+            None => {
+                shared.push((tracks.len(), end));
+                tracks.push(thread);
+            }
+        }
     }
-
-    /// The track `tid` has this name, and comes in the order of the numbers.
-    fn track(&mut self, pid: u32, tid: usize, name: &str) -> io::Result<()> {
-        self.metadata(pid, tid, "thread_name", format_args!(r#""name":"{}""#, escaped(name)))?;
-        self.metadata(pid, tid, "thread_sort_index", format_args!(r#""sort_index":{tid}"#))
-    }
+    tracks
 }
 
 impl Format {
@@ -141,17 +138,8 @@ impl Format {
         let (ticks, nanos) = (end.saturating_sub(process.begun) as f64, time.duration_since(process.zero).as_nanos());
         let is_long = ticks > 1000.0 * ticks_per_micro();
         let nanos_per_tick = if is_long { nanos as f64 / ticks } else { 1000.0 / ticks_per_micro() };
-        let program = std::env::args_os().next().unwrap_or_default();
-        let program = Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Self {
-            pid: std::process::id(),
-            begun: process.begun,
-            nanos_per_tick,
-            end: now,
-            program,
-            asides: 0,
-            names: HashMap::new(),
-        }
+        let (names, counters) = (HashMap::new(), HashMap::new());
+        Self { begun: process.begun, nanos_per_tick, end: now, asides: 0, names, counters }
     }
 
     /// Nanoseconds since the trace began. Later ticks give no earlier time, so slices that nest do so here.
@@ -159,19 +147,33 @@ impl Format {
         (tick.saturating_sub(self.begun) as f64 * self.nanos_per_tick) as u64
     }
 
-    fn all(&mut self, mut out: impl Write, threads: Vec<ThreadTrace>, dropped: u64) -> io::Result<()> {
-        let (version, program) = (env!("CARGO_PKG_VERSION"), escaped(&self.program));
+    fn all(&mut self, out: impl Write, threads: Vec<ThreadTrace>, dropped: u64) -> io::Result<()> {
         let length = micros(self.nanos(self.end));
-        write!(out, r#"{{"displayTimeUnit":"ns","otherData":{{"program":"{program}","windrow":"{version}","#)?;
-        write!(out, r#""length_us":{length},"dropped_events":{dropped}}},"traceEvents":["#)?;
-        let mut events = Events { out, is_first: true };
-        events.metadata(self.pid, 0, "process_name", format_args!(r#""name":"{program}""#))?;
-        let (tracks, mut tiles) = (threads.len(), Vec::new());
+        let other = format_args!(r#","length_us":{length},"dropped_events":{dropped}"#);
+        let mut events = Events::begin(out, std::process::id(), &program(), other)?;
+        let (threads, mut elsewhere) = (tracks(threads), Elsewhere::default());
+        let behind = threads.len() + 1;
         for (index, thread) in threads.into_iter().enumerate() {
-            self.thread(&mut events, index + 1, thread, &mut tiles)?;
+            self.thread(&mut events, index + 1, thread, &mut elsewhere)?;
         }
-        self.lanes(&mut events, tracks + 1, tiles)?;
-        events.out.write_all(b"\n]}\n")
+        lanes(&mut events, behind, elsewhere.tiles)?;
+        elsewhere.counters.sort_by_key(|&(at, ..)| at);
+        for (at, counted, id, value) in elsewhere.counters {
+            let name = self.counter(counted, id);
+            events.counter(at, &name, counted.unit(), value)?;
+        }
+        events.end()
+    }
+
+    /// The name of a counter. Several of one name are numbered.
+    fn counter(&mut self, counted: Counted, id: usize) -> String {
+        let name = counted.name();
+        let ids = self.counters.entry(name.clone()).or_default();
+        let at = ids.iter().position(|known| *known == id).unwrap_or_else(|| {
+            ids.push(id);
+            ids.len() - 1
+        });
+        if at == 0 { name } else { format!("{name} ({})", at + 1) }
     }
 
     fn thread<W: Write>(
@@ -179,29 +181,23 @@ impl Format {
         events: &mut Events<W>,
         tid: usize,
         thread: ThreadTrace,
-        tiles: &mut Vec<TraceTile>,
+        elsewhere: &mut Elsewhere,
     ) -> io::Result<()> {
-        let mut name = thread.name.unwrap_or_else(|| format!("thread {tid}"));
+        let mut name = thread.name.unwrap_or_else(|| UNNAMED.to_owned());
         let count = self.names.entry(name.clone()).or_default();
         *count += 1;
         if *count > 1 {
             let _ = write!(name, " ({count})");
         }
-        events.track(self.pid, tid, &name)?;
+        events.track(tid, &name)?;
         // A slice comes before the slices inside of it, also where all have the same times: the inner ones were recorded first.
         let mut own: Vec<TraceEvent> = thread.events.into_iter().rev().collect();
         own.sort_by_key(|event| (event.begin, Reverse(event.end)));
         for event in own {
             match event.kind {
-                EventKind::Tile { run, place, lane, name, tile } => {
-                    tiles.push(TraceTile { begin: event.begin, end: event.end, run, place, lane, name, tile });
-                }
-                EventKind::Counter { name, id, value } => {
-                    let at = micros(self.nanos(event.begin));
-                    events.add(format_args!(
-                        r#""ph":"C","pid":{},"tid":{tid},"ts":{at},"name":"{name}","id":"0x{id:x}","args":{{"value":{value}}}"#,
-                        self.pid
-                    ))?;
+                EventKind::Tile(tile) => elsewhere.tiles.push(*tile),
+                EventKind::Counter { counted, id, value } => {
+                    elsewhere.counters.push((self.nanos(event.begin), counted, id, value));
                 }
                 EventKind::Told(told) => self.aside(events, tid, (event.begin, event.end), &told)?,
                 _ => self.slice(events, tid, &event)?,
@@ -256,30 +252,12 @@ impl Format {
                 ("batch", format!("batch of {ops}"))
             }
             EventKind::Spawned => ("spawn", "spawned closure".to_owned()),
-            EventKind::Told(_) | EventKind::Tile { .. } | EventKind::Counter { .. } => return Ok(()),
+            EventKind::Told(_) | EventKind::Tile(_) | EventKind::Counter { .. } => return Ok(()),
         };
         if event.is_panic {
             args.flag("panicked");
         }
-        self.complete(events, tid, (begin, end), (category, &name), &args)
-    }
-
-    /// A complete event, from `begin` to `end` in nanoseconds.
-    fn complete<W: Write>(
-        &self,
-        events: &mut Events<W>,
-        tid: usize,
-        (begin, end): (u64, u64),
-        (category, name): (&str, &str),
-        args: &Args,
-    ) -> io::Result<()> {
-        let (at, length) = (micros(begin), micros(end.saturating_sub(begin)));
-        events.add(format_args!(
-            r#""ph":"X","pid":{},"tid":{tid},"ts":{at},"dur":{length},"cat":"{category}","name":"{}","args":{{{}}}"#,
-            self.pid,
-            escaped(name),
-            args.0
-        ))
+        events.slice(tid, (begin, end), (category, &name), &args)
     }
 
     /// A call that is no slice of its thread.
@@ -293,104 +271,19 @@ impl Format {
         self.asides += 1;
         let (begin, end) = (micros(self.nanos(begin)), micros(self.nanos(end)));
         let name = format!("{} {}", told.kind().name(), short(told.place()));
-        let (pid, id, name) = (self.pid, self.asides, escaped(&name));
+        let (id, name) = (self.asides, escaped(&name));
         let mut args = Args::default();
         args.place(told.place());
         args.text("kind", told.kind().name());
         args.told(told);
-        let head = format!(r#""pid":{pid},"tid":{tid},"cat":"call","id":"{id}","name":"{name}""#);
-        events.add(format_args!(r#""ph":"b","ts":{begin},{head},"args":{{{}}}"#, args.0))?;
-        events.add(format_args!(r#""ph":"e","ts":{end},{head},"args":{{}}"#))
-    }
-
-    /// The tracks of lanes, from the number `tid` on, and the queues between them.
-    fn lanes<W: Write>(&self, events: &mut Events<W>, mut tid: usize, mut tiles: Vec<TraceTile>) -> io::Result<()> {
-        tiles.sort_by(|one, other| {
-            let lane = |tile: &TraceTile| (tile.place, tile.lane, tile.name.clone());
-            lane(one).cmp(&lane(other)).then((one.begin, Reverse(one.end)).cmp(&(other.begin, Reverse(other.end))))
-        });
-        for lane in tiles.chunk_by(TraceTile::is_of_lane) {
-            // The end of each track.
-            let mut ends: Vec<u64> = Vec::new();
-            for tile in lane {
-                let track = ends.iter().position(|&end| end <= tile.begin).unwrap_or(ends.len());
-                if track == ends.len() {
-                    let number = if track == 0 { String::new() } else { format!(" ({})", track + 1) };
-                    let name = format!("lane {} of {}{number}", tile.name, short(Some(tile.place)));
-                    events.track(self.pid, tid + track, &name)?;
-                    ends.push(0);
-                }
-                ends[track] = tile.end;
-                let mut args = Args::default();
-                args.place(Some(tile.place));
-                args.text("lane", &tile.name);
-                let name = format!("tile {}", tile.tile);
-                self.complete(events, tid + track, (tile.begin, tile.end), ("tile", &name), &args)?;
-            }
-            tid += ends.len();
-        }
-        self.queues(events, &tiles)
-    }
-
-    /// For each queue between two lanes: the tiles in it, of all runs together.
-    fn queues<W: Write>(&self, events: &mut Events<W>, tiles: &[TraceTile]) -> io::Result<()> {
-        let ends: HashMap<_, _> = tiles.iter().map(|tile| ((tile.run, tile.lane, tile.tile), tile.end)).collect();
-        for lane in tiles.chunk_by(TraceTile::is_of_lane) {
-            // When each tile has come and gone. Not what comes from a source, and no tile of which one half was dropped.
-            let mut times = Vec::new();
-            for tile in lane.iter().filter(|tile| tile.lane > 0) {
-                if let Some(&end) = ends.get(&(tile.run, tile.lane - 1, tile.tile)) {
-                    times.extend([(end, 1_i64), (tile.begin.max(end), -1)]);
-                }
-            }
-            times.sort_by_key(|&(at, change)| (at, Reverse(change)));
-            let mut depth = 0;
-            for (at, change) in times {
-                depth += change;
-                let (at, name, place) = (micros(at), escaped(&lane[0].name), short(Some(lane[0].place)));
-                events.add(format_args!(
-                    r#""ph":"C","pid":{},"tid":0,"ts":{at},"name":"queue before {name} of {place}","args":{{"tiles":{depth}}}"#,
-                    self.pid
-                ))?;
-            }
-        }
-        Ok(())
+        // `id2`: the number is one of this process, so viewers show the call there.
+        let head = format!(r#""tid":{tid},"cat":"call","id2":{{"local":"0x{id:x}"}},"name":"{name}""#);
+        events.add("b", format_args!(r#""ts":{begin},{head},"args":{{{}}}"#, args.0))?;
+        events.add("e", format_args!(r#""ts":{end},{head},"args":{{}}"#))
     }
 }
 
-/// The members of the object `args`.
-#[derive(Default)]
-struct Args(String);
-
 impl Args {
-    fn add(&mut self, name: &str, value: fmt::Arguments<'_>) {
-        let before = if self.0.is_empty() { "" } else { "," };
-        // Writing to a string does not fail.
-        let _ = write!(self.0, r#"{before}"{name}":{value}"#);
-    }
-
-    fn text(&mut self, name: &str, value: &str) {
-        self.add(name, format_args!(r#""{}""#, escaped(value)));
-    }
-
-    fn number(&mut self, name: &str, value: u64) {
-        self.add(name, format_args!("{value}"));
-    }
-
-    fn micros(&mut self, name: &str, nanos: u64) {
-        self.add(name, format_args!("{}", micros(nanos)));
-    }
-
-    fn flag(&mut self, name: &str) {
-        self.add(name, format_args!("true"));
-    }
-
-    fn place(&mut self, place: CallPlace) {
-        if let Some(place) = place {
-            self.text("place", &format!("{}:{}", place.file(), place.line()));
-        }
-    }
-
     fn told(&mut self, told: &Explained) {
         let nanos = |time: Duration| time.as_nanos() as u64;
         self.number("items", told.count());
@@ -406,32 +299,4 @@ impl Args {
             self.text("decision", told.reason());
         }
     }
-}
-
-/// Nanoseconds as microseconds, exactly.
-fn micros(nanos: u64) -> String {
-    format!("{}.{:03}", nanos / 1000, nanos % 1000)
-}
-
-/// The name of the file, and the line.
-fn short(place: CallPlace) -> String {
-    let file =
-        |place: &Location<'_>| Path::new(place.file()).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    place.map_or_else(String::new, |place| format!("{}:{}", file(place), place.line()))
-}
-
-/// A text as it stands in a string of JSON.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if c.is_control() => {
-                // Writing to a string does not fail.
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out
 }

@@ -1,0 +1,106 @@
+//! Tiles of overlaps: slices on tracks of their lane, and the queues between lanes. Where tiles of a lane overlap, the lane has several tracks.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use super::CallPlace;
+use super::events::{Args, Events, program, short};
+
+/// A tile in a lane. Times are in nanoseconds.
+#[derive(Clone, Debug)]
+pub(crate) struct TraceTile {
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+    /// How long the lane waited before it: for a tile, and for room in the queue behind it.
+    pub(crate) waits: (u64, u64),
+    /// Tells the runs of an overlap apart.
+    pub(crate) run: u64,
+    pub(crate) place: CallPlace,
+    pub(crate) lane: usize,
+    pub(crate) name: Arc<str>,
+    pub(crate) tile: usize,
+}
+
+impl TraceTile {
+    fn is_of_lane(&self, other: &Self) -> bool {
+        (self.place, self.lane, &self.name) == (other.place, other.lane, &other.name)
+    }
+
+    /// With the place of its overlap, if that is known.
+    fn named(&self, what: &str) -> String {
+        let of = self.place.map_or_else(String::new, |place| format!(" of {}", short(Some(place))));
+        format!("{what} {}{of}", self.name)
+    }
+}
+
+/// The tracks of lanes, from the number `tid` on, and the queues between them.
+pub(super) fn lanes<W: Write>(events: &mut Events<W>, mut tid: usize, mut tiles: Vec<TraceTile>) -> io::Result<()> {
+    tiles.sort_by(|one, other| {
+        let lane = |tile: &TraceTile| (tile.place, tile.lane, tile.name.clone());
+        lane(one).cmp(&lane(other)).then((one.begin, Reverse(one.end)).cmp(&(other.begin, Reverse(other.end))))
+    });
+    for lane in tiles.chunk_by(TraceTile::is_of_lane) {
+        // The end of each track.
+        let mut ends: Vec<u64> = Vec::new();
+        for tile in lane {
+            let track = ends.iter().position(|&end| end <= tile.begin).unwrap_or(ends.len());
+            if track == ends.len() {
+                let number = if track == 0 { String::new() } else { format!(" ({})", track + 1) };
+                events.track(tid + track, &format!("{}{number}", tile.named("lane")))?;
+                ends.push(0);
+            }
+            ends[track] = tile.end;
+            let mut args = Args::default();
+            args.place(tile.place);
+            args.text("lane", &tile.name);
+            args.micros("empty_us", tile.waits.0);
+            args.micros("full_us", tile.waits.1);
+            let name = format!("tile {}", tile.tile);
+            events.slice(tid + track, (tile.begin, tile.end), ("tile", &name), &args)?;
+        }
+        tid += ends.len();
+    }
+    queues(events, &tiles)
+}
+
+/// For each queue between two lanes: the tiles in it, of all runs together.
+fn queues<W: Write>(events: &mut Events<W>, tiles: &[TraceTile]) -> io::Result<()> {
+    let ends: HashMap<_, _> = tiles.iter().map(|tile| ((tile.run, tile.lane, tile.tile), tile.end)).collect();
+    for lane in tiles.chunk_by(TraceTile::is_of_lane) {
+        // When each tile has come and gone. Not what comes from a source, and no tile of which one half was dropped.
+        let mut times = Vec::new();
+        for tile in lane.iter().filter(|tile| tile.lane > 0) {
+            if let Some(&end) = ends.get(&(tile.run, tile.lane - 1, tile.tile)) {
+                times.extend([(end, 1_i64), (tile.begin.max(end), -1)]);
+            }
+        }
+        times.sort_by_key(|&(at, change)| (at, Reverse(change)));
+        let (mut depth, name) = (0, lane[0].named("queue before"));
+        for (at, change) in times {
+            depth += change;
+            events.counter(at, &name, "tiles", depth.unsigned_abs())?;
+        }
+    }
+    Ok(())
+}
+
+/// The timeline of these tiles alone.
+pub(crate) fn timeline(tiles: Vec<TraceTile>) -> String {
+    /// Not the number of this process, which not every platform has.
+    ///
+    /// Measure: chosen, a name in the file.
+    const PID: u32 = 1;
+    /// Viewers take the track with the number of the process for its main thread.
+    ///
+    /// Measure: chosen, a name in the file.
+    const FIRST_TRACK: usize = 2;
+    let mut json = Vec::new();
+    let written = Events::begin(&mut json, PID, &program(), format_args!("")).and_then(|mut events| {
+        lanes(&mut events, FIRST_TRACK, tiles)?;
+        events.end()
+    });
+    written.expect("memory can be written");
+    String::from_utf8(json).expect("events are text")
+}
