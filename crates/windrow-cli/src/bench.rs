@@ -12,6 +12,7 @@ mod loops;
 mod measure;
 mod overlaps;
 mod page;
+mod products;
 mod result;
 mod rounds;
 mod scratch;
@@ -84,7 +85,7 @@ fn measured(options: &Options) -> Result<Code, Refusal> {
     let pool = Pool::builder().threads(threads).build();
     let pool =
         pool.map_err(|error| failed(format_args!("cannot start {threads} threads: {error}\nhint: --threads")))?;
-    let steps = (!options.quiet).then(|| Steps::start(bar, total(options) as u64));
+    let steps = (!options.quiet).then(|| Steps::start(bar, total(options, cpus) as u64));
     let begin = Instant::now();
     let mut run = Run { options, threads, cpus, steps, cells: Vec::new(), timelines: Vec::new() };
     pool.install(|| run.all(&scratch)).map_err(failed)?;
@@ -93,6 +94,7 @@ fn measured(options: &Options) -> Result<Code, Refusal> {
     let report = Report {
         schema: 1,
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: option_env!("WINDROW_COMMIT").map(str::to_owned),
         date: result::date(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())),
         command: command(options),
         machine: result::machine(cpus),
@@ -171,7 +173,7 @@ fn has(options: &Options, shape: Shape) -> bool {
 }
 
 /// The number of cells to measure.
-fn total(options: &Options) -> usize {
+fn total(options: &Options, cpus: usize) -> usize {
     let of = |shape, counts: &[usize]| {
         let count = |&count: &usize| (0..count).filter(|&index| wanted(options)(index)).count();
         if has(options, shape) { counts.iter().map(count).sum() } else { 0 }
@@ -179,7 +181,7 @@ fn total(options: &Options) -> usize {
     of(Shape::Loops, &[loops::count(), joins::count()])
         + of(Shape::Rounds, &[rounds::count()])
         + of(Shape::Batch, &[batches::count()])
-        + of(Shape::Overlap, &[overlaps::count()])
+        + of(Shape::Overlap, &[overlaps::count(), products::count(cpus)])
         + of(Shape::Encode, &[texts::count()])
 }
 
@@ -219,6 +221,8 @@ impl Run<'_> {
         if has(options, Shape::Overlap) {
             let mut timelines = Vec::new();
             overlaps::run(&wanted, |it| self.measure(it), |timeline| timelines.push(timeline))?;
+            let products = |index| index < products::count(cpus) && wanted(index);
+            products::run(products, |it| self.measure(it), |timeline| timelines.push(timeline))?;
             self.timelines.extend(timelines);
         }
         if has(options, Shape::Encode) {

@@ -163,13 +163,19 @@ fn header(page: &mut Page, report: &Report) {
         ("machine", report.machine.clone()),
         ("threads", report.threads.to_string()),
         ("command", report.command.clone()),
-        ("version", format!("windrow {}", report.version)),
+        ("version", version(report)),
         ("date", report.date.clone()),
         ("duration", format!("{:.0} s", report.seconds)),
     ] {
         page.add(format_args!("<dt>{name}</dt><dd>{}</dd>", escaped(value)));
     }
     page.add("</dl>\n</header>");
+}
+
+/// The version, and the commit if it is known.
+fn version(report: &Report) -> String {
+    let commit = report.commit.as_ref().map_or_else(String::new, |commit| format!(", commit {commit}"));
+    format!("windrow {}{commit}", report.version)
 }
 
 fn losses(page: &mut Page, report: &Report) {

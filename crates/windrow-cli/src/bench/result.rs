@@ -189,6 +189,8 @@ impl Summary {
 pub(super) struct Report {
     pub(super) schema: u32,
     pub(super) version: String,
+    /// What the program was built from, where the build knew it.
+    pub(super) commit: Option<String>,
     /// UTC.
     pub(super) date: String,
     pub(super) command: String,
@@ -309,6 +311,7 @@ pub(super) mod samples {
         Report {
             schema: 1,
             version: "0.1.0".to_owned(),
+            commit: Some("0123abc".to_owned()),
             date: date(0),
             command: "windrow bench --quick <&>".to_owned(),
             machine: "a \"machine\"".to_owned(),
