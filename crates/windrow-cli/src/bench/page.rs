@@ -263,14 +263,15 @@ fn harm(page: &mut Page, report: &Report) {
         &pictures::dots(&cells, label, |cell| Some(cell.harm.value), Cell::loses),
     );
     page.details(&format!("All {}", counted(cells.len(), "cell")), true, |page| {
-        let head = ["cell", "plain code", "windrow", "harm", "quartiles", "control", "bound", "runs"];
+        // In a narrow window the first columns are seen.
+        let head = ["cell", "harm", "quartiles", "plain code", "windrow", "control", "bound", "runs"];
         let row = |cell: &&Cell| {
             vec![
                 entry(cell.title()),
-                entry(time(cell.serial.median)),
-                entry(time(cell.windrow.median)),
                 marked(ratio(cell.harm.value), cell.loses()),
                 entry(format!("{} to {}", ratio(cell.harm.low), ratio(cell.harm.high))),
+                entry(time(cell.serial.median)),
+                entry(time(cell.windrow.median)),
                 entry(ratio(cell.control.value)),
                 entry(optional(cell.bound)),
                 entry(cell.repetitions.to_string()),
@@ -329,14 +330,14 @@ fn regret(page: &mut Page, report: &Report) {
         }
     }
     page.details(&format!("All {}", counted(cells.len(), "cell")), true, |page| {
-        let head = ["cell", "regret", "halves", "best by hand", "choices", "of them"];
+        let head = ["cell", "regret", "best by hand", "halves", "choices", "of them"];
         let row = |cell: &&Cell| {
             let [one, other] = cell.regret.map_or([f64::NAN; 2], |regret| regret.halves);
             vec![
                 entry(cell.title()),
                 marked(ratio(regret_of(cell)), cell.regrets()),
-                entry(format!("{}, {}", ratio(one), ratio(other))),
                 entry(cell.best.as_deref().unwrap_or("-")),
+                entry(format!("{}, {}", ratio(one), ratio(other))),
                 entry((cell.sweep.len() + 1).to_string()),
                 entry(cell.sweep_by),
             ]
@@ -548,6 +549,14 @@ mod tests {
     fn text_of_cells_is_escaped() {
         let html = html(&sample());
         assert!(html.contains("file, &lt;synced&gt;/2") && html.contains("--quick &lt;&amp;&gt;"), "{html}");
+    }
+
+    #[test]
+    fn the_commit_stands_behind_the_version_if_it_is_known() {
+        let mut report = sample();
+        assert!(html(&report).contains("<dd>windrow 0.1.0, commit 0123abc</dd>"));
+        report.commit = None;
+        assert!(html(&report).contains("<dd>windrow 0.1.0</dd>"));
     }
 
     #[test]

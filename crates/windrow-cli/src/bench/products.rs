@@ -136,7 +136,7 @@ impl Ranks {
             name: name.to_owned(),
             tiles: trace.spans(lane).iter().map(|span| (span.start.0, span.end.0)).collect(),
         };
-        let lanes = [("compute", tile::Lane::Compute), ("all-reduce", tile::Lane::Communicate)].map(lane).into();
+        let lanes = [("compute", tile::Lane::Compute), ("send", tile::Lane::Communicate)].map(lane).into();
         Ok(Timeline { cell: cell.to_owned(), arm: arm.to_owned(), lanes, end: trace.end.0 })
     }
 }

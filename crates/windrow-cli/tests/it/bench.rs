@@ -24,7 +24,7 @@ fn loops_are_measured_and_written_completely() {
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
     assert_eq!(
         keys(&run),
-        "cells command cpus date machine optimized schema seconds summaries threads timelines version"
+        "cells command commit cpus date machine optimized schema seconds summaries threads timelines version"
     );
     assert_eq!(
         (&run["command"], &run["threads"]),
@@ -193,10 +193,11 @@ fn the_page_fits_windows_of_all_widths_and_shows_the_numbers_of_the_json() {
                 rows.iter().find(|row| row[0] == title).cloned().unwrap_or_else(|| panic!("no row {title}"))
             };
             let quartiles = format!("{} to {}", number("/harm/low"), number("/harm/high"));
-            let expected = [number("/harm/value"), quartiles, number("/control/value"), number("/bound")];
-            assert_eq!(row(harm)[3..7], expected, "{title}");
+            assert_eq!(row(harm)[1..3], [number("/harm/value"), quartiles], "{title}");
+            assert_eq!(row(harm)[5..7], [number("/control/value"), number("/bound")], "{title}");
             let halves = format!("{}, {}", number("/regret/halves/0"), number("/regret/halves/1"));
-            assert_eq!(row(regret)[1..3], [number("/regret/value"), halves], "{title}");
+            let best = cell["best"].as_str().unwrap_or("-").to_owned();
+            assert_eq!(row(regret)[1..4], [number("/regret/value"), best, halves], "{title}");
         }
     }
     assert_ne!(papers[0], papers[1], "both colour schemes");
