@@ -134,7 +134,6 @@ use lead::{BatchedInner, PANICKED, POISONED};
 
 use crate::runtime::explain;
 use crate::runtime::explained::{CallKind, Explained};
-use crate::runtime::trace;
 
 /// A structure whose operations can be run in batches.
 pub trait BatchOps {
@@ -216,24 +215,37 @@ impl<S: BatchOps> Batched<S> {
         S::prepare(&mut op);
         let place = Location::caller();
         if explain::listens(Some(place)) {
-            return self.told(place, 1, || self.call_prepared(op));
+            return self.told(place, 1, None, || self.call_prepared(op));
         }
         self.call_prepared(op)
     }
 
-    /// Runs `calls`, of `count` operations, and reports them to [`explain`](crate::explain()).
+    /// Runs `calls`, of `count` operations, and reports them to [`explain`](crate::explain()), with this reason or the verdict.
     #[cold]
-    fn told<R>(&self, place: &'static Location<'static>, count: usize, calls: impl FnOnce() -> R) -> R {
+    fn told<R>(
+        &self,
+        place: &'static Location<'static>,
+        count: usize,
+        reason: Option<&'static str>,
+        calls: impl FnOnce() -> R,
+    ) -> R {
         let start = Instant::now();
-        let _span = trace::enter(true, CallKind::Batch, Some(place));
+        let _span = explain::enter(true, CallKind::Batch, Some(place));
         let result = calls();
-        self.tell(place, count, start);
+        match reason {
+            Some(reason) => {
+                let took = Nanos(start.elapsed().as_nanos() as f64);
+                explain::tell(Explained::new(CallKind::Batch, Some(place), count as u64, took).because(reason));
+            }
+            None => self.tell(place, count, None, start),
+        }
         result
     }
 
-    /// Reports `count` operations, and whether batching has paid so far.
+    /// Reports `count` operations, and whether batching has paid so far. The thread that has begun the call says for how many calls it stands,
+    /// if that is another thread.
     #[cold]
-    fn tell(&self, place: &'static Location<'static>, count: usize, start: Instant) {
+    fn tell(&self, place: &'static Location<'static>, count: usize, calls: Option<f32>, start: Instant) {
         let reason = || match self.stats().map(|stats| stats.verdict()) {
             Ok(Some(verdict)) => verdict.to_string(),
             Ok(None) => {
@@ -241,10 +253,13 @@ impl<S: BatchOps> Batched<S> {
             }
             Err(error) => format!("no verdict: {error}"),
         };
+        let took = start.elapsed();
         // The statistics may have to wait for their turn.
         let reason = if explain::wants_reasons() { reason() } else { String::new() };
-        let took = Nanos(start.elapsed().as_nanos() as f64);
-        explain::tell(Explained::new(CallKind::Batch, Some(place), count as u64, took).because(reason));
+        let telling = Nanos((start.elapsed() - took).as_nanos() as f64);
+        let took = Nanos(took.as_nanos() as f64);
+        let told = Explained::new(CallKind::Batch, Some(place), count as u64, took).because(reason);
+        explain::tell(told.told_for(telling).standing_for(calls));
     }
 
     #[inline]
@@ -295,7 +310,12 @@ impl<S: BatchOps> Batched<S> {
     ///
     /// # Panics
     /// If `f` panics; then the structure is poisoned, or recovered.
+    #[track_caller]
     pub fn exclusive<R: Send>(&self, f: impl FnOnce(&mut S) -> R + Send) -> Result<R, BatchError> {
+        let place = Location::caller();
+        if explain::listens(Some(place)) {
+            return self.told(place, 0, Some("exclusive access"), || self.shared.exclusive(f));
+        }
         self.shared.exclusive(f)
     }
 
@@ -307,10 +327,15 @@ impl<S: BatchOps> Batched<S> {
     ///
     /// # Panics
     /// If `f` panics.
+    #[track_caller]
     pub fn read<R: Send>(&self, f: impl FnOnce(&S) -> R + Send) -> Result<R, BatchError>
     where
         S: Sync,
     {
+        let place = Location::caller();
+        if explain::listens(Some(place)) {
+            return self.told(place, 0, Some("shared access"), || self.shared.read(f));
+        }
         self.shared.read(f)
     }
 

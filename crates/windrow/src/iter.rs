@@ -35,7 +35,7 @@ use windrow_sync::views::Pieces;
 use crate::iter::recipe::{OwnItems, Plain, Recipe, WhileOk};
 use crate::iter::search::PIECE;
 use crate::iter::source::Weigh;
-use crate::runtime::hints::Hints;
+use crate::runtime::hints::{CallPart, Hints};
 
 pub use crate::iter::collect::{FromParallelIterator, ParallelExtend};
 pub use adaptors::*;
@@ -83,6 +83,12 @@ impl<S: Leaf<Item: Send>> Par<S, Plain> {
 impl<S: Divide, R: Recipe<S>> Par<S, R> {
     pub(crate) fn of(source: S, recipe: R) -> Self {
         Par { source, recipe, hints: HintsOf::default() }
+    }
+
+    /// This loop as this part of a call that is told.
+    pub(crate) fn told_as(mut self, part: CallPart) -> Self {
+        self.hints.0.part = part;
+        self
     }
 }
 

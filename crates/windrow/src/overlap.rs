@@ -135,7 +135,7 @@ pub use trace::{LaneKind, LaneTrace, Limits, TileTrace, Trace};
 use crew::{Crew, CrewBell};
 use each::{ApplyEach, EachStation};
 use lane::{Apply, Input, Start};
-use queue::{Bell, Giver, QueueBound, Ring, Taker, queue};
+use queue::{Bell, Giver, QueueBound, Ring, Taker, lock, queue};
 use run::{EachLane, Met, OverlapRun, Station, TileFault};
 use trace::Log;
 
@@ -570,12 +570,12 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
         let bells = std::iter::once(bell).chain(helpers.iter().map(|helper| helper.bell.clone())).collect();
         let tokens = token.into_iter().chain(ambient().filter(|_| heeds)).collect();
         let listens = explain::listens(Some(place));
-        let _span = crate::runtime::trace::enter(listens, CallKind::Overlap, Some(place));
+        let told = explain::enter(listens, CallKind::Overlap, Some(place));
         // A run without such lanes does not build the global pool.
         let pool = if each.is_empty() { installed_state() } else { Some(current_state()) };
         let helped = pool.as_ref().filter(|_| !each.is_empty());
         let (members, width) = helped.map_or((1, 1), |pool| (pool.members, pool.workers().most));
-        let threads = width + helpers.len();
+        let helping = helpers.len();
         let zero = (trace.is_some() || listens).then(Instant::now);
         let run = OverlapRun::new(tokens, names.len(), bells, crew.clone(), (members, width), zero);
         thread::scope(|scope| {
@@ -607,6 +607,7 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
             let traced = Trace { lanes: traced, wall };
             if listens {
                 let limits = traced.explain();
+                let threads = 1 + helping + lock(&crew.state).entered.len();
                 let explained = Explained::new(CallKind::Overlap, Some(place), tiles as u64, wall).on(threads);
                 let explained = explained.or("bound", Some(limits.bound)).or("serial", Some(limits.serial));
                 explain::tell(explained.because(limits.reason()));
@@ -618,6 +619,8 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
                 *trace = traced;
             }
         }
+        // A panic that is resumed here was told.
+        drop(told);
         let name = |lane: usize| names.get(lane).cloned().unwrap_or_default();
         match (met.map(|Met { tile, lane, why }| (tile, lane, why)), whole) {
             (Some((_, _, TileFault::Panic(payload))), results) => {

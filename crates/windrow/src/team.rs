@@ -71,16 +71,15 @@ use std::panic::Location;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use windrow_plan::Nanos;
 use windrow_plan::team::{Formation, Free, Mode, Waits, formation};
-use windrow_plan::width::{RoundCosts, Segment};
-use windrow_plan::{Decision, Nanos};
 use windrow_sync::Spin;
 use windrow_sync::gate::{JoinedWorker, WorkerCounts};
 use windrow_sync::machine::tick;
 use windrow_sync::rounds::{MemberSlot, Rounds, Turn};
 
 use crate::runtime::explain;
-use crate::runtime::explained::CallKind;
+use crate::runtime::explained::{CallKind, Explained};
 use crate::runtime::pool;
 use crate::runtime::sites::{TeamStats, site};
 use crate::runtime::state::PoolState;
@@ -286,7 +285,7 @@ where
     let site = site(Some(place), code);
     let may_be_alone = matches!(width.0, WidthKind::AtMost(2..));
     let (begun, listens) = (tick(), explain::listens(Some(place)));
-    let _span = trace::enter(listens, CallKind::Team, Some(place));
+    let _span = explain::enter(listens, CallKind::Team, Some(place));
     // Records a call. `serial_rounds`: its rounds are known to run best on one member.
     let took = |mode, ended: u64, serial_rounds: bool| {
         let elapsed = pool.nanos(ended.saturating_sub(begun));
@@ -295,9 +294,15 @@ where
             stats.calls = stats.calls.after(mode, elapsed, serial_rounds || elapsed < pool.guess().short_team());
         }
     };
-    let tell = |threads: usize, reason: &'static str, rounds: Option<(usize, Decision<RoundCosts, Segment>)>| {
+    let tell = |members: usize, reason: &'static str, driver: &RoundDriver<'_>| {
         if listens {
-            explain_team(place, threads, pool.nanos(tick().saturating_sub(begun)), reason, rounds);
+            explain_team(place, members, pool.nanos(tick().saturating_sub(begun)), reason, None, driver);
+        }
+    };
+    let refuse = || {
+        if listens {
+            let took = pool.nanos(tick().saturating_sub(begun));
+            explain::tell(Explained::new(CallKind::Team, Some(place), 0, took).because("refused"));
         }
     };
     let stats = if may_be_alone { pool.sites.recall_team(site) } else { TeamStats::default() };
@@ -306,13 +311,19 @@ where
         true => {
             (Formation { members: 1, patience: Nanos(0.0) }, "serial: such calls were faster without other members")
         }
-        false => ask(pool, width, stats.took)?,
+        false => match ask(pool, width, stats.took) {
+            Ok(asked) => asked,
+            Err(refused) => {
+                refuse();
+                return Err(refused);
+            }
+        },
     };
     if members == 1 {
         let led =
             &mut LeaderState { driver: RoundDriver::new(RoundSite::of(pool, site), listens.then_some(place)), data };
         let result = attend(member, pool, Rounds::single(led).slot(), Spin::NONE);
-        tell(1, reason, None);
+        tell(1, reason, &led.driver);
         if serial {
             took(Mode::Serial, tick(), true);
         }
@@ -375,6 +386,7 @@ where
     if found < least {
         let closed = if pool.gate.is_stopped() { TeamErrorKind::Closed } else { TeamErrorKind::Busy };
         let kind = lacks.get().unwrap_or(closed);
+        refuse();
         return Err(TeamError { wanted: least, found, threads: pool.members, kind });
     }
     drop(rounds);
@@ -382,7 +394,7 @@ where
         let serial_rounds = !led.driver.mixed && pool.sites.recall_team(site).widths.is_serial(found);
         took(Mode::Team, ended, serial_rounds);
     }
-    tell(found, reason, led.driver.last_choice);
+    tell(found, reason, &led.driver);
     let result = |one: Mutex<Option<R>>| one.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(results.into_iter().filter_map(result).collect())
 }

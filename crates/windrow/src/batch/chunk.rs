@@ -107,9 +107,12 @@ impl<S: BatchOps> Batched<S> {
     /// chunk still holds its operations. Failures of single operations are in [`Chunk::replies`].
     #[track_caller]
     pub fn call_chunk(&self, chunk: &mut Chunk<S>) -> Result<(), BatchError> {
-        let place = Location::caller();
+        self.call_chunk_at(Location::caller(), chunk)
+    }
+
+    fn call_chunk_at(&self, place: &'static Location<'static>, chunk: &mut Chunk<S>) -> Result<(), BatchError> {
         if explain::listens(Some(place)) {
-            return self.told(place, chunk.len(), || self.hand_in_chunk(chunk));
+            return self.told(place, chunk.len(), None, || self.hand_in_chunk(chunk));
         }
         self.hand_in_chunk(chunk)
     }
@@ -167,9 +170,11 @@ impl<S: BatchOps> Batched<S> {
     /// assert_eq!(tickets.take(second), Some(Ok(3)));
     /// assert_eq!(tickets.take(first), Some(Ok(1)));
     /// ```
+    #[track_caller]
     pub fn tickets(&self, chunk: usize) -> Tickets<'_, S> {
         Tickets {
             batched: self,
+            place: Location::caller(),
             // Relaxed: only the number must be unique; it orders no other memory.
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             size: chunk.max(1),
@@ -195,6 +200,8 @@ pub struct Ticket {
 /// Deferred operations of a loop: see [`Batched::tickets`]. The drop hands in the remaining operations, unless the thread is panicking.
 pub struct Tickets<'b, S: BatchOps> {
     batched: &'b Batched<S>,
+    /// Where these were made: the place of their calls.
+    place: &'static Location<'static>,
     id: u64,
     size: usize,
     chunk: Chunk<S>,
@@ -244,7 +251,7 @@ impl<S: BatchOps> Tickets<'_, S> {
     pub fn flush(&mut self) {
         let size = self.chunk.len();
         self.handed += size as u64;
-        match self.batched.call_chunk(&mut self.chunk) {
+        match self.batched.call_chunk_at(self.place, &mut self.chunk) {
             Ok(()) => self.replies.extend(self.chunk.replies().map(Some)),
             Err(why) => {
                 self.chunk = Chunk::new();

@@ -50,10 +50,13 @@ impl<S: BatchOps> Batched<S> {
     /// # Errors
     /// As [`call`](Batched::call).
     #[track_caller]
-    pub fn call_async(&self, mut op: S::Op) -> CallAsync<'_, S> {
+    pub fn call_async(&self, op: S::Op) -> CallAsync<'_, S> {
+        self.call_async_at(Location::caller(), op)
+    }
+
+    pub(super) fn call_async_at(&self, place: &'static Location<'static>, mut op: S::Op) -> CallAsync<'_, S> {
         S::prepare(&mut op);
-        let place = Location::caller();
-        let heard = explain::listens(Some(place)).then(|| (place, Instant::now()));
+        let heard = explain::listens(Some(place)).then(|| (place, explain::stands_for(Some(place)), Instant::now()));
         CallAsync { batched: self, stage: CallStage::New(op), room: None, waiting: None, heard }
     }
 }
@@ -66,8 +69,8 @@ pub struct CallAsync<'b, S: BatchOps> {
     room: Option<Permit<'b>>,
     /// Its place in the line for that room.
     waiting: Option<Waiting<'b>>,
-    /// Where and when it was made, if that thread listened.
-    heard: Option<(&'static Location<'static>, Instant)>,
+    /// Where it was made, for how many calls it stands, and when it was made, if that thread listened.
+    heard: Option<(&'static Location<'static>, f32, Instant)>,
 }
 
 enum CallStage<'b, S: BatchOps> {
@@ -174,8 +177,8 @@ impl<S: BatchOps> Future for CallAsync<'_, S> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let answer = std::task::ready!(this.poll_answer(context));
-        if let Some((place, start)) = this.heard {
-            this.batched.tell(place, 1, start);
+        if let Some((place, calls, start)) = this.heard {
+            this.batched.tell(place, 1, Some(calls), start);
         }
         Poll::Ready(answer)
     }

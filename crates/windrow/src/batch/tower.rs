@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -82,7 +83,8 @@ struct Reservation<S: BatchOps> {
 
 struct ReservedSlot<Op> {
     has_room: bool,
-    op: Option<Op>,
+    /// The operation, and where the service was called with it.
+    op: Option<(Op, &'static Location<'static>)>,
 }
 
 impl<S: BatchOps> fmt::Debug for BatchService<S> {
@@ -155,8 +157,8 @@ where
                 // The response is polled after `call` has put the operation here.
                 slot.op.take().map_or(Poll::Pending, Poll::Ready)
             });
-            let op = op.await;
-            batched.call_async(op).with_room(room).await
+            let (op, place) = op.await;
+            batched.call_async_at(place, op).with_room(room).await
         };
         Reservation { call: Box::pin(call), slot }
     }
@@ -167,8 +169,8 @@ where
         if is_over || slot.has_room { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    fn call(self, op: S::Op) -> Response<S> {
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner).op = Some(op);
+    fn call(self, op: S::Op, place: &'static Location<'static>) -> Response<S> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner).op = Some((op, place));
         self.call
     }
 }
@@ -196,11 +198,13 @@ where
     }
 
     /// The response of a service that was not ready waits for room.
+    #[track_caller]
     fn call(&mut self, op: S::Op) -> Self::Future {
+        let place = Location::caller();
         if let Some(reservation) = self.reservation().take() {
-            return reservation.call(op);
+            return reservation.call(op, place);
         }
         let batched = self.batched.clone();
-        Box::pin(async move { batched.call_async(op).await })
+        Box::pin(async move { batched.call_async_at(place, op).await })
     }
 }

@@ -16,6 +16,7 @@ use super::recipe::Recipe;
 use super::runs::{Extended, Unzipped, concat, gathered};
 use super::search::Found;
 use super::{IntoParallelIterator, ParallelIterator, consumed, while_ok};
+use crate::runtime::hints::CallPart;
 use crate::runtime::pool::with_current;
 use crate::runtime::region::drive;
 
@@ -236,6 +237,7 @@ where
     #[track_caller]
     fn from_par_iter<I: IntoParallelIterator<Item = (A, B)>>(iter: I) -> Self {
         let (a, b) = two_vectors(gathered(iter.into_par_iter(), &Unzipped));
+        let (a, b) = (a.into_par_iter().told_as(CallPart::Further), b.into_par_iter().told_as(CallPart::Further));
         (FromA::from_par_iter(a), FromB::from_par_iter(b))
     }
 }

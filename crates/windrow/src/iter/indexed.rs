@@ -11,6 +11,7 @@ use super::recipe::{self, Clones, Indexed, InitCalls, Recipe};
 use super::scan;
 use super::search::{Which, search};
 use super::{HintsOf, IntoParallelIterator, Par, ParallelIterator, adapt, adapt_view};
+use crate::runtime::hints::CallPart;
 
 /// Parallel iterators with one item for every index of their source.
 pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
@@ -345,7 +346,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         Self::Item: Clone + Sync,
     {
         let mut items: Vec<Self::Item> = self.collect();
-        scan::inclusive(&mut items, op, init);
+        scan::inclusive(&mut items, op, init, CallPart::Further);
         items
     }
 
@@ -365,7 +366,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         Self::Item: Clone + Sync,
     {
         let mut items: Vec<Self::Item> = self.collect();
-        scan::exclusive(&mut items, op, init);
+        scan::exclusive(&mut items, op, init, CallPart::Further);
         items
     }
 }

@@ -11,6 +11,7 @@
 
 use super::slice::ParallelSliceMut;
 use crate::iter::{IndexedParallelIterator, ParallelIterator};
+use crate::runtime::hints::CallPart;
 
 /// Items of a block: about as many blocks as in a reduction, but no more blocks than a block has items, since the totals are
 /// scanned serially.
@@ -18,16 +19,26 @@ fn block(n: usize) -> usize {
     n.div_ceil(128).max(n.isqrt()).clamp(1, 8192)
 }
 
-/// Every item becomes `op` over `init` and all items up to it.
+/// Every item becomes `op` over `init` and all items up to it. The first pass is this `part` of the call.
 #[track_caller]
-pub(crate) fn inclusive<T: Clone + Send + Sync>(items: &mut [T], op: impl Fn(&T, &T) -> T + Sync, init: T) {
-    scan(items, &op, init, |run, before| run.iter_mut().for_each(|item| *item = op(before, item)));
+pub(crate) fn inclusive<T: Clone + Send + Sync>(
+    items: &mut [T],
+    op: impl Fn(&T, &T) -> T + Sync,
+    init: T,
+    part: CallPart,
+) {
+    scan(items, &op, init, part, |run, before| run.iter_mut().for_each(|item| *item = op(before, item)));
 }
 
-/// Every item becomes `op` over `init` and all items before it.
+/// Every item becomes `op` over `init` and all items before it. The first pass is this `part` of the call.
 #[track_caller]
-pub(crate) fn exclusive<T: Clone + Send + Sync>(items: &mut [T], op: impl Fn(&T, &T) -> T + Sync, init: T) {
-    scan(items, &op, init, |run, before| {
+pub(crate) fn exclusive<T: Clone + Send + Sync>(
+    items: &mut [T],
+    op: impl Fn(&T, &T) -> T + Sync,
+    init: T,
+    part: CallPart,
+) {
+    scan(items, &op, init, part, |run, before| {
         let mut last = before.clone();
         run.iter_mut().for_each(|item| {
             let this = op(before, item);
@@ -42,6 +53,7 @@ fn scan<T: Clone + Send + Sync>(
     items: &mut [T],
     op: &(impl Fn(&T, &T) -> T + Sync),
     init: T,
+    part: CallPart,
     finish: impl Fn(&mut [T], &T) + Sync,
 ) {
     let block = block(items.len());
@@ -51,11 +63,12 @@ fn scan<T: Clone + Send + Sync>(
         }
         run.last().cloned()
     };
-    let mut before: Vec<T> = items.par_chunks_mut(block).filter_map(within).collect();
+    let mut before: Vec<T> = items.par_chunks_mut(block).told_as(part).filter_map(within).collect();
     let mut sum = init;
     for total in &mut before {
         let next = op(&sum, total);
         *total = std::mem::replace(&mut sum, next);
     }
-    items.par_chunks_mut(block).zip(&before).for_each(|(run, before)| finish(run, before));
+    let runs = items.par_chunks_mut(block).told_as(CallPart::Further);
+    runs.zip(&before).for_each(|(run, before)| finish(run, before));
 }

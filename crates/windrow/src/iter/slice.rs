@@ -14,6 +14,7 @@ use super::recipe::{self, Indexed, Indices, Of, Plain, WithRest};
 use super::split::{SplitInHalf, from_split_in_half};
 use super::{scan, sort};
 use crate::iter::{IndexedParallelIterator, Par, ParallelIterator};
+use crate::runtime::hints::CallPart;
 
 /// Runs of a slice as items.
 pub trait ParallelSlice<T: Sync> {
@@ -239,11 +240,12 @@ pub trait ParallelSliceMut<T: Send> {
     /// ends.par_inclusive_scan(|a, b| a + b, 0);
     /// assert_eq!(ends, [3, 8, 12]);
     /// ```
+    #[track_caller]
     fn par_inclusive_scan<F: Fn(&T, &T) -> T + Sync>(&mut self, op: F, init: T)
     where
         T: Clone + Sync,
     {
-        scan::inclusive(self.whole_mut(), op, init);
+        scan::inclusive(self.whole_mut(), op, init, CallPart::Whole);
     }
 
     /// In place: every item becomes `op` over `init` and all items before it. See
@@ -251,11 +253,12 @@ pub trait ParallelSliceMut<T: Send> {
     ///
     /// # Panics
     /// As [`par_inclusive_scan`](Self::par_inclusive_scan).
+    #[track_caller]
     fn par_exclusive_scan<F: Fn(&T, &T) -> T + Sync>(&mut self, op: F, init: T)
     where
         T: Clone + Sync,
     {
-        scan::exclusive(self.whole_mut(), op, init);
+        scan::exclusive(self.whole_mut(), op, init, CallPart::Whole);
     }
 
     /// Sorts; equal items keep their order, as in the standard library's sort. Allocates a second buffer of the same size.

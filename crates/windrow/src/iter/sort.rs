@@ -18,12 +18,12 @@ use windrow_sync::join::is_inside;
 
 use crate::runtime::explain;
 use crate::runtime::explained::{CallKind, Explained};
+use crate::runtime::hints::CallPart;
 use crate::runtime::pool;
 use crate::runtime::region::depth;
 use crate::runtime::sites::{SiteStats, site_at};
 use crate::runtime::state::PoolState;
-use crate::runtime::trace;
-use crate::task::join::{Told, expecting, join};
+use crate::task::join::{Grown, Told, expecting, join};
 
 /// Sorts by keys that are computed once for each item.
 pub(super) fn by_cached_key<T: Send, K: Ord + Send>(
@@ -31,8 +31,11 @@ pub(super) fn by_cached_key<T: Send, K: Ord + Send>(
     key: impl Fn(&T) -> K + Sync,
     place: &'static Location<'static>,
 ) {
-    let mut keys: Vec<(K, usize)> = items.par_iter_mut().enumerate().map(|(at, item)| (key(item), at)).collect();
-    unstable(&mut keys, &Ord::cmp, place);
+    let begun = tick();
+    let mut loop_of_keys = items.par_iter_mut().told_as(CallPart::Silent);
+    loop_of_keys.hints.0.place = Some(place);
+    let mut keys: Vec<(K, usize)> = loop_of_keys.enumerate().map(|(at, item)| (key(item), at)).collect();
+    sort_unstable(&mut keys, &Ord::cmp, place, Some(begun));
     // The item that belongs at `at` was at `keys[at].1`, unless one of the swaps so far has moved it.
     for at in 0..items.len() {
         let mut from = keys[at].1;
@@ -106,8 +109,8 @@ impl SortGrain {
             return f();
         }
         let recursion = Told::of_call(told.listens);
-        let ((), members) = expecting(self.alone, &recursion, f);
-        told.recursion = Some((recursion, members));
+        let ((), grown) = expecting(self.alone, &recursion, f);
+        told.recursion = Some((recursion, grown));
     }
 }
 
@@ -135,7 +138,7 @@ struct SortTold {
     /// `None` if the sort teaches nothing.
     steps: Option<SortSteps>,
     reason: &'static str,
-    recursion: Option<(Told, usize)>,
+    recursion: Option<(Told, Grown)>,
 }
 
 /// The weight of a sort of `n` items, `n * log2 n`, and what the site of such sorts remembers of a unit.
@@ -160,15 +163,22 @@ impl SortTold {
     fn learn(&self, took: Nanos, pool: &PoolState) {
         let Some(SortSteps { site, count, known }) = self.steps else { return };
         let known = match &self.recursion {
-            Some((_, members)) if *members > 1 => known.after_shared(Nanos(took.0 * *members as f64 / count)),
+            Some((_, Grown { open, .. })) if *open > 1 => known.after_shared(Nanos(took.0 * *open as f64 / count)),
             _ => known.after_alone(Nanos(took.0 / count)),
         };
         pool.sites.remember(site, SiteStats { known, long: None });
     }
 }
 
-/// Runs a sort of `count` items, which is compiled to `code`. Reports the sort if this thread listens.
-fn told(place: &'static Location<'static>, code: usize, count: usize, sort: impl FnOnce(&mut SortTold)) {
+/// Runs a sort of `count` items, which is compiled to `code`. Reports the sort if this thread listens, from the tick `begun` on, if that is
+/// given.
+fn told(
+    place: &'static Location<'static>,
+    code: usize,
+    count: usize,
+    begun: Option<u64>,
+    sort: impl FnOnce(&mut SortTold),
+) {
     let reason = "serial: entering costs more than it saves";
     let listens = explain::listens(Some(place));
     let mut told =
@@ -177,21 +187,22 @@ fn told(place: &'static Location<'static>, code: usize, count: usize, sort: impl
         return sort(&mut told);
     }
     let start = tick();
-    let _span = trace::enter(listens, CallKind::Sort, Some(place));
+    let _span = explain::enter(listens, CallKind::Sort, Some(place));
     sort(&mut told);
-    let took = pool::with_current(|pool| {
+    let (took, before) = pool::with_current(|pool| {
         let took = pool.nanos(tick().saturating_sub(start));
         told.learn(took, pool);
-        took
+        (took, pool.nanos(begun.map_or(0, |begun| start.saturating_sub(begun))))
     });
     if !listens {
         return;
     }
     let explained = Explained::new(CallKind::Sort, Some(place), count as u64, took).remembered(told.is_known);
-    explain::tell(match told.recursion {
-        Some((recursion, members)) => recursion.explained(explained, members),
+    let explained = match told.recursion {
+        Some((recursion, grown)) => recursion.explained(explained, grown),
         None => explained.predicted_to_take(told.alone).because(told.reason),
-    });
+    };
+    explain::tell(explained.after(before));
 }
 
 /// Whether the items were in ascending or in descending order. If so, they are in ascending order now. Each check ends at the first pair
@@ -212,8 +223,18 @@ pub(super) fn unstable<T: Send, C: Fn(&T, &T) -> Ordering + Sync>(
     compare: &C,
     place: &'static Location<'static>,
 ) {
+    sort_unstable(items, compare, place, None);
+}
+
+/// Sorts; the call began at the tick `begun`, if that is given.
+fn sort_unstable<T: Send, C: Fn(&T, &T) -> Ordering + Sync>(
+    items: &mut [T],
+    compare: &C,
+    place: &'static Location<'static>,
+    begun: Option<u64>,
+) {
     let code = quicksort::<T, C> as fn(&mut [T], &C, usize, u32) as usize;
-    told(place, code, items.len(), |told| match SortGrain::of(items, compare, told) {
+    told(place, code, items.len(), begun, |told| match SortGrain::of(items, compare, told) {
         None => items.sort_unstable_by(compare),
         Some(_) if was_in_order(items, compare) => told.was_in_order(),
         Some(grain) => grain.run(|| quicksort(items, compare, grain.sort, 2 * items.len().ilog2()), told),
@@ -281,7 +302,7 @@ pub(super) fn stable<T: Send, C: Fn(&T, &T) -> Ordering + Sync>(
     place: &'static Location<'static>,
 ) {
     let code = sort_runs::<T, C> as fn(&mut [T], &C, usize) as usize;
-    told(place, code, items.len(), |told| match SortGrain::of(items, compare, told) {
+    told(place, code, items.len(), None, |told| match SortGrain::of(items, compare, told) {
         None => items.sort_by(compare),
         Some(_) if was_in_order(items, compare) => told.was_in_order(),
         Some(grain) => grain.run(

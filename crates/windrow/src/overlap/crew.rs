@@ -1,5 +1,6 @@
 //! Where the workers that help in a run wait for tiles.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub(super) struct CrewState {
     pub(super) unheard: usize,
     /// Workers are to leave after the tile in their hands.
     pub(super) called_back: bool,
+    /// The numbers of the workers that have taken part.
+    pub(super) entered: BTreeSet<usize>,
 }
 
 impl Crew {

@@ -57,6 +57,7 @@ pub(super) fn lead<E: Send>(
     let call = trace::around(explain::traces());
     let help = |joined: JoinedWorker| {
         pool.joined(joined.worker, tick());
+        lock(&crew.state).entered.insert(joined.worker);
         let _part = trace::part_of(call);
         let _inside = AtDepth::new(depth);
         attend(run, lanes, crew, pool);

@@ -13,15 +13,15 @@ use windrow_plan::Nanos;
 pub enum CallKind {
     /// A consumer of a parallel iterator: serial or shared, and on how many threads.
     Loop,
-    /// The outermost `join` or `scope` of a recursion: when to let workers in.
+    /// The outermost `join` or `scope` of a recursion: when to let workers in. Also a `scope` inside of one.
     Join,
     /// A parallel sort.
     Sort,
     /// A team: how many members.
     Team,
-    /// The rounds of a team: how many members take part in each.
+    /// The rounds of a team: how many members take part in each. Barriers and reductions are rounds, too.
     Rounds,
-    /// Calls of a batched structure: whether batching pays.
+    /// Calls of a batched structure: whether batching pays. Exclusive and shared access are calls without operations.
     Batch,
     /// Overlapped lanes: which one limits the run.
     Overlap,
@@ -42,6 +42,9 @@ pub struct Explained {
     reason: Cow<'static, str>,
     from_memory: bool,
     against_decision: Option<Duration>,
+    is_further: bool,
+    stands_for: Option<f32>,
+    telling: Nanos,
 }
 
 /// A predicted or measured time.
@@ -64,6 +67,9 @@ impl Explained {
             reason: Cow::Borrowed(""),
             from_memory: false,
             against_decision: None,
+            is_further: false,
+            stands_for: None,
+            telling: Nanos::default(),
         }
     }
 
@@ -107,6 +113,52 @@ impl Explained {
         self
     }
 
+    /// Makes it a further pass of a call whose first pass was told.
+    #[must_use]
+    pub(crate) fn further(mut self, is_so: bool) -> Self {
+        self.is_further = is_so;
+        self
+    }
+
+    /// Whether it is a further pass of a call whose first pass was told.
+    pub(super) fn is_further(&self) -> bool {
+        self.is_further
+    }
+
+    /// Notes for how many calls this one stands in the report. For a call that is told on another thread than the one that has chosen it.
+    #[must_use]
+    pub(crate) fn standing_for(mut self, calls: Option<f32>) -> Self {
+        self.stands_for = calls;
+        self
+    }
+
+    /// For how many calls this one stands, if that was noted.
+    pub(super) fn stands_for(&self) -> Option<f32> {
+        self.stands_for
+    }
+
+    /// Notes how long it took to find out what is told.
+    #[must_use]
+    pub(crate) fn told_for(mut self, time: Nanos) -> Self {
+        self.telling = time;
+        self
+    }
+
+    /// How long it took to find out what is told, if that was long.
+    pub(super) fn telling(&self) -> Nanos {
+        self.telling
+    }
+
+    /// Adds the time before what was told.
+    #[must_use]
+    pub(crate) fn after(mut self, before: Nanos) -> Self {
+        let before = duration(before);
+        self.took += before;
+        self.predicted = self.predicted.map(|time| time + before);
+        self.alternatives.iter_mut().for_each(|(_, time)| *time += before);
+        self
+    }
+
     /// The predicted price, if the call ran the other way than decided, so that the report of the process can measure regret.
     pub(super) fn price_against_decision(&self) -> Option<Duration> {
         self.against_decision
@@ -117,6 +169,13 @@ impl Explained {
     pub(super) fn followed_by(&self, other: Explained) -> Explained {
         let (count, took) = (self.count + other.count, self.took + other.took);
         Explained { count, took, ..other }
+    }
+
+    /// This one with its further pass `other`. What was predicted for one pass alone says nothing about both.
+    #[must_use]
+    pub(super) fn continued_by(&self, other: &Explained) -> Explained {
+        let (took, threads) = (self.took + other.took, self.threads.max(other.threads));
+        Explained { took, threads, predicted: None, alternatives: Vec::new(), ..self.clone() }
     }
 
     /// Where the call was made.
@@ -135,7 +194,7 @@ impl Explained {
         self.count
     }
 
-    /// Threads that took part, the caller's included.
+    /// Threads that entered the call, the caller's included. A worker that came too late to get work counts. For a team of tasks, its members.
     pub fn threads(&self) -> usize {
         self.threads
     }

@@ -25,6 +25,20 @@ pub(crate) struct Hints {
     pub(crate) whole: bool,
     /// `Some((block, n))` if indices stand for blocks of `block` items, of `n` items in all. Then the consumer counts the items.
     pub(crate) blocks: Option<(usize, usize)>,
+    /// What the loop is to the call that is told.
+    pub(crate) part: CallPart,
+}
+
+/// What a loop is to the call that is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CallPart {
+    /// The call.
+    #[default]
+    Whole,
+    /// A further pass of the call whose first pass was told: its time counts, and it is no call.
+    Further,
+    /// A part of a call that is told with its time.
+    Silent,
 }
 
 impl Hints {
@@ -38,6 +52,7 @@ impl Hints {
             cancellation: self.cancellation.or(other.cancellation),
             whole: false,
             blocks: None,
+            part: self.part,
         }
     }
 
@@ -51,6 +66,7 @@ impl Hints {
             cancellation: self.cancellation.clone(),
             whole: false,
             blocks: Some((block, n)),
+            part: self.part,
         }
     }
 

@@ -16,12 +16,11 @@ use super::ablation::Mechanism;
 use super::cancellation::Cancellation;
 use super::explain;
 use super::explained::{self, CallKind, Explained};
-use super::hints::Hints;
+use super::hints::{CallPart, Hints};
 use super::pace::{Call, FEW, Pace};
 use super::poll::PollInterval;
 use super::sites::{LongItem, SiteStats, site_at};
 use super::state::PoolState;
-use super::trace;
 
 /// Drives a call: every chunk of the division goes to `each`, on the caller, and on workers if that pays. Together the chunks cover
 /// the division, unless a member breaks off or panics, or the call is cancelled.
@@ -46,10 +45,10 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
     F: Fn(L) + Sync,
 {
     let items = lead.rest().len();
-    let listens = explain::listens(hints.place);
+    let listens = explain::listens(hints.place) && hints.part != CallPart::Silent;
     let start = if listens { tick() } else { 0 };
     let contrary = if listens { explain::contrary(hints.place) } else { None };
-    let _span = trace::enter(listens, CallKind::Loop, hints.place);
+    let _span = explain::enter(listens, CallKind::Loop, hints.place);
     if pool.members == 1 || items < 2 {
         let stop = StopOnUnwind(division);
         let mut local = begin();
@@ -59,6 +58,7 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
         if listens {
             let took = pool.nanos(tick().saturating_sub(start));
             let explained = Explained::new(CallKind::Loop, hints.place, hints.items_before(items), took);
+            let explained = explained.further(hints.part == CallPart::Further);
             explain::tell(explained.because("serial: nothing to decide"));
         }
         return;
@@ -82,6 +82,9 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
         let stop = StopOnUnwind(division);
         let mut local = begin();
         run_caller(&caller, door, lead, &mut local, &each);
+        if listens {
+            caller.entered.set(1 + door.joined());
+        }
         end(local);
         std::mem::forget(stop);
     });
@@ -306,8 +309,8 @@ struct CallerSide<'c> {
     price: Cell<Option<Nanos>>,
     /// The last decision, and the item and the time at which it was made, if this thread listens.
     told: Cell<Option<ToldChoice>>,
-    /// Members that ran chunks, if the call was shared.
-    members: Cell<usize>,
+    /// Members that have entered the call, the caller included, if this thread listens.
+    entered: Cell<usize>,
 }
 
 /// A decision, and the item and the time at which it was made.
@@ -358,9 +361,9 @@ impl<'c> CallerSide<'c> {
         };
         let contrary = contrary.filter(pays);
         let short = short && contrary.is_none();
-        let (published, told, alone, members) = (Cell::new(None), Cell::new(None), Cell::new(false), Cell::new(1));
+        let (published, told, alone, entered) = (Cell::new(None), Cell::new(None), Cell::new(false), Cell::new(1));
         let price = Cell::new(None);
-        Self { call, site, items, memory, published, short, alone, listens, contrary, price, told, members }
+        Self { call, site, items, memory, published, short, alone, listens, contrary, price, told, entered }
     }
 
     /// What to do next at item `at`, at the time `now`, which is `since` after the begin of the call.
@@ -448,7 +451,7 @@ impl<'c> CallerSide<'c> {
     fn explained(&self, took: Nanos) -> Explained {
         let (pool, hints) = (self.call.pool, self.call.hints);
         let explained = Explained::new(CallKind::Loop, hints.place, hints.items_before(self.items), took);
-        let explained = explained.against_decision(self.price.get());
+        let explained = explained.against_decision(self.price.get()).further(hints.part == CallPart::Further);
         let Some((decision, at, since)) = self.told.get() else {
             let known = self.memory.known.trusted().map(|known| known.per_item.0 * hints.weight(0, self.items) as f64);
             let why = "serial: too short to be shared, as remembered";
@@ -464,7 +467,6 @@ impl<'c> CallerSide<'c> {
         };
         let (serial, shared) = (from_start("serial"), from_start("shared"));
         let explained = explained.remembered(decision.inputs.known.is_some());
-        let members = self.members.get().clamp(1, pool.members);
         if self.published.get().is_none() {
             let reason = format!("serial: {}", decision.why);
             return explained.predicted_to_take(serial).or("shared", shared).because(reason);
@@ -475,7 +477,7 @@ impl<'c> CallerSide<'c> {
             1 => format!("shared after 1 item took {since}: {}", decision.why),
             _ => format!("shared after {} items took {since}: {}", explained::grouped(items), decision.why),
         };
-        explained.on(members).predicted_to_take(shared).or("serial", serial).because(reason)
+        explained.on(self.entered.get()).predicted_to_take(shared).or("serial", serial).because(reason)
     }
 
     /// Updates the statistics of the site and the pool after a region.
@@ -505,7 +507,6 @@ impl<'c> CallerSide<'c> {
             }
             return pool.ended(now);
         }
-        self.members.set(members);
         // The region takes at least as long as its longest item.
         let at_best = nanos(busy / published.width as u64).0.max(nanos(longest).0);
         let entering = (members > 1).then(|| Nanos((nanos(wall).0 - at_best).max(0.0)));

@@ -1,8 +1,13 @@
 //! The report of a process: with `WINDROW_EXPLAIN` set, a program prints at its end what each place that called windrow has done.
 //!
 //! Calls are sampled ([`windrow_plan::report`]): the first one at a place is always told, short ones rarely, and each counts for those that
-//! were not. Now and then a loop runs the other way than decided, which measures regret; a thread pays for that out of a [`RegretLedger`]. What a thread tells goes into one of several tables, each behind a lock that is never waited for: a forked child may inherit a
-//! lock that no thread will release.
+//! were not. Now and then a loop runs the other way than decided, which measures regret; a thread pays for that out of a [`RegretLedger`].
+//!
+//! A row has the calls of one kind at one place. Nothing is decided about a spawned closure, nor about a call of a task pool. They have rows,
+//! too, and [`explain`](crate::explain()) does not return them.
+//!
+//! What a thread tells goes into one of several tables, each behind a lock that is never waited for: a forked child may inherit a lock that
+//! no thread will release.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -54,6 +59,7 @@ struct Row {
     sampled: bool,
     items: f64,
     shared: f64,
+    /// The most threads that entered a call; 0 if that is not counted.
     threads: usize,
     took: f64,
     /// The time that the shared calls would have taken alone, as predicted, less what they took; at most what their threads can save.
@@ -71,7 +77,7 @@ impl Default for Row {
             sampled: false,
             items: 0.0,
             shared: 0.0,
-            threads: 1,
+            threads: 0,
             took: 0.0,
             saved: 0.0,
             errors: [0; BINS],
@@ -94,13 +100,15 @@ fn error_of(bin: usize) -> f64 {
 impl Row {
     fn add(&mut self, told: &Explained, weight: f64) {
         let took = told.took().as_nanos() as f64;
-        self.calls += weight;
-        self.sampled |= weight > 1.0;
-        self.items += weight * told.count() as f64;
         self.threads = self.threads.max(told.threads());
         self.took += weight * took;
+        // A further pass of a call adds to its time.
+        let calls = if told.is_further() { 0.0 } else { weight };
+        self.calls += calls;
+        self.sampled |= calls > 1.0;
+        self.items += calls * told.count() as f64;
         if told.threads() > 1 {
-            self.shared += weight;
+            self.shared += calls;
             let alone = told.alternatives().find(|(name, _)| *name == "serial");
             let most = took * (told.threads() - 1) as f64;
             self.saved += alone.map_or(0.0, |(_, alone)| weight * (alone.as_nanos() as f64 - took).min(most));
@@ -109,7 +117,9 @@ impl Row {
             let error = (predicted.as_nanos() as f64 - took).abs() / took;
             self.errors[bin(error).min(BINS - 1)] += 1;
         }
-        told.reason().clone_into(&mut self.reason);
+        if !told.is_further() {
+            told.reason().clone_into(&mut self.reason);
+        }
     }
 
     /// Adds a call that ran the other way than decided, and would have taken the `usual` time.
@@ -155,7 +165,7 @@ impl Row {
 }
 
 /// A place as it is printed: locations of one place may have several addresses.
-type Key = (&'static str, u32, CallKind);
+type Key = (&'static str, u32, &'static str);
 
 struct ProcessReport {
     target: Target,
@@ -207,7 +217,11 @@ fn cost() -> Nanos {
 }
 
 fn key(told: &Explained) -> Key {
-    told.place().map_or(("?", 0, told.kind()), |place| (place.file(), place.line(), told.kind()))
+    key_of(told.place(), told.kind().name())
+}
+
+fn key_of(place: Option<&'static Location<'static>>, kind: &'static str) -> Key {
+    place.map_or(("?", 0, kind), |place| (place.file(), place.line(), kind))
 }
 
 /// What this thread remembers of the last told call at a place.
@@ -215,18 +229,25 @@ fn key(told: &Explained) -> Key {
 struct Last {
     place: usize,
     generation: u32,
-    /// That the next call is told.
+    /// That a call is told.
     probability: f32,
     /// The calls that the last one stood for.
     weight: f32,
     /// The items of the last call that ran as decided, and its time in nanoseconds.
     items: u64,
     took: f32,
+    /// How long it took to find out what the last one told.
+    telling: f32,
 }
 
 impl Last {
     fn is_of(&self, address: usize) -> bool {
         self.place == address && self.generation == fork_generation()
+    }
+
+    /// The calls for which one that is told stands.
+    fn stands_for(&self, address: usize) -> f32 {
+        if self.is_of(address) { self.probability.recip() } else { 1.0 }
     }
 
     /// The time that so many items usually take; `None` if the last call had far more or fewer.
@@ -236,7 +257,24 @@ impl Last {
     }
 }
 
+/// Calls at a place that are not told.
+#[derive(Clone, Copy)]
+struct Skip {
+    place: usize,
+    generation: u32,
+    /// So many before one is told.
+    untold: u32,
+}
+
+impl Skip {
+    const NONE: Skip = Skip { place: 0, generation: 0, untold: 0 };
+}
+
+/// Measure: count of places of which a thread skips calls at the same time.
+const SKIPPED: usize = 64;
+
 thread_local! {
+    static SKIPS: [Cell<Skip>; SKIPPED] = const { [const { Cell::new(Skip::NONE) }; SKIPPED] };
     static LAST: RefCell<Vec<Last>> = const { RefCell::new(Vec::new()) };
     static RANDOM: Cell<u64> = const { Cell::new(0) };
     static LEDGER: Cell<RegretLedger> = const { Cell::new(RegretLedger::EMPTY) };
@@ -258,10 +296,54 @@ fn slot(address: usize) -> usize {
 }
 
 /// Whether the call that begins here is to be told.
+#[inline]
 pub(super) fn samples(place: Option<&'static Location<'static>>) -> bool {
     let address = address(place);
+    let skips = |skip: &Cell<Skip>| {
+        let (before, generation) = (skip.get(), fork_generation());
+        if before.place == address && before.generation == generation && before.untold > 0 {
+            skip.set(Skip { untold: before.untold - 1, ..before });
+            return true;
+        }
+        false
+    };
+    !SKIPS.with(|all| skips(&all[slot(address) % SKIPPED])) && is_due(address)
+}
+
+/// [`samples`] for a call that is not just skipped.
+#[cold]
+#[inline(never)]
+fn is_due(address: usize) -> bool {
     let last = last(address);
-    !last.is_of(address) || happens(last.probability.into())
+    if !last.is_of(address) {
+        return true;
+    }
+    let was_skipped = SKIPS.with(|all| all[slot(address) % SKIPPED].get().place == address);
+    let untold = untold(last.probability);
+    let is_due = was_skipped || untold == 0;
+    skip(address, if is_due { untold } else { untold - 1 });
+    is_due
+}
+
+/// Has this thread not tell so many calls at a place.
+fn skip(address: usize, untold: u32) {
+    let skip = Skip { place: address, generation: fork_generation(), untold };
+    SKIPS.with(|all| all[slot(address) % SKIPPED].set(skip));
+}
+
+/// The calls for which the call stands that [`samples`] has just chosen.
+pub(super) fn stands_for(place: Option<&'static Location<'static>>) -> f32 {
+    let address = address(place);
+    last(address).stands_for(address)
+}
+
+/// How many calls are not told before one is, if each is told with this probability: a random number.
+fn untold(probability: f32) -> u32 {
+    if probability >= 1.0 {
+        return 0;
+    }
+    let uniform = ((random() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+    (uniform.ln() / (-f64::from(probability)).ln_1p()) as u32
 }
 
 /// The loss that is allowed to the call that begins here, if it is to run the other way than decided. The call is one that is told.
@@ -282,13 +364,17 @@ fn happens(probability: f64) -> bool {
     if probability >= 1.0 {
         return true;
     }
+    ((random() >> 11) as f64) < probability * (1u64 << 53) as f64
+}
+
+/// A random number, of which the upper bits are the better ones. All are 1 while the thread ends.
+fn random() -> u64 {
     let random = RANDOM.try_with(|random| {
         let next = step(random.get() ^ std::ptr::from_ref(random) as u64);
         random.set(next);
         next
     });
-    // The upper bits are the random ones.
-    random.is_ok_and(|random| ((random >> 11) as f64) < probability * (1u64 << 53) as f64)
+    random.unwrap_or(u64::MAX)
 }
 
 /// The next number of splitmix64 (Steele, Lea and Flood, 2014).
@@ -308,17 +394,24 @@ pub(super) fn add(told: &Explained, chosen: bool) {
         let mut last = last.borrow_mut();
         last.resize(REMEMBERED, Last::default());
         let last = &mut last[slot(address)];
-        let weight = if last.is_of(address) && chosen { last.probability.recip() } else { 1.0 };
+        let weight = told.stands_for().unwrap_or(if chosen { last.stands_for(address) } else { 1.0 });
+        if told.is_further() {
+            return (f64::from(weight), None);
+        }
         if told.price_against_decision().is_some() {
             return (f64::from(weight), last.usual(told.count()));
         }
         // The rounds of a team are told behind it.
         if told.kind() != CallKind::Rounds {
-            let probability = probability(took, report.cost) as f32;
+            // Of two turns the shorter: the thread may be interrupted in the other.
+            let now = told.telling().0 as f32;
+            let telling = if last.is_of(address) { now.min(last.telling) } else { now };
+            let probability = probability(took, Nanos(report.cost.0 + f64::from(telling))) as f32;
+            skip(address, untold(probability));
             let (items, took) = (told.count(), took.0 as f32);
-            *last = Last { place: address, generation, probability, weight, items, took };
+            *last = Last { place: address, generation, probability, weight, items, took, telling: now };
         }
-        (f64::from(last.weight), None)
+        (f64::from(told.stands_for().unwrap_or(last.weight)), None)
     });
     let (weight, usual) = remembered.unwrap_or((1.0, None));
     let _ = LEDGER.try_with(|ledger| {
@@ -329,6 +422,104 @@ pub(super) fn add(told: &Explained, chosen: bool) {
         });
         ledger.set(earned.pay(Nanos(price.unwrap_or(0.0))));
     });
+    report.with_row(key(told), |row| match usual {
+        Some(usual) => row.add_other(told, weight, usual),
+        None if told.price_against_decision().is_some() => {}
+        None => row.add(told, weight),
+    });
+}
+
+/// A kind of call about which nothing is decided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CountedKind {
+    /// A closure is spawned.
+    Spawn,
+    /// A closure is handed over to a task pool, and waited for.
+    Install,
+    /// A scope of a task pool.
+    Scope,
+    /// The outermost join of a task.
+    Join,
+    /// A closure for each worker of a task pool.
+    Broadcast,
+}
+
+impl CountedKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Spawn => "spawn",
+            Self::Install => "install",
+            Self::Scope => "scope",
+            Self::Join => CallKind::Join.name(),
+            Self::Broadcast => "broadcast",
+        }
+    }
+}
+
+/// A call about which nothing was decided, and that was chosen to be counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CountedCall {
+    place: &'static Location<'static>,
+    /// The calls for which it stands.
+    weight: f32,
+    kind: CountedKind,
+}
+
+impl CountedCall {
+    pub(super) fn new(place: &'static Location<'static>, kind: CountedKind, weight: f32) -> Self {
+        CountedCall { place, weight, kind }
+    }
+
+    /// Counts the call, which has taken this time. The time decides how often further ones are counted.
+    #[cold]
+    pub(super) fn count(self, took: Nanos) {
+        /// Its row is found twice: for the call, and for the time.
+        ///
+        /// Measure: count of rows found.
+        const ROWS: f64 = 2.0;
+        let Some(report) = report() else { return };
+        let (address, generation) = (address(Some(self.place)), fork_generation());
+        let probability = probability(took, Nanos(ROWS * report.cost.0)) as f32;
+        let _ = LAST.try_with(|last| {
+            let mut last = last.borrow_mut();
+            last.resize(REMEMBERED, Last::default());
+            let (weight, items, took, telling) = (self.weight, 0, 0.0, 0.0);
+            last[slot(address)] = Last { place: address, generation, probability, weight, items, took, telling };
+            skip(address, untold(probability));
+        });
+        report.with_row(self.key(), |row| {
+            row.calls += f64::from(self.weight);
+            row.sampled |= self.weight > 1.0;
+        });
+    }
+
+    fn key(self) -> Key {
+        key_of(Some(self.place), self.kind.name())
+    }
+
+    /// Adds time to the row of the call.
+    #[cold]
+    pub(super) fn took(self, time: Nanos) {
+        let Some(report) = report() else { return };
+        report.with_row(self.key(), |row| row.took += f64::from(self.weight) * time.0);
+    }
+}
+
+impl ProcessReport {
+    /// Changes a row, in one of the tables that no other thread has locked.
+    fn with_row(&self, key: Key, change: impl FnOnce(&mut Row)) {
+        let first = own_table();
+        for turn in 0..TABLES {
+            if let Ok(mut table) = self.tables[(first + turn) % TABLES].try_lock() {
+                return change(table.entry(key).or_default());
+            }
+        }
+        self.lost.add(1);
+    }
+}
+
+/// The table that this thread tries first.
+fn own_table() -> usize {
     let first = TABLE.try_with(|table| {
         if table.get() == usize::MAX {
             // The address of a variable of the thread tells threads apart.
@@ -336,19 +527,7 @@ pub(super) fn add(told: &Explained, chosen: bool) {
         }
         table.get()
     });
-    let first = first.unwrap_or(0);
-    for turn in 0..TABLES {
-        if let Ok(mut table) = report.tables[(first + turn) % TABLES].try_lock() {
-            let row = table.entry(key(told)).or_default();
-            match usual {
-                Some(usual) => row.add_other(told, weight, usual),
-                None if told.price_against_decision().is_some() => {}
-                None => row.add(told, weight),
-            }
-            return;
-        }
-    }
-    report.lost.add(1);
+    first.unwrap_or(0)
 }
 
 extern "C" fn print() {
@@ -386,7 +565,7 @@ fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
     let head = ["place", "what", "calls", "items", "shared", "threads", "time", "saved", "off by", "regret"];
     let mut lines = vec![(head.map(String::from), String::new())];
     // The time of rounds is that of their team.
-    let calls = || rows.iter().filter(|((.., kind), _)| *kind != CallKind::Rounds);
+    let calls = || rows.iter().filter(|((.., kind), _)| *kind != CallKind::Rounds.name());
     let all = |of: fn(&Row) -> f64| Nanos(calls().map(|(_, row)| of(row)).sum());
     let (took, saved) = (all(|row| row.took), all(|row| row.saved));
     let places = calls().count();
@@ -405,11 +584,11 @@ fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
         let regret = regret.map_or("-".into(), |regret| format!("{regret:.2} ({trials})"));
         let cells = [
             format!("{file}:{line}"),
-            kind.name().to_owned(),
+            kind.to_owned(),
             number(row.calls),
             items,
-            percent(row.shared / row.calls),
-            row.threads.to_string(),
+            if row.threads > 0 { percent(row.shared / row.calls) } else { "-".into() },
+            if row.threads > 0 { row.threads.to_string() } else { "-".into() },
             Nanos(row.took).to_string(),
             saved,
             errors,

@@ -318,7 +318,7 @@ impl ThreadTrace {
 
 /// A call that this thread is inside of, until this is dropped.
 #[must_use = "the call is left when this is dropped"]
-pub(crate) struct CallSpan(Option<Box<EnteredCall>>);
+pub(super) struct CallSpan(Option<Box<EnteredCall>>);
 
 struct EnteredCall {
     /// The fork generation, and the index among the open calls of this thread.
@@ -326,14 +326,8 @@ struct EnteredCall {
     _span: spans::SpanGuard,
 }
 
-/// Enters a call, if the thread listens to it ([`listens`](super::explain::listens)).
-#[inline]
-pub(crate) fn enter(listens: bool, kind: CallKind, place: CallPlace) -> CallSpan {
-    if listens { enter_told(kind, place) } else { CallSpan(None) }
-}
-
-#[cold]
-fn enter_told(kind: CallKind, place: CallPlace) -> CallSpan {
+/// Enters a call to which the thread listens ([`listens`](super::explain::listens)).
+pub(super) fn enter(kind: CallKind, place: CallPlace) -> CallSpan {
     if !is_wanted() && !spans::are_wanted() {
         return CallSpan(None);
     }

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::panic::Location;
+use std::time::Instant;
 
 use windrow_plan::share::{self, Recursion, ShareDecision, StandBy};
 use windrow_plan::site::ItemCost;
@@ -54,7 +55,18 @@ where
     RA: Send,
     RB: Send,
 {
-    let place = Location::caller();
+    join_at(Location::caller(), a, b)
+}
+
+/// [`join`], which was called at `place`.
+#[inline]
+pub(crate) fn join_at<A, B, RA, RB>(place: &'static Location<'static>, a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
     sync::join(a, b, |a, b| outermost(place, a, b))
 }
 
@@ -82,22 +94,45 @@ pub(crate) fn rooted<R>(place: Option<&'static Location<'static>>, code: usize, 
         }
         let known = known.unpack();
         let start = tick();
-        let _span = trace::enter(listens, CallKind::Join, place);
+        let _span = explain::enter(listens, CallKind::Join, place);
         let told = Told::of_call(listens);
-        let (result, members) = grow(pool, known.next(), 0, !known.alone, &told, f);
+        let (result, grown) = grow(pool, known.next(), 0, !known.alone, &told, f);
         let time = pool.nanos(tick().saturating_sub(start));
         if listens {
             let explained = Explained::new(CallKind::Join, place, 0, time).remembered(known.next().is_some());
-            explain::tell(told.explained(explained, members));
+            explain::tell(told.explained(explained, grown));
         }
-        pool.sites.remember_calls(site, known.after(time, members));
+        pool.sites.remember_calls(site, known.after(time, grown.open));
         result
     })
 }
 
-/// Runs `f` in a new tree of joins, with a predicted serial time. Also returns the number of members that the tree was open to.
-pub(crate) fn expecting<R>(alone: Nanos, told: &Told, f: impl FnOnce() -> R) -> (R, usize) {
+/// Runs `f` inside of the tree of joins of this thread, and tells it.
+#[inline]
+pub(crate) fn part_of_recursion<R>(place: &'static Location<'static>, f: impl FnOnce() -> R) -> R {
+    if !explain::listens(Some(place)) {
+        return f();
+    }
+    let begun = Instant::now();
+    let _call = explain::enter(true, CallKind::Join, Some(place));
+    let result = f();
+    let took = Nanos(begun.elapsed().as_nanos() as f64);
+    explain::tell(Explained::new(CallKind::Join, Some(place), 0, took).because("as part of the recursion around it"));
+    result
+}
+
+/// Runs `f` in a new tree of joins, with a predicted serial time.
+pub(crate) fn expecting<R>(alone: Nanos, told: &Told, f: impl FnOnce() -> R) -> (R, Grown) {
     pool::with_current(|pool| grow(pool, Some(alone), 0, false, told, f))
+}
+
+/// The members of a tree of joins that has ended.
+#[derive(Clone, Copy)]
+pub(crate) struct Grown {
+    /// The members that the tree was open to.
+    pub(crate) open: usize,
+    /// The members that have entered it, the caller included.
+    entered: usize,
 }
 
 /// What a recursion tells.
@@ -116,7 +151,8 @@ impl Told {
     }
 
     /// An entry for the sink.
-    pub(crate) fn explained(&self, explained: Explained, members: usize) -> Explained {
+    pub(crate) fn explained(&self, explained: Explained, grown: Grown) -> Explained {
+        let explained = explained.on(grown.entered);
         let Some(decision) = self.decision.get() else {
             return explained.because("serial: it ended before it was worth a decision");
         };
@@ -126,17 +162,16 @@ impl Told {
             found.map(|alternative| Nanos(since.0 + alternative.predicted.0))
         };
         let (alone, shared) = (from_start("alone"), from_start("shared"));
-        if members > 1 {
+        if grown.open > 1 {
             let reason = format!("opened after {since}: {}", decision.why);
-            return explained.on(members).predicted_to_take(shared).or("serial", alone).because(reason);
+            return explained.predicted_to_take(shared).or("serial", alone).because(reason);
         }
         let reason = format!("serial: {}", decision.why);
         explained.predicted_to_take(alone).or("shared", shared).because(reason)
     }
 }
 
-/// Runs `f` in a new tree of joins. Also returns the number of members that the tree was open to. The clock is first read after `patience`
-/// joins. If `stands_by`, workers may come without being let in, when the call has lasted for a wake.
+/// Runs `f` in a new tree of joins. The clock is first read after `patience` joins. If `stands_by`, workers may come without being let in, when the call has lasted for a wake.
 #[inline]
 fn grow<R>(
     pool: &PoolState,
@@ -145,13 +180,13 @@ fn grow<R>(
     stands_by: bool,
     told: &Told,
     f: impl FnOnce() -> R,
-) -> (R, usize) {
+) -> (R, Grown) {
     let mut tree = Tree::new(pool.members, pool.join_timing);
     let (lead, tree) = tree.lead();
     if pool.members == 1 {
-        return (lead.grow(u32::MAX / 2, &|_| OfferDecision::Never, f), 1);
+        return (lead.grow(u32::MAX / 2, &|_| OfferDecision::Never, f), Grown { open: 1, entered: 1 });
     }
-    let (opened, is_delayed, call) = (Cell::new(1), Cell::new(false), told.call);
+    let (opened, entered, is_delayed, call) = (Cell::new(1), Cell::new(1), Cell::new(false), told.call);
     let serve = |joined: JoinedWorker| {
         pool.joined(joined.worker, tick());
         let _part = trace::part_of(call);
@@ -189,13 +224,14 @@ fn grow<R>(
             is_delayed.set(door.open_at(tick() + pool.ticks(by.patience), by.width));
         }
         let result = lead.grow(patience, &ask, f);
-        opened.set(opened.get().max(door.joined() + 1));
+        entered.set(door.joined() + 1);
+        opened.set(opened.get().max(entered.get()));
         result
     });
     if opened.get() > 1 {
         pool.ended(tick());
     }
-    (result, opened.get())
+    (result, Grown { open: opened.get(), entered: entered.get() })
 }
 
 /// The workers that stand by for a call whose duration is unknown.

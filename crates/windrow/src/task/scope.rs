@@ -9,7 +9,9 @@ use std::thread::{self, Thread};
 use windrow_sync::join::guests::Invitation;
 use windrow_sync::join::is_inside;
 
-use crate::task::join::rooted;
+use crate::runtime::explain::SpawnedCall;
+use crate::runtime::report::CountedKind;
+use crate::task::join::{part_of_recursion, rooted};
 use windrow_sync::unwind::{Payload, discard};
 
 /// Runs `f` with a [`Scope`] in which it can spawn tasks, and waits until all of them have ended.
@@ -39,11 +41,12 @@ pub fn scope<'scope, F, R>(f: F) -> R
 where
     F: FnOnce(&Scope<'scope>) -> R,
 {
+    let place = Location::caller();
     if is_inside() {
-        return run(f);
+        return part_of_recursion(place, || run(f));
     }
     let code = run::<'scope, F, R> as fn(F) -> R as usize;
-    rooted(Some(Location::caller()), code, || run(f))
+    rooted(Some(place), code, || run(f))
 }
 
 fn run<'scope, F, R>(f: F) -> R
@@ -104,6 +107,7 @@ impl<'scope> Scope<'scope> {
     /// Adds a task without a result; the scope waits for it. A panic in the task is resumed by [`scope`].
     ///
     /// The task gets the scope, so that it can spawn more tasks. A task that spawns none is written `|_| ...`. A spawn makes one allocation.
+    #[track_caller]
     pub fn spawn<F>(&self, f: F)
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
@@ -112,17 +116,20 @@ impl<'scope> Scope<'scope> {
     }
 
     /// Adds a task, and returns a handle to its result. The scope waits for the task even if the handle is dropped.
+    #[track_caller]
     pub fn spawn_joinable<'s, F, T>(&'s self, f: F) -> ScopedJoinHandle<'s, 'scope, T>
     where
         F: FnOnce(&Scope<'scope>) -> T + Send + 'scope,
         T: Send + 'scope,
     {
+        let (call, begun) = SpawnedCall::begin(Location::caller(), CountedKind::Spawn);
         let mut tasks = lock(&self.tasks);
         tasks.spawned += 1;
         tasks.unfinished += 1;
         let number = tasks.spawned;
         let task = Arc::new(Spawned {
             number,
+            call,
             state: Mutex::new(SpawnedState { stage: SpawnedStage::Waiting(f), let_go: false }),
         });
         tasks.waiting.push_back(task.clone());
@@ -130,6 +137,7 @@ impl<'scope> Scope<'scope> {
         drop(tasks);
         self.wake(waiter);
         self.invitation.call();
+        call.count(begun);
         ScopedJoinHandle { scope: self, task }
     }
 
@@ -235,6 +243,7 @@ enum Waiter {
 
 struct Spawned<F, T> {
     number: usize,
+    call: SpawnedCall,
     state: Mutex<SpawnedState<F, T>>,
 }
 
@@ -270,6 +279,7 @@ where
                 }
             }
         };
+        let begun = self.call.now();
         let mut result = match catch_unwind(AssertUnwindSafe(|| f(scope))) {
             Ok(result) => Some(result),
             Err(payload) => {
@@ -277,6 +287,7 @@ where
                 None
             }
         };
+        self.call.took(begun);
         let mut state = lock(&self.state);
         let kept = if state.let_go { None } else { result.take() };
         let before = std::mem::replace(&mut state.stage, SpawnedStage::Ended(kept));

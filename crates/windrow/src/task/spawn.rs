@@ -6,15 +6,16 @@
 
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use crate::runtime::cancel::{Ambient, CancelToken, ambient};
-use crate::runtime::explain;
+use crate::runtime::explain::{self, SpawnedCall};
 use crate::runtime::pool::{Installed, Pool, current_state};
+use crate::runtime::report::CountedKind;
 use crate::runtime::spawn_threads::{SpawnQueue, own_queue};
 use crate::runtime::state::PoolState;
 use crate::runtime::trace;
@@ -32,8 +33,9 @@ use crate::runtime::trace;
 /// windrow::spawn(move || done.send(6 * 7).unwrap());
 /// assert_eq!(result.recv(), Ok(42));
 /// ```
+#[track_caller]
 pub fn spawn(f: impl FnOnce() + Send + 'static) {
-    detach(&current_state(), f);
+    detach(&current_state(), Location::caller(), f);
 }
 
 /// Runs `f` on a spawn thread of the current pool. The handle gives its result: await it, or block in [`JoinHandle::wait`].
@@ -69,8 +71,9 @@ pub fn spawn(f: impl FnOnce() + Send + 'static) {
 /// ```
 ///
 /// Source of the idea: rayon's pull request 679 and the crate tokio-rayon, whose futures leave a dropped closure running.
+#[track_caller]
 pub fn spawn_joinable<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
-    spawn_to(&current_state(), f)
+    spawn_to(&current_state(), Location::caller(), f)
 }
 
 impl Pool {
@@ -78,8 +81,9 @@ impl Pool {
     ///
     /// # Panics
     /// As [`spawn`].
+    #[track_caller]
     pub fn spawn(&self, f: impl FnOnce() + Send + 'static) {
-        detach(&self.state, f);
+        detach(&self.state, Location::caller(), f);
     }
 
     /// [`spawn_joinable`] on a thread of this pool; parallel calls in `f` use this pool.
@@ -89,18 +93,24 @@ impl Pool {
     ///
     /// # Panics
     /// As [`spawn_joinable`].
+    #[track_caller]
     pub fn spawn_joinable<R: Send + 'static>(&self, f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
-        spawn_to(&self.state, f)
+        spawn_to(&self.state, Location::caller(), f)
     }
 }
 
-fn detach(state: &Arc<PoolState>, f: impl FnOnce() + Send + 'static) {
-    let mut handle = spawn_to(state, f);
+fn detach(state: &Arc<PoolState>, place: &'static Location<'static>, f: impl FnOnce() + Send + 'static) {
+    let mut handle = spawn_to(state, place, f);
     *handle.task.lock() = Outcome::Unwanted;
     handle.given = true;
 }
 
-fn spawn_to<R: Send + 'static>(state: &Arc<PoolState>, f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+fn spawn_to<R: Send + 'static>(
+    state: &Arc<PoolState>,
+    place: &'static Location<'static>,
+    f: impl FnOnce() -> R + Send + 'static,
+) -> JoinHandle<R> {
+    let (call, begun) = SpawnedCall::begin(place, CountedKind::Spawn);
     let token = ambient().map_or_else(CancelToken::new, |outer| outer.child());
     let task = Arc::new(Task { token, outcome: Mutex::new(Outcome::Pending(None)), done: Condvar::new() });
     let job = {
@@ -110,13 +120,17 @@ fn spawn_to<R: Send + 'static>(state: &Arc<PoolState>, f: impl FnOnce() -> R + S
                 let _here = Installed::new(state);
                 let _part = trace::spawned(explain::traces());
                 let _token = Ambient::new(task.token.clone());
-                catch_unwind(AssertUnwindSafe(f))
+                let begun = call.now();
+                let result = catch_unwind(AssertUnwindSafe(f));
+                call.took(begun);
+                result
             };
             task.finish(result);
         }
     };
     let queue = SpawnQueue::of(state);
     let ticket = queue.submit(Box::new(job));
+    call.count(begun);
     JoinHandle { task, queue, ticket, given: false }
 }
 
@@ -263,7 +277,7 @@ mod tests {
     fn the_queue_of_a_pool_that_is_gone_goes_too() {
         let pool = Pool::new(2);
         let state = pool.state.clone();
-        assert_eq!(spawn_to(&state, || 1).wait(), 1);
+        assert_eq!(spawn_to(&state, Location::caller(), || 1).wait(), 1);
         drop(pool);
         let is_kept = || queues().contains_key(&Arc::as_ptr(&state).addr());
         for round in 0..3 {
@@ -271,7 +285,7 @@ mod tests {
             let all: Vec<_> = (0..5)
                 .map(|i| {
                     let tell = tell.clone();
-                    spawn_to(&state, move || tell.send(i).unwrap())
+                    spawn_to(&state, Location::caller(), move || tell.send(i).unwrap())
                 })
                 .collect();
             assert_eq!(told.iter().take(5).sum::<i32>(), 10, "round {round}");
@@ -281,7 +295,7 @@ mod tests {
             }
         }
         // Nothing is left of a queue whose closure no spawn thread began.
-        spawn_to(&state, || ()).wait();
+        spawn_to(&state, Location::caller(), || ()).wait();
         while is_kept() {
             thread::yield_now();
         }

@@ -37,8 +37,11 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::{Arc, Mutex};
+
+use crate::runtime::explain::{CountedSpan, SpawnedCall};
+use crate::runtime::report::CountedKind;
 
 mod builder;
 mod core;
@@ -47,7 +50,7 @@ mod scope;
 pub use builder::{MOST_WORKERS, TaskPoolBuilder, TaskPoolError, WorkerThread};
 pub use scope::TaskScope;
 
-use core::{PoolCore, PoolLife, QueuedTask, current, place, received};
+use core::{PoolCore, PoolLife, QueuedTask, WorkerPlace, current, place, received};
 
 /// A pool whose workers run whole tasks. See the [module page](self).
 ///
@@ -117,7 +120,9 @@ impl TaskPool {
     ///
     /// # Panics
     /// With the payload of `op`.
+    #[track_caller]
     pub fn install<R: Send>(&self, op: impl FnOnce() -> R + Send) -> R {
+        let _call = CountedSpan::new(Location::caller(), CountedKind::Install);
         self.core().on_worker(|_| op())
     }
 
@@ -125,6 +130,7 @@ impl TaskPool {
     ///
     /// # Panics
     /// With the payload of `a` if `a` panics, else with that of `b`. Both have run by then.
+    #[track_caller]
     pub fn join<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
     where
         A: FnOnce() -> RA + Send,
@@ -132,13 +138,15 @@ impl TaskPool {
         RA: Send,
         RB: Send,
     {
-        self.core().on_worker(|_| join(a, b))
+        let place = Location::caller();
+        self.joining(place, |_| join_at(place, a, b))
     }
 
     /// As [`join`](TaskPool::join). Each half is told whether it runs on another thread than the one that called.
     ///
     /// # Panics
     /// As [`join`](TaskPool::join).
+    #[track_caller]
     pub fn join_context<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
     where
         A: FnOnce(FnContext) -> RA + Send,
@@ -146,7 +154,17 @@ impl TaskPool {
         RA: Send,
         RB: Send,
     {
-        self.core().on_worker(|handed_over| join_halves(handed_over, a, b))
+        let place = Location::caller();
+        self.joining(place, |handed_over| join_halves(place, handed_over, a, b))
+    }
+
+    /// Runs a join on a worker.
+    fn joining<R: Send>(&self, place: &'static Location<'static>, join: impl FnOnce(bool) -> R + Send) -> R {
+        if self.core().index().is_some() {
+            return join(false);
+        }
+        let _call = CountedSpan::new(place, CountedKind::Join);
+        self.core().on_worker(|handed_over| core::inside_join(|| join(handed_over)))
     }
 
     /// Runs `f` on a worker with a scope, and waits until the tasks of the scope have ended. A worker runs the youngest task that it has
@@ -166,7 +184,9 @@ impl TaskPool {
     ///
     /// # Panics
     /// With the payload of `f`, else with that of the first task that panicked. All tasks have ended by then.
+    #[track_caller]
     pub fn scope<'scope, R: Send>(&self, f: impl FnOnce(&TaskScope<'scope>) -> R + Send) -> R {
+        let _call = CountedSpan::new(Location::caller(), CountedKind::Scope);
         self.core().on_worker(|_| scope::run(self.core(), TaskOrder::Lifo, f))
     }
 
@@ -174,7 +194,9 @@ impl TaskPool {
     ///
     /// # Panics
     /// As [`scope`](TaskPool::scope).
+    #[track_caller]
     pub fn scope_fifo<'scope, R: Send>(&self, f: impl FnOnce(&TaskScope<'scope>) -> R + Send) -> R {
+        let _call = CountedSpan::new(Location::caller(), CountedKind::Scope);
         self.core().on_worker(|_| scope::run(self.core(), TaskOrder::Fifo, f))
     }
 
@@ -182,7 +204,9 @@ impl TaskPool {
     ///
     /// # Panics
     /// As [`scope`](TaskPool::scope).
+    #[track_caller]
     pub fn in_place_scope<'scope, R>(&self, f: impl FnOnce(&TaskScope<'scope>) -> R) -> R {
+        let _call = CountedSpan::new(Location::caller(), CountedKind::Scope);
         scope::run(self.core(), TaskOrder::Lifo, f)
     }
 
@@ -190,28 +214,39 @@ impl TaskPool {
     ///
     /// # Panics
     /// As [`scope`](TaskPool::scope).
+    #[track_caller]
     pub fn in_place_scope_fifo<'scope, R>(&self, f: impl FnOnce(&TaskScope<'scope>) -> R) -> R {
+        let _call = CountedSpan::new(Location::caller(), CountedKind::Scope);
         scope::run(self.core(), TaskOrder::Fifo, f)
     }
 
     /// Runs `f` on a worker, and returns at once. A worker runs the youngest task that it has spawned first.
     ///
     /// A panic in `f` goes to the pool's [panic handler](TaskPoolBuilder::panic_handler).
+    #[track_caller]
     pub fn spawn(&self, f: impl FnOnce() + Send + 'static) {
-        self.core().push(self.owned(f));
+        let (call, begun) = SpawnedCall::begin(Location::caller(), CountedKind::Spawn);
+        self.core().push(self.owned(call, f));
+        call.count(begun);
     }
 
     /// As [`spawn`](TaskPool::spawn), but a worker runs the tasks in the order in which it has spawned them.
+    #[track_caller]
     pub fn spawn_fifo(&self, f: impl FnOnce() + Send + 'static) {
-        self.core().push_fifo(self.owned(f), None);
+        let (call, begun) = SpawnedCall::begin(Location::caller(), CountedKind::Spawn);
+        self.core().push_fifo(self.owned(call, f), None);
+        call.count(begun);
     }
 
     /// A task that keeps the pool alive.
-    fn owned(&self, f: impl FnOnce() + Send + 'static) -> QueuedTask {
+    fn owned(&self, call: SpawnedCall, f: impl FnOnce() + Send + 'static) -> QueuedTask {
         let life = self.life.clone();
         QueuedTask::Owned(Box::new(move || {
             core::working(|| {
-                if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
+                let begun = call.now();
+                let ended = catch_unwind(AssertUnwindSafe(f));
+                call.took(begun);
+                if let Err(payload) = ended {
                     life.core.handlers.report(payload);
                 }
             });
@@ -233,7 +268,9 @@ impl TaskPool {
     /// # Deadlocks
     /// A worker takes part between two tasks, or while it waits for tasks. A worker that waits for the second half of a
     /// [`join`] does neither. So a broadcast that is called inside of such a half never ends.
+    #[track_caller]
     pub fn broadcast<R: Send>(&self, op: impl Fn(BroadcastContext<'_>) -> R + Sync) -> Vec<R> {
+        let _call = CountedSpan::new(Location::caller(), CountedKind::Broadcast);
         let threads = self.threads();
         let results: Vec<_> = (0..threads).map(|_| Mutex::new(None)).collect();
         PoolCore::lending(|lender| {
@@ -258,13 +295,16 @@ impl TaskPool {
 
     /// Runs `op` once on each worker, as [`broadcast`](TaskPool::broadcast), and returns at once. Panics go to the pool's
     /// [panic handler](TaskPoolBuilder::panic_handler).
+    #[track_caller]
     pub fn spawn_broadcast(&self, op: impl Fn(BroadcastContext<'_>) + Send + Sync + 'static) {
         let (op, threads) = (Arc::new(op), self.threads());
+        let (call, begun) = SpawnedCall::begin(Location::caller(), CountedKind::Broadcast);
         let task = |index| {
             let op = op.clone();
-            self.owned(move || op(BroadcastContext::new(index, threads)))
+            self.owned(call, move || op(BroadcastContext::new(index, threads)))
         };
         self.core().push_broadcast((0..threads).map(task));
+        call.count(begun);
     }
 
     /// [`yield_now`]. `None`, without effect, if this thread is no worker of this pool.
@@ -394,6 +434,7 @@ fn yields(own: bool) -> Option<Yield> {
 /// # Panics
 /// With the payload of `a` if `a` panics, else with that of `b`. Both have run by then.
 #[inline]
+#[track_caller]
 pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
     A: FnOnce() -> RA + Send,
@@ -401,8 +442,33 @@ where
     RA: Send,
     RB: Send,
 {
-    let Some(here) = place() else { return crate::join(a, b) };
-    let b = move || if place() == Some(here) { b() } else { core::working(b) };
+    join_at(Location::caller(), a, b)
+}
+
+/// [`join`], which was called at `called_at`.
+#[inline]
+fn join_at<A, B, RA, RB>(called_at: &'static Location<'static>, a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    let Some(here) = place() else { return crate::task::join::join_at(called_at, a, b) };
+    let _outermost = core::OutermostJoin::new(called_at);
+    join_here(here, a, b)
+}
+
+/// [`join`] on a worker.
+#[inline]
+fn join_here<A, B, RA, RB>(here: WorkerPlace, a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    let b = move || if place() == Some(here) { b() } else { core::working_on_half(b) };
     if windrow_sync::join::would_queue() && core::is_crowded(here.index) {
         return join_apart(here.index, a, b);
     }
@@ -414,6 +480,7 @@ where
 /// # Panics
 /// As [`join`].
 #[inline]
+#[track_caller]
 pub fn join_context<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
     A: FnOnce(FnContext) -> RA + Send,
@@ -421,12 +488,12 @@ where
     RA: Send,
     RB: Send,
 {
-    join_halves(false, a, b)
+    join_halves(Location::caller(), false, a, b)
 }
 
 /// `handed_over`: both halves have come to this thread from another one.
 #[inline]
-fn join_halves<A, B, RA, RB>(handed_over: bool, a: A, b: B) -> (RA, RB)
+fn join_halves<A, B, RA, RB>(called_at: &'static Location<'static>, handed_over: bool, a: A, b: B) -> (RA, RB)
 where
     A: FnOnce(FnContext) -> RA + Send,
     B: FnOnce(FnContext) -> RB + Send,
@@ -434,7 +501,8 @@ where
     RB: Send,
 {
     let here = place();
-    join(
+    join_at(
+        called_at,
         move || a(FnContext::new(handed_over)),
         move || b(FnContext::new(handed_over || place() != here || here.is_none())),
     )

@@ -38,6 +38,9 @@ impl<'c> RoundSite<'c> {
     }
 }
 
+/// A decision about the width of rounds.
+type WidthDecision = Decision<RoundCosts, Segment>;
+
 /// The state that passes from leader to leader in [`Member::rounds`](super::Member::rounds).
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -52,13 +55,14 @@ pub(super) struct RoundDriver<'c> {
     since: u64,
     /// When the clock was last read; 0 is never.
     pub(super) read: u64,
+    /// Rounds of this team so far.
+    rounds: u64,
     /// Whether this team ran rounds other than those of [`Member::rounds`](super::Member::rounds).
     pub(super) mixed: bool,
     site: RoundSite<'c>,
     segment: Option<(WidthTuner, Segment)>,
-    /// The rounds of the last call of [`Member::rounds`](super::Member::rounds), and the last decision about their width, if the caller
-    /// listens.
-    pub(super) last_choice: Option<(usize, Decision<RoundCosts, Segment>)>,
+    /// The last decision about the width of rounds, if the caller listens.
+    last_choice: Option<WidthDecision>,
     /// Where the team was formed, if the thread listens to it.
     told: Option<&'static Location<'static>>,
 }
@@ -72,6 +76,7 @@ impl<'c> RoundDriver<'c> {
             begun: 0,
             since: 0,
             read: 0,
+            rounds: 0,
             mixed: false,
             site,
             segment: None,
@@ -83,7 +88,15 @@ impl<'c> RoundDriver<'c> {
     /// Records a round other than those of [`Member::rounds`](super::Member::rounds).
     #[inline]
     pub(super) fn mix(&mut self) {
+        self.rounds += 1;
         self.mixed = true;
+    }
+
+    /// The rounds of this team, and the last decision about their width; `None` if nothing was decided.
+    pub(super) fn told(&self) -> (u64, Option<WidthDecision>) {
+        // The rounds of a range do not end if a member leaves early.
+        let running = self.segment.as_ref().filter(|_| self.told.is_some()).map(|(tuner, _)| tuner.decision());
+        (self.rounds, running.or(self.last_choice))
     }
 
     /// The next rounds of `range` in a team of `width`, and their number of members: one round, or several of one member. `None` after
@@ -99,6 +112,7 @@ impl<'c> RoundDriver<'c> {
         }
         if width == 1 {
             *next = range.end;
+            self.rounds += (range.end - from) as u64;
             return Some((from..range.end, 1));
         }
         if self.unread == 0 {
@@ -108,6 +122,7 @@ impl<'c> RoundDriver<'c> {
         self.next = Some((from + rounds, range.clone()));
         self.unread -= rounds;
         self.begun += rounds;
+        self.rounds += rounds as u64;
         Some((from..from + rounds, self.members))
     }
 
@@ -139,8 +154,7 @@ impl<'c> RoundDriver<'c> {
     fn end(&mut self) {
         if let Some((tuner, _)) = self.segment.take() {
             if self.told.is_some() {
-                let rounds = self.next.as_ref().map_or(0, |(next, all)| next - all.start);
-                self.last_choice = Some((rounds, tuner.decision()));
+                self.last_choice = Some(tuner.decision());
             }
             let now = tick();
             trace::width(explain::traces(), self.told, self.site.site, 0, now);
@@ -186,17 +200,29 @@ const OTHER_RANGES: &str = "the members of a team pass different ranges to `roun
 ///
 /// Measure: bits of the note.
 pub(super) const OVER: u64 = u64::MAX;
-/// Reports a team of `threads` members, and the width of its rounds, to [`explain`](crate::explain()).
+
+/// Reports a team of `members`, and its rounds if it had some, to [`explain`](crate::explain()). `calls`: for how many calls it stands, if
+/// another thread has begun it.
 pub(super) fn explain_team(
     place: &'static Location<'static>,
-    threads: usize,
+    members: usize,
     took: Nanos,
     reason: &'static str,
-    rounds: Option<(usize, Decision<RoundCosts, Segment>)>,
+    calls: Option<f32>,
+    driver: &RoundDriver<'_>,
 ) {
-    explain::tell(Explained::new(CallKind::Team, Some(place), 0, took).on(threads).because(reason));
-    if let Some((rounds, Decision { inputs, choice, why, .. })) = rounds {
-        let reason = format!("the last ones at width {}: {why} ({inputs})", choice.width);
-        explain::tell(Explained::new(CallKind::Rounds, Some(place), rounds as u64, took).on(threads).because(reason));
+    let told = Explained::new(CallKind::Team, Some(place), 0, took).on(members).because(reason);
+    explain::tell(told.standing_for(calls));
+    let (rounds, decision) = driver.told();
+    if rounds == 0 {
+        return;
     }
+    let told = Explained::new(CallKind::Rounds, Some(place), rounds, took).on(members).standing_for(calls);
+    explain::tell(match decision {
+        Some(Decision { inputs, choice, why, .. }) => {
+            told.because(format!("the last ones at width {}: {why} ({inputs})", choice.width))
+        }
+        None if members == 1 => told.because("one member"),
+        None => told.because("each with all members"),
+    });
 }

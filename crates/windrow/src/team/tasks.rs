@@ -1,7 +1,7 @@
 //! Teams whose members are tasks.
 
 use std::future::poll_fn;
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::panic::Location;
 use std::sync::Arc;
 use std::task::Poll;
@@ -15,6 +15,7 @@ use windrow_sync::machine::{cpus, tick};
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::rounds::{Contributions, Deal, Ended, Lend, Lent, Own, TaskRounds, TaskSlot, Turn, Waited};
 
+use super::AS_ASKED;
 use super::driver::{OVER, RoundDriver, RoundSite, explain_team, follow};
 use crate::runtime::explain;
 use crate::runtime::sites::{SiteTable, site};
@@ -58,15 +59,46 @@ use crate::runtime::state::Timing;
 #[derive(Debug)]
 pub struct AsyncTeam<T: Send> {
     rounds: TaskRounds<TaskLeaderState<T>>,
-    /// Where it was made, when, and of how many members, if this is to be told.
-    told: Option<(&'static Location<'static>, Instant, usize)>,
 }
 
 /// The data, and the state that passes from leader to leader.
 #[derive(Debug)]
 struct TaskLeaderState<T> {
-    driver: RoundDriver<'static>,
+    driver: TaskDriver,
     data: T,
+}
+
+/// The driver of a team of tasks. The team is told when this is dropped: by [`finish`](AsyncTeam::finish), or with the last member.
+#[derive(Debug)]
+struct TaskDriver {
+    driver: RoundDriver<'static>,
+    /// Where the team was made, for how many teams it stands, when it was made, and of how many members, if this is to be told.
+    told: Option<(&'static Location<'static>, f32, Instant, usize)>,
+}
+
+impl Deref for TaskDriver {
+    type Target = RoundDriver<'static>;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.driver
+    }
+}
+
+impl DerefMut for TaskDriver {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.driver
+    }
+}
+
+impl Drop for TaskDriver {
+    fn drop(&mut self) {
+        if let Some((place, calls, begun, width)) = self.told {
+            let took = Nanos(begun.elapsed().as_nanos() as f64);
+            explain_team(place, width, took, AS_ASKED, Some(calls), &self.driver);
+        }
+    }
 }
 
 /// The sites of teams of tasks: these have no pool.
@@ -80,7 +112,8 @@ impl<T: Send> AsyncTeam<T> {
     #[track_caller]
     pub fn new(data: T, width: usize) -> (AsyncTeam<T>, Vec<AsyncMember<T>>) {
         let place = Location::caller();
-        let told = explain::listens(Some(place)).then(|| (place, Instant::now(), width));
+        let calls = || explain::stands_for(Some(place));
+        let told = explain::listens(Some(place)).then(|| (place, calls(), Instant::now(), width));
         let code = TaskRounds::<T>::new as fn(T, usize) -> _ as *const () as usize;
         let timing = Timing::of_process();
         let site = RoundSite {
@@ -89,23 +122,20 @@ impl<T: Send> AsyncTeam<T> {
             machine: &timing.machine,
             nanos_per_tick: timing.nanos(1).0,
         };
-        let state = TaskLeaderState { driver: RoundDriver::new(site, told.map(|(place, ..)| place)), data };
+        let driver = TaskDriver { driver: RoundDriver::new(site, told.map(|(place, ..)| place)), told };
+        let state = TaskLeaderState { driver, data };
         let (rounds, slots) = TaskRounds::new(state, width);
         let patience = TaskSpin::new();
         let cpus = cpus().max(2);
         let member = |slot| AsyncMember { slot, patience: patience.clone(), cpus, has_met: false };
         let members = slots.into_iter().map(member).collect();
-        (AsyncTeam { rounds, told }, members)
+        (AsyncTeam { rounds }, members)
     }
 
     /// Returns the data when all members have been dropped.
     pub async fn finish(self) -> T {
-        let AsyncTeam { rounds, told } = self;
-        let TaskLeaderState { driver, data } = rounds.finish().await;
-        if let Some((place, begun, width)) = told {
-            let took = Nanos(begun.elapsed().as_nanos() as f64);
-            explain_team(place, width, took, "the width was given", driver.last_choice);
-        }
+        let TaskLeaderState { driver, data } = self.rounds.finish().await;
+        drop(driver);
         data
     }
 }
@@ -152,7 +182,10 @@ impl<T: Send> AsyncMember<T> {
         Ok(match turn {
             Turn::Lead(lead) => {
                 let width = lead.width();
-                let sent = lead.send::<S, P>(width, 0, |state, deal| split(&mut state.data, deal));
+                let sent = lead.send::<S, P>(width, 0, |state, deal| {
+                    state.driver.mix();
+                    split(&mut state.data, deal)
+                });
                 if sent.woke() {
                     after_wake().await;
                 }
@@ -182,9 +215,10 @@ impl<T: Send> AsyncMember<T> {
         let (turn, waited) = self.slot.arrive(spin).await?;
         self.patience.learn(spin, waited);
         Ok(match turn {
-            Turn::Lead(lead) => {
-                lead.round_with::<S, P, C>(|state, contributions, deal| split(&mut state.data, contributions, deal))
-            }
+            Turn::Lead(lead) => lead.round_with::<S, P, C>(|state, contributions, deal| {
+                state.driver.mix();
+                split(&mut state.data, contributions, deal)
+            }),
             Turn::Follow(follow) => follow.open_with::<S, P, C>(),
         })
     }

@@ -19,6 +19,7 @@ use super::Recipe;
 use crate::iter::marks::FoundBefore;
 use crate::iter::{HintsOf, IntoParallelIterator, Par, ParallelIterator};
 use crate::runtime::cancellation::{Cancellation, Pulled};
+use crate::runtime::hints::CallPart;
 use crate::runtime::pool::Current;
 
 /// Items of an inner iterator that are buffered for a consumer that may stop at any item.
@@ -183,10 +184,10 @@ impl<P: ParallelIterator> InnerItems<P> {
         (Window::new(&mut self.division, want), &self.recipe, &self.state)
     }
 
-    /// The next `want` items, made by a nested call, or some of them if `stop` says that the chunk at `at` is not wanted any more.
+    /// The next `want` items, made by a nested call that is a part of the outer one, or some of them if `stop` says that the chunk at `at` is not wanted any more.
     fn gathered(&mut self, want: usize, stop: &InnerStop, at: usize) -> Vec<P::Item> {
         let (window, recipe, _) = self.window(want);
-        Par::of(window, InWindow { recipe, stop, at }).collect()
+        Par::of(window, InWindow { recipe, stop, at }).told_as(CallPart::Silent).collect()
     }
 }
 

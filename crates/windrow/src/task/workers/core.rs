@@ -31,7 +31,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, Thread};
 
@@ -45,7 +45,9 @@ use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::unwind::{Payload, discard, quietly};
 use windrow_sync::{Pad, Spin};
 
+use crate::runtime::explain::{OpenSpan, is_reported};
 use crate::runtime::flag::Flag;
+use crate::runtime::report::CountedKind;
 use crate::runtime::state::measured;
 
 pub(super) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -199,6 +201,72 @@ thread_local! {
     static CORE: RefCell<Option<Arc<PoolCore>>> = const { RefCell::new(None) };
     /// How many tasks and halves of other threads this worker is inside of, since it last began to wait.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// A join of this worker is the outermost one of its task, and the report of the process counts such joins.
+    static TELLS_JOINS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A join, until this is dropped: whether it is the outermost one of its task, and the report of the process counts it.
+pub(super) struct OutermostJoin {
+    is_outermost: bool,
+    span: Option<OpenSpan>,
+}
+
+impl OutermostJoin {
+    #[inline]
+    pub(super) fn new(place: &'static Location<'static>) -> Self {
+        if TELLS_JOINS.get() { Self::begin(place) } else { OutermostJoin { is_outermost: false, span: None } }
+    }
+
+    #[cold]
+    fn begin(place: &'static Location<'static>) -> Self {
+        TELLS_JOINS.set(false);
+        OutermostJoin { is_outermost: true, span: OpenSpan::new(place, CountedKind::Join) }
+    }
+
+    #[cold]
+    fn end(&mut self) {
+        self.span.take().into_iter().for_each(OpenSpan::end);
+        TELLS_JOINS.set(true);
+    }
+}
+
+impl Drop for OutermostJoin {
+    #[inline]
+    fn drop(&mut self) {
+        if self.is_outermost {
+            self.end();
+        }
+    }
+}
+
+/// Whether joins are counted, put back when this is dropped.
+struct JoinsTold {
+    before: bool,
+}
+
+impl JoinsTold {
+    fn new(tells: bool) -> Self {
+        JoinsTold { before: TELLS_JOINS.replace(tells) }
+    }
+}
+
+impl Drop for JoinsTold {
+    fn drop(&mut self) {
+        TELLS_JOINS.set(self.before);
+    }
+}
+
+/// Runs `f`, of which each join is a part of another join.
+pub(super) fn inside_join<R>(f: impl FnOnce() -> R) -> R {
+    let _joins = is_reported().then(|| JoinsTold::new(false));
+    f()
+}
+
+/// As [`working`], for a half of a join.
+#[cold]
+#[inline(never)]
+pub(super) fn working_on_half<R>(f: impl FnOnce() -> R) -> R {
+    working(|| inside_join(f))
 }
 
 /// This thread's place, if it is a worker of a task pool.
@@ -247,6 +315,7 @@ pub(super) fn working<R>(f: impl FnOnce() -> R) -> R {
         count_working(1);
     }
     let _working = Working;
+    let _joins = is_reported().then(|| JoinsTold::new(true));
     f()
 }
 
@@ -273,6 +342,7 @@ pub(super) fn enter(core: &Arc<PoolCore>, index: usize) -> bool {
     if index == 0 && core.has_current {
         // A thread of the program takes tasks only while it waits.
         DEPTH.set(1);
+        TELLS_JOINS.set(is_reported());
         core.count_working(1);
     }
     true
