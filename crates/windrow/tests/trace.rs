@@ -1,13 +1,16 @@
 //! The file of `WINDROW_TRACE`: its format, and what it says of each kind of call. A separate program, since its children run one test of it.
 
+mod child;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
+use child::{child, is_child};
 use serde_json::Value;
 use windrow::batch::{Batched, Chunk};
 use windrow::prelude::*;
@@ -65,16 +68,7 @@ fn work() {
 
 /// The line of this file that ends with a comment.
 fn line_of(comment: &str) -> usize {
-    let end = format!("// {comment}");
-    1 + include_str!("trace.rs").lines().position(|line| line.ends_with(&end)).expect("it is there")
-}
-
-/// Runs the test of this name in a child with these variables.
-fn child(name: &str, variables: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", name, "--nocapture", "--test-threads", "1"]).env("CHILD", "1");
-    command.env_remove("WINDROW_EXPLAIN").env_remove("WINDROW_TRACE").env_remove("WINDROW_TRACE_CLAIMS");
-    command.envs(variables.iter().copied()).output().unwrap()
+    child::line_of(include_str!("trace.rs"), comment)
 }
 
 /// Runs it with a trace, and returns the folder with its files.
@@ -84,10 +78,6 @@ fn traced(name: &str, variables: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf
     let variables = [&[("WINDROW_TRACE", path.to_str().unwrap())], variables].concat();
     let output = child(name, &variables);
     (folder, path, output)
-}
-
-fn is_child() -> bool {
-    std::env::var_os("CHILD").is_some()
 }
 
 /// What was written on stderr about traces.
