@@ -133,6 +133,7 @@ show_as!("Division": [S: Divide] Division<S>, |it| whole: it.whole, shared: it.s
 
 impl<S: Divide> Division<S> {
     /// Takes over `source`.
+    #[inline]
     pub fn new(source: S) -> Self {
         let all = Span { lo: 0, hi: source.total(), member: 0 };
         // SAFETY: all items; every other claim on them is made from this one.
@@ -144,6 +145,7 @@ impl<S: Divide> Division<S> {
     }
 
     /// The lead, with all items that no earlier lead has held; and the division, for members.
+    #[inline]
     pub fn lead(&mut self) -> (Lead<'_, S>, &Self) {
         let rest = self.whole.take_front(usize::MAX);
         let division = &*self;
@@ -192,10 +194,24 @@ impl<S: Divide> Division<S> {
         unsafe { std::ptr::read(&me.source) }.done()
     }
 
+    #[inline]
     fn abandon_rest(&mut self) {
-        drop(handed_out(&self.source, self.whole.take_front(usize::MAX)));
+        if !self.whole.is_empty() {
+            self.abandon_whole();
+        }
         // Taken out first: if an item's drop panics, the next attempt must not find these items again.
-        let Some(mut shared) = self.shared.take() else { return };
+        if let Some(shared) = self.shared.take() {
+            self.abandon_shared(shared);
+        }
+    }
+
+    #[cold]
+    fn abandon_whole(&mut self) {
+        drop(handed_out(&self.source, self.whole.take_front(usize::MAX)));
+    }
+
+    #[inline(never)]
+    fn abandon_shared(&mut self, mut shared: SharedRest) {
         let left: Vec<Run> = shared.ranges.drain().collect();
         // SAFETY: drained from the range words.
         for_all(left.iter(), |units| drop(self.source.chunk(unsafe { shared.claim(units, 0) })));
@@ -204,6 +220,7 @@ impl<S: Divide> Division<S> {
 }
 
 impl<S: Divide> Drop for Division<S> {
+    #[inline]
     fn drop(&mut self) {
         self.abandon_rest();
     }
@@ -218,6 +235,7 @@ pub struct Lead<'s, S: Divide> {
 
 impl<'s, S: Divide> Lead<'s, S> {
     /// The items that the lead has not taken.
+    #[inline]
     pub fn rest(&self) -> Range<usize> {
         let Span { lo, hi, .. } = self.rest.span();
         lo..hi
@@ -249,6 +267,12 @@ impl<'s, S: Divide> Lead<'s, S> {
         }
     }
 
+    /// [`share`](Lead::share) as one part.
+    #[cold]
+    fn leave(&mut self) {
+        self.share_evenly(1);
+    }
+
     /// [`share`](Lead::share) in parts of one size.
     pub fn share_evenly(&mut self, members: usize) {
         let (rest, members) = (self.rest(), members.max(1));
@@ -257,10 +281,11 @@ impl<'s, S: Divide> Lead<'s, S> {
 }
 
 impl<S: Divide> Drop for Lead<'_, S> {
+    #[inline]
     fn drop(&mut self) {
         // Items that the lead has not taken (it unwinds, say) go into a range word, where the division's drop finds them.
         if !self.rest.is_empty() {
-            self.share_evenly(1);
+            self.leave();
         }
     }
 }

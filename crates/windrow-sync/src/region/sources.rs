@@ -75,6 +75,7 @@ unsafe impl<'a, T: Sync> Divide for &'a [T] {
 }
 
 /// The items in claimed runs of `size` items. Whole runs stay disjoint; the last one may be shorter.
+#[inline]
 fn of_runs(runs: &Claim, size: usize, items: usize) -> Range<usize> {
     let span = runs.span();
     span.lo.saturating_mul(size).min(items)..span.hi.saturating_mul(size).min(items)
@@ -126,6 +127,7 @@ impl<'a, T> SliceMut<'a, T> {
     }
 
     /// The items of claimed runs of `size` items.
+    #[inline]
     fn piece(&self, claim: &Claim, size: usize) -> &'a mut [T] {
         let items = of_runs(claim, size, self.0.len);
         // SAFETY: claimed; `'a` borrows the slice mutably.

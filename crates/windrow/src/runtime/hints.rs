@@ -43,6 +43,7 @@ pub(crate) enum CallPart {
 
 impl Hints {
     /// These hints. What is missing is taken from `other`.
+    #[inline]
     pub(crate) fn or(self, other: Hints) -> Hints {
         Hints {
             place: self.place.or(other.place),

@@ -142,6 +142,7 @@ impl Drop for OwnPool {
 }
 
 /// The state of the global pool of this process.
+#[inline]
 pub(super) fn global() -> &'static Arc<PoolState> {
     &GLOBAL.get(|| Global::first(|| Pool::build(Settings::usual(0)))).last().state
 }
