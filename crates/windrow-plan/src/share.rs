@@ -76,7 +76,7 @@ impl Progress {
     /// Whether the items done took far longer than remembered: more than four times as long and a cold start, because the first items also
     /// fetch code and data.
     pub fn contradicts(&self, known: Nanos, machine: &Machine) -> bool {
-        self.spent.0 > 4.0 * known.0 * self.done.0 as f64 + machine.cold().0
+        contradicts(self.spent, Nanos(known.0 * self.done.0 as f64), machine)
     }
 
     /// Predicted time of the rest on one thread.
@@ -210,6 +210,19 @@ pub fn predict(rest: Nanos, left: Items, workers: &Workers, costs: &Costs) -> Op
 /// runs as predicted, it is not decided again.
 pub fn is_short(whole: Nanos, machine: &Machine, found: WorkerState) -> bool {
     whole.0 / 2.0 < machine.enter(found).0
+}
+
+/// Whether work that was expected to take `expected` took far longer: more than four times as long and a cold start.
+pub fn contradicts(spent: Nanos, expected: Nanos, machine: &Machine) -> bool {
+    spent.0 > 4.0 * expected.0 + machine.cold().0
+}
+
+/// The weight from which on calls of a site are measured, also if it is [steady](ItemCost::is_steady). Calls that weigh less are too short to be shared, with
+/// workers in any state. 0: all calls are measured.
+pub fn unmeasured_below(site: ItemCost, machine: &Machine) -> u64 {
+    let known = site.trusted().filter(|_| site.is_steady());
+    let weight = |known: Trusted| 2.0 * machine.enter(WorkerState::Idle).0 / known.per_item.0.max(f64::MIN_POSITIVE);
+    known.map_or(0, |known| weight(known) as u64)
 }
 
 /// Workers that stand by for a serial call: they join if it lasts.
@@ -538,6 +551,18 @@ mod tests {
         let machine = Machine::example();
         assert!(known(1, 1_000_000.0).contradicts(Nanos(1000.0), &machine));
         assert!(!known(1, 8_000.0).contradicts(Nanos(1000.0), &machine));
+    }
+
+    #[test]
+    fn calls_that_run_unmeasured_are_short() {
+        let machine = Machine::example();
+        let known = (0..4).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(10.0)));
+        assert_eq!(unmeasured_below(known, &machine), 0);
+        let below = unmeasured_below(known.after_short(Nanos(10.0), false), &machine);
+        let is_short = |weight: u64| is_short(Nanos(10.0 * weight as f64), &machine, WorkerState::Idle);
+        assert!(is_short(below - 1) && !is_short(below + 1), "{below}");
+        let free = known.after_short(Nanos(0.0), false);
+        assert!(unmeasured_below(free, &machine) > below);
     }
 
     #[test]

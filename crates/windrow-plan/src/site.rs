@@ -9,8 +9,14 @@
 //! A repeated loop mostly does the same work again. Then no sample is needed. Long items can be shared from the start, where a sample could
 //! be half of the work. A short call can run as one piece. A site with varying work is never trusted.
 //!
-//! Departure: **two costs**. An item may cost more in shared calls, because cache lines move between members. So a site keeps the cost in
-//! calls that ran alone to their end, and the cost in shared calls.
+//! Departures:
+//! 1. **Two costs**. An item may cost more in shared calls, because cache lines move between members. So a site keeps the cost in
+//!    calls that ran alone to their end, and the cost in shared calls.
+//! 2. **Unmeasured calls**. A short call at a *steady* site ([`ItemCost::is_steady`]) reads no clock: the runtime checks one call in 64, by
+//!    chance. Other short calls at a known site check their first quarter. That takes two reads of the clock and a second piece, but finds
+//!    other work in the call that has it. So a site is steady only after checked calls in a row that agreed: one at first, and twice as many
+//!    after each surprise, up to 256. A check finds other work after 64 calls on average. Until then each call loses what sharing
+//!    would have saved, which is less than its own time. A site whose calls are long now and then stays measured.
 
 use crate::Nanos;
 
@@ -25,6 +31,10 @@ pub struct ItemCost {
     pub trust: u8,
     /// A call has run alone to its end. Until then, items may wait for each other.
     pub ended_alone: bool,
+    /// Checked short calls in a row that agreed.
+    pub agreed: u16,
+    /// Calls that took far longer than a trusted memory said.
+    pub surprises: u8,
 }
 
 /// Consecutive calls that must agree before a site's memory is used.
@@ -35,6 +45,11 @@ const TRUSTED: u8 = 2;
 ///
 /// Measure: count of calls.
 const MOST_TRUST: u8 = 4;
+
+/// Surprises that count. Each doubles the checked calls that must agree before calls run unmeasured.
+///
+/// Measure: count of calls.
+pub const MOST_SURPRISES: u8 = 8;
 
 /// The part of a memory that is reliable.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,18 +84,26 @@ impl ItemCost {
         }
         match self.blend(self.alone, measured) {
             Some((alone, trust)) => ItemCost { alone, trust, ended_alone: true, ..self },
-            None => ItemCost { alone: measured, ended_alone: true, ..ItemCost::default() },
+            None => ItemCost { alone: measured, ended_alone: true, ..self.forgotten() },
         }
     }
 
     /// The memory after a short call that was timed as a whole. It may take far less than the calls that were remembered, because those
-    /// were timed in pieces: not a disagreement.
+    /// were timed in pieces: not a disagreement. A call that took longer, but is not `contradicted`, may have been interrupted: the next check
+    /// decides.
     #[must_use]
-    pub fn after_short(self, measured: Nanos) -> ItemCost {
+    pub fn after_short(self, measured: Nanos, contradicted: bool) -> ItemCost {
         if measured.0 > 2.0 * self.alone.0 {
-            return self.after_alone(measured);
+            let decided = contradicted || self.agreed == 0;
+            return if decided { self.after_alone(measured) } else { ItemCost { agreed: 0, ..self } };
         }
-        ItemCost { alone: Nanos(0.75 * self.alone.0 + 0.25 * measured.0), ..self }
+        let agreed = (self.agreed + 1).min(1 << MOST_SURPRISES);
+        ItemCost { alone: Nanos(0.75 * self.alone.0 + 0.25 * measured.0), agreed, ..self }
+    }
+
+    /// Whether short calls run unmeasured: see the [module page](self).
+    pub fn is_steady(self) -> bool {
+        self.trust >= TRUSTED && self.ended_alone && self.agreed >= 1 << self.surprises.min(MOST_SURPRISES)
     }
 
     /// The memory after a shared call. An item takes no longer alone than in a shared call; a memory that says otherwise is outdated.
@@ -101,7 +124,8 @@ impl ItemCost {
     /// The memory without costs: items that a call has contradicted.
     #[must_use]
     pub fn forgotten(self) -> ItemCost {
-        ItemCost { ended_alone: self.ended_alone, ..ItemCost::default() }
+        let surprises = (self.surprises + u8::from(self.trust >= TRUSTED)).min(MOST_SURPRISES);
+        ItemCost { ended_alone: self.ended_alone, surprises, ..ItemCost::default() }
     }
 
     fn blend(self, before: Nanos, measured: Nanos) -> Option<(Nanos, u8)> {
@@ -158,7 +182,7 @@ mod tests {
     #[test]
     fn one_call_that_differs_ends_the_trust() {
         let known = after(&[10.0, 10.0, 10.0, 10.0, 10.0, 500.0]);
-        assert_eq!(known, ItemCost { alone: Nanos(500.0), ended_alone: true, ..ItemCost::default() });
+        assert_eq!(known, ItemCost { alone: Nanos(500.0), ended_alone: true, surprises: 1, ..ItemCost::default() });
         let shared = known.after_shared(Nanos(1.0)).after_shared(Nanos(100.0));
         assert!(shared.ended_alone && shared.trust == 0 && !ItemCost::default().after_shared(Nanos(1.0)).ended_alone);
         // A site that alternates between different work is never trusted.
@@ -169,11 +193,28 @@ mod tests {
     fn short_calls_correct_what_was_timed_in_pieces() {
         let mut known = after(&[30.0; 4]);
         for _ in 0..20 {
-            known = known.after_short(Nanos(10.0));
+            known = known.after_short(Nanos(10.0), false);
         }
         let cost = known.trusted().expect("all agree").per_item.0;
         assert!((10.0..10.1).contains(&cost), "{cost}");
-        assert_eq!(known.after_short(Nanos(25.0)).trusted(), None, "that was other work");
+        let interrupted = known.after_short(Nanos(25.0), false);
+        assert!(interrupted.trusted() == known.trusted() && !interrupted.is_steady());
+        assert_eq!(interrupted.after_short(Nanos(25.0), false).trusted(), None, "that was other work");
+        assert_eq!(known.after_short(Nanos(25.0), true).trusted(), None, "that was other work");
+    }
+
+    #[test]
+    fn calls_run_unmeasured_after_checks_that_agree_twice_as_many_after_each_surprise() {
+        let checked = |known: ItemCost, times| (0..times).fold(known, |known, _| known.after_short(Nanos(10.0), false));
+        let mut known = after(&[10.0; 4]);
+        for needed in [1, 2, 4, 8, 16, 32, 64, 128, 256, 256] {
+            assert!(!checked(known, needed - 1).is_steady() && checked(known, needed).is_steady(), "{known:?}");
+            let surprised = known.after_short(Nanos(1000.0), true);
+            assert!(!surprised.is_steady() && surprised.agreed == 0, "{surprised:?}");
+            // A second call that disagrees is no surprise: the memory was not trusted.
+            known = [10.0; 4].into_iter().fold(surprised, |known, cost| known.after_alone(Nanos(cost)));
+        }
+        assert!(!checked(ItemCost::default().after_shared(Nanos(10.0)), 9).is_steady(), "none has run alone");
     }
 
     #[test]

@@ -21,3 +21,4 @@ pub(crate) mod sites;
 pub(crate) mod spawn_threads;
 pub(crate) mod state;
 pub(crate) mod trace;
+mod unmeasured;

@@ -268,11 +268,11 @@ fn in_place<P: ParallelIterator<Item: Send>>(iter: P) -> Vec<P::Item> {
     with_current(|pool| {
         let slots = Slots::new(source.total(), pool.members);
         let mut division = Division::new((source, slots));
-        let (lead, shared) = division.lead();
+        let (mut lead, shared) = division.lead();
         drive(
             pool,
             &hints,
-            lead,
+            &mut lead,
             shared,
             || recipe.state(),
             |state, at, (chunk, mut fill)| {
@@ -281,6 +281,7 @@ fn in_place<P: ParallelIterator<Item: Send>>(iter: P) -> Vec<P::Item> {
             },
             drop,
         );
+        drop(lead);
         hints.complete(division.done().1)
     })
 }

@@ -286,11 +286,11 @@ pub trait ParallelIterator: Sized + Send {
     fn for_each<F: Fn(Self::Item) + Sync>(self, f: F) {
         let (source, recipe, hints) = consumed(self);
         let mut division = Division::new(source);
-        let (lead, shared) = division.lead();
+        let (mut lead, shared) = division.lead();
         drive(
             &Current::get(),
             &hints,
-            lead,
+            &mut lead,
             shared,
             || recipe.state(),
             |state, at, chunk| {

@@ -368,7 +368,7 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
     let over_from = |blocks: usize| recipe.over(blocks.saturating_mul(block).min(n));
     let runs = Mutex::new(BlockRuns::default());
     let mut division = Division::new(Blocks::new(source, block));
-    let (lead, shared) = division.lead();
+    let (mut lead, shared) = division.lead();
     with_current(|pool| {
         // In long blocks members poll for panics of other members and for cancellation. A recipe whose items depend on the bounds of
         // chunks must get a block as one chunk.
@@ -379,7 +379,7 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
         drive(
             pool,
             &hints,
-            lead,
+            &mut lead,
             shared,
             || {
                 let whole = !polls || P::Recipe::PER_CHUNK;

@@ -89,13 +89,13 @@ pub(crate) fn in_runs<P: ParallelIterator, G: Gather<P::Item>>(iter: P, gather: 
     let (source, recipe, hints) = consumed(iter);
     let mut runs = Mutex::new(Vec::new());
     let mut division = Division::new(source);
-    let (lead, shared) = division.lead();
+    let (mut lead, shared) = division.lead();
     with_current(|pool| {
         // Consecutive chunks make one run; most chunks are consecutive.
         drive(
             pool,
             &hints,
-            lead,
+            &mut lead,
             shared,
             || (recipe.state(), Vec::<(usize, usize, G::Run)>::new()),
             |(state, mine), at, chunk| {

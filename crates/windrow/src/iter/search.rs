@@ -110,13 +110,13 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
     let counted = recipe.is_counted();
     let back = which == Which::Last && !counted;
     let mut division = Division::new(if back { Pieces::backward(source) } else { Pieces::new(source, usize::MAX) });
-    let (lead, shared) = division.lead();
+    let (mut lead, shared) = division.lead();
     with_current(|pool| {
         let nothing_from = |at| recipe.over(at) || which != Which::Last && !found.wants(which.key(at));
         drive(
             pool,
             &hints,
-            lead,
+            &mut lead,
             shared,
             || recipe.state(),
             |state, whole, pieces| {

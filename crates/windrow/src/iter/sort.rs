@@ -166,7 +166,7 @@ impl SortTold {
             Some((_, Grown { open, .. })) if *open > 1 => known.after_shared(Nanos(took.0 * *open as f64 / count)),
             _ => known.after_alone(Nanos(took.0 / count)),
         };
-        pool.sites.remember(site, SiteStats { known, long: None });
+        pool.sites.remember(site, SiteStats { known, long: None }, 0);
     }
 }
 

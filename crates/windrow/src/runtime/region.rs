@@ -21,6 +21,7 @@ use super::pace::{Call, FEW, Pace};
 use super::poll::PollInterval;
 use super::sites::{LongItem, SiteStats, site_at};
 use super::state::PoolState;
+use super::unmeasured::{self, Start};
 
 /// Drives a call: every chunk of the division goes to `each`, on the caller, and on workers if that pays. Together the chunks cover
 /// the division, unless a member breaks off or panics, or the call is cancelled.
@@ -30,10 +31,11 @@ use super::state::PoolState;
 ///
 /// (`'s` is the borrow of *this* division and not any lifetime: a closure over chunks of every lifetime would force the
 /// source to be `'static`.)
+#[inline]
 pub(crate) fn drive<'s, S, L, B, E, F>(
     pool: &PoolState,
     hints: &Hints,
-    lead: Lead<'s, S>,
+    lead: &mut Lead<'s, S>,
     division: &'s Division<S>,
     begin: B,
     each: E,
@@ -45,44 +47,90 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
     F: Fn(L) + Sync,
 {
     let items = lead.rest().len();
-    let listens = explain::listens(hints.place) && hints.part != CallPart::Silent;
-    let start = if listens { tick() } else { 0 };
-    let contrary = if listens { explain::contrary(hints.place) } else { None };
-    let _span = explain::enter(listens, CallKind::Loop, hints.place);
-    if pool.members == 1 || items < 2 {
-        let stop = StopOnUnwind(division);
-        let mut local = begin();
-        run_alone(pool, hints, lead, &mut local, &each);
-        end(local);
-        std::mem::forget(stop);
-        if listens {
-            let took = pool.nanos(tick().saturating_sub(start));
-            let explained = Explained::new(CallKind::Loop, hints.place, hints.items_before(items), took);
-            let explained = explained.further(hints.part == CallPart::Further);
-            explain::tell(explained.because("serial: nothing to decide"));
+    let code = take_part::<S, L, E> as fn(&Call<'_>, Claims<'s, S>, u64, &mut L, &E) as *const () as usize;
+    let depth = DEPTH.get();
+    let decides = pool.members > 1 && items > 1;
+    let site = if decides { site_at(hints.place, code, depth, items) } else { 0 };
+    let listener = (explain::listens(hints.place) && hints.part != CallPart::Silent).then(|| Listener::new(hints));
+    let start = match listener {
+        None if decides => unmeasured::start(pool, hints, site, items),
+        _ => Start::Measured,
+    };
+    if decides && start != Start::Unmeasured {
+        let call = Call { pool, hints, per_weight: RelaxedU64::new(0), polls: !hints.whole };
+        let caller = CallerSide::new(&call, site, items, start == Start::Checked, listener.as_ref());
+        decided(&caller, depth, lead, division, begin, each, end);
+        if let Some(listener) = listener {
+            listener.tell(pool, |took| caller.explained(took));
         }
         return;
     }
-    let depth = DEPTH.get();
-    let call = Call { pool, hints, per_weight: RelaxedU64::new(0), polls: !hints.whole };
-    let _inside = InsideCall::new(depth);
-    let code = take_part::<S, L, E> as fn(&Call<'_>, Claims<'s, S>, u64, &mut L, &E) as *const () as usize;
-    let caller = CallerSide::new(&call, site_at(hints.place, code, depth, items), items, listens, contrary);
+    let _inside = InsideCall::new(depth, decides);
+    let mut local = begin();
+    run_alone(pool, hints, lead, &mut local, &each);
+    end(local);
+    if let Some(listener) = listener {
+        let explained = |took| Explained::new(CallKind::Loop, hints.place, hints.items_before(items), took);
+        let is_further = hints.part == CallPart::Further;
+        listener.tell(pool, |took| explained(took).further(is_further).because("serial: nothing to decide"));
+    }
+}
+
+/// A call that is told.
+struct Listener {
+    start: u64,
+    contrary: Option<Budget>,
+    _span: explain::ToldCall,
+}
+
+impl Listener {
+    #[cold]
+    fn new(hints: &Hints) -> Self {
+        let (start, contrary) = (tick(), explain::contrary(hints.place));
+        Self { start, contrary, _span: explain::enter(true, CallKind::Loop, hints.place) }
+    }
+
+    /// Tells how the call went, which ends now.
+    #[cold]
+    fn tell(self, pool: &PoolState, explained: impl FnOnce(Nanos) -> Explained) {
+        explain::tell(explained(pool.nanos(tick().saturating_sub(self.start))));
+    }
+}
+
+/// Drives a call that may be shared.
+#[inline(never)]
+fn decided<'s, S, L, B, E, F>(
+    caller: &CallerSide<'_>,
+    depth: usize,
+    lead: &mut Lead<'s, S>,
+    division: &'s Division<S>,
+    begin: B,
+    each: E,
+    end: F,
+) where
+    S: Divide,
+    B: Fn() -> L + Sync,
+    E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()> + Sync,
+    F: Fn(L) + Sync,
+{
+    let call = caller.call;
+    let pool = call.pool;
+    let _inside = InsideCall::new(depth, true);
     let member = |JoinedWorker { worker, member }| {
         let now = tick();
         pool.joined(worker, now);
         let stop = StopOnUnwind(division);
-        let _inside = InsideCall::new(depth);
+        let _inside = InsideCall::new(depth, true);
         let mut local = begin();
-        take_part(&call, division.claims(member), now, &mut local, &each);
+        take_part(call, division.claims(member), now, &mut local, &each);
         end(local);
         std::mem::forget(stop);
     };
     pool.gate.region(&member, pool.settle, |door| {
         let stop = StopOnUnwind(division);
         let mut local = begin();
-        run_caller(&caller, door, lead, &mut local, &each);
-        if listens {
+        run_caller(caller, door, lead, &mut local, &each);
+        if caller.listens {
             caller.entered.set(1 + door.joined());
         }
         end(local);
@@ -90,9 +138,6 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
     });
     if let Some(published) = caller.published.get() {
         caller.learn(published, division);
-    }
-    if listens {
-        explain::tell(caller.explained(pool.nanos(tick().saturating_sub(start))));
     }
 }
 
@@ -107,13 +152,15 @@ struct InsideCall {
 }
 
 impl InsideCall {
-    /// `depth`: the calls that the call is inside of.
-    fn new(depth: usize) -> Self {
-        InsideCall { before: DEPTH.replace(depth + 1) }
+    /// `depth`: the calls that the call is inside of. A call that has nothing to decide does not count.
+    #[inline]
+    fn new(depth: usize, decides: bool) -> Self {
+        InsideCall { before: DEPTH.replace(depth + usize::from(decides)) }
     }
 }
 
 impl Drop for InsideCall {
+    #[inline]
     fn drop(&mut self) {
         DEPTH.set(self.before);
     }
@@ -137,17 +184,19 @@ impl AtDepth {
 }
 
 /// Runs a call that cannot be shared: as one chunk, or in pieces of about a heartbeat if the call can be cancelled.
+#[inline]
 fn run_alone<'s, S: Divide, L>(
     pool: &PoolState,
     hints: &Hints,
-    mut lead: Lead<'s, S>,
+    lead: &mut Lead<'s, S>,
     local: &mut L,
     each: &impl Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()>,
 ) {
-    let mut interval = if hints.cancellation.is_some() { PollInterval::new(pool) } else { PollInterval::whole() };
+    let mut interval = hints.cancellation.is_some().then(|| PollInterval::new(pool));
     let mut done = Done::new(hints);
     while !done.cuts() {
-        let want = hints.chunk.unwrap_or_else(|| interval.next(usize::MAX));
+        let next = || interval.as_mut().map_or(usize::MAX, |interval| interval.next(usize::MAX));
+        let want = hints.chunk.unwrap_or_else(next);
         let Some((at, chunk)) = lead.take(want) else { return };
         let flow = each(local, at, chunk);
         done.add(at);
@@ -161,7 +210,7 @@ fn run_alone<'s, S: Divide, L>(
 fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()>>(
     caller: &CallerSide<'_>,
     door: &Door<'_>,
-    mut lead: Lead<'s, S>,
+    lead: &mut Lead<'s, S>,
     local: &mut L,
     each: &E,
 ) {
@@ -181,7 +230,7 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
                 if rest.start == 0
                     && let Some(by) = alone.stands_by(rest.end)
                 {
-                    shown = Some(caller.show(&mut lead, door, by));
+                    shown = Some(caller.show(lead, door, by));
                     woke = by.wakes;
                     alone.begin();
                 }
@@ -209,7 +258,7 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
                 match shown {
                     // Workers that were woken before are neither idle nor parked: the time does not tell what entering costs.
                     Some(_) => caller.hasten(door, Published { stood_by: woke, ..published }, per_weight),
-                    None => caller.publish(&mut lead, door, published, per_weight),
+                    None => caller.publish(lead, door, published, per_weight),
                 }
                 return take_part(caller.call, lead.claims(0), tick(), local, each);
             }
@@ -301,6 +350,8 @@ struct CallerSide<'c> {
     published: Cell<Option<Published>>,
     /// The call is known to be too short to be shared.
     short: bool,
+    /// The site learns from this call if it is short.
+    is_checked: bool,
     /// The call explores: it runs alone, to be timed.
     alone: Cell<bool>,
     listens: bool,
@@ -339,7 +390,8 @@ struct Before {
 }
 
 impl<'c> CallerSide<'c> {
-    fn new(call: &'c Call<'c>, site: usize, items: usize, listens: bool, contrary: Option<Budget>) -> Self {
+    fn new(call: &'c Call<'c>, site: usize, items: usize, is_checked: bool, listener: Option<&Listener>) -> Self {
+        let (listens, contrary) = (listener.is_some(), listener.and_then(|listener| listener.contrary));
         let off = call.pool.off;
         let memory = if off.contains(Mechanism::Sites) { SiteStats::default() } else { call.pool.sites.recall(site) };
         let decides = call.hints.chunk.is_some() || off.contains(Mechanism::ShortCalls);
@@ -363,7 +415,7 @@ impl<'c> CallerSide<'c> {
         let short = short && contrary.is_none();
         let (published, told, alone, entered) = (Cell::new(None), Cell::new(None), Cell::new(false), Cell::new(1));
         let price = Cell::new(None);
-        Self { call, site, items, memory, published, short, alone, listens, contrary, price, told, entered }
+        Self { call, site, items, memory, published, short, is_checked, alone, listens, contrary, price, told, entered }
     }
 
     /// What to do next at item `at`, at the time `now`, which is `since` after the begin of the call.
@@ -503,7 +555,7 @@ impl<'c> CallerSide<'c> {
             // The region was stopped before any member had reported, or workers that stood by have come too late.
             if published.stood_by && before.weight > 0 {
                 let known = self.memory.known.after_alone(Nanos(nanos(before.ticks).0 / before.weight as f64));
-                pool.sites.remember(self.site, SiteStats { known, long: None });
+                pool.remember(self.site, SiteStats { known, long: None });
             }
             return pool.ended(now);
         }
@@ -522,14 +574,9 @@ impl<'c> CallerSide<'c> {
             (longest, longest_at) = (before.longest, before.longest_at as u64);
         }
         let long = self.long(longest, longest_at as usize, wall + before.ticks);
-        pool.sites.remember(self.site, SiteStats { known, long });
+        pool.remember(self.site, SiteStats { known, long });
     }
 }
-
-/// One in so many short calls updates what its site remembers. A read of the clock and a store, divided by this, take less than a nanosecond.
-///
-/// Measure: count of calls.
-const CHECKED: u64 = 64;
 
 /// What the caller does next.
 enum CallerStep {
@@ -557,12 +604,16 @@ struct SerialPart<'w> {
     doubts: bool,
     /// The call is too short to be shared, as far as the site remembers, and nothing has contradicted that.
     short: bool,
+    /// The site learns from this short call: from one in [`CHECKED`](unmeasured::CHECKED), by chance. The first calls of a site may have been
+    /// slower, because code and data were not in the caches.
+    is_checked: bool,
 }
 
 impl<'w> SerialPart<'w> {
     fn new(caller: &'w CallerSide<'w>) -> Self {
         let now = tick();
         let short = caller.short;
+        let is_checked = caller.is_checked || unmeasured::is_checked_by_chance(now);
         Self {
             caller,
             begun: now,
@@ -574,6 +625,7 @@ impl<'w> SerialPart<'w> {
             longest_at: 0,
             doubts: false,
             short,
+            is_checked,
         }
     }
 
@@ -583,7 +635,7 @@ impl<'w> SerialPart<'w> {
         if self.short {
             if at == end {
                 // Expected case. Skip the clock read: it would cost 10 % of this call.
-                if self.is_checked() {
+                if self.is_checked {
                     self.check(end);
                 }
                 return CallerStep::Done;
@@ -717,19 +769,12 @@ impl<'w> SerialPart<'w> {
             return Some((end / 4).max(1));
         }
         let CallerSide { call, memory, .. } = self.caller;
-        let spent = call.pool.nanos(tick().saturating_sub(self.start));
+        let (spent, machine) = (call.pool.nanos(tick().saturating_sub(self.start)), call.pool.guess());
         let expected = memory.known.alone.0.max(memory.known.shared.0) * call.hints.weight(0, at) as f64;
         // A call of twice that time is still too short to share. After a pause, first touches cost more; the end of the call will tell.
-        self.short = spent.0 < 2.0 * expected;
-        (spent.0 < 2.0 * expected + call.pool.guess().cold().0).then_some(end - at)
-    }
-
-    /// Whether the site learns from this short call: one in [`CHECKED`], by chance. The first calls of a site
-    /// may have been slower, because code and data were not in the caches.
-    #[inline]
-    fn is_checked(&self) -> bool {
-        // Fibonacci hashing (Knuth): the upper bits of the product depend on all bits of the time.
-        self.start.wrapping_mul(0x9e37_79b9_7f4a_7c15) < u64::MAX / CHECKED
+        let most = 2.0 * (expected + machine.clock().0);
+        self.is_checked |= spent.0 >= most;
+        (spent.0 < most + machine.cold().0).then_some(end - at)
     }
 
     /// Updates the cost that the site remembers after a short call of `end` items.
@@ -737,8 +782,10 @@ impl<'w> SerialPart<'w> {
     fn check(&self, end: usize) {
         let CallerSide { call, site, memory, .. } = *self.caller;
         let spent = call.pool.nanos(tick().saturating_sub(self.start));
-        let known = memory.known.after_short(Nanos(spent.0 / call.hints.weight(0, end).max(1) as f64));
-        call.pool.sites.remember(site, SiteStats { known, ..memory });
+        let weight = call.hints.weight(0, end).max(1) as f64;
+        let contradicted = share::contradicts(spent, Nanos(memory.known.alone.0 * weight), call.pool.guess());
+        let known = memory.known.after_short(Nanos(spent.0 / weight), contradicted);
+        call.pool.remember(site, SiteStats { known, ..memory });
     }
 
     /// Updates the statistics of the site after all `end` items ran alone.
@@ -754,7 +801,7 @@ impl<'w> SerialPart<'w> {
         let spent = pool.nanos(now.saturating_sub(self.start));
         let known = memory.known.after_alone(Nanos(spent.0 / weight as f64));
         let long = self.caller.long(self.longest, self.longest_at, now.saturating_sub(self.start));
-        pool.sites.remember(*site, SiteStats { known, long });
+        pool.remember(*site, SiteStats { known, long });
         if spent > pool.guess().enter(WorkerState::Idle) {
             pool.stayed_serial(now, spent);
         }
@@ -788,6 +835,7 @@ mod tests {
                     shared: Nanos(0.0),
                     trust: 9,
                     ended_alone: true,
+                    ..windrow_plan::site::ItemCost::default()
                 };
                 let mut alone = SerialPart { start: u64::MAX, ..SerialPart::new(&caller) };
                 let (progress, _) = alone.progress(1, 10);

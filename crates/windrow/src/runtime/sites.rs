@@ -17,7 +17,7 @@ use windrow_plan::team::TeamCalls;
 use windrow_plan::width::WidthStats;
 use windrow_sync::relaxed::RelaxedU64;
 
-/// Sites remembered: 20 KiB a pool. A program has hundreds of parallel loops at most, and few of them run in turn.
+/// Sites remembered: 24 KiB a pool. A program has hundreds of parallel loops at most, and few of them run in turn.
 ///
 /// Measure: size of the table.
 const SITES: usize = 512;
@@ -29,25 +29,28 @@ const DEPTHS: usize = 15;
 
 /// The key of a call site at a `depth` of calls inside of calls, for calls of about `items` items: from one power of two to the next. In a loop
 /// whose calls shrink, as in a decomposition, an item of a short call costs less than one of a long call.
+#[inline]
 pub(crate) fn site_at(place: Option<&'static Location<'static>>, code: usize, depth: usize, items: usize) -> usize {
     // Code is aligned to 16 bytes.
     site(place, code | depth.min(DEPTHS)).rotate_left(items.max(1).ilog2())
 }
 
 /// The key of a call site: where the call stands, and the address of the code it runs.
+#[inline]
 pub(crate) fn site(place: Option<&'static Location<'static>>, code: usize) -> usize {
     // Both are addresses, of different alignment, in regions of memory that differ in their upper bits. 0 is an empty entry.
     (place.map_or(0, |place| std::ptr::from_ref(place).addr()) ^ code.rotate_left(16)).max(1)
 }
 
 /// The slot of a site: Fibonacci hashing (Knuth), since addresses are aligned and close together.
+#[inline]
 fn slot(site: usize) -> usize {
     ((site as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % SITES
 }
 
 /// The table. See the [module page](self).
 pub(crate) struct SiteTable {
-    entries: Box<[SiteEntry]>,
+    entries: Box<[SiteEntry; SITES]>,
     teams: Box<[OnceLock<Box<Mutex<TeamStats>>>]>,
 }
 
@@ -58,13 +61,17 @@ impl std::fmt::Debug for SiteTable {
     }
 }
 
+/// Half of a cache line.
 #[derive(Default)]
+#[repr(align(32))]
 struct SiteEntry {
     site: RelaxedU64,
     /// Two costs and the trust in them (loops), or the times of two calls (recursions), packed.
     known: RelaxedU64,
     /// The index of the item that took a large part of the last call (upper half), and the number of items of that call; 0 is none.
     long: RelaxedU64,
+    /// Calls of loops that weigh less than this run unmeasured.
+    unmeasured: RelaxedU64,
 }
 
 /// What a site remembers.
@@ -98,12 +105,19 @@ fn pack(known: ItemCost) -> u64 {
         | rounded(known.shared) << 32
         | u64::from(known.trust)
         | if known.ended_alone { ENDED_ALONE } else { 0 }
+        | u64::from(known.agreed) << AGREED
+        | u64::from(known.surprises) << SURPRISES
 }
 
 /// The bit of [`ItemCost::ended_alone`] in packed costs.
 ///
 /// Measure: bits of a word.
 const ENDED_ALONE: u64 = 1 << 8;
+/// Where [`ItemCost::surprises`] begins, and [`ItemCost::agreed`], up to the costs.
+///
+/// Measure: bits of a word.
+const SURPRISES: u32 = 9;
+const AGREED: u32 = 16;
 
 /// A packed cost. Packed costs compare as the costs do.
 #[inline]
@@ -113,18 +127,26 @@ fn half(known: u64, shift: u32) -> u16 {
 
 fn unpack(known: u64) -> ItemCost {
     let cost = |half: u64| Nanos(f64::from(f32::from_bits((half as u32 & 0xffff) << 16)));
-    let ended_alone = known & ENDED_ALONE != 0;
-    ItemCost { alone: cost(known >> 48), shared: cost(known >> 32), trust: known as u8, ended_alone }
+    let (agreed, surprises) = ((known >> AGREED) as u16, (known >> SURPRISES) as u8 & 0x7f);
+    ItemCost {
+        alone: cost(known >> 48),
+        shared: cost(known >> 32),
+        trust: known as u8,
+        ended_alone: known & ENDED_ALONE != 0,
+        agreed,
+        surprises,
+    }
 }
 
 impl Default for SiteTable {
     fn default() -> Self {
-        let entries = (0..SITES).map(|_| SiteEntry::default()).collect();
+        let entries = Box::new(std::array::from_fn(|_| SiteEntry::default()));
         Self { entries, teams: (0..SITES).map(|_| OnceLock::new()).collect() }
     }
 }
 
 impl SiteTable {
+    #[inline]
     fn entry(&self, site: usize) -> &SiteEntry {
         &self.entries[slot(site)]
     }
@@ -141,13 +163,21 @@ impl SiteTable {
         SiteStats { known: unpack(known), long }
     }
 
-    /// Stores what `site` remembers from now on.
-    pub(crate) fn remember(&self, site: usize, memory: SiteStats) {
+    /// The weight below which calls at `site` run unmeasured; 0 if it is another site that has the entry.
+    #[inline]
+    pub(crate) fn unmeasured_below(&self, site: usize) -> u64 {
+        let entry = self.entry(site);
+        if entry.site.get() == site as u64 { entry.unmeasured.get() } else { 0 }
+    }
+
+    /// Stores what `site` remembers from now on, and the weight below which its calls run unmeasured.
+    pub(crate) fn remember(&self, site: usize, memory: SiteStats, unmeasured: u64) {
         let entry = self.entry(site);
         let known = pack(memory.known);
         let long = memory.long.map_or(0, |long| u64::from(long.at) << 32 | u64::from(long.of));
         // A store of the same value would take the cache line from other threads that call this site.
-        for (hint, value) in [(&entry.site, site as u64), (&entry.known, known), (&entry.long, long)] {
+        let words = [(&entry.site, site as u64), (&entry.known, known), (&entry.long, long)];
+        for (hint, value) in words.into_iter().chain([(&entry.unmeasured, unmeasured)]) {
             if hint.get() != value {
                 hint.set(value);
             }
@@ -189,8 +219,8 @@ impl SiteTable {
 
     /// Stores what a site of recursions remembers from now on.
     pub(crate) fn remember_calls(&self, site: usize, CallTime { last, before, alone }: CallTime) {
-        let known = ItemCost { alone: last, shared: before, trust: 0, ended_alone: alone };
-        self.remember(site, SiteStats { known, long: None });
+        let known = ItemCost { alone: last, shared: before, ended_alone: alone, ..ItemCost::default() };
+        self.remember(site, SiteStats { known, long: None }, 0);
     }
 }
 
@@ -242,11 +272,11 @@ mod tests {
     #[test]
     fn costs_survive_packing_within_six_percent() {
         for nanos in [0.5, 1.0, 3.3, 777.0, 1.3e9] {
-            let known =
-                ItemCost { alone: Nanos(nanos), shared: Nanos(2.0 * nanos), trust: 4, ended_alone: nanos > 1.0 };
-            let ItemCost { alone, shared, trust, ended_alone } = unpack(pack(known));
+            let (alone, shared) = (Nanos(nanos), Nanos(2.0 * nanos));
+            let known = ItemCost { alone, shared, trust: 4, ended_alone: nanos > 1.0, agreed: 256, surprises: 8 };
+            let ItemCost { alone, shared, .. } = unpack(pack(known));
             assert!((alone.0 / nanos - 1.0).abs() < 0.065 && (shared.0 / nanos / 2.0 - 1.0).abs() < 0.065, "{nanos}");
-            assert_eq!((trust, ended_alone), (4, nanos > 1.0));
+            assert_eq!(unpack(pack(known)), ItemCost { alone, shared, ..known });
         }
         assert_eq!(unpack(pack(ItemCost::default())), ItemCost::default());
     }
@@ -255,14 +285,14 @@ mod tests {
     fn a_site_recalls_what_it_was_told_and_others_do_not() {
         let sites = SiteTable::default();
         let memory = SiteStats {
-            known: ItemCost { alone: Nanos(12.0), shared: Nanos(0.0), trust: 3, ended_alone: true },
+            known: ItemCost { alone: Nanos(12.0), trust: 3, ended_alone: true, ..ItemCost::default() },
             long: Some(LongItem { at: 7, of: 9 }),
         };
         assert_eq!(sites.recall(0x4000), SiteStats::default());
-        sites.remember(0x4000, memory);
-        assert_eq!(sites.recall(0x4000), memory);
-        sites.remember(0x4000, SiteStats { long: None, ..memory });
-        assert_eq!(sites.recall(0x4000).long, None);
+        sites.remember(0x4000, memory, 0);
+        assert_eq!((sites.recall(0x4000), sites.unmeasured_below(0x4000)), (memory, 0));
+        sites.remember(0x4000, SiteStats { long: None, ..memory }, 100);
+        assert_eq!((sites.recall(0x4000).long, sites.unmeasured_below(0x4000)), (None, 100));
         let calls = CallTime { last: Nanos(4096.0), before: Nanos(1024.0), alone: true };
         sites.remember_calls(0x4000, calls);
         assert_eq!(sites.recall_calls(0x4000).unpack(), calls);
@@ -273,7 +303,7 @@ mod tests {
         assert!(!PackedCalls(0).are_shorter(PackedCalls::limit(Nanos(1e9))), "nothing is known");
         // Whatever else shares its entry is another site.
         for other in (0x4010..0x14000).step_by(16) {
-            assert_eq!(sites.recall(other), SiteStats::default());
+            assert_eq!((sites.recall(other), sites.unmeasured_below(other)), (SiteStats::default(), 0));
             assert_eq!(sites.recall_calls(other).unpack(), CallTime::default());
         }
     }

@@ -23,7 +23,7 @@ use crate::runtime::ablation::{Mechanism, Mechanisms};
 use crate::runtime::flag::Flag;
 use crate::runtime::placement::Placement;
 use crate::runtime::quota::cpu_quota;
-use crate::runtime::sites::{PackedCalls, SiteTable};
+use crate::runtime::sites::{PackedCalls, SiteStats, SiteTable};
 
 /// The affinity mask is read once in so many claims, so that its system call of some 100 claims costs 0.01 %; the quota, which is
 /// files, a hundred times less often.
@@ -250,6 +250,13 @@ impl PoolState {
             budget = Budget::EMPTY;
         }
         Costs { machine, parked: self.found(now, true), owed: Nanos(owed), budget }
+    }
+
+    /// Stores what a site of loops remembers from now on.
+    pub(crate) fn remember(&self, site: usize, memory: SiteStats) {
+        let measures = self.off.contains(Mechanism::Sites) || self.off.contains(Mechanism::ShortCalls);
+        let unmeasured = if measures { 0 } else { share::unmeasured_below(memory.known, &self.machine()) };
+        self.sites.remember(site, memory, unmeasured);
     }
 
     /// Called before this thread opens a region; `wakes` if it wakes workers.

@@ -1,0 +1,147 @@
+//! Short calls that run as a plain loop, without a read of the clock.
+//!
+//! ```text
+//! a site is steady:  its checked calls agreed (windrow_plan::site); it remembers a weight, from `share::unmeasured_below`
+//! the next call:     it weighs less, and the thread's countdown is not at 0:  run all items, read no clock
+//!                    the countdown is at 0:                                   check: measure the call, and remember
+//! ```
+//!
+//! The loop that the user would have written costs nothing before its first item. An unmeasured call costs some plain loads: of the pool, of the
+//! site's entry, and of the countdown. A short call that is measured reads the clock twice, in between checks its first quarter,
+//! and runs in two pieces.
+//!
+//! # What a change costs
+//! Items may suddenly cost more. An unmeasured call does not notice, and runs alone: it is as slow as the plain loop, and loses what sharing
+//! would have saved. A thread that calls one site checks after 127 calls at the latest, 64 on average. Calls of other sites count
+//! as well. The length of a countdown is random, so each site still gets one check in 64 of its calls on average. The checked call notices
+//! after its first quarter, and shares the rest. After that, twice as many checked calls have to agree
+//! before the site's calls run unmeasured again: so a site that changes often is measured.
+//!
+//! The countdown is a number of the thread. One of the site would be written by all threads that call the site.
+
+use std::cell::Cell;
+
+use windrow_sync::machine::tick;
+
+use super::hints::Hints;
+use super::state::PoolState;
+
+/// One in so many unmeasured calls is checked instead. A check takes about ten reads of the clock, so each call pays for a sixth of one.
+///
+/// Measure: count of calls.
+pub(super) const CHECKED: u64 = 64;
+
+thread_local! {
+    /// Unmeasured calls until the next check.
+    static COUNTDOWN: Cell<u32> = const { Cell::new(0) };
+}
+
+/// How a call at a known site begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    /// All items run, without a read of the clock.
+    Unmeasured,
+    /// The call would run unmeasured, but is checked.
+    Checked,
+    /// The call is measured.
+    Measured,
+}
+
+/// How the call of `items` items at `site` begins.
+#[inline]
+pub(super) fn start(pool: &PoolState, hints: &Hints, site: usize, items: usize) -> Start {
+    let is_plain = hints.cancellation.is_none() && hints.chunk.is_none();
+    if !is_plain || hints.weight(0, items) >= pool.sites.unmeasured_below(site) {
+        return Start::Measured;
+    }
+    // While the thread ends, its calls are measured.
+    let left = COUNTDOWN.get();
+    if left == 0 {
+        return check();
+    }
+    COUNTDOWN.set(left - 1);
+    Start::Unmeasured
+}
+
+/// Begins the next countdown.
+#[cold]
+fn check() -> Start {
+    COUNTDOWN.set(countdown(tick()));
+    Start::Checked
+}
+
+/// The length of a countdown: from 0 to 126, by chance.
+fn countdown(now: u64) -> u32 {
+    const LENGTHS: u64 = 2 * CHECKED - 1;
+    (scattered(now) >> 32).wrapping_mul(LENGTHS).wrapping_shr(32) as u32
+}
+
+/// Whether something happens that is to happen once in [`CHECKED`] times, by chance.
+#[inline]
+pub(super) fn is_checked_by_chance(now: u64) -> bool {
+    scattered(now) < u64::MAX / CHECKED
+}
+
+/// Fibonacci hashing (Knuth): the upper bits of the product depend on all bits of the time.
+#[inline]
+fn scattered(now: u64) -> u64 {
+    now.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::prelude::*;
+
+    #[test]
+    fn one_call_in_64_is_checked() {
+        const TIMES: u64 = 1 << 16;
+        let lengths: Vec<u32> = (0..TIMES).map(countdown).collect();
+        // A check after each countdown.
+        let mean = lengths.iter().map(|&length| u64::from(length) + 1).sum::<u64>() as f64 / TIMES as f64;
+        assert!((mean - CHECKED as f64).abs() < 1.0, "{mean}");
+        assert_eq!((lengths.iter().min(), lengths.iter().max()), (Some(&0), Some(&126)));
+        let by_chance = (0..TIMES).filter(|&now| is_checked_by_chance(now)).count() as u64;
+        assert!(by_chance.abs_diff(TIMES / CHECKED) < TIMES / CHECKED / 16, "{by_chance}");
+    }
+
+    /// Whether `call` runs a call of this thread unmeasured.
+    fn is_unmeasured(call: impl FnOnce()) -> bool {
+        let before = COUNTDOWN.get();
+        call();
+        before > 0 && COUNTDOWN.get() == before - 1
+    }
+
+    #[test]
+    fn items_that_become_expensive_are_shared_after_127_calls_at_the_latest() {
+        if windrow_sync::machine::cpus() < 2 {
+            return println!("skipped: one CPU");
+        }
+        let pool = crate::Pool::new(2);
+        let call = |takes: Duration| {
+            (0..8u32).into_par_iter().for_each(|_| {
+                let start = Instant::now();
+                while start.elapsed() < takes {
+                    std::hint::spin_loop();
+                }
+            });
+        };
+        pool.install(|| {
+            let cheap = || call(Duration::ZERO);
+            let unmeasured = (0..10_000).filter(|_| is_unmeasured(cheap)).count();
+            assert!(unmeasured > 1_000, "{unmeasured}");
+            // However the last calls went: the next one is unmeasured.
+            while !is_unmeasured(cheap) {}
+            let before = pool.counts().opened;
+            let wake = pool.state.guess().enter(windrow_plan::machine::WorkerState::AsleepLong);
+            let long = Duration::from_nanos(4 * wake.0 as u64);
+            let shared = (0..2 * CHECKED).position(|_| {
+                call(long);
+                pool.counts().opened > before
+            });
+            assert!(shared.is_some(), "none of {} long calls was shared", 2 * CHECKED);
+        });
+    }
+}
