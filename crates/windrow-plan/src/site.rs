@@ -49,7 +49,7 @@ const MOST_TRUST: u8 = 4;
 /// Surprises that count. Each doubles the checked calls that must agree before calls run unmeasured.
 ///
 /// Measure: count of calls.
-pub const MOST_SURPRISES: u8 = 8;
+const MOST_SURPRISES: u8 = 8;
 
 /// The part of a memory that is reliable.
 #[derive(Clone, Copy, Debug, PartialEq)]

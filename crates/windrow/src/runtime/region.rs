@@ -21,7 +21,7 @@ use super::pace::{Call, FEW, Pace};
 use super::poll::PollInterval;
 use super::sites::{LongItem, SiteStats, site_at};
 use super::state::PoolState;
-use super::unmeasured::{self, Start};
+use super::unmeasured::{self, CallStart};
 
 /// Drives a call: every chunk of the division goes to `each`, on the caller, and on workers if that pays. Together the chunks cover
 /// the division, unless a member breaks off or panics, or the call is cancelled.
@@ -54,11 +54,11 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
     let listener = (explain::listens(hints.place) && hints.part != CallPart::Silent).then(|| Listener::new(hints));
     let start = match listener {
         None if decides => unmeasured::start(pool, hints, site, items),
-        _ => Start::Measured,
+        _ => CallStart::Measured,
     };
-    if decides && start != Start::Unmeasured {
+    if decides && start != CallStart::Unmeasured {
         let call = Call { pool, hints, per_weight: RelaxedU64::new(0), polls: !hints.whole };
-        let caller = CallerSide::new(&call, site, items, start == Start::Checked, listener.as_ref());
+        let caller = CallerSide::new(&call, site, items, start == CallStart::Checked, listener.as_ref());
         decided(&caller, depth, lead, division, begin, each, end);
         if let Some(listener) = listener {
             listener.tell(pool, |took| caller.explained(took));

@@ -38,7 +38,7 @@ thread_local! {
 
 /// How a call at a known site begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Start {
+pub(super) enum CallStart {
     /// All items run, without a read of the clock.
     Unmeasured,
     /// The call would run unmeasured, but is checked.
@@ -49,10 +49,10 @@ pub(super) enum Start {
 
 /// How the call of `items` items at `site` begins.
 #[inline]
-pub(super) fn start(pool: &PoolState, hints: &Hints, site: usize, items: usize) -> Start {
+pub(super) fn start(pool: &PoolState, hints: &Hints, site: usize, items: usize) -> CallStart {
     let is_plain = hints.cancellation.is_none() && hints.chunk.is_none();
     if !is_plain || hints.weight(0, items) >= pool.sites.unmeasured_below(site) {
-        return Start::Measured;
+        return CallStart::Measured;
     }
     // While the thread ends, its calls are measured.
     let left = COUNTDOWN.get();
@@ -60,20 +60,20 @@ pub(super) fn start(pool: &PoolState, hints: &Hints, site: usize, items: usize) 
         return check();
     }
     COUNTDOWN.set(left - 1);
-    Start::Unmeasured
+    CallStart::Unmeasured
 }
 
 /// Begins the next countdown.
 #[cold]
-fn check() -> Start {
+fn check() -> CallStart {
     COUNTDOWN.set(countdown(tick()));
-    Start::Checked
+    CallStart::Checked
 }
 
 /// The length of a countdown: from 0 to 126, by chance.
 fn countdown(now: u64) -> u32 {
-    const LENGTHS: u64 = 2 * CHECKED - 1;
-    (scattered(now) >> 32).wrapping_mul(LENGTHS).wrapping_shr(32) as u32
+    let lengths = 2 * CHECKED - 1;
+    (((scattered(now) >> 32) * lengths) >> 32) as u32
 }
 
 /// Whether something happens that is to happen once in [`CHECKED`] times, by chance.
@@ -97,14 +97,14 @@ mod tests {
 
     #[test]
     fn one_call_in_64_is_checked() {
-        const TIMES: u64 = 1 << 16;
-        let lengths: Vec<u32> = (0..TIMES).map(countdown).collect();
+        let times = 1u64 << 16;
+        let lengths: Vec<u32> = (0..times).map(countdown).collect();
         // A check after each countdown.
-        let mean = lengths.iter().map(|&length| u64::from(length) + 1).sum::<u64>() as f64 / TIMES as f64;
+        let mean = lengths.iter().map(|&length| u64::from(length) + 1).sum::<u64>() as f64 / times as f64;
         assert!((mean - CHECKED as f64).abs() < 1.0, "{mean}");
         assert_eq!((lengths.iter().min(), lengths.iter().max()), (Some(&0), Some(&126)));
-        let by_chance = (0..TIMES).filter(|&now| is_checked_by_chance(now)).count() as u64;
-        assert!(by_chance.abs_diff(TIMES / CHECKED) < TIMES / CHECKED / 16, "{by_chance}");
+        let by_chance = (0..times).filter(|&now| is_checked_by_chance(now)).count() as u64;
+        assert!(by_chance.abs_diff(times / CHECKED) < times / CHECKED / 16, "{by_chance}");
     }
 
     /// Whether `call` runs a call of this thread unmeasured.
