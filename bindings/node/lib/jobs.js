@@ -21,6 +21,7 @@ const JOINED = 1 << 13;
 
 // Used between two turns only, so all jobs of this thread share it.
 const slab = Buffer.allocUnsafeSlow(BYTES);
+const words = new Uint32Array(slab.buffer, 0, BYTES / 4);
 const ends = new Uint32Array(ITEMS);
 const none = ends.subarray(0, 0);
 
@@ -134,14 +135,21 @@ function isLowSurrogate(unit) {
  * @returns {Generator<number, void, void>}
  */
 function* copyIds(job, items) {
+  let [used, count] = [0, 0];
   for (const ids of items) {
-    let begin = 0;
-    for (; ids.length - begin > BYTES; begin += BYTES) {
-      yield job.push(ids.subarray(begin, begin + BYTES), none);
+    if (ids.length > words.length - used || count === ITEMS) {
+      yield job.push(words.subarray(0, used), ends.subarray(0, count));
+      [used, count] = [0, 0];
     }
-    ends[0] = ids.length - begin;
-    yield job.push(ids.subarray(begin), ends.subarray(0, 1));
+    let begin = 0;
+    for (; ids.length - begin > words.length; begin += words.length) {
+      yield job.push(ids.subarray(begin, begin + words.length), none);
+    }
+    words.set(begin === 0 ? ids : ids.subarray(begin), used);
+    used += ids.length - begin;
+    ends[count++] = used;
   }
+  yield job.push(words.subarray(0, used), ends.subarray(0, count));
 }
 
 /**

@@ -77,6 +77,19 @@ test('texts of all lengths are copied whole', async () => {
   }
 });
 
+test('ids of all numbers are copied whole', async () => {
+  const text = 'Hello world, this is a text. ';
+  const ids = gpt2.encodeSync(text);
+  const long = Uint32Array.from({ length: 40_000 * ids.length }, (_, k) => ids[k % ids.length]);
+  const many = Array.from({ length: 40_000 }, (_, k) => ids.subarray(0, k % 5));
+  const starts = [0, 1, 2, 3, 4].map((length) => gpt2.decodeSync(ids.subarray(0, length)));
+  const short = many.map((_, k) => starts[k % 5]);
+  const expected = [...short, text.repeat(40_000), '', text.repeat(40_000), ...short];
+  const batch = [...many, long, [], long, ...many];
+  assert.deepEqual(await gpt2.decodeBatch(batch), expected);
+  assert.deepEqual(gpt2.decodeBatchSync(batch), expected);
+});
+
 test('half of a surrogate pair counts as a replacement character', () => {
   for (const [text, replaced] of [
     ['a\ud800b', 'a\ufffdb'],
