@@ -188,10 +188,10 @@ impl Explained {
         self.kind
     }
 
-    /// Items of a loop or a sort, rounds of a team, operations of a batched structure, tiles of a plan or of lanes. 0 for a recursion and for
-    /// a team.
+    /// Items of a loop or a sort, rounds of a team, operations of a batched structure, tiles of a plan or of lanes. 0 for a recursion, for
+    /// a team, and for a loop over an iterator that does not say how many items it has.
     pub fn count(&self) -> u64 {
-        self.count
+        if self.count == UNKNOWN { 0 } else { self.count }
     }
 
     /// Threads that entered the call, the caller's included. A worker that came too late to get work counts. For a team of tasks, its members.
@@ -238,6 +238,11 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// The number of items of an iterator that does not say it.
+///
+/// Measure: count of items.
+const UNKNOWN: u64 = usize::MAX as u64;
+
 impl fmt::Display for Explained {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(place) = self.place {
@@ -246,6 +251,7 @@ impl fmt::Display for Explained {
         let plural = if self.count == 1 { "" } else { "s" };
         let count = grouped(self.count);
         match self.kind {
+            CallKind::Loop if self.count == UNKNOWN => f.write_str("items of an iterator")?,
             CallKind::Loop => write!(f, "{count} item{plural}")?,
             CallKind::Join => f.write_str("recursion")?,
             CallKind::Sort => write!(f, "sort of {count} item{plural}")?,

@@ -513,8 +513,10 @@ impl<'c> CallerSide<'c> {
             }
             return explained.predicted_to_take(predicted).because(why).remembered(known.is_some());
         };
+        // Nothing is predicted of an iterator that does not say how many items it has.
+        let is_known = self.items < usize::MAX;
         let from_start = |name| {
-            let found = decision.alternatives.iter().find(|alternative| alternative.name == name);
+            let found = decision.alternatives.iter().find(|alternative| alternative.name == name && is_known);
             found.map(|alternative| Nanos(since.0 + alternative.predicted.0))
         };
         let (serial, shared) = (from_start("serial"), from_start("shared"));

@@ -96,6 +96,20 @@ fn a_reduction_counts_the_callers_items() {
 }
 
 #[test]
+fn an_iterator_that_does_not_say_its_length_has_no_predictions() {
+    let pool = Pool::new(2);
+    let numbers = || (0..20_000u64).filter(|x| x % 2 == 0);
+    let (sum, told) =
+        windrow::explain(|| pool.install(|| numbers().par_bridge().map(|x| x.wrapping_mul(x)).sum::<u64>()));
+    assert_eq!(sum, numbers().map(|x| x.wrapping_mul(x)).sum::<u64>());
+    let [told] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((told.kind(), told.count(), told.predicted()), (CallKind::Loop, 0, None));
+    assert_eq!(told.alternatives().count(), 0);
+    let line = told.to_string();
+    assert!(line.contains("  items of an iterator in ") && !line.contains("18,446"), "{line}");
+}
+
+#[test]
 fn other_threads_and_calls_outside_are_not_heard() {
     let call = || (0..10).into_par_iter().for_each(|_| ());
     call();
