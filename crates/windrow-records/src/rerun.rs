@@ -14,8 +14,10 @@ use crate::value::median;
 const ARMS: [&str; 7] = ["arm", "runtime", "barrier", "way", "cut", "method", "mode"];
 
 /// The columns that name a cell.
-const CELLS: [&str; 25] = [
+const CELLS: [&str; 27] = [
     "cell",
+    "case",
+    "size",
     "table",
     "workload",
     "input",
@@ -46,7 +48,7 @@ const CELLS: [&str; 25] = [
 const MORE_CELLS: [&str; 3] = ["every_round_shown", "budget", "bytes"];
 
 /// The measured columns of records that have no column with all repetitions.
-const MEASURES: [&str; 28] = [
+const MEASURES: [&str; 29] = [
     "nanoseconds",
     "median_ns",
     "milliseconds",
@@ -69,6 +71,7 @@ const MEASURES: [&str; 28] = [
     "share",
     "harm",
     "regret",
+    "batches",
     "after_by_before",
     "measured",
     "locked",
