@@ -9,7 +9,7 @@ use crate::workspace::Workspace;
 const FOLDER: &str = "bindings/node";
 
 /// The oldest Node that the package supports.
-const OLDEST: &str = "process.exit(Number(process.versions.node.split('.')[0]) < 20)";
+const OLDEST: &str = "process.exit(Number(process.versions.node.split('.')[0]) < 20 ? 1 : 0)";
 
 /// Builds the addon as the tests of Rust are built, and runs the package's tests and the check of its types. Without a Node or a package
 /// index it says what it skips.

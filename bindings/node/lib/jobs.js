@@ -176,7 +176,7 @@ async function run(job, copies, signal) {
   const turns = new Turns();
   try {
     for (let waiting of copies) {
-      if (turns.isOver) {
+      if (turns.isOver || waiting > WAITING) {
         job.begin();
         await turns.next();
         signal?.throwIfAborted();
