@@ -5,6 +5,8 @@
 const { readFileSync, writeFileSync } = require('node:fs');
 const zlib = require('node:zlib');
 
+const { documents } = require('./corpora.js');
+
 const LONG = 3_000_000_000;
 const CALLS = 4000;
 const TINY = ['x y', 'hello', '1', 'zz'];
@@ -28,18 +30,6 @@ async function load(arm, path) {
   const tokenizer = await require('windrow').Tokenizer.fromFile(path);
   const each = ({ ids, offsets }) => Array.from({ length: offsets.length - 1 }, (_, k) => ids.subarray(offsets[k], offsets[k + 1]));
   return [arm.includes('-sync') ? (texts) => tokenizer.encodeBatchSync(texts) : (texts) => tokenizer.encodeBatch(texts), each];
-}
-
-/** The texts of a corpus: see corpora.py. */
-function documents(path) {
-  const raw = readFileSync(path);
-  const count = raw.readUInt32LE(0);
-  let at = 4 + 4 * count;
-  return Array.from({ length: count }, (_, k) => {
-    const length = raw.readUInt32LE(4 + 4 * k);
-    at += length;
-    return raw.toString('utf8', at - length, at);
-  });
 }
 
 const peak = () => Number(/VmHWM:\s*(\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))[1]);

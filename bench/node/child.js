@@ -5,22 +5,12 @@ const { readFileSync, statSync } = require('node:fs');
 const { monitorEventLoopDelay } = require('node:perf_hooks');
 const path = require('node:path');
 
+const { documents } = require('../encoders/corpora.js');
+
 const CHECKPOINTS = [1, 5, 50];
 const MIB = 1 << 20;
 /** Of a batch that the event loop runs beside. */
 const BATCH = 100 * MIB;
-
-/** The texts of a corpus: see corpora.py. */
-function documents(file) {
-  const raw = readFileSync(file);
-  const count = raw.readUInt32LE(0);
-  let at = 4 + 4 * count;
-  return Array.from({ length: count }, (_, k) => {
-    const length = raw.readUInt32LE(4 + 4 * k);
-    at += length;
-    return raw.toString('utf8', at - length, at);
-  });
-}
 
 const bytesOf = (texts) => texts.reduce((all, text) => all + Buffer.byteLength(text), 0);
 const say = (line) => console.log(JSON.stringify(line));

@@ -4,7 +4,7 @@
 //! exits or the addon is unloaded. `process.exit` runs no such hook; threads that it leaves behind touch nothing that it frees.
 //!
 //! While the thread of an event loop copies, it has a CPU, and so the pool has one less: [`beside_event_loop`]. With one thread too many, all
-//! wait at the end of each piece for the one that had no CPU: on two CPUs a batch of lines took 1.5 times as long.
+//! wait at the end of each piece for the one that had no CPU.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};

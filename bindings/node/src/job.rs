@@ -1,7 +1,7 @@
 //! Jobs: a batch that the thread of an event loop copies piece by piece, while threads of the pool work on what it has copied.
 //!
-//! A job is on the pool only while it has something to do: the first item that is complete brings it there, and it leaves when there is no
-//! other one. So a job that waits for its event loop blocks no thread.
+//! A job is on the pool only while it has something to do. It comes there when its copy is through, takes longer than a turn, or is far ahead,
+//! and leaves when no item is complete. So a job that waits for its event loop blocks no thread.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -25,7 +25,7 @@ test('the event loop goes on', async () => {
     delay.enable();
     await work();
     delay.disable();
-    // `bench/node` measures it on a quiet machine. This finds work on the wrong thread, also beside others: without turns it is 30 ms and more.
+    // `bench/node` measures it on a quiet machine. This finds work on the wrong thread, also beside other processes.
     assert.ok(delay.percentile(95) < 20e6, `95th percentile of ${delay.percentile(95) / 1e6} ms`);
   }
 });
