@@ -338,7 +338,7 @@ impl WidthTuner {
             if !agree(rate, before) {
                 self.costs.per_round = rate;
                 if rate > before {
-                    self.explored = Explored { cost: self.debt().min(self.segment), at: self.ran, ..self.explored };
+                    self.owe(self.debt().min(self.segment));
                 }
                 return self.stay("rounds do not cost what they did in the last call");
             }
@@ -470,9 +470,13 @@ impl WidthTuner {
     }
 
     fn pay(&mut self) {
-        let cost = self.debt() + self.price.max(0.0);
-        self.explored = Explored { cost, at: self.ran, when: self.origin + self.ran, ..self.explored };
+        self.owe(self.debt() + self.price.max(0.0));
         self.price = 0.0;
+    }
+
+    /// The debt from now on. It is earned and lapses from now on, too, so that no time counts for two debts.
+    fn owe(&mut self, cost: f64) {
+        self.explored = Explored { cost, at: self.ran, when: self.origin + self.ran, ..self.explored };
     }
 
     fn run(&mut self, phase: Phase, level: usize, part: f64, why: &'static str) {
