@@ -40,25 +40,46 @@ const WIDEST = 3;
  */
 
 /**
+ * The items of a call. A list of the caller is read in place until others have a turn: they may change it.
+ * @template T
+ */
+class Items {
+  /** @param {Iterable<T>} items */
+  constructor(items) {
+    this.isKept = !Array.isArray(items);
+    /** @type {readonly T[]} */
+    this.list = Array.isArray(items) ? items : Array.from(items);
+  }
+
+  /** Keeps them as they are now. */
+  keep() {
+    if (!this.isKept) {
+      this.list = this.list.slice();
+      this.isKept = true;
+    }
+  }
+}
+
+/**
  * Copies texts into a job, a piece between two yields, which give how many bytes wait.
  *
  * Half of a surrogate pair becomes U+FFFD, as everywhere in the platform where text becomes UTF-8. Ends are counted in units of UTF-16: those
  * of short texts are not known in bytes, since several of them become one string first.
  * @param {Job<any>} job
- * @param {readonly string[]} texts
+ * @param {Items<string>} texts
  * @returns {Generator<number, void, void>}
  */
 function* copyTexts(job, texts) {
   let item = 0;
-  while (item < texts.length) {
-    const behind = copySome(job, texts, item);
+  while (item < texts.list.length) {
+    const behind = copySome(job, texts.list, item);
     if (behind > item) {
       item = behind;
       yield waiting;
       continue;
     }
     // A long text is copied in parts.
-    const text = texts[item];
+    const text = texts.list[item];
     let begin = 0;
     while ((text.length - begin) * WIDEST > BYTES) {
       const full = begin + Math.floor(BYTES / WIDEST);
@@ -165,19 +186,24 @@ function runHere(job, copies) {
 }
 
 /**
- * The result of a job on other threads.
+ * The result of a job on other threads. It begins once there is more than a piece: its other threads work while this one copies.
  * @template R
  * @param {Job<R>} job
  * @param {Generator<number, void, void>} copies
  * @param {AbortSignal} [signal]
+ * @param {Items<any>} [items] What is copied, if others may change it.
  * @returns {Promise<R>}
  */
-async function run(job, copies, signal) {
+async function run(job, copies, signal, items) {
   const turns = new Turns();
   try {
     for (let waiting of copies) {
+      if (waiting > BYTES) {
+        job.begin();
+      }
       if (turns.isOver || waiting > WAITING) {
         job.begin();
+        items?.keep();
         await turns.next();
         signal?.throwIfAborted();
       }
@@ -194,4 +220,4 @@ async function run(job, copies, signal) {
   return later((callback) => job.finish(callback), signal, () => job.stop());
 }
 
-module.exports = { copyIds, copyTexts, run, runHere };
+module.exports = { Items, copyIds, copyTexts, run, runHere };

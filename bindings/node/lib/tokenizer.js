@@ -4,7 +4,7 @@ const path = require('node:path');
 const { fileURLToPath } = require('node:url');
 
 const { Turns, kindOf, later, resultOf, signalOf } = require('./door.js');
-const { copyIds, copyTexts, run, runHere } = require('./jobs.js');
+const { Items, copyIds, copyTexts, run, runHere } = require('./jobs.js');
 const native = require('./native.js');
 
 /** Bytes of texts that become strings without a look at the clock. */
@@ -205,7 +205,8 @@ class Tokenizer {
   async encodeBatch(texts, options = {}) {
     const signal = signalOf(options);
     const job = new native.EncodeJob(this.#native, addsSpecialTokens(options));
-    return run(job, copyTexts(job, listOf(texts)), signal);
+    const items = new Items(iterableOf(texts));
+    return run(job, copyTexts(job, items), signal, items);
   }
 
   /**
@@ -216,7 +217,7 @@ class Tokenizer {
    */
   encodeBatchSync(texts, options = {}) {
     const job = new native.EncodeJob(this.#native, addsSpecialTokens(options));
-    return runHere(job, copyTexts(job, listOf(texts)));
+    return runHere(job, copyTexts(job, new Items(iterableOf(texts))));
   }
 
   /**
@@ -248,7 +249,8 @@ class Tokenizer {
   async countBatch(texts, options = {}) {
     const signal = signalOf(options);
     const job = new native.CountJob(this.#native, addsSpecialTokens(options));
-    return run(job, copyTexts(job, listOf(texts)), signal);
+    const items = new Items(iterableOf(texts));
+    return run(job, copyTexts(job, items), signal, items);
   }
 
   /**
@@ -259,7 +261,7 @@ class Tokenizer {
    */
   countBatchSync(texts, options = {}) {
     const job = new native.CountJob(this.#native, addsSpecialTokens(options));
-    return runHere(job, copyTexts(job, listOf(texts)));
+    return runHere(job, copyTexts(job, new Items(iterableOf(texts))));
   }
 
   /**
@@ -412,16 +414,6 @@ function iterableOf(items) {
     throw new TypeError(`expected an array or another iterable of items, not ${kindOf(items)}`);
   }
   return items;
-}
-
-/**
- * The items as they are now: a call that goes on in turns must not see later changes.
- * @template T
- * @param {Iterable<T>} items
- * @returns {T[]}
- */
-function listOf(items) {
-  return Array.from(iterableOf(items));
 }
 
 /**

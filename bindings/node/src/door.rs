@@ -17,8 +17,8 @@ pub(crate) type Outcome<R> = Either<R, Failure>;
 /// The function of JavaScript that gets the outcome.
 pub(crate) type Callback<'a, R> = Function<'a, Outcome<R>, ()>;
 
-/// The same function, for other threads.
-pub(crate) type Answer<R> = ThreadsafeFunction<Outcome<R>, (), Outcome<R>, Status, false>;
+/// The same function, for other threads, which give it an `R`. On its thread that becomes a `Js`.
+pub(crate) type Answer<R, Js> = ThreadsafeFunction<Outcome<R>, (), Outcome<Js>, Status, false>;
 
 /// Runs `work` on this thread.
 pub(crate) fn enter<R>(work: impl FnOnce() -> std::result::Result<R, Failure>) -> std::result::Result<R, Failure> {
@@ -43,7 +43,7 @@ where
     Ok(())
 }
 
-pub(crate) fn send<R: ToNapiValue + 'static>(answer: &Answer<R>, result: std::result::Result<R, Failure>) {
+pub(crate) fn send<R: 'static, Js: JsValuesTupleIntoVec + ToNapiValue + 'static>(answer: &Answer<R, Js>, result: std::result::Result<R, Failure>) {
     // An environment that has ended does not take it.
     let _ = answer.call(outcome(result), ThreadsafeFunctionCallMode::NonBlocking);
 }

@@ -1,16 +1,17 @@
 //! Jobs: a batch that the thread of an event loop copies piece by piece, while threads of the pool work on what it has copied.
 //!
-//! A job is on the pool only while it has something to do. It comes there when its copy is through, takes longer than a turn, or is far ahead,
-//! and leaves when no item is complete. So a job that waits for its event loop blocks no thread.
+//! A job is on the pool only while it has something to do. It comes there when its copy is through or has more than a piece, and leaves when no
+//! item is complete. So a job that waits for its event loop blocks no thread.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use napi::Env;
 use napi::bindgen_prelude::ToNapiValue;
 
-use crate::door::{Answer, enter, send};
+use crate::door::{Answer, Outcome, enter, outcome, send};
 use crate::environment::{Environment, beside_event_loop};
 use crate::failure::Failure;
 
@@ -74,12 +75,25 @@ const LARGEST: usize = 1 << 20;
 pub(crate) trait Work: Send + 'static {
     /// Where its items are.
     type Store: Store;
-    type Output: ToNapiValue + Send + 'static;
+    type Output: Send + 'static;
+    /// What JavaScript gets of it.
+    type Js: ToNapiValue + 'static;
 
     /// Works on items that follow the ones before.
     fn add(&mut self, pieces: &[Piece<Self::Store>], goes_on: &(dyn Fn() -> bool + Sync)) -> Result<(), Failure>;
 
     fn finish(self) -> Result<Self::Output, Failure>;
+
+    /// Runs on the thread of JavaScript.
+    fn to_js(output: Self::Output, env: &Env) -> napi::Result<Self::Js>;
+}
+
+/// The outcome for JavaScript, on its thread.
+pub(crate) fn outcome_to_js<W: Work>(found: Outcome<W::Output>, env: &Env) -> napi::Result<Outcome<W::Js>> {
+    Ok(match found {
+        Outcome::A(output) => Outcome::A(W::to_js(output, env)?),
+        Outcome::B(failure) => Outcome::B(failure),
+    })
 }
 
 pub(crate) struct Job<W: Work> {
@@ -94,7 +108,7 @@ struct State<W: Work> {
     /// Copied, and not worked on yet. All but the last one are complete.
     pieces: VecDeque<Piece<W::Store>>,
     /// Gets the outcome, from when there are no more items.
-    answer: Option<Answer<W::Output>>,
+    answer: Option<Answer<W::Output, W::Js>>,
     failure: Option<Failure>,
 }
 
@@ -148,23 +162,24 @@ impl<W: Work> Job<W> {
     }
 
     /// There are no more items: `answer` gets the outcome.
-    pub(crate) fn finish(self: &Arc<Self>, answer: Answer<W::Output>) {
+    pub(crate) fn finish(self: &Arc<Self>, answer: Answer<W::Output, W::Js>) {
         self.state().answer = Some(answer);
         self.begin();
     }
 
     /// Works on all items here, for a job that was never [begun](Self::begin).
-    pub(crate) fn finish_here(&self) -> Result<W::Output, Failure> {
+    pub(crate) fn finish_here(&self, env: &Env) -> napi::Result<Outcome<W::Js>> {
         let mut state = self.state();
         let (work, failure) = (state.work.take(), state.failure.take());
         let pieces = state.pieces.drain(..).collect();
         drop(state);
-        enter(|| {
+        let found = enter(|| {
             failure.map_or(Ok(()), Err)?;
             let mut work = work.ok_or_else(|| Failure::other("the batch has ended"))?;
             self.add(&mut work, pieces)?;
             work.finish()
-        })
+        });
+        outcome_to_js::<W>(outcome(found), env)
     }
 
     pub(crate) fn stop(&self) {

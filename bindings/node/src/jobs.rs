@@ -1,14 +1,15 @@
 //! The jobs that JavaScript makes: texts to ids, texts to counts, ids to texts.
 
-use std::sync::{Arc, Mutex};
+use std::mem::take;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use napi::bindgen_prelude::*;
 use napi_derive::napi;
 use windrow_tokenizers::engine::Ragged;
 
-use crate::door::{Callback, Outcome, outcome};
+use crate::door::{Callback, Outcome};
 use crate::failure::Failure;
-use crate::job::{Job, Piece, Store, Work};
+use crate::job::{Job, Piece, Store, Work, outcome_to_js};
 use crate::tokenizer::{Core, NativeTokenizer};
 
 /// Bytes of a character, by the first half of its first one.
@@ -21,7 +22,7 @@ impl Store for String {
 
     /// The ends are counted in units of UTF-16.
     fn add(&mut self, units: &[u8], ends: &[u32], all: &mut Vec<usize>) -> Done {
-        let text = std::str::from_utf8(units).map_err(|_| Failure::other("the texts are not UTF-8"))?;
+        let text = simdutf8::basic::from_utf8(units).map_err(|_| Failure::other("the texts are not UTF-8"))?;
         let begin = self.len();
         all.extend(in_bytes(units, ends).map(|end| begin + end));
         self.push_str(text);
@@ -72,28 +73,31 @@ fn texts(pieces: &[Piece<String>]) -> std::result::Result<Vec<&str>, Failure> {
     all.map(|text| text.ok_or_else(|| Failure::other("a text ends inside of a character"))).collect()
 }
 
-/// The ends of texts in `bytes`, of `ends` in units of UTF-16.
+/// The ends of texts in `bytes`, of `ends` in units of UTF-16, the last of which ends the bytes.
 fn in_bytes<'a>(bytes: &'a [u8], ends: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
-    let is_ascii = ends.last().is_none_or(|last| *last as usize == bytes.len());
-    let (mut byte, mut unit) = (0, 0);
+    // Up to the first character that is not ASCII, there are so many bytes more than units.
+    let (mut more, mut wide) = (0, first_wide(bytes, 0));
+    let last = ends.last().copied();
     ends.iter().map(move |&end| {
+        if Some(end) == last {
+            return bytes.len();
+        }
         let end = end as usize;
-        if is_ascii {
-            return end;
+        while wide < bytes.len() && wide - more < end {
+            let width = UTF8_WIDTHS[usize::from(bytes[wide] >> 4)];
+            more += if width == 4 { 2 } else { width - 1 };
+            wide = first_wide(bytes, wide + width);
         }
-        while unit < end {
-            match bytes[byte..].first_chunk::<8>() {
-                Some(eight) if end - unit >= 8 && eight.is_ascii() => (byte, unit) = (byte + 8, unit + 8),
-                _ => {
-                    // A byte that is missing ends the loop, and what is left is no text.
-                    let width = bytes.get(byte).map_or(4, |first| UTF8_WIDTHS[usize::from(*first >> 4)]);
-                    byte = (byte + width).min(bytes.len());
-                    unit += if width == 4 { 2 } else { 1 };
-                }
-            }
-        }
-        byte
+        end + more
     })
+}
+
+/// The first byte from `begin` on that is not ASCII, or the end.
+fn first_wide(bytes: &[u8], begin: usize) -> usize {
+    let behind = bytes.get(begin..).unwrap_or_default();
+    let narrow = behind.as_chunks::<32>().0.iter().take_while(|chunk| chunk.is_ascii()).count() * 32;
+    let found = behind[narrow..].iter().position(|byte| !byte.is_ascii());
+    found.map_or(bytes.len(), |position| begin + narrow + position)
 }
 
 /// The ids of a batch: those of item `n` are `ids[offsets[n]..offsets[n + 1]]`.
@@ -101,6 +105,38 @@ fn in_bytes<'a>(bytes: &'a [u8], ends: &'a [u32]) -> impl Iterator<Item = usize>
 pub struct Ids {
     pub ids: Uint32Array,
     pub offsets: Float64Array,
+}
+
+/// Results of up to so many values are copied into memory of JavaScript, within a turn of its event loop. Its collector knows that memory, and
+/// frees it without a look at all strings; and the next batch is written where the last one was, which the system need not clear. Larger results
+/// stay where they are.
+const COPIED: usize = 1 << 21;
+
+/// Batches whose memory is kept, if it has space for so many values: English text has a fourth as many ids as bytes.
+const SPARE_BATCHES: usize = 2;
+const LARGEST: usize = 4 * COPIED;
+
+static SPARE: Mutex<Vec<Ragged>> = Mutex::new(Vec::new());
+
+/// An empty batch.
+fn take_batch() -> Ragged {
+    SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+}
+
+/// Keeps the memory of a batch.
+fn give_back(mut batch: Ragged) {
+    let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+    if spare.len() < SPARE_BATCHES && batch.values.capacity() <= LARGEST {
+        batch.clear();
+        spare.push(batch);
+    }
+}
+
+fn numbers_to_js(numbers: Vec<f64>, env: &Env) -> Result<Float64Array> {
+    if numbers.len() > COPIED {
+        return Ok(Float64Array::new(numbers));
+    }
+    Float64ArraySlice::copy_from(env, &numbers)?.into_typed_array(env)
 }
 
 struct Encode {
@@ -111,7 +147,8 @@ struct Encode {
 
 impl Work for Encode {
     type Store = String;
-    type Output = Ids;
+    type Output = Ragged;
+    type Js = Ids;
 
     fn add(&mut self, pieces: &[Piece<String>], goes_on: &(dyn Fn() -> bool + Sync)) -> Done {
         let tokenizer = self.core.of(self.add_special_tokens)?;
@@ -120,15 +157,24 @@ impl Work for Encode {
         encoded.map(drop).map_err(|error| Failure::from(error).behind(before))
     }
 
-    fn finish(self) -> std::result::Result<Ids, Failure> {
-        let Ragged { mut values, mut offsets } = self.batch;
-        values.shrink_to_fit();
-        if offsets.is_empty() {
-            offsets.push(0);
+    fn finish(self) -> std::result::Result<Ragged, Failure> {
+        let mut batch = self.batch;
+        if batch.offsets.is_empty() {
+            batch.offsets.push(0);
         }
-        // Exact up to 2^53 ids, and in the same memory.
-        let offsets = offsets.into_iter().map(|offset| offset as f64).collect::<Vec<_>>();
-        Ok(Ids { ids: Uint32Array::new(values), offsets: Float64Array::new(offsets) })
+        Ok(batch)
+    }
+
+    fn to_js(mut batch: Ragged, env: &Env) -> Result<Ids> {
+        // Exact up to 2^53 ids.
+        let offsets = batch.offsets.iter().map(|&offset| offset as f64).collect();
+        let ids = if batch.values.len() > COPIED {
+            Uint32Array::new(take(&mut batch.values))
+        } else {
+            Uint32ArraySlice::copy_from(env, &batch.values)?.into_typed_array(env)?
+        };
+        give_back(batch);
+        Ok(Ids { ids, offsets: numbers_to_js(offsets, env)? })
     }
 }
 
@@ -142,7 +188,8 @@ struct Count {
 
 impl Work for Count {
     type Store = String;
-    type Output = Float64Array;
+    type Output = Vec<f64>;
+    type Js = Float64Array;
 
     fn add(&mut self, pieces: &[Piece<String>], goes_on: &(dyn Fn() -> bool + Sync)) -> Done {
         let tokenizer = self.core.of(self.add_special_tokens)?;
@@ -153,8 +200,13 @@ impl Work for Count {
         Ok(())
     }
 
-    fn finish(self) -> std::result::Result<Float64Array, Failure> {
-        Ok(Float64Array::new(self.counts))
+    fn finish(self) -> std::result::Result<Vec<f64>, Failure> {
+        give_back(self.piece);
+        Ok(self.counts)
+    }
+
+    fn to_js(counts: Vec<f64>, env: &Env) -> Result<Float64Array> {
+        numbers_to_js(counts, env)
     }
 }
 
@@ -167,6 +219,7 @@ struct Decode {
 impl Work for Decode {
     type Store = Vec<u32>;
     type Output = NativeTexts;
+    type Js = NativeTexts;
 
     fn add(&mut self, pieces: &[Piece<Vec<u32>>], goes_on: &(dyn Fn() -> bool + Sync)) -> Done {
         if !goes_on() {
@@ -182,6 +235,10 @@ impl Work for Decode {
 
     fn finish(self) -> std::result::Result<NativeTexts, Failure> {
         Ok(NativeTexts { texts: self.texts })
+    }
+
+    fn to_js(texts: NativeTexts, _: &Env) -> Result<NativeTexts> {
+        Ok(texts)
     }
 }
 
@@ -245,14 +302,15 @@ macro_rules! job {
             /// There are no more items. Calls back with the outcome.
             #[napi]
             pub fn finish(&self, callback: Callback<'_, $output>) -> Result<()> {
-                self.0.finish(callback.build_threadsafe_function().build()?);
+                let answer = callback.build_threadsafe_function();
+                self.0.finish(answer.build_callback(|found| outcome_to_js::<$work>(found.value, &found.env))?);
                 Ok(())
             }
 
             /// The outcome of a batch that never began.
             #[napi]
-            pub fn finish_here(&self) -> Outcome<$output> {
-                outcome(self.0.finish_here())
+            pub fn finish_here(&self, env: &Env) -> Result<Outcome<$output>> {
+                self.0.finish_here(env)
             }
 
             /// Ends the work soon.
@@ -273,7 +331,7 @@ job!(
     |core, add_special_tokens| Encode {
         core,
         add_special_tokens,
-        batch: Ragged::default(),
+        batch: take_batch(),
     }
 );
 
@@ -283,7 +341,7 @@ job!(
     Count,
     Uint8ArraySlice,
     Float64Array,
-    |core, add_special_tokens| Count { core, add_special_tokens, counts: Vec::new(), piece: Ragged::default() }
+    |core, add_special_tokens| Count { core, add_special_tokens, counts: Vec::new(), piece: take_batch() }
 );
 
 job!(

@@ -65,6 +65,19 @@ test('a call sees the texts as they were', async () => {
   assert.deepEqual(await promise, expected);
 });
 
+test('a result stays as it is, small or large', async () => {
+  const some = Array.from({ length: 50_000 }, (_, number) => `The text of number ${number} is here.`);
+  const first = await gpt2.encodeBatch(some);
+  const ids = first.ids.slice();
+  // More than is copied.
+  const large = await gpt2.encodeBatch(Array(8).fill(some).flat());
+  assert.ok(large.ids.length > 1 << 21);
+  for (let k = 0; k < 8; k++) {
+    assert.ok(Buffer.compare(Buffer.from(large.ids.slice(k * ids.length, (k + 1) * ids.length).buffer), Buffer.from(ids.buffer)) === 0);
+  }
+  assert.deepEqual(first.ids, ids);
+});
+
 test('texts of all lengths are copied whole', async () => {
   // The parts of long texts have some 170,000 units, and may not cut a pair.
   for (const unit of ['ab', 'ä', '語', '😀', 'a😀']) {
