@@ -43,7 +43,10 @@ where
     Ok(())
 }
 
-pub(crate) fn send<R: 'static, Js: JsValuesTupleIntoVec + ToNapiValue + 'static>(answer: &Answer<R, Js>, result: std::result::Result<R, Failure>) {
+pub(crate) fn send<R: 'static, Js: JsValuesTupleIntoVec + ToNapiValue + 'static>(
+    answer: &Answer<R, Js>,
+    result: std::result::Result<R, Failure>,
+) {
     // An environment that has ended does not take it.
     let _ = answer.call(outcome(result), ThreadsafeFunctionCallMode::NonBlocking);
 }

@@ -95,13 +95,14 @@ impl<S: Divide, R: Recipe<S>> Par<S, R> {
 /// Takes `iter` apart for a consumer. The location of the consumer's caller identifies the call site.
 #[track_caller]
 fn consumed<P: ParallelIterator>(iter: P) -> (P::Source, P::Recipe, Hints) {
-    let (source, recipe, HintsOf(hints)) = iter.into_parts();
-    if let Some(cancellation) = &hints.cancellation {
+    let (source, recipe, HintsOf(mut hints)) = iter.into_parts();
+    if let Some(cancellation) = hints.cancellation() {
         cancellation.begin(source.total());
         recipe.look_at(cancellation);
     }
-    let place = hints.place.or(Some(Location::caller()));
-    (source, recipe, Hints { place, whole: P::Recipe::PER_CHUNK, ..hints })
+    hints.place.get_or_insert(Location::caller());
+    hints.whole = P::Recipe::PER_CHUNK;
+    (source, recipe, hints)
 }
 
 /// `iter` with its recipe wrapped in another one.
@@ -117,7 +118,7 @@ fn adapt_view<P: ParallelIterator, S: Divide, R: Recipe<S>>(
     recipe: impl FnOnce(P::Recipe) -> R,
 ) -> Par<S, R> {
     let (source, inner, mut hints) = iter.into_parts();
-    hints.0.weights = None;
+    hints.0.drop_weights();
     Par { source: view(source), recipe: recipe(inner), hints }
 }
 
@@ -153,7 +154,7 @@ impl<S: Weigh, R: OwnItems> Par<S, R> {
     /// assert_eq!(bytes, b"aa");
     /// ```
     pub fn weigh(mut self, weight: impl Fn(&S::Seen) -> usize) -> Self {
-        self.hints.0.weights = Some(self.source.weights(weight).0);
+        self.hints.0.weigh(self.source.weights(weight).0);
         self
     }
 }

@@ -64,7 +64,7 @@ impl<'t, P: ParallelIterator> Cancellable<'t, P> {
     fn consume<R>(self, consumer: impl FnOnce(Watched<P>) -> R) -> (Arc<Cancellation>, R) {
         let cancellation = Arc::new(Cancellation::new(self.token));
         let (source, recipe, HintsOf(mut hints)) = self.iter.into_parts();
-        hints.cancellation = Some(cancellation.clone());
+        hints.set_cancellation(cancellation.clone());
         hints.place = Some(Location::caller());
         let result = consumer(Par { source, recipe, hints: HintsOf(hints) });
         (cancellation, result)

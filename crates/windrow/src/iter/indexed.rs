@@ -60,7 +60,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         let (a, left, hints) = self.into_parts();
         let (b, right, more) = other.into_par_iter().into_parts();
         let mut hints = hints.0.or(more.0);
-        hints.weights = None;
+        hints.drop_weights();
         Par { source: Merged::in_turns(a, b), recipe: recipe::Interleave(left, right), hints: HintsOf(hints) }
     }
 
@@ -322,8 +322,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     fn with_max_len(self, max: usize) -> MaxLen<Self> {
         assert!(max > 0, "a claim of 0 items never ends");
         let (source, recipe, mut hints) = self.into_parts();
-        hints.0.chunk = hints.0.chunk.map(|chunk| chunk.min(max)).or((max == 1).then_some(1));
-        hints.0.most = hints.0.most.into_iter().chain([max]).min();
+        hints.0.limit(max);
         Par { source, recipe, hints }
     }
 

@@ -161,7 +161,7 @@ pub trait ParallelIterator: Sized + Send {
         let (a, left, hints) = self.into_parts();
         let (b, right, more) = other.into_par_iter().into_parts();
         let mut hints = hints.0.or(more.0);
-        hints.weights = None;
+        hints.drop_weights();
         Par { source: Merged::one_after_the_other(a, b), recipe: recipe::Chain(left, right), hints: HintsOf(hints) }
     }
 
@@ -253,7 +253,7 @@ pub trait ParallelIterator: Sized + Send {
     fn with_claim_size(self, size: usize) -> Par<Self::Source, Self::Recipe> {
         assert!(size > 0, "a chunk of 0 items never ends");
         let (source, recipe, mut hints) = self.into_parts();
-        hints.0.chunk = Some(size);
+        hints.0.set_chunk(size);
         Par { source, recipe, hints }
     }
 

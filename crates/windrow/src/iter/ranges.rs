@@ -201,7 +201,7 @@ impl<T: IndexedInteger> Par<Range<usize>, Of<RangeItems<T>>> {
     /// Gives each item a weight that its work is proportional to: see [`Par::weigh`].
     pub fn weigh(mut self, weight: impl Fn(&T) -> usize) -> Self {
         let items = T::items(self.recipe.0.0.clone());
-        self.hints.0.weights = Some(Weights::new(items.map(|item| weight(&item))));
+        self.hints.0.weigh(Weights::new(items.map(|item| weight(&item))));
         self
     }
 }

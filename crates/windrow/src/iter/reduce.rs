@@ -363,7 +363,7 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
     let (source, recipe, hints) = consumed(iter);
     let n = source.total();
     let block = block(n, P::Recipe::PER_CHUNK && mem::needs_drop::<P::Item>());
-    let block = if P::Recipe::PER_CHUNK { block.min(hints.most.unwrap_or(usize::MAX)) } else { block };
+    let block = if P::Recipe::PER_CHUNK { block.min(hints.most()) } else { block };
     let hints = hints.of_blocks(block, n);
     let over_from = |blocks: usize| recipe.over(blocks.saturating_mul(block).min(n));
     let runs = Mutex::new(BlockRuns::default());
@@ -372,10 +372,10 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
     with_current(|pool| {
         // In long blocks members poll for panics of other members and for cancellation. A recipe whose items depend on the bounds of
         // chunks must get a block as one chunk.
-        let polls = hints.cancellation.is_some() || block > UNPOLLED;
+        let polls = hints.cancellation().is_some() || block > UNPOLLED;
         let is_cut = || hints.is_cut(shared);
         // A piece counts as consumed once it is taken.
-        let taken = |piece: Span| hints.cancellation.iter().for_each(|it| it.add(piece.len()));
+        let taken = |piece: Span| hints.cancellation().iter().for_each(|it| it.add(piece.len()));
         drive(
             pool,
             &hints,
@@ -394,7 +394,7 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
                     if let Some((at, chunk)) = blocks.all_at_once() {
                         recipe.iter(state, at, chunk).for_each(|item| add(run, each.each(iter::once(item))));
                     }
-                } else if !polls || P::Recipe::PER_CHUNK && hints.cancellation.is_none() {
+                } else if !polls || P::Recipe::PER_CHUNK && hints.cancellation().is_none() {
                     for (at, chunk) in blocks {
                         if recipe.over(at.lo) {
                             break;
@@ -424,7 +424,7 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
     let mut runs = runs.into_inner().unwrap_or_else(PoisonError::into_inner);
     let gap = runs.first_gap();
     if gap < n.div_ceil(block) && !over_from(gap) {
-        assert!(hints.cancellation.is_some(), "a reduction has skipped a block");
+        assert!(hints.cancellation().is_some(), "a reduction has skipped a block");
         runs = BlockRuns::default();
     }
     runs

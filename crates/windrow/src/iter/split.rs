@@ -249,7 +249,7 @@ impl<S: SplitAt> SplitAtIter<S> {
     /// Gives the item at each index a weight that its work is proportional to: see [`Par::weigh`]. The items themselves cannot be seen
     /// before they are claimed.
     pub fn weigh_by_index(mut self, weight: impl Fn(usize) -> usize) -> Self {
-        self.hints.0.weights = Some(Weights::new(self.source.clone().map(weight)));
+        self.hints.0.weigh(Weights::new(self.source.clone().map(weight)));
         self
     }
 }

@@ -1,5 +1,6 @@
 //! What is known of a call in advance: its place in the program, fixed claims, weights, and what can cancel it.
 
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::panic::Location;
 use std::sync::Arc;
@@ -8,25 +9,38 @@ use windrow_sync::divide::{Divide, Division};
 
 use super::cancellation::Cancellation;
 
-/// What is known of a call in advance.
+/// What is known of a call in advance. Iterators move it, so it is small: what few calls have is in a box.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hints {
     /// Where the consumer was called.
     pub(crate) place: Option<&'static Location<'static>>,
-    /// Items of every claim, fixed.
-    pub(crate) chunk: Option<usize>,
-    /// Items of every claim, at most.
-    pub(crate) most: Option<usize>,
-    /// What items weigh.
-    pub(crate) weights: Option<Weights>,
-    /// What can cancel the call.
-    pub(crate) cancellation: Option<Arc<Cancellation>>,
+    rare: Option<Box<RareHints>>,
+    /// If indices stand for blocks of items.
+    blocks: Option<BlocksOf>,
     /// A claim is one chunk, because the number of items depends on the bounds of chunks. Otherwise members poll inside of a claim.
     pub(crate) whole: bool,
-    /// `Some((block, n))` if indices stand for blocks of `block` items, of `n` items in all. Then the consumer counts the items.
-    pub(crate) blocks: Option<(usize, usize)>,
     /// What the loop is to the call that is told.
     pub(crate) part: CallPart,
+}
+
+/// What few calls have.
+#[derive(Clone, Debug, Default)]
+struct RareHints {
+    /// Items of every claim, fixed.
+    chunk: Option<usize>,
+    /// Items of every claim, at most.
+    most: Option<usize>,
+    /// What items weigh.
+    weights: Option<Weights>,
+    /// What can cancel the call.
+    cancellation: Option<Arc<Cancellation>>,
+}
+
+/// Blocks of `block` items, of `n` items in all.
+#[derive(Clone, Copy, Debug)]
+struct BlocksOf {
+    block: NonZeroUsize,
+    n: usize,
 }
 
 /// What a loop is to the call that is told.
@@ -42,31 +56,89 @@ pub(crate) enum CallPart {
 }
 
 impl Hints {
-    /// These hints. What is missing is taken from `other`.
+    /// Items of every claim, if that is fixed.
     #[inline]
-    pub(crate) fn or(self, other: Hints) -> Hints {
-        Hints {
-            place: self.place.or(other.place),
-            chunk: self.chunk.or(other.chunk),
-            most: self.most.into_iter().chain(other.most).min(),
-            weights: self.weights.or(other.weights),
-            cancellation: self.cancellation.or(other.cancellation),
-            whole: false,
-            blocks: None,
-            part: self.part,
+    pub(crate) fn chunk(&self) -> Option<usize> {
+        self.rare.as_ref()?.chunk
+    }
+
+    /// Items of every claim, at most.
+    #[inline]
+    pub(crate) fn most(&self) -> usize {
+        self.rare.as_ref().and_then(|rare| rare.most).unwrap_or(usize::MAX)
+    }
+
+    /// What items weigh.
+    #[inline]
+    fn weights(&self) -> Option<&Weights> {
+        self.rare.as_ref()?.weights.as_ref()
+    }
+
+    /// What can cancel the call.
+    #[inline]
+    pub(crate) fn cancellation(&self) -> Option<&Arc<Cancellation>> {
+        self.rare.as_ref()?.cancellation.as_ref()
+    }
+
+    /// Whether indices stand for blocks. Then the consumer counts the items.
+    #[inline]
+    pub(crate) fn has_blocks(&self) -> bool {
+        self.blocks.is_some()
+    }
+
+    /// Claims of `chunk` items.
+    pub(crate) fn set_chunk(&mut self, chunk: usize) {
+        self.rare().chunk = Some(chunk);
+    }
+
+    /// Claims of at most `most` items.
+    pub(crate) fn limit(&mut self, most: usize) {
+        let rare = self.rare();
+        rare.chunk = rare.chunk.map(|chunk| chunk.min(most)).or((most == 1).then_some(1));
+        rare.most = rare.most.into_iter().chain([most]).min();
+    }
+
+    pub(crate) fn weigh(&mut self, weights: Weights) {
+        self.rare().weights = Some(weights);
+    }
+
+    /// For items with other numbers.
+    #[inline]
+    pub(crate) fn drop_weights(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.weights = None;
         }
     }
 
+    pub(crate) fn set_cancellation(&mut self, cancellation: Arc<Cancellation>) {
+        self.rare().cancellation = Some(cancellation);
+    }
+
+    fn rare(&mut self) -> &mut RareHints {
+        self.rare.get_or_insert_default()
+    }
+
+    /// These hints. What is missing is taken from `other`.
+    #[inline]
+    pub(crate) fn or(self, other: Hints) -> Hints {
+        let rare = match (self.rare, other.rare) {
+            (Some(rare), Some(other)) => Some(Box::new(RareHints::or(*rare, *other))),
+            (rare, other) => rare.or(other),
+        };
+        Hints { place: self.place.or(other.place), rare, blocks: None, whole: false, part: self.part }
+    }
+
     /// The hints for blocks of `block` items, of `n` items in all.
+    ///
+    /// # Panics
+    /// If `block` is 0.
     pub(crate) fn of_blocks(&self, block: usize, n: usize) -> Hints {
+        let blocks = NonZeroUsize::new(block).map(|block| BlocksOf { block, n });
         Hints {
             place: self.place,
-            chunk: self.chunk.map(|chunk| chunk.div_ceil(block)),
-            most: self.most.map(|most| (most / block).max(1)),
-            weights: self.weights.as_ref().map(|weights| weights.of_blocks(block, n)),
-            cancellation: self.cancellation.clone(),
+            rare: self.rare.as_ref().map(|rare| Box::new(rare.of_blocks(block, n))),
+            blocks: Some(blocks.expect("a block has items")),
             whole: false,
-            blocks: Some((block, n)),
             part: self.part,
         }
     }
@@ -74,13 +146,13 @@ impl Hints {
     /// Whether a member has to leave: another one has panicked, or the call is cancelled.
     #[inline]
     pub(crate) fn is_cut<S: Divide>(&self, division: &Division<S>) -> bool {
-        division.is_stopped() || self.cancellation.as_ref().is_some_and(|it| it.cuts())
+        division.is_stopped() || self.cancellation().is_some_and(|it| it.cuts())
     }
 
     /// The number of items before index `at`, where an index may stand for a block.
     #[inline]
     pub(crate) fn items_before(&self, at: usize) -> u64 {
-        self.blocks.map_or(at, |(block, n)| at.saturating_mul(block).min(n)) as u64
+        self.blocks.map_or(at, |BlocksOf { block, n }| at.saturating_mul(block.get()).min(n)) as u64
     }
 
     /// What a member does after a chunk: go on, or leave because the recipe wants no more.
@@ -89,7 +161,7 @@ impl Hints {
         if !leaves {
             return ControlFlow::Continue(());
         }
-        if let Some(cancellation) = &self.cancellation {
+        if let Some(cancellation) = self.cancellation() {
             cancellation.be_through();
         }
         ControlFlow::Break(())
@@ -102,7 +174,7 @@ impl Hints {
     pub(crate) fn complete<T>(&self, results: Option<Vec<T>>) -> Vec<T> {
         match results {
             Some(results) => results,
-            None if self.cancellation.is_some() => Vec::new(),
+            None if self.cancellation().is_some() => Vec::new(),
             None => panic!("a recipe gave fewer results than it has indices"),
         }
     }
@@ -110,7 +182,7 @@ impl Hints {
     /// Weight of the items `lo..hi`.
     #[inline]
     pub(crate) fn weight(&self, lo: usize, hi: usize) -> u64 {
-        match &self.weights {
+        match self.weights() {
             Some(weights) => weights.between(lo, hi),
             None => (hi - lo) as u64,
         }
@@ -119,14 +191,14 @@ impl Hints {
     /// How many items to claim from `lo` on, if they should weigh about `weight`; at least 1, at most up to `hi`.
     #[inline]
     pub(crate) fn items(&self, lo: usize, hi: usize, weight: u64) -> usize {
-        let items = self.chunk.map_or_else(|| self.weighing(lo, hi, weight), |chunk| chunk.min(hi - lo));
-        items.min(self.most.unwrap_or(usize::MAX))
+        let items = self.chunk().map_or_else(|| self.weighing(lo, hi, weight), |chunk| chunk.min(hi - lo));
+        items.min(self.most())
     }
 
     /// How many items from `lo` on weigh about `weight`, up to `hi`.
     #[inline]
     pub(crate) fn weighing(&self, lo: usize, hi: usize, weight: u64) -> usize {
-        match &self.weights {
+        match self.weights() {
             Some(weights) => weights.reach(lo, hi, weight) - lo,
             None => usize::try_from(weight).unwrap_or(usize::MAX).min(hi - lo),
         }
@@ -135,7 +207,7 @@ impl Hints {
     /// Where part `part` of `parts` equal ones of `lo..hi` begins.
     pub(crate) fn part(&self, lo: usize, hi: usize, part: usize, parts: usize) -> usize {
         let share = |whole: u64| (u128::from(whole) * part as u128 / parts as u128) as u64;
-        match &self.weights {
+        match self.weights() {
             Some(weights) if part > 0 && lo < hi => weights.reach(lo, hi, share(weights.between(lo, hi))),
             _ => lo + share((hi - lo) as u64) as usize,
         }
@@ -144,9 +216,29 @@ impl Hints {
     /// Where `lo..hi` is halved by weight.
     #[inline]
     pub(crate) fn middle(&self, lo: usize, hi: usize) -> usize {
-        match &self.weights {
+        match self.weights() {
             Some(weights) => weights.reach(lo, hi, weights.between(lo, hi) / 2),
             None => lo.midpoint(hi),
+        }
+    }
+}
+
+impl RareHints {
+    fn or(self, other: Self) -> Self {
+        RareHints {
+            chunk: self.chunk.or(other.chunk),
+            most: self.most.into_iter().chain(other.most).min(),
+            weights: self.weights.or(other.weights),
+            cancellation: self.cancellation.or(other.cancellation),
+        }
+    }
+
+    fn of_blocks(&self, block: usize, n: usize) -> Self {
+        RareHints {
+            chunk: self.chunk.map(|chunk| chunk.div_ceil(block)),
+            most: self.most.map(|most| (most / block).max(1)),
+            weights: self.weights.as_ref().map(|weights| weights.of_blocks(block, n)),
+            cancellation: self.cancellation.clone(),
         }
     }
 }
@@ -211,16 +303,22 @@ mod tests {
     fn hints_size_claims() {
         let plain = Hints::default();
         assert_eq!((plain.items(3, 10, 4), plain.items(3, 5, 4), plain.middle(2, 10)), (4, 2, 6));
-        let fixed = Hints { chunk: Some(3), ..Hints::default() };
+        let with = |set: fn(&mut Hints)| {
+            let mut hints = Hints::default();
+            set(&mut hints);
+            hints
+        };
+        let fixed = with(|hints| hints.set_chunk(3));
         assert_eq!((fixed.items(0, 10, 100), fixed.items(8, 10, 1)), (3, 2));
-        assert_eq!(fixed.of_blocks(2, 10).chunk, Some(2));
-        let bounded = Hints { most: Some(5), ..Hints::default() };
+        assert_eq!(fixed.of_blocks(2, 10).chunk(), Some(2));
+        let bounded = with(|hints| hints.limit(5));
         assert_eq!([3, 5, 100].map(|weight| bounded.items(0, 50, weight)), [3, 5, 5]);
-        assert_eq!([2, 3, 7].map(|block| bounded.of_blocks(block, 50).most), [Some(2), Some(1), Some(1)]);
-        let both = bounded.or(Hints { most: Some(4), ..Hints::default() });
-        assert_eq!(both.or(Hints::default()).most, Some(4));
+        assert_eq!([2, 3, 7].map(|block| bounded.of_blocks(block, 50).most()), [2, 1, 1]);
+        let both = bounded.or(with(|hints| hints.limit(4)));
+        assert_eq!(both.clone().or(Hints::default()).most(), 4);
+        assert_eq!(Hints::default().or(both).most(), 4);
         assert_eq!([0, 1, 2, 3].map(|part| plain.part(10, 20, part, 3)), [10, 13, 16, 20]);
-        let weighed = Hints { weights: Some(Weights::new([100, 1, 1, 1].into_iter())), ..Hints::default() };
+        let weighed = with(|hints| hints.weigh(Weights::new([100, 1, 1, 1].into_iter())));
         assert_eq!((weighed.items(0, 4, 50), weighed.items(1, 4, 2)), (1, 2));
         assert_eq!(weighed.middle(0, 4), 1);
         assert_eq!([0, 1, 2].map(|part| weighed.part(0, 4, part, 3)), [0, 1, 1]);

@@ -140,7 +140,7 @@ impl<'w> Pace<'w> {
     #[inline]
     fn want(&self, lo: usize, hi: usize) -> usize {
         let hints = self.call.hints;
-        if let Some(chunk) = hints.chunk {
+        if let Some(chunk) = hints.chunk() {
             return chunk;
         }
         if self.per_weight == 0.0 {

@@ -192,11 +192,11 @@ fn run_alone<'s, S: Divide, L>(
     local: &mut L,
     each: &impl Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()>,
 ) {
-    let mut interval = hints.cancellation.is_some().then(|| PollInterval::new(pool));
+    let mut interval = hints.cancellation().is_some().then(|| PollInterval::new(pool));
     let mut done = Done::new(hints);
     while !done.cuts() {
         let next = || interval.as_mut().map_or(usize::MAX, |interval| interval.next(usize::MAX));
-        let want = hints.chunk.unwrap_or_else(next);
+        let want = hints.chunk().unwrap_or_else(next);
         let Some((at, chunk)) = lead.take(want) else { return };
         let flow = each(local, at, chunk);
         done.add(at);
@@ -270,12 +270,12 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
 /// Items between two polls of a caller that runs `items` items, which should last for a heartbeat at most. It polls if others can stop it.
 fn polled(call: &Call<'_>, items: usize, shown: bool) -> usize {
     let hints = call.hints;
-    if hints.whole || !shown && hints.cancellation.is_none() {
+    if hints.whole || !shown && hints.cancellation().is_none() {
         return items;
     }
     let machine = call.pool.guess();
     let polls = machine.heartbeat().0 / machine.between_polls().0;
-    (items as f64 / polls).max(if hints.blocks.is_some() { 1.0 } else { FEW }) as usize
+    (items as f64 / polls).max(if hints.has_blocks() { 1.0 } else { FEW }) as usize
 }
 
 /// A member's part, from the time `now` on: claims, until nothing is left to claim. A separate function, because its address is part of the
@@ -308,7 +308,7 @@ struct Done<'c> {
 
 impl<'c> Done<'c> {
     fn new(hints: &'c Hints) -> Self {
-        Self { cancellation: hints.cancellation.as_deref(), counts: hints.blocks.is_none(), items: 0 }
+        Self { cancellation: hints.cancellation().map(AsRef::as_ref), counts: !hints.has_blocks(), items: 0 }
     }
 
     /// Whether the member has to leave, because the call is cancelled.
@@ -394,7 +394,7 @@ impl<'c> CallerSide<'c> {
         let (listens, contrary) = (listener.is_some(), listener.and_then(|listener| listener.contrary));
         let off = call.pool.off;
         let memory = if off.contains(Mechanism::Sites) { SiteStats::default() } else { call.pool.sites.recall(site) };
-        let decides = call.hints.chunk.is_some() || off.contains(Mechanism::ShortCalls);
+        let decides = call.hints.chunk().is_some() || off.contains(Mechanism::ShortCalls);
         let known = memory.known.trusted().filter(|_| !decides);
         let short = known.is_some_and(|known| {
             if !memory.known.ended_alone {
@@ -745,7 +745,7 @@ impl<'w> SerialPart<'w> {
             left: Items(call.hints.weight(at, end)),
             ripe: false,
             known: memory.known.trusted().filter(|_| !self.doubts),
-            eager: call.hints.chunk.is_some(),
+            eager: call.hints.chunk().is_some(),
             alone: alone.get(),
             contrary: self.caller.contrary,
         };

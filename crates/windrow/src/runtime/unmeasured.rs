@@ -50,7 +50,7 @@ pub(super) enum CallStart {
 /// How the call of `items` items at `site` begins.
 #[inline]
 pub(super) fn start(pool: &PoolState, hints: &Hints, site: usize, items: usize) -> CallStart {
-    let is_plain = hints.cancellation.is_none() && hints.chunk.is_none();
+    let is_plain = hints.cancellation().is_none() && hints.chunk().is_none();
     if !is_plain || hints.weight(0, items) >= pool.sites.unmeasured_below(site) {
         return CallStart::Measured;
     }

@@ -146,7 +146,7 @@ impl<'w, O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator>
         self.inner = None;
         let next = self.outer.next()?.into_par_iter();
         // The bounds of chunks would show in its items, or its own token must be polled.
-        let has_token = |HintsOf(hints): &HintsOf| hints.cancellation.is_some();
+        let has_token = |HintsOf(hints): &HintsOf| hints.cancellation().is_some();
         let (source, recipe, hints) = next.into_parts();
         if P::Recipe::PER_CHUNK || has_token(&hints) {
             self.ready = Par { source, recipe, hints }.collect::<Vec<_>>().into_iter();
