@@ -250,7 +250,7 @@ impl<R> BlockRun<R> {
     }
 }
 
-/// BlockRuns of consecutive blocks. A serial call has one, which needs no vector.
+/// Runs of consecutive blocks. A serial call has one, which needs no vector.
 struct BlockRuns<R> {
     first: Option<BlockRun<R>>,
     others: Vec<BlockRun<R>>,
@@ -281,6 +281,10 @@ impl<R> BlockRuns<R> {
     }
 
     fn append(&mut self, more: Self) {
+        if self.first.is_none() {
+            *self = more;
+            return;
+        }
         more.first.into_iter().chain(more.others).for_each(|run| self.push(run));
     }
 
