@@ -6,13 +6,6 @@ export type Job<R> = {
     stop(): void;
 };
 /**
- * Copies ids into a job, likewise.
- * @param {Job<any>} job
- * @param {Iterable<Uint32Array>} items
- * @returns {Generator<number, void, void>}
- */
-export function copyIds(job: Job<any>, items: Iterable<Uint32Array>): Generator<number, void, void>;
-/**
  * @template R
  * @typedef {{
  *   push(units: any, ends: Uint32Array): number,
@@ -23,24 +16,45 @@ export function copyIds(job: Job<any>, items: Iterable<Uint32Array>): Generator<
  * }} Job
  */
 /**
+ * The items of a call. A list of the caller is read in place until others have a turn: they may change it.
+ * @template T
+ */
+export class Items<T> {
+    /** @param {Iterable<T>} items */
+    constructor(items: Iterable<T>);
+    isKept: boolean;
+    /** @type {readonly T[]} */
+    list: readonly T[];
+    /** Keeps them as they are now. */
+    keep(): void;
+}
+/**
+ * Copies ids into a job, likewise.
+ * @param {Job<any>} job
+ * @param {Iterable<Uint32Array>} items
+ * @returns {Generator<number, void, void>}
+ */
+export function copyIds(job: Job<any>, items: Iterable<Uint32Array>): Generator<number, void, void>;
+/**
  * Copies texts into a job, a piece between two yields, which give how many bytes wait.
  *
  * Half of a surrogate pair becomes U+FFFD, as everywhere in the platform where text becomes UTF-8. Ends are counted in units of UTF-16: those
  * of short texts are not known in bytes, since several of them become one string first.
  * @param {Job<any>} job
- * @param {readonly string[]} texts
+ * @param {Items<string>} texts
  * @returns {Generator<number, void, void>}
  */
-export function copyTexts(job: Job<any>, texts: readonly string[]): Generator<number, void, void>;
+export function copyTexts(job: Job<any>, texts: Items<string>): Generator<number, void, void>;
 /**
- * The result of a job on other threads.
+ * The result of a job on other threads. It begins once there is more than a piece: its other threads work while this one copies.
  * @template R
  * @param {Job<R>} job
  * @param {Generator<number, void, void>} copies
  * @param {AbortSignal} [signal]
+ * @param {Items<any>} [items] What is copied, if others may change it.
  * @returns {Promise<R>}
  */
-export function run<R>(job: Job<R>, copies: Generator<number, void, void>, signal?: AbortSignal): Promise<R>;
+export function run<R>(job: Job<R>, copies: Generator<number, void, void>, signal?: AbortSignal, items?: Items<any>): Promise<R>;
 /**
  * The result of a job, here and now.
  * @template R

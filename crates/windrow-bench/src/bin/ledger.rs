@@ -1,7 +1,8 @@
 //! What `WINDROW_EXPLAIN` measures and costs: `cargo run --release -p windrow-bench --bin ledger`
 //!
-//! *Regret*: each cell is looped in a separate process with the variable set. Beside what the report says of it stands what the process
-//! measures itself: the time of calls as they are decided, of the serial loop, and of claims of a fixed size on all threads, in turn.
+//! *Regret*: each cell is looped in a separate process with the variable set. Beside what the report says of it stands what a process without
+//! the variable measures itself: the time of calls as they are decided, of the serial loop, and of claims of a fixed size on all threads, in
+//! turn.
 //! *Cost*: the cells run in processes with and without the variable, in turn.
 #![forbid(unsafe_code)]
 
@@ -128,7 +129,8 @@ fn run(options: &Options) -> Result<(), String> {
     println!("{:<24}{:>9}{:>9}{:>9}{:>12}", "cell", "reported", "trials", "measured", "with/without");
     for (number, cell) in &cells {
         let path = folder.path().join(number.to_string());
-        let [decided, alone, shared] = ask(*number, options.seconds, 1.0, Some(&path))?;
+        ask(*number, options.seconds, 0.2, Some(&path))?;
+        let [decided, alone, shared] = ask(*number, options.seconds, 1.0, None)?;
         let report = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", cell.name))?;
         let measured = decided / decided.min(alone).min(shared);
         let (regret, trials) = reported(&report).unwrap_or((f64::NAN, 0));
