@@ -1,11 +1,13 @@
 //! Task pools: where tasks run, in which order, what waits for what, how threads end. What rayon's tests promise too is in
 //! `compat/rayon-core`.
 
+use std::hint::spin_loop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use windrow::workers::{TaskPool, TaskScope, Yield, current_thread_index, join, yield_local, yield_now};
 
@@ -224,6 +226,67 @@ fn threads_end_when_the_last_task_has_ended() {
     // The handler is dropped with the pool.
     assert!(told.recv().is_err());
     assert_eq!(ended.load(Ordering::Relaxed), 3);
+}
+
+/// A worker that waits runs a half of another worker's join, and that half waits, too. Then the worker waits on, and has to be woken.
+#[test]
+fn a_wait_inside_of_a_wait_ends_no_other_one() {
+    let (tell, told) = channel::<()>();
+    let handler = move |_| _ = &tell;
+    let pool = TaskPool::builder().threads(3).exit_handler(handler).build().unwrap();
+    // One worker is held, so its part of the broadcast is pending, and the others wait for it.
+    let (begun, go) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let (inside, wait) = (begun.clone(), go.clone());
+    pool.spawn(move || {
+        inside.wait();
+        wait.wait();
+    });
+    begun.wait();
+    let (came, waited) = (AtomicUsize::new(0), channel());
+    let (say, said) = waited;
+    pool.spawn_broadcast(move |_| {
+        if came.fetch_add(1, Ordering::Relaxed) != 1 {
+            return;
+        }
+        let me = current_thread_index();
+        let (is_taken, is_begun, has_waited) = (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
+        let up = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        while !up(&has_waited) {
+            let first = || {
+                let begun = Instant::now();
+                while !up(&is_taken) && begun.elapsed() < Duration::from_millis(1) {
+                    spin_loop();
+                }
+                while up(&is_taken) && !up(&has_waited) {
+                    yield_now();
+                }
+            };
+            let second = || {
+                if current_thread_index() == me {
+                    return;
+                }
+                is_taken.store(true, Ordering::Relaxed);
+                TaskPool::current().unwrap().scope(|s| {
+                    s.spawn(|_| {
+                        is_begun.store(true, Ordering::Relaxed);
+                        thread::sleep(Duration::from_millis(20));
+                    });
+                    // The other worker takes it.
+                    while !up(&is_begun) {
+                        spin_loop();
+                    }
+                });
+                has_waited.store(true, Ordering::Relaxed);
+            };
+            join(first, second);
+        }
+        say.send(()).unwrap();
+    });
+    said.recv().unwrap();
+    drop(pool);
+    go.wait();
+    let all_left = told.recv_timeout(Duration::from_secs(20));
+    assert_eq!(all_left, Err(RecvTimeoutError::Disconnected), "a worker waits for ever");
 }
 
 #[test]

@@ -125,11 +125,20 @@ pub(super) struct WorkerRecord {
 
 #[derive(Default)]
 struct WaitingWorkers {
-    /// A worker removes itself from the list. The next worker to be woken is in front.
+    /// A worker is in the list once for each wait: while it waits it may run a task that waits. The next worker to be woken is in front.
     workers: VecDeque<usize>,
     pending: usize,
     /// Workers that run a task or a half of another thread, and do not wait.
     working: usize,
+}
+
+impl WaitingWorkers {
+    /// Ends one wait of worker `index`.
+    fn end_wait(&mut self, index: usize) {
+        if let Some(at) = self.workers.iter().position(|&other| other == index) {
+            self.workers.remove(at);
+        }
+    }
 }
 
 pub(super) type IndexHandler = Box<dyn Fn(usize) + Send + Sync>;
@@ -628,7 +637,7 @@ impl PoolCore {
                 thread::park();
             }
         }
-        lock(&self.waiting).workers.retain(|&other| other != index);
+        lock(&self.waiting).end_wait(index);
         if depth > 0 {
             self.count_working(1);
         }
