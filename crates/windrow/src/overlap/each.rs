@@ -126,19 +126,27 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
         })
     }
 
+    /// Whether a member has found the source locked. To be asked after each unlock.
+    fn was_missed(&self) -> bool {
+        std::mem::take(&mut lock(&self.order).missed)
+    }
+
     fn begin<E>(&self, run: &OverlapRun<E>) -> Begin<T> {
         let Some(mut origin) = self.lock_origin() else { return Begin::Nothing };
         if origin.next >= run.cut() || origin.input.is_none() {
             // Queued tiles are user data: dropped outside of the lock.
             let unwanted = origin.input.take();
             drop(origin);
+            if self.was_missed() {
+                self.bell.nudge();
+            }
             drop(unwanted);
             return if self.leave(run) { Begin::Through } else { Begin::Nothing };
         }
         let (begin, more) = self.pull(&mut origin, run);
         let next = origin.next;
         drop(origin);
-        let missed = std::mem::take(&mut lock(&self.order).missed);
+        let missed = self.was_missed();
         match begin {
             Ok(begin) => {
                 if more {
@@ -312,5 +320,60 @@ impl<E> Station<E> for EachStation<'_, E> {
 
     fn take_trace(&mut self) -> Option<LaneTrace> {
         self.lane.take_trace(self.width)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use super::super::crew::Crew;
+    use super::super::queue::{Bell, queue};
+    use super::*;
+
+    /// Two members see the end of a source at the same time. One may find it locked, as by a member that takes a tile, and wait.
+    #[test]
+    fn a_member_that_finds_the_ended_source_locked_is_rung() {
+        const LONG: Duration = Duration::from_secs(10);
+        let ended = |_| {
+            let (crew, caller) = (Arc::new(Crew::default()), Arc::new(Bell::default()));
+            let bell = Arc::new(CrewBell { crew: crew.clone(), caller: caller.clone() });
+            let run = OverlapRun::<()>::new(Vec::new(), 1, vec![caller.clone()], crew, (4, 4), None);
+            let (output, _results) = queue(1, bell.clone());
+            let source = Input::Iter(Box::new(std::iter::empty()));
+            let lane = ApplyEach::new(0, None, (source, output), Ok::<u32, ()>, bell, Log::default());
+            assert!(matches!(lane.step(&run), Step::Worked), "it sees the end");
+            caller.wait(Some(Duration::ZERO));
+            (run, lane, caller)
+        };
+        let lanes: Vec<_> = (0..if cfg!(miri) { 10 } else { 20_000 }).map(ended).collect();
+        let (arrived, mut unheard) = (AtomicUsize::new(0), None);
+        let meet = |round: usize| {
+            // Relaxed: no data is published.
+            arrived.fetch_add(1, Ordering::Relaxed);
+            // Relaxed: as above.
+            while arrived.load(Ordering::Relaxed) < 2 * (round + 1) {
+                thread::yield_now();
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for (round, (run, lane, _)) in lanes.iter().enumerate() {
+                    meet(round);
+                    lane.step(run);
+                }
+            });
+            for (round, (run, lane, caller)) in lanes.iter().enumerate() {
+                meet(round);
+                if matches!(lane.step(run), Step::Idle) && unheard.is_none() {
+                    let since = Instant::now();
+                    caller.wait(Some(LONG));
+                    unheard = (since.elapsed() >= LONG).then_some(round);
+                }
+            }
+        });
+        assert_eq!(unheard, None, "the round in which nothing rang");
     }
 }
