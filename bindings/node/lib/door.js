@@ -92,6 +92,11 @@ class Turns {
     return performance.now() - this.#begin > SHARE;
   }
 
+  /** Whether a good part of it is over. */
+  get isLong() {
+    return performance.now() - this.#begin > SHARE / 4;
+  }
+
   /** Comes back when the others had their turn. */
   async next() {
     await new Promise((resolve) => setImmediate(resolve));

@@ -186,7 +186,7 @@ function runHere(job, copies) {
 }
 
 /**
- * The result of a job on other threads. It begins once there is more than a piece: its other threads work while this one copies.
+ * The result of a job on other threads. It begins once there is more than a piece and the copy takes long: they work meanwhile.
  * @template R
  * @param {Job<R>} job
  * @param {Generator<number, void, void>} copies
@@ -198,7 +198,7 @@ async function run(job, copies, signal, items) {
   const turns = new Turns();
   try {
     for (let waiting of copies) {
-      if (waiting > BYTES) {
+      if (waiting > BYTES && turns.isLong) {
         job.begin();
       }
       if (turns.isOver || waiting > WAITING) {

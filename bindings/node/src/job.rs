@@ -1,7 +1,7 @@
 //! Jobs: a batch that the thread of an event loop copies piece by piece, while threads of the pool work on what it has copied.
 //!
-//! A job is on the pool only while it has something to do. It comes there when its copy is through or has more than a piece, and leaves when no
-//! item is complete. So a job that waits for its event loop blocks no thread.
+//! A job is on the pool only while it has something to do. It comes there when its copy is through or takes long, and leaves when no item is
+//! complete. So a job that waits for its event loop blocks no thread.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -84,14 +84,18 @@ pub(crate) trait Work: Send + 'static {
 
     fn finish(self) -> Result<Self::Output, Failure>;
 
-    /// Runs on the thread of JavaScript.
-    fn to_js(output: Self::Output, env: &Env) -> napi::Result<Self::Js>;
+    /// Runs on the thread of JavaScript. Up to `copied` values go into memory of JavaScript.
+    fn to_js(output: Self::Output, env: &Env, copied: usize) -> napi::Result<Self::Js>;
 }
 
-/// The outcome for JavaScript, on its thread.
-pub(crate) fn outcome_to_js<W: Work>(found: Outcome<W::Output>, env: &Env) -> napi::Result<Outcome<W::Js>> {
+/// The outcome for JavaScript, on its thread: see [`Work::to_js`].
+pub(crate) fn outcome_to_js<W: Work>(
+    found: Outcome<W::Output>,
+    env: &Env,
+    copied: usize,
+) -> napi::Result<Outcome<W::Js>> {
     Ok(match found {
-        Outcome::A(output) => Outcome::A(W::to_js(output, env)?),
+        Outcome::A(output) => Outcome::A(W::to_js(output, env, copied)?),
         Outcome::B(failure) => Outcome::B(failure),
     })
 }
@@ -179,7 +183,7 @@ impl<W: Work> Job<W> {
             self.add(&mut work, pieces)?;
             work.finish()
         });
-        outcome_to_js::<W>(outcome(found), env)
+        outcome_to_js::<W>(outcome(found), env, usize::MAX)
     }
 
     pub(crate) fn stop(&self) {

@@ -22,7 +22,7 @@ impl Store for String {
 
     /// The ends are counted in units of UTF-16.
     fn add(&mut self, units: &[u8], ends: &[u32], all: &mut Vec<usize>) -> Done {
-        let text = simdutf8::basic::from_utf8(units).map_err(|_| Failure::other("the texts are not UTF-8"))?;
+        let text = std::str::from_utf8(units).map_err(|_| Failure::other("the texts are not UTF-8"))?;
         let begin = self.len();
         all.extend(in_bytes(units, ends).map(|end| begin + end));
         self.push_str(text);
@@ -73,31 +73,28 @@ fn texts(pieces: &[Piece<String>]) -> std::result::Result<Vec<&str>, Failure> {
     all.map(|text| text.ok_or_else(|| Failure::other("a text ends inside of a character"))).collect()
 }
 
-/// The ends of texts in `bytes`, of `ends` in units of UTF-16, the last of which ends the bytes.
+/// The ends of texts in `bytes`, of `ends` in units of UTF-16.
 fn in_bytes<'a>(bytes: &'a [u8], ends: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
-    // Up to the first character that is not ASCII, there are so many bytes more than units.
-    let (mut more, mut wide) = (0, first_wide(bytes, 0));
-    let last = ends.last().copied();
+    let is_ascii = ends.last().is_none_or(|last| *last as usize == bytes.len());
+    let (mut byte, mut unit) = (0, 0);
     ends.iter().map(move |&end| {
-        if Some(end) == last {
-            return bytes.len();
-        }
         let end = end as usize;
-        while wide < bytes.len() && wide - more < end {
-            let width = UTF8_WIDTHS[usize::from(bytes[wide] >> 4)];
-            more += if width == 4 { 2 } else { width - 1 };
-            wide = first_wide(bytes, wide + width);
+        if is_ascii {
+            return end;
         }
-        end + more
+        while unit < end {
+            match bytes[byte..].first_chunk::<8>() {
+                Some(eight) if end - unit >= 8 && eight.is_ascii() => (byte, unit) = (byte + 8, unit + 8),
+                _ => {
+                    // A byte that is missing ends the loop, and what is left is no text.
+                    let width = bytes.get(byte).map_or(4, |first| UTF8_WIDTHS[usize::from(*first >> 4)]);
+                    byte = (byte + width).min(bytes.len());
+                    unit += if width == 4 { 2 } else { 1 };
+                }
+            }
+        }
+        byte
     })
-}
-
-/// The first byte from `begin` on that is not ASCII, or the end.
-fn first_wide(bytes: &[u8], begin: usize) -> usize {
-    let behind = bytes.get(begin..).unwrap_or_default();
-    let narrow = behind.as_chunks::<32>().0.iter().take_while(|chunk| chunk.is_ascii()).count() * 32;
-    let found = behind[narrow..].iter().position(|byte| !byte.is_ascii());
-    found.map_or(bytes.len(), |position| begin + narrow + position)
 }
 
 /// The ids of a batch: those of item `n` are `ids[offsets[n]..offsets[n + 1]]`.
@@ -107,14 +104,14 @@ pub struct Ids {
     pub offsets: Float64Array,
 }
 
-/// Results of up to so many values are copied into memory of JavaScript, within a turn of its event loop. Its collector knows that memory, and
-/// frees it without a look at all strings; and the next batch is written where the last one was, which the system need not clear. Larger results
-/// stay where they are.
-const COPIED: usize = 1 << 21;
+/// Beside an event loop, results of up to so many values are copied into memory of JavaScript: its collector frees that memory early, and the next
+/// batch is written where the last one was. Larger results stay where they are. They are freed in a turn of the event loop, so a call on the
+/// calling thread, which may be one of many without a turn, copies all results.
+pub(crate) const COPIED: usize = 1 << 19;
 
 /// Batches whose memory is kept, if it has space for so many values: English text has a fourth as many ids as bytes.
 const SPARE_BATCHES: usize = 2;
-const LARGEST: usize = 4 * COPIED;
+const LARGEST: usize = 1 << 23;
 
 static SPARE: Mutex<Vec<Ragged>> = Mutex::new(Vec::new());
 
@@ -132,8 +129,8 @@ fn give_back(mut batch: Ragged) {
     }
 }
 
-fn numbers_to_js(numbers: Vec<f64>, env: &Env) -> Result<Float64Array> {
-    if numbers.len() > COPIED {
+fn numbers_to_js(numbers: Vec<f64>, env: &Env, copied: usize) -> Result<Float64Array> {
+    if numbers.len() > copied {
         return Ok(Float64Array::new(numbers));
     }
     Float64ArraySlice::copy_from(env, &numbers)?.into_typed_array(env)
@@ -165,16 +162,16 @@ impl Work for Encode {
         Ok(batch)
     }
 
-    fn to_js(mut batch: Ragged, env: &Env) -> Result<Ids> {
+    fn to_js(mut batch: Ragged, env: &Env, copied: usize) -> Result<Ids> {
         // Exact up to 2^53 ids.
         let offsets = batch.offsets.iter().map(|&offset| offset as f64).collect();
-        let ids = if batch.values.len() > COPIED {
+        let ids = if batch.values.len() > copied {
             Uint32Array::new(take(&mut batch.values))
         } else {
             Uint32ArraySlice::copy_from(env, &batch.values)?.into_typed_array(env)?
         };
         give_back(batch);
-        Ok(Ids { ids, offsets: numbers_to_js(offsets, env)? })
+        Ok(Ids { ids, offsets: numbers_to_js(offsets, env, copied)? })
     }
 }
 
@@ -205,8 +202,8 @@ impl Work for Count {
         Ok(self.counts)
     }
 
-    fn to_js(counts: Vec<f64>, env: &Env) -> Result<Float64Array> {
-        numbers_to_js(counts, env)
+    fn to_js(counts: Vec<f64>, env: &Env, copied: usize) -> Result<Float64Array> {
+        numbers_to_js(counts, env, copied)
     }
 }
 
@@ -237,7 +234,7 @@ impl Work for Decode {
         Ok(NativeTexts { texts: self.texts })
     }
 
-    fn to_js(texts: NativeTexts, _: &Env) -> Result<NativeTexts> {
+    fn to_js(texts: NativeTexts, _: &Env, _: usize) -> Result<NativeTexts> {
         Ok(texts)
     }
 }
@@ -303,7 +300,7 @@ macro_rules! job {
             #[napi]
             pub fn finish(&self, callback: Callback<'_, $output>) -> Result<()> {
                 let answer = callback.build_threadsafe_function();
-                self.0.finish(answer.build_callback(|found| outcome_to_js::<$work>(found.value, &found.env))?);
+                self.0.finish(answer.build_callback(|found| outcome_to_js::<$work>(found.value, &found.env, COPIED))?);
                 Ok(())
             }
 

@@ -74,3 +74,13 @@ test('memory of results is given back', async () => {
   const growth = resident[49] / resident[4];
   assert.ok(growth < 1.25, `from the fifth batch to the fiftieth the process grew by a factor of ${growth}`);
 });
+
+test('a loop without turns of the event loop gives memory back, too', () => {
+  const before = process.memoryUsage.rss();
+  let bytes = 0;
+  for (let batch = 0; batch < 60; batch++) {
+    bytes += gpt2.encodeBatchSync(documents).ids.byteLength;
+  }
+  const growth = process.memoryUsage.rss() - before;
+  assert.ok(growth < bytes / 4, `${growth} bytes for results of ${bytes}`);
+});

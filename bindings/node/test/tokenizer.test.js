@@ -69,9 +69,8 @@ test('a result stays as it is, small or large', async () => {
   const some = Array.from({ length: 50_000 }, (_, number) => `The text of number ${number} is here.`);
   const first = await gpt2.encodeBatch(some);
   const ids = first.ids.slice();
-  // More than is copied.
   const large = await gpt2.encodeBatch(Array(8).fill(some).flat());
-  assert.ok(large.ids.length > 1 << 21);
+  assert.equal(large.ids.length, 8 * ids.length);
   for (let k = 0; k < 8; k++) {
     assert.ok(Buffer.compare(Buffer.from(large.ids.slice(k * ids.length, (k + 1) * ids.length).buffer), Buffer.from(ids.buffer)) === 0);
   }

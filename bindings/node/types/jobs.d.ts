@@ -46,7 +46,7 @@ export function copyIds(job: Job<any>, items: Iterable<Uint32Array>): Generator<
  */
 export function copyTexts(job: Job<any>, texts: Items<string>): Generator<number, void, void>;
 /**
- * The result of a job on other threads. It begins once there is more than a piece: its other threads work while this one copies.
+ * The result of a job on other threads. It begins once there is more than a piece and the copy takes long: they work meanwhile.
  * @template R
  * @param {Job<R>} job
  * @param {Generator<number, void, void>} copies
