@@ -94,7 +94,7 @@ class Turns {
 
   /** Whether a good part of it is over. */
   get isLong() {
-    return performance.now() - this.#begin > SHARE / 4;
+    return performance.now() - this.#begin > SHARE / 2;
   }
 
   /** Comes back when the others had their turn. */

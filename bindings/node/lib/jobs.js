@@ -25,6 +25,14 @@ const words = new Uint32Array(slab.buffer, 0, BYTES / 4);
 const ends = new Uint32Array(ITEMS);
 const none = ends.subarray(0, 0);
 
+/**
+ * Bytes of results that calls on this thread borrow from the addon between two turns of the event loop. They are given back in a turn only, so
+ * further results are copied. V8 lets as many bytes outside of its heap pile up before it collects.
+ */
+const LENT = 64 << 20;
+
+let lent = 0;
+
 /** A unit of UTF-16 has at most so many bytes of UTF-8. */
 const WIDEST = 3;
 
@@ -34,7 +42,7 @@ const WIDEST = 3;
  *   push(units: any, ends: Uint32Array): number,
  *   begin(): void,
  *   finish(callback: (outcome: any) => void): void,
- *   finishHere(): any,
+ *   finishHere(copies: boolean): any,
  *   stop(): void,
  * }} Job
  */
@@ -182,7 +190,23 @@ function* copyIds(job, items) {
  */
 function runHere(job, copies) {
   for (const _ of copies);
-  return resultOf(job.finishHere());
+  if (lent === 0) {
+    setImmediate(() => {
+      lent = 0;
+    }).unref();
+  }
+  const result = resultOf(job.finishHere(lent > LENT));
+  lent += bytesOf(result) || 1;
+  return result;
+}
+
+/**
+ * Bytes of a result outside of the heap.
+ * @param {any} result
+ * @returns {number}
+ */
+function bytesOf(result) {
+  return (result.byteLength ?? 0) + (result.ids?.byteLength ?? 0) + (result.offsets?.byteLength ?? 0);
 }
 
 /**

@@ -172,7 +172,7 @@ impl<W: Work> Job<W> {
     }
 
     /// Works on all items here, for a job that was never [begun](Self::begin).
-    pub(crate) fn finish_here(&self, env: &Env) -> napi::Result<Outcome<W::Js>> {
+    pub(crate) fn finish_here(&self, env: &Env, copied: usize) -> napi::Result<Outcome<W::Js>> {
         let mut state = self.state();
         let (work, failure) = (state.work.take(), state.failure.take());
         let pieces = state.pieces.drain(..).collect();
@@ -183,7 +183,7 @@ impl<W: Work> Job<W> {
             self.add(&mut work, pieces)?;
             work.finish()
         });
-        outcome_to_js::<W>(outcome(found), env, usize::MAX)
+        outcome_to_js::<W>(outcome(found), env, copied)
     }
 
     pub(crate) fn stop(&self) {

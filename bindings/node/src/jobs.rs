@@ -104,9 +104,9 @@ pub struct Ids {
     pub offsets: Float64Array,
 }
 
-/// Beside an event loop, results of up to so many values are copied into memory of JavaScript: its collector frees that memory early, and the next
-/// batch is written where the last one was. Larger results stay where they are. They are freed in a turn of the event loop, so a call on the
-/// calling thread, which may be one of many without a turn, copies all results.
+/// Results of up to so many values are copied into memory of JavaScript: its collector frees that memory early, and the next batch is written
+/// where the last one was. Larger results are lent to it. What is lent is freed in a turn of the event loop, so calls on the calling thread,
+/// which may be many without a turn, lend little.
 pub(crate) const COPIED: usize = 1 << 19;
 
 /// Batches whose memory is kept, if it has space for so many values: English text has a fourth as many ids as bytes.
@@ -158,6 +158,10 @@ impl Work for Encode {
         let mut batch = self.batch;
         if batch.offsets.is_empty() {
             batch.offsets.push(0);
+        }
+        if batch.values.len() > COPIED {
+            // Here, and not on the thread of the event loop.
+            batch.values.shrink_to_fit();
         }
         Ok(batch)
     }
@@ -304,10 +308,10 @@ macro_rules! job {
                 Ok(())
             }
 
-            /// The outcome of a batch that never began.
+            /// The outcome of a batch that never began. Large results are in memory of JavaScript if it `copies` them.
             #[napi]
-            pub fn finish_here(&self, env: &Env) -> Result<Outcome<$output>> {
-                self.0.finish_here(env)
+            pub fn finish_here(&self, env: &Env, copies: bool) -> Result<Outcome<$output>> {
+                self.0.finish_here(env, if copies { usize::MAX } else { COPIED })
             }
 
             /// Ends the work soon.

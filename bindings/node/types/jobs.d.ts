@@ -2,7 +2,7 @@ export type Job<R> = {
     push(units: any, ends: Uint32Array): number;
     begin(): void;
     finish(callback: (outcome: any) => void): void;
-    finishHere(): any;
+    finishHere(copies: boolean): any;
     stop(): void;
 };
 /**
@@ -11,7 +11,7 @@ export type Job<R> = {
  *   push(units: any, ends: Uint32Array): number,
  *   begin(): void,
  *   finish(callback: (outcome: any) => void): void,
- *   finishHere(): any,
+ *   finishHere(copies: boolean): any,
  *   stop(): void,
  * }} Job
  */
