@@ -92,8 +92,8 @@ class Turns {
     return performance.now() - this.#begin > SHARE;
   }
 
-  /** Whether a good part of it is over. */
-  get isLong() {
+  /** Whether half of it is over. */
+  get isHalfOver() {
     return performance.now() - this.#begin > SHARE / 2;
   }
 

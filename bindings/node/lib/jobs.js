@@ -26,8 +26,8 @@ const ends = new Uint32Array(ITEMS);
 const none = ends.subarray(0, 0);
 
 /**
- * Bytes of results that calls on this thread borrow from the addon between two turns of the event loop. They are given back in a turn only, so
- * further results are copied. V8 lets as many bytes outside of its heap pile up before it collects.
+ * Bytes of results of calls on this thread, between two turns of the event loop, from which on further ones are copied: large results are
+ * borrowed from the addon, and are given back in a turn only.
  */
 const LENT = 64 << 20;
 
@@ -190,13 +190,14 @@ function* copyIds(job, items) {
  */
 function runHere(job, copies) {
   for (const _ of copies);
-  if (lent === 0) {
+  const result = resultOf(job.finishHere(lent > LENT));
+  const bytes = bytesOf(result);
+  if (lent === 0 && bytes > 0) {
     setImmediate(() => {
       lent = 0;
     }).unref();
   }
-  const result = resultOf(job.finishHere(lent > LENT));
-  lent += bytesOf(result) || 1;
+  lent += bytes;
   return result;
 }
 
@@ -222,7 +223,7 @@ async function run(job, copies, signal, items) {
   const turns = new Turns();
   try {
     for (let waiting of copies) {
-      if (waiting > BYTES && turns.isLong) {
+      if (waiting > BYTES && turns.isHalfOver) {
         job.begin();
       }
       if (turns.isOver || waiting > WAITING) {

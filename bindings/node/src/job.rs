@@ -14,6 +14,7 @@ use napi::bindgen_prelude::ToNapiValue;
 use crate::door::{Answer, Outcome, enter, outcome, send};
 use crate::environment::{Environment, beside_event_loop};
 use crate::failure::Failure;
+use crate::spare::Spare;
 
 /// Memory for the units of items.
 pub(crate) trait Store: Default + Send + Sync + 'static {
@@ -26,8 +27,8 @@ pub(crate) trait Store: Default + Send + Sync + 'static {
 
     fn clear(&mut self);
 
-    /// Memory that was used before: the system need not clear it.
-    fn spare() -> &'static Mutex<Vec<Piece<Self>>>;
+    /// Pieces that were worked on.
+    fn spare() -> &'static Spare<Piece<Self>>;
 }
 
 /// Consecutive items, copied.
@@ -49,24 +50,18 @@ impl<S: Store> Piece<S> {
         begins.zip(&self.ends).map(|(begin, &end)| begin..end)
     }
 
-    /// An empty one.
-    fn take() -> Self {
-        S::spare().lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
-    }
-
-    /// Keeps the memory, if it is that of a usual piece and there is not too much.
+    /// Keeps the memory, if it is that of a usual piece.
     fn give_back(mut self) {
-        let mut spare = S::spare().lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < SPARE && self.store.units() <= LARGEST {
+        if self.store.units() <= LARGEST {
             self.store.clear();
             self.ends.clear();
-            spare.push(self);
+            S::spare().give_back(self);
         }
     }
 }
 
 /// Pieces that are kept: as many as a copy may be ahead.
-const SPARE: usize = 32;
+pub(crate) const SPARE_PIECES: usize = 32;
 
 /// Units of a piece that is kept: those of usual ones, and some more.
 const LARGEST: usize = 1 << 20;
@@ -144,7 +139,7 @@ impl<W: Work> Job<W> {
         let is_open = state.pieces.back().is_some_and(|last| !last.is_complete());
         let has_some = !units.is_empty() || !ends.is_empty();
         if has_some && !is_open {
-            state.pieces.push_back(Piece::take());
+            state.pieces.push_back(W::Store::spare().take());
         }
         if let Some(Piece { store, ends: all }) = state.pieces.back_mut()
             && let Err(failure) = store.add(units, ends, all)

@@ -1,7 +1,7 @@
 //! The jobs that JavaScript makes: texts to ids, texts to counts, ids to texts.
 
 use std::mem::take;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use napi::bindgen_prelude::*;
 use napi_derive::napi;
@@ -9,7 +9,8 @@ use windrow_tokenizers::engine::Ragged;
 
 use crate::door::{Callback, Outcome};
 use crate::failure::Failure;
-use crate::job::{Job, Piece, Store, Work, outcome_to_js};
+use crate::job::{Job, Piece, SPARE_PIECES, Store, Work, outcome_to_js};
+use crate::spare::Spare;
 use crate::tokenizer::{Core, NativeTokenizer};
 
 /// Bytes of a character, by the first half of its first one.
@@ -37,8 +38,8 @@ impl Store for String {
         self.clear();
     }
 
-    fn spare() -> &'static Mutex<Vec<Piece<Self>>> {
-        static SPARE: Mutex<Vec<Piece<String>>> = Mutex::new(Vec::new());
+    fn spare() -> &'static Spare<Piece<Self>> {
+        static SPARE: Spare<Piece<String>> = Spare::new(SPARE_PIECES);
         &SPARE
     }
 }
@@ -61,8 +62,8 @@ impl Store for Vec<u32> {
         self.clear();
     }
 
-    fn spare() -> &'static Mutex<Vec<Piece<Self>>> {
-        static SPARE: Mutex<Vec<Piece<Vec<u32>>>> = Mutex::new(Vec::new());
+    fn spare() -> &'static Spare<Piece<Self>> {
+        static SPARE: Spare<Piece<Vec<u32>>> = Spare::new(SPARE_PIECES);
         &SPARE
     }
 }
@@ -109,23 +110,17 @@ pub struct Ids {
 /// which may be many without a turn, lend little.
 pub(crate) const COPIED: usize = 1 << 19;
 
-/// Batches whose memory is kept, if it has space for so many values: English text has a fourth as many ids as bytes.
-const SPARE_BATCHES: usize = 2;
+/// Batches that were copied.
+static SPARE: Spare<Ragged> = Spare::new(2);
+
+/// Values that a batch which is kept has space for, at most. The space is an id a byte; English text has a fourth as many ids.
 const LARGEST: usize = 1 << 23;
 
-static SPARE: Mutex<Vec<Ragged>> = Mutex::new(Vec::new());
-
-/// An empty batch.
-fn take_batch() -> Ragged {
-    SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
-}
-
-/// Keeps the memory of a batch.
+/// Keeps the memory of a batch, if it is not too large.
 fn give_back(mut batch: Ragged) {
-    let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
-    if spare.len() < SPARE_BATCHES && batch.values.capacity() <= LARGEST {
+    if batch.values.capacity() <= LARGEST {
         batch.clear();
-        spare.push(batch);
+        SPARE.give_back(batch);
     }
 }
 
@@ -332,7 +327,7 @@ job!(
     |core, add_special_tokens| Encode {
         core,
         add_special_tokens,
-        batch: take_batch(),
+        batch: SPARE.take(),
     }
 );
 
@@ -342,7 +337,7 @@ job!(
     Count,
     Uint8ArraySlice,
     Float64Array,
-    |core, add_special_tokens| Count { core, add_special_tokens, counts: Vec::new(), piece: take_batch() }
+    |core, add_special_tokens| Count { core, add_special_tokens, counts: Vec::new(), piece: SPARE.take() }
 );
 
 job!(

@@ -9,6 +9,7 @@ mod failure;
 mod files;
 mod job;
 mod jobs;
+mod spare;
 mod tokenizer;
 
 // Makes its allocator the global one of this addon.

@@ -8,8 +8,8 @@ export type Outcome<R> = R | Failure;
 export class Turns {
     /** Whether it is the turn of others. */
     get isOver(): boolean;
-    /** Whether a good part of it is over. */
-    get isLong(): boolean;
+    /** Whether half of it is over. */
+    get isHalfOver(): boolean;
     /** Comes back when the others had their turn. */
     next(): Promise<void>;
     #private;

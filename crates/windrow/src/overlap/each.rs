@@ -333,7 +333,7 @@ mod tests {
     use super::super::queue::{Bell, queue};
     use super::*;
 
-    /// Two members see the end of a source at the same time. One may find it locked, as by a member that takes a tile, and wait.
+    /// Two members see the end of a source at the same time. One may find it locked, and wait.
     #[test]
     fn a_member_that_finds_the_ended_source_locked_is_rung() {
         const LONG: Duration = Duration::from_secs(10);

@@ -122,7 +122,7 @@ impl Hints {
     #[inline]
     pub(crate) fn or(self, other: Hints) -> Hints {
         let rare = match (self.rare, other.rare) {
-            (Some(rare), Some(other)) => Some(Box::new(RareHints::or(*rare, *other))),
+            (Some(rare), Some(other)) => Some(Box::new((*rare).or(*other))),
             (rare, other) => rare.or(other),
         };
         Hints { place: self.place.or(other.place), rare, blocks: None, whole: false, part: self.part }
@@ -133,11 +133,11 @@ impl Hints {
     /// # Panics
     /// If `block` is 0.
     pub(crate) fn of_blocks(&self, block: usize, n: usize) -> Hints {
-        let blocks = NonZeroUsize::new(block).map(|block| BlocksOf { block, n });
+        let in_each = NonZeroUsize::new(block).expect("a block has items");
         Hints {
             place: self.place,
             rare: self.rare.as_ref().map(|rare| Box::new(rare.of_blocks(block, n))),
-            blocks: Some(blocks.expect("a block has items")),
+            blocks: Some(BlocksOf { block: in_each, n }),
             whole: false,
             part: self.part,
         }

@@ -242,8 +242,8 @@ fn a_wait_inside_of_a_wait_ends_no_other_one() {
         wait.wait();
     });
     begun.wait();
-    let (came, waited) = (AtomicUsize::new(0), channel());
-    let (say, said) = waited;
+    let came = AtomicUsize::new(0);
+    let (say, said) = channel();
     pool.spawn_broadcast(move |_| {
         if came.fetch_add(1, Ordering::Relaxed) != 1 {
             return;
