@@ -38,6 +38,7 @@ pub fn current_thread_has_pending_tasks() -> Option<bool> {
 /// # Panics
 /// With the payload of `a` if `a` panics, else with that of `b`. Both have run by then.
 #[inline]
+#[track_caller]
 pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
     A: FnOnce() -> RA + Send,
@@ -53,6 +54,7 @@ where
 /// # Panics
 /// As [`join()`].
 #[inline]
+#[track_caller]
 pub fn join_context<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
     A: FnOnce(FnContext) -> RA + Send,

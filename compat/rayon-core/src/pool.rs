@@ -81,6 +81,7 @@ impl ThreadPool {
     ///
     /// # Panics
     /// With the payload of `op`.
+    #[track_caller]
     pub fn install<OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce() -> R + Send,
@@ -93,6 +94,7 @@ impl ThreadPool {
     ///
     /// # Panics
     /// With the payload of the first thread that panicked, by index. All have run by then.
+    #[track_caller]
     pub fn broadcast<OP, R>(&self, op: OP) -> Vec<R>
     where
         OP: Fn(BroadcastContext<'_>) -> R + Sync,
@@ -120,6 +122,7 @@ impl ThreadPool {
     ///
     /// # Panics
     /// As [`join`](crate::join()).
+    #[track_caller]
     pub fn join<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
     where
         A: FnOnce() -> RA + Send,
@@ -134,6 +137,7 @@ impl ThreadPool {
     ///
     /// # Panics
     /// As [`scope`](crate::scope()).
+    #[track_caller]
     pub fn scope<'scope, OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce(&Scope<'scope>) -> R + Send,
@@ -146,6 +150,7 @@ impl ThreadPool {
     ///
     /// # Panics
     /// As [`scope`](crate::scope()).
+    #[track_caller]
     pub fn scope_fifo<'scope, OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
@@ -158,6 +163,7 @@ impl ThreadPool {
     ///
     /// # Panics
     /// As [`scope`](crate::scope()).
+    #[track_caller]
     pub fn in_place_scope<'scope, OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce(&Scope<'scope>) -> R,
@@ -169,6 +175,7 @@ impl ThreadPool {
     ///
     /// # Panics
     /// As [`scope`](crate::scope()).
+    #[track_caller]
     pub fn in_place_scope_fifo<'scope, OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce(&ScopeFifo<'scope>) -> R,
@@ -177,6 +184,7 @@ impl ThreadPool {
     }
 
     /// [`spawn`](crate::spawn()) in this pool.
+    #[track_caller]
     pub fn spawn<OP>(&self, op: OP)
     where
         OP: FnOnce() + Send + 'static,
@@ -185,6 +193,7 @@ impl ThreadPool {
     }
 
     /// [`spawn_fifo`](crate::spawn_fifo()) in this pool.
+    #[track_caller]
     pub fn spawn_fifo<OP>(&self, op: OP)
     where
         OP: FnOnce() + Send + 'static,
@@ -193,6 +202,7 @@ impl ThreadPool {
     }
 
     /// [`spawn_broadcast`](crate::spawn_broadcast()) in this pool.
+    #[track_caller]
     pub fn spawn_broadcast<OP>(&self, op: OP)
     where
         OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,

@@ -26,6 +26,7 @@ impl fmt::Debug for ScopeFifo<'_> {
 
 impl<'scope> Scope<'scope> {
     /// Adds a task. A thread runs the youngest task that it has spawned first.
+    #[track_caller]
     pub fn spawn<BODY>(&self, body: BODY)
     where
         BODY: FnOnce(&Scope<'scope>) + Send + 'scope,
@@ -34,6 +35,7 @@ impl<'scope> Scope<'scope> {
     }
 
     /// Adds a task for each thread of the pool.
+    #[track_caller]
     pub fn spawn_broadcast<BODY>(&self, body: BODY)
     where
         BODY: Fn(&Scope<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
@@ -44,6 +46,7 @@ impl<'scope> Scope<'scope> {
 
 impl<'scope> ScopeFifo<'scope> {
     /// Adds a task. A thread runs the tasks in the order in which it has spawned them.
+    #[track_caller]
     pub fn spawn_fifo<BODY>(&self, body: BODY)
     where
         BODY: FnOnce(&ScopeFifo<'scope>) + Send + 'scope,
@@ -52,6 +55,7 @@ impl<'scope> ScopeFifo<'scope> {
     }
 
     /// Adds a task for each thread of the pool.
+    #[track_caller]
     pub fn spawn_broadcast<BODY>(&self, body: BODY)
     where
         BODY: Fn(&ScopeFifo<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
@@ -106,18 +110,22 @@ where
     with_pool(|pool| in_place_scope_fifo_in(pool, op))
 }
 
+#[track_caller]
 pub(crate) fn scope_in<'scope, R: Send>(pool: &TaskPool, op: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
     pool.scope(|scope| op(&Scope(scope.clone())))
 }
 
+#[track_caller]
 pub(crate) fn scope_fifo_in<'scope, R: Send>(pool: &TaskPool, op: impl FnOnce(&ScopeFifo<'scope>) -> R + Send) -> R {
     pool.scope_fifo(|scope| op(&ScopeFifo(scope.clone())))
 }
 
+#[track_caller]
 pub(crate) fn in_place_scope_in<'scope, R>(pool: &TaskPool, op: impl FnOnce(&Scope<'scope>) -> R) -> R {
     pool.in_place_scope(|scope| op(&Scope(scope.clone())))
 }
 
+#[track_caller]
 pub(crate) fn in_place_scope_fifo_in<'scope, R>(pool: &TaskPool, op: impl FnOnce(&ScopeFifo<'scope>) -> R) -> R {
     pool.in_place_scope_fifo(|scope| op(&ScopeFifo(scope.clone())))
 }

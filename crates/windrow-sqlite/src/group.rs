@@ -36,6 +36,7 @@ impl GroupCommit {
     ///
     /// # Errors
     /// See [`Error`].
+    #[track_caller]
     pub fn call<R, F>(&self, f: F) -> Result<R, Error>
     where
         F: FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
@@ -44,10 +45,12 @@ impl GroupCommit {
         self.hand_in(write(f))
     }
 
+    #[track_caller]
     fn hand_in<R>(&self, (write, read): (Write, impl FnOnce(Write) -> Result<R, Error>)) -> Result<R, Error> {
         finish(self.batched.call(write), read)
     }
 
+    #[track_caller]
     fn hand_in_async<R>(
         &self,
         (write, read): (Write, impl FnOnce(Write) -> Result<R, Error> + Send),
@@ -61,6 +64,7 @@ impl GroupCommit {
     ///
     /// # Errors
     /// See [`Error`].
+    #[track_caller]
     pub fn call_async<R, F>(&self, f: F) -> impl Future<Output = Result<R, Error>> + Send
     where
         F: FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
@@ -77,6 +81,7 @@ impl GroupCommit {
     ///
     /// # Errors
     /// See [`Error`].
+    #[track_caller]
     pub fn execute(&self, sql: &'static str, params: impl Params + Send + 'static) -> Result<usize, Error> {
         self.hand_in(statement(sql, params))
     }
@@ -85,6 +90,7 @@ impl GroupCommit {
     ///
     /// # Errors
     /// See [`Error`].
+    #[track_caller]
     pub fn execute_async(
         &self,
         sql: &'static str,
@@ -101,6 +107,7 @@ impl GroupCommit {
     ///
     /// # Panics
     /// If `f` panics.
+    #[track_caller]
     pub fn exclusive<R: Send>(&self, f: impl FnOnce(&mut Connection) -> R + Send) -> Result<R, Error> {
         self.batched.exclusive(|commits| commits.exclusive(f)).map_err(Error::Refused)
     }

@@ -48,7 +48,7 @@ where
     B: FnOnce() -> RB + Send,
     RB: Send,
 {
-    windrow_sync::join::join(a, b, |_, _| panic!("not in a tree"))
+    windrow_sync::join::join(None, a, b, |_, _| panic!("not in a tree"))
 }
 
 /// Runs `f` as the lead of a tree with `others` other members.

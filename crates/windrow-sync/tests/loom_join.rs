@@ -52,7 +52,7 @@ where
     B: FnOnce() -> RB + Send,
     RB: Send,
 {
-    windrow_sync::join::join(a, b, |_, _| panic!("not in a tree"))
+    windrow_sync::join::join(None, a, b, |_, _| panic!("not in a tree"))
 }
 
 /// Runs `f` as the lead of a tree with `others` other members.
@@ -121,8 +121,8 @@ fn a_half_offered_at_once_begins() {
     model(2, || {
         let begun = Latch::new();
         grow_at(NEVER, 1, || {
-            join_at_once(|| (), || (), |_, _| panic!("not in a tree"));
-            join_at_once(|| begun.wait(Spin::NONE), || begun.set(), |_, _| panic!("not in a tree"));
+            join_at_once(None, || (), || (), |_, _| panic!("not in a tree"));
+            join_at_once(None, || begun.wait(Spin::NONE), || begun.set(), |_, _| panic!("not in a tree"));
         });
     });
 }

@@ -107,7 +107,7 @@ fn iterators() {
     Vec::<u32>::new().into_par_iter().for_each(drop); // loop
     (0..1_000u32).into_par_iter().with_claim_size(10).for_each(drop); // loop
     ones().flat_map(|one| (0..one).into_par_iter()).for_each(drop); // loop
-    for _ in 0..3 { (0..1u32).into_par_iter().for_each(|_| spin(100)); } // 3 loop of 3
+    for _ in 0..3 { (0..1u32).into_par_iter().for_each(|_| spin(400)); } // 3 loop of 3
 }
 
 #[rustfmt::skip]
@@ -136,7 +136,14 @@ fn recursions() {
         });
         scope.spawn_joinable(|_| 1).join().unwrap(); // spawn
     });
-    windrow::join(|| { windrow::join(|| (), || ()); }, || ()); // join
+    windrow::join(|| { windrow::join(|| (), || ()); }, || ()); // join, nested
+    windrow::join( // join
+        || windrow::join(|| [2, 1].par_sort(), || (0..9).into_par_iter().for_each(drop)), // nested, sort of 2, loop of 9
+        || (0..3).for_each(|_| _ = windrow::join(|| (), || ())), // 3 nested
+    );
+    let fails = || windrow::join(|| resume_unwind(Box::new(())), || ()); // nested
+    catch_unwind(AssertUnwindSafe(|| windrow::join(fails, || ()))).unwrap_err(); // join
+    walk(6);
     let (done, ended) = channel();
     let tell = done.clone();
     windrow::spawn(move || tell.send(()).unwrap()); // spawn
@@ -145,6 +152,14 @@ fn recursions() {
     pool.spawn(move || done.send(()).unwrap()); // spawn
     assert_eq!(pool.spawn_joinable(|| 1).wait(), 1); // spawn
     assert_eq!(ended.iter().count(), 2);
+}
+
+/// A recursion.
+#[rustfmt::skip]
+fn walk(depth: u32) {
+    if depth > 0 {
+        windrow::join(|| walk(depth - 1), || walk(depth - 1)); // join, 62 nested
+    }
 }
 
 type Ones = [u32];
@@ -243,8 +258,8 @@ fn workers() {
     pool.spawn_broadcast(move |_| three.send(()).unwrap()); // broadcast
     assert_eq!(ended.iter().count(), 4);
     pool.install(|| { // install
-        workers::join(|| { workers::join(|| (), || ()); }, || ()); // join
-        workers::join_context(|_| (), |_| { workers::join(|| (), || ()); }); // join
+        workers::join(|| { workers::join(|| (), || ()); }, || ()); // join, nested
+        workers::join_context(|_| (), |_| { workers::join(|| (), || ()); }); // join, nested
         pool.join(|| (), || ()); // join
     });
     workers::join(|| (), || ()); // join
@@ -278,8 +293,20 @@ fn all() {
 
 /// What lines end with: by line and kind the calls and the items, if they are named.
 fn expected() -> BTreeMap<(usize, String), (String, Option<String>)> {
-    const KINDS: [&str; 11] =
-        ["loop", "join", "sort", "team", "rounds", "batch", "overlap", "spawn", "install", "scope", "broadcast"];
+    const KINDS: [&str; 12] = [
+        "loop",
+        "join",
+        "nested",
+        "sort",
+        "team",
+        "rounds",
+        "batch",
+        "overlap",
+        "spawn",
+        "install",
+        "scope",
+        "broadcast",
+    ];
     let mut rows = BTreeMap::new();
     let source = include_str!("every_call.rs");
     let calls = source.lines().enumerate().take(line_of(source, "No calls from here on."));

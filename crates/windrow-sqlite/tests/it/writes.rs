@@ -363,3 +363,13 @@ proptest! {
         prop_assert_eq!(ids(&db), ids_of(&oracle));
     }
 }
+
+#[test]
+fn a_write_is_told_with_the_line_of_its_caller() {
+    let db = GroupCommit::new(memory()).unwrap();
+    let line = line!() + 1;
+    let (told, heard) = windrow::explain(|| db.call(|connection| insert(connection, 1)));
+    assert_eq!(told.unwrap(), 1);
+    let place = heard[0].place().unwrap();
+    assert_eq!((place.file(), place.line()), (file!(), line));
+}

@@ -61,7 +61,7 @@ impl Invitation {
         with_here(|seat| {
             if let Some(seat) = seat {
                 seat.has_called();
-                seat.burn();
+                seat.burn(None);
             }
         });
     }

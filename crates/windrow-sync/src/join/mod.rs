@@ -4,10 +4,11 @@ mod entries;
 pub mod guests;
 pub mod lend;
 pub mod tree;
+pub mod witness;
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 
 use crate::base::primitives::{AtomicU32, Ordering, UnsafeCell, thread_cell};
 use crate::base::unwind::{Finally, Payload, discard};
@@ -55,6 +56,14 @@ pub fn is_inside() -> bool {
 #[inline]
 pub fn would_queue() -> bool {
     with_here(|seat| seat.is_some_and(WorkerSlot::has_shareable))
+}
+
+/// Where a join stands, for the [witness](witness) of its tree.
+pub(crate) type Place = Option<&'static Location<'static>>;
+
+/// Has the next joins of this thread told one by one, if its tree has a [witness](witness).
+pub fn tell_singly() {
+    with_here(|seat| seat.into_iter().for_each(WorkerSlot::tell_singly));
 }
 
 /// No member has marked the frame yet.
@@ -277,7 +286,8 @@ impl<B: FnOnce() -> RB, RB> JoinJob<B, RB> {
 
     /// The second half's result when the frame was shared: from its taker, or by running it here.
     #[cold]
-    fn finish(&self, seat: &WorkerSlot, below: *const Frame) -> RB {
+    fn finish(&self, seat: &WorkerSlot, below: *const Frame, place: Place) -> RB {
+        seat.count_shared(place);
         match seat.retrieve(&self.frame, below) {
             End::Returned => {
                 // SAFETY: no other member took it.
@@ -292,8 +302,9 @@ impl<B: FnOnce() -> RB, RB> JoinJob<B, RB> {
     /// The first half has panicked: runs the second half all the same, or waits for its taker, and then resumes the first half's panic.
     #[cold]
     #[inline(never)]
-    fn finish_after_panic(&self, seat: &WorkerSlot, below: *const Frame, payload: Payload) -> ! {
-        let second = || if seat.is_split(&self.frame) { self.finish(seat, below) } else { self.run_own(seat) };
+    fn finish_after_panic(&self, seat: &WorkerSlot, below: *const Frame, place: Place, payload: Payload) -> ! {
+        let second =
+            || if seat.is_split(&self.frame) { self.finish(seat, below, place) } else { self.run_own(seat, place) };
         // Only the first half's panic is resumed: a result, another payload and panics of their drops are discarded.
         match catch_unwind(AssertUnwindSafe(second)) {
             Ok(result) => discard(result),
@@ -304,29 +315,30 @@ impl<B: FnOnce() -> RB, RB> JoinJob<B, RB> {
 
     /// The second half's result when the frame was not shared. Called by the owner, once, after the pop.
     #[inline]
-    fn run_own(&self, seat: &WorkerSlot) -> RB {
+    fn run_own(&self, seat: &WorkerSlot, place: Place) -> RB {
         // SAFETY: it was never offered.
         let half = unsafe { self.take_half() };
-        seat.burn();
+        seat.burn(place);
         half()
     }
 }
 
 /// Runs `a` here, and `b` after it, or at the same time on another member of the tree; returns both results.
 ///
-/// A thread that is in no [`Tree`] calls `outermost` instead, which starts one.
+/// A thread that is in no [`Tree`] calls `outermost` instead, which starts one. The [witness](witness) of the tree is told of joins with a
+/// `place`.
 ///
 /// # Panics
 /// With the payload of `a`, else with that of `b`. By then both halves have run. If the lead's question panics in this join, that
 /// panic counts as one of `a`, and `a` does not run.
 #[inline]
-pub fn join<A, B, RA, RB>(a: A, b: B, outermost: impl FnOnce(A, B) -> (RA, RB)) -> (RA, RB)
+pub fn join<A, B, RA, RB>(place: Place, a: A, b: B, outermost: impl FnOnce(A, B) -> (RA, RB)) -> (RA, RB)
 where
     A: FnOnce() -> RA,
     B: FnOnce() -> RB + Send,
     RB: Send,
 {
-    join_on::<false, _, _, _, _>(a, b, outermost)
+    join_on::<false, _, _, _, _>(place, a, b, outermost)
 }
 
 /// [`join`], but it offers work before `a` begins: if this thread has nothing on offer, it offers its oldest half, which is `b` if it has
@@ -335,17 +347,22 @@ where
 /// # Panics
 /// As [`join`].
 #[inline]
-pub fn join_at_once<A, B, RA, RB>(a: A, b: B, outermost: impl FnOnce(A, B) -> (RA, RB)) -> (RA, RB)
+pub fn join_at_once<A, B, RA, RB>(place: Place, a: A, b: B, outermost: impl FnOnce(A, B) -> (RA, RB)) -> (RA, RB)
 where
     A: FnOnce() -> RA,
     B: FnOnce() -> RB + Send,
     RB: Send,
 {
-    join_on::<true, _, _, _, _>(a, b, outermost)
+    join_on::<true, _, _, _, _>(place, a, b, outermost)
 }
 
 #[inline]
-fn join_on<const AT_ONCE: bool, A, B, RA, RB>(a: A, b: B, outermost: impl FnOnce(A, B) -> (RA, RB)) -> (RA, RB)
+fn join_on<const AT_ONCE: bool, A, B, RA, RB>(
+    place: Place,
+    a: A,
+    b: B,
+    outermost: impl FnOnce(A, B) -> (RA, RB),
+) -> (RA, RB)
 where
     A: FnOnce() -> RA,
     B: FnOnce() -> RB + Send,
@@ -359,7 +376,7 @@ where
     unsafe { seat.push(below, std::ptr::from_ref(&job).cast()) };
     // `glance` is inside the `catch_unwind`, because it may ask the lead's question, which may panic.
     let ra = catch_unwind(AssertUnwindSafe(|| {
-        seat.glance();
+        seat.glance(place);
         if AT_ONCE {
             seat.offer_at_once();
         }
@@ -368,8 +385,8 @@ where
     seat.pop(below);
     let ra = match ra {
         Ok(ra) => ra,
-        Err(payload) => job.finish_after_panic(seat, below, payload),
+        Err(payload) => job.finish_after_panic(seat, below, place, payload),
     };
-    let rb = if seat.is_split(&job.frame) { job.finish(seat, below) } else { job.run_own(seat) };
+    let rb = if seat.is_split(&job.frame) { job.finish(seat, below, place) } else { job.run_own(seat, place) };
     (ra, rb)
 }

@@ -12,7 +12,8 @@ use crate::base::spin::Spin;
 use crate::base::unwind::Finally;
 use crate::base::word::{WideWord, Word};
 use crate::join::entries::Entries;
-use crate::join::{End, Frame, Offered, seated};
+use crate::join::witness::{JoinTally, JoinWitness};
+use crate::join::{End, Frame, Offered, Place, seated};
 
 /// Intervals of a tree, in [ticks](machine::tick). The caller chooses them.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +80,7 @@ pub struct Tree {
     entries: Mutex<Entries>,
     members: usize,
     rhythm: JoinTiming,
+    witness: Option<JoinWitness>,
 }
 
 /// A member's record.
@@ -98,6 +100,9 @@ struct OwnerState {
     fuel: AtomicU32,
     /// What `fuel` was filled up to.
     filled: Cell<u32>,
+    /// What `fuel` was when its holder last set it.
+    poured: Cell<u32>,
+    tally: JoinTally,
     index: Cell<u32>,
     tree: Cell<*const Tree>,
     /// Ticks at the last read of the clock, the last offer and the last wakeup; and how many to wait until the next wakeup.
@@ -117,7 +122,7 @@ struct OwnerState {
 #[derive(Default)]
 struct Shown {
     slot: AtomicPtr<Frame>,
-    /// A member is hungry.
+    /// 0, or 1 more than the fuel that the holder had left when a member became hungry.
     wanted: AtomicU32,
     /// The number, plus 1, of a member that is parked until work of this seat's holder ends, and that would help with the holder's next
     /// offer. (The latest one, if there are several.)
@@ -183,35 +188,38 @@ impl WorkerSlot {
 
     /// After a push: reads the clock if the fuel is used up. (Pushes burn no fuel: to count costs a third of a join.)
     #[inline]
-    pub(crate) fn glance(&self) {
+    pub(crate) fn glance(&self, place: Place) {
         // Relaxed: a count.
         if self.own.0.fuel.load(Ordering::Relaxed) as i32 <= 0 {
-            self.look_up();
+            self.look_up(place, false);
         }
     }
 
     /// After a pop: burns fuel, and reads the clock if the fuel is used up.
     #[inline]
-    pub(crate) fn burn(&self) {
+    pub(crate) fn burn(&self, place: Place) {
         let own = &self.own.0;
         // Relaxed: a count. A value that another member writes in between is lost; that member writes again.
         let fuel = own.fuel.load(Ordering::Relaxed).wrapping_sub(1);
         // Relaxed: as above.
         own.fuel.store(fuel, Ordering::Relaxed);
         if fuel as i32 <= 0 {
-            self.look_up();
+            self.look_up(place, true);
         }
     }
 
     /// Makes the holder read the clock and offer a frame. Called by other members.
-    fn want(&self) {
+    fn want(&self, witnessed: bool) {
         let wanted = &self.shown.0.wanted;
         // Relaxed: a hint; a late value delays one offer.
         if wanted.load(Ordering::Relaxed) == 0 {
-            // Relaxed: as above.
-            wanted.store(1, Ordering::Relaxed);
-            // Relaxed: as above.
-            self.own.0.fuel.store(0, Ordering::Relaxed);
+            let fuel = &self.own.0.fuel;
+            // Relaxed: a count.
+            let left = if witnessed { fuel.load(Ordering::Relaxed) as i32 } else { 0 };
+            // Relaxed: a hint, as above.
+            wanted.store(left.max(0) as u32 + 1, Ordering::Relaxed);
+            // Relaxed: a count.
+            fuel.store(0, Ordering::Relaxed);
         }
     }
 
@@ -269,12 +277,15 @@ impl WorkerSlot {
         }
     }
 
-    /// Reads the clock, and offers a frame if one is due.
+    /// Reads the clock, and offers a frame if one is due. `place`: of the join that calls, which has `ended` or begins.
     #[cold]
     #[inline(never)]
-    fn look_up(&self) {
+    fn look_up(&self, place: Place, ended: bool) {
         let own = &self.own.0;
         let now = machine::tick();
+        if let Some(witness) = self.tree().witness {
+            self.count(witness, place, ended, now);
+        }
         self.fill_up(now);
         if self.is_open(now) {
             if own.called.get() && self.is_due_to_wake(now) {
@@ -290,12 +301,64 @@ impl WorkerSlot {
         self.own.0.question.get().is_null() || self.ask(now) || self.tree().others.get().is_some()
     }
 
+    /// Counts the joins that have burned fuel since the holder last set it.
+    fn count(&self, witness: JoinWitness, place: Place, ended: bool, now: u64) {
+        let (own, wanted) = (&self.own.0, &self.shown.0.wanted);
+        // Relaxed: a count.
+        let left = wanted.load(Ordering::Relaxed).saturating_sub(1);
+        if left > 0 {
+            // Relaxed: only this member changes it while it is not 0.
+            wanted.store(1, Ordering::Relaxed);
+        }
+        let burned = own.poured.replace(0).saturating_sub(left).max(u32::from(ended));
+        if burned > 0 {
+            own.tally.add(witness, place, burned, now);
+        }
+    }
+
+    /// Counts a join whose second half was shared, which burns no fuel.
+    #[cold]
+    pub(crate) fn count_shared(&self, place: Place) {
+        if let Some(witness) = self.tree().witness {
+            self.own.0.tally.add(witness, place, 1, machine::tick());
+        }
+    }
+
+    /// Has the next joins of the holder told one by one.
+    pub(crate) fn tell_singly(&self) {
+        if let Some(witness) = self.tree().witness {
+            self.own.0.tally.tell_singly(witness.singly);
+            self.pour(0);
+        }
+    }
+
+    /// Tells the joins that were not told. By the holder, which leaves.
+    fn tell_rest(&self) {
+        if let Some(witness) = self.tree().witness {
+            let own = &self.own.0;
+            // Relaxed: a count.
+            let left =
+                own.fuel.load(Ordering::Relaxed).max(self.shown.0.wanted.load(Ordering::Relaxed).saturating_sub(1));
+            own.tally.rest(witness, own.poured.get().saturating_sub(left));
+        }
+    }
+
+    /// Sets the fuel. A member that is watched looks at the clock after a number of joins that has no rhythm.
+    fn pour(&self, fuel: u32) {
+        let own = &self.own.0;
+        let fuel = if self.tree().witness.is_none() { fuel } else { own.tally.less(fuel) };
+        own.poured.set(fuel);
+        // Relaxed: a count.
+        own.fuel.store(fuel, Ordering::Relaxed);
+    }
+
     /// Fills up with fuel for about `look` ticks, judged by how long the last filling lasted.
     fn fill_up(&self, now: u64) {
         let own = &self.own.0;
         let lasted = now.saturating_sub(own.looked.replace(now));
         let look = self.tree().rhythm.look;
-        let most = if own.question.get().is_null() { OPEN_FUEL } else { CLOSED_FUEL };
+        let opens = !own.question.get().is_null() && self.tree().members > 1;
+        let most = if opens { CLOSED_FUEL } else { OPEN_FUEL };
         let fuel = own.filled.get();
         let fuel = if lasted > 4 * look {
             0
@@ -307,8 +370,7 @@ impl WorkerSlot {
             fuel
         };
         own.filled.set(fuel);
-        // Relaxed: a count.
-        own.fuel.store(fuel, Ordering::Relaxed);
+        self.pour(fuel);
     }
 
     /// Asks whether to let other members in, if the question is due. Returns whether they are let in.
@@ -334,9 +396,11 @@ impl WorkerSlot {
             }
             OfferDecision::Never => {
                 question.at.set(u64::MAX);
-                own.filled.set(NO_QUESTIONS);
-                // Relaxed: a count.
-                own.fuel.store(NO_QUESTIONS, Ordering::Relaxed);
+                // Joins that are counted go on to read the clock.
+                if self.tree().witness.is_none() {
+                    own.filled.set(NO_QUESTIONS);
+                    self.pour(NO_QUESTIONS);
+                }
                 false
             }
         }
@@ -369,9 +433,7 @@ impl WorkerSlot {
         if nothing || now.saturating_sub(own.offered.get()) < due {
             if wanted {
                 // A hungry member asks once, so check again soon. If nothing can be offered now, check at the next push.
-                let soon = if nothing { 0 } else { own.filled.get() / 4 };
-                // Relaxed: a count.
-                own.fuel.store(soon, Ordering::Relaxed);
+                self.pour(if nothing { 0 } else { own.filled.get() / 4 });
             }
             return;
         }
@@ -451,7 +513,15 @@ impl Tree {
             entries: Mutex::default(),
             members: members.min(MOST_MEMBERS),
             rhythm,
+            witness: None,
         }
+    }
+
+    /// The same tree, whose joins are told to `witness`, if there is one.
+    #[inline]
+    #[must_use]
+    pub fn witnessed_by(self, witness: Option<JoinWitness>) -> Tree {
+        Tree { witness, ..self }
     }
 
     /// By the lead.
@@ -494,6 +564,7 @@ impl Tree {
                 }
             }
         });
+        seat.tell_rest();
     }
 
     /// Takes the next seat that was never handed out.
@@ -516,6 +587,9 @@ impl Tree {
         own.split.set(&own.bottom);
         own.index.set(index as u32);
         own.tree.set(self);
+        if let Some(witness) = self.witness {
+            own.tally.tell_singly(witness.singly);
+        }
         seat
     }
 
@@ -601,7 +675,7 @@ impl Tree {
     pub(crate) fn help(&self, seat: &WorkerSlot, index: usize, other: &WorkerSlot, is_part: impl Fn() -> bool) -> bool {
         let offer = self.take(index, other);
         if offer.is_none() {
-            other.want();
+            other.want(self.witness.is_some());
         }
         // An offer that is no part is returned to its owner.
         let part = offer.filter(|_| is_part());
@@ -679,7 +753,7 @@ impl Tree {
                 }
                 if !over && found.is_none() {
                     next = (next + 1) % self.members;
-                    self.seat(next).into_iter().for_each(WorkerSlot::want);
+                    self.seat(next).into_iter().for_each(|seat| seat.want(self.witness.is_some()));
                 }
                 over || found.is_some()
             });
@@ -785,9 +859,9 @@ impl TreeLead<'_> {
         let erased =
             unsafe { std::mem::transmute::<*const Question<'_>, *const Question<'static>>(&raw const question) };
         seat.own.0.question.set(erased);
-        // Relaxed: a count.
-        seat.own.0.fuel.store(patience, Ordering::Relaxed);
+        seat.pour(patience);
         let _over = Finally(|| {
+            seat.tell_rest();
             seat.own.0.question.set(std::ptr::null());
             self.tree.end();
         });

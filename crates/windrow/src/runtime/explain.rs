@@ -10,6 +10,7 @@ use std::panic::Location;
 
 use windrow_plan::Nanos;
 use windrow_plan::explore::Budget;
+use windrow_sync::join::witness::JoinWitness;
 use windrow_sync::machine::{tick, ticks_per_micro};
 
 use super::explained::{CallKind, Explained};
@@ -112,6 +113,30 @@ pub fn listens(place: Option<&'static Location<'static>>) -> bool {
 pub(crate) fn stands_for(place: Option<&'static Location<'static>>) -> f32 {
     let listeners = listeners();
     if listeners.report && listeners.samples() { report::stands_for(place) } else { 1.0 }
+}
+
+/// How the joins of the recursion at `place` are told, if this thread `listens` to it.
+#[inline]
+pub(crate) fn join_witness(listens: bool, place: Option<&'static Location<'static>>) -> Option<JoinWitness> {
+    let is_told = listens && is_reported();
+    is_told.then(|| report::join_witness(stands_for(place), report::is_new(place)))
+}
+
+/// How the joins in a task pool are told.
+pub(crate) fn pool_witness() -> Option<JoinWitness> {
+    is_reported().then(|| report::join_witness(1.0, true))
+}
+
+/// Whether this thread has told no call at `place` lately.
+pub(crate) fn is_new(place: &'static Location<'static>) -> bool {
+    report::is_new(Some(place))
+}
+
+/// Counts a join inside of a join, if there is a report of the process.
+pub(crate) fn count_nested(place: &'static Location<'static>) {
+    if is_reported() {
+        report::count_nested(place, 1, 1.0);
+    }
 }
 
 /// Whether there is a report of the process.

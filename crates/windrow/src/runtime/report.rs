@@ -23,6 +23,7 @@ use windrow_plan::explore::Budget;
 use windrow_plan::report::{RegretLedger, probability, regret};
 use windrow_sync::exit::at_exit;
 use windrow_sync::fork::PerProcess;
+use windrow_sync::join::witness::JoinWitness;
 use windrow_sync::machine::fork_generation;
 use windrow_sync::relaxed::RelaxedU64;
 
@@ -440,6 +441,8 @@ pub(crate) enum CountedKind {
     Scope,
     /// The outermost join of a task.
     Join,
+    /// A join inside of a join.
+    NestedJoin,
     /// A closure for each worker of a task pool.
     Broadcast,
 }
@@ -451,6 +454,7 @@ impl CountedKind {
             Self::Install => "install",
             Self::Scope => "scope",
             Self::Join => CallKind::Join.name(),
+            Self::NestedJoin => "nested",
             Self::Broadcast => "broadcast",
         }
     }
@@ -503,6 +507,31 @@ impl CountedCall {
         let Some(report) = report() else { return };
         report.with_row(self.key(), |row| row.took += f64::from(self.weight) * time.0);
     }
+}
+
+/// Joins that each member of a recursion tells one by one before they are sampled, if the place of the recursion is new.
+///
+/// Measure: count of joins.
+const SINGLY: u32 = 1024;
+
+/// How the joins in a recursion are told that stands for so many calls. `is_new`: one by one at first.
+pub(super) fn join_witness(weight: f32, is_new: bool) -> JoinWitness {
+    JoinWitness { tell: count_nested, weight, singly: if is_new { SINGLY } else { 0 } }
+}
+
+/// Whether this thread has told no call at `place` lately.
+pub(super) fn is_new(place: Option<&'static Location<'static>>) -> bool {
+    let address = address(place);
+    !last(address).is_of(address)
+}
+
+/// Counts joins inside of joins.
+pub(super) fn count_nested(place: &'static Location<'static>, joins: u32, weight: f32) {
+    let Some(report) = report() else { return };
+    report.with_row(key_of(Some(place), CountedKind::NestedJoin.name()), |row| {
+        row.calls += f64::from(joins) * f64::from(weight);
+        row.sampled |= joins > 1 || weight > 1.0;
+    });
 }
 
 impl ProcessReport {
@@ -589,7 +618,7 @@ fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
             items,
             if row.threads > 0 { percent(row.shared / row.calls) } else { "-".into() },
             if row.threads > 0 { row.threads.to_string() } else { "-".into() },
-            Nanos(row.took).to_string(),
+            if kind == CountedKind::NestedJoin.name() { "-".into() } else { Nanos(row.took).to_string() },
             saved,
             errors,
             regret,

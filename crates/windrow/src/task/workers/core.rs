@@ -45,7 +45,7 @@ use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::unwind::{Payload, discard, quietly};
 use windrow_sync::{Pad, Spin};
 
-use crate::runtime::explain::{OpenSpan, is_reported};
+use crate::runtime::explain::{self, OpenSpan, is_reported};
 use crate::runtime::flag::Flag;
 use crate::runtime::report::CountedKind;
 use crate::runtime::state::measured;
@@ -210,64 +210,92 @@ thread_local! {
     static CORE: RefCell<Option<Arc<PoolCore>>> = const { RefCell::new(None) };
     /// How many tasks and halves of other threads this worker is inside of, since it last began to wait.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// A join of this worker is the outermost one of its task, and the report of the process counts such joins.
-    static TELLS_JOINS: Cell<bool> = const { Cell::new(false) };
+    /// What the next join of this worker is for the report of the process.
+    static NEXT_JOIN: Cell<NextJoin> = const { Cell::new(NextJoin::Nested) };
+}
+
+/// What a join is for the report of the process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NextJoin {
+    /// Part of another join. All are if there is no report.
+    Nested,
+    /// The outermost join of its task.
+    Outermost,
+    /// The outermost join of its task, and counted already.
+    Counted,
 }
 
 /// A join, until this is dropped: whether it is the outermost one of its task, and the report of the process counts it.
 pub(super) struct OutermostJoin {
-    is_outermost: bool,
+    is: NextJoin,
     span: Option<OpenSpan>,
 }
 
 impl OutermostJoin {
     #[inline]
     pub(super) fn new(place: &'static Location<'static>) -> Self {
-        if TELLS_JOINS.get() { Self::begin(place) } else { OutermostJoin { is_outermost: false, span: None } }
+        let is = NEXT_JOIN.get();
+        if is == NextJoin::Nested { OutermostJoin { is, span: None } } else { Self::begin(is, place) }
+    }
+
+    /// `place`, if it is that of a join inside of a join.
+    #[inline]
+    pub(super) fn place_inside(&self, place: &'static Location<'static>) -> Option<&'static Location<'static>> {
+        (self.is == NextJoin::Nested).then_some(place)
     }
 
     #[cold]
-    fn begin(place: &'static Location<'static>) -> Self {
-        TELLS_JOINS.set(false);
-        OutermostJoin { is_outermost: true, span: OpenSpan::new(place, CountedKind::Join) }
+    fn begin(is: NextJoin, place: &'static Location<'static>) -> Self {
+        NEXT_JOIN.set(NextJoin::Nested);
+        if explain::is_new(place) {
+            windrow_sync::join::tell_singly();
+        }
+        let is_counted = is == NextJoin::Counted;
+        OutermostJoin { is, span: if is_counted { None } else { OpenSpan::new(place, CountedKind::Join) } }
     }
 
     #[cold]
     fn end(&mut self) {
         self.span.take().into_iter().for_each(OpenSpan::end);
-        TELLS_JOINS.set(true);
+        NEXT_JOIN.set(self.is);
     }
 }
 
 impl Drop for OutermostJoin {
     #[inline]
     fn drop(&mut self) {
-        if self.is_outermost {
+        if self.is != NextJoin::Nested {
             self.end();
         }
     }
 }
 
-/// Whether joins are counted, put back when this is dropped.
+/// What the next join is, put back when this is dropped.
 struct JoinsTold {
-    before: bool,
+    before: NextJoin,
 }
 
 impl JoinsTold {
-    fn new(tells: bool) -> Self {
-        JoinsTold { before: TELLS_JOINS.replace(tells) }
+    fn new(next: NextJoin) -> Self {
+        JoinsTold { before: NEXT_JOIN.replace(next) }
     }
 }
 
 impl Drop for JoinsTold {
     fn drop(&mut self) {
-        TELLS_JOINS.set(self.before);
+        NEXT_JOIN.set(self.before);
     }
 }
 
-/// Runs `f`, of which each join is a part of another join.
-pub(super) fn inside_join<R>(f: impl FnOnce() -> R) -> R {
-    let _joins = is_reported().then(|| JoinsTold::new(false));
+/// Runs `f`, the half of a join. Each join in it is nested.
+fn inside_join<R>(f: impl FnOnce() -> R) -> R {
+    let _joins = is_reported().then(|| JoinsTold::new(NextJoin::Nested));
+    f()
+}
+
+/// Runs `f`, a join that was counted where it was handed over.
+pub(super) fn counted_join<R>(f: impl FnOnce() -> R) -> R {
+    let _joins = is_reported().then(|| JoinsTold::new(NextJoin::Counted));
     f()
 }
 
@@ -324,7 +352,7 @@ pub(super) fn working<R>(f: impl FnOnce() -> R) -> R {
         count_working(1);
     }
     let _working = Working;
-    let _joins = is_reported().then(|| JoinsTold::new(true));
+    let _joins = is_reported().then(|| JoinsTold::new(NextJoin::Outermost));
     f()
 }
 
@@ -351,7 +379,7 @@ pub(super) fn enter(core: &Arc<PoolCore>, index: usize) -> bool {
     if index == 0 && core.has_current {
         // A thread of the program takes tasks only while it waits.
         DEPTH.set(1);
-        TELLS_JOINS.set(is_reported());
+        NEXT_JOIN.set(if is_reported() { NextJoin::Outermost } else { NextJoin::Nested });
         core.count_working(1);
     }
     true
@@ -423,7 +451,7 @@ impl PoolCore {
     /// The life of the host thread.
     pub(super) fn host(self: &Arc<Self>) {
         let workers = self.threads() - usize::from(self.has_current);
-        let mut tree = Tree::new(workers + 1, timing(self.threads()));
+        let mut tree = Tree::new(workers + 1, timing(self.threads())).witnessed_by(explain::pool_witness());
         let (lead, tree) = tree.lead();
         let serve = |_| tree.serve();
         self.gate.region(&serve, Spin::NONE, |door| {
@@ -433,7 +461,7 @@ impl PoolCore {
             };
             lead.grow(0, &ask, || {
                 // A join asks, and so lets the workers in.
-                windrow_sync::join::join(|| (), || (), |_, _| unreachable!("inside of the tree"));
+                windrow_sync::join::join(None, || (), || (), |_, _| unreachable!("inside of the tree"));
                 self.invitation.host(&|| self.help(), || {
                     while !self.over.is_up() {
                         thread::park();
