@@ -151,6 +151,21 @@ impl<Op, Reply> IndexMut<usize> for Batch<'_, Op, Reply> {
 }
 
 /// Entries of a batch in an order of their operations: see [`Batch::sorted_by_key`].
+///
+/// ```
+/// use windrow::batch::{Batch, Entry};
+///
+/// let mut entries = [9, 2, 5].map(Entry::Op);
+/// let mut batch = Batch::new(&mut entries);
+/// let mut sorted = batch.sorted_by_key(|block: &u64| *block);
+/// assert_eq!(sorted.positions(), [1, 2, 0]);
+/// let mut rank = 0;
+/// sorted.for_each(|entry| {
+///     rank += 1;
+///     entry.answer(|_| rank);
+/// });
+/// assert_eq!(entries.map(Entry::into_reply), [Some(3), Some(1), Some(2)]);
+/// ```
 pub struct Sorted<'b, Op, Reply> {
     entries: &'b mut [Entry<Op, Reply>],
     order: &'b [usize],
