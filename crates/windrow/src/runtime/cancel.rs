@@ -246,6 +246,16 @@ impl Deadline {
 }
 
 /// A parallel call was cancelled before it was complete.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// // The token is cancelled before the call, so that no item is consumed.
+/// let token = windrow::CancelToken::new();
+/// token.cancel();
+/// let cancelled = (0..10).into_par_iter().with_cancel(&token).count().unwrap_err();
+/// assert_eq!((cancelled.done, cancelled.total), (0, 10));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cancelled {
