@@ -33,14 +33,42 @@ pub use fit::{FINE, Fit, FitError, Fitting, Joints, Residual, Sample, fit};
 pub use table::TimeTable;
 
 /// A count that a cost can depend on.
+///
+/// ```
+/// use windrow_tiling::cost::{Cost, CostError, Size};
+/// use windrow_tiling::{Bytes, Nanos, Rows};
+///
+/// /// Says what the next size costs.
+/// fn next<S: Size>(size: S) -> Result<String, CostError<S>> {
+///     let next = S::from_count(size.count() + 1);
+///     Ok(format!("{next} {}: {}", S::UNIT, Cost::affine(Nanos(5.0), Nanos(2.0))?.at(next)))
+/// }
+///
+/// assert_eq!(next(Rows(9)).unwrap(), "10 rows: 25 ns");
+/// assert_eq!(next(Bytes(99)).unwrap(), "100 bytes: 205 ns");
+/// ```
 pub trait Size: Copy + Ord + fmt::Debug + fmt::Display {
     /// The name of the unit, for messages.
     const UNIT: &'static str;
 
     /// The count.
+    ///
+    /// ```
+    /// use windrow_tiling::Bytes;
+    /// use windrow_tiling::cost::Size;
+    ///
+    /// assert_eq!(Bytes(4096).count(), 4096);
+    /// ```
     fn count(self) -> u64;
 
     /// The size with this count.
+    ///
+    /// ```
+    /// use windrow_tiling::Rows;
+    /// use windrow_tiling::cost::Size;
+    ///
+    /// assert_eq!(Rows::from_count(12), Rows(12));
+    /// ```
     fn from_count(count: u64) -> Self;
 }
 
@@ -63,6 +91,18 @@ macro_rules! sizes {
 sizes!(Items "items", Rows "rows", Bytes "bytes");
 
 /// One piece of a [`Cost`]: `at + slope * d + curve * d * d` nanoseconds, where `d` is the size minus `from`.
+///
+/// ```
+/// use windrow_tiling::cost::{Cost, Piece};
+/// use windrow_tiling::{Bytes, Nanos};
+///
+/// // Messages of 1 KiB or more take another protocol.
+/// let short = Piece { from: Bytes(0), at: Nanos(500.0), slope: 1.0, curve: 0.0 };
+/// let long = Piece { from: Bytes(1024), at: Nanos(1200.0), slope: 0.5, curve: 0.0 };
+/// let cost = Cost::new(vec![short, long])?;
+/// assert_eq!([512, 1024, 2048].map(|bytes| cost.at(Bytes(bytes)).0), [1012.0, 1200.0, 1712.0]);
+/// # Ok::<(), windrow_tiling::cost::CostError<Bytes>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Piece<S> {
     /// The first size of the piece.
@@ -77,12 +117,29 @@ pub struct Piece<S> {
 
 impl<S: Size> Piece<S> {
     /// The piece that starts at `from`: `c[0] + c[1] * size + c[2] * size * size` nanoseconds.
+    ///
+    /// ```
+    /// use windrow_tiling::Rows;
+    /// use windrow_tiling::cost::Piece;
+    ///
+    /// // 5 + 2 * size + 3 * size * size, from 10 rows on.
+    /// let piece = Piece::polynomial(Rows(10), [5.0, 2.0, 3.0]);
+    /// assert_eq!((piece.at.0, piece.slope, piece.curve), (325.0, 62.0, 3.0));
+    /// ```
     pub fn polynomial(from: S, c: [f64; 3]) -> Self {
         let x = from.count() as f64;
         Self { from, at: Nanos(c[0] + x * (c[1] + x * c[2])), slope: c[1] + 2.0 * c[2] * x, curve: c[2] }
     }
 
     /// The inverse of [`polynomial`](Self::polynomial): `c` so that the piece is `c[0] + c[1] * size + c[2] * size * size` nanoseconds.
+    ///
+    /// ```
+    /// use windrow_tiling::cost::Piece;
+    /// use windrow_tiling::{Nanos, Rows};
+    ///
+    /// let piece = Piece { from: Rows(10), at: Nanos(325.0), slope: 62.0, curve: 3.0 };
+    /// assert_eq!(piece.coefficients(), [5.0, 2.0, 3.0]);
+    /// ```
     pub fn coefficients(&self) -> [f64; 3] {
         let x = self.from.count() as f64;
         [self.at.0 - x * (self.slope - x * self.curve), self.slope - 2.0 * x * self.curve, self.curve]
@@ -113,6 +170,16 @@ impl<S: Size> Piece<S> {
 
 /// Time as a function of size: a sequence of pieces, none of which falls or is negative. The time may jump up or down between two
 /// pieces.
+///
+/// ```
+/// use windrow_tiling::cost::Cost;
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let cost: Cost<Rows> = Cost::affine(Nanos::micros(20.0), Nanos(100.0))?;
+/// assert_eq!(cost.at(Rows(1000)), Nanos::micros(120.0));
+/// assert_eq!(cost.to_string(), "from 0 rows on 20.0 us + 100.0000 ns each");
+/// # Ok::<(), windrow_tiling::cost::CostError<Rows>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost<S> {
     pieces: Vec<Piece<S>>,
@@ -120,6 +187,16 @@ pub struct Cost<S> {
 
 impl<S: Size> Cost<S> {
     /// A cost of these pieces, in ascending order of `from`; the first piece starts at 0.
+    ///
+    /// ```
+    /// use windrow_tiling::Rows;
+    /// use windrow_tiling::cost::{Cost, CostError, Piece};
+    ///
+    /// let line = |from: u64, fixed: f64| Piece::polynomial(Rows(from), [fixed, 2.0, 0.0]);
+    /// assert_eq!(Cost::new(vec![line(0, 100.0), line(64, 300.0)])?.at(Rows(64)).0, 428.0);
+    /// assert_eq!(Cost::new(vec![line(64, 100.0)]), Err(CostError::First { from: Rows(64) }));
+    /// # Ok::<(), CostError<Rows>>(())
+    /// ```
     ///
     /// # Errors
     /// `pieces` is empty or out of order, or a piece is negative, falls or is not a number within its range of sizes.
@@ -145,6 +222,16 @@ impl<S: Size> Cost<S> {
 
     /// A fixed time plus a time per unit of size.
     ///
+    /// ```
+    /// use windrow_tiling::cost::Cost;
+    /// use windrow_tiling::{Bytes, Nanos};
+    ///
+    /// let cost = Cost::affine(Nanos(500.0), Nanos(0.5))?;
+    /// assert_eq!(cost.at(Bytes(1000)), Nanos(1000.0));
+    /// assert!(Cost::<Bytes>::affine(Nanos(500.0), Nanos(-0.5)).is_err());
+    /// # Ok::<(), windrow_tiling::cost::CostError<Bytes>>(())
+    /// ```
+    ///
     /// # Errors
     /// `fixed` or `each` is negative or not a number.
     pub fn affine(fixed: Nanos, each: Nanos) -> Result<Self, CostError<S>> {
@@ -152,6 +239,15 @@ impl<S: Size> Cost<S> {
     }
 
     /// The time at a size.
+    ///
+    /// ```
+    /// use windrow_tiling::cost::{Cost, Piece};
+    /// use windrow_tiling::{Nanos, Rows};
+    ///
+    /// let cost = Cost::new(vec![Piece::polynomial(Rows(0), [0.0, 2.0, 1.0])])?;
+    /// assert_eq!([cost.at(Rows(0)), cost.at(Rows(3))], [Nanos(0.0), Nanos(15.0)]);
+    /// # Ok::<(), windrow_tiling::cost::CostError<Rows>>(())
+    /// ```
     pub fn at(&self, size: S) -> Nanos {
         // In range: the first piece starts at 0.
         let after = self.pieces.partition_point(|piece| piece.from <= size);
@@ -159,6 +255,15 @@ impl<S: Size> Cost<S> {
     }
 
     /// The pieces, in order.
+    ///
+    /// ```
+    /// use windrow_tiling::cost::Cost;
+    /// use windrow_tiling::{Nanos, Rows};
+    ///
+    /// let cost = Cost::affine(Nanos(500.0), Nanos(2.0))?;
+    /// assert_eq!(cost.pieces()[0].coefficients(), [500.0, 2.0, 0.0]);
+    /// # Ok::<(), windrow_tiling::cost::CostError<Rows>>(())
+    /// ```
     pub fn pieces(&self) -> &[Piece<S>] {
         &self.pieces
     }
@@ -166,6 +271,16 @@ impl<S: Size> Cost<S> {
 
 impl Cost<Bytes> {
     /// The same cost as a function of rows, with `row` bytes per row.
+    ///
+    /// ```
+    /// use windrow_tiling::cost::Cost;
+    /// use windrow_tiling::{Bytes, Nanos, Rows};
+    ///
+    /// let cost = Cost::affine(Nanos(500.0), Nanos(0.25))?;
+    /// // Rows of 1024 columns, 4 bytes each.
+    /// assert_eq!(cost.in_rows(Bytes(4096)).at(Rows(3)), cost.at(Bytes(3 * 4096)));
+    /// # Ok::<(), windrow_tiling::cost::CostError<Bytes>>(())
+    /// ```
     ///
     /// # Panics
     /// If `row` is 0.
@@ -206,6 +321,15 @@ impl<S: Size> fmt::Display for Cost<S> {
 }
 
 /// Why a list of pieces is not a cost function.
+///
+/// ```
+/// use windrow_tiling::Rows;
+/// use windrow_tiling::cost::{Cost, CostError, Piece};
+///
+/// let falls = Cost::new(vec![Piece::polynomial(Rows(0), [100.0, -1.0, 0.0])]).unwrap_err();
+/// assert_eq!(falls, CostError::Falls { place: 0, from: Rows(0), until: None });
+/// assert!(falls.to_string().ends_with("hint: let the last piece end in a straight line"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CostError<S> {
     /// There are no pieces.

@@ -45,6 +45,18 @@ pub use pipeline::{Losses, TileSpan, Timeline};
 pub use plan::{Bounds, Candidate, Inputs, Plan, PlanVerdict, Tiling};
 
 /// One of the two lanes.
+///
+/// ```
+/// use windrow_tiling::tile::{Lane, Problem, Tiles};
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let (compute, communicate) = (|rows: Rows| Nanos(9.0 * rows.0 as f64), |rows: Rows| Nanos(2.0 * rows.0 as f64));
+/// let timeline = Problem::new(Rows(10), &compute, &communicate).timeline(&Tiles::one(Rows(10)))?;
+/// // The lane with the most work.
+/// assert_eq!(timeline.losses().lane, Lane::Compute);
+/// assert_eq!(timeline.spans(Lane::Communicate)[0].length(), Nanos(20.0));
+/// # Ok::<(), windrow_tiling::tile::PlanError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
     /// Runs the computation of tiles.
@@ -63,6 +75,17 @@ impl fmt::Display for Lane {
 }
 
 /// Which lane a tile passes first.
+///
+/// ```
+/// use windrow_tiling::tile::{Order, Problem, Tiles};
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let (compute, communicate) = (|_: Rows| Nanos(9.0), |_: Rows| Nanos(2.0));
+/// let gather = Problem { order: Order::CommunicateFirst, ..Problem::new(Rows(2), &compute, &communicate) };
+/// let timeline = gather.timeline(&Tiles::new([Rows(1); 2])?)?;
+/// assert_eq!((timeline.compute[0].start, timeline.end), (Nanos(2.0), Nanos(20.0)));
+/// # Ok::<(), windrow_tiling::tile::PlanError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// A result is computed, then communicated: all-reduce, reduce-scatter.
@@ -74,6 +97,12 @@ pub enum Order {
 
 impl Order {
     /// The lanes in the order in which a tile passes them.
+    ///
+    /// ```
+    /// use windrow_tiling::tile::{Lane, Order};
+    ///
+    /// assert_eq!(Order::CommunicateFirst.lanes(), [Lane::Communicate, Lane::Compute]);
+    /// ```
     pub fn lanes(self) -> [Lane; 2] {
         match self {
             Order::ComputeFirst => [Lane::Compute, Lane::Communicate],
@@ -83,6 +112,19 @@ impl Order {
 }
 
 /// The factor by which each lane takes longer while the other one is busy too: 1 or more, measured with both lanes running.
+///
+/// ```
+/// use windrow_tiling::tile::{Contention, Problem, Tiles};
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let cost = |rows: Rows| Nanos(10.0 * rows.0 as f64);
+/// let tiles = Tiles::new([Rows(1); 2])?;
+/// let apart = Problem::new(Rows(2), &cost, &cost);
+/// let together = Problem { contention: Contention { compute: 1.5, communicate: 1.5 }, ..apart };
+/// // One of the three steps runs in both lanes.
+/// assert_eq!((apart.predict(&tiles)?, together.predict(&tiles)?), (Nanos(30.0), Nanos(35.0)));
+/// # Ok::<(), windrow_tiling::tile::PlanError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Contention {
     /// The factor of the computation.
@@ -96,6 +138,13 @@ impl Contention {
     pub const NONE: Contention = Contention { compute: 1.0, communicate: 1.0 };
 
     /// Whether both lanes running together are slower than one after the other: their two speeds add up to less than one.
+    ///
+    /// ```
+    /// use windrow_tiling::tile::Contention;
+    ///
+    /// assert!(!Contention { compute: 1.3, communicate: 1.5 }.defeats_overlap());
+    /// assert!(Contention { compute: 2.5, communicate: 2.5 }.defeats_overlap());
+    /// ```
     pub fn defeats_overlap(&self) -> bool {
         1.0 / self.compute + 1.0 / self.communicate < 1.0
     }
@@ -108,11 +157,28 @@ impl fmt::Display for Contention {
 }
 
 /// The number of rows of each tile, in order. No tile is empty; an operation without rows has no tiles.
+///
+/// ```
+/// use windrow_tiling::Rows;
+/// use windrow_tiling::tile::Tiles;
+///
+/// let tiles = Tiles::new([512, 896, 896].map(Rows))?;
+/// assert_eq!((tiles.len(), tiles.total(), tiles.to_string().as_str()), (3, Rows(2304), "{512, 896 x 2}"));
+/// # Ok::<(), windrow_tiling::tile::PlanError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tiles(Vec<Rows>);
 
 impl Tiles {
     /// Tiles of these sizes, in order.
+    ///
+    /// ```
+    /// use windrow_tiling::Rows;
+    /// use windrow_tiling::tile::{PlanError, Tiles};
+    ///
+    /// assert!(Tiles::new([Rows(8), Rows(4)]).is_ok());
+    /// assert_eq!(Tiles::new([Rows(8), Rows(0)]), Err(PlanError::EmptyTile { place: 1 }));
+    /// ```
     ///
     /// # Errors
     /// A tile has no rows.
@@ -125,26 +191,68 @@ impl Tiles {
     }
 
     /// All rows in one tile.
+    ///
+    /// ```
+    /// use windrow_tiling::Rows;
+    /// use windrow_tiling::tile::Tiles;
+    ///
+    /// assert!(Tiles::one(Rows(64)).iter().eq([Rows(64)]));
+    /// assert!(Tiles::one(Rows(0)).is_empty());
+    /// ```
     pub fn one(rows: Rows) -> Self {
         Self(if rows == Rows(0) { Vec::new() } else { vec![rows] })
     }
 
     /// The rows of each tile, in order.
+    ///
+    /// ```
+    /// use windrow_tiling::Rows;
+    /// use windrow_tiling::tile::Tiles;
+    ///
+    /// let tiles = Tiles::new([Rows(512), Rows(896)])?;
+    /// // Where each tile begins.
+    /// let begins: Vec<u64> = tiles.iter().scan(0, |end, tile| Some(std::mem::replace(end, *end + tile.0))).collect();
+    /// assert_eq!(begins, [0, 512]);
+    /// # Ok::<(), windrow_tiling::tile::PlanError>(())
+    /// ```
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Rows> + DoubleEndedIterator + '_ {
         self.0.iter().copied()
     }
 
     /// The number of tiles.
+    ///
+    /// ```
+    /// use windrow_tiling::Rows;
+    /// use windrow_tiling::tile::Tiles;
+    ///
+    /// assert_eq!(Tiles::new([Rows(512); 3])?.len(), 3);
+    /// # Ok::<(), windrow_tiling::tile::PlanError>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Whether there are no tiles, which is so if there are no rows.
+    ///
+    /// ```
+    /// use windrow_tiling::Rows;
+    /// use windrow_tiling::tile::Tiles;
+    ///
+    /// assert!(Tiles::default().is_empty() && !Tiles::one(Rows(1)).is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The sum of the rows of all tiles.
+    ///
+    /// ```
+    /// use windrow_tiling::Rows;
+    /// use windrow_tiling::tile::Tiles;
+    ///
+    /// assert_eq!(Tiles::new([Rows(512), Rows(896)])?.total(), Rows(1408));
+    /// # Ok::<(), windrow_tiling::tile::PlanError>(())
+    /// ```
     pub fn total(&self) -> Rows {
         Rows(self.0.iter().map(|tile| tile.0).sum())
     }
@@ -169,6 +277,23 @@ impl fmt::Display for Tiles {
 pub type TileCost<'a> = &'a dyn Fn(Rows) -> Nanos;
 
 /// An operation to cut, and the costs of its tiles. Write it as `Problem { align, ..Problem::new(rows, compute, communicate) }`.
+///
+/// ```
+/// use windrow_tiling::tile::{Contention, Problem};
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let compute = |rows: Rows| Nanos::micros(5.0 + 0.2 * rows.0 as f64);
+/// let communicate = |rows: Rows| Nanos::micros(20.0 + 0.1 * rows.0 as f64);
+/// let problem = Problem {
+///     align: Rows(128),
+///     most_tiles: 4,
+///     contention: Contention { compute: 1.1, communicate: 1.2 },
+///     ..Problem::new(Rows(4096), &compute, &communicate)
+/// };
+/// let plan = problem.plan()?;
+/// assert!((2..=4).contains(&plan.tiles.len()) && plan.predicted < plan.serial);
+/// # Ok::<(), windrow_tiling::tile::PlanError>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Problem<'a> {
     /// Rows of the whole operation.
@@ -195,6 +320,17 @@ pub struct Problem<'a> {
 }
 
 /// The limits of the planner's search. The time of the search grows with the square of `units`, and as `gap` shrinks.
+///
+/// ```
+/// use windrow_tiling::tile::{Effort, Problem};
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let cost = |rows: Rows| Nanos(50.0 + rows.0 as f64);
+/// let quick = Problem { effort: Effort { units: 16, ..Effort::default() }, ..Problem::new(Rows(1600), &cost, &cost) };
+/// // Tiles begin at 16 places.
+/// assert_eq!(quick.plan()?.grain, Rows(100));
+/// # Ok::<(), windrow_tiling::tile::PlanError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effort {
     /// Maximum number of places where a tile may begin. If there are more multiples of the alignment, tiles begin only at some of
@@ -216,6 +352,15 @@ impl Default for Effort {
 
 impl<'a> Problem<'a> {
     /// A problem with computation first, no contention, unaligned rows and any number of tiles.
+    ///
+    /// ```
+    /// use windrow_tiling::tile::{Order, Problem};
+    /// use windrow_tiling::{Nanos, Rows};
+    ///
+    /// let cost = |rows: Rows| Nanos(rows.0 as f64);
+    /// let problem = Problem::new(Rows(64), &cost, &cost);
+    /// assert_eq!((problem.order, problem.align, problem.most_tiles), (Order::ComputeFirst, Rows(1), usize::MAX));
+    /// ```
     pub fn new(rows: Rows, compute: TileCost<'a>, communicate: TileCost<'a>) -> Self {
         Self {
             rows,
@@ -232,6 +377,16 @@ impl<'a> Problem<'a> {
     }
 
     /// The time that a tile takes in a lane while the other lane is idle.
+    ///
+    /// ```
+    /// use windrow_tiling::tile::{Lane, Problem};
+    /// use windrow_tiling::{Nanos, Rows};
+    ///
+    /// let (compute, communicate) = (|rows: Rows| Nanos(rows.0 as f64), |_: Rows| Nanos(f64::NAN));
+    /// let problem = Problem::new(Rows(64), &compute, &communicate);
+    /// assert_eq!(problem.cost(Lane::Compute, Rows(16)), Ok(Nanos(16.0)));
+    /// assert!(problem.cost(Lane::Communicate, Rows(16)).is_err());
+    /// ```
     ///
     /// # Errors
     /// The cost function gives a time that is negative or not a number.
@@ -282,6 +437,16 @@ impl fmt::Debug for Problem<'_> {
 }
 
 /// Why there is no plan or no prediction.
+///
+/// ```
+/// use windrow_tiling::tile::{PlanError, Problem, Tiles};
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let cost = |rows: Rows| Nanos(rows.0 as f64);
+/// let error = Problem::new(Rows(64), &cost, &cost).predict(&Tiles::one(Rows(32))).unwrap_err();
+/// assert_eq!(error, PlanError::Total { tiles: Rows(32), rows: Rows(64) });
+/// assert_eq!(error.to_string(), "the tiles have 32 rows, the operation has 64");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PlanError {
     /// The alignment is 0 rows.

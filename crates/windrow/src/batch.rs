@@ -136,6 +136,27 @@ use crate::runtime::explain;
 use crate::runtime::explained::{CallKind, Explained};
 
 /// A structure whose operations can be run in batches.
+///
+/// ```
+/// use windrow::batch::{Batch, BatchOps, Batched};
+///
+/// /// Gives out numbers. A batch reserves all of its numbers at once.
+/// struct Numbers(u64);
+///
+/// impl BatchOps for Numbers {
+///     type Op = ();
+///     type Reply = u64;
+///
+///     fn run(&mut self, batch: &mut Batch<'_, (), u64>) {
+///         let first = self.0;
+///         self.0 += batch.len() as u64;
+///         batch.iter_mut().zip(first..).for_each(|(entry, number)| entry.answer(|()| number));
+///     }
+/// }
+///
+/// let numbers = Batched::new(Numbers(7));
+/// assert_eq!((numbers.call(()).unwrap(), numbers.call(()).unwrap()), (7, 8));
+/// ```
 pub trait BatchOps {
     /// One operation.
     type Op: Send;
@@ -145,9 +166,48 @@ pub trait BatchOps {
     /// Runs all operations of a batch and answers each ([`Entry::reply`]): in any order, in parallel, or sorted by a key
     /// ([`Batch::sorted_by_key`]). Each entry belongs to a caller, and holds that caller's reply when `run` returns. An
     /// operation without a reply gets [`BatchError::Unanswered`].
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// use windrow::batch::Entry;
+    ///
+    /// // Without a wrapper, as in a test. `Sum` replies with the sum so far.
+    /// let mut entries = [Entry::Op(3), Entry::Op(4)];
+    /// Sum(0).run(&mut Batch::new(&mut entries));
+    /// assert_eq!(entries.map(Entry::into_reply), [Some(3), Some(7)]);
+    /// ```
     fn run(&mut self, batch: &mut Batch<'_, Self::Op, Self::Reply>);
 
     /// Runs a single operation. By default a batch of one.
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// // `Sum` has no `run_one`: its `run` gets a batch of one.
+    /// let mut sum = Sum(10);
+    /// assert_eq!((sum.run_one(5), sum.0), (15, 15));
+    /// ```
     ///
     /// # Panics
     /// If [`run`](BatchOps::run) leaves the operation unanswered. [`Batched`] turns that panic into [`BatchError::Unanswered`].
@@ -161,18 +221,94 @@ pub trait BatchOps {
 
     /// The weight of an operation for [`Builder::weight_limit`], in any unit: bytes, tokens. If `weight` panics, the operation runs in a
     /// separate batch.
+    ///
+    /// ```
+    /// use windrow::batch::{Batch, BatchOps, Batched, Chunk};
+    ///
+    /// /// Remembers how many texts each batch had.
+    /// struct Sizes(Vec<usize>);
+    ///
+    /// impl BatchOps for Sizes {
+    ///     type Op = &'static str;
+    ///     type Reply = ();
+    ///
+    ///     fn run(&mut self, batch: &mut Batch<'_, &'static str, ()>) {
+    ///         self.0.push(batch.len());
+    ///         batch.iter_mut().for_each(|entry| entry.answer(|_| ()));
+    ///     }
+    ///
+    ///     fn weight(text: &&'static str) -> usize {
+    ///         text.len()
+    ///     }
+    /// }
+    ///
+    /// let sizes = Batched::builder().weight_limit(8).build(Sizes(Vec::new()));
+    /// let mut chunk = Chunk::new();
+    /// chunk.extend(["one", "two", "three"]);
+    /// sizes.call_chunk(&mut chunk).unwrap();
+    /// assert_eq!(sizes.into_inner().unwrap().0, [2, 1]);
+    /// ```
     fn weight(op: &Self::Op) -> usize {
         let _ = op;
         1
     }
 
     /// Called on the caller's thread before the operation is handed in: for hashing, encoding, sort keys.
+    ///
+    /// ```
+    /// use windrow::batch::{Batch, BatchOps, Batched};
+    ///
+    /// struct Names(Vec<String>);
+    ///
+    /// impl BatchOps for Names {
+    ///     type Op = String;
+    ///     type Reply = usize;
+    ///
+    ///     fn prepare(name: &mut String) {
+    ///         name.make_ascii_lowercase();
+    ///     }
+    ///
+    ///     fn run(&mut self, batch: &mut Batch<'_, String, usize>) {
+    ///         for entry in batch.iter_mut() {
+    ///             self.0.push(entry.take());
+    ///             entry.reply(self.0.len());
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let names = Batched::new(Names(Vec::new()));
+    /// names.call("ADA".to_owned()).unwrap();
+    /// assert_eq!(names.into_inner().unwrap().0, ["ada"]);
+    /// ```
     fn prepare(op: &mut Self::Op) {
         let _ = op;
     }
 }
 
 /// A structure that many callers use at once. See the [module page](self).
+///
+/// ```
+/// # use windrow::batch::{Batch, BatchOps, Batched};
+/// # struct Sum(u64);
+/// # impl BatchOps for Sum {
+/// #     type Op = u64;
+/// #     type Reply = u64;
+/// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+/// #         for entry in batch.iter_mut() {
+/// #             self.0 += entry.take();
+/// #             entry.reply(self.0);
+/// #         }
+/// #     }
+/// # }
+/// let sum = Batched::new(Sum(0));
+/// std::thread::scope(|scope| {
+///     for number in 1..=4 {
+///         let sum = &sum;
+///         scope.spawn(move || sum.call(number).unwrap());
+///     }
+/// });
+/// assert_eq!(sum.into_inner().unwrap().0, 10);
+/// ```
 pub struct Batched<S: BatchOps> {
     shared: Arc<BatchedInner<S>>,
     /// The dedicated runner.
@@ -188,6 +324,23 @@ impl<S: BatchOps> fmt::Debug for Batched<S> {
 impl<S: BatchOps> Batched<S> {
     /// Wraps `structure`: callers run batches, batches have any size, and the queue has no bound. For other choices see
     /// [`Batched::builder`].
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// let sum = Batched::new(Sum(10));
+    /// assert_eq!(sum.call(5).unwrap(), 15);
+    /// ```
     pub fn new(structure: S) -> Self
     where
         S: Send,
@@ -196,6 +349,29 @@ impl<S: BatchOps> Batched<S> {
     }
 
     /// Limits, a bounded queue, other runners.
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// use windrow::batch::Chunk;
+    ///
+    /// let sum = Batched::builder().limit(64).build(Sum(0));
+    /// let mut chunk = Chunk::new();
+    /// chunk.extend(1..=100);
+    /// sum.call_chunk(&mut chunk).unwrap();
+    /// assert!(sum.stats().unwrap().largest() <= 64);
+    /// assert_eq!(sum.into_inner().unwrap().0, 5050);
+    /// ```
     pub fn builder() -> Builder<S> {
         Builder::new()
     }
@@ -206,6 +382,28 @@ impl<S: BatchOps> Batched<S> {
 
     /// Runs `op`, in a batch with operations of other callers; blocks until it is done. A lone caller takes the lock by one
     /// compare-exchange, calls [`BatchOps::run_one`], and releases the lock by another one.
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// use windrow::batch::BatchError;
+    ///
+    /// let sum = Batched::new(Sum(0));
+    /// assert_eq!(sum.call(5).unwrap(), 5);
+    /// sum.close().unwrap();
+    /// let refused = sum.call(7).unwrap_err();
+    /// assert_eq!((refused.kind(), refused.into_op()), (BatchError::Closed, Some(7)));
+    /// ```
     ///
     /// # Errors
     /// See [`BatchError`]. The error holds the operation if it was not run.
@@ -305,6 +503,25 @@ impl<S: BatchOps> Batched<S> {
     /// Gives `f` exclusive access to the structure, after all operations that were handed in before; blocks until `f` is done. A separate
     /// runner calls `f` itself.
     ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// let sum = Batched::new(Sum(0));
+    /// sum.call(5).unwrap();
+    /// let before = sum.exclusive(|sum| std::mem::replace(&mut sum.0, 100)).unwrap();
+    /// assert_eq!((before, sum.call(1).unwrap()), (5, 101));
+    /// ```
+    ///
     /// # Errors
     /// See [`BatchError`].
     ///
@@ -321,6 +538,24 @@ impl<S: BatchOps> Batched<S> {
 
     /// Gives `f` shared access to the structure: concurrently with other readers if nothing is queued, else as
     /// [`exclusive`](Batched::exclusive).
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// let sum = Batched::new(Sum(0));
+    /// sum.call(5).unwrap();
+    /// assert_eq!(sum.read(|sum| sum.0).unwrap(), 5);
+    /// ```
     ///
     /// # Errors
     /// See [`BatchError`].
@@ -341,6 +576,25 @@ impl<S: BatchOps> Batched<S> {
 
     /// Statistics of the batches so far, and whether batching pays.
     ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// let sum = Batched::new(Sum(0));
+    /// (0..10).for_each(|number| _ = sum.call(number).unwrap());
+    /// let stats = sum.stats().unwrap();
+    /// assert_eq!((stats.ops(), stats.singletons()), (10, 1.0));
+    /// ```
+    ///
     /// # Errors
     /// [`BatchError::Nested`] from an operation of this structure, [`BatchError::Forked`].
     pub fn stats(&self) -> Result<Stats, BatchError> {
@@ -348,6 +602,26 @@ impl<S: BatchOps> Batched<S> {
     }
 
     /// Takes no more operations, and returns when all operations that were handed in before are answered.
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// use windrow::batch::BatchError;
+    ///
+    /// let sum = Batched::new(Sum(0));
+    /// assert_eq!(sum.close(), Ok(()));
+    /// assert_eq!(sum.close(), Err(BatchError::Closed));
+    /// ```
     ///
     /// # Errors
     /// [`BatchError::Closed`] if it was closed before, [`BatchError::Nested`] from an operation of this structure, [`BatchError::Forked`].
@@ -357,6 +631,25 @@ impl<S: BatchOps> Batched<S> {
 
     /// Closes the wrapper and returns the structure. `None` if the structure is poisoned, or was made on a separate thread, which has
     /// dropped it; also from an operation of this structure, and in a forked child.
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// let sum = Batched::new(Sum(0));
+    /// sum.call(5).unwrap();
+    /// let Sum(total) = sum.into_inner().unwrap();
+    /// assert_eq!(total, 5);
+    /// ```
     pub fn into_inner(mut self) -> Option<S> {
         self.end();
         if self.shared.refuses().is_some() { None } else { self.shared.give_up() }

@@ -55,6 +55,15 @@ pub use split::{
 ///
 /// It is `Clone` if its source and its closures are. Iterators over shared references and ranges are cheap to clone. An iterator that owns
 /// its items clones them.
+///
+/// ```
+/// use windrow::Par;
+/// use windrow::prelude::*;
+///
+/// let squares: Par<_, _> = (1..=4u64).into_par_iter().map(|number| number * number);
+/// let again = squares.clone();
+/// assert_eq!((squares.sum::<u64>(), again.max()), (30, Some(16)));
+/// ```
 #[derive(Clone)]
 #[must_use = "parallel iterators do nothing until they are consumed"]
 pub struct Par<S, R> {
@@ -71,6 +80,14 @@ impl<S: fmt::Debug, R> fmt::Debug for Par<S, R> {
 }
 
 /// Opaque: the user's hints about the items.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// // An iterator shows them.
+/// let hinted = [1, 2, 3].par_iter().with_claim_size(7);
+/// assert!(format!("{hinted:?}").contains("HintsOf(Hints"));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct HintsOf(pub(crate) Hints);
 
@@ -160,32 +177,98 @@ impl<S: Weigh, R: OwnItems> Par<S, R> {
 }
 
 /// Types that can be turned into a parallel iterator.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// fn total(numbers: impl IntoParallelIterator<Item = u64>) -> u64 {
+///     numbers.into_par_iter().sum()
+/// }
+///
+/// assert_eq!((total(1..=4), total(vec![10, 20])), (10, 30));
+/// ```
 pub trait IntoParallelIterator {
     /// The type of the items.
     type Item: Send;
     /// The type of the iterator.
     type Iter: ParallelIterator<Item = Self::Item>;
     /// The parallel iterator.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let words = vec!["one".to_owned(), "fish".to_owned()];
+    /// let bytes: Vec<Vec<u8>> = words.into_par_iter().map(String::into_bytes).collect();
+    /// assert_eq!(bytes, [b"one".to_vec(), b"fish".to_vec()]);
+    /// ```
     fn into_par_iter(self) -> Self::Iter;
 }
 
 /// `par_iter()`: over shared references.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// struct Basket(Vec<u32>);
+///
+/// // A collection gets `par_iter` by turning its shared reference into an iterator.
+/// impl<'a> IntoParallelIterator for &'a Basket {
+///     type Item = &'a u32;
+///     type Iter = windrow::slice::Iter<'a, u32>;
+///
+///     fn into_par_iter(self) -> Self::Iter {
+///         self.0.par_iter()
+///     }
+/// }
+///
+/// assert_eq!(Basket(vec![1, 2, 3]).par_iter().sum::<u32>(), 6);
+/// ```
 pub trait IntoParallelRefIterator<'a> {
     /// The type of the items.
     type Item: Send + 'a;
     /// The type of the iterator.
     type Iter: ParallelIterator<Item = Self::Item>;
     /// The parallel iterator.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let words = vec!["one", "fish"];
+    /// assert_eq!(words.par_iter().map(|word| word.len()).sum::<usize>(), 7);
+    /// ```
     fn par_iter(&'a self) -> Self::Iter;
 }
 
 /// `par_iter_mut()`: over exclusive references.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// fn double<'a, C>(numbers: &'a mut C)
+/// where
+///     C: IntoParallelRefMutIterator<'a, Item = &'a mut u32>,
+/// {
+///     numbers.par_iter_mut().for_each(|number| *number *= 2);
+/// }
+///
+/// let mut numbers = vec![1, 2, 3];
+/// double(&mut numbers);
+/// assert_eq!(numbers, [2, 4, 6]);
+/// ```
 pub trait IntoParallelRefMutIterator<'a> {
     /// The type of the items.
     type Item: Send + 'a;
     /// The type of the iterator.
     type Iter: ParallelIterator<Item = Self::Item>;
     /// The parallel iterator.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let mut numbers = vec![1, 2, 3];
+    /// numbers.par_iter_mut().for_each(|number| *number += 10);
+    /// assert_eq!(numbers, [11, 12, 13]);
+    /// ```
     fn par_iter_mut(&'a mut self) -> Self::Iter;
 }
 

@@ -145,6 +145,19 @@ use trace::Log;
 const AHEAD: usize = 2;
 
 /// A builder of lanes: see the [module page](self).
+///
+/// ```
+/// use windrow::overlap::{self, Failure, Overlap};
+///
+/// fn lengths<'env>(lines: impl Iterator<Item = &'env str> + Send + 'env) -> Overlap<'env, usize, String> {
+///     overlap::source(lines)
+///         .blocking("read", |line: &str| Ok(line.to_owned()))
+///         .compute("count", |line: String| if line.is_empty() { Err("empty".to_owned()) } else { Ok(line.len()) })
+/// }
+///
+/// assert_eq!(lengths("one\nfish".lines()).collect().unwrap(), [3, 4]);
+/// assert!(matches!(lengths("one\n\nfish".lines()).collect(), Err(Failure::Error { tile: 1, .. })));
+/// ```
 #[must_use = "it does nothing until it is run"]
 pub struct Overlap<'env, T, E> {
     lanes: Lanes<'env, E>,
@@ -180,6 +193,16 @@ impl<T, E> fmt::Debug for Overlap<'_, T, E> {
 }
 
 /// Why not all tiles went through all lanes.
+///
+/// ```
+/// use windrow::overlap::{self, Failure};
+///
+/// let halves = overlap::source([8, 6, 5, 4]).compute("halve", |n: u32| if n % 2 == 0 { Ok(n / 2) } else { Err("odd") });
+/// let failure = halves.collect().unwrap_err();
+/// assert_eq!(failure.to_string(), "tile 2 failed in lane 0 (halve): odd");
+/// let Failure::Error { error, .. } = failure else { panic!("no lane failed") };
+/// assert_eq!(error, "odd");
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Failure<E> {
@@ -285,6 +308,24 @@ pub fn fed<'env, T, E>() -> (Feeder<T>, Overlap<'env, T, E>) {
 }
 
 /// Gives tiles to a run: see [`fed`]. Its drop ends the tiles. A drop by a panic fails the run.
+///
+/// ```
+/// use windrow::overlap::{self, Feeder};
+///
+/// fn feed(mut feeder: Feeder<String>) {
+///     for name in ["one", "fish"] {
+///         // An error says that the run has ended.
+///         if feeder.push(name.to_owned()).is_err() {
+///             return;
+///         }
+///     }
+/// }
+///
+/// let (feeder, names) = overlap::fed();
+/// std::thread::spawn(move || feed(feeder));
+/// let lengths = names.compute("count", |name: String| Ok::<_, ()>(name.len())).collect();
+/// assert_eq!(lengths.unwrap(), [3, 4]);
+/// ```
 pub struct Feeder<T> {
     /// `Some` until dropped.
     giver: Option<Giver<T>>,
@@ -299,6 +340,20 @@ impl<T> fmt::Debug for Feeder<T> {
 
 impl<T> Feeder<T> {
     /// Gives the next tile; waits while the queue is full.
+    ///
+    /// ```
+    /// use windrow::overlap;
+    ///
+    /// let (mut feeder, tiles) = overlap::fed::<u32, ()>();
+    /// assert_eq!((feeder.push(1), feeder.push(2)), (Ok(()), Ok(())));
+    /// // Without this the run would wait for more tiles.
+    /// drop(feeder);
+    /// assert_eq!(tiles.collect().unwrap(), [1, 2]);
+    ///
+    /// let (mut feeder, tiles) = overlap::fed::<u32, ()>();
+    /// drop(tiles);
+    /// assert_eq!(feeder.push(3), Err(3));
+    /// ```
     ///
     /// # Errors
     /// The tile, if the run has ended or wants no more tiles.
@@ -359,6 +414,16 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
     /// Adds a lane that runs on the calling thread. Its closure may use windrow, so that all CPUs work on the tile.
     ///
     /// An error ends the run: see the [module page](self).
+    ///
+    /// ```
+    /// use windrow::overlap;
+    /// use windrow::prelude::*;
+    ///
+    /// let sums = overlap::source([0..10u64, 10..20])
+    ///     .compute("sum", |range: std::ops::Range<u64>| Ok::<_, ()>(range.into_par_iter().sum::<u64>()))
+    ///     .collect();
+    /// assert_eq!(sums.unwrap(), [45, 145]);
+    /// ```
     pub fn compute<U: 'env, F>(self, name: &str, f: F) -> Overlap<'env, U, E>
     where
         F: FnMut(T) -> Result<U, E> + 'env,
@@ -373,6 +438,16 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
     /// use the pool that parallel calls of the calling thread use.
     ///
     /// An error ends the run: see the [module page](self).
+    ///
+    /// ```
+    /// use windrow::overlap;
+    ///
+    /// let names = overlap::source(0..2)
+    ///     .blocking("read", |_: u32| Ok::<_, ()>(std::thread::current().name().map(str::to_owned)))
+    ///     .collect()
+    ///     .unwrap();
+    /// assert_eq!(names, [Some("windrow-read".to_owned()), Some("windrow-read".to_owned())]);
+    /// ```
     pub fn blocking<U: Send + 'env, F>(self, name: &str, f: F) -> Overlap<'env, U, E>
     where
         T: Send,
@@ -492,6 +567,26 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
     /// Bounds the last queue so far: at most `tiles` results of the lane before, or fed tiles, wait for the lane after. By default 2. No
     /// effect after the last lane, whose results do not wait.
     ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    /// use windrow::overlap;
+    ///
+    /// let (read, mut most) = (AtomicUsize::new(0), 0);
+    /// let tiles = overlap::source(0..100)
+    ///     .blocking("read", |i: usize| {
+    ///         read.fetch_add(1, Ordering::Relaxed);
+    ///         Ok::<_, ()>(i)
+    ///     })
+    ///     .ahead(4)
+    ///     .compute("work", |i| {
+    ///         most = most.max(read.load(Ordering::Relaxed) - i);
+    ///         Ok(())
+    ///     });
+    /// assert_eq!(tiles.run().unwrap(), 100);
+    /// // This tile, four that wait, and the next one, which finds no room.
+    /// assert!(most <= 6);
+    /// ```
+    ///
     /// # Panics
     /// If `tiles` is 0, or if there is no lane yet and the source is an iterator: there is no queue between them.
     pub fn ahead(self, tiles: usize) -> Self {
@@ -502,6 +597,17 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
 
     /// Bounds the weight of the last queue so far: the lane before begins no tile while tiles of a weight of `limit` or more wait for the
     /// lane after. So a queue holds less than `limit`, plus one tile. The unit of `weight` is arbitrary: bytes, say.
+    ///
+    /// ```
+    /// use windrow::overlap;
+    ///
+    /// let lines = overlap::source(["a", "a longer line", "b"])
+    ///     .blocking("read", |line: &str| Ok::<_, ()>(line.to_owned()))
+    ///     // No line is read while 8 bytes or more wait.
+    ///     .weigh(8, String::len)
+    ///     .compute("count", |line: String| Ok(line.len()));
+    /// assert_eq!(lines.collect().unwrap(), [1, 13, 1]);
+    /// ```
     ///
     /// # Panics
     /// If `limit` is 0; else as [`ahead`](Self::ahead).
@@ -519,18 +625,48 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
     }
 
     /// Ends the run early when `token` is cancelled.
+    ///
+    /// ```
+    /// use windrow::CancelToken;
+    /// use windrow::overlap::{self, Failure};
+    ///
+    /// let token = CancelToken::new();
+    /// let tiles = overlap::source(0..).with_cancel(&token).compute("work", |i| {
+    ///     if i == 9 {
+    ///         token.cancel();
+    ///     }
+    ///     Ok::<_, ()>(())
+    /// });
+    /// assert!(matches!(tiles.run(), Err(Failure::Cancelled { tiles: 10 })));
+    /// ```
     pub fn with_cancel(mut self, token: &CancelToken) -> Self {
         self.lanes.token = Some(token.clone());
         self
     }
 
     /// Records when each tile was in each lane, also for a run that fails.
+    ///
+    /// ```
+    /// use windrow::overlap::{self, Trace};
+    ///
+    /// let mut trace = Trace::new();
+    /// let tiles = overlap::source(0..8).compute("work", |_| Ok::<_, ()>(())).trace(&mut trace);
+    /// assert_eq!(tiles.run().unwrap(), 8);
+    /// assert_eq!((trace.lanes[0].name.as_str(), trace.lanes[0].tiles.len()), ("work", 8));
+    /// ```
     pub fn trace(mut self, trace: &'env mut Trace) -> Self {
         self.lanes.trace = Some(trace);
         self
     }
 
     /// Runs all tiles through all lanes. Returns their results in order.
+    ///
+    /// ```
+    /// use windrow::overlap;
+    ///
+    /// let squares = overlap::source(1..=3).compute("square", |i: u32| i.checked_mul(i).ok_or("too large"));
+    /// assert_eq!(squares.collect().unwrap(), [1, 4, 9]);
+    /// ```
     ///
     /// # Errors
     /// If not all tiles went through; then the results are dropped.
@@ -548,6 +684,18 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
 
 impl<'env, E: Send + 'env> Overlap<'env, (), E> {
     /// Runs all tiles through all lanes. Returns the number of tiles.
+    ///
+    /// ```
+    /// use windrow::overlap;
+    ///
+    /// let mut sum = 0;
+    /// let tiles = overlap::source(1..=3).compute("add", |i: u32| {
+    ///     sum += i;
+    ///     Ok::<_, ()>(())
+    /// });
+    /// assert_eq!(tiles.run().unwrap(), 3);
+    /// assert_eq!(sum, 6);
+    /// ```
     ///
     /// # Errors
     /// If not all tiles went through.

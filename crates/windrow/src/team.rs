@@ -95,6 +95,13 @@ pub use windrow_sync::rounds::{Contributions, Deal, Ended, Family, Lend, Lent, M
 use driver::{OVER, RoundDriver, RoundSite, explain_team, follow};
 
 /// The number of members that a team asks for.
+///
+/// ```
+/// use windrow::{Pool, Width, team};
+/// let width = |width| Pool::new(2).install(|| team(&mut ()).width(width).run(|_| ()).len());
+/// assert_eq!(width(Width::exactly(2)), 2);
+/// assert_eq!(width(Width::at_most(1)), 1);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Width(WidthKind);
 
@@ -106,11 +113,25 @@ enum WidthKind {
 
 impl Width {
     /// All free workers, but no more members than the process may use CPUs. This is the default.
+    ///
+    /// ```
+    /// use windrow::{Pool, Width, team};
+    /// let members = Pool::new(2).install(|| team(&mut ()).width(Width::all()).run(|member| member.width()));
+    /// // The other thread of the pool may be late.
+    /// assert!(members == [1] || members == [2, 2]);
+    /// ```
     pub const fn all() -> Width {
         Width(WidthKind::AtMost(usize::MAX))
     }
 
     /// All free workers, but at most this many members. (0 means 1: the caller is always a member.)
+    ///
+    /// ```
+    /// use windrow::{Width, team};
+    /// let members = team(&mut ()).width(Width::at_most(2)).run(|member| member.width());
+    /// assert!((1..=2).contains(&members.len()));
+    /// assert_eq!(Width::at_most(2), Width::from(2));
+    /// ```
     pub const fn at_most(members: usize) -> Width {
         Width(WidthKind::AtMost(members))
     }
@@ -120,6 +141,12 @@ impl Width {
     /// A team does not wait for workers that take part in other calls. So of several concurrent calls on one pool, some are
     /// refused at once: give each caller a [`Pool`](crate::Pool) with as many threads as its team, or retry. A team waits
     /// at most 10 s for free workers that have not joined yet (just started, or just woken on a busy machine).
+    ///
+    /// ```
+    /// use windrow::{Pool, Width, team};
+    /// let indices = Pool::new(2).install(|| team(&mut ()).width(Width::exactly(2)).run(|member| member.index()));
+    /// assert_eq!(indices, [0, 1]);
+    /// ```
     pub const fn exactly(members: usize) -> Width {
         Width(WidthKind::Exactly(members))
     }
@@ -132,6 +159,12 @@ impl From<usize> for Width {
 }
 
 /// A team could not have the members that [`Width::exactly`] asks for.
+///
+/// ```
+/// use windrow::{Pool, Width, team};
+/// let refused = Pool::new(1).install(|| team(&mut ()).width(Width::exactly(4)).try_run(|_| ())).unwrap_err();
+/// assert_eq!((refused.wanted, refused.found, refused.threads), (4, 1, 1));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TeamError {
     /// Members asked for.
@@ -144,6 +177,12 @@ pub struct TeamError {
 }
 
 /// Why a team of exact width was refused.
+///
+/// ```
+/// use windrow::{Pool, Width, team, team::TeamErrorKind};
+/// let refused = Pool::new(1).install(|| team(&mut ()).width(Width::exactly(2)).try_run(|_| ())).unwrap_err();
+/// assert!(matches!(refused.kind(), TeamErrorKind::TooWide), "{refused}");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TeamErrorKind {
@@ -165,7 +204,6 @@ impl TeamError {
     /// ```
     /// use windrow::team::TeamErrorKind;
     /// use windrow::{Pool, Width, team};
-    ///
     /// let refused = Pool::new(1).install(|| team(&mut ()).width(Width::exactly(2)).try_run(|_| ()));
     /// assert_eq!(refused.unwrap_err().kind(), TeamErrorKind::TooWide);
     /// ```
@@ -204,11 +242,29 @@ impl std::fmt::Display for TeamError {
 impl std::error::Error for TeamError {}
 
 /// A team around `data`, to be [run](Team::run). See the [module page](self).
+///
+/// ```
+/// let mut text = "data".to_owned();
+/// let lengths = windrow::team(&mut text).run(|member| {
+///     let shared = member.round::<usize, ()>(|text, deal| {
+///         deal.none(); // no member gets a part
+///         text.len()
+///     });
+///     shared.map(|(length, ())| length)
+/// });
+/// assert!(lengths.iter().all(|length| *length == Ok(4)));
+/// ```
 pub fn team<T: ?Sized + Send>(data: &mut T) -> Team<'_, T> {
     Team { data, width: Width::all(), spin_budget: None }
 }
 
 /// A team that has not begun. See the [module page](self).
+///
+/// ```
+/// let mut data = [1, 2, 3];
+/// let team: windrow::team::Team<'_, [i32]> = windrow::team(&mut data[..]).width(1);
+/// assert_eq!(team.run(|member| member.index()), [0]);
+/// ```
 #[derive(Debug)]
 #[must_use = "a team does nothing until it is run"]
 pub struct Team<'d, T: ?Sized> {
@@ -219,12 +275,24 @@ pub struct Team<'d, T: ?Sized> {
 
 impl<T: ?Sized + Send> Team<'_, T> {
     /// Sets the number of members.
+    ///
+    /// ```
+    /// let indices = windrow::team(&mut ()).width(1).run(|member| member.index());
+    /// assert_eq!(indices, [0]);
+    /// ```
     pub fn width(mut self, width: impl Into<Width>) -> Self {
         self.width = width.into();
         self
     }
 
     /// Sets how long a waiting member spins, and how long it then yields its CPU, before it parks.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// // Waiting members park at once.
+    /// let met = windrow::team(&mut ()).spin_budget(Duration::ZERO, Duration::ZERO).run(|member| member.barrier());
+    /// assert!(met.iter().all(Result::is_ok));
+    /// ```
     pub fn spin_budget(mut self, busy: Duration, yielding: Duration) -> Self {
         self.spin_budget = Some((busy, yielding));
         self
@@ -254,6 +322,13 @@ impl<T: ?Sized + Send> Team<'_, T> {
     }
 
     /// As [`run`](Team::run).
+    ///
+    /// ```
+    /// use windrow::{Pool, Width, team};
+    /// let try_run = || team(&mut ()).width(Width::exactly(2)).try_run(|member| member.index());
+    /// assert_eq!(Pool::new(2).install(try_run), Ok(vec![0, 1]));
+    /// assert!(Pool::new(1).install(try_run).is_err());
+    /// ```
     ///
     /// # Errors
     /// If the team cannot have the members that [`Width::exactly`] asks for. Then no member has run.
@@ -489,6 +564,18 @@ struct LeaderState<'d, T: ?Sized> {
 }
 
 /// One member of a team, as its closure sees it.
+///
+/// ```
+/// use windrow::team::{Ended, Member};
+///
+/// /// The largest value of all members.
+/// fn largest<T: ?Sized + Send>(member: &mut Member<'_, '_, T>, value: usize) -> Result<usize, Ended> {
+///     member.reduce(value, usize::max)
+/// }
+///
+/// let found = windrow::team(&mut ()).run(|member| largest(member, 10 * member.index()));
+/// assert!(found.iter().all(|value| *value == Ok(10 * (found.len() - 1))));
+/// ```
 pub struct Member<'r, 'd, T: ?Sized + Send> {
     slot: MemberSlot<'r, LeaderState<'d, T>>,
     spin: Spin,
@@ -523,11 +610,21 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     }
 
     /// This member's number, `0..width`. The caller of [`Team::run`] is member 0.
+    ///
+    /// ```
+    /// let indices = windrow::team(&mut ()).run(|member| member.index());
+    /// assert!(indices.iter().copied().eq(0..indices.len()));
+    /// ```
     pub fn index(&self) -> usize {
         self.slot.index()
     }
 
     /// The number of members of the team.
+    ///
+    /// ```
+    /// let widths = windrow::team(&mut ()).run(|member| member.width());
+    /// assert!(widths.iter().all(|width| *width == widths.len()));
+    /// ```
     pub fn width(&mut self) -> usize {
         self.slot.width(self.spin)
     }
@@ -579,6 +676,19 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
 
     /// A round to which each member contributes a value, `contribution`. The leader gets all contributions, in the order of the members.
     ///
+    /// ```
+    /// let mut total = 100;
+    /// let sums = windrow::team(&mut total).run(|member| {
+    ///     let shared = member.round_with::<usize, (), usize>(3, |total, contributions, deal| {
+    ///         *total += contributions.sum::<usize>();
+    ///         deal.none();
+    ///         *total
+    ///     });
+    ///     shared.map(|(sum, ())| sum)
+    /// });
+    /// assert!(sums.iter().all(|sum| *sum == Ok(100 + 3 * sums.len())));
+    /// ```
+    ///
     /// # Errors
     /// As [`round`](Member::round).
     ///
@@ -607,6 +717,20 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     /// `split(data, i, deal)`, and each member of the round runs `work(i, shared, part)`.
     ///
     /// The number of parts is [`Deal::width`] *of this round*. All members must pass the same range.
+    ///
+    /// ```
+    /// use windrow::team::split;
+    ///
+    /// let mut x = vec![1; 100];
+    /// windrow::team(&mut x[..]).run(|member| {
+    ///     member.rounds::<(), &mut [usize]>(
+    ///         0..10,
+    ///         |x, _, deal| deal.parts(split::even(x, deal.width())),
+    ///         |i, (), mine| mine.iter_mut().for_each(|element| *element += i),
+    ///     )
+    /// });
+    /// assert_eq!(x, [1 + 45; 100]);
+    /// ```
     ///
     /// # Errors
     /// If a member has returned or panicked, so that not all rounds have taken place.
@@ -659,6 +783,17 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
 
     /// Waits until all members have arrived. Afterwards every member sees what all members did before.
     ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// let arrived = AtomicUsize::new(0);
+    /// let seen = windrow::team(&mut ()).run(|member| {
+    ///     arrived.fetch_add(1, Ordering::Relaxed);
+    ///     member.barrier().map(|()| arrived.load(Ordering::Relaxed))
+    /// });
+    /// assert!(seen.iter().all(|members| *members == Ok(seen.len())));
+    /// ```
+    ///
     /// # Errors
     /// As [`round`](Member::round).
     #[inline]
@@ -667,6 +802,11 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     }
 
     /// Gives every member a clone of the `value` of member `from`. The values of other members are dropped.
+    ///
+    /// ```
+    /// let values = windrow::team(&mut ()).run(|member| member.broadcast(0, 7 + member.index()));
+    /// assert!(values.iter().all(|value| *value == Ok(7)));
+    /// ```
     ///
     /// # Errors
     /// As [`round`](Member::round).
@@ -687,6 +827,11 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
 
     /// All members' values, combined in their order: `op(op(a0, a1), a2)` and so on.
     ///
+    /// ```
+    /// let lists = windrow::team(&mut ()).run(|member| member.reduce(vec![member.index()], |a, b| [a, b].concat()));
+    /// assert!(lists.iter().all(|list| *list == Ok((0..lists.len()).collect())));
+    /// ```
+    ///
     /// # Errors
     /// As [`round`](Member::round).
     pub fn reduce<V: Clone + Send + 'static>(&mut self, value: V, op: impl Fn(V, V) -> V) -> Result<V, Ended> {
@@ -699,6 +844,11 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     }
 
     /// The values of the members up to and including this one, combined in their order.
+    ///
+    /// ```
+    /// let lists = windrow::team(&mut ()).run(|member| member.scan(vec![member.index()], |a, b| [a, b].concat()));
+    /// assert!(lists.iter().enumerate().all(|(index, list)| *list == Ok((0..=index).collect())));
+    /// ```
     ///
     /// # Errors
     /// As [`round`](Member::round).

@@ -13,6 +13,16 @@ use super::{Cost, Piece, Size};
 use crate::Nanos;
 
 /// A size and the time measured at it.
+///
+/// ```
+/// use windrow_tiling::cost::{Fitting, Sample, fit};
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let samples = [(100, 3.0), (200, 5.0), (300, 7.0)].map(|(rows, us)| Sample { size: Rows(rows), time: Nanos::micros(us) });
+/// let fitted = fit(&samples, &Fitting::default())?;
+/// assert!((fitted.cost.at(Rows(400)).as_micros() - 9.0).abs() < 1e-9);
+/// # Ok::<(), windrow_tiling::cost::FitError<Rows>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample<S> {
     /// The size.
@@ -22,6 +32,22 @@ pub struct Sample<S> {
 }
 
 /// Whether pieces have to meet.
+///
+/// ```
+/// use windrow_tiling::cost::{Fitting, Joints, Sample, fit};
+/// use windrow_tiling::{Bytes, Nanos};
+///
+/// // From 500 bytes on, another protocol is faster.
+/// let time = |bytes: u64| if bytes < 500 { 1.0 + 0.1 * bytes as f64 } else { 20.0 + 0.02 * bytes as f64 };
+/// let samples: Vec<_> = (1..=10).map(|n| 100 * n).map(|n| Sample { size: Bytes(n), time: Nanos::micros(time(n)) }).collect();
+/// let free = fit(&samples, &Fitting::default())?;
+/// assert_eq!((free.cost.pieces().len(), free.loose()), (2, None));
+/// // The second piece begins where the first one ends.
+/// let joined = fit(&samples, &Fitting { joints: Joints::Continuous, ..Fitting::default() })?;
+/// let from = joined.cost.pieces()[1].from;
+/// assert!((joined.cost.at(from).0 - joined.cost.at(Bytes(from.0 - 1)).0).abs() < 200.0);
+/// # Ok::<(), windrow_tiling::cost::FitError<Bytes>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Joints {
     /// Two pieces meet where they cross between two samples; if they do not cross, the cost jumps between the samples.
@@ -32,6 +58,18 @@ pub enum Joints {
 }
 
 /// Parameters of a fit. All shares are relative: 0.1 is 10 %.
+///
+/// ```
+/// use windrow_tiling::cost::{FitError, Fitting, Sample, fit};
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let samples = [(1, 10.0), (2, 18.0), (3, 10.0)].map(|(rows, time)| Sample { size: Rows(rows), time: Nanos(time) });
+/// let strict = Fitting { limit: 0.1, ..Fitting::default() };
+/// assert!(matches!(fit(&samples, &strict), Err(FitError::Falls { .. } | FitError::Misses { .. })));
+/// // The best fit, however loose.
+/// assert!(fit(&samples, &Fitting::UNLIMITED)?.loose().is_some());
+/// # Ok::<(), FitError<Rows>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fitting {
     /// The largest relative error a fit should have at a sample. A fit with a larger one is [loose](Fit::loose): its predictions are
@@ -60,6 +98,14 @@ impl Fitting {
 }
 
 /// A sample and its fitted value.
+///
+/// ```
+/// use windrow_tiling::cost::Residual;
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let residual = Residual { size: Rows(64), measured: Nanos(100.0), fitted: Nanos(125.0) };
+/// assert_eq!(residual.relative(), 0.25);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Residual<S> {
     /// The size.
@@ -78,6 +124,17 @@ impl<S> Residual<S> {
 }
 
 /// A cost function and its residuals.
+///
+/// ```
+/// use windrow_tiling::cost::{Fitting, Sample, fit};
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let samples = [(64, 200.0), (128, 302.0), (256, 500.0)].map(|(rows, time)| Sample { size: Rows(rows), time: Nanos(time) });
+/// let fitted = fit(&samples, &Fitting::default())?;
+/// assert_eq!((fitted.residuals.len(), fitted.measured()), (3, (Rows(64), Rows(256))));
+/// assert!(fitted.typical() <= fitted.worst().relative().abs() && fitted.loose().is_none());
+/// # Ok::<(), windrow_tiling::cost::FitError<Rows>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit<S> {
     /// The fitted function. Beyond the largest sample it continues as a straight line.
@@ -119,6 +176,16 @@ fn worst<S: Size>(residuals: &[Residual<S>]) -> Residual<S> {
 }
 
 /// Why samples give no cost function.
+///
+/// ```
+/// use windrow_tiling::cost::{FitError, Fitting, Sample, fit};
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let two = [(64, 200.0), (128, 300.0)].map(|(rows, time)| Sample { size: Rows(rows), time: Nanos(time) });
+/// let error = fit(&two, &Fitting::default()).unwrap_err();
+/// assert_eq!(error, FitError::TooFew { sizes: 2 });
+/// assert!(error.to_string().ends_with("hint: measure three at least; two fit any line"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FitError<S> {
     /// Too few sizes: two fit any line.
@@ -207,6 +274,20 @@ impl<S: Size> std::error::Error for FitError<S> {}
 /// With up to [`FINE`] different sizes, all divisions into pieces are compared; the time grows with the square of the number of sizes.
 /// With more sizes, the divisions of `FINE` evenly spread ones are compared, then each joint moves to the best place among all sizes
 /// around it. The residuals always cover all sizes.
+///
+/// ```
+/// use windrow_tiling::cost::{Fitting, Sample, fit};
+/// use windrow_tiling::{Bytes, Nanos};
+///
+/// // 1024 bytes were measured three times: the median counts.
+/// let measured = [(256, 300.0), (512, 550.0), (1024, 1050.0), (1024, 1120.0), (1024, 1040.0)];
+/// let samples = measured.map(|(bytes, time)| Sample { size: Bytes(bytes), time: Nanos(time) });
+/// let fitted = fit(&samples, &Fitting::default())?;
+/// assert_eq!(fitted.residuals[2].measured, Nanos(1050.0));
+/// // Such repetitions scatter by more than the usual 1 %.
+/// assert!(fitted.noise > 0.01 && fitted.worst().relative().abs() < 0.1);
+/// # Ok::<(), windrow_tiling::cost::FitError<Bytes>>(())
+/// ```
 ///
 /// # Errors
 /// There are fewer than three sizes, or a time is impossible. Times fall by more than repeated samples and the limit explain, or

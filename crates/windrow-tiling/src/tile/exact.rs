@@ -192,6 +192,16 @@ struct Kept {
 }
 
 /// The size of the search.
+///
+/// ```
+/// use windrow_tiling::tile::Problem;
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let cost = |rows: Rows| Nanos(50.0 + rows.0 as f64);
+/// let steps = |rows| Problem::new(Rows(rows), &cost, &cost).plan().map(|plan| plan.work.steps);
+/// assert!(steps(20)? < steps(100)?);
+/// # Ok::<(), windrow_tiling::tile::PlanError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlannerWork {
     /// Number of times a tile was appended to a state.
@@ -408,6 +418,18 @@ pub(super) fn bounds(grid: &CostGrid, slow: Slow) -> (f64, f64) {
 impl Problem<'_> {
     /// Finds the best cut and its time by trying all cuts, to check [`plan`](Self::plan) on small cases. Each additional unit doubles
     /// the time.
+    ///
+    /// ```
+    /// use windrow_tiling::tile::Problem;
+    /// use windrow_tiling::{Nanos, Rows};
+    ///
+    /// let cost = |rows: Rows| Nanos(5.0 + (rows.0 * rows.0) as f64);
+    /// let problem = Problem::new(Rows(12), &cost, &cost);
+    /// let (tiles, time) = problem.brute_force()?;
+    /// assert_eq!(problem.predict(&tiles)?, time);
+    /// assert!((problem.plan()?.predicted.0 - time.0).abs() < 1e-9 * time.0);
+    /// # Ok::<(), windrow_tiling::tile::PlanError>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`plan`](Self::plan), and if there are more than 24 units.

@@ -37,6 +37,16 @@ pub(super) fn best_two_sizes(grid: &CostGrid, slow: Slow, most: usize) -> (Vec<u
 impl Problem<'_> {
     /// Equal tiles, as far as the alignment allows. Fewer than `tiles` if there are fewer places to cut. They may be shorter than `min_tile`.
     ///
+    /// ```
+    /// use windrow_tiling::tile::Problem;
+    /// use windrow_tiling::{Nanos, Rows};
+    ///
+    /// let cost = |rows: Rows| Nanos(rows.0 as f64);
+    /// let problem = Problem { align: Rows(128), ..Problem::new(Rows(1000), &cost, &cost) };
+    /// assert_eq!(problem.uniform(3)?.to_string(), "{384 x 2, 232}");
+    /// # Ok::<(), windrow_tiling::tile::PlanError>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`plan`](Self::plan), and if `tiles` is 0.
     pub fn uniform(&self, tiles: usize) -> Result<Tiles, PlanError> {
@@ -52,6 +62,18 @@ impl Problem<'_> {
 
     /// The best cut into equal tiles and one tile of another size at the head or at the tail.
     ///
+    /// ```
+    /// use windrow_tiling::tile::Problem;
+    /// use windrow_tiling::{Nanos, Rows};
+    ///
+    /// let (compute, communicate) = (|rows: Rows| Nanos(rows.0 as f64), |rows: Rows| Nanos(30.0 + rows.0 as f64));
+    /// let problem = Problem { align: Rows(16), ..Problem::new(Rows(256), &compute, &communicate) };
+    /// let tiles = problem.two_sizes()?;
+    /// assert_eq!(tiles.total(), Rows(256));
+    /// assert!(problem.predict(&tiles)? <= problem.predict(&problem.uniform(4)?)?);
+    /// # Ok::<(), windrow_tiling::tile::PlanError>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`plan`](Self::plan).
     pub fn two_sizes(&self) -> Result<Tiles, PlanError> {
@@ -61,6 +83,14 @@ impl Problem<'_> {
 }
 
 /// The other dimensions of the matrix product behind the rows: m x k times k x n.
+///
+/// ```
+/// use windrow_tiling::Rows;
+/// use windrow_tiling::tile::Matmul;
+///
+/// // A tile of such a product has 384 rows or more.
+/// assert_eq!(Matmul { k: 8192, n: 8192 }.thresholds().into_iter().max(), Some(Rows(384)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matmul {
     /// The dimension that is summed over.
@@ -82,6 +112,20 @@ impl Matmul {
 }
 
 /// The result of the guide's rule, with all intermediate numbers.
+///
+/// ```
+/// use windrow_tiling::tile::{GUIDE_FACTOR, Lane, Matmul, Problem, short_long_rule};
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let (compute, communicate) = (|rows: Rows| Nanos(rows.0 as f64), |rows: Rows| Nanos(2.0 * rows.0 as f64));
+/// let problem = Problem { align: Rows(128), ..Problem::new(Rows(4096), &compute, &communicate) };
+/// let rule = short_long_rule(&problem, Matmul { k: 8192, n: 8192 }, GUIDE_FACTOR)?;
+/// // The second lane limits, so the short tile comes first.
+/// let (short, long) = rule.steps.map(|steps| (steps.short_tile, steps.long_tile)).unwrap();
+/// assert_eq!(rule.limit, Lane::Communicate);
+/// assert!(rule.tiles.iter().next() == Some(short) && rule.tiles.iter().skip(1).all(|tile| tile == long));
+/// # Ok::<(), windrow_tiling::tile::PlanError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShortLong {
     /// The limiting lane: the one that takes longer for the whole operation.
@@ -95,6 +139,18 @@ pub struct ShortLong {
 }
 
 /// The numbers between the first short tile and the resulting tiles.
+///
+/// ```
+/// use windrow_tiling::tile::{Matmul, Problem, short_long_rule};
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let cost = |rows: Rows| Nanos(rows.0 as f64);
+/// let problem = Problem { align: Rows(128), ..Problem::new(Rows(4096), &cost, &cost) };
+/// let steps = short_long_rule(&problem, Matmul { k: 8192, n: 8192 }, 1.5)?.steps.unwrap();
+/// // The other lane does 384 * 1.5 rows in the expanded time: 512, when aligned.
+/// assert_eq!([steps.short, steps.balanced, steps.long], [384, 576, 512].map(Rows));
+/// # Ok::<(), windrow_tiling::tile::PlanError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Steps {
     /// The first short tile: the largest threshold.

@@ -8,6 +8,15 @@ use std::fmt;
 use crate::Nanos;
 
 /// What a cut has to gain to be worth it.
+///
+/// ```
+/// use windrow_tiling::Nanos;
+/// use windrow_tiling::tile::Margin;
+///
+/// let margin = Margin { error: 0.05, per_call: Nanos::micros(3.0) };
+/// assert_eq!(margin.to_string(), "5.0 % and 3.0 us");
+/// assert!(margin.allows(Nanos::micros(90.0), Nanos::micros(100.0)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Margin {
     /// The share by which a cut may take longer than predicted.

@@ -64,6 +64,13 @@ pub(super) fn fluid(first: f64, second: f64, slow: Slow) -> f64 {
 }
 
 /// When a lane was busy with a tile.
+///
+/// ```
+/// use windrow_tiling::Nanos;
+/// use windrow_tiling::tile::TileSpan;
+///
+/// assert_eq!(TileSpan { start: Nanos(20.0), end: Nanos(50.0) }.length(), Nanos(30.0));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TileSpan {
     /// Since the start of the operation.
@@ -80,6 +87,18 @@ impl TileSpan {
 }
 
 /// When each lane is predicted to be busy with each tile.
+///
+/// ```
+/// use windrow_tiling::tile::{Lane, Problem, Tiles};
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let cost = |rows: Rows| Nanos(10.0 * rows.0 as f64);
+/// let timeline = Problem::new(Rows(3), &cost, &cost).timeline(&Tiles::new([Rows(1), Rows(2)])?)?;
+/// let spans = |lane| timeline.spans(lane).iter().map(|span| (span.start.0, span.end.0)).collect::<Vec<_>>();
+/// assert_eq!(spans(Lane::Compute), [(0.0, 10.0), (10.0, 30.0)]);
+/// assert_eq!(spans(Lane::Communicate), [(10.0, 20.0), (30.0, 50.0)]);
+/// # Ok::<(), windrow_tiling::tile::PlanError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
     /// The computation of each tile.
@@ -99,6 +118,18 @@ struct LaneWork {
 }
 
 /// Where the time of a plan goes, for the lane with the most work. The four times add up to the predicted time.
+///
+/// ```
+/// use windrow_tiling::tile::{Lane, Problem, Tiles};
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let (compute, communicate) = (|rows: Rows| Nanos(10.0 * rows.0 as f64), |rows: Rows| Nanos(5.0 + 20.0 * rows.0 as f64));
+/// let losses = Problem::new(Rows(2), &compute, &communicate).timeline(&Tiles::new([Rows(1); 2])?)?.losses();
+/// assert_eq!((losses.lane, losses.whole), (Lane::Communicate, Nanos(45.0)));
+/// // A second fixed cost, and the wait for the first tile.
+/// assert_eq!((losses.expansion, losses.waiting), (Nanos(5.0), Nanos(10.0)));
+/// # Ok::<(), windrow_tiling::tile::PlanError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Losses {
     /// The lane.
@@ -152,6 +183,18 @@ impl Timeline {
 
 impl Problem<'_> {
     /// Predicts the time of these tiles. They need not be aligned, and their number is not limited.
+    ///
+    /// ```
+    /// use windrow_tiling::tile::{Problem, Tiles};
+    /// use windrow_tiling::{Nanos, Rows};
+    ///
+    /// let cost = |rows: Rows| Nanos(10.0 * rows.0 as f64);
+    /// let problem = Problem::new(Rows(2), &cost, &cost);
+    /// // In halves, one step of the two lanes overlaps.
+    /// assert_eq!(problem.predict(&Tiles::one(Rows(2)))?, Nanos(40.0));
+    /// assert_eq!(problem.predict(&Tiles::new([Rows(1); 2])?)?, Nanos(30.0));
+    /// # Ok::<(), windrow_tiling::tile::PlanError>(())
+    /// ```
     ///
     /// # Errors
     /// The tiles do not add up to the rows of the operation, or a cost or a slowdown is invalid.

@@ -8,6 +8,18 @@ use super::{Contention, GUIDE_FACTOR, Lane, Losses, Margin, Order, PlanError, Pr
 use crate::{Alternative, Alternatives, Decision, Nanos, Rows};
 
 /// Whether to cut.
+///
+/// ```
+/// use windrow_tiling::tile::{PlanVerdict, Problem};
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let verdict = |fixed: f64| {
+///     let cost = |rows: Rows| Nanos(fixed + rows.0 as f64);
+///     Problem::new(Rows(100), &cost, &cost).plan().map(|plan| plan.verdict())
+/// };
+/// assert_eq!((verdict(1.0)?, verdict(1000.0)?), (PlanVerdict::Tile, PlanVerdict::DoNotTile));
+/// # Ok::<(), windrow_tiling::tile::PlanError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanVerdict {
     /// More than one tile.
@@ -27,6 +39,18 @@ impl fmt::Display for PlanVerdict {
 }
 
 /// Lower bounds for all cuts between the planner's units.
+///
+/// ```
+/// use windrow_tiling::tile::{Contention, Problem};
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let cost = |rows: Rows| Nanos(rows.0 as f64);
+/// let contention = Contention { compute: 1.5, communicate: 1.5 };
+/// let plan = Problem { contention, ..Problem::new(Rows(100), &cost, &cost) }.plan()?;
+/// assert_eq!((plan.bounds.plain, plan.bounds.contended), (Nanos(100.0), Nanos(150.0)));
+/// assert!(plan.predicted >= plan.bounds.contended);
+/// # Ok::<(), windrow_tiling::tile::PlanError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     /// The lane with more work, with the other lane fully hidden and no contention. The work of a lane is its minimum over all cuts:
@@ -37,6 +61,18 @@ pub struct Bounds {
 }
 
 /// A cut and its predicted time.
+///
+/// ```
+/// use windrow_tiling::tile::Problem;
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let cost = |rows: Rows| Nanos(5.0 + rows.0 as f64);
+/// let plan = Problem::new(Rows(100), &cost, &cost).plan()?;
+/// let names: Vec<_> = plan.alternatives.iter().map(|cut| cut.name).collect();
+/// assert_eq!(names, ["serial", "uniform", "two sizes"]);
+/// assert!(plan.alternatives.iter().all(|cut| plan.predicted <= cut.predicted));
+/// # Ok::<(), windrow_tiling::tile::PlanError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
     /// The kind of cut.
@@ -48,6 +84,17 @@ pub struct Candidate {
 }
 
 /// A cut of an operation as a value: the tiles, the predicted time, and how far that is from the best.
+///
+/// ```
+/// use windrow_tiling::tile::Problem;
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let cost = |rows: Rows| Nanos(rows.0 as f64);
+/// let plan = Problem { most_tiles: 2, ..Problem::new(Rows(100), &cost, &cost) }.plan()?;
+/// assert_eq!((plan.tiles.to_string().as_str(), plan.predicted), ("{50 x 2}", Nanos(150.0)));
+/// assert_eq!((plan.serial, plan.benefit()), (Nanos(200.0), 0.25));
+/// # Ok::<(), windrow_tiling::tile::PlanError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The problem.
@@ -77,6 +124,19 @@ pub struct Plan {
 }
 
 /// The inputs of a plan.
+///
+/// ```
+/// use windrow_tiling::tile::Problem;
+/// use windrow_tiling::{Nanos, Rows};
+///
+/// let (compute, communicate) = (|rows: Rows| Nanos(3.0 * rows.0 as f64), |rows: Rows| Nanos(2.0 * rows.0 as f64));
+/// let inputs = Problem { align: Rows(10), ..Problem::new(Rows(100), &compute, &communicate) }.plan()?.inputs;
+/// assert_eq!(
+///     inputs.to_string(),
+///     "100 rows, computation of 300 ns, then communication of 200 ns, aligned to 10"
+/// );
+/// # Ok::<(), windrow_tiling::tile::PlanError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Inputs {
     /// Rows of the operation.
@@ -169,6 +229,15 @@ impl Plan {
 }
 
 /// The tiles of a decision.
+///
+/// ```
+/// use windrow_tiling::Rows;
+/// use windrow_tiling::tile::{Tiles, Tiling};
+///
+/// assert_eq!(Tiling(Tiles::new([Rows(64); 3])?).to_string(), "tile {64 x 3}");
+/// assert_eq!(Tiling(Tiles::one(Rows(192))).to_string(), "do not tile");
+/// # Ok::<(), windrow_tiling::tile::PlanError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tiling(pub Tiles);
 
@@ -205,6 +274,18 @@ impl fmt::Display for Plan {
 
 impl Problem<'_> {
     /// Finds the best cut, which may be no cut.
+    ///
+    /// ```
+    /// use windrow_tiling::tile::Problem;
+    /// use windrow_tiling::{Nanos, Rows};
+    ///
+    /// let (compute, communicate) = (|rows: Rows| Nanos(rows.0 as f64), |rows: Rows| Nanos(10.0 + rows.0 as f64));
+    /// let problem = Problem { align: Rows(8), ..Problem::new(Rows(64), &compute, &communicate) };
+    /// let plan = problem.plan()?;
+    /// assert!(plan.tiles.len() > 1 && problem.allows(&plan.tiles));
+    /// assert_eq!(problem.predict(&plan.tiles)?, plan.predicted);
+    /// # Ok::<(), windrow_tiling::tile::PlanError>(())
+    /// ```
     ///
     /// # Errors
     /// An alignment, limit or slowdown is invalid, or a cost function gives an invalid time.
@@ -307,6 +388,18 @@ impl Problem<'_> {
     ///    `why` says that more tiles cannot be told from these, `gap` grows accordingly, and the best cut is the alternative `best`.
     /// 2. The result is [judged](Self::judged): a cut has to gain more than the margin.
     ///
+    /// ```
+    /// use windrow_tiling::tile::{Margin, Problem};
+    /// use windrow_tiling::{Nanos, Rows};
+    ///
+    /// let cost = |rows: Rows| Nanos(1.0 + rows.0 as f64);
+    /// let problem = Problem::new(Rows(100), &cost, &cost);
+    /// let (best, robust) = (problem.plan()?, problem.plan_within(0.1, Margin { error: 0.1, ..Margin::NONE })?);
+    /// assert!(robust.tiles.len() < best.tiles.len());
+    /// assert!(robust.predicted.0 <= 1.1 * best.predicted.0);
+    /// # Ok::<(), windrow_tiling::tile::PlanError>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`plan`](Self::plan).
     pub fn plan_within(&self, noise: f64, margin: Margin) -> Result<Plan, PlanError> {
@@ -347,6 +440,17 @@ impl Problem<'_> {
     }
 
     /// Whether these tiles are within the limits: their number, their alignment and their minimum size.
+    ///
+    /// ```
+    /// use windrow_tiling::tile::{Problem, Tiles};
+    /// use windrow_tiling::{Nanos, Rows};
+    ///
+    /// let cost = |rows: Rows| Nanos(rows.0 as f64);
+    /// let problem = Problem { align: Rows(8), most_tiles: 2, ..Problem::new(Rows(20), &cost, &cost) };
+    /// assert!(problem.allows(&Tiles::new([Rows(16), Rows(4)])?));
+    /// assert!(!problem.allows(&Tiles::new([Rows(4), Rows(16)])?) && !problem.allows(&Tiles::new([Rows(8), Rows(8), Rows(4)])?));
+    /// # Ok::<(), windrow_tiling::tile::PlanError>(())
+    /// ```
     pub fn allows(&self, tiles: &Tiles) -> bool {
         let aligned = |tile: Rows| self.align.0 > 0 && tile.0.is_multiple_of(self.align.0);
         tiles.len() <= self.most_tiles

@@ -72,6 +72,27 @@ impl<S: BatchOps> Builder<S> {
     }
 
     /// The maximum number of operations in a batch (at least 1).
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// # use windrow::batch::Chunk;
+    /// let sum = Batched::builder().limit(10).build(Sum(0));
+    /// let mut chunk = Chunk::new();
+    /// chunk.extend(1..=100);
+    /// sum.call_chunk(&mut chunk).unwrap();
+    /// assert!(sum.stats().unwrap().largest() <= 10);
+    /// ```
     pub fn limit(mut self, ops: usize) -> Self {
         self.options.limit = ops.max(1);
         self
@@ -86,6 +107,30 @@ impl<S: BatchOps> Builder<S> {
     /// Bounds the queue: at most `ops` operations (at least 1) are handed in and not answered. `full` says what happens to a call that finds
     /// no room. A chunk with more operations than `ops` is handed in when the queue is empty. An operation that finds the structure free
     /// needs no room: it runs at once. A future keeps its room until it is dropped, or polled after the answer.
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// # use windrow::batch::Overflow;
+    /// // Four operations wait at most; further callers wait for room.
+    /// let sum = Batched::builder().queue(4, Overflow::Block).build(Sum(0));
+    /// std::thread::scope(|scope| {
+    ///     for _ in 0..8 {
+    ///         scope.spawn(|| sum.call(1).unwrap());
+    ///     }
+    /// });
+    /// assert_eq!(sum.call(0).unwrap(), 8);
+    /// ```
     pub fn queue(mut self, ops: usize, full: Overflow) -> Self {
         self.queue = Some(ops);
         self.options.full = full;
@@ -101,6 +146,25 @@ impl<S: BatchOps> Builder<S> {
     /// * a task that runs a batch, since it has no timer;
     /// * a thread whose [`call`](Batched::call) finds the structure free: it runs its operation at once and alone. With a
     ///   [separate thread](Builder::build_on_thread) no call does that.
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// # use std::time::Duration;
+    /// let sum = Batched::builder().linger(64, Duration::from_millis(2)).build(Sum(0));
+    /// // It finds the structure free, and runs at once.
+    /// assert_eq!(sum.call(5).unwrap(), 5);
+    /// ```
     pub fn linger(mut self, ops: usize, longest: Duration) -> Self {
         self.options.linger = Some((ops, longest));
         self
@@ -108,6 +172,34 @@ impl<S: BatchOps> Builder<S> {
 
     /// Calls `recover` after a panic in the structure, to repair it. Without `recover`, or if `recover` panics, the structure is poisoned: all
     /// later operations get [`BatchError::Poisoned`](super::BatchError::Poisoned).
+    ///
+    /// ```
+    /// use windrow::batch::{Batch, BatchError, BatchOps, Batched};
+    ///
+    /// #[derive(Default)]
+    /// struct Total {
+    ///     sum: u8,
+    ///     repaired: u32,
+    /// }
+    ///
+    /// impl BatchOps for Total {
+    ///     type Op = u8;
+    ///     type Reply = u8;
+    ///
+    ///     fn run(&mut self, batch: &mut Batch<'_, u8, u8>) {
+    ///         for entry in batch.iter_mut() {
+    ///             self.sum = self.sum.checked_add(entry.take()).expect("too large");
+    ///             entry.reply(self.sum);
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let total = Batched::builder().recover(|total: &mut Total| total.repaired += 1).build(Total::default());
+    /// assert_eq!(total.call(200).unwrap(), 200);
+    /// assert_eq!(total.call(100).unwrap_err().kind(), BatchError::Panicked);
+    /// assert_eq!(total.call(50).unwrap(), 250);
+    /// assert_eq!(total.into_inner().unwrap().repaired, 1);
+    /// ```
     pub fn recover(mut self, recover: impl Fn(&mut S) + Send + Sync + 'static) -> Self {
         self.options.recover = Some(Box::new(recover));
         self
@@ -136,6 +228,23 @@ impl<S: BatchOps> Builder<S> {
     }
 
     /// Wraps `structure`. Callers run its batches.
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// let sum = Batched::builder().limit(512).build(Sum(100));
+    /// assert_eq!(sum.call(5).unwrap(), 105);
+    /// ```
     pub fn build(self, structure: S) -> Batched<S>
     where
         S: Send,
@@ -145,6 +254,30 @@ impl<S: BatchOps> Builder<S> {
 
     /// A separate thread runs batches. That thread makes the structure, keeps it and drops it: for operations that block, and for
     /// structures that are not `Send`. If `make` panics, all operations get [`BatchError::Poisoned`](super::BatchError::Poisoned).
+    ///
+    /// ```
+    /// use std::rc::Rc;
+    /// use windrow::batch::{Batch, BatchOps, Batched};
+    ///
+    /// /// Cannot leave its thread.
+    /// struct Names(Vec<Rc<str>>);
+    ///
+    /// impl BatchOps for Names {
+    ///     type Op = &'static str;
+    ///     type Reply = usize;
+    ///
+    ///     fn run(&mut self, batch: &mut Batch<'_, &'static str, usize>) {
+    ///         for entry in batch.iter_mut() {
+    ///             self.0.push(entry.take().into());
+    ///             entry.reply(self.0.len());
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let names = Batched::builder().build_on_thread(|| Names(Vec::new()))?;
+    /// assert_eq!((names.call("Ada").unwrap(), names.call("Bob").unwrap()), (1, 2));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// If the system refuses to start a thread.
@@ -157,6 +290,24 @@ impl<S: BatchOps> Builder<S> {
 
     /// A separate thread runs batches. As an exception, a calling thread runs its own operation if the structure is free and the last
     /// batch had one operation: with a single caller no thread is woken. Tasks never run operations.
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// let sum = Batched::builder().build_beside_thread(Sum(0))?;
+    /// assert_eq!((sum.call(5).unwrap(), sum.call(7).unwrap()), (5, 12));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// If the system refuses to start a thread.
@@ -204,6 +355,26 @@ impl<S: BatchOps> Builder<S> {
     ///
     /// If `spawn` panics, the panic reaches the caller whose operation needed the closure, after that operation has been answered. Dropping
     /// the structure does not panic.
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// let sum = Batched::builder().build_spawned(Sum(0), |run| {
+    ///     // An executor's `spawn_blocking`, say.
+    ///     std::thread::spawn(run);
+    /// });
+    /// assert_eq!((sum.call(5).unwrap(), sum.call(7).unwrap()), (5, 12));
+    /// ```
     pub fn build_spawned(
         self,
         structure: S,

@@ -14,6 +14,30 @@ use crate::runtime::explain;
 ///
 /// Operations and replies are separate: operations that are pushed after a call belong to the next call, whether or not the replies were
 /// taken. A call drops the remaining replies of the call before, so a loop can ignore replies.
+///
+/// ```
+/// # use windrow::batch::{Batch, BatchOps, Batched};
+/// # struct Sum(u64);
+/// # impl BatchOps for Sum {
+/// #     type Op = u64;
+/// #     type Reply = u64;
+/// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+/// #         for entry in batch.iter_mut() {
+/// #             self.0 += entry.take();
+/// #             entry.reply(self.0);
+/// #         }
+/// #     }
+/// # }
+/// use windrow::batch::Chunk;
+///
+/// let sum = Batched::new(Sum(0));
+/// let mut chunk = Chunk::new();
+/// for numbers in [[1, 2], [10, 20]] {
+///     chunk.extend(numbers);
+///     sum.call_chunk(&mut chunk).unwrap();
+/// }
+/// assert!(chunk.is_empty() && chunk.replies().eq([Ok(13), Ok(33)]));
+/// ```
 pub struct Chunk<S: BatchOps> {
     /// Operations to be handed in.
     ops: Vec<Entry<S::Op, S::Reply>>,
@@ -190,6 +214,26 @@ impl<S: BatchOps> Batched<S> {
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// Stands for the reply to a deferred operation.
+///
+/// ```
+/// # use windrow::batch::{Batch, BatchOps, Batched};
+/// # struct Sum(u64);
+/// # impl BatchOps for Sum {
+/// #     type Op = u64;
+/// #     type Reply = u64;
+/// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+/// #         for entry in batch.iter_mut() {
+/// #             self.0 += entry.take();
+/// #             entry.reply(self.0);
+/// #         }
+/// #     }
+/// # }
+/// # let sum = Batched::new(Sum(0));
+/// let mut tickets = sum.tickets(64);
+/// let ticket = tickets.defer(5);
+/// assert_eq!(tickets.take(ticket), Some(Ok(5)));
+/// assert_eq!(tickets.take(ticket), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     /// The `id` of its [`Tickets`].
@@ -198,6 +242,28 @@ pub struct Ticket {
 }
 
 /// Deferred operations of a loop: see [`Batched::tickets`]. The drop hands in the remaining operations, unless the thread is panicking.
+///
+/// ```
+/// # use windrow::batch::{Batch, BatchOps, Batched};
+/// # struct Sum(u64);
+/// # impl BatchOps for Sum {
+/// #     type Op = u64;
+/// #     type Reply = u64;
+/// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+/// #         for entry in batch.iter_mut() {
+/// #             self.0 += entry.take();
+/// #             entry.reply(self.0);
+/// #         }
+/// #     }
+/// # }
+/// # let sum = Batched::new(Sum(0));
+/// let mut tickets = sum.tickets(64);
+/// for number in 1..=10 {
+///     tickets.defer(number);
+/// }
+/// drop(tickets);
+/// assert_eq!(sum.into_inner().unwrap().0, 55);
+/// ```
 pub struct Tickets<'b, S: BatchOps> {
     batched: &'b Batched<S>,
     /// Where these were made: the place of their calls.

@@ -37,6 +37,15 @@ impl<Op, Reply> fmt::Debug for Batch<'_, Op, Reply> {
 
 impl<'b, Op, Reply> Batch<'b, Op, Reply> {
     /// A batch for calling [`BatchOps::run`](super::BatchOps::run) without a wrapper.
+    ///
+    /// ```
+    /// use windrow::batch::{Batch, Entry};
+    ///
+    /// let mut entries = [Entry::Op(3), Entry::Op(4)];
+    /// let mut batch = Batch::new(&mut entries);
+    /// batch.iter_mut().for_each(|entry| entry.answer(|op| 10 * op));
+    /// assert_eq!(entries.map(Entry::into_reply), [Some(30), Some(40)]);
+    /// ```
     pub fn new(entries: &'b mut [Entry<Op, Reply>]) -> Self {
         Batch { entries, order: Vec::new() }
     }
@@ -58,6 +67,15 @@ impl<'b, Op, Reply> Batch<'b, Op, Reply> {
     }
 
     /// All entries, to be answered in parallel.
+    ///
+    /// ```
+    /// use windrow::batch::{Batch, Entry};
+    /// use windrow::prelude::*;
+    ///
+    /// let mut entries = ["one", "fish"].map(Entry::Op);
+    /// Batch::new(&mut entries).par_iter_mut().for_each(|entry| entry.answer(str::len));
+    /// assert_eq!(entries.map(Entry::into_reply), [Some(3), Some(4)]);
+    /// ```
     pub fn par_iter_mut(&mut self) -> <&mut [Entry<Op, Reply>] as IntoParallelIterator>::Iter
     where
         Op: Send,
@@ -105,6 +123,14 @@ impl<'b, Op, Reply> Batch<'b, Op, Reply> {
 
     /// As [`sorted_by_key`](Batch::sorted_by_key), by a comparison.
     ///
+    /// ```
+    /// use windrow::batch::{Batch, Entry};
+    ///
+    /// let mut entries: [Entry<f64, ()>; 3] = [2.5, 0.5, 1.5].map(Entry::Op);
+    /// let mut batch = Batch::new(&mut entries);
+    /// assert_eq!(batch.sorted_by(|a, b| b.total_cmp(a)).positions(), [0, 2, 1]);
+    /// ```
+    ///
     /// # Panics
     /// If an operation was taken or answered before.
     pub fn sorted_by(&mut self, mut compare: impl FnMut(&Op, &Op) -> Ordering) -> Sorted<'_, Op, Reply> {
@@ -151,6 +177,21 @@ impl<Op, Reply> IndexMut<usize> for Batch<'_, Op, Reply> {
 }
 
 /// Entries of a batch in an order of their operations: see [`Batch::sorted_by_key`].
+///
+/// ```
+/// use windrow::batch::{Batch, Entry};
+///
+/// let mut entries = [9, 2, 5].map(Entry::Op);
+/// let mut batch = Batch::new(&mut entries);
+/// let mut sorted = batch.sorted_by_key(|block: &u64| *block);
+/// assert_eq!(sorted.positions(), [1, 2, 0]);
+/// let mut rank = 0;
+/// sorted.for_each(|entry| {
+///     rank += 1;
+///     entry.answer(|_| rank);
+/// });
+/// assert_eq!(entries.map(Entry::into_reply), [Some(3), Some(1), Some(2)]);
+/// ```
 pub struct Sorted<'b, Op, Reply> {
     entries: &'b mut [Entry<Op, Reply>],
     order: &'b [usize],

@@ -3,6 +3,27 @@
 use std::fmt;
 
 /// Why an operation got no reply.
+///
+/// ```
+/// use windrow::batch::{Batch, BatchError, BatchOps, Batched};
+///
+/// /// Answers even numbers only.
+/// struct Halves;
+///
+/// impl BatchOps for Halves {
+///     type Op = u64;
+///     type Reply = u64;
+///
+///     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+///         let even = batch.iter_mut().filter(|entry| entry.op() % 2 == 0);
+///         even.for_each(|entry| entry.answer(|number| number / 2));
+///     }
+/// }
+///
+/// let halves = Batched::new(Halves);
+/// assert_eq!(halves.call(8), Ok(4));
+/// assert_eq!(halves.call(9).unwrap_err().kind(), BatchError::Unanswered);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BatchError {
@@ -39,6 +60,27 @@ impl fmt::Display for BatchError {
 impl std::error::Error for BatchError {}
 
 /// An operation that got no reply: the reason, and the operation if it was not run.
+///
+/// ```
+/// # use windrow::batch::{Batch, BatchOps, Batched};
+/// # struct Sum(u64);
+/// # impl BatchOps for Sum {
+/// #     type Op = u64;
+/// #     type Reply = u64;
+/// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+/// #         for entry in batch.iter_mut() {
+/// #             self.0 += entry.take();
+/// #             entry.reply(self.0);
+/// #         }
+/// #     }
+/// # }
+/// # let sum = Batched::new(Sum(0));
+/// sum.close().unwrap();
+/// let error = sum.call(5).unwrap_err();
+/// assert_eq!(error.to_string(), "the structure is closed");
+/// // It was not run, so the caller gets it back.
+/// assert_eq!(error.into_op(), Some(5));
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct CallError<Op> {
     why: BatchError,

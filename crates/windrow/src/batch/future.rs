@@ -62,6 +62,35 @@ impl<S: BatchOps> Batched<S> {
 }
 
 /// The future of [`Batched::call_async`].
+///
+/// ```
+/// # use windrow::batch::{Batch, BatchOps, Batched};
+/// # struct Sum(u64);
+/// # impl BatchOps for Sum {
+/// #     type Op = u64;
+/// #     type Reply = u64;
+/// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+/// #         for entry in batch.iter_mut() {
+/// #             self.0 += entry.take();
+/// #             entry.reply(self.0);
+/// #         }
+/// #     }
+/// # }
+/// use std::pin::Pin;
+/// use std::task::{Context, Poll, Waker};
+/// use windrow::batch::CallAsync;
+///
+/// # let sum = Batched::new(Sum(0));
+/// // It has a name and can be moved: so a struct can keep it.
+/// let mut call: CallAsync<'_, Sum> = sum.call_async(5);
+/// let mut context = Context::from_waker(Waker::noop());
+/// let reply = loop {
+///     if let Poll::Ready(reply) = Pin::new(&mut call).poll(&mut context) {
+///         break reply;
+///     }
+/// };
+/// assert_eq!(reply, Ok(5));
+/// ```
 pub struct CallAsync<'b, S: BatchOps> {
     batched: &'b Batched<S>,
     stage: CallStage<'b, S>,

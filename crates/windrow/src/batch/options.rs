@@ -9,6 +9,32 @@ use windrow_sync::{Spin, machine};
 use crate::runtime::state::Timing;
 
 /// What happens to a call that finds the queue full.
+///
+/// ```
+/// # use windrow::batch::{Batch, BatchOps, Batched};
+/// # struct Sum(u64);
+/// # impl BatchOps for Sum {
+/// #     type Op = u64;
+/// #     type Reply = u64;
+/// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+/// #         for entry in batch.iter_mut() {
+/// #             self.0 += entry.take();
+/// #             entry.reply(self.0);
+/// #         }
+/// #     }
+/// # }
+/// use std::pin::Pin;
+/// use std::task::{Context, Poll, Waker};
+/// use windrow::batch::{BatchError, Overflow};
+///
+/// let sum = Batched::builder().queue(1, Overflow::Reject).build(Sum(0));
+/// let mut context = Context::from_waker(Waker::noop());
+/// let (mut first, mut second) = (sum.call_async(5), sum.call_async(7));
+/// assert!(Pin::new(&mut first).poll(&mut context).is_pending());
+/// // The first operation has the only room.
+/// let Poll::Ready(Err(refused)) = Pin::new(&mut second).poll(&mut context) else { panic!("it was handed in") };
+/// assert_eq!((refused.kind(), refused.into_op()), (BatchError::Full, Some(7)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overflow {
     /// The caller waits: a thread blocks, a future is pending.

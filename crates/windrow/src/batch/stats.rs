@@ -200,6 +200,30 @@ impl BatchCounts {
 }
 
 /// Statistics of the batches so far. Counts are exact; times are sampled.
+///
+/// ```
+/// # use windrow::batch::{Batch, BatchOps, Batched};
+/// # struct Sum(u64);
+/// # impl BatchOps for Sum {
+/// #     type Op = u64;
+/// #     type Reply = u64;
+/// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+/// #         for entry in batch.iter_mut() {
+/// #             self.0 += entry.take();
+/// #             entry.reply(self.0);
+/// #         }
+/// #     }
+/// # }
+/// use windrow::batch::Chunk;
+///
+/// # let sum = Batched::new(Sum(0));
+/// let mut chunk = Chunk::new();
+/// chunk.extend(1..=100);
+/// sum.call_chunk(&mut chunk).unwrap();
+/// let stats = sum.stats().unwrap();
+/// let in_batches: u64 = stats.sizes().map(|(size, batches)| size as u64 * batches).sum();
+/// assert_eq!((stats.ops(), in_batches + stats.alone()), (100, 100));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Stats {
     counts: BatchCounts,

@@ -16,8 +16,9 @@ use super::{Par, ParallelIterator};
 
 /// Names of iterators, each with its source and its recipe.
 macro_rules! names {
-    ($($name:ident<$($part:tt),+> = $source:ty, $recipe:ty;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident<$($part:tt),+> = $source:ty, $recipe:ty;)*) => {$(
         #[doc = concat!("A parallel iterator: `", stringify!($name), "`, named after the method or collection that returns it.")]
+        $(#[$doc])*
         pub type $name<$($part),+> = Par<$source, $recipe>;
     )*};
 }
@@ -28,6 +29,25 @@ type S<I> = <I as ParallelIterator>::Source;
 type R<I> = <I as ParallelIterator>::Recipe;
 
 names! {
+    ///
+    /// ```
+    /// use windrow::iter::Map;
+    /// use windrow::prelude::*;
+    ///
+    /// /// The even numbers below an even one.
+    /// struct Evens(u32);
+    ///
+    /// impl IntoParallelIterator for Evens {
+    ///     type Item = u32;
+    ///     type Iter = Map<windrow::range::Iter<u32>, fn(u32) -> u32>;
+    ///
+    ///     fn into_par_iter(self) -> Self::Iter {
+    ///         (0..self.0 / 2).into_par_iter().map(|half| 2 * half)
+    ///     }
+    /// }
+    ///
+    /// assert_eq!(Evens(8).into_par_iter().sum::<u32>(), 12);
+    /// ```
     Map<I, F> = S<I>, recipe::Map<R<I>, F>;
     MapWith<I, T, F> = S<I>, recipe::MapInit<R<I>, Clones<T>, F>;
     MapInit<I, N, F> = S<I>, recipe::MapInit<R<I>, InitCalls<N>, F>;

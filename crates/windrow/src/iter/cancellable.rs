@@ -16,6 +16,17 @@ use crate::runtime::cancellation::Cancellation;
 /// The consumers are those of [`ParallelIterator`], and return a `Result`. [`run`](Self::run) takes consumers that have no method here. `Ok`
 /// is the result of the plain consumer, bit for bit. `Err` means that items are missing: [`Cancelled`] counts them. An item that was begun
 /// is always finished; all others are dropped.
+///
+/// ```
+/// use windrow::CancelToken;
+/// use windrow::prelude::*;
+///
+/// let token = CancelToken::new();
+/// let sum = || (0..10u32).into_par_iter().with_cancel(&token).sum::<u32>();
+/// assert_eq!(sum(), Ok(45));
+/// token.cancel();
+/// assert!(sum().is_err());
+/// ```
 #[derive(Debug)]
 #[must_use = "parallel iterators do nothing until they are consumed"]
 pub struct Cancellable<'t, P> {

@@ -21,6 +21,22 @@ use crate::runtime::pool::with_current;
 use crate::runtime::region::drive;
 
 /// Collections that [`collect`](ParallelIterator::collect) can build.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// /// A collection of a program: made of a vector.
+/// struct Names(Vec<String>);
+///
+/// impl FromParallelIterator<String> for Names {
+///     fn from_par_iter<I: IntoParallelIterator<Item = String>>(iter: I) -> Self {
+///         Names(Vec::from_par_iter(iter))
+///     }
+/// }
+///
+/// let names: Names = ["Ada", "Bob"].par_iter().map(|name| name.to_lowercase()).collect();
+/// assert_eq!(names.0, ["ada", "bob"]);
+/// ```
 pub trait FromParallelIterator<T: Send>: Sized {
     /// All items of `iter`, in the order of its source.
     #[track_caller]

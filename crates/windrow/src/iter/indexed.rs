@@ -14,22 +14,53 @@ use super::{HintsOf, IntoParallelIterator, Par, ParallelIterator, adapt, adapt_v
 use crate::runtime::hints::CallPart;
 
 /// Parallel iterators with one item for every index of their source.
+///
+/// ```
+/// use windrow::prelude::*;
+/// let words = ["one", "two", "three"].par_iter();
+/// assert_eq!(words.len(), 3);
+/// assert_eq!(words.enumerate().rev().map(|(at, word)| format!("{at} {word}")).collect::<Vec<_>>(), ["2 three", "1 two", "0 one"]);
+/// ```
 pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     /// Number of items.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((0..100).into_par_iter().step_by(30).len(), 4);
+    /// ```
     fn len(&self) -> usize;
 
     /// Whether there are no items.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert!((0..100).into_par_iter().skip(100).is_empty());
+    /// ```
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Pairs of an index and its item.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let mut squares = [0; 4];
+    /// squares.par_iter_mut().enumerate().for_each(|(at, square)| *square = at * at);
+    /// assert_eq!(squares, [0, 1, 4, 9]);
+    /// ```
     fn enumerate(self) -> Enumerate<Self> {
         adapt(self, recipe::Enumerate)
     }
 
     /// Pairs of items, as many as the shorter iterator has. The other items of the longer iterator are dropped. Weights and a fixed claim
     /// size of either side apply; if both sides have them, those of the left side apply.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let (x, mut y) = ([1, 2, 3], [10, 20, 30]);
+    /// y.par_iter_mut().zip(&x).for_each(|(y, x)| *y += x);
+    /// assert_eq!(y, [11, 22, 33]);
+    /// ```
     fn zip<Z: IntoParallelIterator<Iter: IndexedParallelIterator>>(self, other: Z) -> Zip<Self, Z::Iter> {
         let (a, left, hints) = self.into_parts();
         let (b, right, more) = other.into_par_iter().into_parts();
@@ -37,6 +68,11 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// Pairs of items of both iterators.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!([1, 2, 3].par_iter().zip_eq(&[4, 5, 6]).map(|(a, b)| a * b).sum::<i32>(), 32);
+    /// ```
     ///
     /// # Panics
     /// If one iterator has more items than the other.
@@ -65,6 +101,11 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// As [`interleave`](Self::interleave), but ends when the side whose turn it is has no more items.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!("abcd".par_bytes().interleave_shortest(*b"XY").collect::<Vec<_>>(), b"aXbYc");
+    /// ```
     fn interleave_shortest<Z>(self, other: Z) -> InterleaveShortest<Self, Z::Iter>
     where
         Z: IntoParallelIterator<Item = Self::Item, Iter: IndexedParallelIterator>,
@@ -75,22 +116,42 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// The first `n` items. The others are dropped, not visited.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((0..100).into_par_iter().take(3).collect::<Vec<_>>(), [0, 1, 2]);
+    /// ```
     fn take(self, n: usize) -> Take<Self> {
         let (source, recipe, hints) = self.into_parts();
         Par { source: Part::new(source, 0, n), recipe: recipe::PartOf(recipe), hints }
     }
 
     /// All but the first `n` items. The first `n` are dropped, not visited.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((0..100).into_par_iter().skip(97).collect::<Vec<_>>(), [97, 98, 99]);
+    /// ```
     fn skip(self, n: usize) -> Skip<Self> {
         adapt_view(self, |source| Part::new(source, n, usize::MAX), recipe::PartOf)
     }
 
     /// The items from the last to the first.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((0..4).into_par_iter().rev().collect::<Vec<_>>(), [3, 2, 1, 0]);
+    /// ```
     fn rev(self) -> Rev<Self> {
         adapt_view(self, Pieces::backward, recipe::Rev)
     }
 
     /// The first of every `step` items. The others are dropped, not visited.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((0..10).into_par_iter().step_by(4).collect::<Vec<_>>(), [0, 4, 8]);
+    /// ```
     ///
     /// # Panics
     /// If `step` is 0.
@@ -101,6 +162,11 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
 
     /// Runs of `size` items, each in a vector; the last one may be shorter. (The number of items *claimed* at once is separate:
     /// see [`with_claim_size`](ParallelIterator::with_claim_size).)
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((0..5).into_par_iter().chunks(2).collect::<Vec<_>>(), [vec![0, 1], vec![2, 3], vec![4]]);
+    /// ```
     ///
     /// # Panics
     /// If `size` is 0.
@@ -127,6 +193,11 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
 
     /// Folds every run of `size` items into an accumulator; the last run may be shorter.
     ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((0..5).into_par_iter().fold_chunks(2, || 0, |sum, n| sum + n).collect::<Vec<_>>(), [1, 5, 4]);
+    /// ```
+    ///
     /// # Panics
     /// If `size` is 0.
     fn fold_chunks<T: Send, I: Fn() -> T + Sync + Send, F: Fn(T, Self::Item) -> T + Sync + Send>(
@@ -141,6 +212,11 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
 
     /// Folds every run of `size` items into a clone of `init`; the last run may be shorter.
     ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((0..5).into_par_iter().fold_chunks_with(2, 100, |sum, n| sum + n).collect::<Vec<_>>(), [101, 105, 104]);
+    /// ```
+    ///
     /// # Panics
     /// If `size` is 0.
     fn fold_chunks_with<T: Clone + Send, F: Fn(T, Self::Item) -> T + Sync + Send>(
@@ -154,12 +230,26 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// Replaces the content of `target` with all items. (Its old memory is freed, not reused.)
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let mut squares = vec![7; 3];
+    /// (0..4).into_par_iter().map(|n| n * n).collect_into_vec(&mut squares);
+    /// assert_eq!(squares, [0, 1, 4, 9]);
+    /// ```
     #[track_caller]
     fn collect_into_vec(self, target: &mut Vec<Self::Item>) {
         *target = self.collect();
     }
 
     /// Replaces the content of `left` with the left sides of all items, and the content of `right` with the right sides.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let (mut words, mut lengths) = (Vec::new(), Vec::new());
+    /// ["one", "fish"].par_iter().map(|word| (*word, word.len())).unzip_into_vecs(&mut words, &mut lengths);
+    /// assert_eq!((words, lengths), (vec!["one", "fish"], vec![3, 4]));
+    /// ```
     #[track_caller]
     fn unzip_into_vecs<A: Send, B: Send>(self, left: &mut Vec<A>, right: &mut Vec<B>)
     where
@@ -169,29 +259,54 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// The index of an item for which `f` holds. The first find, at any index, ends the search.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert!(matches!([5, 0, 7, 0].par_iter().position_any(|n| *n == 0), Some(1 | 3)));
+    /// ```
     #[track_caller]
     fn position_any<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> Option<usize> {
         search(self.enumerate(), Which::Any, |(at, item)| f(item).then_some(at))
     }
 
     /// The index of the first item for which `f` holds.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!([5, 0, 7, 0].par_iter().position_first(|n| *n == 0), Some(1));
+    /// ```
     #[track_caller]
     fn position_first<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> Option<usize> {
         search(self.enumerate(), Which::First, |(at, item)| f(item).then_some(at))
     }
 
     /// The index of the last item for which `f` holds.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!([5, 0, 7, 0].par_iter().position_last(|n| *n == 0), Some(3));
+    /// ```
     #[track_caller]
     fn position_last<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> Option<usize> {
         search(self.enumerate(), Which::Last, |(at, item)| f(item).then_some(at))
     }
 
     /// The indices of all items for which `f` holds.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!([5, 0, 7, 0].par_iter().positions(|n| *n == 0).collect::<Vec<_>>(), [1, 3]);
+    /// ```
     fn positions<F: Fn(Self::Item) -> bool + Sync + Send>(self, f: F) -> Positions<Self, F> {
         adapt(self.enumerate(), |recipe| recipe::Positions(recipe, f))
     }
 
     /// Compares the items of both iterators in pairs. The first difference decides; without one, the lengths decide.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert!([1, 2, 3].par_iter().cmp(&[1, 3]).is_lt());
+    /// ```
     #[track_caller]
     fn cmp<Z>(self, other: Z) -> cmp::Ordering
     where
@@ -206,6 +321,11 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
 
     /// Compares the items of both iterators in pairs. The first pair that differs or cannot be compared decides; without one, the lengths
     /// decide.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!([1.0, 2.0].par_iter().partial_cmp(&[1.0, f64::NAN]), None);
+    /// ```
     #[track_caller]
     fn partial_cmp<Z>(self, other: Z) -> Option<cmp::Ordering>
     where
@@ -221,6 +341,11 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// Whether both iterators have the same number of items, and each pair is equal.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert!((1..4).into_par_iter().eq([1, 2, 3]));
+    /// ```
     #[track_caller]
     fn eq<Z>(self, other: Z) -> bool
     where
@@ -232,6 +357,11 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// The negation of [`eq`](Self::eq).
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert!((1..4).into_par_iter().ne([1, 2]));
+    /// ```
     #[track_caller]
     fn ne<Z>(self, other: Z) -> bool
     where
@@ -242,6 +372,11 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// Whether `self` is less, by [`partial_cmp`](Self::partial_cmp).
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert!([1, 2].par_iter().lt(&[1, 3]));
+    /// ```
     #[track_caller]
     fn lt<Z>(self, other: Z) -> bool
     where
@@ -252,6 +387,11 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// Whether `self` is less or equal, by [`partial_cmp`](Self::partial_cmp).
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert!([1, 2].par_iter().le(&[1, 2]));
+    /// ```
     #[track_caller]
     fn le<Z>(self, other: Z) -> bool
     where
@@ -262,6 +402,11 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// Whether `self` is greater, by [`partial_cmp`](Self::partial_cmp).
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert!([1, 2].par_iter().gt(&[1]));
+    /// ```
     #[track_caller]
     fn gt<Z>(self, other: Z) -> bool
     where
@@ -272,6 +417,11 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// Whether `self` is greater or equal, by [`partial_cmp`](Self::partial_cmp).
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert!([1, 2].par_iter().ge(&[1, 2]));
+    /// ```
     #[track_caller]
     fn ge<Z>(self, other: Z) -> bool
     where

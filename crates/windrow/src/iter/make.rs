@@ -14,11 +14,21 @@ use super::recipe::{Indexed, Indices, Of, Recipe};
 use crate::runtime::cancellation::{Cancellation, Pulled};
 
 /// No item.
+///
+/// ```
+/// use windrow::prelude::*;
+/// assert_eq!(windrow::iter::empty::<u32>().chain([7]).collect::<Vec<_>>(), [7]);
+/// ```
 pub fn empty<T: Send>() -> Empty<T> {
     Par::new(VecItems::new(Vec::new()))
 }
 
 /// One item.
+///
+/// ```
+/// use windrow::prelude::*;
+/// assert_eq!(windrow::iter::once(7).chain([8, 9]).collect::<Vec<_>>(), [7, 8, 9]);
+/// ```
 pub fn once<T: Send>(item: T) -> Once<T> {
     Par::new(VecItems::new(vec![item]))
 }
@@ -61,6 +71,13 @@ impl<T: Clone + Send + Sync> Indices for RepeatItem<T> {
 }
 
 /// Serial iterators, made parallel.
+///
+/// ```
+/// use windrow::prelude::*;
+/// // A serial iterator feeds parallel work.
+/// let lengths = std::iter::successors(Some("fish"), |word| word.get(1..)).par_bridge().map(str::len);
+/// assert_eq!(lengths.sum::<usize>(), 10);
+/// ```
 pub trait ParallelBridge: Iterator + Sized {
     /// The items of this iterator, in no particular order.
     ///

@@ -7,6 +7,14 @@ use std::panic::Location;
 use crate::overlap::{self, Failure};
 
 /// The results of [`par_map_ordered`](super::ParallelBridge::par_map_ordered), to be consumed in order.
+///
+/// ```
+/// use windrow::iter::MapOrdered;
+/// use windrow::prelude::*;
+///
+/// let lengths: MapOrdered<_, _> = ["one", "two", "three"].into_iter().par_map_ordered(4, str::len);
+/// assert_eq!(lengths.collect::<Vec<_>>(), [3, 3, 5]);
+/// ```
 #[must_use = "it does nothing until it is consumed"]
 pub struct MapOrdered<I, F> {
     items: I,

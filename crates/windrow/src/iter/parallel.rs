@@ -30,6 +30,12 @@ use crate::runtime::region::drive;
 ///
 /// A closure runs on the caller's thread and on workers, many calls at a time. Each item goes to one call. A panic of a closure reaches the
 /// caller (see the [crate page](crate#what-holds)).
+///
+/// ```
+/// use windrow::prelude::*;
+/// let squares = (1..=9u32).into_par_iter().filter(|n| n % 2 == 1).map(|n| n * n);
+/// assert_eq!(squares.sum::<u32>(), 165);
+/// ```
 pub trait ParallelIterator: Sized + Send {
     /// The type of the items.
     type Item: Send;
@@ -45,12 +51,24 @@ pub trait ParallelIterator: Sized + Send {
     fn opt_len(&self) -> Option<usize>;
 
     /// Applies `f` to each item.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!([1, 2, 3].par_iter().map(|n| n * 10).collect::<Vec<_>>(), [10, 20, 30]);
+    /// ```
     fn map<B: Send, F: Fn(Self::Item) -> B + Sync + Send>(self, f: F) -> Map<Self, F> {
         adapt(self, |recipe| recipe::Map(recipe, f))
     }
 
     /// Applies `f` to each item and a clone of `init`. Every member (thread that takes part) has one clone. So `f` may see changes that
     /// it made for earlier items.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let (sender, receiver) = std::sync::mpsc::channel();
+    /// (0..5u32).into_par_iter().map_with(sender, |sender, n| sender.send(n)).for_each(Result::unwrap);
+    /// assert_eq!(receiver.iter().sum::<u32>(), 10);
+    /// ```
     fn map_with<T: Clone + Send, B: Send, F: Fn(&mut T, Self::Item) -> B + Sync + Send>(
         self,
         init: T,
@@ -86,6 +104,11 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// Clones of the items behind references.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!(["a".to_owned()].par_iter().cloned().collect::<Vec<String>>(), ["a"]);
+    /// ```
     fn cloned<'a, T: Clone + Send + 'a>(self) -> Cloned<Self>
     where
         Self: ParallelIterator<Item = &'a T>,
@@ -94,6 +117,11 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// Copies of the items behind references.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!([1, 2, 3].par_iter().copied().reduce(|| 0, i32::max), 3);
+    /// ```
     fn copied<'a, T: Copy + Send + 'a>(self) -> Copied<Self>
     where
         Self: ParallelIterator<Item = &'a T>,
@@ -102,21 +130,45 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// Calls `f` with a reference to each item, then passes the item on.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let seen = std::sync::atomic::AtomicU32::new(0);
+    /// let add = |n: &u32| _ = seen.fetch_add(*n, std::sync::atomic::Ordering::Relaxed);
+    /// assert_eq!((1..=4).into_par_iter().inspect(add).max(), Some(4));
+    /// assert_eq!(seen.into_inner(), 10);
+    /// ```
     fn inspect<F: Fn(&Self::Item) + Sync + Send>(self, f: F) -> Inspect<Self, F> {
         adapt(self, |recipe| recipe::Inspect(recipe, f))
     }
 
     /// Lets `f` change each item, then passes the item on.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let longer = vec!["a".to_owned(), "b".to_owned()].into_par_iter().update(|text| text.push('!'));
+    /// assert_eq!(longer.collect::<Vec<_>>(), ["a!", "b!"]);
+    /// ```
     fn update<F: Fn(&mut Self::Item) + Sync + Send>(self, f: F) -> Update<Self, F> {
         adapt(self, |recipe| recipe::Update(recipe, f))
     }
 
     /// Items for which `f` holds.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((0..10).into_par_iter().filter(|n| n % 4 == 0).collect::<Vec<_>>(), [0, 4, 8]);
+    /// ```
     fn filter<F: Fn(&Self::Item) -> bool + Sync + Send>(self, f: F) -> Filter<Self, F> {
         adapt(self, |recipe| recipe::Filter(recipe, f))
     }
 
     /// Applies `f` to each item, and keeps the values that are `Some`.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!(["1", "x", "3"].par_iter().filter_map(|text| text.parse().ok()).collect::<Vec<u8>>(), [1, 3]);
+    /// ```
     fn filter_map<B: Send, F: Fn(Self::Item) -> Option<B> + Sync + Send>(self, f: F) -> FilterMap<Self, F> {
         adapt(self, |recipe| recipe::FilterMap(recipe, f))
     }
@@ -128,11 +180,22 @@ pub trait ParallelIterator: Sized + Send {
     /// fewer iterators than members, members stay idle.
     ///
     /// For serial iterators, see [`flat_map_iter`](Self::flat_map_iter).
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((0..4).into_par_iter().flat_map(|n| 0..n).collect::<Vec<_>>(), [0, 0, 1, 0, 1, 2]);
+    /// ```
     fn flat_map<B: IntoParallelIterator, F: Fn(Self::Item) -> B + Sync + Send>(self, f: F) -> FlatMap<Self, F> {
         adapt(self, |recipe| recipe::FlatMap(recipe, f, InnerStop::default()))
     }
 
     /// Turns each item into a serial iterator with `f`, and chains these iterators.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let words = ["one fish", "two"].par_iter().flat_map_iter(|line| line.split(' '));
+    /// assert_eq!(words.collect::<Vec<_>>(), ["one", "fish", "two"]);
+    /// ```
     fn flat_map_iter<B: IntoIterator<Item: Send>, F: Fn(Self::Item) -> B + Sync + Send>(
         self,
         f: F,
@@ -141,6 +204,11 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// Chains items that are parallel iterators, or can be turned into one: see [`flat_map`](Self::flat_map).
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!(vec![vec![1, 2], vec![], vec![3]].into_par_iter().flatten().collect::<Vec<_>>(), [1, 2, 3]);
+    /// ```
     fn flatten(self) -> Flatten<Self>
     where
         Self::Item: IntoParallelIterator,
@@ -149,6 +217,11 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// Chains items that are serial iterators, or can be turned into one.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!([Some(1), None, Some(3)].into_par_iter().flatten_iter().sum::<i32>(), 4);
+    /// ```
     fn flatten_iter(self) -> FlattenIter<Self>
     where
         Self::Item: IntoIterator<Item: Send>,
@@ -157,6 +230,11 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// The items of `self`, then those of `other`.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((0..2).into_par_iter().chain(7..9).collect::<Vec<_>>(), [0, 1, 7, 8]);
+    /// ```
     fn chain<Z: IntoParallelIterator<Item = Self::Item>>(self, other: Z) -> Chain<Self, Z::Iter> {
         let (a, left, hints) = self.into_parts();
         let (b, right, more) = other.into_par_iter().into_parts();
@@ -171,6 +249,12 @@ pub trait ParallelIterator: Sized + Send {
     /// [`reduce`](Self::reduce) or the like follows. They are not specified if [`for_each`](Self::for_each), `any`, `all` or a
     /// search follows. With fixed bounds there are 2^20 runs at most, so runs get longer with more than 2^33 items. A member that is
     /// to stop, for a token or a panic, finishes its run first.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let texts = ('a'..='z').into_par_iter().fold(String::new, |text, c| text + &c.to_string());
+    /// assert_eq!(texts.collect::<Vec<_>>().concat(), "abcdefghijklmnopqrstuvwxyz");
+    /// ```
     fn fold<T: Send, I: Fn() -> T + Sync + Send, F: Fn(T, Self::Item) -> T + Sync + Send>(
         self,
         identity: I,
@@ -180,6 +264,11 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// As [`fold`](Self::fold), with accumulators that begin as clones of `init`.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((0..100).into_par_iter().fold_with(0, |sum, n| sum + n).sum::<i32>(), 4950);
+    /// ```
     fn fold_with<T: Clone + Send, F: Fn(T, Self::Item) -> T + Sync + Send>(
         self,
         init: T,
@@ -191,6 +280,12 @@ pub trait ParallelIterator: Sized + Send {
     /// As [`fold`](Self::fold), with an `f` that may break its run off. The items of the result are `Option`s, `Result`s or
     /// `ControlFlow`s. Other runs go on, unless the consumer ends them, as [`try_reduce`](Self::try_reduce) and a `collect` into a
     /// `Result` do.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let sum = |items: &[u8]| items.par_iter().try_fold(|| 0, |sum: u8, n| sum.checked_add(*n)).try_reduce(|| 0, u8::checked_add);
+    /// assert_eq!((sum(&[1, 2, 3]), sum(&[200, 100])), (Some(6), None));
+    /// ```
     fn try_fold<T, X, I, F>(self, identity: I, f: F) -> TryFold<Self, I, F>
     where
         X: Try<Output = T> + Send,
@@ -211,26 +306,52 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// Any `n` items, in their order. Once they are found, no member claims more.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((0..100).into_par_iter().filter(|n| n % 3 == 0).take_any(5).count(), 5);
+    /// ```
     fn take_any(self, n: usize) -> TakeAny<Self> {
         adapt_pieces(self, |recipe| recipe::TakeAny(recipe, RemainingQuota::new(n)))
     }
 
     /// All but any `n` items, in their order.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((0..100).into_par_iter().skip_any(95).count(), 5);
+    /// ```
     fn skip_any(self, n: usize) -> SkipAny<Self> {
         adapt(self, |recipe| recipe::SkipAny(recipe, RemainingQuota::new(n)))
     }
 
     /// Items until `f` refuses one, at any index. Then no member claims more.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert!((0..100).into_par_iter().take_any_while(|n| *n != 7).all(|n| n != 7));
+    /// ```
     fn take_any_while<F: Fn(&Self::Item) -> bool + Sync + Send>(self, f: F) -> TakeAnyWhile<Self, F> {
         adapt_pieces(self, |recipe| recipe::TakeAny(recipe, recipe::Until::new(f)))
     }
 
     /// Drops items until `f` refuses one, at any index. Then all further items are kept.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((0..100).into_par_iter().skip_any_while(|n| *n < 200).count(), 0);
+    /// ```
     fn skip_any_while<F: Fn(&Self::Item) -> bool + Sync + Send>(self, f: F) -> SkipAnyWhile<Self, F> {
         adapt(self, |recipe| recipe::SkipAny(recipe, recipe::Until::new(f)))
     }
 
     /// The contents of items until one is `None`. All items before that `None` are in the result, and perhaps some behind it.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let parsed = ["1", "2", "x"].par_iter().map(|text| text.parse::<u8>().ok()).while_some();
+    /// assert_eq!(parsed.collect::<Vec<_>>(), [1, 2]);
+    /// ```
     fn while_some<T: Send>(self) -> WhileSome<Self>
     where
         Self: ParallelIterator<Item = Option<T>>,
@@ -247,6 +368,12 @@ pub trait ParallelIterator: Sized + Send {
     /// Fixes claims at `size` items. Without it, the measured cost sets the size.
     ///
     /// Use it if the first items do not show what the others cost. Most calls are faster without it.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// // Each item is worth a synchronization.
+    /// assert_eq!((1..=4u64).into_par_iter().with_claim_size(1).map(|n| n.pow(20)).max(), Some(1 << 40));
+    /// ```
     ///
     /// # Panics
     /// If `size` is 0.
@@ -282,6 +409,13 @@ pub trait ParallelIterator: Sized + Send {
     ///
     /// Items that wait for each other: see [what is promised](crate#parts-that-wait-for-each-other).
     /// So a barrier in `f` may never open, and a message from another item may never arrive.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let mut numbers = [1, 2, 3];
+    /// numbers.par_iter_mut().for_each(|n| *n *= 2);
+    /// assert_eq!(numbers, [2, 4, 6]);
+    /// ```
     #[track_caller]
     fn for_each<F: Fn(Self::Item) + Sync>(self, f: F) {
         let (source, recipe, hints) = consumed(self);
@@ -308,6 +442,16 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// Calls `f` with every item and a value that `init` makes: see [`map_init`](Self::map_init).
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let mut lines = ["b a".to_owned(), "d c".to_owned()];
+    /// lines.par_iter_mut().for_each_init(String::new, |before, line| {
+    ///     before.clone_from(line);
+    ///     *line = before.chars().rev().collect();
+    /// });
+    /// assert_eq!(lines, ["a b", "c d"]);
+    /// ```
     #[track_caller]
     fn for_each_init<T, I: Fn() -> T + Sync, F: Fn(&mut T, Self::Item) + Sync>(self, init: I, f: F) {
         self.map_init(&init, &f).for_each(|()| ());
@@ -357,18 +501,37 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// All items, in the order of the source.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let parse = |texts: &[&str]| texts.par_iter().map(|text| text.parse::<u8>()).collect::<Result<Vec<_>, _>>();
+    /// assert_eq!(parse(&["1", "2"]), Ok(vec![1, 2]));
+    /// assert!(parse(&["1", "x"]).is_err());
+    /// ```
     #[track_caller]
     fn collect<C: FromParallelIterator<Self::Item>>(self) -> C {
         C::from_par_iter(self)
     }
 
     /// All items in vectors, in the order of the source: one for each run of consecutive claims of a member.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let runs = (0..100).into_par_iter().filter(|n| n % 9 == 0).collect_vec_list();
+    /// assert!(runs.into_iter().flatten().eq((0..100).step_by(9)));
+    /// ```
     #[track_caller]
     fn collect_vec_list(self) -> LinkedList<Vec<Self::Item>> {
         gathered(self, &Extended::new()).into_iter().collect()
     }
 
     /// The left sides of all items, and the right ones.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let (words, lengths): (Vec<_>, Vec<_>) = ["one", "fish"].par_iter().map(|word| (*word, word.len())).unzip();
+    /// assert_eq!((words, lengths), (vec!["one", "fish"], vec![3, 4]));
+    /// ```
     #[track_caller]
     fn unzip<A, B, FromA, FromB>(self) -> (FromA, FromB)
     where
@@ -382,6 +545,12 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// The items for which `f` holds, and the others.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let (even, odd): (Vec<i32>, Vec<i32>) = (0..5).into_par_iter().partition(|n| n % 2 == 0);
+    /// assert_eq!((even, odd), (vec![0, 2, 4], vec![1, 3]));
+    /// ```
     #[track_caller]
     fn partition<A, B, F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> (A, B)
     where
@@ -392,6 +561,14 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// Applies `f` to each item, and collects left and right results separately.
+    ///
+    /// ```
+    /// use windrow::iter::Either::{Left, Right};
+    /// use windrow::prelude::*;
+    /// let parse = |text: &&'static str| text.parse::<u8>().map_or(Right(*text), Left);
+    /// let (numbers, others): (Vec<_>, Vec<_>) = ["1", "x", "3"].par_iter().partition_map(parse);
+    /// assert_eq!((numbers, others), (vec![1, 3], vec!["x"]));
+    /// ```
     #[track_caller]
     fn partition_map<A, B, F, L, R>(self, f: F) -> (A, B)
     where
@@ -408,6 +585,12 @@ pub trait ParallelIterator: Sized + Send {
     ///
     /// The result has the same bits for every number of threads: the grouping depends on the number of items alone. (Not behind
     /// [`par_bridge`](super::ParallelBridge::par_bridge), where items have no order.)
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let longest = |a, b| if str::len(a) < str::len(b) { b } else { a };
+    /// assert_eq!(["one", "three", "seven"].par_iter().copied().reduce(|| "", longest), "three");
+    /// ```
     #[track_caller]
     fn reduce<I: Fn() -> Self::Item + Sync, F: Fn(Self::Item, Self::Item) -> Self::Item + Sync>(
         self,
@@ -420,6 +603,11 @@ pub trait ParallelIterator: Sized + Send {
 
     /// Combines all items with `op`, which must be associative; `None` if there is no item. Grouped as by
     /// [`reduce`](Self::reduce).
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!([[3, 9], [1, 4]].into_par_iter().reduce_with(|a, b| [a[0].min(b[0]), a[1].max(b[1])]), Some([1, 9]));
+    /// ```
     #[track_caller]
     fn reduce_with<F: Fn(Self::Item, Self::Item) -> Self::Item + Sync>(self, op: F) -> Option<Self::Item> {
         reduced(self, &Reduces(&op)).flatten()
@@ -447,6 +635,12 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// As [`try_reduce`](Self::try_reduce); `None` if there is no item.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let sum = |items: &[u8]| items.par_iter().map(|n| Some(*n)).try_reduce_with(u8::checked_add);
+    /// assert_eq!((sum(&[]), sum(&[1, 2]), sum(&[200, 100])), (None, Some(Some(3)), Some(None)));
+    /// ```
     #[track_caller]
     fn try_reduce_with<T, F>(self, op: F) -> Option<Self::Item>
     where
@@ -471,18 +665,33 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// The product of the items; the same bits for every number of threads.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((1..=10u64).into_par_iter().product::<u64>(), 3_628_800);
+    /// ```
     #[track_caller]
     fn product<T: Product<Self::Item> + Product<T> + Send>(self) -> T {
         reduced(self, &Products::<T>::new()).unwrap_or_else(|| iter::empty::<T>().product())
     }
 
     /// The number of items.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((0..100).into_par_iter().filter(|n| n % 7 == 0).count(), 15);
+    /// ```
     #[track_caller]
     fn count(self) -> usize {
         reduced(self, &CountItems).unwrap_or(0)
     }
 
     /// The smallest item; of equal ones the first.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((vec![3, 1, 2].into_par_iter().min(), Vec::<u8>::new().into_par_iter().min()), (Some(1), None));
+    /// ```
     #[track_caller]
     fn min(self) -> Option<Self::Item>
     where
@@ -492,12 +701,22 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// The smallest item by `compare`; of equal ones the first.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!([2.5, -1.0, 7.0].into_par_iter().min_by(f64::total_cmp), Some(-1.0));
+    /// ```
     #[track_caller]
     fn min_by<F: Fn(&Self::Item, &Self::Item) -> std::cmp::Ordering + Sync>(self, compare: F) -> Option<Self::Item> {
         self.reduce_with(|a, b| if compare(&a, &b).is_gt() { b } else { a })
     }
 
     /// The item with the smallest key; of equal ones the first.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!(["three", "one", "two"].into_par_iter().min_by_key(|word| word.len()), Some("one"));
+    /// ```
     #[track_caller]
     fn min_by_key<K: Ord + Send, F: Fn(&Self::Item) -> K + Sync>(self, key: F) -> Option<Self::Item> {
         let keyed = self.map(|item| (key(&item), item));
@@ -505,6 +724,11 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// The largest item; of equal ones the last.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!(["one", "two"].par_iter().map(|word| word.len()).max(), Some(3));
+    /// ```
     #[track_caller]
     fn max(self) -> Option<Self::Item>
     where
@@ -514,12 +738,22 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// The largest item by `compare`; of equal ones the last.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!([2.5, -1.0, 7.0].into_par_iter().max_by(f64::total_cmp), Some(7.0));
+    /// ```
     #[track_caller]
     fn max_by<F: Fn(&Self::Item, &Self::Item) -> std::cmp::Ordering + Sync>(self, compare: F) -> Option<Self::Item> {
         self.reduce_with(|a, b| if compare(&a, &b).is_gt() { a } else { b })
     }
 
     /// The item with the largest key; of equal ones the last.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!(["one", "two"].into_par_iter().max_by_key(|word| word.len()), Some("two"));
+    /// ```
     #[track_caller]
     fn max_by_key<K: Ord + Send, F: Fn(&Self::Item) -> K + Sync>(self, key: F) -> Option<Self::Item> {
         let keyed = self.map(|item| (key(&item), item));
@@ -527,18 +761,33 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// Whether `f` holds for an item. Once it does, no member claims more; items already claimed may still be visited.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert!([1, 4, 9].par_iter().any(|n| n % 2 == 0));
+    /// ```
     #[track_caller]
     fn any<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> bool {
         search(self, Which::Any, |item| f(item).then_some(())).is_some()
     }
 
     /// Whether `f` holds for all items. Once it does not, no member claims more.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert!(![1, 4, 9].par_iter().all(|n| n % 2 == 0));
+    /// ```
     #[track_caller]
     fn all<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> bool {
         !self.any(|item| !f(item))
     }
 
     /// An item for which `f` holds. The first find, at any index, ends the search.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert!(matches!((0..100).into_par_iter().find_any(|n| n % 30 == 29), Some(29 | 59 | 89)));
+    /// ```
     #[track_caller]
     fn find_any<F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> Option<Self::Item> {
         search(self, Which::Any, |item| Some(item).filter(&f))
@@ -546,6 +795,11 @@ pub trait ParallelIterator: Sized + Send {
 
     /// The first item for which `f` holds. Items behind a find are not visited any more.
     /// Behind [`par_bridge`](super::ParallelBridge::par_bridge) items have no order, and any find ends the search.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((0..100).into_par_iter().find_first(|n| n % 30 == 29), Some(29));
+    /// ```
     #[track_caller]
     fn find_first<F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> Option<Self::Item> {
         search(self, Which::First, |item| Some(item).filter(&f))
@@ -553,18 +807,33 @@ pub trait ParallelIterator: Sized + Send {
 
     /// The last item for which `f` holds. Items before a find are not visited any more. But the search begins at the front: with
     /// indices, [`rev`](super::IndexedParallelIterator::rev) and `find_first` visit fewer items.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!((0..100).into_par_iter().find_last(|n| n % 30 == 29), Some(89));
+    /// ```
     #[track_caller]
     fn find_last<F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> Option<Self::Item> {
         search(self, Which::Last, |item| Some(item).filter(&f))
     }
 
     /// A `Some` that `f` returns. The first one found, at any index, ends the search.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!(["x", "7", "y"].par_iter().find_map_any(|text| text.parse().ok()), Some(7));
+    /// ```
     #[track_caller]
     fn find_map_any<B: Send, F: Fn(Self::Item) -> Option<B> + Sync>(self, f: F) -> Option<B> {
         search(self, Which::Any, f)
     }
 
     /// The first `Some` that `f` returns, in the order of the items.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// assert_eq!(["x", "7", "8"].par_iter().find_map_first(|text| text.parse().ok()), Some(7));
+    /// ```
     #[track_caller]
     fn find_map_first<B: Send, F: Fn(Self::Item) -> Option<B> + Sync>(self, f: F) -> Option<B> {
         search(self, Which::First, f)

@@ -14,6 +14,18 @@ mod sealed {
 }
 
 /// Integers, and `char`. (One implementation covers all ranges, so the integer type of `0..9` is inferred from the use of its items.)
+///
+/// ```
+/// use std::ops::Range;
+/// use windrow::iter::Integer;
+/// use windrow::prelude::*;
+///
+/// fn even<T: Integer + std::ops::Rem<Output = T> + From<u8>>(range: Range<T>) -> usize {
+///     range.into_par_iter().filter(|number| *number % T::from(2) == T::from(0)).count()
+/// }
+///
+/// assert_eq!((even(0u8..9), even(0i128..9)), (5, 5));
+/// ```
 pub trait Integer: Copy + PartialOrd + Send + Sync + sealed::Sealed {
     /// Number of indices of `first..last`.
     ///
@@ -40,6 +52,18 @@ pub trait Integer: Copy + PartialOrd + Send + Sync + sealed::Sealed {
 }
 
 /// Integers of up to 64 bits, and `char`: their ranges have an index for every item.
+///
+/// ```
+/// use std::ops::Range;
+/// use windrow::iter::IndexedInteger;
+/// use windrow::prelude::*;
+///
+/// fn backwards<T: IndexedInteger>(range: Range<T>) -> Vec<T> {
+///     range.into_par_iter().rev().collect()
+/// }
+///
+/// assert_eq!(backwards('a'..'d'), ['c', 'b', 'a']);
+/// ```
 pub trait IndexedInteger: Integer {}
 
 macro_rules! integers {
@@ -156,6 +180,14 @@ impl<T: Integer> IntoParallelIterator for RangeInclusive<T> {
 }
 
 /// The items of a range.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// // It is the data of this iterator.
+/// let numbers: windrow::range::Iter<i64> = (-2..3).into_par_iter();
+/// assert_eq!(numbers.map(|number| number * number).sum::<i64>(), 10);
+/// ```
 #[derive(Clone, Debug)]
 pub struct RangeItems<T>(Range<T>);
 
@@ -176,6 +208,14 @@ impl<T: Integer> Indices for RangeItems<T> {
 }
 
 /// The items of an inclusive range.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// // It is the data of this iterator.
+/// let numbers: windrow::range_inclusive::Iter<u8> = (250..=u8::MAX).into_par_iter();
+/// assert_eq!(numbers.collect::<Vec<_>>(), [250, 251, 252, 253, 254, 255]);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Upward<T> {
     first: T,
@@ -199,6 +239,14 @@ impl<T: Integer> Indices for Upward<T> {
 
 impl<T: IndexedInteger> Par<Range<usize>, Of<RangeItems<T>>> {
     /// Gives each item a weight that its work is proportional to: see [`Par::weigh`].
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// // Row `i` of a triangle has `i + 1` items.
+    /// let areas = (0..4usize).into_par_iter().weigh(|row| row + 1).map(|row| (0..=row).count());
+    /// assert_eq!(areas.collect::<Vec<_>>(), [1, 2, 3, 4]);
+    /// ```
     pub fn weigh(mut self, weight: impl Fn(&T) -> usize) -> Self {
         let items = T::items(self.recipe.0.0.clone());
         self.hints.0.weigh(Weights::new(items.map(|item| weight(&item))));

@@ -22,6 +22,19 @@ pub(crate) use views::{Chain, Chunks, FoldChunks, Interleave, Maybe, PartOf, Rev
 
 /// Turns a chunk of a source `S` into items. Adaptors wrap one recipe in another; recipes do not deal with threads. Not meant to be
 /// implemented outside of windrow.
+///
+/// ```
+/// use std::ops::Range;
+/// use windrow::prelude::*;
+/// use windrow::{Par, Recipe};
+///
+/// // The recipe of a type without a name, as a bound.
+/// fn squares(end: usize) -> Par<Range<usize>, impl Recipe<Range<usize>, Item = usize>> {
+///     (0..end).into_par_iter().map(|number| number * number)
+/// }
+///
+/// assert_eq!(squares(4).sum::<usize>(), 14);
+/// ```
 pub trait Recipe<S: Divide>: Sync + Send {
     /// The type of the items.
     type Item: Send;

@@ -17,6 +17,14 @@ use crate::iter::{IndexedParallelIterator, Par, ParallelIterator};
 use crate::runtime::hints::CallPart;
 
 /// Runs of a slice as items.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// let numbers: Vec<u32> = (1..=10).collect();
+/// let sums: Vec<u32> = numbers.par_chunks(4).map(|run| run.iter().sum()).collect();
+/// assert_eq!(sums, [10, 26, 19]);
+/// ```
 pub trait ParallelSlice<T: Sync> {
     /// The slice.
     #[doc(hidden)]
@@ -26,6 +34,12 @@ pub trait ParallelSlice<T: Sync> {
     ///
     /// # Panics
     /// If `size` is 0.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let lengths: Vec<usize> = [0; 5].par_chunks(2).map(<[i32]>::len).collect();
+    /// assert_eq!(lengths, [2, 2, 1]);
+    /// ```
     fn par_chunks(&self, size: usize) -> Chunks<'_, T> {
         Par::new(Runs::new(self.whole(), size))
     }
@@ -53,6 +67,13 @@ pub trait ParallelSlice<T: Sync> {
     ///
     /// # Panics
     /// If `size` is 0.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let pairs = [1, 2, 3, 4, 5].par_rchunks_exact(2);
+    /// assert_eq!(pairs.remainder(), [1]);
+    /// assert_eq!(pairs.collect::<Vec<_>>(), [[4, 5], [2, 3]]);
+    /// ```
     fn par_rchunks_exact(&self, size: usize) -> RChunksExact<'_, T> {
         assert!(size > 0, "a chunk of 0 items never ends");
         let (rest, runs) = self.whole().split_at(self.whole().len() % size);
@@ -63,6 +84,12 @@ pub trait ParallelSlice<T: Sync> {
     ///
     /// # Panics
     /// If `size` is 0.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let runs: Vec<&[i32]> = [1, 2, 3, 4, 5].par_rchunks(2).collect();
+    /// assert_eq!(runs, [&[4, 5][..], &[2, 3], &[1]]);
+    /// ```
     fn par_rchunks(&self, size: usize) -> RChunks<'_, T> {
         assert!(size > 0, "a chunk of 0 items never ends");
         let (front, rest) = self.whole().split_at(self.whole().len() % size);
@@ -73,6 +100,12 @@ pub trait ParallelSlice<T: Sync> {
     ///
     /// # Panics
     /// If `size` is 0.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let means: Vec<f64> = [1.0, 2.0, 6.0, 4.0].par_windows(3).map(|run| run.iter().sum::<f64>() / 3.0).collect();
+    /// assert_eq!(means, [3.0, 4.0]);
+    /// ```
     fn par_windows(&self, size: usize) -> Windows<'_, T> {
         assert!(size > 0, "a window of 0 items shows nothing");
         let slice = self.whole();
@@ -97,6 +130,12 @@ pub trait ParallelSlice<T: Sync> {
 
     /// The runs between separators (items for which `f` holds), including before the first and after the last separator: one more
     /// than there are separators. `f` may be called more than once for an item.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let runs: Vec<&[u8]> = [3, 1, 0, 2, 0].par_split(|digit| *digit == 0).collect();
+    /// assert_eq!(runs, [&[3, 1][..], &[2], &[]]);
+    /// ```
     fn par_split<F: Fn(&T) -> bool + Sync + Send>(&self, f: F) -> Split<'_, T, F> {
         let slice = self.whole();
         // A run can begin at every index and behind the last one. (Of `usize::MAX` items the last index stands for both.)
@@ -104,6 +143,12 @@ pub trait ParallelSlice<T: Sync> {
     }
 
     /// As [`par_split`](Self::par_split), but each run ends with its separator, and no empty run follows the last one.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let runs: Vec<&[u8]> = [3, 1, 0, 2, 0].par_split_inclusive(|digit| *digit == 0).collect();
+    /// assert_eq!(runs, [&[3, 1, 0][..], &[2, 0]]);
+    /// ```
     fn par_split_inclusive<F: Fn(&T) -> bool + Sync + Send>(&self, f: F) -> SplitInclusive<'_, T, F> {
         let slice = self.whole();
         Par::of(0..slice.len(), Of(SliceInclusive(slice, f)))
@@ -137,6 +182,14 @@ impl<T: Sync> ParallelSlice<T> for [T] {
 pub type FromTheEnd<S> = Merged<Pieces<S>, S>;
 
 /// Exclusive runs of a slice as items, scans in place, and sorts.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// let mut rows = [3, 1, 2, 9, 7, 8];
+/// rows.par_chunks_mut(3).for_each(|row| row.sort_unstable());
+/// assert_eq!(rows, [1, 2, 3, 7, 8, 9]);
+/// ```
 pub trait ParallelSliceMut<T: Send> {
     /// The slice.
     #[doc(hidden)]
@@ -146,6 +199,13 @@ pub trait ParallelSliceMut<T: Send> {
     ///
     /// # Panics
     /// If `size` is 0.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let mut rows = [0; 5];
+    /// rows.par_chunks_mut(2).enumerate().for_each(|(row, items)| items.fill(row));
+    /// assert_eq!(rows, [0, 0, 1, 1, 2]);
+    /// ```
     fn par_chunks_mut(&mut self, size: usize) -> ChunksMut<'_, T> {
         Par::new(RunsMut::new(self.whole_mut(), size))
     }
@@ -176,6 +236,13 @@ pub trait ParallelSliceMut<T: Send> {
     ///
     /// # Panics
     /// If `size` is 0.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let mut digits = [0; 5];
+    /// digits.par_rchunks_mut(2).enumerate().for_each(|(place, run)| run.fill(place));
+    /// assert_eq!(digits, [2, 1, 1, 0, 0]);
+    /// ```
     fn par_rchunks_mut(&mut self, size: usize) -> RChunksMut<'_, T> {
         assert!(size > 0, "a chunk of 0 items never ends");
         let slice = self.whole_mut();
@@ -188,6 +255,13 @@ pub trait ParallelSliceMut<T: Send> {
     ///
     /// # Panics
     /// If `size` is 0.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let mut digits = [7; 5];
+    /// digits.par_rchunks_exact_mut(2).enumerate().for_each(|(place, run)| run.fill(place));
+    /// assert_eq!(digits, [7, 1, 1, 0, 0]);
+    /// ```
     fn par_rchunks_exact_mut(&mut self, size: usize) -> RChunksExactMut<'_, T> {
         assert!(size > 0, "a chunk of 0 items never ends");
         let slice = self.whole_mut();
@@ -213,6 +287,13 @@ pub trait ParallelSliceMut<T: Send> {
     }
 
     /// As [`par_split_mut`](Self::par_split_mut), but each run ends with its separator, and no empty run follows the last one.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let mut digits = [3, 1, 0, 2, 0];
+    /// digits.par_split_inclusive_mut(|digit| *digit == 0).for_each(<[_]>::reverse);
+    /// assert_eq!(digits, [0, 1, 3, 0, 2]);
+    /// ```
     fn par_split_inclusive_mut<F: Fn(&T) -> bool + Sync + Send>(&mut self, f: F) -> SplitInclusiveMut<'_, T, F> {
         let slice = Some(self.whole_mut()).filter(|slice| !slice.is_empty());
         from_split_in_half(SliceCuts::new(slice, 0, After(f)))
@@ -222,6 +303,13 @@ pub trait ParallelSliceMut<T: Send> {
     ///
     /// # Panics
     /// With the panic of `f`.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let mut numbers = [1, 2, 5, 6, 7];
+    /// numbers.par_chunk_by_mut(|a, b| a + 1 == *b).for_each(<[_]>::reverse);
+    /// assert_eq!(numbers, [2, 1, 7, 6, 5]);
+    /// ```
     fn par_chunk_by_mut<F: Fn(&T, &T) -> bool + Sync + Send>(&mut self, f: F) -> ChunkByMut<'_, T, F> {
         let slice = Some(self.whole_mut()).filter(|slice| !slice.is_empty());
         from_split_in_half(SliceCuts::new(slice, 0, Between(f)))
@@ -253,6 +341,13 @@ pub trait ParallelSliceMut<T: Send> {
     ///
     /// # Panics
     /// As [`par_inclusive_scan`](Self::par_inclusive_scan).
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let mut starts = vec![3, 5, 4];
+    /// starts.par_exclusive_scan(|a, b| a + b, 0);
+    /// assert_eq!(starts, [0, 3, 8]);
+    /// ```
     #[track_caller]
     fn par_exclusive_scan<F: Fn(&T, &T) -> T + Sync>(&mut self, op: F, init: T)
     where
@@ -284,6 +379,13 @@ pub trait ParallelSliceMut<T: Send> {
     }
 
     /// Sorts by a comparison; equal items keep their order. Allocates a second buffer of the same size.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let mut scores = [("Ada", 7), ("Bob", 9), ("Cyd", 7)];
+    /// scores.par_sort_by(|a, b| b.1.cmp(&a.1));
+    /// assert_eq!(scores, [("Bob", 9), ("Ada", 7), ("Cyd", 7)]);
+    /// ```
     #[track_caller]
     fn par_sort_by<F>(&mut self, compare: F)
     where
@@ -294,6 +396,13 @@ pub trait ParallelSliceMut<T: Send> {
 
     /// Sorts by a key, computed for every comparison; items with equal keys keep their order. Allocates a second buffer of the
     /// same size.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let mut numbers = [-3_i32, 2, 3, -1];
+    /// numbers.par_sort_by_key(|number| number.abs());
+    /// assert_eq!(numbers, [-1, 2, -3, 3]);
+    /// ```
     #[track_caller]
     fn par_sort_by_key<K, F>(&mut self, key: F)
     where
@@ -304,6 +413,13 @@ pub trait ParallelSliceMut<T: Send> {
     }
 
     /// Sorts by a key, computed once for every item; items with equal keys keep their order. Allocates a buffer of all keys.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let mut names = ["Zoe", "adam", "Bob"];
+    /// names.par_sort_by_cached_key(|name| name.to_lowercase());
+    /// assert_eq!(names, ["adam", "Bob", "Zoe"]);
+    /// ```
     #[track_caller]
     fn par_sort_by_cached_key<K, F>(&mut self, key: F)
     where
@@ -314,6 +430,13 @@ pub trait ParallelSliceMut<T: Send> {
     }
 
     /// Sorts; equal items may change their order.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let mut numbers: Vec<u32> = (0..1000).map(|i| i * 7 % 1000).collect();
+    /// numbers.par_sort_unstable();
+    /// assert!(numbers.iter().copied().eq(0..1000));
+    /// ```
     #[track_caller]
     fn par_sort_unstable(&mut self)
     where
@@ -323,6 +446,13 @@ pub trait ParallelSliceMut<T: Send> {
     }
 
     /// Sorts by a comparison; equal items may change their order.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let mut times = [2.5, 0.1, 1.7];
+    /// times.par_sort_unstable_by(|a, b| f64::total_cmp(b, a));
+    /// assert_eq!(times, [2.5, 1.7, 0.1]);
+    /// ```
     #[track_caller]
     fn par_sort_unstable_by<F>(&mut self, compare: F)
     where
@@ -332,6 +462,13 @@ pub trait ParallelSliceMut<T: Send> {
     }
 
     /// Sorts by a key, computed for every comparison; items with equal keys may change their order.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    /// let mut words = ["plum", "fig", "apple"];
+    /// words.par_sort_unstable_by_key(|word| word.len());
+    /// assert_eq!(words, ["fig", "plum", "apple"]);
+    /// ```
     #[track_caller]
     fn par_sort_unstable_by_key<K, F>(&mut self, key: F)
     where
@@ -372,9 +509,14 @@ pub type ArrayWindows<'a, T, const N: usize> = Par<Range<usize>, Of<SliceArrays<
 
 /// What exact chunks leave out.
 macro_rules! remainders {
-    ($($name:ident, $name_mut:ident, |$recipe:ident| $rest:expr;)*) => {$(
+    ($($name:ident $method:literal, $name_mut:ident $method_mut:literal, $left:literal, |$recipe:ident| $rest:expr;)*) => {$(
         impl<'a, T> $name<'a, T> {
             /// The items that are in no run.
+            ///
+            /// ```
+            /// use windrow::prelude::*;
+            #[doc = concat!("assert_eq!([1, 2, 3].", $method, "(2).remainder(), [", $left, "]);")]
+            /// ```
             pub fn remainder(&self) -> &'a [T] {
                 let $recipe = &self.recipe;
                 $rest
@@ -388,16 +530,33 @@ macro_rules! remainders {
             }
 
             /// The items that are in no run.
+            ///
+            /// ```
+            /// use windrow::prelude::*;
+            #[doc = concat!("assert_eq!([1, 2, 3].", $method_mut, "(2).remainder(), [", $left, "]);")]
+            /// ```
             pub fn remainder(&mut self) -> &mut [T] {
                 self.rest()
             }
 
             /// The items that are in no run; none when they were taken before.
+            ///
+            /// ```
+            /// use windrow::prelude::*;
+            /// let mut items = [0; 3];
+            #[doc = concat!("let mut runs = items.", $method_mut, "(2);")]
+            /// assert_eq!((runs.take_remainder().len(), runs.take_remainder().len()), (1, 0));
+            /// ```
             pub fn take_remainder(&mut self) -> &'a mut [T] {
                 mem::take(self.rest())
             }
 
             /// The items that are in no run, instead of the runs.
+            ///
+            /// ```
+            /// use windrow::prelude::*;
+            #[doc = concat!("assert_eq!([1, 2, 3].", $method_mut, "(2).into_remainder(), [", $left, "]);")]
+            /// ```
             pub fn into_remainder(mut self) -> &'a mut [T] {
                 self.take_remainder()
             }
@@ -405,11 +564,18 @@ macro_rules! remainders {
     )*};
 }
 remainders! {
-    ChunksExact, ChunksExactMut, |recipe| recipe.0;
-    RChunksExact, RChunksExactMut, |recipe| recipe.0.0;
+    ChunksExact "par_chunks_exact", ChunksExactMut "par_chunks_exact_mut", "3", |recipe| recipe.0;
+    RChunksExact "par_rchunks_exact", RChunksExactMut "par_rchunks_exact_mut", "1", |recipe| recipe.0.0;
 }
 
 /// Runs of a slice: each begins one item behind the one before.
+///
+/// ```
+/// use windrow::prelude::*;
+/// // It is the data of this iterator.
+/// let pairs: windrow::slice::Windows<'_, i32> = [1, 4, 9].par_windows(2);
+/// assert_eq!(pairs.map(|pair| pair[1] - pair[0]).collect::<Vec<_>>(), [3, 5]);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct SliceWindows<'a, T> {
     slice: &'a [T],
@@ -428,6 +594,13 @@ impl<'a, T: Sync> Indices for SliceWindows<'a, T> {
 }
 
 /// Runs of a slice as arrays.
+///
+/// ```
+/// use windrow::prelude::*;
+/// // It is the data of this iterator.
+/// let pairs: windrow::slice::ArrayWindows<'_, i32, 2> = [1, 4, 9].par_array_windows();
+/// assert_eq!(pairs.map(|[a, b]| b - a).collect::<Vec<_>>(), [3, 5]);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct SliceArrays<'a, T, const N: usize>(SliceWindows<'a, T>);
 
@@ -453,6 +626,13 @@ pub(crate) fn beginning_in(run: Range<usize>, end: usize, begins: impl Fn(usize)
 }
 
 /// Runs of a slice between separators.
+///
+/// ```
+/// use windrow::prelude::*;
+/// // It is the data of this iterator.
+/// let runs: windrow::slice::Split<'_, i32, fn(&i32) -> bool> = [1, 0, 2].par_split(|item| *item == 0);
+/// assert_eq!(runs.count(), 2);
+/// ```
 #[derive(Clone, Debug)]
 pub struct SliceParts<'a, T, F>(&'a [T], F);
 
@@ -475,6 +655,13 @@ impl<'a, T: Sync, F: Fn(&T) -> bool + Sync + Send> Indices for SliceParts<'a, T,
 }
 
 /// Runs of a slice, each with the separator at its end.
+///
+/// ```
+/// use windrow::prelude::*;
+/// // It is the data of this iterator.
+/// let runs: windrow::slice::SplitInclusive<'_, i32, fn(&i32) -> bool> = [1, 0, 2].par_split_inclusive(|item| *item == 0);
+/// assert_eq!(runs.map(<[i32]>::len).collect::<Vec<_>>(), [2, 1]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct SliceInclusive<'a, T, F>(&'a [T], F);
 
@@ -490,16 +677,60 @@ impl<'a, T: Sync, F: Fn(&T) -> bool + Sync + Send> Indices for SliceInclusive<'a
 }
 
 /// Where a run of a slice ends.
+///
+/// ```
+/// use windrow::slice::RunEnds;
+///
+/// /// Runs of three items.
+/// struct Threes;
+///
+/// impl<T> RunEnds<T> for Threes {
+///     fn is_end(&self, _: &[T], at: usize) -> bool {
+///         at % 3 == 0
+///     }
+/// }
+///
+/// let ends: Vec<usize> = (1..=7).filter(|at| Threes.is_end(&[0; 7], *at)).collect();
+/// assert_eq!(ends, [3, 6]);
+/// ```
 pub trait RunEnds<T>: Sync + Send {
     /// Whether a run ends before the index `at`, which is above 0.
+    ///
+    /// ```
+    /// use windrow::slice::RunEnds;
+    ///
+    /// struct AfterZeros;
+    /// impl RunEnds<i32> for AfterZeros {
+    ///     fn is_end(&self, slice: &[i32], at: usize) -> bool {
+    ///         slice[at - 1] == 0
+    ///     }
+    /// }
+    /// assert!(AfterZeros.is_end(&[4, 0, 1], 2) && !AfterZeros.is_end(&[4, 0, 1], 1));
+    /// ```
     fn is_end(&self, slice: &[T], at: usize) -> bool;
 }
 
 /// Runs end after items for which a function holds.
+///
+/// ```
+/// use windrow::prelude::*;
+/// // The runs of this iterator end so.
+/// let mut items = [1, 0, 2];
+/// let runs: windrow::slice::SplitInclusiveMut<'_, i32, fn(&i32) -> bool> =
+///     items.par_split_inclusive_mut(|item| *item == 0);
+/// assert_eq!(runs.map(|run| run.len()).collect::<Vec<_>>(), [2, 1]);
+/// ```
 #[derive(Debug)]
 pub struct After<F>(F);
 
 /// Runs end between items for which a function does not hold.
+///
+/// ```
+/// use windrow::prelude::*;
+/// // The runs of this iterator end so.
+/// let runs: windrow::slice::ChunkBy<'_, i32, fn(&i32, &i32) -> bool> = [1, 1, 2].par_chunk_by(|a, b| a == b);
+/// assert_eq!(runs.map(<[i32]>::len).collect::<Vec<_>>(), [2, 1]);
+/// ```
 #[derive(Debug)]
 pub struct Between<F>(F);
 
@@ -516,11 +747,38 @@ impl<T, F: Fn(&T, &T) -> bool + Sync + Send> RunEnds<T> for Between<F> {
 }
 
 /// A slice, shared or exclusive, that can be cut in two.
+///
+/// ```
+/// use windrow::slice::Slice;
+///
+/// /// The longest slices of two items or fewer.
+/// fn pairs<S: Slice>(slice: S, mut f: impl FnMut(S)) {
+///     if slice.len() <= 2 {
+///         return f(slice);
+///     }
+///     let (pair, rest) = slice.cut_at(2);
+///     f(pair);
+///     pairs(rest, f);
+/// }
+///
+/// let mut items = [1, 2, 3, 4, 5];
+/// pairs(&mut items[..], |pair: &mut [i32]| pair.reverse());
+/// assert_eq!(items, [2, 1, 4, 3, 5]);
+/// ```
 pub trait Slice: Deref<Target = [Self::Element]> + Sized {
     /// The type of the elements.
     type Element;
 
     /// The first `at` items and the others.
+    ///
+    /// ```
+    /// use windrow::slice::Slice;
+    ///
+    /// let mut items = [1, 2, 3];
+    /// let (front, back) = Slice::cut_at(&mut items[..], 1);
+    /// std::mem::swap(&mut front[0], &mut back[1]);
+    /// assert_eq!(items, [3, 2, 1]);
+    /// ```
     fn cut_at(self, at: usize) -> (Self, Self);
 }
 
@@ -541,6 +799,15 @@ impl<T> Slice for &mut [T] {
 }
 
 /// Runs of a slice.
+///
+/// ```
+/// use windrow::prelude::*;
+/// // It gives the runs of this iterator.
+/// let mut items = [3, 1, 0, 2];
+/// let runs: windrow::slice::SplitMut<'_, i32, fn(&i32) -> bool> = items.par_split_mut(|item| *item == 0);
+/// runs.for_each(<[_]>::reverse);
+/// assert_eq!(items, [1, 3, 0, 2]);
+/// ```
 #[derive(Debug)]
 pub struct SliceCuts<S, F> {
     /// `None` after the last run.

@@ -6,6 +6,15 @@ use windrow_sync::sources::{Runs, VecItems};
 use crate::runtime::hints::Weights;
 
 /// Sources that [`weigh`](crate::Par::weigh) works on: slices, vectors, `par_chunks`. (Ranges have a method of that name.)
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// // Text is compressed in time proportional to its length, say.
+/// let texts = vec!["a".to_owned(), "a much longer text".to_owned()];
+/// let texts = texts.into_par_iter().weigh(|text| text.len());
+/// assert_eq!(texts.map(|text| text.matches(' ').count()).collect::<Vec<_>>(), [0, 3]);
+/// ```
 pub trait Weigh: Leaf {
     /// The argument of the weighing function.
     type Seen: ?Sized;

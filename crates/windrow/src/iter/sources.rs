@@ -177,6 +177,15 @@ drain_ranges! {
 }
 
 /// Collections that can only be drained as a whole.
+///
+/// ```
+/// use std::collections::HashMap;
+/// use windrow::prelude::*;
+///
+/// let mut ages = HashMap::from([("Ada", 36), ("Bob", 41)]);
+/// assert_eq!(ages.par_drain().map(|(_, age)| age).sum::<u32>(), 77);
+/// assert!(ages.is_empty());
+/// ```
 pub trait ParallelDrainFull {
     /// The type of the items.
     type Item: Send;

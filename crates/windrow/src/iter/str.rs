@@ -10,12 +10,25 @@ use super::recipe::{self, Indices, Of, Plain};
 use crate::iter::{IntoParallelIterator, Par, ParallelIterator};
 
 /// Parts of a string as items.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// let text = "one fish two fish";
+/// assert_eq!(text.par_split_whitespace().filter(|word| *word == "fish").count(), 2);
+/// ```
 pub trait ParallelString {
     /// The string.
     #[doc(hidden)]
     fn whole(&self) -> &str;
 
     /// Its bytes.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// assert_eq!("a,b,c".par_bytes().filter(|byte| *byte == b',').count(), 2);
+    /// ```
     fn par_bytes(&self) -> Bytes<'_> {
         self.whole().as_bytes().into_par_iter().copied()
     }
@@ -32,6 +45,12 @@ pub trait ParallelString {
     }
 
     /// Its characters, each with the index of its first byte.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// assert_eq!("naïve".par_char_indices().collect::<Vec<_>>()[2..4], [(2, 'ï'), (4, 'v')]);
+    /// ```
     fn par_char_indices(&self) -> CharIndices<'_> {
         by_bytes(self.whole(), TextCharIndices)
     }
@@ -49,16 +68,38 @@ pub trait ParallelString {
     }
 
     /// Its words, separated by white space, as [`str::split_whitespace`] gives them.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let words: Vec<&str> = " one\u{2003}fish\n".par_split_whitespace().collect();
+    /// assert_eq!(words, ["one", "fish"]);
+    /// ```
     fn par_split_whitespace(&self) -> SplitWhitespace<'_> {
         by_bytes(self.whole(), TextWords)
     }
 
     /// Its words, separated by ASCII white space, as [`str::split_ascii_whitespace`] gives them.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// // An em space is no ASCII white space.
+    /// let words: Vec<&str> = " one\u{2003}fish two\n".par_split_ascii_whitespace().collect();
+    /// assert_eq!(words, ["one\u{2003}fish", "two"]);
+    /// ```
     fn par_split_ascii_whitespace(&self) -> SplitAsciiWhitespace<'_> {
         by_bytes(self.whole(), TextAsciiWords)
     }
 
     /// The parts between separators, including the parts before the first and after the last one: one more than there are separators.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let fields: Vec<&str> = "1,2;;3".par_split([',', ';']).collect();
+    /// assert_eq!(fields, ["1", "2", "", "3"]);
+    /// ```
     fn par_split<P: Separator>(&self, separator: P) -> Split<'_, P> {
         let text = self.whole();
         // A part can begin at every byte and behind the last one.
@@ -66,26 +107,61 @@ pub trait ParallelString {
     }
 
     /// The parts up to separators, each with its separator, and the part after the last one if it is not empty.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let sentences: Vec<&str> = "Yes! No. Perhaps".par_split_inclusive(['.', '!']).collect();
+    /// assert_eq!(sentences, ["Yes!", " No.", " Perhaps"]);
+    /// ```
     fn par_split_inclusive<P: Separator>(&self, separator: P) -> SplitInclusive<'_, P> {
         by_bytes(self.whole(), |text| TextInclusive(text, separator))
     }
 
     /// The characters that are separators, as texts.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let digits: String = "a1b22".par_matches(|c: char| c.is_ascii_digit()).collect();
+    /// assert_eq!(digits, "122");
+    /// ```
     fn par_matches<P: Separator>(&self, separator: P) -> Matches<'_, P> {
         by_bytes(self.whole(), |text| TextMatches(text, separator))
     }
 
     /// The characters that are separators, as texts, each with the index of its first byte.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let found: Vec<(usize, &str)> = "naïve, no".par_match_indices('n').collect();
+    /// assert_eq!(found, [(0, "n"), (8, "n")]);
+    /// ```
     fn par_match_indices<P: Separator>(&self, separator: P) -> MatchIndices<'_, P> {
         by_bytes(self.whole(), |text| TextMatchIndices(text, separator))
     }
 
     /// Its UTF-16 code units.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let units: Vec<u16> = "a𝄞".par_encode_utf16().collect();
+    /// assert_eq!(units, [0x61, 0xd834, 0xdd1e]);
+    /// ```
     fn par_encode_utf16(&self) -> EncodeUtf16<'_> {
         by_bytes(self.whole(), TextUtf16)
     }
 
     /// The parts before separators, and the part after the last separator if it is not empty.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let statements: Vec<&str> = "a=1;b=2;".par_split_terminator(';').collect();
+    /// assert_eq!(statements, ["a=1", "b=2"]);
+    /// ```
     fn par_split_terminator<P: Separator>(&self, separator: P) -> SplitTerminator<'_, P> {
         by_bytes(self.whole(), |text| TextParts(text, separator))
     }
@@ -102,6 +178,19 @@ fn by_bytes<'a, D: Indices>(text: &'a str, data: impl FnOnce(&'a str) -> D) -> P
 }
 
 /// Separators of parts of a string: a `char`, an array or slice of `char`s, or a predicate. Not meant to be implemented outside of windrow.
+///
+/// ```
+/// use windrow::prelude::*;
+/// use windrow::str::Separator;
+///
+/// fn count(text: &str, separator: impl Separator) -> usize {
+///     text.par_split(separator).count()
+/// }
+///
+/// assert_eq!(count("a-b-c", '-'), 3);
+/// assert_eq!(count("a-b+c", ['-', '+']), 3);
+/// assert_eq!(count("a1b2c", |c: char| c.is_numeric()), 3);
+/// ```
 pub trait Separator: Sync + Send {
     #[doc(hidden)]
     fn is(&self, c: char) -> bool;
@@ -197,6 +286,14 @@ names! {
 }
 
 /// Characters of a string.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// // It is the data of this iterator.
+/// let chars: windrow::str::Chars<'_> = "naïve".par_chars();
+/// assert_eq!(chars.count(), 5);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TextChars<'a>(&'a str);
 
@@ -210,6 +307,14 @@ impl Indices for TextChars<'_> {
 }
 
 /// Characters of a string, with their indices.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// // It is the data of this iterator.
+/// let chars: windrow::str::CharIndices<'_> = "naïve".par_char_indices();
+/// assert_eq!(chars.find_first(|(_, c)| *c == 'v'), Some((4, 'v')));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TextCharIndices<'a>(&'a str);
 
@@ -247,14 +352,46 @@ macro_rules! parts {
 }
 parts! {
     /// Lines of a string.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// // It is the data of this iterator.
+    /// let lines: windrow::str::Lines<'_> = "one\ntwo\n".par_lines();
+    /// assert_eq!(lines.collect::<Vec<_>>(), ["one", "two"]);
+    /// ```
     TextLines: '\n', |text| text.lines();
     /// Words of a string.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// // It is the data of this iterator.
+    /// let words: windrow::str::SplitWhitespace<'_> = "one two".par_split_whitespace();
+    /// assert_eq!(words.count(), 2);
+    /// ```
     TextWords: char::is_whitespace, |text| text.split_whitespace();
     /// Words of a string, between ASCII white space.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// // It is the data of this iterator.
+    /// let words: windrow::str::SplitAsciiWhitespace<'_> = "one two".par_split_ascii_whitespace();
+    /// assert_eq!(words.count(), 2);
+    /// ```
     TextAsciiWords: |c: char| c.is_ascii_whitespace(), |text| text.split_ascii_whitespace();
 }
 
 /// Parts of a string between separators.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// // It is the data of this iterator.
+/// let parts: windrow::str::Split<'_, char> = "a-b".par_split('-');
+/// assert_eq!(parts.collect::<Vec<_>>(), ["a", "b"]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct TextParts<'a, P>(&'a str, P);
 
@@ -276,6 +413,14 @@ impl<'a, P: Separator> Indices for TextParts<'a, P> {
 }
 
 /// Parts of a string, each with the separator at its end.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// // It is the data of this iterator.
+/// let parts: windrow::str::SplitInclusive<'_, char> = "a-b".par_split_inclusive('-');
+/// assert_eq!(parts.collect::<Vec<_>>(), ["a-", "b"]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct TextInclusive<'a, P>(&'a str, P);
 
@@ -291,6 +436,14 @@ impl<'a, P: Separator> Indices for TextInclusive<'a, P> {
 }
 
 /// Separators in a string, with their indices.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// // It is the data of this iterator.
+/// let found: windrow::str::MatchIndices<'_, char> = "a-b".par_match_indices('-');
+/// assert_eq!(found.collect::<Vec<_>>(), [(1, "-")]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct TextMatchIndices<'a, P>(&'a str, P);
 
@@ -305,6 +458,14 @@ impl<'a, P: Separator> Indices for TextMatchIndices<'a, P> {
 }
 
 /// Separators in a string.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// // It is the data of this iterator.
+/// let found: windrow::str::Matches<'_, char> = "a-b".par_matches('-');
+/// assert_eq!(found.collect::<Vec<_>>(), ["-"]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct TextMatches<'a, P>(&'a str, P);
 
@@ -318,6 +479,14 @@ impl<'a, P: Separator> Indices for TextMatches<'a, P> {
 }
 
 /// UTF-16 code units of a string.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// // It is the data of this iterator.
+/// let units: windrow::str::EncodeUtf16<'_> = "ab".par_encode_utf16();
+/// assert_eq!(units.collect::<Vec<_>>(), [0x61, 0x62]);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TextUtf16<'a>(&'a str);
 

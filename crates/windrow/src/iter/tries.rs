@@ -4,6 +4,18 @@ use std::ops::ControlFlow;
 
 /// Arguments and results of the `try_` adaptors: `Option`, `Result`, `ControlFlow`. (`std::ops::Try` is not stable.) Not meant to
 /// be implemented outside of windrow.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// fn sum(texts: &[&str]) -> Option<u8> {
+///     texts.par_iter().map(|text| text.parse().ok()).try_reduce(|| 0, u8::checked_add)
+/// }
+///
+/// assert_eq!(sum(&["100", "50", "7"]), Some(157));
+/// assert_eq!(sum(&["100", "fifty"]), None);
+/// assert_eq!(sum(&["100", "200"]), None);
+/// ```
 pub trait Try: Sized {
     /// The content of a value that goes on.
     type Output;

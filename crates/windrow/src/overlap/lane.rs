@@ -153,6 +153,19 @@ struct Slot<U, E> {
 ///
 /// A token that is dropped fails its tile with [`Failure::Lost`](super::Failure::Lost). If the run has ended meanwhile, the result is
 /// dropped.
+///
+/// ```
+/// use windrow::overlap::{self, CompletionToken, Failure};
+///
+/// let tiles = overlap::source(0..4).completion("send", 2, |i: u32, token: CompletionToken<u32, String>| {
+///     if i < 3 {
+///         token.complete(Ok(10 * i));
+///     }
+///     // The last token is dropped.
+///     Ok(())
+/// });
+/// assert!(matches!(tiles.collect(), Err(Failure::Lost { tile: 3, .. })));
+/// ```
 #[must_use = "a token that is dropped fails its tile"]
 pub struct CompletionToken<U, E>(Arc<Slot<U, E>>);
 

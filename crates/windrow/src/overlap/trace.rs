@@ -11,6 +11,15 @@ use windrow_plan::Nanos;
 use crate::runtime::trace::{TraceTile, timeline};
 
 /// The kind of a lane.
+///
+/// ```
+/// use windrow::overlap::{self, LaneKind, Trace};
+///
+/// let mut trace = Trace::new();
+/// overlap::source(0..2).blocking("read", Ok::<u32, ()>).compute("add", Ok).trace(&mut trace).collect().unwrap();
+/// let kinds: Vec<LaneKind> = trace.lanes.iter().map(|lane| lane.kind).collect();
+/// assert_eq!(kinds, [LaneKind::Blocking, LaneKind::Compute]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LaneKind {
     /// Runs on the calling thread.
@@ -37,6 +46,16 @@ impl fmt::Display for LaneKind {
 /// The times of a run: see [`Overlap::trace`](super::Overlap::trace).
 ///
 /// All times are in nanoseconds since the beginning of the run.
+///
+/// ```
+/// use windrow::overlap::{self, Trace};
+///
+/// let mut trace = Trace::new();
+/// overlap::source(0..3).compute("halve", |i| Ok::<_, ()>(i / 2)).trace(&mut trace).collect().unwrap();
+/// let lane = &trace.lanes[0];
+/// assert_eq!((lane.name.as_str(), lane.tiles.len()), ("halve", 3));
+/// assert!(lane.busy() <= trace.wall);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
     /// The lanes in order.
@@ -46,6 +65,14 @@ pub struct Trace {
 }
 
 /// The trace of one lane.
+///
+/// ```
+/// use windrow::Nanos;
+/// use windrow::overlap::LaneTrace;
+///
+/// let lane = LaneTrace::beside("read", [(Nanos(0.0), Nanos(10.0)), (Nanos(6.0), Nanos(12.0))]);
+/// assert_eq!((lane.busy(), lane.work()), (Nanos(12.0), Nanos(16.0)));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LaneTrace {
@@ -61,6 +88,15 @@ pub struct LaneTrace {
 }
 
 /// One tile in one lane.
+///
+/// ```
+/// use windrow::Nanos;
+/// use windrow::overlap::LaneTrace;
+///
+/// let lane = LaneTrace::beside("read", [(Nanos(4.0), Nanos(10.0))]);
+/// let tile = lane.tiles[0];
+/// assert_eq!((tile.start, tile.length()), (Nanos(4.0), Nanos(6.0)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TileTrace {
@@ -208,6 +244,17 @@ impl Trace {
 }
 
 /// What limits a run: see [`Trace::explain`].
+///
+/// ```
+/// use windrow::Nanos;
+/// use windrow::overlap::{LaneTrace, Trace};
+///
+/// let read = LaneTrace::beside("read", [(Nanos(0.0), Nanos(10.0))]);
+/// let write = LaneTrace::beside("write", [(Nanos(10.0), Nanos(14.0))]);
+/// let limits = Trace { lanes: vec![read, write], wall: Nanos(20.0) }.explain();
+/// assert_eq!((limits.name.as_str(), limits.bound, limits.serial), ("read", Nanos(10.0), Nanos(14.0)));
+/// assert_eq!((limits.drain, limits.efficiency()), (Nanos(10.0), 0.5));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Limits {

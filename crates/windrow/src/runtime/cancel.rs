@@ -134,17 +134,44 @@ impl CancelToken {
     }
 
     /// A token that is cancelled after `time`.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use windrow::CancelToken;
+    /// assert!(CancelToken::after(Duration::ZERO).is_cancelled());
+    /// assert!(!CancelToken::after(Duration::from_secs(3600)).is_cancelled());
+    /// ```
     pub fn after(time: Duration) -> Self {
         // A time beyond the range of the clock never comes.
         Self::of(Instant::now().checked_add(time), None)
     }
 
     /// A token that is cancelled at `deadline`.
+    ///
+    /// ```
+    /// # use std::time::{Duration, Instant};
+    /// # use windrow::CancelToken;
+    /// let deadline = Instant::now() + Duration::from_secs(3600);
+    /// // Two calls with one deadline.
+    /// let (first, second) = (CancelToken::at(deadline), CancelToken::at(deadline));
+    /// first.cancel();
+    /// assert!(first.is_cancelled() && !second.is_cancelled());
+    /// ```
     pub fn at(deadline: Instant) -> Self {
         Self::of(Some(deadline), None)
     }
 
     /// A child token: cancelled with this one, or alone.
+    ///
+    /// ```
+    /// # use windrow::CancelToken;
+    /// let request = CancelToken::new();
+    /// let (one, other) = (request.child(), request.child());
+    /// one.cancel();
+    /// assert!(one.is_cancelled() && !request.is_cancelled() && !other.is_cancelled());
+    /// request.cancel();
+    /// assert!(other.is_cancelled());
+    /// ```
     pub fn child(&self) -> Self {
         Self::of(None, Some(self))
     }
@@ -168,11 +195,32 @@ impl CancelToken {
     ///
     /// The token of a closure of [`spawn_joinable`](crate::spawn_joinable()) is cancelled when the closure's handle is dropped. The token of a
     /// lane is cancelled when the lane's current tile is not wanted any more.
+    ///
+    /// ```
+    /// # use windrow::CancelToken;
+    /// let handle = windrow::spawn_joinable(|| {
+    ///     while !CancelToken::current().is_cancelled() {
+    ///         std::thread::yield_now();
+    ///     }
+    ///     "cancelled"
+    /// });
+    /// handle.cancel();
+    /// assert_eq!(handle.wait(), "cancelled");
+    /// ```
     pub fn current() -> Self {
         ambient().unwrap_or_default()
     }
 
     /// Cancels this token and its children. Calls with such a token return [`Cancelled`], unless they are complete.
+    ///
+    /// ```
+    /// use windrow::CancelToken;
+    /// use windrow::prelude::*;
+    ///
+    /// let token = CancelToken::new();
+    /// token.clone().cancel();
+    /// assert!((0..10).into_par_iter().with_cancel(&token).count().is_err());
+    /// ```
     pub fn cancel(&self) {
         self.0.signal.flag.raise();
     }
@@ -246,6 +294,16 @@ impl Deadline {
 }
 
 /// A parallel call was cancelled before it was complete.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// // The token is cancelled before the call, so that no item is consumed.
+/// let token = windrow::CancelToken::new();
+/// token.cancel();
+/// let cancelled = (0..10).into_par_iter().with_cancel(&token).count().unwrap_err();
+/// assert_eq!((cancelled.done, cancelled.total), (0, 10));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cancelled {

@@ -8,6 +8,19 @@ use std::time::Duration;
 use windrow_plan::Nanos;
 
 /// What was decided about.
+///
+/// ```
+/// use windrow::CallKind;
+/// use windrow::prelude::*;
+///
+/// let mut numbers: Vec<u32> = (0..1000).rev().collect();
+/// let (sum, calls) = windrow::explain(|| {
+///     numbers.par_sort();
+///     numbers.par_iter().sum::<u32>()
+/// });
+/// let kinds: Vec<CallKind> = calls.iter().map(|call| call.kind()).collect();
+/// assert_eq!((sum, &kinds[..]), (499_500, &[CallKind::Sort, CallKind::Loop][..]));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CallKind {
@@ -30,6 +43,16 @@ pub enum CallKind {
 }
 
 /// How a call went, and why: an entry of [`explain`](crate::explain()). It prints itself.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// let ((), calls) = windrow::explain(|| (0..100).into_par_iter().for_each(drop));
+/// let call = &calls[0];
+/// assert_eq!(call.count(), 100);
+/// // "src/main.rs:4  100 items in 1.1 us on 1 thread: ..."
+/// assert!(call.to_string().contains("100 items in ") && call.to_string().contains(call.reason()));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explained {
     place: Option<&'static Location<'static>>,

@@ -54,6 +54,13 @@ impl Pool {
     /// `WINDROW_THREADS` says ([`PoolBuilder::threads`]), else as many as the process may use CPUs.
     ///
     /// If the system refuses a thread, the pool has fewer: [`threads`](Pool::threads) says how many.
+    ///
+    /// ```
+    /// use windrow::Pool;
+    ///
+    /// // The caller and two threads.
+    /// assert_eq!(Pool::new(3).threads(), 3);
+    /// ```
     pub fn new(threads: usize) -> Pool {
         Pool::build(Settings::usual(threads))
     }
@@ -110,6 +117,18 @@ impl Pool {
     /// Runs `f` on this thread; parallel calls in it use this pool.
     ///
     /// Unlike rayon's, `f` itself stays on the calling thread, so it may hold what is not `Send`.
+    ///
+    /// ```
+    /// use std::rc::Rc;
+    /// use windrow::prelude::*;
+    ///
+    /// let factor = Rc::new(2);
+    /// let doubled = windrow::Pool::new(2).install(|| {
+    ///     let factor = *factor; // an `Rc` stays on its thread
+    ///     (0..10).into_par_iter().map(|n| factor * n).sum::<i32>()
+    /// });
+    /// assert_eq!(doubled, 90);
+    /// ```
     pub fn install<R>(&self, f: impl FnOnce() -> R) -> R {
         let _here = Installed::new(self.state.clone());
         // Joins in `f` are no part of a recursion in another pool.

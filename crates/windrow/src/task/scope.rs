@@ -73,6 +73,24 @@ fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Where tasks are spawned: see [`scope`].
+///
+/// ```
+/// use windrow::Scope;
+///
+/// /// Halves the slice until its parts are short, each part in a task.
+/// fn double<'scope>(scope: &Scope<'scope>, items: &'scope mut [u32]) {
+///     if items.len() <= 2 {
+///         return items.iter_mut().for_each(|item| *item *= 2);
+///     }
+///     let (front, back) = items.split_at_mut(items.len() / 2);
+///     scope.spawn(|scope| double(scope, front));
+///     double(scope, back);
+/// }
+///
+/// let mut items = [1, 2, 3, 4, 5];
+/// windrow::scope(|scope| double(scope, &mut items));
+/// assert_eq!(items, [2, 4, 6, 8, 10]);
+/// ```
 pub struct Scope<'scope> {
     invitation: Invitation,
     tasks: Mutex<Tasks<'scope>>,
@@ -107,6 +125,15 @@ impl<'scope> Scope<'scope> {
     /// Adds a task without a result; the scope waits for it. A panic in the task is resumed by [`scope`].
     ///
     /// The task gets the scope, so that it can spawn more tasks. A task that spawns none is written `|_| ...`. A spawn makes one allocation.
+    ///
+    /// ```
+    /// let (mut one, mut other) = (0, 0);
+    /// windrow::scope(|scope| {
+    ///     scope.spawn(|_| one = 1);
+    ///     scope.spawn(|_| other = 2);
+    /// });
+    /// assert_eq!((one, other), (1, 2));
+    /// ```
     #[track_caller]
     pub fn spawn<F>(&self, f: F)
     where
@@ -116,6 +143,15 @@ impl<'scope> Scope<'scope> {
     }
 
     /// Adds a task, and returns a handle to its result. The scope waits for the task even if the handle is dropped.
+    ///
+    /// ```
+    /// let text = "one fish".to_owned();
+    /// let words = windrow::scope(|scope| {
+    ///     let words = scope.spawn_joinable(|_| text.split(' ').count());
+    ///     words.join().unwrap()
+    /// });
+    /// assert_eq!(words, 2);
+    /// ```
     #[track_caller]
     pub fn spawn_joinable<'s, F, T>(&'s self, f: F) -> ScopedJoinHandle<'s, 'scope, T>
     where
@@ -340,6 +376,16 @@ where
 }
 
 /// A handle to a task that was spawned in a [`scope`]. If it is dropped, the task runs all the same, and its result is dropped.
+///
+/// ```
+/// use windrow::ScopedJoinHandle;
+///
+/// let lengths = windrow::scope(|scope| {
+///     let tasks = ["one", "fish"].map(|word| scope.spawn_joinable(move |_| word.len()));
+///     tasks.map(|task: ScopedJoinHandle<'_, '_, usize>| task.join().unwrap())
+/// });
+/// assert_eq!(lengths, [3, 4]);
+/// ```
 pub struct ScopedJoinHandle<'s, 'scope, T> {
     scope: &'s Scope<'scope>,
     task: Arc<dyn Joined<'scope, T> + 'scope>,
@@ -364,6 +410,14 @@ impl<'scope, T> ScopedJoinHandle<'_, 'scope, T> {
     }
 
     /// The task's result. Runs the task if it was not begun. Otherwise waits, and helps with parts of the task meanwhile.
+    ///
+    /// ```
+    /// let answer = windrow::scope(|scope| scope.spawn_joinable(|_| 6 * 7).join().unwrap());
+    /// assert_eq!(answer, 42);
+    /// // A panic of a task is an error of its handle, and does not end the scope.
+    /// let failed = windrow::scope(|scope| scope.spawn_joinable(|_| "x".parse::<u8>().unwrap()).join().is_err());
+    /// assert!(failed);
+    /// ```
     ///
     /// # Errors
     /// If the task panicked: the payload of its panic.

@@ -79,6 +79,13 @@ pub fn spawn_joinable<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static)
 impl Pool {
     /// [`spawn`] on a thread of this pool; parallel calls in `f` use this pool.
     ///
+    /// ```
+    /// let pool = windrow::Pool::new(2);
+    /// let (done, result) = std::sync::mpsc::channel();
+    /// pool.spawn(move || done.send(windrow::current_num_threads()).unwrap());
+    /// assert_eq!(result.recv(), Ok(2));
+    /// ```
+    ///
     /// # Panics
     /// As [`spawn`].
     #[track_caller]
@@ -90,6 +97,14 @@ impl Pool {
     ///
     /// Dropping the pool does not wait for its spawned closures. Those that run or are queued run to their end, and their handles give
     /// their results. The workers are gone by then, so parallel calls in them run on their spawn threads alone.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let pool = windrow::Pool::new(2);
+    /// let sum = pool.spawn_joinable(|| (0..100u64).into_par_iter().sum::<u64>());
+    /// assert_eq!(sum.wait(), 4950);
+    /// ```
     ///
     /// # Panics
     /// As [`spawn_joinable`].
@@ -139,6 +154,13 @@ fn spawn_to<R: Send + 'static>(
 /// Dropping the handle drops a closure that has not begun, and cancels the token of one that runs.
 ///
 /// In a forked child the closure's thread does not exist: `poll`, `wait` and `is_finished` panic there, and a drop does nothing.
+///
+/// ```
+/// use windrow::JoinHandle;
+///
+/// let halves: Vec<JoinHandle<u32>> = (0..3).map(|n| windrow::spawn_joinable(move || 10 * n)).collect();
+/// assert_eq!(halves.into_iter().map(JoinHandle::wait).collect::<Vec<_>>(), [0, 10, 20]);
+/// ```
 #[must_use = "dropping the handle cancels the closure: await it, call wait, or use spawn"]
 pub struct JoinHandle<R> {
     task: Arc<Task<R>>,
@@ -157,6 +179,11 @@ impl<R> fmt::Debug for JoinHandle<R> {
 impl<R> JoinHandle<R> {
     /// Blocks until the closure has run, and returns its result. A closure that has not begun runs on the calling thread.
     ///
+    /// ```
+    /// let handle = windrow::spawn_joinable(|| "4x".parse::<u8>());
+    /// assert!(handle.wait().is_err());
+    /// ```
+    ///
     /// # Panics
     /// With the closure's panic. Also if the handle has returned the result before, or if this process was forked since `spawn_joinable`.
     pub fn wait(mut self) -> R {
@@ -173,11 +200,31 @@ impl<R> JoinHandle<R> {
 
     /// Cancels the closure's token, [`CancelToken::current`], and leaves its result to be awaited. A closure that has not begun will
     /// begin, with a cancelled token.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let handle = windrow::spawn_joinable(|| {
+    ///     let token = windrow::CancelToken::current();
+    ///     // Ends when the token of this closure is cancelled.
+    ///     std::iter::repeat(1).par_bridge().with_cancel(&token).for_each(drop)
+    /// });
+    /// handle.cancel();
+    /// assert!(handle.wait().is_err());
+    /// ```
     pub fn cancel(&self) {
         self.task.token.cancel();
     }
 
     /// Whether the closure has run. Then an await of the handle is ready at once.
+    ///
+    /// ```
+    /// let (go, wait) = std::sync::mpsc::channel::<()>();
+    /// let handle = windrow::spawn_joinable(move || wait.recv());
+    /// assert!(!handle.is_finished());
+    /// go.send(()).unwrap();
+    /// assert_eq!(handle.wait(), Ok(()));
+    /// ```
     ///
     /// # Panics
     /// If this process was forked since `spawn_joinable`.

@@ -56,6 +56,15 @@ use core::{PoolCore, PoolLife, QueuedTask, WorkerPlace, current, place, received
 ///
 /// It is a handle: clones are the same pool. When the last handle is dropped, the pool's threads run the spawned tasks, and end. A drop
 /// waits for nothing.
+///
+/// ```
+/// use windrow::workers::TaskPool;
+///
+/// let pool = TaskPool::builder().threads(2).thread_name(|index| format!("codec-{index}")).build()?;
+/// let name = pool.install(|| std::thread::current().name().map(str::to_owned)).unwrap();
+/// assert!(name == "codec-0" || name == "codec-1");
+/// # Ok::<(), windrow::workers::TaskPoolError>(())
+/// ```
 #[derive(Clone)]
 pub struct TaskPool {
     life: Arc<PoolLife>,
@@ -89,6 +98,15 @@ impl TaskPool {
     }
 
     /// The pool of which this thread is a worker. `None` elsewhere, and while that pool ends.
+    ///
+    /// ```
+    /// use windrow::workers::TaskPool;
+    ///
+    /// let pool = TaskPool::new(2)?;
+    /// assert_eq!(pool.install(|| TaskPool::current().map(|pool| pool.threads())), Some(2));
+    /// assert!(TaskPool::current().is_none());
+    /// # Ok::<(), windrow::workers::TaskPoolError>(())
+    /// ```
     pub fn current() -> Option<TaskPool> {
         let (core, _) = current()?;
         Some(TaskPool { life: core.life()? })
@@ -118,6 +136,15 @@ impl TaskPool {
     ///
     /// A worker of another pool runs tasks of that pool while it waits.
     ///
+    /// ```
+    /// use windrow::workers::TaskPool;
+    ///
+    /// let pool = TaskPool::new(1)?;
+    /// let caller = std::thread::current().id();
+    /// assert_ne!(pool.install(|| std::thread::current().id()), caller);
+    /// # Ok::<(), windrow::workers::TaskPoolError>(())
+    /// ```
+    ///
     /// # Panics
     /// With the payload of `op`.
     #[track_caller]
@@ -127,6 +154,14 @@ impl TaskPool {
     }
 
     /// Runs `a` and `b`, perhaps at the same time, on workers of this pool: see [`join`].
+    ///
+    /// ```
+    /// use windrow::workers::TaskPool;
+    ///
+    /// let pool = TaskPool::new(2)?;
+    /// assert_eq!(pool.join(|| 6 * 7, || "fish".len()), (42, 4));
+    /// # Ok::<(), windrow::workers::TaskPoolError>(())
+    /// ```
     ///
     /// # Panics
     /// With the payload of `a` if `a` panics, else with that of `b`. Both have run by then.
@@ -192,6 +227,21 @@ impl TaskPool {
 
     /// As [`scope`](TaskPool::scope), but a worker runs the tasks in the order in which it has spawned them.
     ///
+    /// ```
+    /// use std::sync::Mutex;
+    /// use windrow::workers::TaskPool;
+    ///
+    /// let order = Mutex::new(Vec::new());
+    /// TaskPool::new(1)?.scope_fifo(|scope| {
+    ///     for number in 0..3 {
+    ///         let order = &order;
+    ///         scope.spawn(move |_| order.lock().unwrap().push(number));
+    ///     }
+    /// });
+    /// assert_eq!(order.into_inner().unwrap(), [0, 1, 2]);
+    /// # Ok::<(), windrow::workers::TaskPoolError>(())
+    /// ```
+    ///
     /// # Panics
     /// As [`scope`](TaskPool::scope).
     #[track_caller]
@@ -201,6 +251,20 @@ impl TaskPool {
     }
 
     /// As [`scope`](TaskPool::scope), but `f` runs on this thread, and need not be `Send`.
+    ///
+    /// ```
+    /// use windrow::workers::{TaskPool, current_thread_index};
+    ///
+    /// let pool = TaskPool::new(2)?;
+    /// let mut worker = None;
+    /// pool.in_place_scope(|scope| {
+    ///     // This closure stays on its thread; the task runs on a worker.
+    ///     assert_eq!(current_thread_index(), None);
+    ///     scope.spawn(|_| worker = current_thread_index());
+    /// });
+    /// assert!(worker.is_some());
+    /// # Ok::<(), windrow::workers::TaskPoolError>(())
+    /// ```
     ///
     /// # Panics
     /// As [`scope`](TaskPool::scope).
@@ -223,6 +287,16 @@ impl TaskPool {
     /// Runs `f` on a worker, and returns at once. A worker runs the youngest task that it has spawned first.
     ///
     /// A panic in `f` goes to the pool's [panic handler](TaskPoolBuilder::panic_handler).
+    ///
+    /// ```
+    /// use windrow::workers::{TaskPool, current_thread_index};
+    ///
+    /// let pool = TaskPool::new(1)?;
+    /// let (sender, receiver) = std::sync::mpsc::channel();
+    /// pool.spawn(move || sender.send(current_thread_index()).unwrap());
+    /// assert_eq!(receiver.recv(), Ok(Some(0)));
+    /// # Ok::<(), windrow::workers::TaskPoolError>(())
+    /// ```
     #[track_caller]
     pub fn spawn(&self, f: impl FnOnce() + Send + 'static) {
         let (call, begun) = SpawnedCall::begin(Location::caller(), CountedKind::Spawn);
@@ -231,6 +305,22 @@ impl TaskPool {
     }
 
     /// As [`spawn`](TaskPool::spawn), but a worker runs the tasks in the order in which it has spawned them.
+    ///
+    /// ```
+    /// use windrow::workers::TaskPool;
+    ///
+    /// let pool = TaskPool::new(1)?;
+    /// let (sender, receiver) = std::sync::mpsc::channel();
+    /// pool.install(|| {
+    ///     for number in 0..3 {
+    ///         let sender = sender.clone();
+    ///         TaskPool::current().unwrap().spawn_fifo(move || sender.send(number).unwrap());
+    ///     }
+    /// });
+    /// drop(sender);
+    /// assert_eq!(receiver.iter().collect::<Vec<_>>(), [0, 1, 2]);
+    /// # Ok::<(), windrow::workers::TaskPoolError>(())
+    /// ```
     #[track_caller]
     pub fn spawn_fifo(&self, f: impl FnOnce() + Send + 'static) {
         let (call, begun) = SpawnedCall::begin(Location::caller(), CountedKind::Spawn);
@@ -321,6 +411,14 @@ impl TaskPool {
 }
 
 /// Which worker a broadcast closure runs on.
+///
+/// ```
+/// use windrow::workers::{BroadcastContext, TaskPool};
+///
+/// let part = |context: BroadcastContext<'_>| format!("{} of {}", context.index(), context.num_threads());
+/// assert_eq!(TaskPool::new(2)?.broadcast(part), ["0 of 2", "1 of 2"]);
+/// # Ok::<(), windrow::workers::TaskPoolError>(())
+/// ```
 pub struct BroadcastContext<'a> {
     index: usize,
     num_threads: usize,
@@ -354,6 +452,15 @@ impl BroadcastContext<'_> {
 }
 
 /// How a half of a join came to its thread.
+///
+/// ```
+/// use windrow::workers::{FnContext, TaskPool, join_context};
+///
+/// // One worker: no half can move to another.
+/// let half = |context: FnContext| context.migrated();
+/// assert_eq!(TaskPool::new(1)?.install(|| join_context(half, half)), (false, false));
+/// # Ok::<(), windrow::workers::TaskPoolError>(())
+/// ```
 #[derive(Debug)]
 pub struct FnContext {
     migrated: bool,
@@ -375,6 +482,15 @@ impl FnContext {
 }
 
 /// The result of [`yield_now`] or [`yield_local`].
+///
+/// ```
+/// use windrow::workers::{TaskPool, Yield, yield_now};
+///
+/// assert_eq!(TaskPool::new(1)?.install(yield_now), Some(Yield::Idle));
+/// // This thread is no worker.
+/// assert_eq!(yield_now(), None);
+/// # Ok::<(), windrow::workers::TaskPoolError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Yield {
     /// The worker has run a task.
@@ -430,6 +546,14 @@ fn yields(own: bool) -> Option<Yield> {
 ///
 /// `b` is offered before `a` begins, unless this worker has older halves for all idle workers. In that case `b` is offered while `a` makes
 /// further joins, after the older halves. So `a` may wait for `b` if a worker for `b` was idle when the join began.
+///
+/// ```
+/// use windrow::workers::{TaskPool, join};
+///
+/// let pool = TaskPool::new(2)?;
+/// assert_eq!(pool.install(|| join(|| 6 * 7, || "fish".len())), (42, 4));
+/// # Ok::<(), windrow::workers::TaskPoolError>(())
+/// ```
 ///
 /// # Panics
 /// With the payload of `a` if `a` panics, else with that of `b`. Both have run by then.

@@ -70,9 +70,24 @@ pub use arrays::{Columns, ViewMut, ViewRef, columns};
 )]
 pub trait Cut: Sized {
     /// The number of items.
+    ///
+    /// ```
+    /// use windrow::team::split::Cut;
+    ///
+    /// assert_eq!((3..8).items(), 5);
+    /// assert_eq!((&["a", "b"][..], 3..5).items(), 2);
+    /// ```
     fn items(&self) -> usize;
 
     /// The items before `at`, and the others.
+    ///
+    /// ```
+    /// use windrow::team::split::Cut;
+    ///
+    /// let (front, back) = (&["a", "b", "c"][..], 10..13).cut(1);
+    /// assert_eq!(front, (&["a"][..], 10..11));
+    /// assert_eq!(back, (&["b", "c"][..], 11..13));
+    /// ```
     ///
     /// # Panics
     /// If there are fewer than `at` items.

@@ -113,6 +113,13 @@ fn warned(error: &PoolBuildError) -> usize {
 }
 
 /// Why a pool was not built.
+///
+/// ```
+/// use windrow::Pool;
+///
+/// let error = Pool::builder().threads(5000).build().unwrap_err();
+/// assert!(error.to_string().starts_with("a pool of 5000 threads: pass 1 to "));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolBuildError(pub(super) Cause);
 
@@ -126,6 +133,13 @@ pub(super) enum Cause {
 }
 
 /// The kind of a [`PoolBuildError`].
+///
+/// ```
+/// use windrow::{Pool, PoolBuildErrorKind};
+///
+/// let error = Pool::builder().threads(2).thread_name(|_| "a\0b".to_owned()).build().unwrap_err();
+/// assert_eq!(error.kind(), PoolBuildErrorKind::ThreadName);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PoolBuildErrorKind {

@@ -109,6 +109,18 @@ impl TaskPoolBuilder {
     ///
     /// That worker runs tasks only while it waits in a call of the pool, or [yields](super::yield_now). The start and exit handlers are not
     /// called for it. The pool's memory is kept until that thread ends.
+    ///
+    /// ```
+    /// use windrow::workers::{TaskPool, current_thread_index};
+    ///
+    /// let built = std::thread::spawn(|| {
+    ///     let pool = TaskPool::builder().threads(2).use_current_thread().build();
+    ///     (current_thread_index(), pool.map(|pool| pool.threads()))
+    /// });
+    /// let (index, threads) = built.join().unwrap();
+    /// assert_eq!((index, threads?), (Some(0), 2));
+    /// # Ok::<(), windrow::workers::TaskPoolError>(())
+    /// ```
     pub fn use_current_thread(mut self) -> TaskPoolBuilder {
         self.use_current_thread = true;
         self
@@ -135,6 +147,19 @@ impl TaskPoolBuilder {
     /// Starts the pool on threads of the program: for each worker, `start` makes a thread that calls [`WorkerThread::run`].
     ///
     /// The pool starts one more thread, which runs no tasks.
+    ///
+    /// ```
+    /// use windrow::workers::TaskPool;
+    ///
+    /// let mut started = Vec::new();
+    /// let pool = TaskPool::builder().threads(2).build_with(|worker| {
+    ///     started.push(worker.index());
+    ///     std::thread::Builder::new().spawn(|| worker.run()).map(drop)
+    /// })?;
+    /// assert_eq!(started, [0, 1]);
+    /// assert_eq!(pool.install(|| 6 * 7), 42);
+    /// # Ok::<(), windrow::workers::TaskPoolError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`build`](TaskPoolBuilder::build), also with an error of `start`.
@@ -211,6 +236,14 @@ impl WorkerThread {
 }
 
 /// Why a task pool was not built.
+///
+/// ```
+/// use std::io;
+/// use windrow::workers::TaskPool;
+///
+/// let refused = TaskPool::builder().threads(2).build_with(|_| Err(io::Error::other("no thread today"))).unwrap_err();
+/// assert_eq!(refused.to_string(), "a thread of the task pool was not started: no thread today");
+/// ```
 #[derive(Debug)]
 pub struct TaskPoolError(TaskPoolFault);
 

@@ -17,6 +17,21 @@ use crate::runtime::report::CountedKind;
 /// [`TaskPool::scope`](super::TaskPool::scope).
 ///
 /// It is a handle: clones are the same scope.
+///
+/// ```
+/// use windrow::workers::{TaskPool, TaskScope};
+///
+/// fn fill<'scope>(scope: &TaskScope<'scope>, rows: impl Iterator<Item = &'scope mut [u32]>) {
+///     for row in rows {
+///         scope.spawn(move |_| row.fill(row.len() as u32));
+///     }
+/// }
+///
+/// let mut cells = [0; 7];
+/// TaskPool::new(2)?.scope(|scope| fill(scope, cells.chunks_mut(3)));
+/// assert_eq!(cells, [3, 3, 3, 3, 3, 3, 1]);
+/// # Ok::<(), windrow::workers::TaskPoolError>(())
+/// ```
 pub struct TaskScope<'scope> {
     shared: Arc<ScopeTasks<'scope>>,
 }
