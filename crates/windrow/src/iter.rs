@@ -25,6 +25,7 @@ mod sources;
 mod split;
 pub mod str;
 pub(crate) mod tries;
+mod visit;
 
 use std::fmt;
 use std::panic::Location;
@@ -92,12 +93,14 @@ impl<S: fmt::Debug, R> fmt::Debug for Par<S, R> {
 pub struct HintsOf(pub(crate) Hints);
 
 impl<S: Leaf<Item: Send>> Par<S, Plain> {
+    #[inline]
     pub(crate) fn new(source: S) -> Self {
         Par::of(source, Plain)
     }
 }
 
 impl<S: Divide, R: Recipe<S>> Par<S, R> {
+    #[inline]
     pub(crate) fn of(source: S, recipe: R) -> Self {
         Par { source, recipe, hints: HintsOf::default() }
     }
@@ -110,6 +113,7 @@ impl<S: Divide, R: Recipe<S>> Par<S, R> {
 }
 
 /// Takes `iter` apart for a consumer. The location of the consumer's caller identifies the call site.
+#[inline]
 #[track_caller]
 fn consumed<P: ParallelIterator>(iter: P) -> (P::Source, P::Recipe, Hints) {
     let (source, recipe, HintsOf(mut hints)) = iter.into_parts();

@@ -3,6 +3,7 @@
 //! Nothing here knows iterators, tasks or teams. The modules beside this one define them, and call this one.
 
 pub(crate) mod ablation;
+pub(crate) mod begun;
 pub(crate) mod cancel;
 pub(crate) mod cancellation;
 pub(crate) mod explain;

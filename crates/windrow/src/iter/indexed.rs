@@ -61,6 +61,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     /// y.par_iter_mut().zip(&x).for_each(|(y, x)| *y += x);
     /// assert_eq!(y, [11, 22, 33]);
     /// ```
+    #[inline(always)]
     fn zip<Z: IntoParallelIterator<Iter: IndexedParallelIterator>>(self, other: Z) -> Zip<Self, Z::Iter> {
         let (a, left, hints) = self.into_parts();
         let (b, right, more) = other.into_par_iter().into_parts();

@@ -5,7 +5,7 @@ use std::iter::{self, Product, Sum};
 use std::ops::ControlFlow;
 
 use either::Either;
-use windrow_sync::divide::{Divide, Division};
+use windrow_sync::divide::Divide;
 use windrow_sync::views::Merged;
 
 use super::adaptors::*;
@@ -14,13 +14,12 @@ use super::collect::{FromParallelIterator, ParallelExtend, two_vectors};
 use super::recipe::{self, Clones, InitCalls, InnerStop, Recipe};
 use super::reduce::{CountItems, Folds, Greatest, Least, Products, Reduces, Sums, TryReduces, reduced};
 use super::runs::{Extended, Parted, Unzipped, gathered};
-use super::search::{Found, Which, over, search};
+use super::search::{Found, Which, search};
 use super::tries::Try;
-use super::{HintsOf, IntoParallelIterator, Par, adapt, adapt_pieces, consumed, while_ok};
+use super::visit::visit;
+use super::{HintsOf, IntoParallelIterator, Par, adapt, adapt_pieces, while_ok};
 use crate::iter::marks::{FoundBefore, RemainingQuota};
 use crate::runtime::cancel::CancelToken;
-use crate::runtime::pool::Current;
-use crate::runtime::region::drive;
 
 /// Adaptors and consumers. Names and meanings are those of rayon 1. Only [`Par`] implements this trait.
 ///
@@ -416,23 +415,10 @@ pub trait ParallelIterator: Sized + Send {
     /// numbers.par_iter_mut().for_each(|n| *n *= 2);
     /// assert_eq!(numbers, [2, 4, 6]);
     /// ```
+    #[inline]
     #[track_caller]
     fn for_each<F: Fn(Self::Item) + Sync>(self, f: F) {
-        let (source, recipe, hints) = consumed(self);
-        let mut division = Division::new(source);
-        let (mut lead, shared) = division.lead();
-        drive(
-            &Current::get(),
-            &hints,
-            &mut lead,
-            shared,
-            || recipe.state(),
-            |state, at, chunk| {
-                recipe.iter(state, at, chunk).for_each(&f);
-                hints.after_chunk(over(shared, at.hi, |from| recipe.over(from)))
-            },
-            drop,
-        );
+        visit(self, f);
     }
 
     /// Calls `f` with every item and a clone of `init`: see [`map_with`](Self::map_with).

@@ -16,11 +16,11 @@ use windrow_sync::merge::{Merge, merging};
 use crate::iter::{IndexedParallelIterator, IntoParallelRefMutIterator, ParallelIterator};
 use windrow_sync::join::is_inside;
 
+use crate::runtime::begun::depth;
 use crate::runtime::explain;
 use crate::runtime::explained::{CallKind, Explained};
 use crate::runtime::hints::CallPart;
 use crate::runtime::pool;
-use crate::runtime::region::depth;
 use crate::runtime::sites::{SiteStats, site_at};
 use crate::runtime::state::PoolState;
 use crate::task::join::{Grown, Told, expecting, join_within};

@@ -22,7 +22,7 @@ use windrow_sync::machine::tick;
 use super::crew::Crew;
 use super::queue::lock;
 use super::run::{EachLane, OverlapRun, Station, Step};
-use crate::runtime::region::{AtDepth, depth};
+use crate::runtime::begun::{AtDepth, depth};
 use crate::runtime::state::PoolState;
 use crate::runtime::{explain, trace};
 

@@ -80,6 +80,12 @@ impl Hints {
         self.rare.as_ref()?.cancellation.as_ref()
     }
 
+    /// Whether nothing is known but the place.
+    #[inline]
+    pub(crate) fn are_plain(&self) -> bool {
+        self.rare.is_none()
+    }
+
     /// Whether indices stand for blocks. Then the consumer counts the items.
     #[inline]
     pub(crate) fn has_blocks(&self) -> bool {
@@ -119,7 +125,7 @@ impl Hints {
     }
 
     /// These hints. What is missing is taken from `other`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn or(self, other: Hints) -> Hints {
         let rare = match (self.rare, other.rare) {
             (Some(rare), Some(other)) => Some(Box::new((*rare).or(*other))),

@@ -13,13 +13,13 @@ use windrow_sync::machine::tick;
 use windrow_sync::relaxed::RelaxedU64;
 
 use super::ablation::Mechanism;
+use super::begun::{BegunCall, InsideCall, Listener};
 use super::cancellation::Cancellation;
-use super::explain;
 use super::explained::{self, CallKind, Explained};
 use super::hints::{CallPart, Hints};
 use super::pace::{Call, FEW, Pace};
 use super::poll::PollInterval;
-use super::sites::{LongItem, SiteStats, site_at};
+use super::sites::{LongItem, SiteStats};
 use super::state::PoolState;
 use super::unmeasured::{self, CallStart};
 
@@ -46,16 +46,26 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
     E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()> + Sync,
     F: Fn(L) + Sync,
 {
-    let items = lead.rest().len();
     let code = take_part::<S, L, E> as fn(&Call<'_>, Claims<'s, S>, u64, &mut L, &E) as *const () as usize;
-    let depth = DEPTH.get();
-    let decides = pool.members > 1 && items > 1;
-    let site = if decides { site_at(hints.place, code, depth, items) } else { 0 };
-    let listener = (explain::listens(hints.place) && hints.part != CallPart::Silent).then(|| Listener::new(hints));
-    let start = match listener {
-        None if decides => unmeasured::start(pool, hints, site, items),
-        _ => CallStart::Measured,
-    };
+    drive_begun(BegunCall::new(pool, hints, lead.rest().len(), code), lead, division, begin, each, end);
+}
+
+/// [`drive`] for a call that has begun.
+#[inline]
+pub(crate) fn drive_begun<'s, S, L, B, E, F>(
+    begun: BegunCall<'_>,
+    lead: &mut Lead<'s, S>,
+    division: &'s Division<S>,
+    begin: B,
+    each: E,
+    end: F,
+) where
+    S: Divide,
+    B: Fn() -> L + Sync,
+    E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()> + Sync,
+    F: Fn(L) + Sync,
+{
+    let BegunCall { pool, hints, items, depth, decides, site, start, listener } = begun;
     if decides && start != CallStart::Unmeasured {
         let call = Call { pool, hints, per_weight: RelaxedU64::new(0), polls: !hints.whole };
         let caller = CallerSide::new(&call, site, items, start == CallStart::Checked, listener.as_ref());
@@ -73,27 +83,6 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
         let explained = |took| Explained::new(CallKind::Loop, hints.place, hints.items_before(items), took);
         let is_further = hints.part == CallPart::Further;
         listener.tell(pool, |took| explained(took).further(is_further).because("serial: nothing to decide"));
-    }
-}
-
-/// A call that is told.
-struct Listener {
-    start: u64,
-    contrary: Option<Budget>,
-    _span: explain::ToldCall,
-}
-
-impl Listener {
-    #[cold]
-    fn new(hints: &Hints) -> Self {
-        let (start, contrary) = (tick(), explain::contrary(hints.place));
-        Self { start, contrary, _span: explain::enter(true, CallKind::Loop, hints.place) }
-    }
-
-    /// Tells how the call went, which ends now.
-    #[cold]
-    fn tell(self, pool: &PoolState, explained: impl FnOnce(Nanos) -> Explained) {
-        explain::tell(explained(pool.nanos(tick().saturating_sub(self.start))));
     }
 }
 
@@ -138,48 +127,6 @@ fn decided<'s, S, L, B, E, F>(
     });
     if let Some(published) = caller.published.get() {
         caller.learn(published, division);
-    }
-}
-
-thread_local! {
-    /// Calls that this thread is inside of. A worker that has joined is inside of what its caller is inside of.
-    static DEPTH: Cell<usize> = const { Cell::new(0) };
-}
-
-/// This thread is inside of a call, until this is dropped.
-struct InsideCall {
-    before: usize,
-}
-
-impl InsideCall {
-    /// `depth`: the calls that the call is inside of. A call that has nothing to decide does not count.
-    #[inline]
-    fn new(depth: usize, decides: bool) -> Self {
-        InsideCall { before: DEPTH.replace(depth + usize::from(decides)) }
-    }
-}
-
-impl Drop for InsideCall {
-    #[inline]
-    fn drop(&mut self) {
-        DEPTH.set(self.before);
-    }
-}
-
-/// Calls that this thread is inside of.
-pub(crate) fn depth() -> usize {
-    DEPTH.get()
-}
-
-/// This thread is inside of as many calls as the thread that it helps, until this is dropped.
-pub(crate) struct AtDepth {
-    _inside: InsideCall,
-}
-
-impl AtDepth {
-    /// `depth`: the calls that the other thread is inside of.
-    pub(crate) fn new(depth: usize) -> Self {
-        AtDepth { _inside: InsideCall { before: DEPTH.replace(depth) } }
     }
 }
 
