@@ -36,7 +36,9 @@ mod open;
 mod options;
 mod packed;
 mod parts;
+mod piecewise;
 mod progress;
+mod publish;
 mod run;
 mod shards;
 mod sidecar;
@@ -51,7 +53,6 @@ mod faults;
 mod weather;
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::mem::swap;
 use std::path::PathBuf;
 
@@ -65,13 +66,10 @@ pub use staging::Staging;
 pub use crate::kept::Kept;
 
 use crate::input::{Continuation, FileReport};
-use crate::manifest::{
-    Manifest, ManifestBody, Options, OutputFile, Packed, Part, ReadOptions, SCHEMA, SKIPPED_IN_MANIFEST,
-    SkippedDocument, root_of,
-};
+use crate::manifest::{Options, OutputFile, Packed, Part, ReadOptions, SKIPPED_IN_MANIFEST, SkippedDocument};
 pub(crate) use datatrove::metadata_says;
 pub(crate) use file::WriteBack;
-use file::{Mark, StagedFile, StorageWriter};
+use file::{Mark, StagedFile};
 use listed::{output_file, resume_list};
 use mask::{MASKED, MaskWriter, masks, without_masks};
 pub(crate) use mds::{Column as MdsColumn, Samples as MdsSamples};
@@ -628,60 +626,6 @@ impl Output {
         self.staging.forget();
     }
 
-    /// Appends a part of a document, which it ends if `ends` is set. A document in parts becomes the same bytes as one that is appended whole.
-    ///
-    /// # Errors
-    /// Those of [`append`](Self::append). After [`Id`](OutputErrorKind::Id) and [`Document`](OutputErrorKind::Document) the parts before are still
-    /// there, and nothing of this one: only [`discard_parts`](Self::discard_parts) can follow.
-    ///
-    /// # Panics
-    /// If the output has masks.
-    pub fn append_part(&mut self, ids: &[u32], ends: bool) -> Result<(), OutputError> {
-        assert!(!self.options.mask, "parts without masks");
-        self.staging.check()?;
-        let Frame { bos, eos } = self.frame();
-        if self.open.is_none() {
-            self.begin_document()?;
-        }
-        let writer = self.writer.as_mut().expect("present until published");
-        let open = match self.open.take() {
-            Some(open) => open,
-            None => {
-                let mark = writer.mark()?;
-                writer.append_part(bos.as_slice())?;
-                Open { mark, ids: bos.as_slice().len(), bytes: bytes_of_ids(self.dtype, bos.as_slice()) }
-            }
-        };
-        let length = open.ids + ids.len() + usize::from(eos.is_some());
-        let bytes = open.bytes + bytes_of_ids(self.dtype, ids);
-        self.open = Some(open);
-        self.refuse_long(self.documents, length)?;
-        self.refuse_unfit(ids, &[])?;
-        let writer = self.writer.as_mut().expect("present until published");
-        writer.append_part(ids)?;
-        self.open.iter_mut().for_each(|open| (open.ids, open.bytes) = (open.ids + ids.len(), bytes));
-        if ends {
-            writer.end_parts(length, eos)?;
-            self.open = None;
-            self.documents += 1;
-            self.tokens += length as u64;
-            if let Some(shards) = &mut self.shards {
-                let bytes = bytes + bytes_of_ids(self.dtype, eos.as_slice());
-                shards.add(1, bytes_of_document(self.dtype, bytes, length == 0));
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes the parts of a document that has not ended, as if it had never begun.
-    ///
-    /// # Errors
-    /// As for [`append`](Self::append): [`Io`](OutputErrorKind::Io), [`Interrupted`](OutputErrorKind::Interrupted).
-    pub fn discard_parts(&mut self) -> Result<(), OutputError> {
-        let Some(open) = self.open.take() else { return Ok(()) };
-        self.writer.as_mut().expect("present until published").return_to(open.mark)
-    }
-
     /// Appends the values of the kept fields of documents that were appended: all values of the first document that has none yet, then those of
     /// the next one. Before the publication every document must have its values.
     ///
@@ -759,112 +703,10 @@ impl Output {
             .hint(format!("check the tokenizer, or pass --dtype {wider}")))
     }
 
-    /// Completes the files, writes the manifest, and gives all files their final names, or none.
-    ///
-    /// # Errors
-    /// [`Accounting`](OutputErrorKind::Accounting) if the counts do not add up or a skipped document is not listed,
-    /// [`CannotCreate`](OutputErrorKind::CannotCreate) if another process has taken a final name, [`Io`](OutputErrorKind::Io),
-    /// [`Interrupted`](OutputErrorKind::Interrupted). In each case no final name is new, files that `overwrite` would have replaced
-    /// are back in place, and staged files are removed.
-    pub fn publish(mut self, body: ManifestBody) -> Result<Published, OutputError> {
-        self.check_account(&body)?;
-        if self.tokenizer.is_empty() {
-            self.name_tokenizer(&body.tokenizer.name);
-        }
-        let CompleteParts { mut files, parts, packed } = self.complete_parts()?;
-        let shards = files.len();
-        if let Some(list) = self.list.take() {
-            files.push(output_file(&self.targets, (list.complete()?, None)));
-        }
-        if let Some(index) = self.index.take() {
-            let index = index.resume(0, |_| ())?;
-            let samples = self.options.samples(self.dtype.unwrap_or(Dtype::U32));
-            let index = mds::write_index(index, &self.targets, &self.staging, samples, &files[..shards])?;
-            files.push(output_file(&self.targets, (index, None)));
-        }
-        let manifest = Manifest {
-            schema: SCHEMA,
-            windrow: env!("CARGO_PKG_VERSION").to_owned(),
-            engine: body.engine,
-            tokenizer: body.tokenizer,
-            options: self.manifest_options(body.reading),
-            inputs: body.inputs,
-            documents: body.documents,
-            text_bytes: body.text_bytes,
-            tokens: self.tokens(),
-            special_tokens: body.special_tokens,
-            loss_tokens: self.loss_tokens(),
-            packed,
-            parts,
-            outputs_blake3: Some(root_of(&files)),
-            outputs: files,
-            skipped: std::mem::take(&mut self.first_skipped),
-        };
-        self.write_manifest(&manifest)?;
-        let left_behind = self.staging.publish(&self.targets, self.options.overwrite)?;
-        Ok(Published {
-            files: manifest.outputs,
-            parts: manifest.parts,
-            packed: manifest.packed,
-            manifest: self.targets.manifest.clone(),
-            documents: self.documents(),
-            tokens: self.tokens(),
-            eos: self.options.append_eos,
-            loss_tokens: self.loss_tokens(),
-            left_behind,
-        })
-    }
-
     fn manifest_options(&self, reading: ReadOptions) -> Options {
         let OutputOptions { format, append_eos, prepend_bos, pack, .. } = self.options;
         let shard_bytes = self.options.shard_limit();
         Options { format, dtype: self.dtype, bos: prepend_bos, eos: append_eos, shard_bytes, pack, reading }
-    }
-
-    fn check_account(&self, body: &ManifestBody) -> Result<(), OutputError> {
-        let counts = body.documents;
-        let listed = self.skipped;
-        let fields = self.options.keep.len() as u64;
-        let own = PartState { documents: self.documents, kept: self.kept, ..PartState::default() };
-        if let Some(part) = self.parts.iter().chain([&own]).find(|part| part.kept != part.documents * fields) {
-            let message = format!(
-                "the account of kept fields does not add up: {} values of {fields} fields in {} documents",
-                part.kept, part.documents
-            );
-            let error = OutputError::new(OutputErrorKind::Accounting, message);
-            return Err(error.hint("this is a fault of windrow: please report it"));
-        }
-        if counts.is_balanced() && counts.written == self.documents() && counts.skipped == listed && self.open.is_none()
-        {
-            return Ok(());
-        }
-        let message = format!(
-            "the account of documents does not add up: read {}, written {} (the output has {}), skipped {} (listed {listed}), \
-             failed {}, left out {}",
-            counts.read,
-            counts.written,
-            self.documents(),
-            counts.skipped,
-            counts.failed,
-            counts.left_out
-        );
-        Err(OutputError::new(OutputErrorKind::Accounting, message).hint("this is a fault of windrow: please report it"))
-    }
-
-    fn write_manifest(&mut self, manifest: &Manifest) -> Result<(), OutputError> {
-        let file = self.manifest.take().expect("present until published");
-        let write = || {
-            let mut writer = BufWriter::new(StorageWriter { staging: &self.staging, file: &file });
-            serde_json::to_writer_pretty(&mut writer, manifest)?;
-            writer.write_all(b"\n")?;
-            writer.flush()?;
-            drop(writer);
-            self.staging.storage().sync(&file)
-        };
-        write().map_err(|error| {
-            let target = &self.targets.manifest;
-            self.staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", target, error))
-        })
     }
 
     /// Removes all staged files, as dropping does.
