@@ -87,6 +87,20 @@ pub(crate) use writer::{IDX_HEADER, NPY_HEADER, idx_header, npy_header, npy_head
 use writer::{MegatronWriter, Writer};
 
 /// An output in progress. Dropping it without [`publish`](Self::publish) removes everything.
+///
+/// ```
+/// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+/// use windrow_tokenizers::output::{Output, OutputOptions};
+///
+/// let directory = tempfile::tempdir()?;
+/// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
+/// output.append(&[7, 8, 9], &[3])?;
+/// assert!(!directory.path().join("corpus.ids.npy").exists());
+/// let documents = Documents { read: 1, written: 1, ..Documents::default() };
+/// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+/// assert!(directory.path().join("corpus.ids.npy").exists());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Output {
     /// Of the open shard of the selected part, if there are shards; the files with masks and kept fields too.
@@ -137,6 +151,18 @@ struct Open {
 }
 
 /// The result of a publication.
+///
+/// ```
+/// use windrow_tokenizers::manifest::ManifestBody;
+/// use windrow_tokenizers::output::{Output, OutputOptions};
+///
+/// let directory = tempfile::tempdir()?;
+/// let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
+/// let published = output.publish(ManifestBody::default())?;
+/// assert_eq!(published.manifest, directory.path().join("corpus.manifest.json"));
+/// assert_eq!((published.files.len(), published.documents), (2, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
     /// The data files, as in the manifest.
@@ -162,6 +188,17 @@ pub struct Published {
 impl Output {
     /// Checks the options and stages the files. If the options are refused, nothing is created.
     ///
+    /// ```
+    /// use windrow_tokenizers::output::{Format, Output, OutputErrorKind, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let options = OutputOptions::new(directory.path().join("corpus"), 300);
+    /// let first = Output::create(&options)?;
+    /// let second = Output::create(&options).unwrap_err();
+    /// assert_eq!(second.kind(), OutputErrorKind::CannotCreate); // the first one has the lock
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Usage`](OutputErrorKind::Usage) for options that contradict each other; [`CannotCreate`](OutputErrorKind::CannotCreate) if a
     /// file exists, another run is writing it, or it cannot be created.
@@ -170,6 +207,17 @@ impl Output {
     }
 
     /// [`create`](Self::create) with a staging that another thread may already abandon.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{Output, OutputErrorKind, OutputOptions, Staging};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let staging = Staging::default();
+    /// staging.abandon(); // Ctrl-C comes first
+    /// let error = Output::create_in(&OutputOptions::new(directory.path().join("corpus"), 300), &staging).unwrap_err();
+    /// assert_eq!(error.kind(), OutputErrorKind::Interrupted);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`create`](Self::create), and [`Interrupted`](OutputErrorKind::Interrupted) if `staging` was abandoned.
@@ -236,6 +284,17 @@ impl Output {
     }
 
     /// A handle with which another thread can stop this output.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
+    /// let staging = output.handle();
+    /// std::thread::spawn(move || staging.abandon()).join().unwrap();
+    /// assert!(output.append(&[7], &[1]).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn handle(&self) -> Staging {
         self.staging.clone()
     }
@@ -310,16 +369,48 @@ impl Output {
     }
 
     /// Documents appended so far.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
+    /// output.append(&[7, 8, 9], &[1, 1, 3])?;
+    /// assert_eq!(output.documents(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn documents(&self) -> u64 {
         self.documents + self.parts.iter().map(|part| part.documents).sum::<u64>()
     }
 
     /// Ids appended so far, end-of-text ids included.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let options = OutputOptions { append_eos: Some(0), ..OutputOptions::new(directory.path().join("corpus"), 300) };
+    /// let mut output = Output::create(&options)?;
+    /// output.append(&[7, 8, 9], &[1, 3])?;
+    /// assert_eq!(output.tokens(), 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn tokens(&self) -> u64 {
         self.tokens + self.parts.iter().map(|part| part.tokens).sum::<u64>()
     }
 
     /// Ids appended so far whose mask is 1; `None` without masks.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let options = OutputOptions { mask: true, ..OutputOptions::new(directory.path().join("corpus"), 300) };
+    /// let mut output = Output::create(&options)?;
+    /// output.append_masked(&[7, 8, 9], &[3], &[0, 1, 1])?;
+    /// assert_eq!(output.loss_tokens(), Some(2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn loss_tokens(&self) -> Option<u64> {
         let all = self.loss_tokens + self.parts.iter().map(|part| part.loss_tokens).sum::<u64>();
         self.options.mask.then_some(all)
@@ -327,6 +418,17 @@ impl Output {
 
     /// Appends a run of consecutive documents: `ends[i]` is the end of document `i` in `ids`, and the start of the next one. The
     /// division of documents into runs does not change a byte.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{Output, OutputErrorKind, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
+    /// assert_eq!(output.append(&[7, 70_000], &[1, 2]).unwrap_err().kind(), OutputErrorKind::Id);
+    /// output.append(&[7, 8, 9], &[1, 3])?; // [7] and [8, 9]
+    /// assert_eq!((output.documents(), output.tokens()), (2, 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Id`](OutputErrorKind::Id) for an id that does not fit the element type, and [`Document`](OutputErrorKind::Document) for a
@@ -344,6 +446,20 @@ impl Output {
 
     /// As [`append`](Self::append), to an output with [masks](OutputOptions::mask): `mask` has one for each of `ids`. Those of the ids
     /// around a document are 0.
+    ///
+    /// ```
+    /// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+    /// use windrow_tokenizers::output::{Format, Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let prefix = directory.path().join("corpus");
+    /// let mut output = Output::create(&OutputOptions { mask: true, format: Format::Jsonl, ..OutputOptions::new(&prefix, 300) })?;
+    /// output.append_masked(&[7, 8, 9], &[3], &[0, 1, 1])?;
+    /// let documents = Documents { read: 1, written: 1, ..Documents::default() };
+    /// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+    /// assert_eq!(std::fs::read_to_string(prefix.with_extension("jsonl"))?, "{\"ids\":[7,8,9],\"mask\":[0,1,1]}\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`append`](Self::append).
@@ -629,6 +745,21 @@ impl Output {
     /// Appends the values of the kept fields of documents that were appended: all values of the first document that has none yet, then those of
     /// the next one. Before the publication every document must have its values.
     ///
+    /// ```
+    /// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+    /// use windrow_tokenizers::output::{Kept, Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let prefix = directory.path().join("corpus");
+    /// let mut output = Output::create(&OutputOptions { keep: vec!["url".into()], ..OutputOptions::new(&prefix, 300) })?;
+    /// output.append(&[7, 8], &[2])?;
+    /// output.keep(&Kept { bytes: b"\"a.org\"".to_vec(), ends: vec![7] })?;
+    /// let documents = Documents { read: 1, written: 1, ..Documents::default() };
+    /// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+    /// assert_eq!(std::fs::read_to_string(prefix.with_extension("kept.jsonl"))?, "{\"url\":\"a.org\"}\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`append`](Self::append): [`Io`](OutputErrorKind::Io), [`Interrupted`](OutputErrorKind::Interrupted).
     ///
@@ -653,6 +784,20 @@ impl Output {
 
     /// Counts a skipped document and lists it: in `OUT.skipped.jsonl` if that was requested, and the first [`SKIPPED_IN_MANIFEST`] also
     /// in the manifest. Memory does not grow with their number.
+    ///
+    /// ```
+    /// use windrow_tokenizers::manifest::{Documents, ManifestBody, SkippedDocument};
+    /// use windrow_tokenizers::output::{Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let prefix = directory.path().join("corpus");
+    /// let mut output = Output::create(&OutputOptions { list_skipped: true, ..OutputOptions::new(&prefix, 300) })?;
+    /// output.skip(SkippedDocument { file: "a.jsonl".into(), line: 7, ..SkippedDocument::default() })?;
+    /// let documents = Documents { read: 1, skipped: 1, ..Documents::default() };
+    /// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+    /// assert!(std::fs::read_to_string(prefix.with_extension("skipped.jsonl"))?.starts_with(r#"{"file":"a.jsonl","line":7"#));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`append`](Self::append): [`Io`](OutputErrorKind::Io), [`Interrupted`](OutputErrorKind::Interrupted).
@@ -710,6 +855,17 @@ impl Output {
     }
 
     /// Removes all staged files, as dropping does.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
+    /// output.append(&[7, 8], &[2])?;
+    /// output.abandon();
+    /// assert_eq!(std::fs::read_dir(directory.path())?.count(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn abandon(self) {
         drop(self);
     }

@@ -8,6 +8,17 @@ use super::{Open, Output};
 impl Output {
     /// Appends a part of a document, which it ends if `ends` is set. A document in parts becomes the same bytes as one that is appended whole.
     ///
+    /// ```
+    /// use windrow_tokenizers::output::{Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
+    /// output.append_part(&[7, 8], false)?;
+    /// output.append_part(&[9], true)?;
+    /// assert_eq!((output.documents(), output.tokens()), (1, 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`append`](Self::append). After [`Id`](super::OutputErrorKind::Id) and [`Document`](super::OutputErrorKind::Document) the parts before are still
     /// there, and nothing of this one: only [`discard_parts`](Self::discard_parts) can follow.
@@ -52,6 +63,18 @@ impl Output {
     }
 
     /// Removes the parts of a document that has not ended, as if it had never begun.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
+    /// output.append_part(&[7, 8], false)?;
+    /// output.discard_parts()?; // its end turns out to be bad
+    /// output.append(&[9], &[1])?;
+    /// assert_eq!((output.documents(), output.tokens()), (1, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`append`](Self::append): [`Io`](super::OutputErrorKind::Io), [`Interrupted`](super::OutputErrorKind::Interrupted).

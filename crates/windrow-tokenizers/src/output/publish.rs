@@ -13,6 +13,21 @@ use crate::manifest::{Manifest, ManifestBody, SCHEMA, root_of};
 impl Output {
     /// Completes the files, writes the manifest, and gives all files their final names, or none.
     ///
+    /// ```
+    /// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+    /// use windrow_tokenizers::output::{Output, OutputErrorKind, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
+    /// output.append(&[7, 8], &[2])?;
+    /// // The account has one more document than the output.
+    /// let documents = Documents { read: 2, written: 2, ..Documents::default() };
+    /// let error = output.publish(ManifestBody { documents, ..ManifestBody::default() }).unwrap_err();
+    /// assert_eq!(error.kind(), OutputErrorKind::Accounting);
+    /// assert_eq!(std::fs::read_dir(directory.path())?.count(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Accounting`](OutputErrorKind::Accounting) if the counts do not add up or a skipped document is not listed,
     /// [`CannotCreate`](OutputErrorKind::CannotCreate) if another process has taken a final name, [`Io`](OutputErrorKind::Io),
