@@ -3,7 +3,9 @@
 mod entries;
 pub mod guests;
 pub mod lend;
+mod timing;
 pub mod tree;
+mod view;
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;

@@ -8,63 +8,12 @@ use crate::base::debug::show_as;
 use crate::base::machine;
 use crate::base::pad::Pad;
 use crate::base::primitives::{AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
-use crate::base::spin::Spin;
 use crate::base::unwind::Finally;
 use crate::base::word::{WideWord, Word};
 use crate::join::entries::Entries;
+pub use crate::join::timing::{JoinTiming, OfferDecision};
+use crate::join::view::{COUNT, ONE_ASLEEP, ONE_LOOKING, ONE_TURN, OVER, TreeView};
 use crate::join::{End, Frame, Offered, seated};
-
-/// Intervals of a tree, in [ticks](machine::tick). The caller chooses them.
-#[derive(Clone, Copy, Debug)]
-pub struct JoinTiming {
-    /// Between two reads of the clock.
-    pub look: u64,
-    /// Between two offers of a member while another member is hungry.
-    pub hungry: u64,
-    /// Between two offers of a member, or two wakeups, while no member is hungry.
-    pub alone: u64,
-    /// How long an idle member spins before it parks.
-    pub idle: Spin,
-    /// How long a member spins on a frame that another one runs before it parks.
-    pub settle: Spin,
-}
-
-/// The lead's answer to the question whether to let other members in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OfferDecision {
-    /// Other members are let in from now on.
-    Opened,
-    /// Not now: ask again when the tree is this many ticks old.
-    Later(u64),
-    /// Not in this tree.
-    Never,
-}
-
-const ONE_ASLEEP: u64 = 1;
-const ONE_LOOKING: u64 = 1 << 16;
-const COUNT: u64 = 0xffff;
-const OVER: u64 = 1 << 32;
-const ONE_TURN: u64 = 1 << 33;
-
-/// The tree's word, read.
-#[derive(Clone, Copy)]
-struct TreeView(u64);
-
-impl TreeView {
-    fn asleep(self) -> u64 {
-        self.0 & COUNT
-    }
-    fn looking(self) -> u64 {
-        (self.0 / ONE_LOOKING) & COUNT
-    }
-    fn is_over(self) -> bool {
-        self.0 & OVER != 0
-    }
-    /// The half that parked members compare.
-    fn upper(self) -> u32 {
-        (self.0 >> 32) as u32
-    }
-}
 
 /// The maximum number of members of a tree.
 const MOST_MEMBERS: usize = COUNT as usize;

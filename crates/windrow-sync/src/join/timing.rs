@@ -1,0 +1,29 @@
+//! What the caller of a tree decides: its intervals, and whether other members are let in.
+
+use crate::base::spin::Spin;
+
+/// Intervals of a tree, in [ticks](crate::machine::tick). The caller chooses them.
+#[derive(Clone, Copy, Debug)]
+pub struct JoinTiming {
+    /// Between two reads of the clock.
+    pub look: u64,
+    /// Between two offers of a member while another member is hungry.
+    pub hungry: u64,
+    /// Between two offers of a member, or two wakeups, while no member is hungry.
+    pub alone: u64,
+    /// How long an idle member spins before it parks.
+    pub idle: Spin,
+    /// How long a member spins on a frame that another one runs before it parks.
+    pub settle: Spin,
+}
+
+/// The lead's answer to the question whether to let other members in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfferDecision {
+    /// Other members are let in from now on.
+    Opened,
+    /// Not now: ask again when the tree is this many ticks old.
+    Later(u64),
+    /// Not in this tree.
+    Never,
+}
