@@ -19,6 +19,20 @@ use crate::join::{End, Frame, Offered, seated};
 const MOST_MEMBERS: usize = COUNT as usize;
 
 /// A recursion and its members. See the [module page](self).
+///
+/// ```
+/// use windrow_sync::{Spin, join::{join, tree::{JoinTiming, OfferDecision, Tree}}};
+///
+/// let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+/// let mut tree = Tree::new(2, timing);
+/// let (lead, tree) = tree.lead();
+/// lead.furnish();
+/// let both = std::thread::scope(|scope| {
+///     scope.spawn(|| tree.serve()); // runs the second half, unless the lead gets to it first
+///     lead.grow(0, &|_| OfferDecision::Opened, || join(|| 1, || 2, |_, _| unreachable!("inside of a tree")))
+/// });
+/// assert_eq!(both, (1, 2));
+/// ```
 pub struct Tree {
     word: Pad<WideWord>,
     lead: WorkerSlot,
@@ -390,6 +404,13 @@ show_as!("Tree": [] Tree, |it| members: it.members, looking: it.snapshot().looki
 
 impl Tree {
     /// A tree for up to `members` members, the lead included.
+    ///
+    /// ```
+    /// # use windrow_sync::{Spin, join::tree::{JoinTiming, OfferDecision, Tree}};
+    /// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+    /// let mut tree = Tree::new(1, timing); // the lead alone
+    /// assert_eq!(tree.lead().0.grow(0, &|_| OfferDecision::Never, || 7), 7);
+    /// ```
     #[inline]
     pub fn new(members: usize, rhythm: JoinTiming) -> Tree {
         Tree {
@@ -418,6 +439,15 @@ impl Tree {
     }
 
     /// The right to lead, and the tree for others to [`serve`](Tree::serve).
+    ///
+    /// ```
+    /// # use windrow_sync::{Spin, join::tree::{JoinTiming, OfferDecision, Tree}};
+    /// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+    /// let mut tree = Tree::new(1, timing);
+    /// // One recursion after the other.
+    /// let results = [1, 2].map(|n| tree.lead().0.grow(0, &|_| OfferDecision::Never, || n));
+    /// assert_eq!(results, [1, 2]);
+    /// ```
     #[inline]
     pub fn lead(&mut self) -> (TreeLead<'_>, &Tree) {
         // Members that served the last lead are gone, because `self` is borrowed exclusively.
@@ -430,6 +460,15 @@ impl Tree {
 
     /// Runs what members of the tree offer, until the tree is over. Returns at once if no seat is free: see
     /// [`furnish`](Asked::furnish).
+    ///
+    /// ```
+    /// # use windrow_sync::{Spin, join::tree::{JoinTiming, OfferDecision, Tree}};
+    /// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+    /// let mut tree = Tree::new(2, timing);
+    /// let (lead, tree) = tree.lead();
+    /// tree.serve(); // no seat was made: returns at once
+    /// assert_eq!(lead.grow(0, &|_| OfferDecision::Never, || 7), 7);
+    /// ```
     ///
     /// # Panics
     /// If the function of an [`Invitation`](super::guests::Invitation) panics. A panic in a join goes to the caller of that join.
@@ -711,6 +750,15 @@ impl Drop for Guest<'_> {
 }
 
 /// The right to lead a tree, once.
+///
+/// ```
+/// # use windrow_sync::{Spin, join::{is_inside, tree::{JoinTiming, OfferDecision, Tree}}};
+/// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+/// let mut tree = Tree::new(1, timing);
+/// let (lead, _) = tree.lead();
+/// assert!(!is_inside());
+/// assert!(lead.grow(0, &|_| OfferDecision::Never, is_inside));
+/// ```
 #[derive(Debug)]
 pub struct TreeLead<'t> {
     tree: &'t Tree,
@@ -718,6 +766,22 @@ pub struct TreeLead<'t> {
 
 impl TreeLead<'_> {
     /// Makes seats for the other members, before the lead is asked whether to let them in: offers begin at once.
+    ///
+    /// ```
+    /// # use windrow_sync::{Spin, latch::Latch, join::{join_at_once, tree::{JoinTiming, OfferDecision, Tree}}};
+    /// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+    /// # let latch = Latch::new();
+    /// let mut tree = Tree::new(2, timing);
+    /// let (lead, tree) = tree.lead();
+    /// lead.furnish();
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| tree.serve());
+    ///     // The first half ends only because the other member runs the second one.
+    ///     let halves = || join_at_once(|| latch.wait(Spin::NONE), || latch.set(), |_, _| unreachable!("inside of a tree"));
+    ///     lead.grow(0, &|_| OfferDecision::Opened, halves);
+    /// });
+    /// assert!(!latch.is_set());
+    /// ```
     pub fn furnish(&self) {
         self.tree.furnish();
     }
@@ -726,6 +790,20 @@ impl TreeLead<'_> {
     /// whether to let other members in.
     ///
     /// The tree is over when this returns: members leave [`serve`](Tree::serve).
+    ///
+    /// ```
+    /// # use std::cell::Cell;
+    /// # use windrow_sync::{Spin, join::{join, tree::{Asked, JoinTiming, OfferDecision, Tree}}};
+    /// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+    /// let asked = Cell::new(0);
+    /// let ask = |_: &Asked<'_>| {
+    ///     asked.set(asked.get() + 1);
+    ///     OfferDecision::Never
+    /// };
+    /// let recursion = || join(|| 1, || 2, |_, _| unreachable!("inside of a tree"));
+    /// assert_eq!(Tree::new(2, timing).lead().0.grow(0, &ask, recursion), (1, 2));
+    /// assert_eq!(asked.get(), 1);
+    /// ```
     #[inline]
     pub fn grow<R>(self, patience: u32, ask: &dyn Fn(&Asked<'_>) -> OfferDecision, f: impl FnOnce() -> R) -> R {
         let seat = self.tree.sit(0, &self.tree.lead);
@@ -745,6 +823,14 @@ impl TreeLead<'_> {
 }
 
 /// The argument of the question whether to let other members in.
+///
+/// ```
+/// # use windrow_sync::{Spin, join::{join, tree::{Asked, JoinTiming, OfferDecision, Tree}}};
+/// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+/// let ask = |asked: &Asked<'_>| if asked.age() > u64::MAX / 2 { OfferDecision::Opened } else { OfferDecision::Never };
+/// let recursion = || join(|| 1, || 2, |_, _| unreachable!("inside of a tree"));
+/// assert_eq!(Tree::new(2, timing).lead().0.grow(0, &ask, recursion), (1, 2));
+/// ```
 #[derive(Debug)]
 pub struct Asked<'a> {
     tree: &'a Tree,
@@ -755,11 +841,40 @@ pub struct Asked<'a> {
 
 impl Asked<'_> {
     /// How long ago the lead first read the clock, in ticks.
+    ///
+    /// ```
+    /// # use windrow_sync::{Spin, join::{join, tree::{Asked, JoinTiming, OfferDecision, Tree}}};
+    /// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+    /// let ages = std::cell::RefCell::new(Vec::new());
+    /// let ask = |asked: &Asked<'_>| {
+    ///     ages.borrow_mut().push(asked.age());
+    ///     OfferDecision::Later(0)
+    /// };
+    /// let recursion = || (0..3).for_each(|_| drop(join(|| 1, || 2, |_, _| unreachable!("inside of a tree"))));
+    /// Tree::new(2, timing).lead().0.grow(0, &ask, recursion);
+    /// assert!(ages.borrow().len() > 1 && ages.borrow().is_sorted());
+    /// ```
     pub fn age(&self) -> u64 {
         self.age
     }
 
     /// Makes seats for the other members. Call it when they are about to come, and not before, because it allocates.
+    ///
+    /// ```
+    /// # use windrow_sync::{Spin, join::{join, tree::{Asked, JoinTiming, OfferDecision, Tree}}};
+    /// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+    /// let mut tree = Tree::new(2, timing);
+    /// let (lead, tree) = tree.lead();
+    /// let both = std::thread::scope(|scope| {
+    ///     let ask = |asked: &Asked<'_>| {
+    ///         asked.furnish();
+    ///         scope.spawn(|| tree.serve());
+    ///         OfferDecision::Opened
+    ///     };
+    ///     lead.grow(0, &ask, || join(|| 1, || 2, |_, _| unreachable!("inside of a tree")))
+    /// });
+    /// assert_eq!(both, (1, 2));
+    /// ```
     pub fn furnish(&self) {
         self.tree.furnish();
     }
