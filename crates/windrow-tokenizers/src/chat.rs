@@ -51,6 +51,18 @@ use crate::input::{Fields, Format};
 use minijinja::Environment;
 
 /// Which tokens count in training.
+///
+/// ```
+/// use windrow_tokenizers::chat::{ChatTemplate, Loss, SpecialTokens};
+///
+/// let source = "{% for m in messages %}<{{ m.role }}>{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}";
+/// let template = ChatTemplate::from_source("example", source, SpecialTokens::default())?;
+/// let row = r#"{"messages": [{"role": "assistant", "content": "Hi"}]}"#;
+/// let spans = |loss| template.render(row, "messages", loss).expect("it is a conversation").spans;
+/// assert_eq!(spans(Loss::Assistant), [11..13]);
+/// assert!(spans(Loss::All).is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Loss {
@@ -62,6 +74,18 @@ pub enum Loss {
 }
 
 /// A compiled chat template.
+///
+/// ```
+/// use windrow_tokenizers::chat::{ChatTemplate, Loss, SpecialTokens};
+///
+/// let mut tokens = SpecialTokens::default();
+/// tokens.set("eos_token", "</s>");
+/// let source = "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}";
+/// let template = ChatTemplate::from_source("example", source, tokens)?;
+/// let row = r#"{"messages": [{"role": "user", "content": "Hi"}]}"#;
+/// assert_eq!(template.render(row, "messages", Loss::All).expect("it is a conversation").text, "Hi</s>");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ChatTemplate {
     name: String,
     environment: Environment<'static>,
@@ -79,6 +103,26 @@ struct Source {
 }
 
 /// How rows become conversations.
+///
+/// ```
+/// use windrow_tokenizers::chat::{Chat, ChatTemplate, Loss, SpecialTokens};
+/// use windrow_tokenizers::encode::{Job, encode};
+/// # use windrow_tokenizers::input::{Format, InputFile};
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// # let directory = tempfile::tempdir()?;
+/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
+/// # let line = &br#"{"text": [{"role": "user", "content": "Hello"}]}"#[..];
+/// # let corpus = InputFile::from_reader("memory", line, Format::Jsonl, None);
+///
+/// let source = "{% for m in messages %}{{ m.content }} world{% endfor %}";
+/// let template = ChatTemplate::from_source("example", source, SpecialTokens::default())?;
+/// let chat = Some(Chat { template, loss: Loss::All });
+/// let summary = encode(Job { chat, ..Job::new(vec![corpus]) }, &tokenizer, output, &())?;
+/// assert_eq!(summary.text_bytes, 11); // "Hello world"
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Chat {
     /// The template.
@@ -88,6 +132,16 @@ pub struct Chat {
 }
 
 /// What a manifest tells of a [`Chat`].
+///
+/// ```
+/// use windrow_tokenizers::chat::{Chat, ChatTemplate, Loss, SpecialTokens};
+///
+/// let template = ChatTemplate::from_source("example", "{{ messages[0].content }}", SpecialTokens::default())?;
+/// let hash = template.hash();
+/// let identity = Chat { template, loss: Loss::All }.identity();
+/// assert_eq!((identity.template.as_str(), identity.blake3), ("example", hash));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatIdentity {
     /// The name of the template.
@@ -100,6 +154,17 @@ pub struct ChatIdentity {
 
 impl Chat {
     /// Whether masks are written.
+    ///
+    /// ```
+    /// use windrow_tokenizers::chat::{Chat, ChatTemplate, Loss, SpecialTokens};
+    ///
+    /// let template = ChatTemplate::from_source("example", "{{ messages[0].content }}", SpecialTokens::default())?;
+    /// let mut chat = Chat { template, loss: Loss::All };
+    /// assert!(!chat.has_mask());
+    /// chat.loss = Loss::Assistant;
+    /// assert!(chat.has_mask());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn has_mask(&self) -> bool {
         self.loss == Loss::Assistant
     }
@@ -114,6 +179,18 @@ impl Chat {
     }
 
     /// What a manifest tells of it.
+    ///
+    /// ```
+    /// use windrow_tokenizers::chat::{Chat, ChatTemplate, Loss, SpecialTokens};
+    ///
+    /// let chat = |source| {
+    ///     let template = ChatTemplate::from_source("example", source, SpecialTokens::default())?;
+    ///     Ok::<_, windrow_tokenizers::chat::ChatError>(Chat { template, loss: Loss::All })
+    /// };
+    /// // Two templates with one name are told apart by their text.
+    /// assert_ne!(chat("{{ messages[0].role }}")?.identity(), chat("{{ messages[0].content }}")?.identity());
+    /// # Ok::<(), windrow_tokenizers::chat::ChatError>(())
+    /// ```
     pub fn identity(&self) -> ChatIdentity {
         ChatIdentity { template: self.template.name.clone(), blake3: self.template.hash(), loss: self.loss }
     }
@@ -127,21 +204,58 @@ impl fmt::Debug for ChatTemplate {
 
 impl ChatTemplate {
     /// Its name: the path of its file.
+    ///
+    /// ```
+    /// use windrow_tokenizers::chat::{ChatTemplate, SpecialTokens};
+    ///
+    /// let template = ChatTemplate::from_source("chat.jinja", "{{ messages[0].content }}", SpecialTokens::default())?;
+    /// assert_eq!(template.name(), "chat.jinja");
+    /// # Ok::<(), windrow_tokenizers::chat::ChatError>(())
+    /// ```
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The special tokens that it can name.
+    ///
+    /// ```
+    /// use windrow_tokenizers::chat::{ChatTemplate, SpecialTokens};
+    ///
+    /// let mut tokens = SpecialTokens::default();
+    /// tokens.set("bos_token", "<s>");
+    /// let template = ChatTemplate::from_source("example", "{{ bos_token }}", tokens)?;
+    /// assert!(template.special_tokens().iter().eq([("bos_token", "<s>")]));
+    /// # Ok::<(), windrow_tokenizers::chat::ChatError>(())
+    /// ```
     pub fn special_tokens(&self) -> &SpecialTokens {
         &self.special_tokens
     }
 
     /// Whether it marks the text of assistants by `{% generation %}`.
+    ///
+    /// ```
+    /// use windrow_tokenizers::chat::{ChatTemplate, SpecialTokens};
+    ///
+    /// let has_marks = |source| ChatTemplate::from_source("example", source, SpecialTokens::default()).map(|it| it.has_marks());
+    /// assert!(has_marks("{% generation %}{{ messages[0].content }}{% endgeneration %}")?);
+    /// assert!(!has_marks("{{ messages[0].content }}")?);
+    /// # Ok::<(), windrow_tokenizers::chat::ChatError>(())
+    /// ```
     pub fn has_marks(&self) -> bool {
         self.sources.iter().all(|source| source.has_marks)
     }
 
     /// blake3 of all that it renders with, in hexadecimal.
+    ///
+    /// ```
+    /// use windrow_tokenizers::chat::{ChatTemplate, SpecialTokens};
+    ///
+    /// let template = || ChatTemplate::from_source("example", "{{ messages[0].content }}", SpecialTokens::default());
+    /// assert_eq!(template()?.hash(), template()?.hash());
+    /// let dated = template()?.with_date("2024-07-26".parse()?);
+    /// assert_ne!(template()?.hash(), dated.hash());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn hash(&self) -> String {
         let mut parts = Vec::new();
         for source in &self.sources {
@@ -161,6 +275,17 @@ impl ChatTemplate {
 
     /// The variables that it reads and that have no value in any row, such as `eos_token` if no special tokens are known. They render as
     /// nothing.
+    ///
+    /// ```
+    /// use windrow_tokenizers::chat::{ChatTemplate, SpecialTokens};
+    ///
+    /// let mut tokens = SpecialTokens::default();
+    /// tokens.set("bos_token", "<s>");
+    /// let source = "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}";
+    /// let template = ChatTemplate::from_source("example", source, tokens)?;
+    /// assert_eq!(template.unknown_tokens(), ["eos_token"]);
+    /// # Ok::<(), windrow_tokenizers::chat::ChatError>(())
+    /// ```
     pub fn unknown_tokens(&self) -> Vec<String> {
         let read = self.sources.iter().filter_map(|source| self.environment.get_template(source.name).ok());
         let read = read.flat_map(|template| template.undeclared_variables(false));

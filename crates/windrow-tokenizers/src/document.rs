@@ -19,6 +19,17 @@ use crate::shown;
 pub(crate) use keep::{keep_of, values_of};
 
 /// What is wrong with a record.
+///
+/// ```
+/// use windrow_tokenizers::document::{FaultKind, text_of};
+/// use windrow_tokenizers::input::Format;
+///
+/// let kind = |line: &[u8]| text_of(Format::Jsonl, line, "text", &mut String::new()).unwrap_err().kind;
+/// assert_eq!(kind(br#"["text"]"#), FaultKind::NotObject);
+/// assert_eq!(kind(br#"{"title": "a"}"#), FaultKind::MissingField);
+/// assert_eq!(kind(br#"{"text": 1}"#), FaultKind::NotString);
+/// assert_eq!(kind(b"\xff"), FaultKind::NotUtf8);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
@@ -41,6 +52,15 @@ pub enum FaultKind {
 }
 
 /// Why a record is not a document, and where.
+///
+/// ```
+/// use windrow_tokenizers::document::text_of;
+/// use windrow_tokenizers::input::Format;
+///
+/// let fault = text_of(Format::Text, b"one\ntw\xff", "", &mut String::new()).unwrap_err();
+/// assert_eq!((fault.at, fault.line_in_record, fault.byte), (6, 1, 3));
+/// assert_eq!(fault.reason, "not valid UTF-8");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Kind of fault.
@@ -99,6 +119,19 @@ pub struct BadDocument {
 
 impl BadDocument {
     /// The report of a `fault` in `record`, which is in the file named `file`.
+    ///
+    /// ```
+    /// use windrow_tokenizers::document::{BadDocument, text_of};
+    /// use windrow_tokenizers::input::{Batch, Format, InputFile, Reader};
+    ///
+    /// let file = InputFile::from_reader("memory", &b"{\"text\": \"one\"}\n{\"text\": 2}"[..], Format::Jsonl, None);
+    /// let batch = Reader::new(vec![file], 1 << 20).next_batch(Batch::default(), &mut |_| Ok(()))?.expect("two lines");
+    /// let record = &batch.records[1];
+    /// let fault = text_of(Format::Jsonl, batch.bytes_of(record), "text", &mut String::new()).unwrap_err();
+    /// let bad = BadDocument::new("memory", record, fault);
+    /// assert_eq!((bad.line, bad.offset), (2, 16));
+    /// # Ok::<(), windrow_tokenizers::input::InputError>(())
+    /// ```
     pub fn new(file: impl Into<String>, record: &Record, fault: Fault) -> Self {
         Self {
             file: file.into(),
@@ -126,6 +159,16 @@ pub(crate) fn null_fault(column: &str) -> Fault {
 ///
 /// The text borrows from the record if possible, otherwise from `scratch`, a buffer to be reused.
 ///
+/// ```
+/// use windrow_tokenizers::document::text_of;
+/// use windrow_tokenizers::input::Format;
+///
+/// let mut scratch = String::new();
+/// let line = br#"{"text": "one\ntwo"}"#;
+/// assert_eq!(text_of(Format::Jsonl, line, "text", &mut scratch).as_deref(), Ok("one\ntwo"));
+/// assert_eq!(text_of(Format::Lines, b"one", "", &mut scratch).as_deref(), Ok("one"));
+/// ```
+///
 /// # Errors
 /// The [`Fault`] of a bad document.
 pub fn text_of<'a>(format: Format, record: &'a [u8], field: &str, scratch: &'a mut String) -> Result<&'a str, Fault> {
@@ -140,6 +183,16 @@ pub fn text_of<'a>(format: Format, record: &'a [u8], field: &str, scratch: &'a m
 }
 
 /// As [`text_of`], of one field or several: their texts, joined, are then in `scratch`.
+///
+/// ```
+/// use windrow_tokenizers::document::text_in;
+/// use windrow_tokenizers::input::{Fields, Format};
+///
+/// let fields = Fields { text: vec!["title".into(), "body".into()], join: "\n".into(), keep: Vec::new() };
+/// let line = br#"{"body": "It rains.", "title": "News"}"#;
+/// let mut scratch = String::new();
+/// assert_eq!(text_in(Format::Jsonl, line, &fields, &mut scratch), Ok("News\nIt rains."));
+/// ```
 ///
 /// # Errors
 /// The [`Fault`] of a bad document; of several fields, of the first that has one.

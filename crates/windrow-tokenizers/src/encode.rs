@@ -75,6 +75,26 @@ use account::Account;
 use special::SpecialIds;
 
 /// What to encode, and how.
+///
+/// ```
+/// use windrow_tokenizers::encode::{Job, encode};
+/// # use windrow_tokenizers::input::{Format, InputFile};
+/// use windrow_tokenizers::manifest::OnError;
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// # let directory = tempfile::tempdir()?;
+/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let corpus = InputFile::from_reader("memory", &b"{\"body\": \"Hello world\"}\n[]"[..], Format::Jsonl, None);
+/// # let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
+///
+/// // Texts are in the field `body`, and bad lines are skipped.
+/// let mut job = Job { threads: 2, ..Job::new(vec![corpus]) };
+/// job.reading.field = "body".to_owned();
+/// job.reading.on_error = OnError::Skip;
+/// let summary = encode(job, &tokenizer, output, &())?;
+/// assert_eq!((summary.documents.written, summary.documents.skipped), (1, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Job {
     /// The inputs to read, in this order.
@@ -109,6 +129,25 @@ pub struct Job {
 }
 
 /// How many bad documents a run may skip.
+///
+/// ```
+/// use windrow_tokenizers::encode::{EncodeError, Job, MaxSkipped, encode};
+/// # use windrow_tokenizers::input::{Format, InputFile};
+/// use windrow_tokenizers::manifest::OnError;
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// # let directory = tempfile::tempdir()?;
+/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let corpus = InputFile::from_reader("memory", &b"{\"text\": \"one\"}\n[]\n[]"[..], Format::Jsonl, None);
+/// # let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
+///
+/// // Two of three lines are bad.
+/// let mut job = Job { max_skipped: Some(MaxSkipped::Documents(1)), ..Job::new(vec![corpus]) };
+/// job.reading.on_error = OnError::Skip;
+/// let failed = encode(job, &tokenizer, output, &()).unwrap_err();
+/// assert!(matches!(failed.error, EncodeError::TooManySkipped { most: MaxSkipped::Documents(1), .. }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MaxSkipped {
     /// This number. One more ends the run.
@@ -149,6 +188,16 @@ impl Job {
     const BATCH_BYTES: usize = 4 << 20;
 
     /// Encodes `inputs` on all CPUs, with 1 GiB of memory, from the field `text` of JSON lines; a bad document ends the run.
+    ///
+    /// ```
+    /// use windrow_tokenizers::encode::Job;
+    /// use windrow_tokenizers::input::{Format, InputFile};
+    /// use windrow_tokenizers::manifest::OnError;
+    ///
+    /// let job = Job::new(vec![InputFile::stdin(Format::Jsonl)]);
+    /// assert_eq!((job.reading.field.as_str(), job.reading.on_error), ("text", OnError::Fail));
+    /// assert_eq!((job.threads, job.memory), (0, 1 << 30));
+    /// ```
     pub fn new(inputs: Vec<InputFile>) -> Self {
         let reading = ReadOptions { field: "text".to_owned(), special_in_text: true, ..ReadOptions::default() };
         Self {
@@ -171,8 +220,48 @@ impl Job {
 }
 
 /// Observes the progress of a run. All workers call it, for each batch and for each chunk of some milliseconds.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use windrow_tokenizers::encode::{Job, Observer, Step, encode};
+/// # use windrow_tokenizers::input::{Format, InputFile};
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// # let directory = tempfile::tempdir()?;
+/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let corpus = InputFile::from_reader("memory", &b"Hello world\n\nHello"[..], Format::Lines, None);
+/// # let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
+///
+/// struct Progress(AtomicU64);
+/// impl Observer for Progress {
+///     fn advanced(&self, step: &Step) {
+///         self.0.fetch_add(step.documents, Ordering::Relaxed); // Relaxed: a count
+///     }
+/// }
+/// let progress = Progress(AtomicU64::new(0));
+/// encode(Job::new(vec![corpus]), &tokenizer, output, &progress)?;
+/// assert_eq!(progress.0.into_inner(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Observer: Sync {
     /// Called after each step.
+    ///
+    /// ```
+    /// use std::sync::Mutex;
+    /// use windrow_tokenizers::encode::{Observer, Step};
+    ///
+    /// struct Stored(Mutex<u64>);
+    /// impl Observer for Stored {
+    ///     fn advanced(&self, step: &Step) {
+    ///         *self.0.lock().unwrap() += step.stored;
+    ///     }
+    /// }
+    /// let stored = Stored(Mutex::new(0));
+    /// let mut step = Step::default();
+    /// step.stored = 5;
+    /// stored.advanced(&step); // as `encode` does
+    /// assert_eq!(*stored.0.lock().unwrap(), 5);
+    /// ```
     fn advanced(&self, step: &Step);
 }
 
@@ -182,6 +271,31 @@ impl Observer for () {
 }
 
 /// What has been done since the previous step.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use windrow_tokenizers::encode::{Job, Observer, Step, encode};
+/// # use windrow_tokenizers::input::{Format, InputFile};
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// # let directory = tempfile::tempdir()?;
+/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let corpus = InputFile::from_reader("memory", &b"Hello world\n\nHello"[..], Format::Lines, None);
+/// # let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
+///
+/// struct Steps(Mutex<Vec<Step>>);
+/// impl Observer for Steps {
+///     fn advanced(&self, step: &Step) {
+///         self.0.lock().unwrap().push(*step);
+///     }
+/// }
+/// let steps = Steps(Mutex::default());
+/// encode(Job::new(vec![corpus]), &tokenizer, output, &steps)?;
+/// let steps = steps.0.into_inner()?;
+/// assert_eq!(steps.iter().map(|step| step.text_bytes).sum::<u64>(), 16);
+/// assert_eq!(steps.iter().map(|step| step.ids).sum::<u64>(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Step {
@@ -200,6 +314,25 @@ pub struct Step {
 /// `documents` always balances: `read = written + skipped + failed + left_out`. If a bad document ended the run, `read` includes it and
 /// `failed` is 1. If the run ended otherwise, `read` is what was written or skipped until then. "Written" means passed to the output; a failed
 /// run publishes nothing.
+///
+/// ```
+/// use windrow_tokenizers::encode::{Job, encode};
+/// # use windrow_tokenizers::input::{Format, InputFile};
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// # let directory = tempfile::tempdir()?;
+/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let corpus = InputFile::from_reader("memory", &b"Hello world\n\nHello"[..], Format::Lines, None);
+/// # let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
+///
+/// // Three lines, the second is empty.
+/// let summary = encode(Job::new(vec![corpus]), &tokenizer, output, &())?;
+/// assert_eq!((summary.documents.written, summary.text_bytes, summary.tokens), (3, 16, 3));
+/// assert_eq!(summary.inputs[0].name, "memory");
+/// assert!(summary.encoding <= summary.elapsed);
+/// assert!(summary.published.is_some_and(|published| published.manifest.exists()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
     /// The account of documents.
@@ -238,6 +371,30 @@ pub struct Summary {
 }
 
 /// What an interrupted run had finished.
+///
+/// ```
+/// use windrow_tokenizers::encode::{Job, encode};
+/// # use windrow_tokenizers::input::{Compression, Format, InputFile};
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// # let directory = tempfile::tempdir()?;
+/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let (corpus, manifest) = (directory.path().join("corpus.txt"), directory.path().join("out.manifest.json"));
+/// # std::fs::write(&corpus, "Hello world\n\nHello")?;
+/// # let job = || Job::new(vec![InputFile::from_path(&corpus, Format::Lines, Compression::None)]);
+///
+/// let mut options = OutputOptions::new(directory.path().join("out"), tokenizer.vocab_size());
+/// (options.shard_bytes, options.resume) = (Some(4), true);
+/// let output = Output::create(&options)?;
+/// // Another program takes the name of the manifest, so nothing is published.
+/// std::fs::write(&manifest, "")?;
+/// let failed = encode(job(), &tokenizer, output, &()).unwrap_err();
+/// # std::fs::remove_file(manifest)?;
+/// let summary = encode(job(), &tokenizer, Output::create(&options)?, &())?;
+/// let resumed = summary.resumed.expect("the first run has finished shards");
+/// assert_eq!((resumed.shards, resumed.documents), (failed.summary.kept_shards, 3));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Resumed {
@@ -252,6 +409,24 @@ pub struct Resumed {
 }
 
 /// Why a run ended early.
+///
+/// ```
+/// use windrow_tokenizers::encode::{EncodeError, Job, encode};
+/// # use windrow_tokenizers::input::{Format, InputFile};
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// # let directory = tempfile::tempdir()?;
+/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let corpus = InputFile::from_reader("memory", &b"{\"text\": \"one\"}\n{\"title\": \"two\"}"[..], Format::Jsonl, None);
+/// # let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
+///
+/// // The second line has no field `text`.
+/// match encode(Job::new(vec![corpus]), &tokenizer, output, &()).unwrap_err().error {
+///     EncodeError::Document(bad) => assert_eq!((bad.file.as_str(), bad.line), ("memory", 2)),
+///     other => panic!("{other}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum EncodeError {
@@ -342,6 +517,23 @@ impl fmt::Display for Place<'_> {
 }
 
 /// A run that ended early, and its progress. Nothing of it is published.
+///
+/// ```
+/// use windrow_tokenizers::encode::{Job, encode};
+/// # use windrow_tokenizers::input::{Format, InputFile};
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// # let directory = tempfile::tempdir()?;
+/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let corpus = InputFile::from_reader("memory", &b"{\"text\": \"one\"}\n{\"text\": null}"[..], Format::Jsonl, None);
+/// # let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
+///
+/// let failed = encode(Job::new(vec![corpus]), &tokenizer, output, &()).unwrap_err();
+/// assert!(failed.to_string().starts_with("memory:2:1: field \"text\" is null, not a string\nhint: "));
+/// assert_eq!((failed.summary.documents.read, failed.summary.documents.failed), (2, 1));
+/// assert_eq!(std::fs::read_dir(directory.path())?.count(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct RunError {
     /// The reason.
@@ -367,6 +559,23 @@ impl std::error::Error for RunError {
 /// `output` must have been created for this tokenizer's [`vocab_size`](Tokenizer::vocab_size). Abandoning its
 /// [`Staging`](crate::output::Staging) ends the run with [`OutputErrorKind::Interrupted`].
 ///
+/// ```
+/// use windrow_tokenizers::dataset::Dataset;
+/// use windrow_tokenizers::encode::{Job, encode};
+/// use windrow_tokenizers::input::{Format, InputFile};
+/// use windrow_tokenizers::output::{Output, OutputOptions};
+/// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// # let directory = tempfile::tempdir()?;
+/// # let prefix = directory.path().join("corpus");
+///
+/// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// let corpus = InputFile::from_reader("memory", &br#"{"text": "Hello world"}"#[..], Format::Jsonl, None);
+/// let output = Output::create(&OutputOptions::new(&prefix, tokenizer.vocab_size()))?;
+/// encode(Job::new(vec![corpus]), &tokenizer, output, &())?;
+/// assert_eq!(Dataset::open(&prefix)?.document(0)?, Some(vec![15496, 995]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// The first failure in the order of the documents. Nothing is published then, and staged files are removed.
 pub fn encode(
@@ -384,6 +593,26 @@ pub fn encode(
 }
 
 /// [`encode`] with any engine, whose special tokens are not counted. `identity` goes into the manifest.
+///
+/// ```
+/// use windrow_tokenizers::dataset::Dataset;
+/// use windrow_tokenizers::encode::{Job, encode_with};
+/// # use windrow_tokenizers::input::{Format, InputFile};
+/// use windrow_tokenizers::manifest::TokenizerIdentity;
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// # let directory = tempfile::tempdir()?;
+/// # let prefix = directory.path().join("corpus");
+/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let engine = tokenizer.engine();
+/// # let corpus = InputFile::from_reader("memory", &b"Hello world"[..], Format::Lines, None);
+/// # let output = Output::create(&OutputOptions::new(&prefix, tokenizer.vocab_size()))?;
+///
+/// let identity = TokenizerIdentity { name: "mine".into(), vocab_size: 50_257, ..TokenizerIdentity::default() };
+/// encode_with(Job::new(vec![corpus]), engine, identity, output, &())?;
+/// assert_eq!(Dataset::open(&prefix)?.manifest().tokenizer.name, "mine");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// Those of [`encode`]. An engine alone finds no masks, so a job with masks is refused.

@@ -38,35 +38,138 @@ pub(crate) use ranks::Ranks;
 pub(crate) use released::Released;
 
 /// A tokenizer ready to encode, shared by all workers.
+///
+/// ```
+/// use windrow_tokenizers::engine::{Encoder, Engine, EngineError, Ragged};
+///
+/// /// The ids are the bytes of a text.
+/// struct Bytes;
+/// impl Engine for Bytes {
+///     fn name(&self) -> &str {
+///         "bytes 1.0"
+///     }
+///     fn encoder(&self) -> Box<dyn Encoder + '_> {
+///         Box::new(Bytes)
+///     }
+///     fn token_to_id(&self, token: &str) -> Option<u32> {
+///         token.bytes().next().filter(|_| token.len() == 1).map(u32::from)
+///     }
+/// }
+/// impl Encoder for Bytes {
+///     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
+///         ids.extend(text.bytes().map(u32::from));
+///         Ok(())
+///     }
+/// }
+/// let mut batch = Ragged::default();
+/// Bytes.encode_batch(&["ab", "c"], &mut batch)?;
+/// assert_eq!((batch.values, batch.offsets), (vec![97, 98, 99], vec![0, 2, 3]));
+/// # Ok::<(), windrow_tokenizers::engine::BatchError>(())
+/// ```
 pub trait Engine: Send + Sync {
     /// Name and version of the library behind it, such as `tokenizers 1.0.0-rc.3`.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
+    ///
+    /// let options = LoadOptions { engine: EngineChoice::Tokenizers, ..LoadOptions::default() };
+    /// let tokenizer = Tokenizer::load("gpt2", &options)?;
+    /// assert!(tokenizer.engine().name().starts_with("tokenizers 1."));
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     fn name(&self) -> &str;
 
     /// A new encoder, with separate scratch memory.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// // Each thread has an encoder.
+    /// let count = |text| {
+    ///     let mut ids = Vec::new();
+    ///     tokenizer.engine().encoder().encode(text, &mut ids).map(|()| ids.len())
+    /// };
+    /// let counts = std::thread::scope(|scope| {
+    ///     ["Hello world", "Hello"].map(|text| scope.spawn(move || count(text))).map(|thread| thread.join().unwrap())
+    /// });
+    /// assert_eq!(counts, [Ok(2), Ok(1)]);
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     fn encoder(&self) -> Box<dyn Encoder + '_>;
 
     /// The id of a token of the model, as the `tokenizer.json` spells it. It may search the whole vocabulary, so it is not for hot
     /// paths.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// assert_eq!(tokenizer.engine().token_to_id("Ġworld"), Some(995));
+    /// assert_eq!(tokenizer.engine().token_to_id("Ġwindrow"), None);
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     fn token_to_id(&self, token: &str) -> Option<u32>;
 
     /// Whether all threads share a single long document in [`encode_batch`](Self::encode_batch).
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
+    ///
+    /// assert!(Tokenizer::load("gpt2", &LoadOptions::default())?.engine().divides_documents());
+    /// let options = LoadOptions { engine: EngineChoice::Tokenizers, ..LoadOptions::default() };
+    /// assert!(!Tokenizer::load("gpt2", &options)?.engine().divides_documents());
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     fn divides_documents(&self) -> bool {
         false
     }
 
     /// Whether a document can be encoded in parts: see [`last_cut`](Self::last_cut).
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
+    ///
+    /// assert!(Tokenizer::load("gpt2", &LoadOptions::default())?.engine().cuts_documents());
+    /// let options = LoadOptions { engine: EngineChoice::Tokenizers, ..LoadOptions::default() };
+    /// assert!(!Tokenizer::load("gpt2", &options)?.engine().cuts_documents());
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     fn cuts_documents(&self) -> bool {
         false
     }
 
     /// The last place found from `from` on in a part of a document where it can be cut: the ids of what is before and of what is behind it,
     /// encoded by themselves, are those of the document. `part` begins at the beginning or at another cut, and need not be UTF-8.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
+    /// let text = "one two three four five six";
+    /// let cut = tokenizer.engine().last_cut(text.as_bytes(), 0).expect("it has several words");
+    /// let (before, behind) = text.split_at(cut);
+    /// let parts = tokenizer.encode_batch_ids(&[before, behind])?;
+    /// assert_eq!(parts.values, tokenizer.encode_batch_ids(&[text])?.values);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     fn last_cut(&self, part: &[u8], from: usize) -> Option<usize> {
         let _ = (part, from);
         None
     }
 
     /// Replaces `batch` by the ids of all `texts`, by the threads of the current pool.
+    ///
+    /// ```
+    /// use windrow_tokenizers::engine::Ragged;
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let mut batch = Ragged::default();
+    /// tokenizer.engine().encode_batch(&["Hello world", "Hello"], &mut batch)?;
+    /// assert_eq!((batch.get(0), batch.get(1)), (Some(&[15496, 995][..]), Some(&[15496][..])));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The first text, in order, that has no ids. `batch` is then empty.
@@ -77,6 +180,20 @@ pub trait Engine: Send + Sync {
 
     /// Adds the ids of all `texts` behind those of `batch`, as long as `goes_on` returns true, which each thread calls again and again. Returns
     /// whether it has encoded all texts; `batch` is empty otherwise.
+    ///
+    /// ```
+    /// use windrow_tokenizers::engine::Ragged;
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let (engine, mut batch) = (tokenizer.engine(), Ragged::default());
+    /// assert!(engine.append_batch_while(&["Hello"], &mut batch, &|| true)?);
+    /// assert!(engine.append_batch_while(&[" world"], &mut batch, &|| true)?);
+    /// assert_eq!((batch.values.as_slice(), batch.len()), (&[15496, 995][..], 2));
+    /// assert!(!engine.append_batch_while(&["Hello"], &mut batch, &|| false)?);
+    /// assert!(batch.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The first of these texts, in order, that has no ids. `batch` is then empty.
@@ -120,6 +237,19 @@ fn append_each<E: Engine + ?Sized>(
 }
 
 /// Why a batch has no ids.
+///
+/// ```
+/// use windrow_tokenizers::engine::EngineError;
+/// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+///
+/// // It knows two words, and has no token for others.
+/// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "two": 1}, "unk_token": "?"}}"#;
+/// let tokenizer = Tokenizer::from_json(json, "example", &LoadOptions::default())?;
+/// let error = tokenizer.encode_batch_ids(&["one", "three"]).unwrap_err();
+/// assert_eq!(error.document, 1);
+/// assert!(matches!(error.error, EngineError::Refused { .. }));
+/// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+/// ```
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("document {document}: {error}")]
 pub struct BatchError {
@@ -131,8 +261,30 @@ pub struct BatchError {
 }
 
 /// The encoder of one worker. A document's ids do not depend on earlier documents.
+///
+/// ```
+/// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+///
+/// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// let mut encoder = tokenizer.engine().encoder();
+/// let mut ids = Vec::new();
+/// encoder.encode("Hello", &mut ids)?;
+/// encoder.encode(" world", &mut ids)?;
+/// assert_eq!(ids, [15496, 995]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Encoder: Send {
     /// Appends the ids of `text` to `ids`.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let mut ids = vec![50256];
+    /// tokenizer.engine().encoder().encode("Hello world", &mut ids)?;
+    /// assert_eq!(ids, [50256, 15496, 995]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If the engine refuses the text, gives up on it or panics. `ids` is then unchanged, and the encoder can continue with the next
@@ -140,6 +292,16 @@ pub trait Encoder: Send {
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError>;
 
     /// Appends the ids of `texts` to `ids`, and to `ends` the length of `ids` behind each text.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let (mut ids, mut ends) = (Vec::new(), Vec::new());
+    /// tokenizer.engine().encoder().encode_all(&["Hello world", "", "Hello"], &mut ids, &mut ends)?;
+    /// assert_eq!((ids, ends), (vec![15496, 995, 15496], vec![2, 2, 3]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The first text, in order, that has no ids. `ids` and `ends` are then unchanged, and the encoder can continue.
@@ -158,6 +320,19 @@ pub trait Encoder: Send {
 }
 
 /// Why a document has no ids.
+///
+/// ```
+/// use windrow_tokenizers::engine::EngineError;
+/// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+///
+/// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0}, "unk_token": "?"}}"#;
+/// let tokenizer = Tokenizer::from_json(json, "example", &LoadOptions::default())?;
+/// match tokenizer.engine().encoder().encode("three", &mut Vec::new()) {
+///     Err(EngineError::Refused { engine, .. }) => assert!(engine.starts_with("tokenizers ")),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+/// ```
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -193,6 +368,17 @@ pub enum EngineError {
 }
 
 /// A text with the ids of its tokens.
+///
+/// ```
+/// use windrow_tokenizers::engine::Encoded;
+/// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+///
+/// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
+/// let Encoded { ids, offsets } = tokenizer.encode_with_offsets("Hello world")?;
+/// assert_eq!(ids, [15496, 995]);
+/// assert_eq!(offsets, [0..5, 5..11]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Encoded {
     /// The ids.
@@ -202,6 +388,16 @@ pub struct Encoded {
 }
 
 /// Why ids have no text.
+///
+/// ```
+/// use windrow_tokenizers::engine::{DecodeError, UnknownId};
+/// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+///
+/// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// let unknown = UnknownId { index: 1, id: 60_000 };
+/// assert_eq!(tokenizer.decode(&[995, 60_000], false), Err(DecodeError::UnknownId(unknown)));
+/// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+/// ```
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -219,6 +415,17 @@ pub enum DecodeError {
 }
 
 /// Why a batch of ids has no texts.
+///
+/// ```
+/// use windrow_tokenizers::engine::DecodeError;
+/// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+///
+/// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
+/// let error = tokenizer.decode_batch(&[vec![15496], vec![60_000]], false).unwrap_err();
+/// assert_eq!(error.document, 1);
+/// assert!(matches!(error.error, DecodeError::UnknownId(unknown) if unknown.id == 60_000));
+/// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+/// ```
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("document {document}: {error}")]
 pub struct DecodeBatchError {

@@ -51,6 +51,19 @@ struct Reference {
 /// What happens to the encodings of one or two texts: they are truncated, special tokens are put around them, and they are padded.
 ///
 /// It is a value: to change it changes no other call.
+///
+/// ```
+/// use windrow_tokenizers::full::FullTokenizer;
+/// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// use windrow_tokenizers::tokenizers_023::TruncationParams;
+///
+/// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
+/// let mut short = full.post_processing().clone();
+/// short.set_truncation(Some(TruncationParams { max_length: 1, ..TruncationParams::default() }))?;
+/// assert_eq!(full.encode("Hello world".into(), true, &short)?.get_ids(), [15496]);
+/// assert_eq!(full.encode("Hello world".into(), true, full.post_processing())?.get_ids(), [15496, 995]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct PostProcessing {
     /// A tokenizer of the library that has nothing else.
@@ -91,11 +104,36 @@ impl PostProcessing {
     }
 
     /// How texts are truncated; `None` if they are not.
+    ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::LoadOptions;
+    ///
+    /// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"},
+    ///     "truncation": {"direction": "Right", "max_length": 512, "strategy": "LongestFirst", "stride": 0}}"#;
+    /// let full = FullTokenizer::from_json(json, "example", &LoadOptions::default())?;
+    /// assert_eq!(full.post_processing().truncation().map(|params| params.max_length), Some(512));
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     pub fn truncation(&self) -> Option<&TruncationParams> {
         self.truncation.as_ref()
     }
 
     /// Changes how texts are truncated.
+    ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    /// use windrow_tokenizers::tokenizers_023::TruncationParams;
+    ///
+    /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
+    /// let mut post_processing = full.post_processing().clone();
+    /// let params = |max_length, stride| Some(TruncationParams { max_length, stride, ..TruncationParams::default() });
+    /// assert_eq!(post_processing.set_truncation(params(8, 2)), Ok(()));
+    /// assert!(post_processing.set_truncation(params(8, 8)).is_err());
+    /// assert_eq!(post_processing.truncation().map(|params| params.stride), Some(2));
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     ///
     /// # Errors
     /// The stride is not below the maximal length.
@@ -115,16 +153,54 @@ impl PostProcessing {
     }
 
     /// How encodings are padded; `None` if they are not.
+    ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    /// use windrow_tokenizers::tokenizers_023::PaddingParams;
+    ///
+    /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
+    /// let mut post_processing = full.post_processing().clone();
+    /// assert!(post_processing.padding().is_none());
+    /// post_processing.set_padding(Some(PaddingParams { pad_id: 50256, ..PaddingParams::default() }));
+    /// assert_eq!(post_processing.padding().map(|params| params.pad_id), Some(50256));
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     pub fn padding(&self) -> Option<&PaddingParams> {
         self.padding.as_ref()
     }
 
     /// Changes how encodings are padded.
+    ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    /// use windrow_tokenizers::tokenizers_023::{PaddingParams, PaddingStrategy};
+    ///
+    /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
+    /// let mut padded = full.post_processing().clone();
+    /// padded.set_padding(Some(PaddingParams { strategy: PaddingStrategy::Fixed(3), pad_id: 50256, ..PaddingParams::default() }));
+    /// let encoding = full.encode("Hello world".into(), true, &padded)?;
+    /// assert_eq!(encoding.get_ids(), [15496, 995, 50256]);
+    /// assert_eq!(encoding.get_attention_mask(), [1, 1, 0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_padding(&mut self, padding: Option<PaddingParams>) {
         self.padding = padding;
     }
 
     /// How many special tokens are put around a text, or around the two of a pair.
+    ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::LoadOptions;
+    ///
+    /// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "[CLS]": 1, "[SEP]": 2}, "unk_token": "[SEP]"},
+    ///     "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 2], "cls": ["[CLS]", 1]}}"#;
+    /// let full = FullTokenizer::from_json(json, "example", &LoadOptions::default())?;
+    /// assert_eq!([false, true].map(|is_pair| full.post_processing().special_tokens(is_pair)), [2, 3]);
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     pub fn special_tokens(&self, is_pair: bool) -> usize {
         self.library.get_post_processor().map_or(0, |processor| processor.added_tokens(is_pair))
     }
@@ -178,6 +254,16 @@ impl PostProcessing {
 impl FullTokenizer {
     /// Over a tokenizer whose vocabulary is one of tiktoken: no special tokens, no truncation, no padding.
     ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
+    /// let pair = full.encode(("Hello", " world").into(), true, full.post_processing())?;
+    /// assert_eq!((pair.get_ids(), pair.get_type_ids()), (&[15496, 995][..], &[0, 1][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Panics
     /// The tokenizer comes from a `tokenizer.json`; [`from_json`](Self::from_json) reads those.
     pub fn new(tokenizer: Tokenizer) -> Self {
@@ -186,6 +272,18 @@ impl FullTokenizer {
     }
 
     /// Reads a `tokenizer.json`. `name` is for messages; [`LoadOptions::add_special_tokens`] is not used.
+    ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::LoadOptions;
+    ///
+    /// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "[CLS]": 1, "[SEP]": 2}, "unk_token": "[SEP]"},
+    ///     "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 2], "cls": ["[CLS]", 1]}}"#;
+    /// let full = FullTokenizer::from_json(json, "example", &LoadOptions::default())?;
+    /// let encoding = full.encode("one".into(), true, full.post_processing())?;
+    /// assert_eq!(encoding.get_tokens(), ["[CLS]", "one", "[SEP]"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tokenizer::from_json`], or its settings of post-processing, truncation or padding cannot be read.
@@ -204,21 +302,64 @@ impl FullTokenizer {
     }
 
     /// The tokenizer, which adds no special tokens around texts.
+    ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
+    /// assert_eq!(full.tokenizer().decode(&[15496, 995], false)?, "Hello world");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
     }
 
     /// The `tokenizer.json`; `None` for a vocabulary of tiktoken.
+    ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let json = r#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"}}"#;
+    /// let options = LoadOptions::default();
+    /// assert_eq!(FullTokenizer::from_json(json.as_bytes(), "example", &options)?.json(), Some(json));
+    /// assert_eq!(FullTokenizer::new(Tokenizer::load("gpt2", &options)?).json(), None);
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     pub fn json(&self) -> Option<&str> {
         self.reference.as_ref().map(|reference| &*reference.json)
     }
 
     /// The post-processing that the file has.
+    ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::LoadOptions;
+    ///
+    /// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"},
+    ///     "padding": {"strategy": {"Fixed": 4}, "direction": "Right", "pad_id": 1, "pad_type_id": 0, "pad_token": "?"}}"#;
+    /// let full = FullTokenizer::from_json(json, "example", &LoadOptions::default())?;
+    /// let encoding = full.encode("one".into(), true, full.post_processing())?;
+    /// assert_eq!(encoding.get_ids(), [0, 1, 1, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn post_processing(&self) -> &PostProcessing {
         &self.post_processing
     }
 
     /// The encoding of a text, a pair of texts, or words. Offsets are in characters.
+    ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
+    /// let encoding = full.encode("Hello, world".into(), true, full.post_processing())?;
+    /// assert_eq!(encoding.get_tokens(), ["Hello", ",", "Ġworld"]);
+    /// assert_eq!(encoding.get_offsets(), [(0, 5), (5, 6), (6, 12)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The engine cannot encode, or `post_processing` cannot truncate: see [`EngineError`].
@@ -249,6 +390,17 @@ impl FullTokenizer {
 
     /// [`encode`](Self::encode) of a single text whose ids are known: those of [`tokenizer`](Self::tokenizer).
     ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
+    /// let ids = full.tokenizer().encode_batch_ids(&["Hello world"])?.values;
+    /// let encoding = full.encoding_of("Hello world", &ids, true, full.post_processing())?;
+    /// assert_eq!(encoding, full.encode("Hello world".into(), true, full.post_processing())?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`encode`](Self::encode).
     ///
@@ -269,6 +421,15 @@ impl FullTokenizer {
 
     /// The offsets of [`encoding_of`](Self::encoding_of) without those of special tokens around the text, if they can be had without the rest.
     ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
+    /// assert_eq!(full.offsets_of("Hello world", &[15496, 995]), Some(vec![(0, 5), (5, 11)]));
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
+    ///
     /// # Panics
     /// `ids` are not those of `text`.
     pub fn offsets_of(&self, text: &str, ids: &[u32]) -> Option<Vec<(usize, usize)>> {
@@ -276,6 +437,18 @@ impl FullTokenizer {
     }
 
     /// What [`encode`](Self::encode) puts around the ids of a single text: an encoding of one token with the id 0, neither truncated nor padded.
+    ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::LoadOptions;
+    ///
+    /// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "[CLS]": 1, "[SEP]": 2}, "unk_token": "[SEP]"},
+    ///     "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 2], "cls": ["[CLS]", 1]}}"#;
+    /// let full = FullTokenizer::from_json(json, "example", &LoadOptions::default())?;
+    /// assert_eq!(full.around(true)?.get_ids(), [1, 0, 2]);
+    /// assert_eq!(full.around(false)?.get_ids(), [0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The post-processor fails.
@@ -293,12 +466,38 @@ impl FullTokenizer {
     }
 
     /// Whether the encoding of a text follows from its ids, so that [`encoding_of`](Self::encoding_of) encodes nothing.
+    ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let options = LoadOptions::default();
+    /// assert!(FullTokenizer::new(Tokenizer::load("gpt2", &options)?).follows_from_ids());
+    /// let words = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"}}"#;
+    /// assert!(!FullTokenizer::from_json(words, "example", &options)?.follows_from_ids());
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     pub fn follows_from_ids(&self) -> bool {
         self.tokenizer.locates_ids()
     }
 
     /// The encodings of a batch, by the threads of the current pool, as long as `goes_on` returns true, which each thread calls again and
     /// again. `None` if it does not.
+    ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
+    /// let encode = |goes_on| {
+    ///     let inputs = vec!["Hello world".into(), "Hello".into()];
+    ///     full.encode_batch(inputs, true, full.post_processing(), &move || goes_on)
+    /// };
+    /// let encodings = encode(true)?.expect("it goes on to the end");
+    /// assert_eq!(encodings[0].get_ids(), [15496, 995]);
+    /// assert!(encode(false)?.is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The first input, in order, that has no encoding.

@@ -1,6 +1,17 @@
 //! Values that are carried from the inputs to the output.
 
 /// Values of the kept fields of consecutive documents, as JSON.
+///
+/// ```
+/// use windrow_tokenizers::output::Kept;
+///
+/// let mut kept = Kept::default();
+/// for value in [&b"\"a\""[..], b"17"] {
+///     kept.bytes.extend_from_slice(value);
+///     kept.end();
+/// }
+/// assert!(kept.values().eq([&b"\"a\""[..], b"17"]));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// The values, concatenated.

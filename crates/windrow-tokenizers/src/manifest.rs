@@ -20,6 +20,20 @@ pub const SCHEMA: u32 = 2;
 pub const SKIPPED_IN_MANIFEST: usize = 1000;
 
 /// The contents of `OUT.manifest.json`.
+///
+/// ```
+/// use windrow_tokenizers::manifest::{Documents, Manifest, ManifestBody, SCHEMA};
+/// use windrow_tokenizers::output::{Output, OutputOptions};
+///
+/// let directory = tempfile::tempdir()?;
+/// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
+/// output.append(&[7, 8, 9], &[1, 3])?;
+/// let documents = Documents { read: 2, written: 2, ..Documents::default() };
+/// let path = output.publish(ManifestBody { documents, ..ManifestBody::default() })?.manifest;
+/// let manifest: Manifest = serde_json::from_str(&std::fs::read_to_string(path)?)?;
+/// assert_eq!((manifest.schema, manifest.tokens, manifest.documents), (SCHEMA, 3, documents));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`SCHEMA`] of the writing version.
@@ -76,6 +90,21 @@ pub(crate) fn root_of(outputs: &[OutputFile]) -> String {
 }
 
 /// The part of a [`Manifest`] that the caller of the output provides.
+///
+/// ```
+/// use windrow_tokenizers::dataset::Dataset;
+/// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # let directory = tempfile::tempdir()?;
+/// # let prefix = directory.path().join("corpus");
+///
+/// let mut output = Output::create(&OutputOptions::new(&prefix, 300))?;
+/// output.append(&[7, 8], &[2])?;
+/// let documents = Documents { read: 1, written: 1, ..Documents::default() };
+/// output.publish(ManifestBody { documents, text_bytes: 11, ..ManifestBody::default() })?;
+/// assert_eq!(Dataset::open(&prefix)?.manifest().text_bytes, 11);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManifestBody {
     /// The engine that encoded the text.
@@ -95,6 +124,27 @@ pub struct ManifestBody {
 }
 
 /// An encoding engine and the versions of its parts.
+///
+/// ```
+/// use windrow_tokenizers::dataset::Dataset;
+/// # use windrow_tokenizers::encode::{Job, encode};
+/// # use windrow_tokenizers::input::{Format as InputFormat, InputFile};
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// # let directory = tempfile::tempdir()?;
+/// # let prefix = directory.path().join("corpus");
+/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let corpus = InputFile::from_reader("memory", &b"Hello world\n\nHello"[..], InputFormat::Lines, None);
+/// # let output = Output::create(&OutputOptions::new(&prefix, tokenizer.vocab_size()))?;
+/// # encode(Job::new(vec![corpus]), &tokenizer, output, &())?;
+///
+/// // Three lines were encoded with gpt2: "Hello world", an empty one, and "Hello".
+/// let dataset = Dataset::open(&prefix)?;
+/// let engine = &dataset.manifest().engine;
+/// assert!(engine.versions.contains_key(&engine.name), "{engine:?}");
+/// assert!(engine.versions.contains_key("windrow-tokenizers"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Engine {
     /// Its name.
@@ -104,6 +154,27 @@ pub struct Engine {
 }
 
 /// Which vocabulary was used.
+///
+/// ```
+/// use windrow_tokenizers::dataset::Dataset;
+/// # use windrow_tokenizers::encode::{Job, encode};
+/// # use windrow_tokenizers::input::{Format as InputFormat, InputFile};
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// # let directory = tempfile::tempdir()?;
+/// # let prefix = directory.path().join("corpus");
+/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let corpus = InputFile::from_reader("memory", &b"Hello world\n\nHello"[..], InputFormat::Lines, None);
+/// # let output = Output::create(&OutputOptions::new(&prefix, tokenizer.vocab_size()))?;
+/// # encode(Job::new(vec![corpus]), &tokenizer, output, &())?;
+///
+/// // Three lines were encoded with gpt2: "Hello world", an empty one, and "Hello".
+/// let dataset = Dataset::open(&prefix)?;
+/// let identity = &dataset.manifest().tokenizer;
+/// assert_eq!((identity.name.as_str(), identity.vocab_size), (tokenizer.name(), 50_257));
+/// assert_eq!(identity.blake3, tokenizer.hash());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenizerIdentity {
     /// The name of an embedded vocabulary, or the path as given.
@@ -115,6 +186,27 @@ pub struct TokenizerIdentity {
 }
 
 /// Options that determine the output.
+///
+/// ```
+/// use windrow_tokenizers::dataset::Dataset;
+/// # use windrow_tokenizers::encode::{Job, encode};
+/// # use windrow_tokenizers::input::{Format as InputFormat, InputFile};
+/// use windrow_tokenizers::output::{Dtype, Format, Output, OutputOptions};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// # let directory = tempfile::tempdir()?;
+/// # let prefix = directory.path().join("corpus");
+/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let corpus = InputFile::from_reader("memory", &b"Hello world\n\nHello"[..], InputFormat::Lines, None);
+/// # let output = Output::create(&OutputOptions::new(&prefix, tokenizer.vocab_size()))?;
+/// # encode(Job::new(vec![corpus]), &tokenizer, output, &())?;
+///
+/// // Three lines were encoded with gpt2: "Hello world", an empty one, and "Hello".
+/// let dataset = Dataset::open(&prefix)?;
+/// let options = &dataset.manifest().options;
+/// assert_eq!((options.format, options.dtype, options.eos), (Format::Npy, Some(Dtype::U16), None));
+/// assert_eq!(options.reading.field, "text");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// Layout of the data files.
@@ -150,6 +242,15 @@ impl Options {
 }
 
 /// Options for reading and encoding.
+///
+/// ```
+/// use windrow_tokenizers::encode::Job;
+/// use windrow_tokenizers::manifest::{OnError, ReadOptions};
+///
+/// let mut job = Job::new(Vec::new());
+/// job.reading = ReadOptions { field: "body".into(), on_error: OnError::Skip, ..job.reading };
+/// assert!(job.reading.special_in_text, "the other options of a job are unchanged");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadOptions {
     /// The field of a JSON line, or the column of a Parquet file, that holds the text; the first of several.
@@ -181,6 +282,14 @@ pub struct ReadOptions {
 
 impl ReadOptions {
     /// The fields of the inputs that matter.
+    ///
+    /// ```
+    /// use windrow_tokenizers::manifest::ReadOptions;
+    ///
+    /// let more_fields = vec!["body".to_owned()];
+    /// let reading = ReadOptions { field: "title".into(), more_fields, join: "\n".into(), ..ReadOptions::default() };
+    /// assert_eq!(reading.fields().text, ["title", "body"]);
+    /// ```
     pub fn fields(&self) -> Fields {
         let text = [&self.field].into_iter().chain(&self.more_fields).cloned().collect();
         Fields { text, join: self.join.clone(), keep: self.keep.clone() }
@@ -188,6 +297,28 @@ impl ReadOptions {
 }
 
 /// The effect of a bad document on the run.
+///
+/// ```
+/// use windrow_tokenizers::encode::{Job, encode};
+/// # use windrow_tokenizers::input::{Format, InputFile};
+/// use windrow_tokenizers::manifest::OnError;
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// # let directory = tempfile::tempdir()?;
+/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+///
+/// // The second line is bad.
+/// let run = |on_error| {
+///     let corpus = InputFile::from_reader("memory", &b"{\"text\": \"Hello\"}\n{}"[..], Format::Jsonl, None);
+///     let mut job = Job::new(vec![corpus]);
+///     job.reading.on_error = on_error;
+///     let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 50_257))?;
+///     Ok::<_, Box<dyn std::error::Error>>(encode(job, &tokenizer, output, &())?.documents)
+/// };
+/// assert!(run(OnError::Fail).is_err());
+/// assert_eq!(run(OnError::Skip)?.skipped, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnError {
@@ -199,6 +330,26 @@ pub enum OnError {
 }
 
 /// One input.
+///
+/// ```
+/// use windrow_tokenizers::dataset::Dataset;
+/// # use windrow_tokenizers::encode::{Job, encode};
+/// # use windrow_tokenizers::input::{Format as InputFormat, InputFile};
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// # let directory = tempfile::tempdir()?;
+/// # let prefix = directory.path().join("corpus");
+/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let corpus = InputFile::from_reader("memory", &b"Hello world\n\nHello"[..], InputFormat::Lines, None);
+/// # let output = Output::create(&OutputOptions::new(&prefix, tokenizer.vocab_size()))?;
+/// # encode(Job::new(vec![corpus]), &tokenizer, output, &())?;
+///
+/// // Three lines were encoded with gpt2: "Hello world", an empty one, and "Hello".
+/// let dataset = Dataset::open(&prefix)?;
+/// let input = &dataset.manifest().inputs[0];
+/// assert_eq!((input.name.as_str(), input.bytes, input.documents, input.tokens), ("memory", 18, 3, 3));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputFile {
     /// Its path as given or found, `-` for standard input.
@@ -224,6 +375,26 @@ pub struct InputFile {
 }
 
 /// The account of documents: `read = written + skipped + failed + left_out`.
+///
+/// ```
+/// use windrow_tokenizers::dataset::Dataset;
+/// # use windrow_tokenizers::encode::{Job, encode};
+/// # use windrow_tokenizers::input::{Format as InputFormat, InputFile};
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// # let directory = tempfile::tempdir()?;
+/// # let prefix = directory.path().join("corpus");
+/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let corpus = InputFile::from_reader("memory", &b"Hello world\n\nHello"[..], InputFormat::Lines, None);
+/// # let output = Output::create(&OutputOptions::new(&prefix, tokenizer.vocab_size()))?;
+/// # encode(Job::new(vec![corpus]), &tokenizer, output, &())?;
+///
+/// // Three lines were encoded with gpt2: "Hello world", an empty one, and "Hello".
+/// let documents = Dataset::open(&prefix)?.manifest().documents;
+/// assert_eq!((documents.read, documents.written, documents.skipped), (3, 3, 0));
+/// assert!(documents.is_balanced());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Documents {
     /// Found in the inputs.
@@ -245,6 +416,14 @@ fn is_zero(number: &u64) -> bool {
 
 impl Documents {
     /// Whether no document was lost or counted twice.
+    ///
+    /// ```
+    /// use windrow_tokenizers::manifest::Documents;
+    ///
+    /// let documents = Documents { read: 3, written: 2, ..Documents::default() };
+    /// assert!(!documents.is_balanced(), "one is lost");
+    /// assert!(Documents { skipped: 1, ..documents }.is_balanced());
+    /// ```
     pub fn is_balanced(&self) -> bool {
         let parts = [self.written, self.skipped, self.failed, self.left_out];
         parts.into_iter().try_fold(0u64, u64::checked_add) == Some(self.read)
@@ -252,6 +431,22 @@ impl Documents {
 }
 
 /// A skipped document and its place.
+///
+/// ```
+/// use windrow_tokenizers::dataset::Dataset;
+/// use windrow_tokenizers::manifest::{Documents, ManifestBody, SkippedDocument};
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # let directory = tempfile::tempdir()?;
+/// # let prefix = directory.path().join("corpus");
+///
+/// let mut output = Output::create(&OutputOptions::new(&prefix, 300))?;
+/// let skipped = SkippedDocument { file: "a.jsonl".into(), line: 7, byte: 1, offset: 120, reason: "not an object".into() };
+/// output.skip(skipped.clone())?;
+/// let documents = Documents { read: 1, skipped: 1, ..Documents::default() };
+/// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+/// assert_eq!(Dataset::open(&prefix)?.manifest().skipped, [skipped]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkippedDocument {
     /// The name of its input.
@@ -267,6 +462,22 @@ pub struct SkippedDocument {
 }
 
 /// A part of a divided output.
+///
+/// ```
+/// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # let directory = tempfile::tempdir()?;
+/// # let prefix = directory.path().join("corpus");
+///
+/// let parts = vec!["train".to_owned(), "test".to_owned()];
+/// let mut output = Output::create(&OutputOptions { parts, ..OutputOptions::new(&prefix, 300) })?;
+/// output.append(&[7, 8], &[2])?; // to the first part
+/// let documents = Documents { read: 1, written: 1, ..Documents::default() };
+/// let parts = output.publish(ManifestBody { documents, ..ManifestBody::default() })?.parts;
+/// assert_eq!((parts[0].name.as_str(), parts[0].tokens, parts[0].files), ("train", 2, 2));
+/// assert_eq!((parts[1].name.as_str(), parts[1].tokens), ("test", 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// Its name.
@@ -283,6 +494,27 @@ pub struct Part {
 }
 
 /// One data file.
+///
+/// ```
+/// use windrow_tokenizers::dataset::Dataset;
+/// # use windrow_tokenizers::encode::{Job, encode};
+/// # use windrow_tokenizers::input::{Format as InputFormat, InputFile};
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// # let directory = tempfile::tempdir()?;
+/// # let prefix = directory.path().join("corpus");
+/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let corpus = InputFile::from_reader("memory", &b"Hello world\n\nHello"[..], InputFormat::Lines, None);
+/// # let output = Output::create(&OutputOptions::new(&prefix, tokenizer.vocab_size()))?;
+/// # encode(Job::new(vec![corpus]), &tokenizer, output, &())?;
+///
+/// // Three lines were encoded with gpt2: "Hello world", an empty one, and "Hello".
+/// let dataset = Dataset::open(&prefix)?;
+/// let ids = &dataset.manifest().outputs[0];
+/// assert_eq!((ids.file.as_str(), ids.dtype.as_deref()), ("corpus.ids.npy", Some("u16")));
+/// assert_eq!(ids.bytes, std::fs::metadata(prefix.with_file_name(&ids.file))?.len());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputFile {
     /// Its name, beside the manifest.

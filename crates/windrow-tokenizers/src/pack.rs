@@ -7,6 +7,22 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// How documents become rows.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use windrow_tokenizers::manifest::{Documents, ManifestBody, Pack, PackMode};
+/// use windrow_tokenizers::output::{Output, OutputOptions};
+/// # let directory = tempfile::tempdir()?;
+/// # let prefix = directory.path().join("corpus");
+///
+/// let pack = Some(Pack { length: NonZeroUsize::new(4).unwrap(), mode: PackMode::Split, pad: Some(0) });
+/// let mut output = Output::create(&OutputOptions { pack, ..OutputOptions::new(&prefix, 300) })?;
+/// output.append(&[7, 8, 9, 7, 8], &[3, 5])?;
+/// let documents = Documents { read: 2, written: 2, ..Documents::default() };
+/// let packed = output.publish(ManifestBody { documents, ..ManifestBody::default() })?.packed.expect("it has rows");
+/// assert_eq!((packed.rows, packed.padding), (2, 3)); // [7, 8, 9, 7] and [8, 0, 0, 0]
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pack {
     /// Ids of a row.
@@ -19,6 +35,14 @@ pub struct Pack {
 }
 
 /// Whether documents are cut.
+///
+/// ```
+/// use windrow_tokenizers::manifest::PackMode;
+///
+/// assert_eq!("whole".parse::<PackMode>()?, PackMode::Whole);
+/// assert_eq!(PackMode::default().to_string(), "split");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PackMode {
@@ -57,6 +81,22 @@ impl FromStr for PackMode {
 }
 
 /// What packing has made of the documents.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use windrow_tokenizers::manifest::{Documents, ManifestBody, Pack, PackMode, Packed};
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # let directory = tempfile::tempdir()?;
+/// # let prefix = directory.path().join("corpus");
+///
+/// let pack = Some(Pack { length: NonZeroUsize::new(4).unwrap(), mode: PackMode::Split, pad: None });
+/// let mut output = Output::create(&OutputOptions { pack, ..OutputOptions::new(&prefix, 300) })?;
+/// output.append(&[7, 8, 9, 7, 8], &[5])?;
+/// let documents = Documents { read: 1, written: 1, ..Documents::default() };
+/// let packed = output.publish(ManifestBody { documents, ..ManifestBody::default() })?.packed;
+/// assert_eq!(packed, Some(Packed { rows: 1, padding: 0, dropped: 1 }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packed {
     /// Complete rows.

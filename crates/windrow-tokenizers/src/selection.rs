@@ -10,6 +10,16 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// A share of documents, from 0 to 1, exact to nine digits.
+///
+/// ```
+/// use windrow_tokenizers::manifest::Share;
+///
+/// let share: Share = "2.5%".parse()?;
+/// assert_eq!(share, "0.025".parse()?);
+/// assert_eq!(f64::from(share), 0.025);
+/// assert!("101%".parse::<Share>().is_err());
+/// # Ok::<(), &str>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "f64", try_from = "f64")]
 pub struct Share {
@@ -88,6 +98,24 @@ impl fmt::Display for Share {
 }
 
 /// Which documents are wanted. The default takes all.
+///
+/// ```
+/// use windrow_tokenizers::encode::{Job, encode};
+/// # use windrow_tokenizers::input::{Format, InputFile};
+/// use windrow_tokenizers::manifest::Selection;
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+/// # let directory = tempfile::tempdir()?;
+/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// # let corpus = InputFile::from_reader("memory", &b"one\ntwo\nthree\n"[..], Format::Lines, None);
+/// # let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
+///
+/// let mut job = Job::new(vec![corpus]);
+/// job.reading.selection = Selection { limit: std::num::NonZero::new(2), ..Selection::default() };
+/// let summary = encode(job, &tokenizer, output, &())?;
+/// assert_eq!((summary.documents.written, summary.is_limited), (2, true));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selection {
     /// Number of good documents with which the run ends.
@@ -108,6 +136,17 @@ pub struct Selection {
 }
 
 /// A part of an output, and its share of the documents.
+///
+/// ```
+/// use windrow_tokenizers::manifest::{PartShare, Selection};
+///
+/// let part = |name: &str, share: &str| share.parse().map(|share| PartShare { name: name.to_owned(), share });
+/// let mut selection = Selection { split: vec![part("train", "90%")?], ..Selection::default() };
+/// assert!(!selection.is_whole());
+/// selection.split.push(part("test", "10%")?);
+/// assert!(selection.is_whole());
+/// # Ok::<(), &str>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartShare {
     /// Its name, which is part of the names of its files.

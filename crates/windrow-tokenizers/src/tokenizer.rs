@@ -45,6 +45,16 @@ use file::File;
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Why a tokenizer could not be loaded.
+///
+/// ```
+/// use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
+///
+/// let load = |json: &str| Tokenizer::from_json(json.as_bytes(), "tokenizer.json", &LoadOptions::default());
+/// match load(r#"{"model": {"type": "WordLevel", "vocab": {"one": 0}, "unk_token": 5}}"#) {
+///     Err(LoadError::Invalid { place, .. }) => assert_eq!(place, "model.unk_token"),
+///     other => panic!("{:?}", other.err()),
+/// }
+/// ```
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -155,6 +165,16 @@ struct AddedId {
 impl Tokenizer {
     /// Loads the vocabulary of this name, or the `tokenizer.json` or published `.tiktoken` file at this path.
     ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load("cl100k_base", &LoadOptions::default())?;
+    /// assert_eq!(tokenizer.encode_batch_ids(&["hello world"])?.values, [15339, 1917]);
+    /// let unknown = Tokenizer::load("cl1000k", &LoadOptions::default());
+    /// assert!(matches!(unknown, Err(LoadError::Unknown { name }) if name == "cl1000k"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// There is no such name or file, or no engine can encode with the file.
     pub fn load(name_or_path: &str, options: &LoadOptions) -> Result<Self, LoadError> {
@@ -166,6 +186,15 @@ impl Tokenizer {
     ///
     /// This is for a program that starts often and may have little to encode. `bytes` is the amount of text, or 0 if it is unknown. If
     /// unknown, the fast engine is built once as much time was spent without it as it costs to build.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let early = Tokenizer::load_early("gpt2", &LoadOptions::default(), 11)?;
+    /// let ready = Tokenizer::load("gpt2", &LoadOptions::default())?;
+    /// assert_eq!(early.encode_batch_ids(&["Hello world"])?, ready.encode_batch_ids(&["Hello world"])?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`load`](Self::load).
@@ -239,6 +268,16 @@ impl Tokenizer {
     }
 
     /// Reads a `tokenizer.json`. `name` is for messages.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "two": 1, "?": 2}, "unk_token": "?"},
+    ///     "pre_tokenizer": {"type": "Whitespace"}}"#;
+    /// let tokenizer = Tokenizer::from_json(json, "words", &LoadOptions::default())?;
+    /// assert_eq!(tokenizer.encode_batch_ids(&["two one ten"])?.values, [1, 0, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// It is not a `tokenizer.json` that an engine can encode with.
@@ -326,21 +365,58 @@ impl Tokenizer {
     }
 
     /// The `tokenizer.json` of a vocabulary of this crate, in the canonical form of `tokenizers` 1.0.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::Tokenizer;
+    ///
+    /// let json = Tokenizer::embedded_json("gpt2").expect("it is embedded");
+    /// assert!(json.contains("\"<|endoftext|>\""));
+    /// assert_eq!(Tokenizer::embedded_json("gpt1"), None);
+    /// ```
     pub fn embedded_json(name: &str) -> Option<String> {
         embedded::find(name)?.json().ok()
     }
 
     /// The name of a vocabulary of this crate, or the path that was loaded.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// assert_eq!(tokenizer.name(), "r50k_base"); // `gpt2` is another name for it
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The blake3 hash of the file, in hexadecimal; for a vocabulary of this crate, of its `tokenizer.json`.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"}}"#;
+    /// let load = |name| Tokenizer::from_json(json, name, &LoadOptions::default());
+    /// assert_eq!(load("a")?.hash(), load("b")?.hash());
+    /// assert_eq!(load("a")?.hash().len(), 64);
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     pub fn hash(&self) -> &str {
         &self.hash
     }
 
     /// The engine that encodes.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
+    /// assert!(tokenizer.engine().name().starts_with("windrow-bpe "));
+    /// let mut ids = Vec::new();
+    /// tokenizer.engine().encoder().encode("Hello world", &mut ids)?;
+    /// assert_eq!(ids, [15496, 995]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn engine(&self) -> &dyn Engine {
         self.engine.as_engine()
     }
@@ -369,6 +445,19 @@ impl Tokenizer {
     /// [`encode_batch_ids`](Self::encode_batch_ids) into the memory of `batch`, whose items it replaces: memory that was used before need not be
     /// cleared by the system again. It keeps space for up to an id for each byte of text.
     ///
+    /// ```
+    /// use windrow_tokenizers::engine::Ragged;
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let mut batch = Ragged::default();
+    /// for (text, ids) in [("Hello world", &[15496, 995][..]), ("Hello", &[15496])] {
+    ///     tokenizer.encode_batch_ids_into(&[text], &mut batch)?;
+    ///     assert_eq!(batch.get(0), Some(ids));
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`encode_batch_ids`](Self::encode_batch_ids); `batch` is then empty.
     pub fn encode_batch_ids_into(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
@@ -377,6 +466,21 @@ impl Tokenizer {
 
     /// [`encode_batch_ids_into`](Self::encode_batch_ids_into) as long as `goes_on` returns true, which each thread calls again and again: for
     /// callers that listen for Ctrl-C or have a deadline. Returns whether it has encoded all texts; `batch` is empty otherwise.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use windrow_tokenizers::engine::Ragged;
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let mut batch = Ragged::default();
+    /// let deadline = Instant::now() + Duration::from_secs(600);
+    /// assert!(tokenizer.encode_batch_ids_while(&["Hello world"], &mut batch, &|| Instant::now() < deadline)?);
+    /// assert_eq!(batch.values, [15496, 995]);
+    /// assert!(!tokenizer.encode_batch_ids_while(&["Hello world"], &mut batch, &|| false)?);
+    /// assert!(batch.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`encode_batch_ids`](Self::encode_batch_ids); `batch` is then empty.
@@ -392,6 +496,19 @@ impl Tokenizer {
 
     /// [`encode_batch_ids_while`](Self::encode_batch_ids_while), but `texts` follow those of `batch`: for callers that get a batch piece by piece.
     ///
+    /// ```
+    /// use windrow_tokenizers::engine::Ragged;
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// let mut batch = Ragged::default();
+    /// for texts in [&["Hello", ""][..], &[" world"]] {
+    ///     assert!(tokenizer.append_batch_ids_while(texts, &mut batch, &|| true)?);
+    /// }
+    /// assert_eq!((batch.values, batch.offsets), (vec![15496, 995], vec![0, 1, 1, 2]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`encode_batch_ids`](Self::encode_batch_ids), with the number of the text in `texts`; `batch` is then empty.
     pub fn append_batch_ids_while(
@@ -404,22 +521,61 @@ impl Tokenizer {
     }
 
     /// The largest id that can be produced, plus one. There may be fewer tokens.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 7}, "unk_token": "?"}}"#;
+    /// let tokenizer = Tokenizer::from_json(json, "words", &LoadOptions::default())?;
+    /// assert_eq!(tokenizer.vocab_size(), 8);
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     pub fn vocab_size(&self) -> u32 {
         self.vocab_size
     }
 
     /// The id of a token, as the `tokenizer.json` spells it: `Ġthe` for " the" in a byte-level vocabulary.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// assert_eq!(tokenizer.token_to_id("Ġworld"), Some(995));
+    /// assert_eq!(tokenizer.token_to_id("<|endoftext|>"), Some(50256));
+    /// assert_eq!(tokenizer.token_to_id(" world"), None);
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     pub fn token_to_id(&self, token: &str) -> Option<u32> {
         let added = self.added.iter().find(|added| added.content == token);
         added.map(|added| added.id).or_else(|| self.engine().token_to_id(token))
     }
 
     /// The token that ends a document, if it is known. A `tokenizer.json` does not tell.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// assert_eq!(tokenizer.eos(), Some(("<|endoftext|>".to_owned(), 50256)));
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     pub fn eos(&self) -> Option<(String, u32)> {
         self.eos.clone()
     }
 
     /// The special tokens with their ids, those that look like an end of text first.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "<pad>": 1, "</s>": 2}, "unk_token": "<pad>"},
+    ///     "added_tokens": [{"id": 1, "content": "<pad>", "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false},
+    ///         {"id": 2, "content": "</s>", "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false}]}"#;
+    /// let tokenizer = Tokenizer::from_json(json, "words", &LoadOptions::default())?;
+    /// assert_eq!(tokenizer.eos(), None);
+    /// assert_eq!(tokenizer.eos_candidates(), [("</s>".to_owned(), 2), ("<pad>".to_owned(), 1)]);
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     pub fn eos_candidates(&self) -> Vec<(String, u32)> {
         let mut special: Vec<&AddedId> = self.added.iter().filter(|token| token.special).collect();
         special.sort_by_key(|token| likeness_to_eos(&token.content));
@@ -449,11 +605,31 @@ impl Tokenizer {
     }
 
     /// Why windrow's own engine does not encode with this tokenizer; `None` if it does.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// assert_eq!(Tokenizer::load("gpt2", &LoadOptions::default())?.delegated(), None);
+    /// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"}}"#;
+    /// let words = Tokenizer::from_json(json, "words", &LoadOptions::default())?;
+    /// assert!(words.delegated().is_some_and(|reason| reason.contains("WordLevel")));
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     pub fn delegated(&self) -> Option<&str> {
         self.delegated.as_deref()
     }
 
     /// Notes for users about this tokenizer, one per line.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"},
+    ///     "truncation": {"direction": "Right", "max_length": 512, "strategy": "LongestFirst", "stride": 0}}"#;
+    /// let tokenizer = Tokenizer::from_json(json, "words", &LoadOptions::default())?;
+    /// assert_eq!(tokenizer.notes(), ["tokenizer words: its settings for truncation are ignored"]);
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

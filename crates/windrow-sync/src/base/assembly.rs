@@ -35,6 +35,18 @@ unsafe impl<T: Send> Sync for Assembly<T> {}
 unsafe impl<T: Send> Send for Assembly<T> {}
 
 /// A part of an [`Assembly`] that one thread fills.
+///
+/// ```
+/// use windrow_sync::assembly::Assembly;
+///
+/// let mut items = Vec::with_capacity(3);
+/// items.push(0);
+/// let assembly = Assembly::new(items);
+/// let part = assembly.reserve(2);
+/// assert_eq!(part.begin(), 1);
+/// part.fill(&["a", "bcd"], |text| text.len());
+/// assert_eq!(assembly.into_vec(), Some(vec![0, 1, 3]));
+/// ```
 pub struct AssemblyPart<'a, T> {
     space: &'a mut [MaybeUninit<T>],
     begin: usize,

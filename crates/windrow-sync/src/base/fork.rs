@@ -10,6 +10,15 @@ struct ProcessEntry<T> {
 }
 
 /// See the [module page](self).
+///
+/// ```
+/// use windrow_sync::fork::PerProcess;
+///
+/// static SEED: PerProcess<u64> = PerProcess::new();
+/// assert_eq!(SEED.peek(), None);
+/// assert_eq!(SEED.get(|| 7), &7);
+/// assert_eq!(SEED.get(|| 8), &7); // a forked child would build another one
+/// ```
 pub struct PerProcess<T> {
     current: AtomicPtr<ProcessEntry<T>>,
 }

@@ -9,6 +9,17 @@ const SET: u32 = 1;
 const WAITED: u32 = 2;
 
 /// A reusable event for one setter and one waiter at a time. See the [module page](self).
+///
+/// ```
+/// use windrow_sync::{Spin, latch::Latch};
+///
+/// let latch = Latch::new();
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| latch.set());
+///     latch.wait(Spin::NONE);
+/// });
+/// assert!(!latch.is_set(), "the wait has reset it");
+/// ```
 #[derive(Debug, Default)]
 pub struct Latch {
     word: Word,

@@ -3,6 +3,15 @@
 use crate::base::primitives::{AtomicU32, AtomicU64, Half, Sleepers};
 
 /// 32 bits to park on. See the [module page](self).
+///
+/// ```
+/// use windrow_sync::word::Word;
+///
+/// let word = Word::new(1);
+/// // It is not 0, so the thread does not park.
+/// let waiter = std::thread::spawn(move || word.wait(0));
+/// assert!(waiter.join().is_ok());
+/// ```
 #[derive(Debug, Default)]
 pub struct Word {
     value: AtomicU32,
@@ -32,6 +41,15 @@ impl Word {
 }
 
 /// 64 bits; threads park on the upper half. See the [module page](self).
+///
+/// ```
+/// use windrow_sync::word::WideWord;
+///
+/// let word = WideWord::new(1 << 32);
+/// // Its upper half is not 0, so the thread does not park.
+/// let waiter = std::thread::spawn(move || word.wait(0));
+/// assert!(waiter.join().is_ok());
+/// ```
 #[derive(Debug, Default)]
 pub struct WideWord {
     value: AtomicU64,

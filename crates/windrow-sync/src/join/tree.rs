@@ -8,69 +8,32 @@ use crate::base::debug::show_as;
 use crate::base::machine;
 use crate::base::pad::Pad;
 use crate::base::primitives::{AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
-use crate::base::spin::Spin;
 use crate::base::unwind::Finally;
 use crate::base::word::{WideWord, Word};
 use crate::join::entries::Entries;
+pub use crate::join::timing::{JoinTiming, OfferDecision};
+use crate::join::view::{COUNT, ONE_ASLEEP, ONE_LOOKING, ONE_TURN, OVER, TreeView};
 use crate::join::witness::{JoinTally, JoinWitness};
 use crate::join::{End, Frame, Offered, Place, seated};
-
-/// Intervals of a tree, in [ticks](machine::tick). The caller chooses them.
-#[derive(Clone, Copy, Debug)]
-pub struct JoinTiming {
-    /// Between two reads of the clock.
-    pub look: u64,
-    /// Between two offers of a member while another member is hungry.
-    pub hungry: u64,
-    /// Between two offers of a member, or two wakeups, while no member is hungry.
-    pub alone: u64,
-    /// How long an idle member spins before it parks.
-    pub idle: Spin,
-    /// How long a member spins on a frame that another one runs before it parks.
-    pub settle: Spin,
-}
-
-/// The lead's answer to the question whether to let other members in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OfferDecision {
-    /// Other members are let in from now on.
-    Opened,
-    /// Not now: ask again when the tree is this many ticks old.
-    Later(u64),
-    /// Not in this tree.
-    Never,
-}
-
-const ONE_ASLEEP: u64 = 1;
-const ONE_LOOKING: u64 = 1 << 16;
-const COUNT: u64 = 0xffff;
-const OVER: u64 = 1 << 32;
-const ONE_TURN: u64 = 1 << 33;
-
-/// The tree's word, read.
-#[derive(Clone, Copy)]
-struct TreeView(u64);
-
-impl TreeView {
-    fn asleep(self) -> u64 {
-        self.0 & COUNT
-    }
-    fn looking(self) -> u64 {
-        (self.0 / ONE_LOOKING) & COUNT
-    }
-    fn is_over(self) -> bool {
-        self.0 & OVER != 0
-    }
-    /// The half that parked members compare.
-    fn upper(self) -> u32 {
-        (self.0 >> 32) as u32
-    }
-}
 
 /// The maximum number of members of a tree.
 const MOST_MEMBERS: usize = COUNT as usize;
 
 /// A recursion and its members. See the [module page](self).
+///
+/// ```
+/// use windrow_sync::{Spin, join::{join, tree::{JoinTiming, OfferDecision, Tree}}};
+///
+/// let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+/// let mut tree = Tree::new(2, timing);
+/// let (lead, tree) = tree.lead();
+/// lead.furnish();
+/// let both = std::thread::scope(|scope| {
+///     scope.spawn(|| tree.serve()); // runs the second half, unless the lead gets to it first
+///     lead.grow(0, &|_| OfferDecision::Opened, || join(None, || 1, || 2, |_, _| unreachable!("inside of a tree")))
+/// });
+/// assert_eq!(both, (1, 2));
+/// ```
 pub struct Tree {
     word: Pad<WideWord>,
     lead: WorkerSlot,
@@ -503,6 +466,13 @@ show_as!("Tree": [] Tree, |it| members: it.members, looking: it.snapshot().looki
 
 impl Tree {
     /// A tree for up to `members` members, the lead included.
+    ///
+    /// ```
+    /// # use windrow_sync::{Spin, join::tree::{JoinTiming, OfferDecision, Tree}};
+    /// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+    /// let mut tree = Tree::new(1, timing); // the lead alone
+    /// assert_eq!(tree.lead().0.grow(0, &|_| OfferDecision::Never, || 7), 7);
+    /// ```
     #[inline]
     pub fn new(members: usize, rhythm: JoinTiming) -> Tree {
         Tree {
@@ -539,6 +509,15 @@ impl Tree {
     }
 
     /// The right to lead, and the tree for others to [`serve`](Tree::serve).
+    ///
+    /// ```
+    /// # use windrow_sync::{Spin, join::tree::{JoinTiming, OfferDecision, Tree}};
+    /// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+    /// let mut tree = Tree::new(1, timing);
+    /// // One recursion after the other.
+    /// let results = [1, 2].map(|n| tree.lead().0.grow(0, &|_| OfferDecision::Never, || n));
+    /// assert_eq!(results, [1, 2]);
+    /// ```
     #[inline]
     pub fn lead(&mut self) -> (TreeLead<'_>, &Tree) {
         // Members that served the last lead are gone, because `self` is borrowed exclusively.
@@ -551,6 +530,15 @@ impl Tree {
 
     /// Runs what members of the tree offer, until the tree is over. Returns at once if no seat is free: see
     /// [`furnish`](Asked::furnish).
+    ///
+    /// ```
+    /// # use windrow_sync::{Spin, join::tree::{JoinTiming, OfferDecision, Tree}};
+    /// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+    /// let mut tree = Tree::new(2, timing);
+    /// let (lead, tree) = tree.lead();
+    /// tree.serve(); // no seat was made: returns at once
+    /// assert_eq!(lead.grow(0, &|_| OfferDecision::Never, || 7), 7);
+    /// ```
     ///
     /// # Panics
     /// If the function of an [`Invitation`](super::guests::Invitation) panics. A panic in a join goes to the caller of that join.
@@ -836,6 +824,15 @@ impl Drop for Guest<'_> {
 }
 
 /// The right to lead a tree, once.
+///
+/// ```
+/// # use windrow_sync::{Spin, join::{is_inside, tree::{JoinTiming, OfferDecision, Tree}}};
+/// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+/// let mut tree = Tree::new(1, timing);
+/// let (lead, _) = tree.lead();
+/// assert!(!is_inside());
+/// assert!(lead.grow(0, &|_| OfferDecision::Never, is_inside));
+/// ```
 #[derive(Debug)]
 pub struct TreeLead<'t> {
     tree: &'t Tree,
@@ -843,6 +840,22 @@ pub struct TreeLead<'t> {
 
 impl TreeLead<'_> {
     /// Makes seats for the other members, before the lead is asked whether to let them in: offers begin at once.
+    ///
+    /// ```
+    /// # use windrow_sync::{Spin, latch::Latch, join::{join_at_once, tree::{JoinTiming, OfferDecision, Tree}}};
+    /// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+    /// # let latch = Latch::new();
+    /// let mut tree = Tree::new(2, timing);
+    /// let (lead, tree) = tree.lead();
+    /// lead.furnish();
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| tree.serve());
+    ///     // The first half ends only because the other member runs the second one.
+    ///     let halves = || join_at_once(None, || latch.wait(Spin::NONE), || latch.set(), |_, _| unreachable!("inside of a tree"));
+    ///     lead.grow(0, &|_| OfferDecision::Opened, halves);
+    /// });
+    /// assert!(!latch.is_set());
+    /// ```
     pub fn furnish(&self) {
         self.tree.furnish();
     }
@@ -851,6 +864,20 @@ impl TreeLead<'_> {
     /// whether to let other members in.
     ///
     /// The tree is over when this returns: members leave [`serve`](Tree::serve).
+    ///
+    /// ```
+    /// # use std::cell::Cell;
+    /// # use windrow_sync::{Spin, join::{join, tree::{Asked, JoinTiming, OfferDecision, Tree}}};
+    /// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+    /// let asked = Cell::new(0);
+    /// let ask = |_: &Asked<'_>| {
+    ///     asked.set(asked.get() + 1);
+    ///     OfferDecision::Never
+    /// };
+    /// let recursion = || join(None, || 1, || 2, |_, _| unreachable!("inside of a tree"));
+    /// assert_eq!(Tree::new(2, timing).lead().0.grow(0, &ask, recursion), (1, 2));
+    /// assert_eq!(asked.get(), 1);
+    /// ```
     #[inline]
     pub fn grow<R>(self, patience: u32, ask: &dyn Fn(&Asked<'_>) -> OfferDecision, f: impl FnOnce() -> R) -> R {
         let seat = self.tree.sit(0, &self.tree.lead);
@@ -870,6 +897,14 @@ impl TreeLead<'_> {
 }
 
 /// The argument of the question whether to let other members in.
+///
+/// ```
+/// # use windrow_sync::{Spin, join::{join, tree::{Asked, JoinTiming, OfferDecision, Tree}}};
+/// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+/// let ask = |asked: &Asked<'_>| if asked.age() > u64::MAX / 2 { OfferDecision::Opened } else { OfferDecision::Never };
+/// let recursion = || join(None, || 1, || 2, |_, _| unreachable!("inside of a tree"));
+/// assert_eq!(Tree::new(2, timing).lead().0.grow(0, &ask, recursion), (1, 2));
+/// ```
 #[derive(Debug)]
 pub struct Asked<'a> {
     tree: &'a Tree,
@@ -880,11 +915,40 @@ pub struct Asked<'a> {
 
 impl Asked<'_> {
     /// How long ago the lead first read the clock, in ticks.
+    ///
+    /// ```
+    /// # use windrow_sync::{Spin, join::{join, tree::{Asked, JoinTiming, OfferDecision, Tree}}};
+    /// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+    /// let ages = std::cell::RefCell::new(Vec::new());
+    /// let ask = |asked: &Asked<'_>| {
+    ///     ages.borrow_mut().push(asked.age());
+    ///     OfferDecision::Later(0)
+    /// };
+    /// let recursion = || (0..3).for_each(|_| drop(join(None, || 1, || 2, |_, _| unreachable!("inside of a tree"))));
+    /// Tree::new(2, timing).lead().0.grow(0, &ask, recursion);
+    /// assert!(ages.borrow().len() > 1 && ages.borrow().is_sorted());
+    /// ```
     pub fn age(&self) -> u64 {
         self.age
     }
 
     /// Makes seats for the other members. Call it when they are about to come, and not before, because it allocates.
+    ///
+    /// ```
+    /// # use windrow_sync::{Spin, join::{join, tree::{Asked, JoinTiming, OfferDecision, Tree}}};
+    /// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+    /// let mut tree = Tree::new(2, timing);
+    /// let (lead, tree) = tree.lead();
+    /// let both = std::thread::scope(|scope| {
+    ///     let ask = |asked: &Asked<'_>| {
+    ///         asked.furnish();
+    ///         scope.spawn(|| tree.serve());
+    ///         OfferDecision::Opened
+    ///     };
+    ///     lead.grow(0, &ask, || join(None, || 1, || 2, |_, _| unreachable!("inside of a tree")))
+    /// });
+    /// assert_eq!(both, (1, 2));
+    /// ```
     pub fn furnish(&self) {
         self.tree.furnish();
     }

@@ -149,6 +149,26 @@ enum Heard {
 }
 
 /// Where callers open regions and workers join them. See the [module page](self).
+///
+/// ```
+/// use std::sync::Mutex;
+/// use windrow_sync::{Spin, gate::Gate, latch::Latch};
+///
+/// let (gate, joined, members) = (Gate::new(1), Latch::new(), Mutex::new(vec![0]));
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| gate.serve(1, |_| Spin::NONE));
+///     let body = |worker: windrow_sync::gate::JoinedWorker| {
+///         members.lock().unwrap().push(worker.member);
+///         joined.set();
+///     };
+///     gate.region(&body, Spin::NONE, |door| {
+///         assert!(door.open(2));
+///         joined.wait(Spin::NONE); // a caller with work to do would not wait
+///     });
+///     gate.stop();
+/// });
+/// assert_eq!(members.into_inner().unwrap(), [0, 1]);
+/// ```
 pub struct Gate {
     lanes: [Pad<RegionLane>; LANES],
     /// A bit for every lane that is taken.

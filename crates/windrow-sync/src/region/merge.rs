@@ -6,6 +6,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Runs `f` with a [`Merging`] of `items`; afterwards all of them are in the slice, in some order. Allocates a buffer of the same
 /// size.
+///
+/// ```
+/// use windrow_sync::merge::merging;
+///
+/// // Runs of two.
+/// let mut items = [3, 4, 1, 2, 0, 9];
+/// merging(&mut items, |merging| {
+///     for run in [2, 4] {
+///         merging.level(run).for_each(|merge| merge.run(|a, b| a < b));
+///         assert!(merging.finish());
+///     }
+/// });
+/// assert_eq!(items, [0, 1, 2, 3, 4, 9]);
+/// ```
 pub fn merging<'a, T, R>(items: &'a mut [T], f: impl FnOnce(&mut Merging<'a, T>) -> R) -> R {
     let spare = Box::new_uninit_slice(items.len());
     f(&mut Merging { items, spare, swapped: false, moved: AtomicUsize::new(0) })
@@ -70,6 +84,22 @@ impl<T> Drop for Merging<'_, T> {
 }
 
 /// Two runs to be merged into one. Equal items keep their order.
+///
+/// ```
+/// use windrow_sync::merge::merging;
+///
+/// let mut items = [3, 4, 5, 1, 2, 6];
+/// merging(&mut items, |merging| {
+///     let merge = merging.level(3).next().expect("two runs");
+///     // Two halves, each for another member.
+///     let (low, high) = merge.split(|a, b| a < b);
+///     assert_eq!((low.len(), high.len()), (3, 3));
+///     high.run(|a, b| a < b);
+///     low.run(|a, b| a < b);
+///     assert!(merging.finish());
+/// });
+/// assert_eq!(items, [1, 2, 3, 4, 5, 6]);
+/// ```
 pub struct Merge<'m, T> {
     left: &'m mut [T],
     right: &'m mut [T],

@@ -22,6 +22,16 @@ impl RangeWord {
 }
 
 /// What a member did and measured; read by the caller after the region. Only speed depends on it.
+///
+/// ```
+/// use windrow_sync::ranges::{Ranges, Report};
+///
+/// let mut ranges = Ranges::new(2);
+/// ranges.fill(10, 2, 0, |part| part as u32 * 5);
+/// ranges.report(1, Report { claims: 1, weight: 5, ..Report::default() });
+/// ranges.report(1, Report { claims: 1, weight: 2, ..Report::default() });
+/// assert_eq!(ranges.reports().map(|report| report.weight).collect::<Vec<_>>(), [0, 7]);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Ticks it spent in its chunks.
@@ -49,6 +59,17 @@ thread_local! {
 }
 
 /// See the [module page](self).
+///
+/// ```
+/// use windrow_sync::ranges::Ranges;
+///
+/// let mut ranges = Ranges::new(2);
+/// ranges.fill(10, 2, 0, |part| part as u32 * 5);
+/// let claim = |member| ranges.claim(member, |_| 5, |run| run.start.midpoint(run.end));
+/// assert_eq!((claim(0), claim(0)), (Some(0..5), Some(7..10))); // the second one is stolen
+/// assert_eq!((claim(1), claim(1)), (Some(5..7), None));
+/// assert_eq!(ranges.drain().count(), 0);
+/// ```
 #[derive(Debug)]
 pub struct Ranges {
     members: Box<[Pad<MemberRange>]>,

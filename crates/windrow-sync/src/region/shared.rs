@@ -10,12 +10,43 @@ use crate::gate::Gate;
 process_value!(WORKERS: SharedWorkers);
 
 /// What has the threads behind a shared gate. Its drop ends them.
+///
+/// ```
+/// use std::sync::Arc;
+/// use windrow_sync::gate::Gate;
+/// use windrow_sync::shared::{Owner, SharedWorkers};
+///
+/// struct StopsGate(Arc<Gate>);
+/// impl Owner for StopsGate {
+///     fn end(&self) {
+///         self.0.stop(); // and join the threads
+///     }
+/// }
+/// let gate = Arc::new(Gate::new(0));
+/// SharedWorkers::new(gate.clone(), 1, StopsGate(gate.clone())).end();
+/// assert!(gate.is_stopped());
+/// ```
 pub trait Owner: Any + Send + Sync {
     /// Ends the threads, and waits until they have ended. A second call does nothing.
     fn end(&self);
 }
 
 /// See the [module page](self).
+///
+/// ```
+/// use std::sync::Arc;
+/// use windrow_sync::gate::Gate;
+/// use windrow_sync::shared::{Owner, SharedWorkers};
+///
+/// struct NoThreads;
+/// impl Owner for NoThreads {
+///     fn end(&self) {}
+/// }
+/// assert!(SharedWorkers::existing().is_none());
+/// let workers = SharedWorkers::of_process(|| SharedWorkers::new(Arc::new(Gate::new(0)), 1, NoThreads));
+/// assert!(SharedWorkers::existing().is_some_and(|it| it.members() == 1));
+/// assert!(workers.owner::<NoThreads>().is_some());
+/// ```
 pub struct SharedWorkers {
     gate: Arc<Gate>,
     members: usize,

@@ -38,6 +38,19 @@ impl Spans {
 type Ledger = Mutex<Spans>;
 
 /// See the [module page](self).
+///
+/// ```
+/// use windrow_sync::divide::Division;
+/// use windrow_sync::slots::Slots;
+///
+/// let mut division = Division::new((0..5usize, Slots::new(5, 1)));
+/// let (mut lead, _) = division.lead();
+/// while let Some((_, (numbers, mut slots))) = lead.take(2) {
+///     slots.fill(numbers.map(|number| number * number));
+/// }
+/// drop(lead);
+/// assert_eq!(division.done().1, Some(vec![0, 1, 4, 9, 16]));
+/// ```
 pub struct Slots<T> {
     items: SharedItems<MaybeUninit<T>, Vec<MaybeUninit<T>>>,
     /// Member 0's ledger, and those of the others, made when one of them writes.
@@ -124,6 +137,19 @@ unsafe impl<T: Send> Divide for Slots<T> {
 }
 
 /// The right to write one chunk of [`Slots`].
+///
+/// ```
+/// use windrow_sync::divide::Division;
+/// use windrow_sync::slots::Slots;
+///
+/// let mut division = Division::new(Slots::new(3, 1));
+/// let (mut lead, _) = division.lead();
+/// let (_, mut slots) = lead.take(3).unwrap();
+/// slots.fill(["a"].into_iter());
+/// slots.fill(["b", "c", "d"].into_iter()); // the last one has no slot
+/// drop((slots, lead));
+/// assert_eq!(division.done(), Some(vec!["a", "b", "c"]));
+/// ```
 pub struct Fill<'s, T> {
     room: &'s mut [MaybeUninit<T>],
     written: usize,

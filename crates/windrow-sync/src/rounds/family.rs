@@ -15,6 +15,22 @@ pub trait Family: 'static {
 }
 
 /// Names a family at a call: `&f64` stands for "`&'x f64` for every `'x`". (The lifetime written there does not matter.)
+///
+/// ```
+/// use windrow_sync::Spin;
+/// use windrow_sync::rounds::{Rounds, Turn};
+///
+/// let mut data = (vec![1, 2, 3], 0);
+/// let mut team = Rounds::single(&mut data);
+/// let mut slot = team.slot();
+/// let Ok(Turn::Lead(lead)) = slot.arrive(Spin::NONE) else { unreachable!("a single member leads") };
+/// let (items, sum) = lead.round::<&Vec<u64>, &mut u64>(|(items, sum), deal| {
+///     deal.part(sum);
+///     items
+/// });
+/// *sum = items.iter().sum();
+/// assert_eq!(*sum, 6);
+/// ```
 pub trait Lend {
     /// The family that the type stands for.
     type Family: Family;
@@ -26,6 +42,14 @@ pub trait LendCopy: Lend<Family: for<'x> Family<Of<'x>: Copy>> {}
 impl<L: Lend<Family: for<'x> Family<Of<'x>: Copy>>> LendCopy for L {}
 
 /// The type that `L` names, for the lifetime `'x`.
+///
+/// ```
+/// use windrow_sync::rounds::Lent;
+///
+/// let text = String::from("shared");
+/// let lent: Lent<'_, (&str, u32)> = (&text, 5);
+/// assert_eq!(lent, ("shared", 5));
+/// ```
 pub type Lent<'x, L> = <<L as Lend>::Family as Family>::Of<'x>;
 
 /// The family of `&T`.

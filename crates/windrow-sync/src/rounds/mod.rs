@@ -22,6 +22,18 @@ pub use task::{Finish, TaskRounds, TaskSlot, Waited};
 use message::{Contribution, Message};
 
 /// Why no further round can take place.
+///
+/// ```
+/// use windrow_sync::Spin;
+/// use windrow_sync::rounds::{Ended, Rounds};
+///
+/// let mut data = 0;
+/// let team = Rounds::new(&mut data, 2);
+/// let (mut first, second) = (team.join().unwrap(), team.join().unwrap());
+/// team.form();
+/// drop(second);
+/// assert_eq!(first.arrive(Spin::NONE).err(), Some(Ended::Left));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// A member has left the team.

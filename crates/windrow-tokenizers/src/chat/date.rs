@@ -4,6 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A day of the Gregorian calendar: `2024-07-26`.
+///
+/// ```
+/// use windrow_tokenizers::chat::Date;
+///
+/// let date: Date = "2024-02-29".parse()?;
+/// assert_eq!(date.to_string(), "2024-02-29");
+/// assert!("2023-02-29".parse::<Date>().is_err(), "2023 is not a leap year");
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Date {
     year: u16,

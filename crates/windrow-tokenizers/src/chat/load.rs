@@ -21,6 +21,14 @@ const MORE_TEMPLATES: &str = "additional_chat_templates";
 const TOKENS: &str = "special_tokens_map.json";
 
 /// Why a chat template could not be loaded.
+///
+/// ```
+/// use windrow_tokenizers::chat::{ChatError, ChatTemplate, SpecialTokens};
+///
+/// let error = ChatTemplate::from_source("chat.jinja", "{% for %}", SpecialTokens::default()).unwrap_err();
+/// assert!(matches!(&error, ChatError::Invalid { name, .. } if name == "chat.jinja"));
+/// assert!(error.to_string().starts_with("chat template chat.jinja: line 1: "));
+/// ```
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ChatError {
@@ -53,6 +61,15 @@ pub enum ChatError {
 }
 
 /// The special tokens that templates can name, such as `eos_token`, in the order of the files.
+///
+/// ```
+/// use windrow_tokenizers::chat::SpecialTokens;
+///
+/// let mut tokens = SpecialTokens::default();
+/// tokens.set("bos_token", "<s>");
+/// tokens.set("eos_token", "</s>");
+/// assert!(tokens.iter().eq([("bos_token", "<s>"), ("eos_token", "</s>")]));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpecialTokens(Vec<(String, String)>);
 
@@ -62,6 +79,15 @@ impl SpecialTokens {
         ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
     /// Adds a token, or replaces the one with this name.
+    ///
+    /// ```
+    /// use windrow_tokenizers::chat::SpecialTokens;
+    ///
+    /// let mut tokens = SpecialTokens::default();
+    /// tokens.set("eos_token", "</s>");
+    /// tokens.set("eos_token", "<|im_end|>");
+    /// assert!(tokens.iter().eq([("eos_token", "<|im_end|>")]));
+    /// ```
     pub fn set(&mut self, name: impl Into<String>, token: impl Into<String>) {
         let (name, token) = (name.into(), token.into());
         match self.0.iter_mut().find(|(known, _)| *known == name) {
@@ -76,6 +102,17 @@ impl SpecialTokens {
     }
 
     /// Those of the `tokenizer_config.json` and the `special_tokens_map.json` in the directory of a tokenizer.
+    ///
+    /// ```
+    /// use windrow_tokenizers::chat::SpecialTokens;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let config = r#"{"bos_token": "<s>", "eos_token": {"content": "</s>", "lstrip": false}}"#;
+    /// std::fs::write(directory.path().join("tokenizer_config.json"), config)?;
+    /// let tokens = SpecialTokens::beside(&directory.path().join("tokenizer.json"))?;
+    /// assert!(tokens.iter().eq([("bos_token", "<s>"), ("eos_token", "</s>")]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// One of them is no JSON object, or cannot be read. There need not be any.
@@ -105,6 +142,18 @@ impl ChatTemplate {
     /// The template of a tokenizer: `chat_template.jinja` in its directory, with those in `additional_chat_templates`, or else the
     /// `chat_template` of the `tokenizer_config.json` there.
     ///
+    /// ```
+    /// use windrow_tokenizers::chat::{ChatTemplate, Loss};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// std::fs::write(directory.path().join("chat_template.jinja"), "{{ messages[0].content }}{{ eos_token }}")?;
+    /// std::fs::write(directory.path().join("special_tokens_map.json"), r#"{"eos_token": "</s>"}"#)?;
+    /// let template = ChatTemplate::beside(&directory.path().join("tokenizer.json"))?;
+    /// let row = r#"{"messages": [{"role": "user", "content": "Hi"}]}"#;
+    /// assert_eq!(template.render(row, "messages", Loss::All).expect("it is a conversation").text, "Hi</s>");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// There is none, or it cannot be compiled.
     pub fn beside(tokenizer: &Path) -> Result<Self, ChatError> {
@@ -128,6 +177,17 @@ impl ChatTemplate {
 
     /// The template in a file: its text, or that of a `tokenizer_config.json` if the name ends in `.json`.
     ///
+    /// ```
+    /// use windrow_tokenizers::chat::{ChatTemplate, SpecialTokens};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let path = directory.path().join("tokenizer_config.json");
+    /// std::fs::write(&path, r#"{"eos_token": "</s>", "chat_template": "{{ messages[0].content }}{{ eos_token }}"}"#)?;
+    /// let template = ChatTemplate::from_file(&path, SpecialTokens::default())?;
+    /// assert!(template.special_tokens().iter().eq([("eos_token", "</s>")]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// The file cannot be read, or it cannot be compiled.
     pub fn from_file(path: &Path, tokens: SpecialTokens) -> Result<Self, ChatError> {
@@ -141,6 +201,17 @@ impl ChatTemplate {
     }
 
     /// A template from its text. `name` is for messages.
+    ///
+    /// ```
+    /// use windrow_tokenizers::chat::{ChatTemplate, Loss, SpecialTokens};
+    ///
+    /// let source = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}";
+    /// let template = ChatTemplate::from_source("example", source, SpecialTokens::default())?;
+    /// let row = r#"{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}"#;
+    /// let text = template.render(row, "messages", Loss::All).expect("it is a conversation").text;
+    /// assert_eq!(text, "user: Hi\nassistant: Hello\n");
+    /// # Ok::<(), windrow_tokenizers::chat::ChatError>(())
+    /// ```
     ///
     /// # Errors
     /// It cannot be compiled.
@@ -211,6 +282,18 @@ impl ChatTemplate {
     }
 
     /// Sets the date that `strftime_now` gives: midnight of this day.
+    ///
+    /// ```
+    /// use windrow_tokenizers::chat::{ChatTemplate, Loss, SpecialTokens};
+    ///
+    /// let source = "{{ strftime_now('%d %b %Y') }}: {{ messages[0].content }}";
+    /// let template = ChatTemplate::from_source("example", source, SpecialTokens::default())?;
+    /// let row = r#"{"messages": [{"role": "user", "content": "Hi"}]}"#;
+    /// assert!(template.render(row, "messages", Loss::All).is_err(), "no date is set");
+    /// let template = template.with_date("2024-07-26".parse()?);
+    /// assert_eq!(template.render(row, "messages", Loss::All).expect("a date is set").text, "26 Jul 2024: Hi");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_date(mut self, date: Date) -> Self {
         self.date = Some(date);
@@ -219,6 +302,16 @@ impl ChatTemplate {
     }
 
     /// Sets after how many steps a row is refused: steps of the engine, and units of 64 bytes that it makes. 20 million are the default.
+    ///
+    /// ```
+    /// use windrow_tokenizers::chat::{ChatTemplate, Loss, SpecialTokens};
+    ///
+    /// let source = "{% for i in range(10000) %}{{ i }}{% endfor %}";
+    /// let template = ChatTemplate::from_source("example", source, SpecialTokens::default())?.with_steps(1000);
+    /// let fault = template.render(r#"{"messages": [{"role": "user", "content": "Hi"}]}"#, "messages", Loss::All).unwrap_err();
+    /// assert!(fault.reason.ends_with("it runs too long"));
+    /// # Ok::<(), windrow_tokenizers::chat::ChatError>(())
+    /// ```
     #[must_use]
     pub fn with_steps(mut self, steps: u64) -> Self {
         self.environment.set_fuel(Some(steps));

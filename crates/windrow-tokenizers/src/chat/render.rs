@@ -14,6 +14,17 @@ use super::{ChatTemplate, Loss, Source};
 use crate::document::{Fault, FaultKind};
 
 /// A conversation as text.
+///
+/// ```
+/// use windrow_tokenizers::chat::{ChatTemplate, Loss, Rendered, SpecialTokens};
+///
+/// let source = "{{ messages[0].content }}{% generation %}{{ messages[1].content }}{% endgeneration %}";
+/// let template = ChatTemplate::from_source("example", source, SpecialTokens::default())?;
+/// let row = r#"{"messages": [{"role": "user", "content": "2+2="}, {"role": "assistant", "content": "4"}]}"#;
+/// let Rendered { text, spans } = template.render(row, "messages", Loss::Assistant).expect("it is a conversation");
+/// assert_eq!((&text[..], &text[spans[0].clone()]), ("2+2=4", "4"));
+/// # Ok::<(), windrow_tokenizers::chat::ChatError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
     /// The text, with special tokens written in it.
@@ -39,6 +50,19 @@ impl ChatTemplate {
     /// With [`Loss::Assistant`], the spans are those of the `{% generation %}` blocks. Without such blocks they are found by prefixes: for every
     /// message of an assistant, the messages before it with the prompt for an answer (`add_generation_prompt`) must be the beginning of the
     /// messages up to it, and these the beginning of the whole. What is between is the assistant's.
+    ///
+    /// ```
+    /// use windrow_tokenizers::chat::{ChatTemplate, Loss, SpecialTokens};
+    ///
+    /// // Without a generation block, the answer is what follows the prompt for it.
+    /// let source = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}";
+    /// let template = ChatTemplate::from_source("example", source, SpecialTokens::default())?;
+    /// let row = r#"{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}"#;
+    /// let rendered = template.render(row, "messages", Loss::Assistant).expect("it is a conversation");
+    /// assert_eq!(rendered.text, "[user]Hi[assistant]Hello");
+    /// assert_eq!(rendered.spans, [19..24]);
+    /// # Ok::<(), windrow_tokenizers::chat::ChatError>(())
+    /// ```
     ///
     /// # Errors
     /// The line is no conversation, the template refuses it, or spans cannot be found.

@@ -7,6 +7,15 @@ use std::path::Path;
 use crate::shown;
 
 /// The kinds of [`DatasetError`].
+///
+/// ```
+/// use windrow_tokenizers::dataset::{Dataset, DatasetErrorKind};
+///
+/// let directory = tempfile::tempdir()?;
+/// let error = Dataset::open(&directory.path().join("corpus")).unwrap_err();
+/// assert_eq!(error.kind(), DatasetErrorKind::Missing);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DatasetErrorKind {
@@ -21,6 +30,16 @@ pub enum DatasetErrorKind {
 }
 
 /// A data set that cannot be read, with the file and the place. A second line `hint: ...` is the remedy.
+///
+/// ```
+/// use windrow_tokenizers::dataset::Dataset;
+///
+/// let directory = tempfile::tempdir()?;
+/// std::fs::write(directory.path().join("corpus.manifest.json"), "{}")?;
+/// let error = Dataset::open(&directory.path().join("corpus")).unwrap_err();
+/// assert!(error.to_string().contains("corpus.manifest.json:1:2: missing field"), "{error}");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatasetError {
     kind: DatasetErrorKind,

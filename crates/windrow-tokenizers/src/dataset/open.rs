@@ -19,6 +19,24 @@ use crate::shown;
 const LARGEST_VOCABULARY: u32 = 1 << 24;
 
 /// Published token files, as their manifest describes them.
+///
+/// ```
+/// use windrow_tokenizers::dataset::Dataset;
+/// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+/// use windrow_tokenizers::output::{Output, OutputOptions};
+/// # let directory = tempfile::tempdir()?;
+/// # let prefix = directory.path().join("corpus");
+///
+/// let mut output = Output::create(&OutputOptions::new(&prefix, 300))?;
+/// output.append(&[7, 8, 9], &[1, 3])?;
+/// let documents = Documents { read: 2, written: 2, ..Documents::default() };
+/// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+///
+/// let dataset = Dataset::open(&prefix)?;
+/// assert_eq!((dataset.documents(), dataset.manifest().tokens), (2, 3));
+/// assert_eq!(dataset.document(1)?, Some(vec![8, 9]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Dataset {
     pub(super) path: PathBuf,
@@ -101,6 +119,25 @@ impl Dataset {
     }
 
     /// The part of a divided output with this name: its documents count from 0.
+    ///
+    /// ```
+    /// use windrow_tokenizers::dataset::Dataset;
+    /// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+    /// use windrow_tokenizers::output::{Output, OutputOptions};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let prefix = directory.path().join("corpus");
+    ///
+    /// let parts = vec!["train".to_owned(), "test".to_owned()];
+    /// let mut output = Output::create(&OutputOptions { parts, ..OutputOptions::new(&prefix, 300) })?;
+    /// output.append(&[7, 8], &[2])?; // to the first part
+    /// let documents = Documents { read: 1, written: 1, ..Documents::default() };
+    /// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+    ///
+    /// let dataset = Dataset::open(&prefix)?;
+    /// assert_eq!(dataset.part("train")?.document(0)?, Some(vec![7, 8]));
+    /// assert_eq!(dataset.part("test")?.documents(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`DatasetErrorKind::Missing`] naming the parts that there are.

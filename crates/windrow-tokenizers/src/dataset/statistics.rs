@@ -6,6 +6,26 @@ use std::collections::BTreeMap;
 const IN_ARRAY: u32 = 1 << 24;
 
 /// Counts of documents and ids.
+///
+/// ```
+/// use windrow_tokenizers::dataset::Dataset;
+/// # use windrow_tokenizers::manifest::{Documents, ManifestBody};
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # let directory = tempfile::tempdir()?;
+/// # let prefix = directory.path().join("corpus");
+/// # let mut output = Output::create(&OutputOptions::new(&prefix, 300))?;
+/// # output.append(&[7, 8, 7], &[0, 3])?;
+/// # let documents = Documents { read: 2, written: 2, ..Documents::default() };
+/// # output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+///
+/// // The data set has two documents: [] and [7, 8, 7].
+/// let statistics = Dataset::open(&prefix)?.statistics()?;
+/// assert_eq!((statistics.documents, statistics.tokens, statistics.longest), (2, 3, 3));
+/// assert_eq!(statistics.lengths, [1, 0, 1]);
+/// assert_eq!(statistics.most_frequent(1), [(7, 2)]);
+/// assert_eq!(statistics.different(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Number of documents. Those of nanogpt end with each end-of-text id.

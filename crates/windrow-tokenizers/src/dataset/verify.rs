@@ -17,6 +17,27 @@ use crate::shown;
 use crate::tokenizer::Tokenizer;
 
 /// The result of [`Dataset::verify`].
+///
+/// ```
+/// use windrow_tokenizers::dataset::Dataset;
+/// # use windrow_tokenizers::manifest::{Documents, InputFile, ManifestBody};
+/// # use windrow_tokenizers::output::{Output, OutputOptions};
+/// # let directory = tempfile::tempdir()?;
+/// # let prefix = directory.path().join("corpus");
+/// # let mut output = Output::create(&OutputOptions::new(&prefix, 300))?;
+/// # output.append(&[7, 8], &[2])?;
+/// # let documents = Documents { read: 1, written: 1, ..Documents::default() };
+/// # let inputs = vec![InputFile { documents: 1, ..InputFile::default() }];
+/// # output.publish(ManifestBody { documents, inputs, ..ManifestBody::default() })?;
+///
+/// let dataset = Dataset::open(&prefix)?;
+/// let verified = dataset.verify();
+/// assert_eq!((verified.files, verified.faults), (2, vec![]));
+/// // A file has lost its bytes.
+/// std::fs::write(directory.path().join("corpus.offsets.npy"), "")?;
+/// assert_eq!(dataset.verify().faults.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
     /// Files that were read.
@@ -196,6 +217,25 @@ impl Dataset {
     }
 
     /// Refuses a tokenizer that has not encoded these documents.
+    ///
+    /// ```
+    /// use windrow_tokenizers::dataset::{Dataset, DatasetErrorKind};
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    /// # use windrow_tokenizers::manifest::{ManifestBody, TokenizerIdentity};
+    /// # use windrow_tokenizers::output::{Output, OutputOptions};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let prefix = directory.path().join("corpus");
+    ///
+    /// let load = |name| Tokenizer::load_early(name, &LoadOptions::default(), 0);
+    /// let (gpt2, other) = (load("gpt2")?, load("cl100k_base")?);
+    /// # let tokenizer = TokenizerIdentity { blake3: gpt2.hash().to_owned(), ..TokenizerIdentity::default() };
+    /// # Output::create(&OutputOptions::new(&prefix, 300))?.publish(ManifestBody { tokenizer, ..ManifestBody::default() })?;
+    /// // The documents were encoded by gpt2.
+    /// let dataset = Dataset::open(&prefix)?;
+    /// assert_eq!(dataset.check_tokenizer(&gpt2), Ok(()));
+    /// assert_eq!(dataset.check_tokenizer(&other).unwrap_err().kind(), DatasetErrorKind::OtherTokenizer);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`DatasetErrorKind::OtherTokenizer`] naming both.

@@ -39,6 +39,16 @@ const WORKER: usize = 6 << 20;
 const VOCABULARY: usize = 24 << 20;
 
 /// How the memory of a run is divided, so that all of it is about a budget and the tokenizer.
+///
+/// ```
+/// use windrow_tokenizers::encode::{Job, MemoryShares};
+/// use windrow_tokenizers::tokenizer::LoadOptions;
+///
+/// let shares = MemoryShares::new(1 << 30, 8);
+/// let options = LoadOptions { cache_bytes: shares.cache_bytes, ..LoadOptions::default() };
+/// let job = Job { memory: shares.documents, threads: 8, ..Job::new(Vec::new()) };
+/// assert!(options.cache_bytes + job.memory < 1 << 30);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryShares {
     /// For [`LoadOptions::cache_bytes`](crate::tokenizer::LoadOptions::cache_bytes).

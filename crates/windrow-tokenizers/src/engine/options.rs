@@ -3,6 +3,18 @@
 use windrow_bpe::EngineOptions;
 
 /// How a tokenizer treats special tokens.
+///
+/// ```
+/// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+///
+/// let ids = |special_in_text| {
+///     let options = LoadOptions { special_in_text, ..LoadOptions::default() };
+///     Ok::<_, Box<dyn std::error::Error>>(Tokenizer::load("gpt2", &options)?.encode_batch_ids(&["<|endoftext|>"])?.values)
+/// };
+/// assert_eq!(ids(true)?, [50256]);
+/// assert_eq!(ids(false)?, [27, 91, 437, 1659, 5239, 91, 29]); // plain text
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadOptions {
     /// Adds the tokens that the post-processor of a `tokenizer.json` puts around a document, such as `[CLS]` and `[SEP]`.
@@ -25,6 +37,17 @@ impl LoadOptions {
 }
 
 /// Which engine encodes.
+///
+/// ```
+/// use windrow_tokenizers::tokenizer::{EngineChoice, LoadError, LoadOptions, Tokenizer};
+///
+/// // windrow's own engine does not support word lists.
+/// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"}}"#;
+/// let load = |engine| Tokenizer::from_json(json, "example", &LoadOptions { engine, ..LoadOptions::default() });
+/// assert!(load(EngineChoice::Automatic)?.delegated().is_some());
+/// assert!(matches!(load(EngineChoice::Windrow), Err(LoadError::Unsupported { .. })));
+/// # Ok::<(), LoadError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineChoice {
     /// windrow's own engine, or else one of the `tokenizers` libraries.

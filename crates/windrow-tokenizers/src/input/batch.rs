@@ -9,6 +9,17 @@ use super::{Format, InputError};
 use crate::kept::Kept;
 
 /// One raw record of a batch: a document, unless its text turns out to be bad.
+///
+/// ```
+/// use windrow_tokenizers::input::{Batch, Format, InputFile, Reader};
+///
+/// let file = InputFile::from_reader("memory", &b"one\n\ntwo"[..], Format::Jsonl, None);
+/// let batch = Reader::new(vec![file], 1 << 20).next_batch(Batch::default(), &mut |_| Ok(()))?.expect("two records");
+/// let record = batch.records[1];
+/// assert_eq!((record.line, record.offset, record.len), (3, 5, 3));
+/// assert_eq!(batch.bytes_of(&record), b"two");
+/// # Ok::<(), windrow_tokenizers::input::InputError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Index of its file in the reader's list.
@@ -31,6 +42,20 @@ pub struct Record {
 }
 
 /// Whole records in the order of the inputs. Pass a used batch to [`Reader::next_batch`](super::Reader::next_batch), which reuses its memory.
+///
+/// ```
+/// use windrow_tokenizers::input::{Batch, Format, InputFile, Reader};
+///
+/// let file = InputFile::from_reader("memory", &b"one\ntwo\nthree"[..], Format::Lines, None);
+/// let mut reader = Reader::new(vec![file], 8);
+/// let (mut batch, mut lines) = (Batch::default(), Vec::new());
+/// while let Some(next) = reader.next_batch(batch, &mut |_| Ok(()))? {
+///     lines.extend(next.records.iter().map(|record| next.bytes_of(record).to_vec()));
+///     batch = next; // its memory is used again
+/// }
+/// assert_eq!(lines, [&b"one"[..], b"two", b"three"]);
+/// # Ok::<(), windrow_tokenizers::input::InputError>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Batch {
     /// The bytes of the records; some bytes belong to no record.
@@ -87,6 +112,15 @@ impl Batch {
 }
 
 /// The answer of a `hold` that grants no more memory because the run ends.
+///
+/// ```
+/// use windrow_tokenizers::input::{Batch, Format, InputError, InputFile, Reader, Stopped};
+///
+/// let file = InputFile::from_reader("memory", &b"one"[..], Format::Lines, None);
+/// let mut reader = Reader::new(vec![file], 1 << 20);
+/// let batch = reader.next_batch(Batch::default(), &mut |_| Err(Stopped));
+/// assert!(matches!(batch, Err(InputError::Stopped)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 

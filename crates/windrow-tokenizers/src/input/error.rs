@@ -12,6 +12,15 @@ use crate::shown;
 ///
 /// Each of these ends a run, even one that skips bad documents, because afterwards the number of documents in the input is unknown. The
 /// message names the input, the place and, on a second line, the remedy (`hint: ...`).
+///
+/// ```
+/// use windrow_tokenizers::input::{InputError, InputOptions, resolve};
+///
+/// match resolve(&["-".to_owned(), "-".to_owned()], &InputOptions::default()) {
+///     Err(error @ InputError::StdinTwice) => assert!(error.to_string().contains("\nhint: give `-` one time")),
+///     other => panic!("{other:?}"),
+/// }
+/// ```
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum InputError {
@@ -168,6 +177,13 @@ pub enum InputError {
 }
 
 /// What must be corrected after an [`InputError`]; callers choose an exit code by it.
+///
+/// ```
+/// use windrow_tokenizers::input::{ErrorClass, InputOptions, resolve};
+///
+/// let error = resolve(&["there/is/no/such.txt".to_owned()], &InputOptions::default()).unwrap_err();
+/// assert_eq!(error.class(), ErrorClass::Usage);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
     /// The arguments: one names something that does not exist or is unknown.
@@ -192,6 +208,14 @@ impl InputError {
     }
 
     /// What must be corrected.
+    ///
+    /// ```
+    /// use windrow_tokenizers::input::{Batch, Compression, ErrorClass, Format, InputFile, Reader};
+    ///
+    /// let file = InputFile::from_reader("memory", &b"no gzip"[..], Format::Text, Some(Compression::Gzip));
+    /// let error = Reader::new(vec![file], 1 << 20).next_batch(Batch::default(), &mut |_| Ok(())).unwrap_err();
+    /// assert_eq!(error.class(), ErrorClass::Data);
+    /// ```
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::NoInputs

@@ -1,6 +1,15 @@
 //! Where the text of a document is.
 
 /// The fields of a JSON line, or the columns of a Parquet file, that matter.
+///
+/// ```
+/// use windrow_tokenizers::document::text_in;
+/// use windrow_tokenizers::input::{Fields, Format};
+///
+/// let mut scratch = String::new();
+/// let line = br#"{"body": "It rains."}"#;
+/// assert_eq!(text_in(Format::Jsonl, line, &Fields::new("body"), &mut scratch), Ok("It rains."));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fields {
     /// The fields with the text, one or more. The text of a document is theirs, in this order.

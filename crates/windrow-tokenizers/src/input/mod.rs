@@ -63,6 +63,18 @@ pub(crate) use thrift::ParquetFile;
 pub use walk::{WalkOptions, Walked, is_hidden, walk};
 
 /// The meaning of the (decompressed) bytes of a file.
+///
+/// ```
+/// use windrow_tokenizers::input::{Batch, Format, InputFile, Reader};
+///
+/// let records = |format| {
+///     let file = InputFile::from_reader("memory", &b"one\n\ntwo\n"[..], format, None);
+///     let batch = Reader::new(vec![file], 1 << 20).next_batch(Batch::default(), &mut |_| Ok(()))?;
+///     Ok::<_, windrow_tokenizers::input::InputError>(batch.map_or(0, |batch| batch.records.len()))
+/// };
+/// assert_eq!([records(Format::Text)?, records(Format::Lines)?, records(Format::Jsonl)?], [1, 3, 2]);
+/// # Ok::<(), windrow_tokenizers::input::InputError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -77,6 +89,17 @@ pub enum Format {
 }
 
 /// How the bytes of a file are compressed.
+///
+/// ```
+/// use windrow_tokenizers::input::{Compression, InputOptions, resolve};
+///
+/// let directory = tempfile::tempdir()?;
+/// let path = directory.path().join("corpus.jsonl.zst");
+/// std::fs::write(&path, "")?;
+/// let resolved = resolve(&[path.display().to_string()], &InputOptions::default())?;
+/// assert_eq!(resolved.files[0].compression(), Some(Compression::Zstd));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
@@ -89,6 +112,21 @@ pub enum Compression {
 }
 
 /// One file (or stream) to read.
+///
+/// ```
+/// use windrow_tokenizers::input::{Batch, Compression, Format, InputFile, Reader};
+///
+/// let directory = tempfile::tempdir()?;
+/// let path = directory.path().join("corpus.txt");
+/// std::fs::write(&path, "one\ntwo")?;
+/// let files = vec![
+///     InputFile::from_path(&path, Format::Lines, Compression::None),
+///     InputFile::from_reader("memory", &b"three"[..], Format::Text, None),
+/// ];
+/// let batch = Reader::new(files, 1 << 20).next_batch(Batch::default(), &mut |_| Ok(()))?.expect("three records");
+/// assert_eq!(batch.records.iter().map(|record| record.file).collect::<Vec<_>>(), [0, 0, 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct InputFile {
     name: String,
     format: Format,
@@ -107,6 +145,13 @@ enum Origin {
 
 impl InputFile {
     /// The file at `path`, opened when its turn comes.
+    ///
+    /// ```
+    /// use windrow_tokenizers::input::{Compression, Format, InputFile};
+    ///
+    /// let file = InputFile::from_path("corpus.json.gz", Format::Jsonl, Compression::Gzip);
+    /// assert_eq!((file.name(), file.format()), ("corpus.json.gz", Format::Jsonl));
+    /// ```
     pub fn from_path(path: impl Into<PathBuf>, format: Format, compression: Compression) -> Self {
         let path = path.into();
         let name = path.display().to_string();
@@ -114,12 +159,27 @@ impl InputFile {
     }
 
     /// The same file under another name in messages and manifests.
+    ///
+    /// ```
+    /// use windrow_tokenizers::input::{Compression, Format, InputFile};
+    ///
+    /// let file = InputFile::from_path("/data/2024/corpus.txt", Format::Text, Compression::None).named("corpus.txt");
+    /// assert_eq!(file.name(), "corpus.txt");
+    /// assert_eq!(file.path(), Some("/data/2024/corpus.txt".as_ref()));
+    /// ```
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
     /// Standard input; its compression is detected from its first bytes.
+    ///
+    /// ```
+    /// use windrow_tokenizers::input::{Format, InputFile};
+    ///
+    /// let file = InputFile::stdin(Format::Lines);
+    /// assert_eq!((file.name(), file.compression()), ("-", None));
+    /// ```
     pub fn stdin(format: Format) -> Self {
         Self { name: "-".into(), format, compression: None, bytes: None, origin: Origin::Stdin }
     }
@@ -147,11 +207,26 @@ impl InputFile {
 
     /// The name used in messages and manifests: the path as given or found, the URL without its query, `-` for stdin. It does not preserve bytes that are not
     /// UTF-8; use [`path`](Self::path) to compare files.
+    ///
+    /// ```
+    /// use windrow_tokenizers::input::{Format, InputFile};
+    ///
+    /// assert_eq!(InputFile::stdin(Format::Text).name(), "-");
+    /// assert_eq!(InputFile::from_reader("memory", &b"one"[..], Format::Text, None).name(), "memory");
+    /// ```
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The path to compare with other files: the path that is opened; for stdin a name of its source, if the system has one.
+    ///
+    /// ```
+    /// use windrow_tokenizers::input::{Compression, Format, InputFile};
+    ///
+    /// let file = InputFile::from_path("corpus.txt", Format::Text, Compression::None);
+    /// assert_eq!(file.path(), Some("corpus.txt".as_ref()));
+    /// assert_eq!(InputFile::from_reader("memory", &b"one"[..], Format::Text, None).path(), None);
+    /// ```
     pub fn path(&self) -> Option<&Path> {
         match &self.origin {
             Origin::Path(path) => Some(path),
@@ -169,6 +244,13 @@ impl InputFile {
     }
 
     /// Memory in bytes that reading it takes beside its batches: of an object of a store, the parts that are requested ahead.
+    ///
+    /// ```
+    /// use windrow_tokenizers::input::{Compression, Format, InputFile};
+    ///
+    /// // Files of the system need none.
+    /// assert_eq!(InputFile::from_path("corpus.txt", Format::Text, Compression::None).buffer_bytes(), 0);
+    /// ```
     pub fn buffer_bytes(&self) -> usize {
         match (&self.origin, self.format) {
             #[cfg(feature = "parquet")]
@@ -179,16 +261,46 @@ impl InputFile {
     }
 
     /// The meaning of its bytes.
+    ///
+    /// ```
+    /// use windrow_tokenizers::input::{Format, InputOptions, resolve};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let path = directory.path().join("corpus.jsonl");
+    /// std::fs::write(&path, "")?;
+    /// let resolved = resolve(&[path.display().to_string()], &InputOptions::default())?;
+    /// assert_eq!(resolved.files[0].format(), Format::Jsonl);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn format(&self) -> Format {
         self.format
     }
 
     /// Its compression; `None` if it is detected from the first bytes.
+    ///
+    /// ```
+    /// use windrow_tokenizers::input::{Compression, Format, InputFile};
+    ///
+    /// let file = |compression| InputFile::from_reader("memory", &b"one"[..], Format::Text, compression);
+    /// assert_eq!(file(None).compression(), None);
+    /// assert_eq!(file(Some(Compression::None)).compression(), Some(Compression::None));
+    /// ```
     pub fn compression(&self) -> Option<Compression> {
         self.compression
     }
 
     /// Its size on disk in bytes when it was resolved, if it is a regular file or an object of a store. An estimate for progress bars.
+    ///
+    /// ```
+    /// use windrow_tokenizers::input::{InputOptions, resolve};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let path = directory.path().join("corpus.txt");
+    /// std::fs::write(&path, "one two")?;
+    /// let resolved = resolve(&[path.display().to_string(), "-".to_owned()], &InputOptions::default())?;
+    /// assert_eq!((resolved.files[0].bytes(), resolved.files[1].bytes()), (Some(7), None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn bytes(&self) -> Option<u64> {
         self.bytes
     }

@@ -29,6 +29,18 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Beside the batches it holds no more than the bytes of one batch (but up to 256 KiB for smaller batches), a buffer of 256 KiB,
 /// and the memory of a decompressor. Gzip takes about 64 KiB; zstd takes up to 128 MiB, according to the window that its file
 /// requests.
+///
+/// ```
+/// use windrow_tokenizers::input::{Batch, Format, InputFile, Reader};
+///
+/// let texts = ["one", "two"].map(|text| InputFile::from_reader(text, text.as_bytes(), Format::Text, None));
+/// let mut reader = Reader::new(texts.into(), 1 << 20);
+/// let batch = reader.next_batch(Batch::default(), &mut |_| Ok(()))?.expect("there are two texts");
+/// assert_eq!(batch.records.len(), 2);
+/// assert!(reader.next_batch(batch, &mut |_| Ok(()))?.is_none());
+/// assert_eq!((reader.stored(), reader.reports().len()), (6, 2));
+/// # Ok::<(), windrow_tokenizers::input::InputError>(())
+/// ```
 pub struct Reader {
     waiting: vec::IntoIter<InputFile>,
     opened: u32,
@@ -118,6 +130,20 @@ impl Reader {
 
     /// Delivers a [text](Format::Text) or a [line](Format::Lines) that is larger than a batch in parts of any length: all but its last record
     /// are [open](Record::is_open), and each is a batch by itself. So memory does not grow with the size of a text.
+    ///
+    /// ```
+    /// use windrow_tokenizers::input::{Batch, Format, InputFile, Reader};
+    ///
+    /// let file = InputFile::from_reader("memory", &b"a text of 21 bytes..."[..], Format::Text, None);
+    /// let mut reader = Reader::new(vec![file], 8).split_texts();
+    /// let (mut batch, mut text, mut is_open) = (Batch::default(), Vec::new(), true);
+    /// while let Some(next) = reader.next_batch(batch, &mut |_| Ok(()))? {
+    ///     text.extend_from_slice(next.bytes_of(&next.records[0]));
+    ///     (is_open, batch) = (next.records[0].is_open, next);
+    /// }
+    /// assert_eq!((text.as_slice(), is_open), (&b"a text of 21 bytes..."[..], false));
+    /// # Ok::<(), windrow_tokenizers::input::InputError>(())
+    /// ```
     pub fn split_texts(mut self) -> Self {
         self.splits.texts = true;
         self

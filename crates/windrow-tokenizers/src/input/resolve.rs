@@ -19,6 +19,19 @@ use crate::shown;
 const FIRST_BLOCK: usize = 64 << 10;
 
 /// How arguments are interpreted.
+///
+/// ```
+/// use windrow_tokenizers::input::{Format, InputOptions, resolve};
+///
+/// let directory = tempfile::tempdir()?;
+/// let path = directory.path().join("main.rs");
+/// std::fs::write(&path, "fn main() {}")?;
+/// let args = [path.display().to_string()];
+/// assert!(resolve(&args, &InputOptions::default()).is_err(), "the extension is unknown");
+/// let options = InputOptions { extensions: vec!["rs".to_owned()], lines: true, ..InputOptions::default() };
+/// assert_eq!(resolve(&args, &options)?.files[0].format(), Format::Lines);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct InputOptions {
     /// [`Format::Lines`] replaces [`Format::Text`].
@@ -113,6 +126,20 @@ fn begins_as_text(block: &[u8]) -> bool {
 }
 
 /// The files that arguments stand for.
+///
+/// ```
+/// use windrow_tokenizers::input::{InputOptions, resolve};
+///
+/// let directory = tempfile::tempdir()?;
+/// for name in ["b.txt", "a.txt", "c.bin"] {
+///     std::fs::write(directory.path().join(name), "")?;
+/// }
+/// let resolved = resolve(&[directory.path().display().to_string()], &InputOptions::default())?;
+/// let names: Vec<_> = resolved.files.iter().map(|file| file.path().and_then(|path| path.file_name())).collect();
+/// assert_eq!(names, [Some("a.txt".as_ref()), Some("b.txt".as_ref())]);
+/// assert!(resolved.notes[0].ends_with("1 file of other extensions passed over"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Resolved {
     /// The files, in the order of the arguments; those of a directory or a pattern in bytewise order of their paths.
@@ -133,6 +160,19 @@ pub struct Resolved {
 ///   objects below it, as if they were files. (Needs the feature `object-store`.) `file:///PATH` is a path.
 /// - An argument that does not exist and contains `*`, `?` or `[` is a pattern. It stands for the names that a shell would expand it
 ///   to; each match is treated as if it had been named.
+///
+/// ```
+/// use windrow_tokenizers::input::{Compression, Format, InputOptions, resolve};
+///
+/// let directory = tempfile::tempdir()?;
+/// std::fs::write(directory.path().join("a.txt"), "")?;
+/// std::fs::write(directory.path().join("b.jsonl.gz"), "")?;
+/// let pattern = directory.path().join("*").display().to_string();
+/// let files = resolve(&[pattern], &InputOptions::default())?.files;
+/// let kinds: Vec<_> = files.iter().map(|file| (file.format(), file.compression())).collect();
+/// assert_eq!(kinds, [(Format::Text, Some(Compression::None)), (Format::Jsonl, Some(Compression::Gzip))]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// Everything of [`ErrorClass::Usage`](super::ErrorClass::Usage), and [`InputError::Unreadable`].

@@ -14,6 +14,16 @@ use super::InputError;
 use crate::shown;
 
 /// Which entries of a directory are skipped.
+///
+/// ```
+/// use windrow_tokenizers::input::{WalkOptions, walk};
+///
+/// let directory = tempfile::tempdir()?;
+/// std::fs::write(directory.path().join(".notes.txt"), "")?;
+/// let files = |hidden| walk(directory.path(), &WalkOptions { hidden, ..WalkOptions::default() }).map(|it| it.files.len());
+/// assert_eq!((files(false)?, files(true)?), (0, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WalkOptions {
     /// Include files and folders whose names begin with a dot.
@@ -23,6 +33,17 @@ pub struct WalkOptions {
 }
 
 /// The entries below a directory.
+///
+/// ```
+/// use windrow_tokenizers::input::{WalkOptions, walk};
+///
+/// let directory = tempfile::tempdir()?;
+/// std::fs::write(directory.path().join(".ignore"), "*.log")?;
+/// std::fs::write(directory.path().join("run.log"), "")?;
+/// let walked = walk(directory.path(), &WalkOptions { ignore_files: true, ..WalkOptions::default() })?;
+/// assert_eq!((walked.files.len(), walked.hidden, walked.ignored), (0, 1, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Walked {
     /// Regular files, also behind links, in bytewise order of their paths.
@@ -41,6 +62,19 @@ pub struct Walked {
 }
 
 /// Finds everything below `root`.
+///
+/// ```
+/// use windrow_tokenizers::input::{WalkOptions, walk};
+///
+/// let directory = tempfile::tempdir()?;
+/// let root = directory.path();
+/// std::fs::create_dir(root.join("b"))?;
+/// for name in ["b/1.txt", "a.txt"] {
+///     std::fs::write(root.join(name), "")?;
+/// }
+/// assert_eq!(walk(root, &WalkOptions::default())?.files, [root.join("a.txt"), root.join("b/1.txt")]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// [`InputError::Unreadable`] for a folder that cannot be listed.
@@ -84,6 +118,13 @@ fn is(entry: &DirEntry, what: impl Fn(&fs::FileType) -> bool) -> bool {
 }
 
 /// Whether a name begins with a dot.
+///
+/// ```
+/// use windrow_tokenizers::input::is_hidden;
+///
+/// assert!(is_hidden(".git".as_ref()));
+/// assert!(!is_hidden("a.txt".as_ref()));
+/// ```
 pub fn is_hidden(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".")
 }

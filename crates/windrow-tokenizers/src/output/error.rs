@@ -11,6 +11,16 @@ use crate::shown;
 const REMOVED: &str = "; what was written so far is removed";
 
 /// The kinds of [`OutputError`].
+///
+/// ```
+/// use windrow_tokenizers::output::{Output, OutputErrorKind, OutputOptions};
+///
+/// let directory = tempfile::tempdir()?;
+/// std::fs::write(directory.path().join("corpus.ids.npy"), "")?;
+/// let error = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300)).unwrap_err();
+/// assert_eq!(error.kind(), OutputErrorKind::CannotCreate);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutputErrorKind {
@@ -34,6 +44,17 @@ pub enum OutputErrorKind {
 ///
 /// The [`Display`](fmt::Display) form is one line with the place and the system's error, and a second line `hint: ...` if there is a
 /// remedy.
+///
+/// ```
+/// use windrow_tokenizers::output::{Output, OutputErrorKind, OutputOptions};
+///
+/// let directory = tempfile::tempdir()?;
+/// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
+/// let error = output.append(&[7, 70_000], &[1, 2]).unwrap_err();
+/// assert_eq!((error.kind(), error.document(), error.exit_code()), (OutputErrorKind::Id, Some(1), 1));
+/// assert!(error.to_string().starts_with("id 70000 in document 1 (from 0) does not fit u16"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct OutputError(Box<Inner>);
 

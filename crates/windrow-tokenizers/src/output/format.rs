@@ -8,6 +8,17 @@ use serde::{Deserialize, Serialize};
 use super::error::{OutputError, OutputErrorKind};
 
 /// The layout of token files. All numbers are little endian.
+///
+/// ```
+/// use windrow_tokenizers::output::{Format, OutputOptions};
+///
+/// let format: Format = "megatron".parse()?;
+/// assert_eq!(format.suffixes(), [".bin", ".idx"]);
+/// let options = OutputOptions { format, ..OutputOptions::new("out/corpus", 50_257) };
+/// let files = ["out/corpus.bin", "out/corpus.idx", "out/corpus.manifest.json"];
+/// assert_eq!(options.targets(), files.map(std::path::PathBuf::from));
+/// # Ok::<(), windrow_tokenizers::output::OutputError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -119,6 +130,15 @@ impl Format {
 }
 
 /// The element type of ids in a binary format.
+///
+/// ```
+/// use windrow_tokenizers::output::{Dtype, OutputOptions};
+///
+/// assert_eq!(OutputOptions::new("corpus", 50_257).element_type()?, Some(Dtype::U16));
+/// assert_eq!(OutputOptions::new("corpus", 100_277).element_type()?, Some(Dtype::U32));
+/// assert_eq!((Dtype::U16.size(), Dtype::U16.largest()), (2, 65_535));
+/// # Ok::<(), windrow_tokenizers::output::OutputError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dtype {

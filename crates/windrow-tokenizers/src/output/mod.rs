@@ -36,7 +36,9 @@ mod open;
 mod options;
 mod packed;
 mod parts;
+mod piecewise;
 mod progress;
+mod publish;
 mod run;
 mod shards;
 mod sidecar;
@@ -51,7 +53,6 @@ mod faults;
 mod weather;
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::mem::swap;
 use std::path::PathBuf;
 
@@ -65,13 +66,10 @@ pub use staging::Staging;
 pub use crate::kept::Kept;
 
 use crate::input::{Continuation, FileReport};
-use crate::manifest::{
-    Manifest, ManifestBody, Options, OutputFile, Packed, Part, ReadOptions, SCHEMA, SKIPPED_IN_MANIFEST,
-    SkippedDocument, root_of,
-};
+use crate::manifest::{Options, OutputFile, Packed, Part, ReadOptions, SKIPPED_IN_MANIFEST, SkippedDocument};
 pub(crate) use datatrove::metadata_says;
 pub(crate) use file::WriteBack;
-use file::{Mark, StagedFile, StorageWriter};
+use file::{Mark, StagedFile};
 use listed::{output_file, resume_list};
 use mask::{MASKED, MaskWriter, masks, without_masks};
 pub(crate) use mds::{Column as MdsColumn, Samples as MdsSamples};
@@ -89,6 +87,20 @@ pub(crate) use writer::{IDX_HEADER, NPY_HEADER, idx_header, npy_header, npy_head
 use writer::{MegatronWriter, Writer};
 
 /// An output in progress. Dropping it without [`publish`](Self::publish) removes everything.
+///
+/// ```
+/// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+/// use windrow_tokenizers::output::{Output, OutputOptions};
+///
+/// let directory = tempfile::tempdir()?;
+/// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
+/// output.append(&[7, 8, 9], &[3])?;
+/// assert!(!directory.path().join("corpus.ids.npy").exists());
+/// let documents = Documents { read: 1, written: 1, ..Documents::default() };
+/// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+/// assert!(directory.path().join("corpus.ids.npy").exists());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Output {
     /// Of the open shard of the selected part, if there are shards; the files with masks and kept fields too.
@@ -139,6 +151,18 @@ struct Open {
 }
 
 /// The result of a publication.
+///
+/// ```
+/// use windrow_tokenizers::manifest::ManifestBody;
+/// use windrow_tokenizers::output::{Output, OutputOptions};
+///
+/// let directory = tempfile::tempdir()?;
+/// let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
+/// let published = output.publish(ManifestBody::default())?;
+/// assert_eq!(published.manifest, directory.path().join("corpus.manifest.json"));
+/// assert_eq!((published.files.len(), published.documents), (2, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
     /// The data files, as in the manifest.
@@ -164,6 +188,17 @@ pub struct Published {
 impl Output {
     /// Checks the options and stages the files. If the options are refused, nothing is created.
     ///
+    /// ```
+    /// use windrow_tokenizers::output::{Format, Output, OutputErrorKind, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let options = OutputOptions::new(directory.path().join("corpus"), 300);
+    /// let first = Output::create(&options)?;
+    /// let second = Output::create(&options).unwrap_err();
+    /// assert_eq!(second.kind(), OutputErrorKind::CannotCreate); // the first one has the lock
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Usage`](OutputErrorKind::Usage) for options that contradict each other; [`CannotCreate`](OutputErrorKind::CannotCreate) if a
     /// file exists, another run is writing it, or it cannot be created.
@@ -172,6 +207,17 @@ impl Output {
     }
 
     /// [`create`](Self::create) with a staging that another thread may already abandon.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{Output, OutputErrorKind, OutputOptions, Staging};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let staging = Staging::default();
+    /// staging.abandon(); // Ctrl-C comes first
+    /// let error = Output::create_in(&OutputOptions::new(directory.path().join("corpus"), 300), &staging).unwrap_err();
+    /// assert_eq!(error.kind(), OutputErrorKind::Interrupted);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`create`](Self::create), and [`Interrupted`](OutputErrorKind::Interrupted) if `staging` was abandoned.
@@ -238,6 +284,17 @@ impl Output {
     }
 
     /// A handle with which another thread can stop this output.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
+    /// let staging = output.handle();
+    /// std::thread::spawn(move || staging.abandon()).join().unwrap();
+    /// assert!(output.append(&[7], &[1]).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn handle(&self) -> Staging {
         self.staging.clone()
     }
@@ -312,16 +369,48 @@ impl Output {
     }
 
     /// Documents appended so far.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
+    /// output.append(&[7, 8, 9], &[1, 1, 3])?;
+    /// assert_eq!(output.documents(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn documents(&self) -> u64 {
         self.documents + self.parts.iter().map(|part| part.documents).sum::<u64>()
     }
 
     /// Ids appended so far, end-of-text ids included.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let options = OutputOptions { append_eos: Some(0), ..OutputOptions::new(directory.path().join("corpus"), 300) };
+    /// let mut output = Output::create(&options)?;
+    /// output.append(&[7, 8, 9], &[1, 3])?;
+    /// assert_eq!(output.tokens(), 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn tokens(&self) -> u64 {
         self.tokens + self.parts.iter().map(|part| part.tokens).sum::<u64>()
     }
 
     /// Ids appended so far whose mask is 1; `None` without masks.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let options = OutputOptions { mask: true, ..OutputOptions::new(directory.path().join("corpus"), 300) };
+    /// let mut output = Output::create(&options)?;
+    /// output.append_masked(&[7, 8, 9], &[3], &[0, 1, 1])?;
+    /// assert_eq!(output.loss_tokens(), Some(2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn loss_tokens(&self) -> Option<u64> {
         let all = self.loss_tokens + self.parts.iter().map(|part| part.loss_tokens).sum::<u64>();
         self.options.mask.then_some(all)
@@ -329,6 +418,17 @@ impl Output {
 
     /// Appends a run of consecutive documents: `ends[i]` is the end of document `i` in `ids`, and the start of the next one. The
     /// division of documents into runs does not change a byte.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{Output, OutputErrorKind, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
+    /// assert_eq!(output.append(&[7, 70_000], &[1, 2]).unwrap_err().kind(), OutputErrorKind::Id);
+    /// output.append(&[7, 8, 9], &[1, 3])?; // [7] and [8, 9]
+    /// assert_eq!((output.documents(), output.tokens()), (2, 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Id`](OutputErrorKind::Id) for an id that does not fit the element type, and [`Document`](OutputErrorKind::Document) for a
@@ -346,6 +446,20 @@ impl Output {
 
     /// As [`append`](Self::append), to an output with [masks](OutputOptions::mask): `mask` has one for each of `ids`. Those of the ids
     /// around a document are 0.
+    ///
+    /// ```
+    /// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+    /// use windrow_tokenizers::output::{Format, Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let prefix = directory.path().join("corpus");
+    /// let mut output = Output::create(&OutputOptions { mask: true, format: Format::Jsonl, ..OutputOptions::new(&prefix, 300) })?;
+    /// output.append_masked(&[7, 8, 9], &[3], &[0, 1, 1])?;
+    /// let documents = Documents { read: 1, written: 1, ..Documents::default() };
+    /// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+    /// assert_eq!(std::fs::read_to_string(prefix.with_extension("jsonl"))?, "{\"ids\":[7,8,9],\"mask\":[0,1,1]}\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`append`](Self::append).
@@ -628,62 +742,23 @@ impl Output {
         self.staging.forget();
     }
 
-    /// Appends a part of a document, which it ends if `ends` is set. A document in parts becomes the same bytes as one that is appended whole.
-    ///
-    /// # Errors
-    /// Those of [`append`](Self::append). After [`Id`](OutputErrorKind::Id) and [`Document`](OutputErrorKind::Document) the parts before are still
-    /// there, and nothing of this one: only [`discard_parts`](Self::discard_parts) can follow.
-    ///
-    /// # Panics
-    /// If the output has masks.
-    pub fn append_part(&mut self, ids: &[u32], ends: bool) -> Result<(), OutputError> {
-        assert!(!self.options.mask, "parts without masks");
-        self.staging.check()?;
-        let Frame { bos, eos } = self.frame();
-        if self.open.is_none() {
-            self.begin_document()?;
-        }
-        let writer = self.writer.as_mut().expect("present until published");
-        let open = match self.open.take() {
-            Some(open) => open,
-            None => {
-                let mark = writer.mark()?;
-                writer.append_part(bos.as_slice())?;
-                Open { mark, ids: bos.as_slice().len(), bytes: bytes_of_ids(self.dtype, bos.as_slice()) }
-            }
-        };
-        let length = open.ids + ids.len() + usize::from(eos.is_some());
-        let bytes = open.bytes + bytes_of_ids(self.dtype, ids);
-        self.open = Some(open);
-        self.refuse_long(self.documents, length)?;
-        self.refuse_unfit(ids, &[])?;
-        let writer = self.writer.as_mut().expect("present until published");
-        writer.append_part(ids)?;
-        self.open.iter_mut().for_each(|open| (open.ids, open.bytes) = (open.ids + ids.len(), bytes));
-        if ends {
-            writer.end_parts(length, eos)?;
-            self.open = None;
-            self.documents += 1;
-            self.tokens += length as u64;
-            if let Some(shards) = &mut self.shards {
-                let bytes = bytes + bytes_of_ids(self.dtype, eos.as_slice());
-                shards.add(1, bytes_of_document(self.dtype, bytes, length == 0));
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes the parts of a document that has not ended, as if it had never begun.
-    ///
-    /// # Errors
-    /// As for [`append`](Self::append): [`Io`](OutputErrorKind::Io), [`Interrupted`](OutputErrorKind::Interrupted).
-    pub fn discard_parts(&mut self) -> Result<(), OutputError> {
-        let Some(open) = self.open.take() else { return Ok(()) };
-        self.writer.as_mut().expect("present until published").return_to(open.mark)
-    }
-
     /// Appends the values of the kept fields of documents that were appended: all values of the first document that has none yet, then those of
     /// the next one. Before the publication every document must have its values.
+    ///
+    /// ```
+    /// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+    /// use windrow_tokenizers::output::{Kept, Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let prefix = directory.path().join("corpus");
+    /// let mut output = Output::create(&OutputOptions { keep: vec!["url".into()], ..OutputOptions::new(&prefix, 300) })?;
+    /// output.append(&[7, 8], &[2])?;
+    /// output.keep(&Kept { bytes: b"\"a.org\"".to_vec(), ends: vec![7] })?;
+    /// let documents = Documents { read: 1, written: 1, ..Documents::default() };
+    /// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+    /// assert_eq!(std::fs::read_to_string(prefix.with_extension("kept.jsonl"))?, "{\"url\":\"a.org\"}\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`append`](Self::append): [`Io`](OutputErrorKind::Io), [`Interrupted`](OutputErrorKind::Interrupted).
@@ -709,6 +784,20 @@ impl Output {
 
     /// Counts a skipped document and lists it: in `OUT.skipped.jsonl` if that was requested, and the first [`SKIPPED_IN_MANIFEST`] also
     /// in the manifest. Memory does not grow with their number.
+    ///
+    /// ```
+    /// use windrow_tokenizers::manifest::{Documents, ManifestBody, SkippedDocument};
+    /// use windrow_tokenizers::output::{Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let prefix = directory.path().join("corpus");
+    /// let mut output = Output::create(&OutputOptions { list_skipped: true, ..OutputOptions::new(&prefix, 300) })?;
+    /// output.skip(SkippedDocument { file: "a.jsonl".into(), line: 7, ..SkippedDocument::default() })?;
+    /// let documents = Documents { read: 1, skipped: 1, ..Documents::default() };
+    /// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+    /// assert!(std::fs::read_to_string(prefix.with_extension("skipped.jsonl"))?.starts_with(r#"{"file":"a.jsonl","line":7"#));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`append`](Self::append): [`Io`](OutputErrorKind::Io), [`Interrupted`](OutputErrorKind::Interrupted).
@@ -759,115 +848,24 @@ impl Output {
             .hint(format!("check the tokenizer, or pass --dtype {wider}")))
     }
 
-    /// Completes the files, writes the manifest, and gives all files their final names, or none.
-    ///
-    /// # Errors
-    /// [`Accounting`](OutputErrorKind::Accounting) if the counts do not add up or a skipped document is not listed,
-    /// [`CannotCreate`](OutputErrorKind::CannotCreate) if another process has taken a final name, [`Io`](OutputErrorKind::Io),
-    /// [`Interrupted`](OutputErrorKind::Interrupted). In each case no final name is new, files that `overwrite` would have replaced
-    /// are back in place, and staged files are removed.
-    pub fn publish(mut self, body: ManifestBody) -> Result<Published, OutputError> {
-        self.check_account(&body)?;
-        if self.tokenizer.is_empty() {
-            self.name_tokenizer(&body.tokenizer.name);
-        }
-        let CompleteParts { mut files, parts, packed } = self.complete_parts()?;
-        let shards = files.len();
-        if let Some(list) = self.list.take() {
-            files.push(output_file(&self.targets, (list.complete()?, None)));
-        }
-        if let Some(index) = self.index.take() {
-            let index = index.resume(0, |_| ())?;
-            let samples = self.options.samples(self.dtype.unwrap_or(Dtype::U32));
-            let index = mds::write_index(index, &self.targets, &self.staging, samples, &files[..shards])?;
-            files.push(output_file(&self.targets, (index, None)));
-        }
-        let manifest = Manifest {
-            schema: SCHEMA,
-            windrow: env!("CARGO_PKG_VERSION").to_owned(),
-            engine: body.engine,
-            tokenizer: body.tokenizer,
-            options: self.manifest_options(body.reading),
-            inputs: body.inputs,
-            documents: body.documents,
-            text_bytes: body.text_bytes,
-            tokens: self.tokens(),
-            special_tokens: body.special_tokens,
-            loss_tokens: self.loss_tokens(),
-            packed,
-            parts,
-            outputs_blake3: Some(root_of(&files)),
-            outputs: files,
-            skipped: std::mem::take(&mut self.first_skipped),
-        };
-        self.write_manifest(&manifest)?;
-        let left_behind = self.staging.publish(&self.targets, self.options.overwrite)?;
-        Ok(Published {
-            files: manifest.outputs,
-            parts: manifest.parts,
-            packed: manifest.packed,
-            manifest: self.targets.manifest.clone(),
-            documents: self.documents(),
-            tokens: self.tokens(),
-            eos: self.options.append_eos,
-            loss_tokens: self.loss_tokens(),
-            left_behind,
-        })
-    }
-
     fn manifest_options(&self, reading: ReadOptions) -> Options {
         let OutputOptions { format, append_eos, prepend_bos, pack, .. } = self.options;
         let shard_bytes = self.options.shard_limit();
         Options { format, dtype: self.dtype, bos: prepend_bos, eos: append_eos, shard_bytes, pack, reading }
     }
 
-    fn check_account(&self, body: &ManifestBody) -> Result<(), OutputError> {
-        let counts = body.documents;
-        let listed = self.skipped;
-        let fields = self.options.keep.len() as u64;
-        let own = PartState { documents: self.documents, kept: self.kept, ..PartState::default() };
-        if let Some(part) = self.parts.iter().chain([&own]).find(|part| part.kept != part.documents * fields) {
-            let message = format!(
-                "the account of kept fields does not add up: {} values of {fields} fields in {} documents",
-                part.kept, part.documents
-            );
-            let error = OutputError::new(OutputErrorKind::Accounting, message);
-            return Err(error.hint("this is a fault of windrow: please report it"));
-        }
-        if counts.is_balanced() && counts.written == self.documents() && counts.skipped == listed && self.open.is_none()
-        {
-            return Ok(());
-        }
-        let message = format!(
-            "the account of documents does not add up: read {}, written {} (the output has {}), skipped {} (listed {listed}), \
-             failed {}, left out {}",
-            counts.read,
-            counts.written,
-            self.documents(),
-            counts.skipped,
-            counts.failed,
-            counts.left_out
-        );
-        Err(OutputError::new(OutputErrorKind::Accounting, message).hint("this is a fault of windrow: please report it"))
-    }
-
-    fn write_manifest(&mut self, manifest: &Manifest) -> Result<(), OutputError> {
-        let file = self.manifest.take().expect("present until published");
-        let write = || {
-            let mut writer = BufWriter::new(StorageWriter { staging: &self.staging, file: &file });
-            serde_json::to_writer_pretty(&mut writer, manifest)?;
-            writer.write_all(b"\n")?;
-            writer.flush()?;
-            drop(writer);
-            self.staging.storage().sync(&file)
-        };
-        write().map_err(|error| {
-            let target = &self.targets.manifest;
-            self.staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", target, error))
-        })
-    }
-
     /// Removes all staged files, as dropping does.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{Output, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
+    /// output.append(&[7, 8], &[2])?;
+    /// output.abandon();
+    /// assert_eq!(std::fs::read_dir(directory.path())?.count(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn abandon(self) {
         drop(self);
     }

@@ -13,6 +13,22 @@ use crate::manifest::Pack;
 use crate::shown;
 
 /// What to write and where.
+///
+/// ```
+/// use windrow_tokenizers::dataset::Dataset;
+/// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+/// use windrow_tokenizers::output::{Output, OutputOptions};
+///
+/// let directory = tempfile::tempdir()?;
+/// let prefix = directory.path().join("corpus");
+/// let options = OutputOptions { prepend_bos: Some(1), append_eos: Some(2), ..OutputOptions::new(&prefix, 300) };
+/// let mut output = Output::create(&options)?;
+/// output.append(&[7, 8], &[2])?;
+/// let documents = Documents { read: 1, written: 1, ..Documents::default() };
+/// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+/// assert_eq!(Dataset::open(&prefix)?.document(0)?, Some(vec![1, 7, 8, 2]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct OutputOptions {
     /// The path to which each file adds its suffix: `out/corpus` becomes `out/corpus.ids.npy` and so on.
@@ -78,6 +94,16 @@ impl OutputOptions {
     }
 
     /// The element type that will be written; none for text.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{Dtype, Format, OutputErrorKind, OutputOptions};
+    ///
+    /// let mut options = OutputOptions { format: Format::Nanogpt, ..OutputOptions::new("corpus", 50_257) };
+    /// assert_eq!(options.element_type().unwrap_err().kind(), OutputErrorKind::Usage);
+    /// options.append_eos = Some(50_256);
+    /// assert_eq!(options.element_type()?, Some(Dtype::U16));
+    /// # Ok::<(), windrow_tokenizers::output::OutputError>(())
+    /// ```
     ///
     /// # Errors
     /// [`OutputErrorKind::Usage`] if the options contradict each other or the ids do not fit.
@@ -145,11 +171,30 @@ impl OutputOptions {
     }
 
     /// The files that publication creates or replaces, the manifest last; without the shards, whose number is not known before.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::OutputOptions;
+    ///
+    /// let files = ["out/corpus.ids.npy", "out/corpus.offsets.npy", "out/corpus.manifest.json"];
+    /// assert_eq!(OutputOptions::new("out/corpus", 300).targets(), files.map(std::path::PathBuf::from));
+    /// ```
     pub fn targets(&self) -> Vec<PathBuf> {
         self.names().all().cloned().collect()
     }
 
     /// Refuses an output that would replace or remove one of the inputs.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{Format, OutputErrorKind, OutputOptions};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let prefix = directory.path().join("corpus");
+    /// let input = prefix.with_extension("jsonl");
+    /// std::fs::write(&input, "{}")?;
+    /// let options = OutputOptions { format: Format::Jsonl, overwrite: true, ..OutputOptions::new(prefix, 300) };
+    /// assert_eq!(options.check_inputs([&input]).unwrap_err().kind(), OutputErrorKind::CannotCreate);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`OutputErrorKind::CannotCreate`] naming the file.

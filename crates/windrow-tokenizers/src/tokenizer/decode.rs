@@ -370,6 +370,15 @@ impl Tokenizer {
     /// The token with this id, as the `tokenizer.json` spells it: `Ġthe` for " the" in a byte-level vocabulary.
     ///
     /// `None` also if the engine that encodes is not windrow's own and does not know its tokens by their ids.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
+    /// assert_eq!(tokenizer.id_to_token(995).as_deref(), Some("Ġworld"));
+    /// assert_eq!(tokenizer.id_to_token(50_257), None);
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
     pub fn id_to_token(&self, id: u32) -> Option<String> {
         if let Some(added) = self.added.iter().find(|added| added.id == id) {
             return Some(added.content.clone());

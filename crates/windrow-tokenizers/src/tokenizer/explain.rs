@@ -6,6 +6,16 @@ use super::Tokenizer;
 use super::choice::ChosenEngine;
 
 /// What encodes with a tokenizer, why, and what it has done so far. Displayed, it is a line or two.
+///
+/// ```
+/// use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
+///
+/// let options = LoadOptions { engine: EngineChoice::Tokenizers, ..LoadOptions::default() };
+/// let explanation = Tokenizer::load("gpt2", &options)?.explain();
+/// assert!(explanation.engine.starts_with("tokenizers 1."));
+/// assert!(explanation.delegated.is_some() && explanation.cache.is_none());
+/// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explanation {
@@ -18,6 +28,17 @@ pub struct Explanation {
 }
 
 /// What the cache of windrow's own engine has been asked for, and how full it is.
+///
+/// ```
+/// use windrow_tokenizers::tokenizer::{CacheUse, LoadOptions, Tokenizer};
+///
+/// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
+/// tokenizer.encode_batch_ids(&["a word, a word"])?;
+/// let CacheUse { pieces, merged, used, slots, .. } = tokenizer.explain().cache.expect("windrow's own engine has a cache");
+/// assert_eq!((pieces, merged), (5, 0)); // the vocabulary has these words
+/// assert!(used <= slots);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheUse {
