@@ -40,6 +40,15 @@ use crate::spin;
 use crate::{Alternative, Alternatives, Decision, Items, Nanos};
 
 /// The measured progress of a call.
+///
+/// ```
+/// use windrow_plan::share::Progress;
+/// use windrow_plan::{Items, Nanos};
+///
+/// let (done, spent, left) = (Items(10), Nanos::micros(5.0), Items(100));
+/// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false, contrary: None };
+/// assert_eq!(progress.rest(), Nanos::micros(50.0), "100 items like the 10 before");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Items done (or their weight).
@@ -62,6 +71,19 @@ pub struct Progress {
 
 impl Progress {
     /// Cost of one item: the remembered one, else the measured one. `None` as long as neither can be relied on.
+    ///
+    /// ```
+    /// use windrow_plan::share::Progress;
+    /// use windrow_plan::site::Trusted;
+    /// use windrow_plan::{Items, Nanos};
+    ///
+    /// let (done, spent, left) = (Items(10), Nanos(30.0), Items(100));
+    /// let small = Progress { done, spent, left, ripe: false, known: None, eager: false, alone: false, contrary: None };
+    /// assert_eq!(small.per_item(), None, "the sample is too small");
+    /// assert_eq!(Progress { ripe: true, ..small }.per_item(), Some(Nanos(3.0)));
+    /// let known = Some(Trusted { per_item: Nanos(4.0), swell: 1.0, never_alone: false });
+    /// assert_eq!(Progress { known, ..small }.per_item(), Some(Nanos(4.0)), "the site remembers");
+    /// ```
     pub fn per_item(&self) -> Option<Nanos> {
         match self.known {
             Some(known) => Some(known.per_item),
@@ -75,11 +97,32 @@ impl Progress {
 
     /// Whether the items done took far longer than remembered: more than four times as long and a cold start, because the first items also
     /// fetch code and data.
+    ///
+    /// ```
+    /// use windrow_plan::machine::Machine;
+    /// use windrow_plan::share::Progress;
+    /// use windrow_plan::{Items, Nanos};
+    ///
+    /// let (done, spent, left) = (Items(1), Nanos::micros(1000.0), Items(100));
+    /// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false, contrary: None };
+    /// assert!(progress.contradicts(Nanos::micros(1.0), &Machine::example()), "1 ms instead of 1 us");
+    /// assert!(!progress.contradicts(Nanos::micros(500.0), &Machine::example()), "twice as long");
+    /// ```
     pub fn contradicts(&self, known: Nanos, machine: &Machine) -> bool {
         contradicts(self.spent, Nanos(known.0 * self.done.0 as f64), machine)
     }
 
     /// Predicted time of the rest on one thread.
+    ///
+    /// ```
+    /// use windrow_plan::share::Progress;
+    /// use windrow_plan::{Items, Nanos};
+    ///
+    /// // A sample that is too small for `per_item` still gives a rough prediction.
+    /// let (done, spent, left) = (Items(2), Nanos(20.0), Items(100));
+    /// let progress = Progress { done, spent, left, ripe: false, known: None, eager: false, alone: false, contrary: None };
+    /// assert_eq!((progress.per_item(), progress.rest()), (None, Nanos(1000.0)));
+    /// ```
     pub fn rest(&self) -> Nanos {
         Nanos(self.per_item().unwrap_or_else(|| self.measured()).0 * self.left.0 as f64)
     }
@@ -99,6 +142,18 @@ impl fmt::Display for Progress {
 }
 
 /// The workers, as far as the caller can know.
+///
+/// ```
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Workers, predict};
+/// use windrow_plan::{Items, Nanos};
+///
+/// // 20 us of work: enough for a worker that spins, too little to wake a halted CPU.
+/// let (rest, costs) = (Nanos::micros(20.0), Costs::new(Machine::example()));
+/// let done = |workers| predict(rest, Items(1000), &workers, &costs).unwrap().done;
+/// assert!(done(Workers { most: 2, idle: 1, asleep: 0, busy: false }) < rest);
+/// assert!(done(Workers { most: 2, idle: 0, asleep: 1, busy: false }) > rest);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workers {
     /// Maximum number of members, the caller included: threads of the pool, but not more than CPUs.
@@ -112,6 +167,16 @@ pub struct Workers {
 }
 
 /// The costs that a decision depends on.
+///
+/// ```
+/// use windrow_plan::machine::{Machine, WorkerState};
+/// use windrow_plan::share::Costs;
+///
+/// let long = Costs::new(Machine::example());
+/// let recently = Costs { parked: WorkerState::AsleepRecently, ..long };
+/// assert!(recently.enter(true) < long.enter(true), "a worker that has just parked is woken sooner");
+/// assert_eq!(recently.enter(false), long.enter(false));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// The machine.
@@ -126,17 +191,51 @@ pub struct Costs {
 
 impl Costs {
     /// The costs on a machine, for a thread that has made no calls. The workers have been parked for long.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::explore::Budget;
+    /// use windrow_plan::machine::{Machine, WorkerState};
+    /// use windrow_plan::share::Costs;
+    ///
+    /// let costs = Costs::new(Machine::example());
+    /// assert_eq!((costs.owed, costs.budget, costs.parked), (Nanos(0.0), Budget::EMPTY, WorkerState::AsleepLong));
+    /// ```
     pub fn new(machine: Machine) -> Costs {
         Costs { machine, parked: WorkerState::AsleepLong, owed: Nanos(0.0), budget: Budget::EMPTY }
     }
 
     /// The cost of entering; `wakes`: parked workers have to be woken.
+    ///
+    /// ```
+    /// use windrow_plan::machine::Machine;
+    /// use windrow_plan::share::Costs;
+    ///
+    /// let costs = Costs::new(Machine::example());
+    /// assert_eq!(costs.enter(true), costs.machine.wake);
+    /// assert!(costs.enter(false) < costs.enter(true));
+    /// ```
     pub fn enter(&self, wakes: bool) -> Nanos {
         self.machine.enter(if wakes { self.parked } else { WorkerState::Idle })
     }
 }
 
 /// What to do next.
+///
+/// ```
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Grain, Progress, Workers, decide};
+/// use windrow_plan::{Items, Nanos};
+///
+/// let (done, spent, left) = (Items(100), Nanos::micros(10.0), Items(10_000));
+/// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false, contrary: None };
+/// let choice = |most| {
+///     let workers = Workers { most, idle: most - 1, asleep: 0, busy: false };
+///     decide(progress, &workers, &Costs::new(Machine::example())).choice
+/// };
+/// assert_eq!(choice(2), Grain::Publish { width: 2 });
+/// assert_eq!(choice(1), Grain::Serial { piece: Items(100) }, "as many again, and ask again");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grain {
     /// Run a piece of this many items alone, then decide again.
@@ -167,6 +266,17 @@ const MARGIN_IDLE: f64 = 1.1;
 const MARGIN_ASLEEP: f64 = 1.2;
 
 /// A number of members, and when the rest would be done.
+///
+/// ```
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Sharing, Workers, predict};
+/// use windrow_plan::{Items, Nanos};
+///
+/// let (workers, costs) = (Workers { most: 2, idle: 0, asleep: 1, busy: false }, Costs::new(Machine::example()));
+/// let done = Nanos::micros(500.0 + costs.machine.wake.as_micros());
+/// let sharing = predict(Nanos::micros(1000.0), Items(100), &workers, &costs);
+/// assert_eq!(sharing, Some(Sharing { width: 2, done, wakes: true }), "half of the work, and a wake");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sharing {
     /// Members, the caller included: 2 or more.
@@ -186,6 +296,22 @@ impl Sharing {
 
 /// The best width, with idle workers only or with parked ones too; `None` if no worker is free. `rest` is the time on one thread, `left`
 /// the number of parts that it can be cut into. One more member than the best width would cost more than it saves.
+///
+/// ```
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Workers, predict};
+/// use windrow_plan::{Items, Nanos};
+///
+/// let costs = Costs::new(Machine::example());
+/// let width = |rest, left, idle| {
+///     let workers = Workers { most: 8, idle, asleep: 0, busy: false };
+///     predict(Nanos::micros(rest), Items(left), &workers, &costs).map(|sharing| sharing.width)
+/// };
+/// assert_eq!(width(1000.0, 100, 0), None, "no worker is free");
+/// assert_eq!(width(1000.0, 100, 7), Some(8));
+/// assert_eq!(width(1000.0, 3, 7), Some(3), "there are three parts");
+/// assert!(width(1.0, 100, 7) < Some(8), "each further member costs more than it saves");
+/// ```
 pub fn predict(rest: Nanos, left: Items, workers: &Workers, costs: &Costs) -> Option<Sharing> {
     let most = workers.most.min(usize::try_from(left.0).unwrap_or(usize::MAX));
     let with = |workers: usize, wakes| {
@@ -208,17 +334,51 @@ pub fn predict(rest: Nanos, left: Items, workers: &Workers, costs: &Costs) -> Op
 
 /// Whether a call that takes `whole` on one thread is too short to be shared: two members cannot save what entering costs. While such a call
 /// runs as predicted, it is not decided again.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::{Machine, WorkerState};
+/// use windrow_plan::share::is_short;
+///
+/// let (whole, machine) = (Nanos::micros(10.0), Machine::example());
+/// assert!(is_short(whole, &machine, WorkerState::AsleepLong), "half of it is less than a wake");
+/// assert!(!is_short(whole, &machine, WorkerState::Idle));
+/// ```
 pub fn is_short(whole: Nanos, machine: &Machine, found: WorkerState) -> bool {
     whole.0 / 2.0 < machine.enter(found).0
 }
 
 /// Whether work that was expected to take `expected` took far longer: more than four times as long and a cold start.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::contradicts;
+///
+/// let (expected, machine) = (Nanos::micros(100.0), Machine::example());
+/// assert!(!contradicts(Nanos::micros(300.0), expected, &machine));
+/// assert!(contradicts(Nanos::micros(500.0), expected, &machine));
+/// assert!(!contradicts(machine.cold(), Nanos(0.0), &machine), "a cold start is no contradiction");
+/// ```
 pub fn contradicts(spent: Nanos, expected: Nanos, machine: &Machine) -> bool {
     spent.0 > 4.0 * expected.0 + machine.cold().0
 }
 
 /// The weight from which on calls of a site are measured, also if it is [steady](ItemCost::is_steady). Calls that weigh less are too short to be shared, with
 /// workers in any state. 0: all calls are measured.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::unmeasured_below;
+/// use windrow_plan::site::ItemCost;
+///
+/// let known = (0..4).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(10.0)));
+/// assert_eq!(unmeasured_below(known, &Machine::example()), 0, "the site is not steady: measure all calls");
+/// let steady = known.after_short(Nanos(10.0), false);
+/// let items = unmeasured_below(steady, &Machine::example());
+/// assert!((10..1000).contains(&items), "calls of some items of 10 ns are too short to be shared");
+/// ```
 pub fn unmeasured_below(site: ItemCost, machine: &Machine) -> u64 {
     let known = site.trusted().filter(|_| site.is_steady());
     let weight = |known: Trusted| 2.0 * machine.enter(WorkerState::Idle).0 / known.per_item.0.max(f64::MIN_POSITIVE);
@@ -226,6 +386,16 @@ pub fn unmeasured_below(site: ItemCost, machine: &Machine) -> u64 {
 }
 
 /// Workers that stand by for a serial call: they join if it lasts.
+///
+/// ```
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, StandBy, Workers, stands_by};
+/// use windrow_plan::site::ItemCost;
+///
+/// let (workers, costs) = (Workers { most: 4, idle: 0, asleep: 3, busy: false }, Costs::new(Machine::example()));
+/// let two_items = stands_by(ItemCost::default(), 2, 2, &workers, &costs);
+/// assert_eq!(two_items, Some(StandBy { width: 2, patience: costs.machine.wake, wakes: true }));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StandBy {
     /// Members wanted, the caller included.
@@ -244,6 +414,20 @@ pub struct StandBy {
 ///
 /// They are patient for as long as a wake takes: a shorter call would have gained nothing from them. A call that is to be timed alone, or that
 /// is predicted to be short, has twice the predicted time.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Workers, stands_by};
+/// use windrow_plan::site::ItemCost;
+///
+/// let (workers, costs) = (Workers { most: 4, idle: 3, asleep: 0, busy: false }, Costs::new(Machine::example()));
+/// let stands_by = |site| stands_by(site, 100, 100, &workers, &costs).is_some();
+/// let new = ItemCost::default();
+/// assert!(stands_by(new), "the first item may last, or wait for another item");
+/// assert!(!stands_by(new.after_alone(Nanos(100.0))), "the caller decides again between two items");
+/// assert!(stands_by(new.after_alone(Nanos::micros(100.0))), "the items of the last call were long");
+/// ```
 pub fn stands_by(site: ItemCost, weight: u64, items: usize, workers: &Workers, costs: &Costs) -> Option<StandBy> {
     let width = workers.most.min(items);
     if width < 2 || workers.busy {
@@ -267,6 +451,19 @@ pub fn stands_by(site: ItemCost, weight: u64, items: usize, workers: &Workers, c
 }
 
 /// A choice, its reason, the predicted time of sharing, and its price.
+///
+/// ```
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Grain, Progress, ShareChoice, Workers, choose};
+/// use windrow_plan::{Items, Nanos};
+///
+/// let (done, spent, left) = (Items(100), Nanos::micros(10.0), Items(10));
+/// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false, contrary: None };
+/// let workers = Workers { most: 2, idle: 0, asleep: 1, busy: false };
+/// let ShareChoice { grain, why, shared, price, .. } = choose(&progress, &workers, &Costs::new(Machine::example()));
+/// assert!(matches!(grain, Grain::Serial { .. }) && shared > Some(progress.rest()));
+/// assert_eq!((why, price), ("entering costs more than it saves", Nanos(0.0)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShareChoice {
     /// The choice.
@@ -282,6 +479,19 @@ pub struct ShareChoice {
 }
 
 /// Stay serial or publish: [`decide`] without building a [`Decision`], for the hot path.
+///
+/// ```
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Grain, Progress, Workers, choose};
+/// use windrow_plan::{Items, Nanos};
+///
+/// // Nothing is measured. A call whose size of claims was given is shared all the same.
+/// let (done, spent, left) = (Items(0), Nanos(0.0), Items(1000));
+/// let call = Progress { done, spent, left, ripe: false, known: None, eager: false, alone: false, contrary: None };
+/// let (workers, costs) = (Workers { most: 2, idle: 1, asleep: 0, busy: false }, Costs::new(Machine::example()));
+/// assert_eq!(choose(&call, &workers, &costs).grain, Grain::Serial { piece: Items(1) });
+/// assert_eq!(choose(&Progress { eager: true, ..call }, &workers, &costs).grain, Grain::Publish { width: 2 });
+/// ```
 #[inline]
 pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareChoice {
     let choice = best(progress, workers, costs);
@@ -291,6 +501,15 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
 
 /// What a call pays that is shared although it is short. Woken workers spin afterwards, which costs CPU time and slows down a caller that
 /// shares its core with one.
+///
+/// ```
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, price_of_entering};
+///
+/// let costs = Costs::new(Machine::example());
+/// assert_eq!(price_of_entering(false, &costs), costs.enter(false));
+/// assert!(price_of_entering(true, &costs) > costs.enter(true), "the woken worker spins afterwards");
+/// ```
 pub fn price_of_entering(wakes: bool, costs: &Costs) -> Nanos {
     let spun = if wakes { spin::most(&costs.machine) } else { Nanos(0.0) };
     Nanos(costs.enter(wakes).0 + spun.0)
@@ -390,6 +609,23 @@ fn awake(workers: &Workers) -> Workers {
 }
 
 /// Stay serial or publish; see the [module page](self).
+///
+/// ```
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Grain, Progress, Workers, decide};
+/// use windrow_plan::{Items, Nanos};
+///
+/// let (done, spent) = (Items(100), Nanos::micros(10.0));
+/// let (workers, costs) = (Workers { most: 2, idle: 0, asleep: 1, busy: false }, Costs::new(Machine::example()));
+/// let decide = |left| {
+///     let left = Items(left);
+///     let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false, contrary: None };
+///     decide(progress, &workers, &costs)
+/// };
+/// assert!(matches!(decide(100).choice, Grain::Serial { .. }), "10 us are left, and the worker is parked");
+/// assert_eq!(decide(10_000).choice, Grain::Publish { width: 2 });
+/// assert_eq!(decide(10_000).why, "sharing the rest is faster");
+/// ```
 pub fn decide(progress: Progress, workers: &Workers, costs: &Costs) -> Decision<Progress, Grain> {
     let ShareChoice { grain, why, shared, .. } = choose(&progress, workers, costs);
     let mut alternatives = vec![Alternative { name: "serial", predicted: progress.rest() }];
@@ -399,6 +635,18 @@ pub fn decide(progress: Progress, workers: &Workers, costs: &Costs) -> Decision<
 
 /// What a serial call that took `whole` has lost because workers were parked: [`Costs::owed`] is the sum. A loss of less than a seventh of
 /// the call counts as 0: to avoid it does not pay for a CPU that spins all the time.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Workers, owed};
+///
+/// let (parked, costs) = (Workers { most: 2, idle: 0, asleep: 1, busy: false }, Costs::new(Machine::example()));
+/// let lost = |micros, workers| owed(Nanos::micros(micros), &workers, &costs);
+/// assert!(lost(4.0, parked) > Nanos(0.0), "a worker that spins would have taken half");
+/// assert_eq!(lost(0.1, parked), Nanos(0.0), "too short for any worker");
+/// assert_eq!(lost(4.0, Workers { idle: 1, asleep: 0, ..parked }), Nanos(0.0), "no worker is parked");
+/// ```
 pub fn owed(whole: Nanos, workers: &Workers, costs: &Costs) -> Nanos {
     if workers.most < 2 || workers.asleep == 0 {
         return Nanos(0.0);
