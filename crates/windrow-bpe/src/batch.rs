@@ -25,6 +25,15 @@ const WINDOW: std::ops::RangeInclusive<usize> = (16 << 10)..=(96 << 10);
 const WINDOWS_PER_THREAD: usize = 8;
 
 /// The ids of a batch, and where those of each document begin and end.
+///
+/// ```
+/// use windrow_bpe::Ragged;
+///
+/// let batch = Ragged { values: vec![5, 6, 7], offsets: vec![0, 2, 2, 3] };
+/// assert_eq!(batch.len(), 3);
+/// assert_eq!((batch.get(0), batch.get(1), batch.get(3)), (Some(&[5, 6][..]), Some(&[][..]), None));
+/// assert!(batch.iter().map(<[u32]>::len).eq([2, 0, 1]));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ragged {
     /// The ids of all documents, in order.
@@ -249,6 +258,19 @@ impl Engine {
     /// [`encode_batch`](Self::encode_batch) into the memory of `batch`, whose items it replaces. Memory that was used before need not be cleared by
     /// the system again. It has space for an id a byte, or more if the engine normalizes.
     ///
+    /// ```
+    /// # use windrow_bpe::{Definition, Engine, EngineOptions, Grammar, Ragged};
+    /// # let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
+    /// # let definition = Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
+    /// # let engine = Engine::new(&definition, &EngineOptions::default())?;
+    /// let mut batch = Ragged::default();
+    /// engine.encode_batch_into(&["abc", "d"], &mut batch)?;
+    /// let memory = batch.values.capacity();
+    /// engine.encode_batch_into(&["e"], &mut batch)?;
+    /// assert_eq!((batch.values.as_slice(), batch.values.capacity()), (&[101][..], memory));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`encode_batch`](Self::encode_batch); `batch` is then empty.
     pub fn encode_batch_into<T: AsRef<str> + Sync>(&self, documents: &[T], batch: &mut Ragged) -> Result<(), NoMemory> {
@@ -257,6 +279,21 @@ impl Engine {
 
     /// [`encode_batch_into`](Self::encode_batch_into) as long as `goes_on` returns true, which each thread calls before each window: after some
     /// tenths of a millisecond. Returns whether it has encoded all documents; `batch` is empty otherwise.
+    ///
+    /// ```
+    /// # use windrow_bpe::{Definition, Engine, EngineOptions, Grammar, Ragged};
+    /// # let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
+    /// # let definition = Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
+    /// # let engine = Engine::new(&definition, &EngineOptions::default())?;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// let (goes_on, mut batch) = (AtomicBool::new(true), Ragged::default());
+    /// assert!(engine.encode_batch_while(&["abc"], &mut batch, &|| goes_on.load(Ordering::Relaxed))?);
+    /// goes_on.store(false, Ordering::Relaxed);
+    /// assert!(!engine.encode_batch_while(&["abc"], &mut batch, &|| goes_on.load(Ordering::Relaxed))?);
+    /// assert!(batch.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`encode_batch`](Self::encode_batch); `batch` is then empty.

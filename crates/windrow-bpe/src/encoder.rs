@@ -90,6 +90,21 @@ pub(crate) struct Lookup {
 }
 
 /// What an engine has done.
+///
+/// ```
+/// use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+///
+/// let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
+/// let definition =
+///     Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
+/// let engine = Engine::new(&definition, &EngineOptions::default())?;
+/// engine.encode_batch(&["one two"])?;
+/// let first = engine.counts();
+/// engine.encode_batch(&["one two"])?;
+/// assert_eq!((first.pieces, engine.counts().pieces), (2, 4));
+/// assert_eq!(engine.counts().misses, first.misses, "the cache has both pieces by now");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Pieces of text.

@@ -24,6 +24,20 @@ mod offsets;
 pub use decode::UnknownId;
 
 /// A byte-level BPE tokenizer, as data.
+///
+/// ```
+/// use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+///
+/// // Each byte is a token; "a" and "b" merge before "b" and "c".
+/// let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte)));
+/// let tokens = tokens.chain([(b"ab".to_vec(), 256), (b"bc".to_vec(), 257)]).collect();
+/// let [a, b, c] = [b'a', b'b', b'c'].map(u32::from);
+/// let merges = vec![(a, b), (b, c)];
+/// let definition = Definition { grammar: Grammar::Gpt2, tokens, merges, ignore_merges: false, added: vec![], nfc: false };
+/// let engine = Engine::new(&definition, &EngineOptions::default())?;
+/// assert_eq!(engine.encode_batch(&["abc", "bc"])?.values, [256, c, 257]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Definition {
     /// How text is split into pieces.
@@ -41,6 +55,15 @@ pub struct Definition {
 }
 
 /// Why an engine cannot encode with a [`Definition`].
+///
+/// ```
+/// use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+///
+/// let tokens = vec![(b"a".to_vec(), 0)];
+/// let definition =
+///     Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
+/// assert!(Engine::new(&definition, &EngineOptions::default()).is_err(), "the other bytes are no tokens");
+/// ```
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct Unsupported(String);
@@ -56,6 +79,18 @@ pub struct NoMemory {
 }
 
 /// Settings of an [`Engine`].
+///
+/// ```
+/// use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+///
+/// let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
+/// let definition =
+///     Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
+/// let options = EngineOptions { cache_bytes: 1 << 20, seeded: false, ..EngineOptions::default() };
+/// let engine = Engine::new(&definition, &options)?;
+/// assert_eq!(engine.cache_size().0, 0, "an engine that is not seeded begins with an empty cache");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineOptions {
     /// Maximum memory of the cache in bytes.
@@ -74,6 +109,19 @@ impl Default for EngineOptions {
 }
 
 /// The names of the instruction sets of this CPU that an engine can use, the best first.
+///
+/// ```
+/// use windrow_bpe::{Definition, Engine, EngineOptions, Grammar, instruction_sets};
+///
+/// let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
+/// let definition =
+///     Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
+/// for name in instruction_sets() {
+///     let engine = Engine::new(&definition, &EngineOptions { instructions: Some(name), ..EngineOptions::default() })?;
+///     assert_eq!(engine.instructions(), name);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn instruction_sets() -> Vec<&'static str> {
     InstructionSet::available().iter().map(|set| set.name()).collect()
 }
@@ -87,6 +135,21 @@ const FIRST_SLOTS: usize = 1 << 20;
 /// Encodes text with one vocabulary. All threads share what it learns.
 ///
 /// The ids are those of Hugging Face's `tokenizers` 0.23 for the same vocabulary, whatever was encoded before, and by how many threads.
+///
+/// ```
+/// use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+///
+/// let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).chain([(b"ab".to_vec(), 256)]).collect();
+/// let merges = vec![(u32::from(b'a'), u32::from(b'b'))];
+/// let definition = Definition { grammar: Grammar::Gpt2, tokens, merges, ignore_merges: false, added: vec![], nfc: false };
+/// let engine = Engine::new(&definition, &EngineOptions::default())?;
+/// std::thread::scope(|scope| {
+///     for _ in 0..2 {
+///         scope.spawn(|| assert_eq!(engine.encode_batch(&["cab"]).unwrap().values, [99, 256]));
+///     }
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Engine {
     grammar: Grammar,
     model: Model,
@@ -195,6 +258,17 @@ impl Engine {
     /// Appends the ids of `texts` to `ids`, on this thread, and to `ends` the length of `ids` behind each text.
     ///
     /// Short texts are encoded together, and long ones window by window, so it needs little memory beside the ids.
+    ///
+    /// ```
+    /// # use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+    /// # let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
+    /// # let definition = Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
+    /// # let engine = Engine::new(&definition, &EngineOptions::default())?;
+    /// let (mut ids, mut ends) = (vec![], vec![]);
+    /// engine.encode_all(&["ab", "", "c"], &mut ids, &mut ends)?;
+    /// assert_eq!((ids, ends), (vec![97, 98, 99], vec![2, 2, 3]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// There is no memory for the ids, or to merge a single long piece. `ids` and `ends` are then unchanged.

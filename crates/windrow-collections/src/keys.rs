@@ -43,6 +43,13 @@ mod sealed {
 ///
 /// Many values may have the same number, which makes searches slower, not wrong. A prefix that contradicts the order loses keys: they
 /// are stored but not found.
+///
+/// ```
+/// use windrow_collections::Prefix;
+///
+/// assert!("apple".prefix() < "pear".prefix() && (-1_i32).prefix() < 1_i32.prefix());
+/// assert_eq!("applause".prefix(), "applauses".prefix(), "the first eight bytes: the keys themselves decide");
+/// ```
 pub trait Prefix: Ord {
     /// `u64`, or `u128` for keys that need more bits to differ.
     type Word: Number;
@@ -81,6 +88,16 @@ pub trait Key: Prefix + Clone {
 }
 
 /// Any type that is `Ord + Clone`, as a key without a prefix: all searches compare keys.
+///
+/// ```
+/// use windrow_collections::{OrderedMap, Plain};
+///
+/// // A pair with a string is no key by itself.
+/// let mut map = OrderedMap::new();
+/// map.insert(Plain((2, "b")), 'y');
+/// map.insert(Plain((2, "a")), 'x');
+/// assert!(map.into_values().eq(['x', 'y']));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Plain<K>(pub K);
 

@@ -473,6 +473,14 @@ impl<K: Key> Default for SkipList<K> {
 }
 
 /// Keys of a [`SkipList`], ascending.
+///
+/// ```
+/// use windrow_collections::SkipList;
+///
+/// let mut list = SkipList::new();
+/// list.insert_all(&[5_u64, 7, 1, 3], &mut [false; 4]);
+/// assert!(list.range(3..7).eq(&[3, 5]));
+/// ```
 pub struct Nodes<'a, K: Key> {
     list: &'a SkipList<K>,
     at: u32,

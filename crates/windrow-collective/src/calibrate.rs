@@ -23,6 +23,17 @@ use crate::lanes::{Fault, Lanes, Stages, Trace};
 use crate::stored::{Measured, Stage};
 
 /// Settings of a calibration, the same on all ranks.
+///
+/// ```
+/// use windrow_collective::{Calibration, Fused, Group, Operation};
+///
+/// // Small sizes, for an operation of few rows; the rest as usual.
+/// let how = Calibration { rows: vec![16, 32, 48], align: 16, ..Calibration::default() };
+/// let mut fused = Fused::new(Group::new(1).ranks().remove(0))?;
+/// let profile = fused.calibrate::<f32>(Operation::MatmulAllReduce, 8, 8, &how)?;
+/// assert_eq!(profile.shape().n, 8);
+/// # Ok::<(), windrow_collective::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     /// Rows of the tiles to measure, of all ranks together; at least three sizes. Where rows are dealt out, use multiples of the number of

@@ -4,6 +4,13 @@ use std::fmt;
 use std::ops::Range;
 
 /// What a rank called. All ranks of a group make the same calls, in the same order.
+///
+/// ```
+/// use windrow_collective::Call;
+///
+/// let call = Call { name: "all_gather", element: "f32", gives: 2, gets: 4, root: None };
+/// assert_eq!(call.to_string(), "all_gather of 2 f32 to 4");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
     /// Which collective.

@@ -10,6 +10,15 @@ mod sealed {
 }
 
 /// A number that collectives carry and add up: `f32`, `f64`, [`half::bf16`], [`half::f16`], and `u64` for counts.
+///
+/// ```
+/// use windrow_collective::Element;
+///
+/// // In rank order: 1e20 and -1e20 cancel out before the 1 is added.
+/// let mut sums = [0.0];
+/// f64::sum(&[&[1e20], &[-1e20], &[1.0]], &mut sums);
+/// assert_eq!(sums, [1.0]);
+/// ```
 pub trait Element: sealed::Sealed + bytemuck::Pod + Default + PartialEq + fmt::Debug + Send + Sync + 'static {
     /// Its name in messages.
     const NAME: &'static str;

@@ -8,6 +8,20 @@ use crate::{Call, Operation};
 ///
 /// All ranks return an error from the same call. If only one rank is at fault, it returns its error, and the others return
 /// [`Refused`](Self::Refused). The output of that call is then unspecified and may be partly written.
+///
+/// ```
+/// use std::thread;
+/// use windrow_collective::{Communicator, Error, Group};
+///
+/// let mut ranks = Group::new(2).ranks();
+/// let (mut second, mut first) = (ranks.pop().unwrap(), ranks.pop().unwrap());
+/// let [at_first, at_second] = thread::scope(|scope| {
+///     let second = scope.spawn(|| second.all_reduce(&mut [1.0_f32; 4]));
+///     [first.all_reduce(&mut [1.0_f32; 3]), second.join().unwrap()]
+/// });
+/// assert!(matches!(at_first, Err(Error::Mismatch { .. })));
+/// assert_eq!(at_first, at_second, "an error belongs to the group");
+/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

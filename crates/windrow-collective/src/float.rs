@@ -9,6 +9,19 @@ use windrow_product::{Number, PackedB, Part, Workspace};
 use crate::{Element, MatRef};
 
 /// A number that matrices are made of: `f32`, `f64`, [`half::bf16`] and [`half::f16`]. Products of the last two are computed and added up in `f32`.
+///
+/// ```
+/// use windrow_collective::{Error, Float, Fused, Group, MatMut, MatRef, Tiles};
+///
+/// fn square<T: Float>(a: &[T], n: usize) -> Result<Vec<T>, Error> {
+///     let mut fused = Fused::new(Group::new(1).ranks().remove(0))?;
+///     let (a, mut c) = (MatRef::new(a, n, n), vec![T::default(); n * n]);
+///     fused.matmul_all_reduce(a, a, MatMut::new(&mut c, n, n), &Tiles::None)?;
+///     Ok(c)
+/// }
+/// assert_eq!(square(&[1.0_f64, 1.0, 0.0, 1.0], 2)?, [1.0, 2.0, 0.0, 1.0]);
+/// # Ok::<(), windrow_collective::Error>(())
+/// ```
 pub trait Float: Element + Multiply + From<u8> {}
 
 impl Float for f32 {}

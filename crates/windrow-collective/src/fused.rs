@@ -26,6 +26,24 @@ use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Outcome, Pace
 /// compares the arguments. The first call with [`Tiles::Auto`] for some sizes has two broadcasts, which carry the tiles, and so has a later one for
 /// which rank 0 decides otherwise. A barrier ends the operation, so no rank returns `Ok` if
 /// another fails.
+///
+/// ```
+/// use std::thread;
+/// use windrow_collective::{Error, Fused, Group, MatMut, MatRef, Rank, Tiles};
+///
+/// // Two ranks, each with a column of a and a row of b.
+/// let product = |rank: Rank| {
+///     let mut fused = Fused::new(rank)?;
+///     let (a, b, mut c) = ([1.0_f32, 2.0], [1.0, 3.0], [0.0; 4]);
+///     let (a, b) = (MatRef::new(&a, 2, 1), MatRef::new(&b, 1, 2));
+///     fused.matmul_all_reduce(a, b, MatMut::new(&mut c, 2, 2), &Tiles::Uniform(2))?;
+///     assert_eq!(c, [2.0, 6.0, 4.0, 12.0]);
+///     Ok::<_, Error>(())
+/// };
+/// let running: Vec<_> = Group::new(2).ranks().into_iter().map(|rank| thread::spawn(move || product(rank))).collect();
+/// running.into_iter().try_for_each(|thread| thread.join().unwrap())?;
+/// # Ok::<(), windrow_collective::Error>(())
+/// ```
 pub struct Fused<C> {
     /// Dropped first, so that the communicator is dropped on the caller's thread.
     pub(crate) helper: Helper,
@@ -88,6 +106,16 @@ impl<C: Communicator + Send + 'static> Fused<C> {
     }
 
     /// The rank itself, for collectives between fused operations.
+    ///
+    /// ```
+    /// use windrow_collective::{Communicator, Fused, Group};
+    ///
+    /// let mut fused = Fused::new(Group::new(1).ranks().remove(0))?;
+    /// let mut losses = [0.5_f64, 0.25];
+    /// fused.communicator().all_reduce(&mut losses)?;
+    /// assert_eq!(losses, [0.5, 0.25], "the sum over one rank");
+    /// # Ok::<(), windrow_collective::Error>(())
+    /// ```
     pub fn communicator(&mut self) -> MutexGuard<'_, C> {
         self.communicator.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,6 +129,18 @@ impl<C: Communicator + Send + 'static> Fused<C> {
 
     /// Sets a function that is called in its lane before each tile is computed or communicated, with the tile's index. If it returns an
     /// error, the operation stops on all ranks. This is how an operation is cancelled.
+    ///
+    /// ```
+    /// use windrow_collective::{Error, Fused, Group, MatMut, MatRef, Tiles};
+    ///
+    /// let mut fused = Fused::new(Group::new(1).ranks().remove(0))?;
+    /// fused.watch(|_, tile| if tile < 2 { Ok(()) } else { Err("enough".to_owned()) });
+    /// let (a, mut c) = ([1.0_f32; 16], [0.0; 16]);
+    /// let (a, c) = (MatRef::new(&a, 4, 4), MatMut::new(&mut c, 4, 4));
+    /// let stopped = fused.matmul_all_reduce(a, a, c, &Tiles::Uniform(4));
+    /// assert!(matches!(stopped, Err(Error::Stopped { tile: 2, panicked: false, .. })));
+    /// # Ok::<(), windrow_collective::Error>(())
+    /// ```
     pub fn watch(&mut self, watch: impl Fn(Lane, usize) -> Result<(), String> + Send + Sync + 'static) {
         self.watch = Some(Arc::new(watch));
     }
@@ -111,6 +151,17 @@ impl<C: Communicator + Send + 'static> Fused<C> {
     }
 
     /// `c = sum over ranks of a * b`, on all ranks: `a` is m x k, `b` is k x n, `c` is m x n. Ranks may have different `k`.
+    ///
+    /// ```
+    /// use windrow_collective::{Fused, Group, MatMut, MatRef, Tiles};
+    ///
+    /// let mut fused = Fused::new(Group::new(1).ranks().remove(0))?;
+    /// let (a, b, mut c) = ([1.0_f32, 2.0, 3.0, 4.0], [0.0, 1.0, 1.0, 0.0], [0.0; 4]);
+    /// let (a, b) = (MatRef::new(&a, 2, 2), MatRef::new(&b, 2, 2));
+    /// fused.matmul_all_reduce(a, b, MatMut::new(&mut c, 2, 2), &Tiles::None)?;
+    /// assert_eq!(c, [2.0, 1.0, 4.0, 3.0]);
+    /// # Ok::<(), windrow_collective::Error>(())
+    /// ```
     ///
     /// # Errors
     /// An operand does not fit, ranks disagree about the arguments, tiles do not fit or cannot be chosen, or a lane of any rank failed. The
@@ -129,6 +180,24 @@ impl<C: Communicator + Send + 'static> Fused<C> {
     /// `c = this rank's rows of the sum over ranks of a * b`: `a` is m x k, `b` is k x n, `c` is m / ranks x n. Rank 0 gets the first rows.
     /// Ranks may have different `k`.
     ///
+    /// ```
+    /// use std::thread;
+    /// use windrow_collective::{Error, Fused, Group, MatMut, MatRef, Rank, Tiles};
+    ///
+    /// // Each rank has all rows of the product, and keeps the sum of one.
+    /// let rows = |rank: Rank| {
+    ///     let mut fused = Fused::new(rank)?;
+    ///     let (a, b, mut c) = ([1.0_f32, 2.0], [10.0], [0.0]);
+    ///     let (a, b) = (MatRef::new(&a, 2, 1), MatRef::new(&b, 1, 1));
+    ///     fused.matmul_reduce_scatter(a, b, MatMut::new(&mut c, 1, 1), &Tiles::None)?;
+    ///     Ok::<_, Error>(c)
+    /// };
+    /// let running: Vec<_> = Group::new(2).ranks().into_iter().map(|rank| thread::spawn(move || rows(rank))).collect();
+    /// let rows = running.into_iter().map(|thread| thread.join().unwrap()).collect::<Result<Vec<_>, _>>()?;
+    /// assert_eq!(rows, [[20.0], [40.0]]);
+    /// # Ok::<(), windrow_collective::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`matmul_all_reduce`](Self::matmul_all_reduce); m is no multiple of the number of ranks.
     #[track_caller]
@@ -144,6 +213,25 @@ impl<C: Communicator + Send + 'static> Fused<C> {
 
     /// `c = (rows of all ranks) * b`: `a` is m / ranks x k, `b` is k x n, `c` is m x n. The rows of rank 0 come first. Ranks may have
     /// different `n`.
+    ///
+    /// ```
+    /// use std::thread;
+    /// use windrow_collective::{Communicator, Error, Fused, Group, MatMut, MatRef, Rank, Tiles};
+    ///
+    /// // Each rank has one row of a, and gets the products of all rows.
+    /// let products = |rank: Rank| {
+    ///     let a = [1.0_f32 + rank.rank() as f32];
+    ///     let mut fused = Fused::new(rank)?;
+    ///     let (b, mut c) = ([10.0], [0.0; 2]);
+    ///     let (a, b) = (MatRef::new(&a, 1, 1), MatRef::new(&b, 1, 1));
+    ///     fused.all_gather_matmul(a, b, MatMut::new(&mut c, 2, 1), &Tiles::None)?;
+    ///     Ok::<_, Error>(c)
+    /// };
+    /// let running: Vec<_> = Group::new(2).ranks().into_iter().map(|rank| thread::spawn(move || products(rank))).collect();
+    /// let products = running.into_iter().map(|thread| thread.join().unwrap()).collect::<Result<Vec<_>, _>>()?;
+    /// assert_eq!(products, [[10.0, 20.0]; 2]);
+    /// # Ok::<(), windrow_collective::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`matmul_all_reduce`](Self::matmul_all_reduce).

@@ -75,6 +75,21 @@ impl Group {
     }
 
     /// Makes the ranks communicate over a link of this speed.
+    ///
+    /// ```
+    /// use std::thread;
+    /// use std::time::{Duration, Instant};
+    /// use windrow_collective::{Communicator, Group, Link};
+    ///
+    /// // An all-reduce of two ranks takes two latencies.
+    /// let began = Instant::now();
+    /// thread::scope(|scope| {
+    ///     for mut rank in Group::new(2).link(Link::new(1e9, Duration::from_millis(1))).ranks() {
+    ///         scope.spawn(move || rank.all_reduce(&mut [1.0_f32]).unwrap());
+    ///     }
+    /// });
+    /// assert!(began.elapsed() >= Duration::from_millis(2));
+    /// ```
     pub fn link(mut self, link: Link) -> Self {
         self.link = Some(link);
         self
@@ -98,6 +113,15 @@ impl Group {
 }
 
 /// One rank of a [`Group`]. When it is dropped, calls of the other ranks fail.
+///
+/// ```
+/// use windrow_collective::{Communicator, Error, Group};
+///
+/// let mut ranks = Group::new(2).ranks();
+/// let (second, mut first) = (ranks.pop().unwrap(), ranks.pop().unwrap());
+/// drop(second);
+/// assert_eq!(first.barrier(), Err(Error::Left { rank: 1, panicked: false }));
+/// ```
 #[derive(Debug)]
 pub struct Rank {
     shared: Arc<Shared>,
@@ -107,6 +131,22 @@ pub struct Rank {
 }
 
 /// Totals of all paced operations of a rank so far.
+///
+/// ```
+/// use std::thread;
+/// use std::time::Duration;
+/// use windrow_collective::{Communicator, Group, Link};
+///
+/// let mut ranks = Group::new(2).link(Link::new(1e9, Duration::from_micros(100))).ranks();
+/// let (mut second, mut first) = (ranks.pop().unwrap(), ranks.pop().unwrap());
+/// thread::scope(|scope| {
+///     scope.spawn(|| (0..3).try_for_each(|_| second.barrier()).unwrap());
+///     (0..3).try_for_each(|_| first.barrier())
+/// })?;
+/// let paced = first.paced();
+/// assert!(paced.operations == 3 && paced.taken >= paced.asked);
+/// # Ok::<(), windrow_collective::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Paced {
     /// The number of operations.

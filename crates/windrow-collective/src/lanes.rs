@@ -98,6 +98,20 @@ impl Drop for Helper {
 /// When each tile was in each lane, in nanoseconds since the lanes began.
 ///
 /// A failed operation has a shorter trace. The spans do not include handing over and copying results out.
+///
+/// ```
+/// use windrow_collective::{Fused, Group, MatMut, MatRef, Tiles};
+/// use windrow_tiling::tile::Lane;
+///
+/// let mut fused = Fused::new(Group::new(1).ranks().remove(0))?;
+/// let (a, mut c) = ([1.0_f32; 64], [0.0; 64]);
+/// let (a, c) = (MatRef::new(&a, 8, 8), MatMut::new(&mut c, 8, 8));
+/// let trace = fused.matmul_all_reduce(a, a, c, &Tiles::Uniform(4))?.trace;
+/// let (computed, sent) = (trace.spans(Lane::Compute), trace.spans(Lane::Communicate));
+/// assert_eq!((computed.len(), sent.len()), (4, 4));
+/// assert!(computed.iter().zip(sent).all(|(computed, sent)| computed.end <= sent.end));
+/// # Ok::<(), windrow_collective::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
     /// The computation of each tile.

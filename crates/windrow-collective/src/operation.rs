@@ -6,6 +6,15 @@ use serde::{Deserialize, Serialize};
 use windrow_tiling::tile::Order;
 
 /// A matrix product and a collective.
+///
+/// ```
+/// use windrow_collective::Operation;
+/// use windrow_tiling::tile::Order;
+///
+/// let gather = Operation::AllGatherMatmul;
+/// assert_eq!(gather.to_string(), "all-gather-matmul");
+/// assert_eq!((gather.order(), gather.unit(4)), (Order::CommunicateFirst, 4));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {

@@ -9,6 +9,19 @@ use windrow_tiling::tile;
 use crate::Trace;
 
 /// What a fused operation did.
+///
+/// ```
+/// use windrow_collective::{Fused, Group, MatMut, MatRef, Tiles};
+///
+/// let mut fused = Fused::new(Group::new(1).ranks().remove(0))?;
+/// let (a, mut c) = ([1.0_f32; 64], [0.0; 64]);
+/// let (a, c) = (MatRef::new(&a, 8, 8), MatMut::new(&mut c, 8, 8));
+/// let outcome = fused.matmul_all_reduce(a, a, c, &Tiles::Uniform(4))?;
+/// assert_eq!((outcome.tiles.len(), outcome.trace.compute.len()), (4, 4));
+/// assert!(outcome.plan.is_none(), "the tiles were given");
+/// assert!(outcome.trace.end <= outcome.elapsed);
+/// # Ok::<(), windrow_collective::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The tiles: rows of the whole product.

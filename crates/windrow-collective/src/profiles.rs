@@ -179,6 +179,14 @@ impl fmt::Display for ProfileEntry {
 }
 
 /// Why profiles were not read, written or interpolated. The message names the file, the line and the column, as far as there are any.
+///
+/// ```
+/// use windrow_collective::{Profiles, ProfilesErrorKind};
+///
+/// let error = Profiles::from_json("{\"schema\": 1,\n\"profiles\": [}").unwrap_err();
+/// assert_eq!(error.kind(), ProfilesErrorKind::Json);
+/// assert_eq!(error.place().map(|(line, _)| line), Some(2));
+/// ```
 #[derive(Debug)]
 pub struct ProfilesError {
     path: Option<PathBuf>,
@@ -189,6 +197,15 @@ pub struct ProfilesError {
 }
 
 /// What kept profiles from being read, written or interpolated.
+///
+/// ```
+/// use windrow_collective::{Profiles, ProfilesErrorKind};
+///
+/// let kind = |text| Profiles::from_json(text).unwrap_err().kind();
+/// assert_eq!(kind(r#"{"schema": 999, "profiles": []}"#), ProfilesErrorKind::Version);
+/// assert_eq!(kind("no profile"), ProfilesErrorKind::Json);
+/// assert_eq!(Profiles::read("/nowhere/profiles.json").unwrap_err().kind(), ProfilesErrorKind::Io);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProfilesErrorKind {

@@ -102,6 +102,22 @@ impl<C: Communicator + Send + 'static> Fused<C> {
 }
 
 /// A cut that was measured.
+///
+/// ```
+/// use windrow_collective::{Fused, Group, Measured, Operation, Profile, Shape, Stage};
+/// use windrow_tiling::tile::Contention;
+///
+/// let sample = |stage, m: u64, fixed: f64| Measured { stage, m, microseconds: fixed + 0.2 * m as f64 };
+/// let samples = [128, 256, 512, 1024].into_iter();
+/// let samples = samples.flat_map(|m| [sample(Stage::Compute, m, 5.0), sample(Stage::Communicate, m, 20.0)]);
+/// let shape = Shape { operation: Operation::MatmulAllReduce, element: "f32".into(), ranks: 1, n: 8, k: 8 };
+///
+/// let mut fused = Fused::new(Group::new(1).ranks().remove(0))?;
+/// fused.use_profile(Profile::new(shape, samples.collect(), Contention::NONE)?);
+/// let tried = fused.refine::<f32>(Operation::MatmulAllReduce, [1024, 8, 8], 1)?;
+/// assert!(tried.len() > 1 && tried.is_sorted_by(|a, b| a.took <= b.took), "the fastest cut is the first");
+/// # Ok::<(), windrow_collective::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tried {
     /// The tiles.

@@ -8,6 +8,16 @@ use windrow_tiling::cost::Fitting;
 use crate::Operation;
 
 /// What a profile was measured for.
+///
+/// ```
+/// use windrow_collective::{Operation, Shape};
+///
+/// let shape = Shape { operation: Operation::MatmulAllReduce, element: "bf16".into(), ranks: 4, n: 1024, k: 512 };
+/// let json = serde_json::to_string(&shape)?;
+/// assert!(json.contains(r#""operation":"matmul-all-reduce","element":"bf16""#));
+/// assert_eq!(serde_json::from_str::<Shape>(&json)?, shape);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
     /// The operation.
@@ -33,6 +43,14 @@ pub enum Stage {
 }
 
 /// The time of a tile in one lane, with the other lane idle.
+///
+/// ```
+/// use windrow_collective::{Measured, Stage};
+///
+/// let measured: Measured = serde_json::from_str(r#"{"stage":"communicate","m":512,"microseconds":37.5}"#)?;
+/// assert_eq!(measured, Measured { stage: Stage::Communicate, m: 512, microseconds: 37.5 });
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// The lane.

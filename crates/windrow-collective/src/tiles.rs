@@ -8,6 +8,22 @@ use windrow_tiling::tile;
 use crate::Error;
 
 /// How to cut an operation. All ranks give the same; with [`Auto`](Self::Auto) rank 0 decides.
+///
+/// ```
+/// use windrow_collective::{Error, Fused, Group, MatMut, MatRef, Tiles};
+/// use windrow_tiling::{Rows, tile};
+///
+/// let mut fused = Fused::new(Group::new(1).ranks().remove(0))?;
+/// let a = [1.0_f32; 16];
+/// let mut run = |tiles: &Tiles| {
+///     let (a, mut c) = (MatRef::new(&a, 4, 4), [0.0; 16]);
+///     fused.matmul_all_reduce(a, a, MatMut::new(&mut c, 4, 4), tiles).map(|outcome| outcome.tiles.len())
+/// };
+/// assert_eq!((run(&Tiles::None)?, run(&Tiles::Uniform(3))?), (1, 3));
+/// assert_eq!(run(&Tiles::Plan(tile::Tiles::new([Rows(1), Rows(3)])?))?, 2);
+/// assert!(matches!(run(&Tiles::Auto), Err(Error::NoProfile { .. })), "nothing was calibrated");
+/// # Ok::<(), windrow_collective::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tiles {
     /// The best cut by rank 0's profile of this operation: see [`Fused::use_profile`](crate::Fused::use_profile).

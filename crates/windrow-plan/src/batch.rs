@@ -55,6 +55,16 @@ use crate::Nanos;
 use crate::machine::Machine;
 
 /// The cost of an operation, alone and in a batch. See the [module page](self).
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::batch::Law;
+///
+/// // A sync to disk takes 350 us, a row 1 us, and a reply 5 us.
+/// let (fixed, each, handoff) = (Nanos::micros(350.0), Nanos::micros(1.0), Nanos::micros(5.0));
+/// let law = Law { fixed, each, handoff, ..Law::default() };
+/// assert!(law.gain(64) > law.gain(4) && law.gain(4) > 1.0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Law {
     /// F: the cost per batch.
@@ -71,41 +81,113 @@ pub struct Law {
 
 impl Law {
     /// How long a batch of `b` runs.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::batch::Law;
+    ///
+    /// let law = Law { fixed: Nanos(100.0), each: Nanos(50.0), ..Law::default() };
+    /// assert_eq!([1, 4].map(|b| law.batch(b)), [Nanos(150.0), Nanos(300.0)]);
+    /// ```
     pub fn batch(&self, b: usize) -> Nanos {
         Nanos(self.fixed.0 + self.each.0 * b as f64)
     }
 
     /// Cost of an operation that runs alone.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::batch::Law;
+    ///
+    /// let law = Law { fixed: Nanos(100.0), each: Nanos(50.0), lock: Nanos(20.0), ..Law::default() };
+    /// assert_eq!(law.alone(), Nanos(170.0));
+    /// ```
     pub fn alone(&self) -> Nanos {
         Nanos(self.fixed.0 + self.each.0 + self.lock.0)
     }
 
     /// Cost of an operation in batches of `b`.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::batch::Law;
+    ///
+    /// let law = Law { fixed: Nanos(100.0), each: Nanos(50.0), handoff: Nanos(80.0), ..Law::default() };
+    /// assert_eq!(law.together(4), Nanos(100.0 / 4.0 + 50.0 + 80.0));
+    /// ```
     pub fn together(&self, b: usize) -> Nanos {
         Nanos(self.batch(b).0 / b.max(1) as f64 + self.handoff.0)
     }
 
     /// Operations per second in batches of `b`, with a runner that is never idle.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::batch::Law;
+    ///
+    /// // Two batches of 50 operations take 1 ms.
+    /// let law = Law { fixed: Nanos::micros(500.0), ..Law::default() };
+    /// assert!((law.per_second(50) - 100_000.0).abs() < 1.0);
+    /// ```
     pub fn per_second(&self, b: usize) -> f64 {
         1e9 / self.together(b).0
     }
 
     /// Operations per second in batches of `b`, relative to one at a time.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::batch::Law;
+    ///
+    /// let law = Law { fixed: Nanos::micros(350.0), handoff: Nanos::micros(5.0), ..Law::default() };
+    /// assert_eq!(law.gain(8), law.alone().0 / law.together(8).0);
+    /// assert!(law.gain(usize::MAX) <= 70.0, "an operation never costs less than its hand-over");
+    /// ```
     pub fn gain(&self, b: usize) -> f64 {
         self.alone().0 / self.together(b).0
     }
 
     /// Whether batches of `b` beat one at a time.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::batch::Law;
+    ///
+    /// // F (1 - 1/B) > h - lock: 100 (1 - 1/B) > 60 from B = 3 on.
+    /// let (fixed, handoff, lock) = (Nanos(100.0), Nanos(80.0), Nanos(20.0));
+    /// let law = Law { fixed, handoff, lock, ..Law::default() };
+    /// assert_eq!([1, 2, 3, 64].map(|b| law.pays(b)), [false, false, true, true]);
+    /// ```
     pub fn pays(&self, b: usize) -> bool {
         self.gain(b) > 1.0
     }
 
     /// Whether an operation is so cheap that no batch can win, however large: the operation costs less than its hand-over.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::batch::Law;
+    ///
+    /// // A counter: an addition costs less than to hand it over.
+    /// let counter = Law { each: Nanos(2.0), handoff: Nanos(200.0), lock: Nanos(20.0), ..Law::default() };
+    /// assert!(counter.is_cheap() && !counter.pays(usize::MAX));
+    /// assert!(!Law { fixed: Nanos::micros(350.0), ..counter }.is_cheap());
+    /// ```
     pub fn is_cheap(&self) -> bool {
         self.alone().0 <= self.handoff.0
     }
 
     /// What to use, and what to change, with such `traffic`.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::batch::{Advice, BatchRunner, BatchTraffic, Choice, Law};
+    ///
+    /// let disk = Law { fixed: Nanos::micros(350.0), handoff: Nanos::micros(5.0), ..Law::default() };
+    /// let (batch, in_flight, runner) = (4.0, 64.0, BatchRunner::Callers);
+    /// let verdict = disk.verdict(BatchTraffic { batch, in_flight, alone: 0.0, is_limited: true, runner });
+    /// assert_eq!((verdict.choice, verdict.advice), (Choice::Batch, Advice::Limit));
+    /// ```
     pub fn verdict(&self, traffic: BatchTraffic) -> Verdict {
         let BatchTraffic { batch, in_flight, alone, is_limited, runner } = traffic;
         let gain = |batch: f64| {
@@ -142,6 +224,19 @@ impl Law {
 }
 
 /// Which threads run batches.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::batch::{Advice, BatchRunner, BatchTraffic, Law};
+///
+/// // A batch of 50 ms keeps the other tasks of its executor waiting, if a task runs it.
+/// let law = Law { fixed: Nanos::micros(50_000.0), lock: Nanos(15.0), ..Law::default() };
+/// let advice = |runner| {
+///     law.verdict(BatchTraffic { batch: 64.0, in_flight: 64.0, alone: 0.0, is_limited: false, runner }).advice
+/// };
+/// assert_eq!(advice(BatchRunner::Tasks), Advice::Thread);
+/// assert_eq!(advice(BatchRunner::Separate), Advice::Nothing);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchRunner {
     /// Calling threads, which block.
@@ -153,6 +248,18 @@ pub enum BatchRunner {
 }
 
 /// What batches were like recently.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::batch::{BatchRunner, BatchTraffic, Choice, Law};
+///
+/// let law = Law { fixed: Nanos(500.0), each: Nanos(50.0), handoff: Nanos(200.0), ..Law::default() };
+/// let runner = BatchRunner::Callers;
+/// let busy = BatchTraffic { batch: 64.0, in_flight: 64.0, alone: 0.0, is_limited: false, runner };
+/// assert_eq!(law.verdict(busy).choice, Choice::Batch);
+/// let quiet = BatchTraffic { batch: 1.0, in_flight: 1.0, ..busy };
+/// assert_eq!(law.verdict(quiet).choice, Choice::Lock, "each operation pays for F and for its hand-over");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchTraffic {
     /// Operations in a batch, on average.
@@ -168,6 +275,17 @@ pub struct BatchTraffic {
 }
 
 /// What handing over and locking cost before they are measured.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::batch::{HandoffCosts, Law};
+/// use windrow_plan::machine::Machine;
+///
+/// let costs = HandoffCosts::of(&Machine::example());
+/// let law = Law { fixed: Nanos::micros(1.0), handoff: costs.caller, lock: costs.lock, ..Law::default() };
+/// assert!(law.pays(4));
+/// assert!(!Law { handoff: costs.parked, ..law }.pays(4), "callers that park need a larger F");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HandoffCosts {
     /// A caller hands an operation over: 11 claims, for a slot, a push, and one more poll of a task.
@@ -187,6 +305,16 @@ pub struct HandoffCosts {
 
 impl HandoffCosts {
     /// The multiples of this machine's primitives.
+    ///
+    /// ```
+    /// use windrow_plan::batch::HandoffCosts;
+    /// use windrow_plan::machine::Machine;
+    ///
+    /// let machine = Machine::example();
+    /// let costs = HandoffCosts::of(&machine);
+    /// assert!(machine.claim < costs.lock && costs.lock < costs.wrapper);
+    /// assert!(costs.wrapper < costs.caller && costs.caller < costs.parked);
+    /// ```
     pub fn of(machine: &Machine) -> HandoffCosts {
         let caller = Nanos(11.0 * machine.claim.0);
         let lock = Nanos(1.6 * machine.claim.0);
@@ -196,6 +324,20 @@ impl HandoffCosts {
 
     /// The cost of a mutex for `traffic`, where an operation takes `one`. Callers spin for a mutex that is free soon. A single thread that waits
     /// is woken each time. Of many, one is awake already more often: the cost is divided by their number.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::batch::{BatchRunner, BatchTraffic, HandoffCosts};
+    /// use windrow_plan::machine::Machine;
+    ///
+    /// let costs = HandoffCosts::of(&Machine::example());
+    /// let mutex = |in_flight, one| {
+    ///     let runner = BatchRunner::Callers;
+    ///     costs.mutex(BatchTraffic { batch: 1.0, in_flight, alone: 0.0, is_limited: false, runner }, one)
+    /// };
+    /// assert_eq!(mutex(8.0, Nanos(10.0)), costs.lock, "callers spin while an operation runs");
+    /// assert!(mutex(2.0, Nanos::micros(100.0)) > mutex(8.0, Nanos::micros(100.0)), "one of many is awake already");
+    /// ```
     pub fn mutex(&self, traffic: BatchTraffic, one: Nanos) -> Nanos {
         let waiting = traffic.in_flight - 1.0;
         let contended = match traffic.runner {
@@ -218,6 +360,16 @@ impl HandoffCosts {
 /// To spin for less time than a park takes pays if the reply comes within that time: after one or two batches. With longer batches no
 /// caller gets its reply by spinning. 64 callers that spin for 2 us each would take 128 us of CPU time from the threads that prepare
 /// the next batch.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::batch::reply_spin;
+/// use windrow_plan::machine::Machine;
+///
+/// let machine = Machine::example();
+/// assert!(reply_spin(Nanos(500.0), &machine) > Nanos(500.0), "the reply comes within the spin");
+/// assert_eq!(reply_spin(Nanos::micros(100.0), &machine), Nanos(0.0), "park at once");
+/// ```
 pub fn reply_spin(batch: Nanos, machine: &Machine) -> Nanos {
     let spin = Nanos(0.4 * machine.park().0);
     if batch <= spin { spin } else { Nanos(0.0) }
@@ -237,6 +389,16 @@ pub fn reply_spin(batch: Nanos, machine: &Machine) -> Nanos {
 ///
 /// With 64 callers of SQLite on 2 cores (F = 45 us), 1, 2, 4, and 8 direct wakes give 1.3 to 1.5 times the rows per second of waking all.
 /// The four are within 5 % of each other. With F = 1.2 ms they give 0.8 times as many. RocksDB takes the square root.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::batch::direct_wakes;
+/// use windrow_plan::machine::Machine;
+///
+/// let wakes = |threads, fixed| direct_wakes(threads, Nanos::micros(fixed), &Machine::example());
+/// assert_eq!(wakes(100, 1.0), 10, "chains: to wake all would take longer than F");
+/// assert_eq!(wakes(100, 10_000.0), usize::MAX, "all");
+/// ```
 pub fn direct_wakes(threads: usize, fixed: Nanos, machine: &Machine) -> usize {
     if fixed.0 < threads as f64 * 0.4 * machine.park().0 { threads.isqrt().max(8) } else { usize::MAX }
 }
@@ -252,6 +414,19 @@ pub fn direct_wakes(threads: usize, fixed: Nanos, machine: &Machine) -> usize {
 ///
 /// A wait of `waited` with `queued` operations that brings `returned` more raises the throughput `q / (F + q m)` in exactly this case. A
 /// wait that does not pay costs a twentieth of a batch, so at first one in 5 batches costs 1 %, later less than 0.1 %.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::batch::ReturnWait;
+/// use windrow_plan::machine::Machine;
+///
+/// // 32 callers are queued, and 32 more come back within 50 us: each batch waits for them.
+/// let (machine, fixed, mut wait) = (Machine::example(), Nanos::micros(2000.0), ReturnWait::default());
+/// for _ in 0..100 {
+///     assert!(wait.longest(fixed, &machine) >= Nanos::micros(50.0));
+///     wait.observe(fixed, 32, 32, Nanos::micros(50.0));
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReturnWait {
     trial: Trial,
@@ -265,18 +440,55 @@ impl ReturnWait {
 
     /// How long the next batch may wait for more operations. Called once a batch. No shorter waits than a tenth of a park: no
     /// caller returns sooner.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::batch::ReturnWait;
+    /// use windrow_plan::machine::Machine;
+    ///
+    /// let (machine, mut wait) = (Machine::example(), ReturnWait::default());
+    /// let fixed = Nanos::micros(2000.0);
+    /// let longest = wait.longest(fixed, &machine);
+    /// assert!(longest > Nanos(0.0) && longest.0 < 0.1 * fixed.0);
+    /// assert_eq!(wait.longest(Nanos::micros(5.0), &machine), Nanos(0.0), "no caller returns in so short a time");
+    /// ```
     pub fn longest(&mut self, fixed: Nanos, machine: &Machine) -> Nanos {
         let longest = Nanos(Self::SHARE * fixed.0);
         if longest.0 < 0.1 * machine.park().0 || !self.trial.is_due() { Nanos(0.0) } else { longest }
     }
 
     /// `queued` operations waited for `waited`, until `returned` more had come.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::batch::ReturnWait;
+    /// use windrow_plan::machine::Machine;
+    ///
+    /// let (machine, fixed, mut wait) = (Machine::example(), Nanos::micros(2000.0), ReturnWait::default());
+    /// wait.observe(fixed, 32, 0, Nanos::micros(100.0));
+    /// assert_eq!(wait.longest(fixed, &machine), Nanos(0.0), "no caller came back: the next batches do not wait");
+    /// assert!((0..10).any(|_| wait.longest(fixed, &machine) > Nanos(0.0)), "later ones try again");
+    /// ```
     pub fn observe(&mut self, fixed: Nanos, queued: usize, returned: usize, waited: Nanos) {
         self.trial.observe(returned > 0 && returned as f64 * fixed.0 > queued as f64 * waited.0);
     }
 }
 
 /// Something that is done as long as it pays. After it did not pay it is left out 4, 8, 16, ... 256 times.
+///
+/// ```
+/// use windrow_plan::batch::Trial;
+///
+/// // A trial that never pays runs less and less often.
+/// let (mut trial, mut done) = (Trial::default(), 0);
+/// for _ in 0..1000 {
+///     if trial.is_due() {
+///         trial.observe(false);
+///         done += 1;
+///     }
+/// }
+/// assert!((2..20).contains(&done));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trial {
     /// How often it is still left out.
@@ -296,6 +508,15 @@ impl Trial {
     const DOUBLED: u32 = 6;
 
     /// Whether to do it now.
+    ///
+    /// ```
+    /// use windrow_plan::batch::Trial;
+    ///
+    /// let mut trial = Trial::default();
+    /// assert!(trial.is_due());
+    /// trial.observe(false);
+    /// assert!(!trial.is_due());
+    /// ```
     pub fn is_due(&mut self) -> bool {
         let is_due = self.skip == 0;
         self.skip = self.skip.saturating_sub(1);
@@ -303,6 +524,19 @@ impl Trial {
     }
 
     /// It was done, and `paid` or not.
+    ///
+    /// ```
+    /// use windrow_plan::batch::Trial;
+    ///
+    /// let pause = |trial: &mut Trial| (0..).take_while(|_| !trial.is_due()).count();
+    /// let mut trial = Trial::default();
+    /// trial.observe(false);
+    /// let first = pause(&mut trial);
+    /// trial.observe(false);
+    /// assert_eq!(pause(&mut trial), 2 * first, "each failure doubles the pause");
+    /// trial.observe(true);
+    /// assert_eq!(pause(&mut trial), 0);
+    /// ```
     pub fn observe(&mut self, paid: bool) {
         if paid {
             self.failed = 0;
@@ -318,6 +552,14 @@ impl Trial {
 /// To pass the lock on takes a wake, in which no batch runs, and on a busy machine the woken thread waits for a CPU as well. With 8 and 64
 /// threads and F = 20 us, turns of 4 to 20 wakes give 1.7 and 1.4 times the operations per second of a turn of one batch, and a tenth to a
 /// quarter of its 99th percentile.
+///
+/// ```
+/// use windrow_plan::batch::lead_turn;
+/// use windrow_plan::machine::Machine;
+///
+/// let machine = Machine::example();
+/// assert!(machine.wake.0 < 0.2 * lead_turn(&machine).0, "passing the lock on costs little of a turn");
+/// ```
 pub fn lead_turn(machine: &Machine) -> Nanos {
     Nanos(8.0 * machine.wake.0)
 }
@@ -326,18 +568,45 @@ pub fn lead_turn(machine: &Machine) -> Nanos {
 /// `in_flight` operations, where a batch costs `fixed` once. A leader is missing from the batches that it runs for others, which costs
 /// `own / in_flight` of them; passing the lock on costs a wake of each. If the leader does not call again before the next one has woken, passing on
 /// gains nothing: see [`Trial`].
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::batch::passes_on;
+/// use windrow_plan::machine::Machine;
+///
+/// let passes = |own, fixed| passes_on(own, 64, Nanos::micros(fixed), &Machine::example());
+/// assert!(passes(16, 500.0), "a quarter of each batch is missing without the leader");
+/// assert!(!passes(1, 500.0) && !passes(16, 20.0), "the missing leader costs less than a wake");
+/// ```
 pub fn passes_on(own: usize, in_flight: usize, fixed: Nanos, machine: &Machine) -> bool {
     own as f64 * fixed.0 > in_flight as f64 * machine.wake.0
 }
 
 /// The interval at which a runner that waits for a larger batch checks its queue: 20 parks. Callers do not wake that runner, because each
 /// caller would pay for it. The checks take some per cent of a CPU.
+///
+/// ```
+/// use windrow_plan::batch::linger_poll;
+/// use windrow_plan::machine::Machine;
+///
+/// let machine = Machine::example();
+/// assert!(machine.park().0 < 0.1 * linger_poll(&machine).0);
+/// ```
 pub fn linger_poll(machine: &Machine) -> Nanos {
     Nanos(20.0 * machine.park().0)
 }
 
 /// How long a caller that finds the lock held retries before it hands its operation over. Between two retries it yields, because on a
 /// busy machine the holder may need the CPU.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::batch::Patience;
+/// use windrow_plan::machine::Machine;
+///
+/// let Patience { longest, apart } = Patience::of(Nanos(50.0), &Machine::example());
+/// assert!(longest.0 > 10.0 * apart.0, "a cheap operation is tried many times");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Patience {
     /// From the first try to the last.
@@ -354,6 +623,16 @@ impl Patience {
     ///
     /// The whole wait is 40 parks. It covers a holder that has lost its CPU: to hand over and be woken costs more than a turn of the other
     /// threads.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::batch::Patience;
+    /// use windrow_plan::machine::Machine;
+    ///
+    /// let machine = Machine::example();
+    /// assert!(Patience::of(Nanos(50.0), &machine).longest > machine.park());
+    /// assert_eq!(Patience::of(Nanos::micros(300.0), &machine).longest, Nanos(0.0), "hand it over at once");
+    /// ```
     pub fn of(one: Nanos, machine: &Machine) -> Patience {
         let park = machine.park();
         if one < park {
@@ -365,6 +644,16 @@ impl Patience {
 
     /// For tasks whose operations cost `one` alone. A task retries only if `one` is less than handing over costs it: 22 claims. It
     /// holds up a thread of its executor, as with a mutex, but for two parks at most.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::batch::Patience;
+    /// use windrow_plan::machine::Machine;
+    ///
+    /// let (one, machine) = (Nanos(50.0), Machine::example());
+    /// let (task, caller) = (Patience::of_task(one, &machine), Patience::of(one, &machine));
+    /// assert!(Nanos(0.0) < task.longest && task.longest < caller.longest, "a task holds up its executor");
+    /// ```
     pub fn of_task(one: Nanos, machine: &Machine) -> Patience {
         let park = machine.park();
         if one.0 < 22.0 * machine.claim.0 {
@@ -376,6 +665,16 @@ impl Patience {
 }
 
 /// Whether batches or a lock are better.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::batch::{BatchRunner, BatchTraffic, Choice, Law};
+///
+/// let (alone, is_limited, runner) = (0.0, false, BatchRunner::Callers);
+/// let full = BatchTraffic { batch: 64.0, in_flight: 64.0, alone, is_limited, runner };
+/// let choice = |fixed| Law { fixed: Nanos(fixed), handoff: Nanos(200.0), ..Law::default() }.verdict(full).choice;
+/// assert_eq!([10.0, 200.0, 5000.0].map(choice), [Choice::Lock, Choice::Either, Choice::Batch]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// Batches.
@@ -387,6 +686,17 @@ pub enum Choice {
 }
 
 /// What to change, if anything would be better.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::batch::{Advice, BatchRunner, BatchTraffic, Law};
+///
+/// let (alone, is_limited, runner) = (0.0, false, BatchRunner::Callers);
+/// let law = Law { fixed: Nanos::micros(350.0), handoff: Nanos::micros(1.0), ..Law::default() };
+/// let advice = |batch| law.verdict(BatchTraffic { batch, in_flight: 64.0, alone, is_limited, runner }).advice;
+/// assert_eq!(advice(64.0), Advice::Nothing);
+/// assert_eq!(advice(32.0), Advice::Linger, "half of the callers miss each batch");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Advice {
@@ -405,6 +715,17 @@ pub enum Advice {
 }
 
 /// The conclusion from a [`Law`]: printed, it says what to do and why.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::batch::{BatchRunner, BatchTraffic, Law, Verdict};
+///
+/// let (batch, in_flight, runner) = (64.0, 64.0, BatchRunner::Callers);
+/// let law = Law { fixed: Nanos(5.0), each: Nanos(2.0), handoff: Nanos(200.0), ..Law::default() };
+/// let verdict = law.verdict(BatchTraffic { batch, in_flight, alone: 0.0, is_limited: false, runner });
+/// let Verdict { gain, .. } = verdict;
+/// assert!(gain < 1.0 && verdict.to_string().starts_with("use a mutex here: h > F"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
     /// The law it follows from.
@@ -446,142 +767,4 @@ impl fmt::Display for Verdict {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_law_holds_at_its_edge() {
-        let law =
-            Law { fixed: Nanos(100.0), each: Nanos(50.0), handoff: Nanos(80.0), lock: Nanos(20.0), ..Law::default() };
-        // F (1 - 1/B) > h - lock: 100 (1 - 1/B) > 60 from B = 3 on.
-        assert_eq!([1, 2, 3, 64].map(|b| law.pays(b)), [false, false, true, true]);
-        assert_eq!((law.alone(), law.batch(4)), (Nanos(170.0), Nanos(300.0)));
-        assert!(!law.is_cheap() && Law { fixed: Nanos(5.0), each: Nanos(5.0), ..law }.is_cheap());
-    }
-
-    #[test]
-    fn cheap_operations_are_waited_for() {
-        let machine = Machine::example();
-        let Patience { longest, apart } = Patience::of(Nanos(50.0), &machine);
-        assert!(longest > apart && apart.0 > 0.0);
-        assert_eq!(Patience::of(Nanos::micros(300.0), &machine), Patience { longest: Nanos(0.0), apart: Nanos(0.0) });
-    }
-
-    #[test]
-    fn tasks_spin_for_cheap_operations_only() {
-        let machine = Machine::example();
-        let spin = |one| Patience::of_task(Nanos(one), &machine).longest;
-        assert!(spin(100.0) > machine.park());
-        assert_eq!(spin(300.0), Nanos(0.0));
-    }
-
-    #[test]
-    fn a_mutex_costs_more_if_callers_wait_for_it() {
-        let costs = HandoffCosts::of(&Machine::example());
-        let mutex = |in_flight, runner, one| costs.mutex(BatchTraffic { in_flight, runner, ..FULL }, Nanos(one)).0;
-        let park = costs.parked.0;
-        assert_eq!(mutex(1.0, BatchRunner::Callers, 1e5), costs.lock.0);
-        assert_eq!(mutex(8.0, BatchRunner::Callers, 0.3 * park), costs.lock.0, "callers spin");
-        assert_eq!(mutex(2.0, BatchRunner::Callers, 1e5), costs.lock.0 + park);
-        assert_eq!(mutex(5.0, BatchRunner::Separate, 1e5), costs.lock.0 + park / 4.0);
-        assert_eq!(mutex(64.0, BatchRunner::Tasks, 1e5), costs.lock.0 + park);
-    }
-
-    const FULL: BatchTraffic =
-        BatchTraffic { batch: 64.0, in_flight: 64.0, alone: 0.0, is_limited: false, runner: BatchRunner::Callers };
-
-    fn law(fixed: f64, each: f64, handoff: f64) -> Law {
-        Law { fixed: Nanos(fixed), each: Nanos(each), handoff: Nanos(handoff), lock: Nanos(20.0), wrapper: Nanos(26.0) }
-    }
-
-    #[test]
-    fn the_verdict_says_what_to_do() {
-        let disk = law(350_000.0, 700.0, 20_000.0);
-        let said = |traffic| disk.verdict(traffic).to_string();
-        assert!(
-            said(FULL).starts_with("batching gains 13.4x at B = 64.0 of 64.0 in flight (F = 350.0 us"),
-            "{}",
-            said(FULL)
-        );
-        let half = BatchTraffic { batch: 32.0, ..FULL };
-        assert!(said(half).contains("at B = 32.0 of 64.0 in flight (F ="), "a linger would not help: {}", said(half));
-        assert!(said(BatchTraffic { is_limited: true, ..half }).contains("; the limit bounds B: raise it ("));
-        let launch = law(350_000.0, 700.0, 2_000.0).verdict(half).to_string();
-        assert!(
-            launch.contains("25.7x at B = 32.0 of 64.0 in flight; callers come in turns: try linger ("),
-            "{launch}"
-        );
-        let lone = BatchTraffic { batch: 1.0, in_flight: 1.0, ..FULL };
-        assert!(said(lone).contains("changes little"));
-        let tasks = BatchTraffic { runner: BatchRunner::Tasks, ..FULL };
-        assert_eq!(law(2e6, 700.0, 200.0).verdict(tasks).advice, Advice::Thread);
-        assert_eq!(law(2e4, 700.0, 200.0).verdict(tasks).advice, Advice::Nothing);
-        let hop = law(5_000.0, 100.0, 20_000.0);
-        assert_eq!(hop.verdict(BatchTraffic { runner: BatchRunner::Separate, ..lone }).advice, Advice::Callers);
-        assert_eq!(hop.verdict(lone).advice, Advice::Mutex);
-    }
-
-    #[test]
-    fn a_cheap_operation_needs_a_mutex_whether_or_not_it_finds_the_structure_free() {
-        let counter = law(5.0, 2.0, 200.0);
-        assert!(counter.verdict(FULL).to_string().starts_with("use a mutex here: h > F"));
-        let free = BatchTraffic { batch: 1.0, in_flight: 1.0, alone: 1.0, ..FULL };
-        let verdict = counter.verdict(free);
-        assert_eq!((verdict.choice, verdict.advice), (Choice::Lock, Advice::Mutex));
-        assert!((verdict.gain - 27.0 / 33.0).abs() < 1e-9, "{verdict}");
-        assert_eq!(law(900.0, 100.0, 200.0).verdict(free).choice, Choice::Either, "the wrapper's cost does not show");
-    }
-
-    #[test]
-    fn a_runner_waits_for_callers_that_come_back() {
-        let (machine, fixed) = (Machine::example(), Nanos::micros(2_000.0));
-        let mut wait = ReturnWait::default();
-        for _ in 0..100 {
-            assert_eq!(wait.longest(fixed, &machine), Nanos::micros(100.0));
-            wait.observe(fixed, 32, 32, Nanos::micros(50.0));
-        }
-        assert_eq!(wait.longest(Nanos::micros(5.0), &machine), Nanos(0.0), "no caller returns in 250 ns");
-    }
-
-    #[test]
-    fn a_leader_passes_on_long_batches_of_few_callers() {
-        let passes = |own, size, micros| passes_on(own, size, Nanos::micros(micros), &Machine::example());
-        assert!(passes(1, 8, 2_000.0) && passes(1, 64, 2_000.0) && passes(8, 64, 500.0));
-        assert!(!passes(1, 8, 100.0) && !passes(1, 64, 500.0) && !passes(0, 8, 2_000.0));
-    }
-
-    #[test]
-    fn a_runner_stops_waiting_for_callers_that_stay_away_and_tries_again() {
-        let (machine, fixed) = (Machine::example(), Nanos::micros(2_000.0));
-        let mut wait = ReturnWait::default();
-        let mut waits = Vec::new();
-        for batch in 0..1_000 {
-            if wait.longest(fixed, &machine).0 > 0.0 {
-                waits.push(batch);
-                // One more in 100 us, beside 32: 1 * 2 ms < 32 * 100 us.
-                wait.observe(fixed, 32, usize::from(batch % 2 == 0), Nanos::micros(100.0));
-            }
-        }
-        assert_eq!(waits, [0, 5, 14, 31, 64, 129, 258, 515, 772]);
-        wait.observe(fixed, 2, 30, Nanos::micros(100.0));
-        wait.observe(fixed, 0, 0, Nanos::micros(100.0));
-        let pause = (0..).take_while(|_| wait.longest(fixed, &machine).0 == 0.0).count();
-        assert_eq!(pause, 4, "one success, and the pauses are short again");
-    }
-
-    #[test]
-    fn a_waiting_caller_spins_only_while_batches_are_short() {
-        let machine = Machine::example();
-        let spin = |batch| reply_spin(Nanos(batch), &machine);
-        assert!(spin(0.0).0 > 0.0 && spin(500.0) < machine.park());
-        assert_eq!(spin(100_000.0), Nanos(0.0));
-    }
-
-    #[test]
-    fn a_runner_wakes_few_of_many() {
-        let all = usize::MAX;
-        let wakes = |ops, fixed| direct_wakes(ops, Nanos(fixed), &Machine::example());
-        assert_eq!([8, 64, 100, 10_000].map(|ops| wakes(ops, 0.0)), [8, 8, 10, 100]);
-        assert_eq!([8, 64, 100, 1_000].map(|ops| wakes(ops, 1e6)), [all, all, all, 31]);
-    }
-}
+mod tests;

@@ -40,6 +40,15 @@ use crate::spin;
 use crate::{Alternative, Alternatives, Decision, Items, Nanos};
 
 /// The measured progress of a call.
+///
+/// ```
+/// use windrow_plan::share::Progress;
+/// use windrow_plan::{Items, Nanos};
+///
+/// let (done, spent, left) = (Items(10), Nanos::micros(5.0), Items(100));
+/// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false, contrary: None };
+/// assert_eq!(progress.rest(), Nanos::micros(50.0), "100 items like the 10 before");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Items done (or their weight).
@@ -62,6 +71,19 @@ pub struct Progress {
 
 impl Progress {
     /// Cost of one item: the remembered one, else the measured one. `None` as long as neither can be relied on.
+    ///
+    /// ```
+    /// use windrow_plan::share::Progress;
+    /// use windrow_plan::site::Trusted;
+    /// use windrow_plan::{Items, Nanos};
+    ///
+    /// let (done, spent, left) = (Items(10), Nanos(30.0), Items(100));
+    /// let small = Progress { done, spent, left, ripe: false, known: None, eager: false, alone: false, contrary: None };
+    /// assert_eq!(small.per_item(), None, "the sample is too small");
+    /// assert_eq!(Progress { ripe: true, ..small }.per_item(), Some(Nanos(3.0)));
+    /// let known = Some(Trusted { per_item: Nanos(4.0), swell: 1.0, never_alone: false });
+    /// assert_eq!(Progress { known, ..small }.per_item(), Some(Nanos(4.0)), "the site remembers");
+    /// ```
     pub fn per_item(&self) -> Option<Nanos> {
         match self.known {
             Some(known) => Some(known.per_item),
@@ -75,11 +97,32 @@ impl Progress {
 
     /// Whether the items done took far longer than remembered: more than four times as long and a cold start, because the first items also
     /// fetch code and data.
+    ///
+    /// ```
+    /// use windrow_plan::machine::Machine;
+    /// use windrow_plan::share::Progress;
+    /// use windrow_plan::{Items, Nanos};
+    ///
+    /// let (done, spent, left) = (Items(1), Nanos::micros(1000.0), Items(100));
+    /// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false, contrary: None };
+    /// assert!(progress.contradicts(Nanos::micros(1.0), &Machine::example()), "1 ms instead of 1 us");
+    /// assert!(!progress.contradicts(Nanos::micros(500.0), &Machine::example()), "twice as long");
+    /// ```
     pub fn contradicts(&self, known: Nanos, machine: &Machine) -> bool {
         contradicts(self.spent, Nanos(known.0 * self.done.0 as f64), machine)
     }
 
     /// Predicted time of the rest on one thread.
+    ///
+    /// ```
+    /// use windrow_plan::share::Progress;
+    /// use windrow_plan::{Items, Nanos};
+    ///
+    /// // A sample that is too small for `per_item` still gives a rough prediction.
+    /// let (done, spent, left) = (Items(2), Nanos(20.0), Items(100));
+    /// let progress = Progress { done, spent, left, ripe: false, known: None, eager: false, alone: false, contrary: None };
+    /// assert_eq!((progress.per_item(), progress.rest()), (None, Nanos(1000.0)));
+    /// ```
     pub fn rest(&self) -> Nanos {
         Nanos(self.per_item().unwrap_or_else(|| self.measured()).0 * self.left.0 as f64)
     }
@@ -99,6 +142,18 @@ impl fmt::Display for Progress {
 }
 
 /// The workers, as far as the caller can know.
+///
+/// ```
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Workers, predict};
+/// use windrow_plan::{Items, Nanos};
+///
+/// // 20 us of work: enough for a worker that spins, too little to wake a halted CPU.
+/// let (rest, costs) = (Nanos::micros(20.0), Costs::new(Machine::example()));
+/// let done = |workers| predict(rest, Items(1000), &workers, &costs).unwrap().done;
+/// assert!(done(Workers { most: 2, idle: 1, asleep: 0, busy: false }) < rest);
+/// assert!(done(Workers { most: 2, idle: 0, asleep: 1, busy: false }) > rest);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workers {
     /// Maximum number of members, the caller included: threads of the pool, but not more than CPUs.
@@ -112,6 +167,16 @@ pub struct Workers {
 }
 
 /// The costs that a decision depends on.
+///
+/// ```
+/// use windrow_plan::machine::{Machine, WorkerState};
+/// use windrow_plan::share::Costs;
+///
+/// let long = Costs::new(Machine::example());
+/// let recently = Costs { parked: WorkerState::AsleepRecently, ..long };
+/// assert!(recently.enter(true) < long.enter(true), "a worker that has just parked is woken sooner");
+/// assert_eq!(recently.enter(false), long.enter(false));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// The machine.
@@ -126,17 +191,51 @@ pub struct Costs {
 
 impl Costs {
     /// The costs on a machine, for a thread that has made no calls. The workers have been parked for long.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::explore::Budget;
+    /// use windrow_plan::machine::{Machine, WorkerState};
+    /// use windrow_plan::share::Costs;
+    ///
+    /// let costs = Costs::new(Machine::example());
+    /// assert_eq!((costs.owed, costs.budget, costs.parked), (Nanos(0.0), Budget::EMPTY, WorkerState::AsleepLong));
+    /// ```
     pub fn new(machine: Machine) -> Costs {
         Costs { machine, parked: WorkerState::AsleepLong, owed: Nanos(0.0), budget: Budget::EMPTY }
     }
 
     /// The cost of entering; `wakes`: parked workers have to be woken.
+    ///
+    /// ```
+    /// use windrow_plan::machine::Machine;
+    /// use windrow_plan::share::Costs;
+    ///
+    /// let costs = Costs::new(Machine::example());
+    /// assert_eq!(costs.enter(true), costs.machine.wake);
+    /// assert!(costs.enter(false) < costs.enter(true));
+    /// ```
     pub fn enter(&self, wakes: bool) -> Nanos {
         self.machine.enter(if wakes { self.parked } else { WorkerState::Idle })
     }
 }
 
 /// What to do next.
+///
+/// ```
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Grain, Progress, Workers, decide};
+/// use windrow_plan::{Items, Nanos};
+///
+/// let (done, spent, left) = (Items(100), Nanos::micros(10.0), Items(10_000));
+/// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false, contrary: None };
+/// let choice = |most| {
+///     let workers = Workers { most, idle: most - 1, asleep: 0, busy: false };
+///     decide(progress, &workers, &Costs::new(Machine::example())).choice
+/// };
+/// assert_eq!(choice(2), Grain::Publish { width: 2 });
+/// assert_eq!(choice(1), Grain::Serial { piece: Items(100) }, "as many again, and ask again");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grain {
     /// Run a piece of this many items alone, then decide again.
@@ -167,6 +266,17 @@ const MARGIN_IDLE: f64 = 1.1;
 const MARGIN_ASLEEP: f64 = 1.2;
 
 /// A number of members, and when the rest would be done.
+///
+/// ```
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Sharing, Workers, predict};
+/// use windrow_plan::{Items, Nanos};
+///
+/// let (workers, costs) = (Workers { most: 2, idle: 0, asleep: 1, busy: false }, Costs::new(Machine::example()));
+/// let done = Nanos::micros(500.0 + costs.machine.wake.as_micros());
+/// let sharing = predict(Nanos::micros(1000.0), Items(100), &workers, &costs);
+/// assert_eq!(sharing, Some(Sharing { width: 2, done, wakes: true }), "half of the work, and a wake");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sharing {
     /// Members, the caller included: 2 or more.
@@ -186,6 +296,22 @@ impl Sharing {
 
 /// The best width, with idle workers only or with parked ones too; `None` if no worker is free. `rest` is the time on one thread, `left`
 /// the number of parts that it can be cut into. One more member than the best width would cost more than it saves.
+///
+/// ```
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Workers, predict};
+/// use windrow_plan::{Items, Nanos};
+///
+/// let costs = Costs::new(Machine::example());
+/// let width = |rest, left, idle| {
+///     let workers = Workers { most: 8, idle, asleep: 0, busy: false };
+///     predict(Nanos::micros(rest), Items(left), &workers, &costs).map(|sharing| sharing.width)
+/// };
+/// assert_eq!(width(1000.0, 100, 0), None, "no worker is free");
+/// assert_eq!(width(1000.0, 100, 7), Some(8));
+/// assert_eq!(width(1000.0, 3, 7), Some(3), "there are three parts");
+/// assert!(width(1.0, 100, 7) < Some(8), "each further member costs more than it saves");
+/// ```
 pub fn predict(rest: Nanos, left: Items, workers: &Workers, costs: &Costs) -> Option<Sharing> {
     let most = workers.most.min(usize::try_from(left.0).unwrap_or(usize::MAX));
     let with = |workers: usize, wakes| {
@@ -208,17 +334,51 @@ pub fn predict(rest: Nanos, left: Items, workers: &Workers, costs: &Costs) -> Op
 
 /// Whether a call that takes `whole` on one thread is too short to be shared: two members cannot save what entering costs. While such a call
 /// runs as predicted, it is not decided again.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::{Machine, WorkerState};
+/// use windrow_plan::share::is_short;
+///
+/// let (whole, machine) = (Nanos::micros(10.0), Machine::example());
+/// assert!(is_short(whole, &machine, WorkerState::AsleepLong), "half of it is less than a wake");
+/// assert!(!is_short(whole, &machine, WorkerState::Idle));
+/// ```
 pub fn is_short(whole: Nanos, machine: &Machine, found: WorkerState) -> bool {
     whole.0 / 2.0 < machine.enter(found).0
 }
 
 /// Whether work that was expected to take `expected` took far longer: more than four times as long and a cold start.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::contradicts;
+///
+/// let (expected, machine) = (Nanos::micros(100.0), Machine::example());
+/// assert!(!contradicts(Nanos::micros(300.0), expected, &machine));
+/// assert!(contradicts(Nanos::micros(500.0), expected, &machine));
+/// assert!(!contradicts(machine.cold(), Nanos(0.0), &machine), "a cold start is no contradiction");
+/// ```
 pub fn contradicts(spent: Nanos, expected: Nanos, machine: &Machine) -> bool {
     spent.0 > 4.0 * expected.0 + machine.cold().0
 }
 
 /// The weight from which on calls of a site are measured, also if it is [steady](ItemCost::is_steady). Calls that weigh less are too short to be shared, with
 /// workers in any state. 0: all calls are measured.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::unmeasured_below;
+/// use windrow_plan::site::ItemCost;
+///
+/// let known = (0..4).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(10.0)));
+/// assert_eq!(unmeasured_below(known, &Machine::example()), 0, "the site is not steady: measure all calls");
+/// let steady = known.after_short(Nanos(10.0), false);
+/// let items = unmeasured_below(steady, &Machine::example());
+/// assert!((10..1000).contains(&items), "calls of some items of 10 ns are too short to be shared");
+/// ```
 pub fn unmeasured_below(site: ItemCost, machine: &Machine) -> u64 {
     let known = site.trusted().filter(|_| site.is_steady());
     let weight = |known: Trusted| 2.0 * machine.enter(WorkerState::Idle).0 / known.per_item.0.max(f64::MIN_POSITIVE);
@@ -226,6 +386,16 @@ pub fn unmeasured_below(site: ItemCost, machine: &Machine) -> u64 {
 }
 
 /// Workers that stand by for a serial call: they join if it lasts.
+///
+/// ```
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, StandBy, Workers, stands_by};
+/// use windrow_plan::site::ItemCost;
+///
+/// let (workers, costs) = (Workers { most: 4, idle: 0, asleep: 3, busy: false }, Costs::new(Machine::example()));
+/// let two_items = stands_by(ItemCost::default(), 2, 2, &workers, &costs);
+/// assert_eq!(two_items, Some(StandBy { width: 2, patience: costs.machine.wake, wakes: true }));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StandBy {
     /// Members wanted, the caller included.
@@ -244,6 +414,20 @@ pub struct StandBy {
 ///
 /// They are patient for as long as a wake takes: a shorter call would have gained nothing from them. A call that is to be timed alone, or that
 /// is predicted to be short, has twice the predicted time.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Workers, stands_by};
+/// use windrow_plan::site::ItemCost;
+///
+/// let (workers, costs) = (Workers { most: 4, idle: 3, asleep: 0, busy: false }, Costs::new(Machine::example()));
+/// let stands_by = |site| stands_by(site, 100, 100, &workers, &costs).is_some();
+/// let new = ItemCost::default();
+/// assert!(stands_by(new), "the first item may last, or wait for another item");
+/// assert!(!stands_by(new.after_alone(Nanos(100.0))), "the caller decides again between two items");
+/// assert!(stands_by(new.after_alone(Nanos::micros(100.0))), "the items of the last call were long");
+/// ```
 pub fn stands_by(site: ItemCost, weight: u64, items: usize, workers: &Workers, costs: &Costs) -> Option<StandBy> {
     let width = workers.most.min(items);
     if width < 2 || workers.busy {
@@ -267,6 +451,19 @@ pub fn stands_by(site: ItemCost, weight: u64, items: usize, workers: &Workers, c
 }
 
 /// A choice, its reason, the predicted time of sharing, and its price.
+///
+/// ```
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Grain, Progress, ShareChoice, Workers, choose};
+/// use windrow_plan::{Items, Nanos};
+///
+/// let (done, spent, left) = (Items(100), Nanos::micros(10.0), Items(10));
+/// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false, contrary: None };
+/// let workers = Workers { most: 2, idle: 0, asleep: 1, busy: false };
+/// let ShareChoice { grain, why, shared, price, .. } = choose(&progress, &workers, &Costs::new(Machine::example()));
+/// assert!(matches!(grain, Grain::Serial { .. }) && shared > Some(progress.rest()));
+/// assert_eq!((why, price), ("entering costs more than it saves", Nanos(0.0)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShareChoice {
     /// The choice.
@@ -282,6 +479,19 @@ pub struct ShareChoice {
 }
 
 /// Stay serial or publish: [`decide`] without building a [`Decision`], for the hot path.
+///
+/// ```
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Grain, Progress, Workers, choose};
+/// use windrow_plan::{Items, Nanos};
+///
+/// // Nothing is measured. A call whose size of claims was given is shared all the same.
+/// let (done, spent, left) = (Items(0), Nanos(0.0), Items(1000));
+/// let call = Progress { done, spent, left, ripe: false, known: None, eager: false, alone: false, contrary: None };
+/// let (workers, costs) = (Workers { most: 2, idle: 1, asleep: 0, busy: false }, Costs::new(Machine::example()));
+/// assert_eq!(choose(&call, &workers, &costs).grain, Grain::Serial { piece: Items(1) });
+/// assert_eq!(choose(&Progress { eager: true, ..call }, &workers, &costs).grain, Grain::Publish { width: 2 });
+/// ```
 #[inline]
 pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareChoice {
     let choice = best(progress, workers, costs);
@@ -291,6 +501,15 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
 
 /// What a call pays that is shared although it is short. Woken workers spin afterwards, which costs CPU time and slows down a caller that
 /// shares its core with one.
+///
+/// ```
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, price_of_entering};
+///
+/// let costs = Costs::new(Machine::example());
+/// assert_eq!(price_of_entering(false, &costs), costs.enter(false));
+/// assert!(price_of_entering(true, &costs) > costs.enter(true), "the woken worker spins afterwards");
+/// ```
 pub fn price_of_entering(wakes: bool, costs: &Costs) -> Nanos {
     let spun = if wakes { spin::most(&costs.machine) } else { Nanos(0.0) };
     Nanos(costs.enter(wakes).0 + spun.0)
@@ -390,6 +609,23 @@ fn awake(workers: &Workers) -> Workers {
 }
 
 /// Stay serial or publish; see the [module page](self).
+///
+/// ```
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Grain, Progress, Workers, decide};
+/// use windrow_plan::{Items, Nanos};
+///
+/// let (done, spent) = (Items(100), Nanos::micros(10.0));
+/// let (workers, costs) = (Workers { most: 2, idle: 0, asleep: 1, busy: false }, Costs::new(Machine::example()));
+/// let decide = |left| {
+///     let left = Items(left);
+///     let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false, contrary: None };
+///     decide(progress, &workers, &costs)
+/// };
+/// assert!(matches!(decide(100).choice, Grain::Serial { .. }), "10 us are left, and the worker is parked");
+/// assert_eq!(decide(10_000).choice, Grain::Publish { width: 2 });
+/// assert_eq!(decide(10_000).why, "sharing the rest is faster");
+/// ```
 pub fn decide(progress: Progress, workers: &Workers, costs: &Costs) -> Decision<Progress, Grain> {
     let ShareChoice { grain, why, shared, .. } = choose(&progress, workers, costs);
     let mut alternatives = vec![Alternative { name: "serial", predicted: progress.rest() }];
@@ -399,6 +635,18 @@ pub fn decide(progress: Progress, workers: &Workers, costs: &Costs) -> Decision<
 
 /// What a serial call that took `whole` has lost because workers were parked: [`Costs::owed`] is the sum. A loss of less than a seventh of
 /// the call counts as 0: to avoid it does not pay for a CPU that spins all the time.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Workers, owed};
+///
+/// let (parked, costs) = (Workers { most: 2, idle: 0, asleep: 1, busy: false }, Costs::new(Machine::example()));
+/// let lost = |micros, workers| owed(Nanos::micros(micros), &workers, &costs);
+/// assert!(lost(4.0, parked) > Nanos(0.0), "a worker that spins would have taken half");
+/// assert_eq!(lost(0.1, parked), Nanos(0.0), "too short for any worker");
+/// assert_eq!(lost(4.0, Workers { idle: 1, asleep: 0, ..parked }), Nanos(0.0), "no worker is parked");
+/// ```
 pub fn owed(whole: Nanos, workers: &Workers, costs: &Costs) -> Nanos {
     if workers.most < 2 || workers.asleep == 0 {
         return Nanos(0.0);
@@ -428,247 +676,4 @@ fn next_piece(progress: &Progress, costs: &Costs) -> Grain {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn costs() -> Costs {
-        Costs::new(Machine::example())
-    }
-
-    fn progress(per_item: f64, done: u64, left: u64) -> Progress {
-        let spent = Nanos(per_item * done as f64);
-        Progress {
-            done: Items(done),
-            spent,
-            left: Items(left),
-            ripe: done > 0 && spent >= costs().machine.sample(),
-            known: None,
-            eager: false,
-            alone: false,
-            contrary: None,
-        }
-    }
-
-    fn workers(count: usize, idle: usize) -> Workers {
-        Workers { most: count + 1, idle, asleep: count - idle, busy: false }
-    }
-
-    fn why(progress: Progress, workers: Workers) -> &'static str {
-        decide(progress, &workers, &costs()).why
-    }
-
-    fn publishes(progress: Progress, workers: Workers) -> bool {
-        matches!(decide(progress, &workers, &costs()).choice, Grain::Publish { .. })
-    }
-
-    #[test]
-    fn the_break_even_depends_on_the_state_of_the_workers() {
-        // With two members, sharing saves half of the rest, which must exceed the cost of entering by a margin.
-        for (idle, enter, margin) in [(1, costs().enter(false), MARGIN_IDLE), (0, costs().enter(true), MARGIN_ASLEEP)] {
-            let break_even = enter.0 * margin / (1.0 - margin / 2.0);
-            assert!(!publishes(progress(10.0, 50, (0.99 * break_even / 10.0) as u64), workers(1, idle)));
-            assert!(publishes(progress(10.0, 50, (1.01 * break_even / 10.0) as u64), workers(1, idle)));
-        }
-    }
-
-    #[test]
-    fn reasons_to_stay_serial() {
-        let plenty = progress(1000.0, 10, 1_000_000);
-        assert!(publishes(plenty, workers(3, 0)));
-        assert_eq!(why(plenty, workers(0, 0)), "there are no workers, or no CPUs for them");
-        assert_eq!(why(plenty, Workers { busy: true, ..workers(3, 3) }), "the pool cannot carry one more region");
-        assert_eq!(why(plenty, Workers { idle: 0, asleep: 0, ..workers(3, 3) }), "no worker is free");
-        assert_eq!(why(progress(1e6, 10, 1), workers(3, 3)), "there is nothing to share");
-        assert_eq!(why(progress(1.0, 10, 1_000_000), workers(3, 3)), "too little is measured");
-        assert_eq!(why(progress(10.0, 100, 20), workers(3, 3)), "entering costs more than it saves");
-    }
-
-    #[test]
-    fn chunks_of_a_given_size_are_shared_at_once() {
-        let eager = Progress { eager: true, ..progress(0.0, 0, 2) };
-        assert_eq!(choose(&eager, &workers(7, 0), &costs()).grain, Grain::Publish { width: 2 });
-        assert_eq!(why(eager, Workers { busy: true, ..workers(7, 0) }), "too little is measured");
-    }
-
-    #[test]
-    fn pieces_double_up_to_a_heartbeat() {
-        let piece = |progress| match choose(&progress, &workers(0, 0), &costs()).grain {
-            Grain::Serial { piece } => piece.0,
-            Grain::Publish { .. } => unreachable!("no worker to publish to"),
-        };
-        assert_eq!(piece(progress(10.0, 0, 100)), 1);
-        assert_eq!(piece(progress(10.0, 1, 100)), 1);
-        assert_eq!(piece(progress(10.0, 64, 1000)), 64);
-        assert_eq!(piece(progress(10.0, 1 << 20, 1 << 30)), 1875);
-        assert_eq!(piece(progress(1e9, 1, 100)), 1);
-        assert_eq!(piece(progress(0.0, 1 << 40, 1 << 50)), 1 << 40);
-        // Half of the rest, but a sample of 375 ns is not cut further.
-        assert_eq!(piece(progress(10.0, 1024, 1000)), 500);
-        assert_eq!(piece(progress(10.0, 1024, 60)), 37);
-        // The cost is known: a quarter, then all that a heartbeat holds.
-        let trusted = Trusted { per_item: Nanos(10.0), swell: 1.0, never_alone: false };
-        let known = |done, left| Progress { known: Some(trusted), ..progress(10.0, done, left) };
-        assert_eq!(piece(known(0, 100)), 25);
-        assert_eq!(piece(known(0, 100_000)), 1875);
-        assert_eq!(piece(known(25, 75)), 75);
-        assert_eq!(piece(known(25, 7500)), 1875);
-    }
-
-    #[test]
-    fn width_is_bounded_by_workers_items_and_what_joining_costs() {
-        let width = |per_item, left, count| match choose(&progress(per_item, 1, left), &workers(count, count), &costs())
-            .grain
-        {
-            Grain::Publish { width } => width,
-            Grain::Serial { .. } => 1,
-        };
-        assert_eq!(width(1e6, 100, 7), 8);
-        assert_eq!(width(1e6, 3, 7), 3);
-        assert_eq!(width(500.0, 20, 63), 11);
-        let few_cpus = Workers { most: 2, ..workers(7, 7) };
-        assert_eq!(choose(&progress(1e6, 1, 100), &few_cpus, &costs()).grain, Grain::Publish { width: 2 });
-    }
-
-    #[test]
-    fn sleepers_are_woken_only_if_those_awake_are_not_enough() {
-        let width = |left| match choose(&progress(1000.0, 1, left), &workers(7, 1), &costs()).grain {
-            Grain::Publish { width } => width,
-            Grain::Serial { .. } => 1,
-        };
-        assert_eq!(width(20), 2);
-        assert_eq!(width(1000), 8);
-    }
-
-    #[test]
-    fn a_known_site_needs_no_sample() {
-        let trusted = Trusted { per_item: Nanos(1000.0), swell: 1.0, never_alone: false };
-        let known = |done, spent| Progress { known: Some(trusted), spent: Nanos(spent), ..progress(0.0, done, 100) };
-        assert!(publishes(known(0, 0.0), workers(1, 1)));
-        assert!(publishes(known(1, 100.0), workers(1, 1)));
-        assert!(!publishes(Progress { known: None, ..known(0, 0.0) }, workers(1, 1)));
-        let swells = Trusted { swell: 1.9, ..trusted };
-        assert!(!publishes(Progress { known: Some(swells), ..known(0, 0.0) }, workers(1, 1)));
-        let machine = Machine::example();
-        assert!(known(1, 1_000_000.0).contradicts(Nanos(1000.0), &machine));
-        assert!(!known(1, 8_000.0).contradicts(Nanos(1000.0), &machine));
-    }
-
-    #[test]
-    fn calls_that_run_unmeasured_are_short() {
-        let machine = Machine::example();
-        let known = (0..4).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(10.0)));
-        assert_eq!(unmeasured_below(known, &machine), 0);
-        let below = unmeasured_below(known.after_short(Nanos(10.0), false), &machine);
-        let is_short = |weight: u64| is_short(Nanos(10.0 * weight as f64), &machine, WorkerState::Idle);
-        assert!(is_short(below - 1) && !is_short(below + 1), "{below}");
-        let free = known.after_short(Nanos(0.0), false);
-        assert!(unmeasured_below(free, &machine) > below);
-    }
-
-    #[test]
-    fn workers_stand_by_where_no_call_has_run_alone() {
-        let by = |site, weight, items, workers: Workers| stands_by(site, weight, items, &workers, &costs());
-        let wake = Machine::example().enter(WorkerState::AsleepLong);
-        let unknown = ItemCost::default();
-        let two = by(unknown, 2, 2, workers(3, 0)).expect("nothing is known");
-        assert_eq!(two, StandBy { width: 2, patience: wake, wakes: true });
-        assert!(!by(unknown, 9, 9, workers(3, 1)).expect("nothing is known").wakes);
-        // Workers that are busy may be free by then, those of a machine with one CPU never are.
-        assert!(by(unknown, 9, 9, Workers { idle: 0, asleep: 0, ..workers(3, 0) }).is_some());
-        assert_eq!(by(unknown, 9, 9, Workers { most: 1, ..workers(3, 3) }), None);
-        assert_eq!(by(unknown, 9, 9, Workers { busy: true, ..workers(3, 3) }), None);
-        assert_eq!(by(unknown, 1, 1, workers(3, 3)), None);
-        // A call has run alone: only if the last one was long, and not once its cost is known.
-        let alone = |nanos: f64, calls| (0..calls).fold(unknown, |site, _| site.after_alone(Nanos(nanos)));
-        assert_eq!(by(alone(1000.0, 1), 9, 9, workers(3, 3)), None);
-        assert_eq!(by(alone(10_000.0, 1), 9, 9, workers(3, 3)), None, "the caller can decide after the first item");
-        assert_eq!(by(alone(20_000.0, 1), 9, 9, workers(3, 3)).map(|by| by.patience), Some(wake));
-        assert_eq!(by(alone(20_000.0, 5), 9, 9, workers(3, 3)), None);
-        // All calls were shared, so a call may be about to be timed alone.
-        let shared = (0..5).fold(unknown, |site, _| site.after_shared(Nanos(10_000.0)));
-        assert_eq!(by(shared, 9, 9, workers(3, 3)).map(|by| by.patience), Some(Nanos(180_000.0)));
-        // The last call was shared: if it was too short for that, the next one can end alone.
-        let shared = |nanos| unknown.after_shared(Nanos(nanos));
-        assert_eq!(by(shared(2000.0), 9, 9, workers(3, 3)).map(|by| by.patience), Some(Nanos(36_000.0)));
-        assert_eq!(by(shared(20_000.0), 9, 9, workers(3, 3)).map(|by| by.patience), Some(wake));
-    }
-
-    #[test]
-    fn what_was_never_timed_alone_is_once_the_budget_covers_it() {
-        let never = Trusted { per_item: Nanos(1000.0), swell: 1.0, never_alone: true };
-        let call = Progress { known: Some(never), ..progress(0.0, 0, 100) };
-        let with = |budget: f64| {
-            choose(&call, &workers(1, 1), &Costs { budget: Budget::EMPTY.earn(Nanos(50.0 * budget)), ..costs() })
-        };
-        // Sharing saves half of 100 us.
-        assert!(matches!(with(45_000.0).grain, Grain::Publish { width: 2 }));
-        let explores = with(51_000.0);
-        assert!(matches!(explores.grain, Grain::Serial { .. }));
-        assert!((49_000.0..51_000.0).contains(&explores.price.0), "{explores:?}");
-        let later = Progress { alone: true, done: Items(50), left: Items(50), ..call };
-        assert_eq!(why(later, workers(1, 1)), NEVER_ALONE);
-        assert!(publishes(Progress { alone: false, ..later }, workers(1, 1)));
-    }
-
-    #[test]
-    fn the_other_way_is_taken_if_its_budget_covers_the_loss() {
-        let trusted = Trusted { per_item: Nanos(1000.0), swell: 1.0, never_alone: false };
-        let call = |left, budget: f64| {
-            let contrary = Some(Budget::EMPTY.earn(Nanos(50.0 * budget)));
-            let call = Progress { known: Some(trusted), contrary, ..progress(0.0, 0, left) };
-            (choose(&call, &workers(1, 1), &costs()), call)
-        };
-        // Sharing saves half of 100 us, less 600 ns.
-        let (choice, decided) = call(100, 49_300.0);
-        assert!(matches!(choice.grain, Grain::Publish { .. }) && !choice.contrary);
-        let (choice, _) = call(100, 49_500.0);
-        assert!(matches!(choice.grain, Grain::Serial { .. }) && choice.contrary && choice.price == Nanos(49_400.0));
-        // Once begun, a call goes on as decided.
-        let begun = Progress { done: Items(10), contrary: Some(Budget::EMPTY.earn(Nanos(1e9))), ..decided };
-        assert!(!choose(&begun, &workers(1, 1), &costs()).contrary);
-        assert!(!choose(&Progress { known: None, ..begun }, &workers(1, 1), &costs()).contrary);
-        // Two workers, one item of 500 ns each: entering takes 600 ns, so sharing loses 100 ns.
-        let short = Trusted { per_item: Nanos(500.0), ..trusted };
-        let call = |budget: f64| {
-            let contrary = Some(Budget::EMPTY.earn(Nanos(50.0 * budget)));
-            choose(&Progress { known: Some(short), contrary, ..progress(0.0, 0, 2) }, &workers(1, 1), &costs())
-        };
-        assert!(matches!(call(90.0).grain, Grain::Serial { .. }));
-        let other = call(110.0);
-        assert!(matches!(other.grain, Grain::Publish { width: 2 }) && other.contrary);
-        // A worker that has to be woken spins afterwards.
-        let asleep = |budget: f64| {
-            let contrary = Some(Budget::EMPTY.earn(Nanos(50.0 * budget)));
-            choose(&Progress { known: Some(short), contrary, ..progress(0.0, 0, 2) }, &workers(1, 0), &costs()).contrary
-        };
-        let spun = spin::most(&costs().machine).0;
-        assert!(!asleep(spun) && asleep(spun + 15_000.0));
-    }
-
-    #[test]
-    fn short_calls_that_keep_coming_wake_workers() {
-        // 3 us: too short to wake a worker, but long enough to share with one that is awake.
-        let call = progress(10.0, 50, 300);
-        let lost = owed(Nanos(3500.0), &workers(1, 0), &costs());
-        assert!(lost.0 > 500.0);
-        assert_eq!(owed(Nanos(3500.0), &workers(1, 1), &costs()), Nanos(0.0));
-        assert_eq!(owed(Nanos(1000.0), &workers(1, 0), &costs()), Nanos(0.0));
-        let after = |calls: f64| choose(&call, &workers(1, 0), &Costs { owed: Nanos(calls * lost.0), ..costs() }).grain;
-        assert!(matches!(after(1.0), Grain::Serial { .. }));
-        assert!(matches!(after(20.0), Grain::Publish { .. }));
-    }
-
-    #[test]
-    fn what_is_too_slow_is_tried_again_when_it_costs_little() {
-        let mut slow = costs();
-        slow.machine.line = Nanos(700.0);
-        let after = |per_item: f64, calls: u32| {
-            let budget = (0..calls).fold(Budget::EMPTY, |budget, _| budget.earn(Nanos(750.0 * per_item)));
-            choose(&progress(per_item, 50, 700), &workers(1, 1), &Costs { budget, ..slow })
-        };
-        assert!(matches!(after(10.0, 1).grain, Grain::Serial { .. }));
-        let explores = after(10.0, 30);
-        assert!(matches!(explores.grain, Grain::Publish { .. }) && explores.price.0 > 1_000.0, "{explores:?}");
-        assert!(matches!(after(1.0, 10_000).grain, Grain::Serial { .. }), "that was never worth it");
-    }
-}
+mod tests;

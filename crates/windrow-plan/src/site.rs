@@ -21,6 +21,15 @@
 use crate::Nanos;
 
 /// A call site's memory of the cost of an item. (An item, or a unit of weight.)
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::site::ItemCost;
+///
+/// let after = |costs: &[f64]| costs.iter().fold(ItemCost::default(), |site, &cost| site.after_alone(Nanos(cost)));
+/// assert!(after(&[10.0, 11.0, 10.0]).trusted().is_some(), "the calls agree");
+/// assert!(after(&[10.0, 11.0, 10.0, 500.0]).trusted().is_none(), "the last call was other work");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ItemCost {
     /// Time per item in calls that run alone; 0 is unknown.
@@ -52,6 +61,17 @@ const MOST_TRUST: u8 = 4;
 const MOST_SURPRISES: u8 = 8;
 
 /// The part of a memory that is reliable.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::site::{ItemCost, Trusted};
+///
+/// // Items of 10 ns that take 30 ns in shared calls.
+/// let alone = (0..3).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(10.0)));
+/// let site = (0..3).fold(alone, |site, _| site.after_shared(Nanos(30.0)));
+/// let trusted = Trusted { per_item: Nanos(10.0), swell: 3.0, never_alone: false };
+/// assert_eq!(site.trusted(), Some(trusted));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trusted {
     /// Time per item alone, or the best estimate of it.
@@ -64,6 +84,16 @@ pub struct Trusted {
 
 impl ItemCost {
     /// The reliable part, if the memory is trusted.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::site::ItemCost;
+    ///
+    /// assert_eq!(ItemCost::default().trusted(), None);
+    /// let shared = (0..3).fold(ItemCost::default(), |site, _| site.after_shared(Nanos(30.0)));
+    /// let trusted = shared.trusted().unwrap();
+    /// assert!(trusted.never_alone && trusted.swell == 1.0, "what an item takes alone is unknown");
+    /// ```
     pub fn trusted(self) -> Option<Trusted> {
         let ItemCost { alone, shared, trust, .. } = self;
         if trust < TRUSTED {
@@ -77,6 +107,17 @@ impl ItemCost {
 
     /// The memory after a call that ran alone, with `measured` per item on average. Costs within a factor of two agree, because caches
     /// and frequencies vary that much. A call that does not agree replaces what is remembered.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::site::ItemCost;
+    ///
+    /// let site = (0..3).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(10.0)));
+    /// let near = site.after_alone(Nanos(14.0));
+    /// assert!(near.alone > site.alone && near.alone < Nanos(14.0) && near.trust > site.trust);
+    /// let far = site.after_alone(Nanos(500.0));
+    /// assert_eq!((far.alone, far.trust, far.surprises), (Nanos(500.0), 0, 1));
+    /// ```
     pub fn after_alone(self, measured: Nanos) -> ItemCost {
         if self.alone.0 <= 0.0 && measured.0 <= 2.0 * self.shared.0 {
             // The first call that ran alone. It may be far faster than shared calls: not a disagreement.
@@ -91,6 +132,20 @@ impl ItemCost {
     /// The memory after a short call that was timed as a whole. It may take far less than the calls that were remembered, because those
     /// were timed in pieces: not a disagreement. A call that took longer, but is not `contradicted`, may have been interrupted: the next check
     /// decides.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::site::ItemCost;
+    ///
+    /// let known = (0..3).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(30.0)));
+    /// // Calls that are timed as a whole take a third: the cost follows, and the trust stays.
+    /// let site = (0..20).fold(known, |site, _| site.after_short(Nanos(10.0), false));
+    /// assert!(site.alone < Nanos(11.0) && site.trusted().is_some());
+    /// // A long call may have been interrupted; a second one is other work.
+    /// let long = site.after_short(Nanos(900.0), false);
+    /// assert_eq!(long.alone, site.alone);
+    /// assert!(long.after_short(Nanos(900.0), false).trusted().is_none());
+    /// ```
     #[must_use]
     pub fn after_short(self, measured: Nanos, contradicted: bool) -> ItemCost {
         if measured.0 > 2.0 * self.alone.0 {
@@ -102,11 +157,33 @@ impl ItemCost {
     }
 
     /// Whether short calls run unmeasured: see the [module page](self).
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::site::ItemCost;
+    ///
+    /// let site = (0..4).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(10.0)));
+    /// assert!(!site.is_steady(), "no short call was checked");
+    /// let site = site.after_short(Nanos(10.0), false);
+    /// assert!(site.is_steady());
+    /// assert!(!site.after_short(Nanos(900.0), true).is_steady());
+    /// ```
     pub fn is_steady(self) -> bool {
         self.trust >= TRUSTED && self.ended_alone && self.agreed >= 1 << self.surprises.min(MOST_SURPRISES)
     }
 
     /// The memory after a shared call. An item takes no longer alone than in a shared call; a memory that says otherwise is outdated.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::site::ItemCost;
+    ///
+    /// let site = (0..3).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(100.0)));
+    /// let slower = site.after_shared(Nanos(900.0));
+    /// assert_eq!((slower.alone, slower.shared), (Nanos(100.0), Nanos(900.0)), "items swell when shared");
+    /// let faster = site.after_shared(Nanos(10.0));
+    /// assert_eq!(faster.alone, Nanos(0.0), "the time alone was outdated");
+    /// ```
     pub fn after_shared(self, measured: Nanos) -> ItemCost {
         if measured.0 < 0.5 * self.alone.0 {
             return ItemCost { shared: measured, ..self.forgotten() };
@@ -122,6 +199,16 @@ impl ItemCost {
     }
 
     /// The memory without costs: items that a call has contradicted.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::site::ItemCost;
+    ///
+    /// let site = (0..3).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(10.0)));
+    /// let forgotten = site.forgotten();
+    /// assert_eq!((forgotten.alone, forgotten.trusted()), (Nanos(0.0), None));
+    /// assert!(forgotten.ended_alone && forgotten.surprises > site.surprises, "only the costs are dropped");
+    /// ```
     #[must_use]
     pub fn forgotten(self) -> ItemCost {
         let surprises = (self.surprises + u8::from(self.trust >= TRUSTED)).min(MOST_SURPRISES);
@@ -137,6 +224,16 @@ impl ItemCost {
 
 /// How long the last two calls of a recursion took on one thread. The shorter time is used, so that one long call now and then does not
 /// make a site's next call count as long.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::site::CallTime;
+///
+/// // One long call between short ones does not make the next call count as long.
+/// let calls = [20.0, 900.0, 20.0].map(Nanos::micros);
+/// let known = calls.iter().fold(CallTime::default(), |known, &time| known.after(time, 1));
+/// assert_eq!(known.next(), Some(Nanos::micros(20.0)));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CallTime {
     /// The last call; 0 is unknown.
@@ -149,12 +246,30 @@ pub struct CallTime {
 
 impl CallTime {
     /// How long the next call will take, if two calls have been measured.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::site::CallTime;
+    ///
+    /// let one = CallTime::default().after(Nanos::micros(100.0), 1);
+    /// assert_eq!(one.next(), None, "one call says too little");
+    /// assert_eq!(one.after(Nanos::micros(80.0), 1).next(), Some(Nanos::micros(80.0)));
+    /// ```
     pub fn next(self) -> Option<Nanos> {
         let shorter = self.last.0.min(self.before.0);
         (shorter > 0.0).then_some(Nanos(shorter))
     }
 
     /// The memory after a call that took `time`, shared by `members`: on one thread it takes up to `members` times as long.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::site::CallTime;
+    ///
+    /// let shared = CallTime::default().after(Nanos::micros(60.0), 2);
+    /// assert_eq!(shared.last, Nanos::micros(120.0), "two members may have saved half");
+    /// assert!(!shared.alone && shared.after(Nanos::micros(110.0), 1).alone);
+    /// ```
     #[must_use]
     pub fn after(self, time: Nanos, members: usize) -> CallTime {
         let last = Nanos(time.0 * members.max(1) as f64);

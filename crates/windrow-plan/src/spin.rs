@@ -25,6 +25,18 @@ use crate::machine::Machine;
 use crate::{Alternatives, Decision, Nanos};
 
 /// The machine and the recent regions.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::spin::{SpinContext, budget};
+///
+/// // A container with 4 CPUs and a quota of 1.5 CPUs: spinning would use up the quota.
+/// let free = SpinContext { threads: 4, cpus: 4, quota: None, gap: Nanos::micros(20.0), woken: false };
+/// let limited = SpinContext { quota: Some(1.5), ..free };
+/// assert!(budget(free, &Machine::example()).choice > Nanos(0.0));
+/// assert_eq!(budget(limited, &Machine::example()).choice, Nanos(0.0));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SpinContext {
     /// Threads of the pool, a caller included.
@@ -64,16 +76,54 @@ const WOKEN: f64 = 3.0;
 const LONGEST_GAP: f64 = 64.0;
 
 /// The maximum spin budget on this machine.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::spin::{SpinContext, budget, most};
+///
+/// let machine = Machine::example();
+/// for gap in [0.0, 20.0, 90.0, 1000.0].map(Nanos::micros) {
+///     let context = SpinContext { threads: 2, cpus: 2, quota: None, gap, woken: true };
+///     assert!(budget(context, &machine).choice <= most(&machine));
+/// }
+/// ```
 pub fn most(machine: &Machine) -> Nanos {
     Nanos(MOST * machine.wake.0)
 }
 
 /// The mean of a worker's waits, in which the last one counts half.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::spin::gap_after;
+///
+/// let machine = Machine::example();
+/// let pause = gap_after(Nanos(0.0), Nanos(1e12), &machine);
+/// assert!(pause < Nanos(1e7), "a pause of minutes counts as some wakes");
+/// let gap = (0..4).fold(pause, |gap, _| gap_after(gap, Nanos(100.0), &machine));
+/// assert!(gap.0 < pause.0 / 10.0, "four short waits outweigh it");
+/// ```
 pub fn gap_after(gap: Nanos, waited: Nanos, machine: &Machine) -> Nanos {
     Nanos(0.5 * (gap.0 + waited.0.min(LONGEST_GAP * machine.wake.0)))
 }
 
 /// The spin budget; zero means to park at once.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::spin::{SpinContext, budget};
+///
+/// let after = |gap, woken| {
+///     let context = SpinContext { threads: 2, cpus: 2, quota: None, gap: Nanos::micros(gap), woken };
+///     budget(context, &Machine::example()).choice
+/// };
+/// assert!(after(20.0, false) > after(1.0, false), "regions are close: spin for about as long as they are apart");
+/// assert_eq!(after(5000.0, false), Nanos(0.0), "regions are far apart: park at once");
+/// assert!(after(5000.0, true) > Nanos(0.0), "a woken worker spins, because its wakeup has been paid for");
+/// ```
 pub fn budget(context: SpinContext, machine: &Machine) -> Decision<SpinContext, Nanos> {
     let decided = |choice, why| Decision { inputs: context, choice, alternatives: Alternatives::default(), why };
     if context.threads > context.cpus {

@@ -21,6 +21,23 @@ use crate::machine::{Machine, WorkerState};
 use crate::{Alternatives, Decision, Nanos};
 
 /// The members a team can have.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::team::{Free, formation};
+///
+/// let free = Free {
+///     wanted: 8,
+///     cpus: 4,
+///     idle: 7,
+///     asleep: 0,
+///     enter_idle: Nanos(600.0),
+///     enter_asleep: Nanos::micros(15.0),
+///     lately: Nanos(0.0),
+/// };
+/// assert_eq!(formation(free).choice.members, 4, "not more than CPUs");
+/// assert_eq!(formation(Free { idle: 1, ..free }).choice.members, 2, "the caller and the free worker");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Free {
     /// Members wanted, the caller included.
@@ -47,6 +64,16 @@ impl fmt::Display for Free {
 }
 
 /// Members to ask for, and how long to wait for them.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::team::{Formation, Free, formation};
+///
+/// let (enter_idle, enter_asleep, lately) = (Nanos(600.0), Nanos::micros(15.0), Nanos(0.0));
+/// let form = |idle, asleep| formation(Free { wanted: 2, cpus: 4, idle, asleep, enter_idle, enter_asleep, lately }).choice;
+/// assert_eq!(form(0, 0), Formation { members: 1, patience: Nanos(0.0) }, "no worker to wait for");
+/// assert!(form(0, 1).patience > form(1, 0).patience, "a parked worker takes longer to join");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Formation {
     /// Members, the caller included: 1 or more.
@@ -103,6 +130,17 @@ pub fn formation(free: Free) -> Decision<Free, Formation> {
 }
 
 /// How long the threads of a team wait for each other.
+///
+/// ```
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::team::Waits;
+///
+/// // A member at a barrier spins, then yields, then parks.
+/// let machine = Machine::example();
+/// let Waits { spins, then_yields, stays, .. } = Waits::of(&machine);
+/// assert!(spins < then_yields && then_yields < machine.slice());
+/// assert!(stays > machine.slice(), "a member does not move to another CPU every time slice");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Waits {
     /// A forming caller spins for this long: eight times the cost of entering. For members that join later it yields its CPU, until its
@@ -134,6 +172,18 @@ pub struct Waits {
 
 impl Waits {
     /// The multiples of this machine's primitives.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::machine::Machine;
+    /// use windrow_plan::team::Waits;
+    ///
+    /// let near = Machine::example();
+    /// let far = Machine { line: Nanos(4.0 * near.line.0), ..near };
+    /// let (near, far) = (Waits::of(&near), Waits::of(&far));
+    /// assert!(far.spins > near.spins, "spins are counted in line transfers");
+    /// assert_eq!(far.then_yields, near.then_yields, "yields are counted in wakes");
+    /// ```
     pub fn of(machine: &Machine) -> Waits {
         let (slice, wake) = (machine.slice().0, machine.wake.0);
         Waits {

@@ -60,6 +60,17 @@ use crate::machine::Machine;
 use crate::{Alternative, Alternatives, Decision, Nanos};
 
 /// What to run next: `rounds` rounds at `width`; or fewer, if the deadline passes.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::width::{Segment, WidthStats, WidthTuner};
+///
+/// let tuner = WidthTuner::new(4, &Machine::example(), WidthStats::new(), Nanos(0.0));
+/// let Segment { width, rounds, every, .. } = tuner.segment();
+/// assert_eq!((width, rounds, every), (1, 1, 1), "nothing is measured yet: the first round runs on one member");
+/// assert_eq!(tuner.segment().to_string(), "1 round at width 1");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Segment {
     /// Members that take part, between 1 and the full width.
@@ -80,6 +91,18 @@ impl fmt::Display for Segment {
 }
 
 /// The inputs of [`WidthTuner`]'s decisions.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::width::{RoundCosts, WidthStats, WidthTuner};
+///
+/// let mut tuner = WidthTuner::new(2, &Machine::example(), WidthStats::new(), Nanos(0.0));
+/// tuner.report(1, Nanos::micros(100.0));
+/// let RoundCosts { full, best, per_round, ran, .. } = tuner.decision().inputs;
+/// assert_eq!((full, best), (2, 1));
+/// assert_eq!((per_round, ran), (Nanos::micros(100.0), Nanos::micros(100.0)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundCosts {
     /// Members of the team.
@@ -198,6 +221,24 @@ pub struct WidthTuner {
 
 impl WidthTuner {
     /// A call of a team of `full` members (1 or more) begins `now`.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::machine::Machine;
+    /// use windrow_plan::width::{WidthStats, WidthTuner};
+    ///
+    /// // The second call begins as the first one ended: rounds of 10 us halve on two members.
+    /// let (machine, mut stats) = (Machine::example(), WidthStats::new());
+    /// for first in [1, 2] {
+    ///     let mut tuner = WidthTuner::new(2, &machine, stats, Nanos(0.0));
+    ///     assert_eq!(tuner.segment().width, first);
+    ///     for _ in 0..100 {
+    ///         let segment = tuner.segment();
+    ///         tuner.report(segment.rounds, Nanos::micros(10.0 * segment.rounds as f64 / segment.width as f64));
+    ///     }
+    ///     stats = tuner.end(0, Nanos(0.0));
+    /// }
+    /// ```
     pub fn new(full: usize, machine: &Machine, stats: WidthStats, now: Nanos) -> Self {
         let full = full.max(1);
         let WidthStats { mut costs, calls, ran, mut explored, .. } = stats.of(full);
@@ -239,6 +280,18 @@ impl WidthTuner {
     }
 
     /// What to run next.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::machine::Machine;
+    /// use windrow_plan::width::{WidthStats, WidthTuner};
+    ///
+    /// // Short rounds are measured many at a time.
+    /// let mut tuner = WidthTuner::new(2, &Machine::example(), WidthStats::new(), Nanos(0.0));
+    /// tuner.report(1, Nanos(100.0));
+    /// assert!(tuner.segment().rounds > 100);
+    /// assert!(tuner.segment().every < tuner.segment().rounds, "the clock is read for the deadline, too");
+    /// ```
     #[inline]
     pub fn segment(&self) -> Segment {
         self.next
@@ -246,6 +299,18 @@ impl WidthTuner {
 
     /// Reports `rounds` rounds of the [`segment`](Self::segment) that took `elapsed` in all. Returns what to run next. (`rounds` is less than
     /// the segment's if its deadline has passed; if it is 0, nothing changes.)
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::machine::Machine;
+    /// use windrow_plan::width::{WidthStats, WidthTuner};
+    ///
+    /// let mut tuner = WidthTuner::new(2, &Machine::example(), WidthStats::new(), Nanos(0.0));
+    /// let next = tuner.report(1, Nanos::micros(100.0));
+    /// assert_eq!(next, tuner.segment());
+    /// assert_eq!(next.width, 2, "one member is measured, so two are explored");
+    /// assert_eq!(tuner.report(0, Nanos(0.0)), next);
+    /// ```
     pub fn report(&mut self, rounds: usize, elapsed: Nanos) -> Segment {
         if rounds == 0 {
             return self.next;
@@ -273,6 +338,18 @@ impl WidthTuner {
     }
 
     /// The last report of a call, of an unfinished segment (0 rounds if it was finished). Returns the statistics for the next call.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::machine::Machine;
+    /// use windrow_plan::width::{WidthStats, WidthTuner};
+    ///
+    /// // The call ends after its first round, before two members are measured.
+    /// let mut tuner = WidthTuner::new(2, &Machine::example(), WidthStats::new(), Nanos(0.0));
+    /// tuner.report(1, Nanos::micros(100.0));
+    /// let stats = tuner.end(0, Nanos(0.0));
+    /// assert_eq!((stats.per_round(1), stats.per_round(2)), (Some(Nanos::micros(100.0)), None));
+    /// ```
     pub fn end(mut self, rounds: usize, elapsed: Nanos) -> WidthStats {
         self.report(rounds, elapsed);
         let (rounds, spent) = self.checked;
@@ -298,6 +375,19 @@ impl WidthTuner {
 
     /// The [`segment`](Self::segment) as a decision. The alternatives are one member, the best width and its neighbours, as far as they
     /// were measured, with the predicted time of as many rounds.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::machine::Machine;
+    /// use windrow_plan::width::{WidthStats, WidthTuner};
+    ///
+    /// let mut tuner = WidthTuner::new(2, &Machine::example(), WidthStats::new(), Nanos(0.0));
+    /// assert_eq!(tuner.decision().why, "nothing is measured yet");
+    /// tuner.report(1, Nanos::micros(100.0));
+    /// let decision = tuner.decision();
+    /// assert_eq!((decision.choice, decision.why), (tuner.segment(), "another width is due"));
+    /// assert_eq!(decision.alternatives.iter().map(|it| it.name).collect::<Vec<_>>(), ["best"]);
+    /// ```
     pub fn decision(&self) -> Decision<RoundCosts, Segment> {
         let best = self.costs.best();
         let mut levels = vec![(best, "best"), (best + 1, "wider")];

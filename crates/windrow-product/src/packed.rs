@@ -166,6 +166,14 @@ impl<T: Number> PackedB<T> {
 }
 
 /// A part of an operand that is yet to be packed: see [`PackedB::parts`].
+///
+/// ```
+/// use windrow_product::{Matrix, PackedB, Part};
+///
+/// let (b, mut packed) = ([1.0_f32; 600 * 50], PackedB::default());
+/// packed.parts(Matrix::new(&b, 600, 50)).into_iter().for_each(Part::pack);
+/// assert_eq!((packed.rows(), packed.cols()), (600, 50));
+/// ```
 #[derive(Debug)]
 pub struct Part<'a, T: Number> {
     b: Matrix<'a, T>,

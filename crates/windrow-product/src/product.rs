@@ -58,12 +58,33 @@ impl<'a, T: Number> Product<'a, T> {
     }
 
     /// Sets the factor of the product. With 0, an infinity or NaN in `a` or `b` still gives NaN.
+    ///
+    /// ```
+    /// use windrow_product::{Matrix, MatrixMut, PackedB, Product, Workspace};
+    ///
+    /// let (identity, mut c) = ([1.0_f32, 0.0, 0.0, 1.0], [0.0; 4]);
+    /// let (a, b) = (Matrix::new(&identity, 2, 2), PackedB::new(Matrix::new(&identity, 2, 2)));
+    /// Product::new(a, &b).alpha(2.5).write(MatrixMut::new(&mut c, 2, 2), &mut Workspace::default());
+    /// assert_eq!(c, [2.5, 0.0, 0.0, 2.5]);
+    /// ```
     #[must_use]
     pub fn alpha(self, alpha: T::Sum) -> Self {
         Self { alpha, ..self }
     }
 
     /// Sets the factor of the old contents of `c`. With 0, these are not read.
+    ///
+    /// ```
+    /// use windrow_product::{Matrix, MatrixMut, PackedB, Product, Workspace};
+    ///
+    /// let (identity, mut c) = ([1.0_f32, 0.0, 0.0, 1.0], [f32::NAN; 4]);
+    /// let (a, b) = (Matrix::new(&identity, 2, 2), PackedB::new(Matrix::new(&identity, 2, 2)));
+    /// let (product, mut workspace) = (Product::new(a, &b), Workspace::default());
+    /// product.beta(0.0).write(MatrixMut::new(&mut c, 2, 2), &mut workspace);
+    /// assert_eq!(c, identity, "the old contents are not read");
+    /// product.beta(2.0).write(MatrixMut::new(&mut c, 2, 2), &mut workspace);
+    /// assert_eq!(c, [3.0, 0.0, 0.0, 3.0]);
+    /// ```
     #[must_use]
     pub fn beta(self, beta: T::Sum) -> Self {
         Self { beta, ..self }

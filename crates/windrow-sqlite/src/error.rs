@@ -6,6 +6,20 @@ use windrow::batch::BatchError;
 
 /// Why a write was not done. It has then left nothing in the database, except what a statement keeps by SQLite's rules: see
 /// [`execute`](crate::GroupCommit::execute).
+///
+/// ```
+/// use rusqlite::Connection;
+/// use windrow_sqlite::{Error, GroupCommit};
+///
+/// let connection = Connection::open_in_memory()?;
+/// connection.execute_batch("CREATE TABLE users (name TEXT NOT NULL UNIQUE)")?;
+/// let db = GroupCommit::new(connection)?;
+/// assert!(matches!(db.execute("INSERT INTO users VALUES (NULL)", ()), Err(Error::Sqlite(_))));
+/// let panicked = db.call(|_| -> rusqlite::Result<()> { panic!("no name") }).unwrap_err();
+/// assert_eq!(panicked.to_string(), "the write panicked: no name");
+/// assert_eq!(db.execute("INSERT INTO users VALUES ('ada')", ())?, 1, "the other writes go on");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -32,6 +46,18 @@ pub enum Error {
 
 impl Error {
     /// SQLite's own error, if there is one.
+    ///
+    /// ```
+    /// # use rusqlite::Connection;
+    /// # use windrow_sqlite::GroupCommit;
+    /// # let connection = Connection::open_in_memory()?;
+    /// # connection.execute_batch("CREATE TABLE users (name TEXT NOT NULL UNIQUE)")?;
+    /// # let db = GroupCommit::new(connection)?;
+    /// let error = db.execute("INSERT INTO users VALUES (NULL)", ()).unwrap_err();
+    /// let code = error.sqlite().and_then(rusqlite::Error::sqlite_error_code);
+    /// assert_eq!(code, Some(rusqlite::ErrorCode::ConstraintViolation));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn sqlite(&self) -> Option<&rusqlite::Error> {
         match self {
             Error::Sqlite(error) => Some(error),
@@ -41,6 +67,20 @@ impl Error {
     }
 
     /// Whether another connection held the lock for longer than the busy timeout.
+    ///
+    /// ```
+    /// use rusqlite::Connection;
+    /// use windrow_sqlite::GroupCommit;
+    ///
+    /// // Two connections to one database. The other one keeps its transaction open.
+    /// let open = || Connection::open("file:busy?mode=memory&cache=shared");
+    /// let (other, db) = (open()?, GroupCommit::new(open()?)?);
+    /// other.execute_batch("CREATE TABLE users (name TEXT); BEGIN IMMEDIATE; INSERT INTO users VALUES ('ada')")?;
+    /// assert!(db.execute("INSERT INTO users VALUES ('grace')", ()).unwrap_err().is_busy());
+    /// other.execute_batch("COMMIT")?;
+    /// assert_eq!(db.execute("INSERT INTO users VALUES ('grace')", ())?, 1, "try again");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_busy(&self) -> bool {
         let code = self.sqlite().and_then(rusqlite::Error::sqlite_error_code);
         matches!(code, Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked))

@@ -9,6 +9,24 @@ use crate::write::{statement, write};
 use crate::{Commits, Error, Write};
 
 /// A database connection for many callers: writes that come at the same time are committed together. See the [crate](crate).
+///
+/// ```
+/// use rusqlite::Connection;
+/// use windrow_sqlite::GroupCommit;
+///
+/// let connection = Connection::open_in_memory()?;
+/// connection.execute_batch("CREATE TABLE visits (page INTEGER)")?;
+/// let db = GroupCommit::new(connection)?;
+/// std::thread::scope(|scope| {
+///     for page in 0..8 {
+///         let db = &db;
+///         scope.spawn(move || db.execute("INSERT INTO visits VALUES (?1)", (page,)).unwrap());
+///     }
+/// });
+/// let sum: i64 = db.call(|connection| connection.query_row("SELECT sum(page) FROM visits", (), |row| row.get(0)))?;
+/// assert_eq!(sum, 28);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct GroupCommit {
     batched: Batched<Commits>,
@@ -24,6 +42,17 @@ impl GroupCommit {
     }
 
     /// Sets limits, a bounded queue, and which thread runs transactions.
+    ///
+    /// ```
+    /// use rusqlite::Connection;
+    /// use windrow::batch::Overflow;
+    /// use windrow_sqlite::GroupCommit;
+    ///
+    /// // Transactions of up to 1000 writes; a caller that finds 10,000 queued gets an error.
+    /// let db = GroupCommit::builder().limit(1000).queue(10_000, Overflow::Reject).build(Connection::open_in_memory()?)?;
+    /// assert_eq!(db.execute("CREATE TABLE users (name TEXT)", ())?, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn builder() -> Builder {
         Builder { inner: Batched::builder().recover(Commits::recover) }
     }
@@ -33,6 +62,23 @@ impl GroupCommit {
     ///
     /// If `f` returns an error or panics, its changes are undone, and those of others are not. `f` must not end the transaction. A
     /// transaction may fail after `f` has run, so `f` should do nothing besides writing to the database.
+    ///
+    /// ```
+    /// # use rusqlite::Connection;
+    /// # use windrow_sqlite::GroupCommit;
+    /// # let connection = Connection::open_in_memory()?;
+    /// # connection.execute_batch("CREATE TABLE users (name TEXT NOT NULL UNIQUE)")?;
+    /// # let db = GroupCommit::new(connection)?;
+    /// // Two statements, both or none of them.
+    /// let both = db.call(|connection| {
+    ///     connection.execute("INSERT INTO users VALUES ('ada')", ())?;
+    ///     connection.execute("INSERT INTO users VALUES (NULL)", ())
+    /// });
+    /// assert!(both.is_err());
+    /// let users: i64 = db.call(|connection| connection.query_row("SELECT count(*) FROM users", (), |row| row.get(0)))?;
+    /// assert_eq!(users, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// See [`Error`].
@@ -62,6 +108,23 @@ impl GroupCommit {
     /// [`call`](GroupCommit::call) as a future of any executor. Nothing happens before the first poll. If the future is dropped before its
     /// batch begins, `f` is never run. If it is dropped later, `f` is run and committed, and its result is lost.
     ///
+    /// ```
+    /// # use rusqlite::Connection;
+    /// # use windrow_sqlite::{Error, GroupCommit};
+    /// # let connection = Connection::open_in_memory()?;
+    /// # connection.execute_batch("CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT)")?;
+    /// # let db = GroupCommit::new(connection)?;
+    /// async fn sign_up(db: &GroupCommit, name: String) -> Result<i64, Error> {
+    ///     db.call_async(|connection| {
+    ///         connection.execute("INSERT INTO users (name) VALUES (?1)", (name,))?;
+    ///         Ok(connection.last_insert_rowid())
+    ///     })
+    ///     .await
+    /// }
+    /// # assert_eq!(windrow_testkit::block_on(sign_up(&db, "ada".to_owned()))?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// See [`Error`].
     #[track_caller]
@@ -79,6 +142,17 @@ impl GroupCommit {
     /// `RAISE(FAIL)` and a table's `ON CONFLICT FAIL`: then the changes before the failure are kept, as on any connection. A statement that
     /// cannot run in a transaction, `VACUUM` or some pragmas, belongs in [`exclusive`](GroupCommit::exclusive).
     ///
+    /// ```
+    /// # use rusqlite::Connection;
+    /// # use windrow_sqlite::GroupCommit;
+    /// # let connection = Connection::open_in_memory()?;
+    /// # connection.execute_batch("CREATE TABLE users (name TEXT NOT NULL UNIQUE)")?;
+    /// # let db = GroupCommit::new(connection)?;
+    /// assert_eq!(db.execute("INSERT INTO users VALUES (?1), (?2)", ("ada", "grace"))?, 2);
+    /// assert_eq!(db.execute("DELETE FROM users WHERE name = ?1", ("ada",))?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// See [`Error`].
     #[track_caller]
@@ -87,6 +161,19 @@ impl GroupCommit {
     }
 
     /// [`execute`](GroupCommit::execute) as a future of any executor.
+    ///
+    /// ```
+    /// # use rusqlite::Connection;
+    /// # use windrow_sqlite::{Error, GroupCommit};
+    /// # let connection = Connection::open_in_memory()?;
+    /// # connection.execute_batch("CREATE TABLE users (name TEXT NOT NULL UNIQUE)")?;
+    /// # let db = GroupCommit::new(connection)?;
+    /// async fn sign_up(db: &GroupCommit, name: String) -> Result<usize, Error> {
+    ///     db.execute_async("INSERT INTO users VALUES (?1)", (name,)).await
+    /// }
+    /// # assert_eq!(windrow_testkit::block_on(sign_up(&db, "ada".to_owned()))?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// See [`Error`].
@@ -102,6 +189,16 @@ impl GroupCommit {
     /// Uses the connection outside of any transaction, after all earlier writes are committed: for pragmas, `VACUUM`, checkpoints. If `f`
     /// leaves a transaction open, it is rolled back.
     ///
+    /// ```
+    /// # use rusqlite::Connection;
+    /// # use windrow_sqlite::GroupCommit;
+    /// # let db = GroupCommit::new(Connection::open_in_memory()?)?;
+    /// db.exclusive(|connection| connection.execute_batch("PRAGMA synchronous = EXTRA; VACUUM"))??;
+    /// let level: i64 = db.call(|connection| connection.query_row("PRAGMA synchronous", (), |row| row.get(0)))?;
+    /// assert_eq!(level, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Refused`].
     ///
@@ -114,6 +211,19 @@ impl GroupCommit {
 
     /// The sizes of batches so far, what a commit costs (F), what a write costs (m), and whether batching pays.
     ///
+    /// ```
+    /// # use rusqlite::Connection;
+    /// # use windrow_sqlite::GroupCommit;
+    /// # let connection = Connection::open_in_memory()?;
+    /// # connection.execute_batch("CREATE TABLE users (name TEXT)")?;
+    /// # let db = GroupCommit::new(connection)?;
+    /// for name in ["ada", "grace", "edsger"] {
+    ///     db.execute("INSERT INTO users VALUES (?1)", (name,))?;
+    /// }
+    /// assert_eq!(db.stats()?.ops(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`BatchError::Nested`], from a write.
     pub fn stats(&self) -> Result<Stats, BatchError> {
@@ -121,6 +231,18 @@ impl GroupCommit {
     }
 
     /// Accepts no further calls, and returns when all earlier ones are committed. Dropping does the same, and then closes the connection.
+    ///
+    /// ```
+    /// use rusqlite::Connection;
+    /// use windrow::batch::BatchError;
+    /// use windrow_sqlite::{Error, GroupCommit};
+    ///
+    /// let db = GroupCommit::new(Connection::open_in_memory()?)?;
+    /// db.close()?;
+    /// let refused = db.execute("CREATE TABLE users (name TEXT)", ());
+    /// assert!(matches!(refused, Err(Error::Refused(BatchError::Closed))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`BatchError::Closed`] if it was already closed, [`BatchError::Nested`] from a write.
@@ -140,6 +262,19 @@ fn finish<R>(
 }
 
 /// Makes a [`GroupCommit`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusqlite::Connection;
+/// use windrow_sqlite::GroupCommit;
+///
+/// // A transaction of up to 64 writes, for which the runner waits for up to a millisecond.
+/// let builder = GroupCommit::builder().limit(64).linger(64, Duration::from_millis(1));
+/// let db = builder.build(Connection::open_in_memory()?)?;
+/// db.execute("CREATE TABLE users (name TEXT)", ())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Builder {
     inner: windrow::batch::Builder<Commits>,
@@ -173,6 +308,16 @@ impl Builder {
 
     /// Runs transactions on the callers: the first caller runs the batch. A caller that is alone wakes no thread and does not wait to be
     /// woken. Not for tasks of an executor: its threads would block while the disk works.
+    ///
+    /// ```
+    /// use rusqlite::Connection;
+    /// use windrow_sqlite::GroupCommit;
+    ///
+    /// let db = GroupCommit::builder().build_on_callers(Connection::open_in_memory()?);
+    /// let caller = std::thread::current().id();
+    /// assert_eq!(db.call(|_| Ok(std::thread::current().id()))?, caller, "no other thread is needed");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn build_on_callers(self, connection: Connection) -> GroupCommit {
         GroupCommit { batched: self.inner.build(Commits::new(connection)) }
     }

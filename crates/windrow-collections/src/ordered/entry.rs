@@ -7,6 +7,19 @@ use super::map::{OrderedMap, Spot};
 use crate::keys::Key;
 
 /// The place of a key in an [`OrderedMap`], as of `BTreeMap`: see [`OrderedMap::entry`].
+///
+/// ```
+/// use windrow_collections::{Entry, OrderedMap};
+///
+/// let mut stock: OrderedMap<&str, u32> = [("nut", 2)].into();
+/// for item in ["nut", "bolt"] {
+///     match stock.entry(item) {
+///         Entry::Occupied(mut entry) => *entry.get_mut() -= 1,
+///         Entry::Vacant(entry) => _ = entry.insert(0),
+///     }
+/// }
+/// assert!(stock.into_iter().eq([("bolt", 0), ("nut", 1)]));
+/// ```
 #[derive(Debug)]
 pub enum Entry<'a, K: Key, V> {
     /// The key is absent.
@@ -16,6 +29,15 @@ pub enum Entry<'a, K: Key, V> {
 }
 
 /// The place where an absent key belongs.
+///
+/// ```
+/// use windrow_collections::{Entry, OrderedMap};
+///
+/// let mut map = OrderedMap::<String, u32>::new();
+/// let Entry::Vacant(entry) = map.entry("new".to_owned()) else { panic!("the map is empty") };
+/// assert_eq!(entry.into_key(), "new", "the key comes back, and nothing is inserted");
+/// assert!(map.is_empty());
+/// ```
 pub struct VacantEntry<'a, K: Key, V> {
     map: &'a mut OrderedMap<K, V>,
     spot: Spot,
@@ -24,6 +46,16 @@ pub struct VacantEntry<'a, K: Key, V> {
 }
 
 /// The place of a key that is present.
+///
+/// ```
+/// use windrow_collections::OrderedMap;
+///
+/// let mut queue: OrderedMap<u64, &str> = [(7, "later"), (3, "first")].into();
+/// let entry = queue.first_entry().unwrap();
+/// assert_eq!((*entry.key(), *entry.get()), (3, "first"));
+/// assert_eq!(entry.remove(), "first");
+/// assert_eq!(queue.len(), 1);
+/// ```
 pub struct OccupiedEntry<'a, K: Key, V> {
     map: &'a mut OrderedMap<K, V>,
     spot: Spot,

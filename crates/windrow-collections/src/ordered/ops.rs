@@ -53,6 +53,14 @@ pub trait Ops<K, V> {
 }
 
 /// An operation of a batch on a map. Its result is the previous value of the key, or what its update returns.
+///
+/// ```
+/// use windrow_collections::{MapOp, OrderedMap};
+///
+/// let (mut map, mut results) = (OrderedMap::new(), Vec::new());
+/// map.apply([MapOp::Insert(1, 'a'), MapOp::Insert(1, 'b'), MapOp::Get(1), MapOp::Remove(2)], &mut results);
+/// assert_eq!(results, [None, Some('a'), Some('b'), None]);
+/// ```
 #[derive(Debug)]
 pub enum MapOp<K, V> {
     /// Looks up a key; the result is a clone of its value.
@@ -129,6 +137,14 @@ impl<K, V> MapOp<K, V> {
 }
 
 /// An operation of a batch on a set.
+///
+/// ```
+/// use windrow_collections::{OrderedSet, SetOp};
+///
+/// let (mut set, mut results) = (OrderedSet::new(), [false; 4]);
+/// set.apply(&[SetOp::Insert(5), SetOp::Insert(5), SetOp::Contains(5), SetOp::Remove(7)], &mut results);
+/// assert_eq!(results, [true, false, true, false]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetOp<K> {
     /// As [`OrderedSet::contains`](crate::OrderedSet::contains).

@@ -11,6 +11,19 @@ use windrow_sync::unwind::{Payload, discard};
 /// `None`, the key is removed. What it returns is the result of the operation.
 ///
 /// A function without captured variables is stored without an allocation.
+///
+/// ```
+/// use windrow_collections::Update;
+///
+/// // Counts down, and removes the key at 0.
+/// let count_down = || Update::new(|value: &mut Option<u32>| {
+///     *value = value.and_then(|count| count.checked_sub(1)).filter(|&count| count > 0);
+///     *value
+/// });
+/// let mut value = Some(2);
+/// assert_eq!((count_down().call(&mut value), value), (Some(1), Some(1)));
+/// assert_eq!((count_down().call(&mut value), value), (None, None));
+/// ```
 pub struct Update<V>(Box<Change<V>>);
 
 type Change<V> = dyn FnOnce(&mut Option<V>) -> Option<V> + Send;

@@ -15,6 +15,14 @@ use super::walk::Position;
 use crate::keys::{Key, Prefix};
 
 /// Keys that should ascend do not: the key at index `at` is not above the one before it.
+///
+/// ```
+/// use windrow_collections::{NotAscending, OrderedSet};
+///
+/// let error = OrderedSet::from_sorted([1, 3, 2]).unwrap_err();
+/// assert_eq!(error, NotAscending { at: 2 });
+/// assert_eq!(error.to_string(), "the key at index 2 is not above the one before it");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAscending {
     /// The index of the first key that is not above the one before it.

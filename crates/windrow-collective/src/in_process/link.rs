@@ -18,6 +18,15 @@ use crate::prompt::sleep_until;
 ///
 /// The time begins when the last rank has called, and includes copying and adding up. Bytes are delivered in pieces with checksums. A
 /// waiting rank sleeps, as with a network card, so the processor is free for computation.
+///
+/// ```
+/// use std::time::Duration;
+/// use windrow_collective::{Group, Link};
+///
+/// // 10 gigabits a second, and 20 us from rank to rank.
+/// let ranks = Group::new(4).link(Link::new(1.25e9, Duration::from_micros(20))).ranks();
+/// assert_eq!(ranks.len(), 4);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
     bytes_per_second: f64,

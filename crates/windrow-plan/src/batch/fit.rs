@@ -6,6 +6,18 @@ use crate::Nanos;
 /// Estimates F and m from sizes and durations of batches: a line through the mean size and duration of each class of sizes (1, 2 and 3, 4 to
 /// 7, ...) by least squares of relative errors. A class keeps what it knows when batches of its sizes become rare, since a line through
 /// batches of nearly one size would follow their noise.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::batch::BatchFit;
+///
+/// let mut fit = BatchFit::default();
+/// for b in [1, 4, 16].repeat(20) {
+///     fit.observe(b, Nanos(2000.0 + 100.0 * b as f64));
+/// }
+/// let law = fit.law().unwrap();
+/// assert!((law.fixed.0 - 2000.0).abs() < 1.0 && (law.each.0 - 100.0).abs() < 1.0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BatchFit {
     seen: u64,
@@ -64,6 +76,18 @@ const UPDATE: u64 = 8;
 
 impl BatchFit {
     /// A batch of `b` took `time`.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::batch::BatchFit;
+    ///
+    /// let mut fit = BatchFit::default();
+    /// (0..100).for_each(|at| fit.observe(1 + at % 8, Nanos(2000.0 + 100.0 * (1 + at % 8) as f64)));
+    /// let before = fit.law().unwrap();
+    /// // One batch is interrupted for 4 ms.
+    /// (0..8).for_each(|at| fit.observe(8, Nanos(if at == 0 { 4e6 } else { 2800.0 })));
+    /// assert!(fit.law().unwrap().fixed.0 < 2.0 * before.fixed.0);
+    /// ```
     pub fn observe(&mut self, b: usize, time: Nanos) {
         let b = b.max(1);
         let mut t = time.0.max(1.0);
@@ -91,22 +115,67 @@ impl BatchFit {
     }
 
     /// How many batches were observed since the fit began, or began again.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::batch::BatchFit;
+    ///
+    /// let mut fit = BatchFit::default();
+    /// (0..100).for_each(|at| fit.observe(1 + at % 8, Nanos(2000.0)));
+    /// assert_eq!(fit.seen(), 100);
+    /// // Eight batches in a row are far off: the batches have changed, and the fit begins again.
+    /// (0..8).for_each(|at| fit.observe(1 + at % 8, Nanos(90_000.0)));
+    /// assert_eq!(fit.seen(), 1);
+    /// ```
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
     /// Whether all batches had nearly one size, larger than 1: a smaller one would tell F from m.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::batch::BatchFit;
+    ///
+    /// let mut fit = BatchFit::default();
+    /// (0..100).for_each(|_| fit.observe(8, Nanos(2800.0)));
+    /// assert!(fit.is_flat() && fit.law().is_none());
+    /// (0..8).for_each(|_| fit.observe(4, Nanos(2400.0)));
+    /// assert!(!fit.is_flat() && fit.law().is_some());
+    /// ```
     pub fn is_flat(&self) -> bool {
         self.line.is_none() && self.seen >= TRUSTED && self.used().any(|class| class.size >= 2.0)
     }
 
     /// Cost of an operation alone. Before F and m can be told apart: an operation's share of a batch.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::batch::BatchFit;
+    ///
+    /// let mut fit = BatchFit::default();
+    /// assert_eq!(fit.one(), None);
+    /// fit.observe(8, Nanos(800.0));
+    /// assert_eq!(fit.one(), Some(Nanos(100.0)), "F and m cannot be told apart yet");
+    /// ```
     pub fn one(&self) -> Option<Nanos> {
         let share = || self.used().map(|class| Nanos(class.time / class.size)).next();
         self.law().map(|law| law.batch(1)).or_else(share)
     }
 
     /// The fitted law, without the costs of handing over and of locks. `None` before batches of different sizes.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::batch::{BatchFit, HandoffCosts, Law};
+    /// use windrow_plan::machine::Machine;
+    ///
+    /// let mut fit = BatchFit::default();
+    /// [1, 4, 16].repeat(20).iter().for_each(|&b| fit.observe(b, Nanos(2000.0 + 100.0 * b as f64)));
+    /// let HandoffCosts { caller, lock, .. } = HandoffCosts::of(&Machine::example());
+    /// let law = Law { handoff: caller, lock, ..fit.law().unwrap() };
+    /// assert!(law.pays(16));
+    /// ```
     pub fn law(&self) -> Option<Law> {
         self.line.map(|(fixed, each)| Law { fixed, each, ..Law::default() })
     }

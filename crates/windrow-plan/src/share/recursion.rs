@@ -20,6 +20,16 @@ use super::{Costs, Workers, predict};
 use crate::{Alternative, Alternatives, Decision, Items, Nanos};
 
 /// A recursion that runs on one thread so far.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::share::Recursion;
+///
+/// let young = Recursion { age: Nanos::micros(1.0), known: None };
+/// assert_eq!(young.rest(), young.age, "it is expected to run for as long again");
+/// let known = Recursion { known: Some(Nanos::micros(500.0)), ..young };
+/// assert_eq!(known.rest(), Nanos::micros(499.0));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Recursion {
     /// How long it has been running.
@@ -30,6 +40,15 @@ pub struct Recursion {
 
 impl Recursion {
     /// Predicted time of the rest on one thread.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::share::Recursion;
+    ///
+    /// // A call that outlives the last calls counts as unknown.
+    /// let late = Recursion { age: Nanos::micros(900.0), known: Some(Nanos::micros(500.0)) };
+    /// assert_eq!(late.rest(), late.age);
+    /// ```
     pub fn rest(&self) -> Nanos {
         let known = self.known.map_or(0.0, |known| known.0 - self.age.0);
         Nanos(known.max(self.age.0))
@@ -43,6 +62,21 @@ impl fmt::Display for Recursion {
 }
 
 /// Whether to let workers in.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Recursion, ShareDecision, Workers, recursion};
+///
+/// let decide = |age, most| {
+///     let workers = Workers { most, idle: most - 1, asleep: 0, busy: false };
+///     let young = Recursion { age: Nanos::micros(age), known: None };
+///     recursion(young, &workers, &Costs::new(Machine::example())).choice
+/// };
+/// assert!(matches!(decide(0.1, 4), ShareDecision::Wait { .. }));
+/// assert_eq!(decide(1000.0, 4), ShareDecision::Open { width: 4 });
+/// assert_eq!(decide(1000.0, 1), ShareDecision::Alone);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ShareDecision {
     /// Let them in.
@@ -70,6 +104,20 @@ impl fmt::Display for ShareDecision {
 }
 
 /// Lets workers in or not: once sharing the predicted rest saves more than it costs.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::share::{Costs, Recursion, ShareDecision, Workers, recursion};
+///
+/// let (workers, costs) = (Workers { most: 2, idle: 1, asleep: 0, busy: false }, Costs::new(Machine::example()));
+/// let decide = |age, known| recursion(Recursion { age, known }, &workers, &costs).choice;
+/// // An unknown recursion opens at the age at which it said that it would ask again.
+/// let ShareDecision::Wait { until } = decide(Nanos(0.0), None) else { panic!("nothing is known") };
+/// assert_eq!(decide(Nanos(1.01 * until.0), None), ShareDecision::Open { width: 2 });
+/// // One that was long the last times opens at once.
+/// assert_eq!(decide(Nanos(0.0), Some(Nanos::micros(500.0))), ShareDecision::Open { width: 2 });
+/// ```
 pub fn recursion(recursion: Recursion, workers: &Workers, costs: &Costs) -> Decision<Recursion, ShareDecision> {
     let rest = recursion.rest();
     let alone = Alternative { name: "alone", predicted: rest };

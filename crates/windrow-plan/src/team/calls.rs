@@ -37,6 +37,19 @@ const SHARE: f64 = Budget::SHARE / 2.0;
 const MINIMUM: f64 = 0.2;
 
 /// How a call is run.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::team::{Mode, TeamCalls};
+///
+/// assert_eq!(TeamCalls::new().choose(), Mode::default());
+/// // Long calls are never tried serially, if their rounds run best on several members.
+/// let mut calls = TeamCalls::new();
+/// for _ in 0..100 {
+///     calls = calls.after(Mode::Team, Nanos::micros(5000.0), false);
+///     assert_eq!(calls.choose(), Mode::Team);
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// By the caller and the free workers.
@@ -90,18 +103,44 @@ pub struct TeamCalls {
 
 impl TeamCalls {
     /// Nothing is known.
+    ///
+    /// ```
+    /// use windrow_plan::team::{Mode, TeamCalls};
+    ///
+    /// assert_eq!(TeamCalls::new().choose(), Mode::Team, "a team is formed until serial calls prove faster");
+    /// ```
     pub const fn new() -> Self {
         let best = Mode::Team;
         TeamCalls { team: 0.0, serial: 0.0, best, alike: 0, differed: false, cost: 0.0, since: 0.0, exploring: 0 }
     }
 
     /// How to run the next call.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::team::{Mode, TeamCalls};
+    ///
+    /// // Once calls agree, the serial mode is explored: two calls, of which the second counts.
+    /// let team = (0..2).fold(TeamCalls::new(), |calls, _| calls.after(Mode::Team, Nanos::micros(20.0), true));
+    /// assert_eq!(team.choose(), Mode::Serial);
+    /// let serial = (0..2).fold(team, |calls, _| calls.after(Mode::Serial, Nanos::micros(5.0), true));
+    /// assert_eq!(serial.choose(), Mode::Serial, "it was faster");
+    /// ```
     pub fn choose(&self) -> Mode {
         if self.exploring > 0 { self.best.other() } else { self.best }
     }
 
     /// The memory after a call that ran in this mode and took `elapsed` in all. `may_be_serial`: the call was short, or its rounds run best on
     /// one member.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::team::{Mode, TeamCalls};
+    ///
+    /// let team = (0..2).fold(TeamCalls::new(), |calls, _| calls.after(Mode::Team, Nanos::micros(20.0), true));
+    /// let slower = (0..2).fold(team, |calls, _| calls.after(Mode::Serial, Nanos::micros(35.0), true));
+    /// assert_eq!(slower.choose(), Mode::Team, "the trial is over, and the team was faster");
+    /// ```
     #[must_use]
     pub fn after(mut self, mode: Mode, elapsed: Nanos, may_be_serial: bool) -> Self {
         let time = elapsed.0.max(1.0);

@@ -89,6 +89,23 @@ impl WidthCosts {
 }
 
 /// What a team keeps between its calls at one call site: plain data, stored where the runtime likes.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::width::{WidthStats, WidthTuner};
+///
+/// // Rounds of 1 us, and a barrier that takes 5 us.
+/// let mut tuner = WidthTuner::new(2, &Machine::example(), WidthStats::new(), Nanos(0.0));
+/// for _ in 0..100 {
+///     let segment = tuner.segment();
+///     let per_round = if segment.width == 1 { 1.0 } else { 5.5 };
+///     tuner.report(segment.rounds, Nanos::micros(per_round * segment.rounds as f64));
+/// }
+/// let stats = tuner.end(0, Nanos(0.0));
+/// assert!(stats.is_serial(2) && stats.per_round(2) > stats.per_round(1));
+/// assert!(!stats.is_serial(4), "a wider team was not measured");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WidthStats {
     pub(super) full: usize,
@@ -101,23 +118,60 @@ pub struct WidthStats {
 
 impl WidthStats {
     /// Nothing is known.
+    ///
+    /// ```
+    /// use windrow_plan::width::WidthStats;
+    ///
+    /// let stats = WidthStats::new();
+    /// assert_eq!((stats.width(), stats.per_round(1)), (1, None));
+    /// ```
     pub const fn new() -> Self {
         let calls = CallTimes { per_round: 0.0, alike: 0 };
         WidthStats { full: 1, costs: WidthCosts::UNKNOWN, calls, ran: 0.0, explored: Explored::NEVER }
     }
 
     /// The width a call begins with.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::machine::Machine;
+    /// use windrow_plan::width::{WidthStats, WidthTuner};
+    ///
+    /// let mut tuner = WidthTuner::new(2, &Machine::example(), WidthStats::new(), Nanos(0.0));
+    /// for _ in 0..100 {
+    ///     let segment = tuner.segment();
+    ///     tuner.report(segment.rounds, Nanos::micros(10.0 * segment.rounds as f64 / segment.width as f64));
+    /// }
+    /// assert_eq!(tuner.end(0, Nanos(0.0)).width(), 2, "rounds halve on two members");
+    /// ```
     pub fn width(&self) -> usize {
         width(self.costs.best(), self.full)
     }
 
     /// Time of a round at this width at the start of a call, if it was measured.
+    ///
+    /// ```
+    /// use windrow_plan::Nanos;
+    /// use windrow_plan::machine::Machine;
+    /// use windrow_plan::width::{WidthStats, WidthTuner};
+    ///
+    /// let mut tuner = WidthTuner::new(4, &Machine::example(), WidthStats::new(), Nanos(0.0));
+    /// tuner.report(1, Nanos::micros(100.0));
+    /// let stats = tuner.end(0, Nanos(0.0));
+    /// assert_eq!([1, 2, 4].map(|width| stats.per_round(width)), [Some(Nanos::micros(100.0)), None, None]);
+    /// ```
     pub fn per_round(&self, width: usize) -> Option<Nanos> {
         let level = (0..=top(self.full)).find(|&level| self::width(level, self.full) == width)?;
         self.costs.ratio(level).map(|ratio| Nanos(self.costs.per_round * ratio))
     }
 
     /// Whether a team of `full` members was measured at its full width, and rounds are faster with one member.
+    ///
+    /// ```
+    /// use windrow_plan::width::WidthStats;
+    ///
+    /// assert!(!WidthStats::new().is_serial(2), "two members were never measured");
+    /// ```
     pub fn is_serial(&self, full: usize) -> bool {
         self.full == full && self.costs.best == 0 && self.costs.ratio(top(full)).is_some()
     }

@@ -1,0 +1,135 @@
+//! Verdicts, waits, and the law at its edge.
+
+use super::*;
+
+#[test]
+fn the_law_holds_at_its_edge() {
+    let law = Law { fixed: Nanos(100.0), each: Nanos(50.0), handoff: Nanos(80.0), lock: Nanos(20.0), ..Law::default() };
+    // F (1 - 1/B) > h - lock: 100 (1 - 1/B) > 60 from B = 3 on.
+    assert_eq!([1, 2, 3, 64].map(|b| law.pays(b)), [false, false, true, true]);
+    assert_eq!((law.alone(), law.batch(4)), (Nanos(170.0), Nanos(300.0)));
+    assert!(!law.is_cheap() && Law { fixed: Nanos(5.0), each: Nanos(5.0), ..law }.is_cheap());
+}
+
+#[test]
+fn cheap_operations_are_waited_for() {
+    let machine = Machine::example();
+    let Patience { longest, apart } = Patience::of(Nanos(50.0), &machine);
+    assert!(longest > apart && apart.0 > 0.0);
+    assert_eq!(Patience::of(Nanos::micros(300.0), &machine), Patience { longest: Nanos(0.0), apart: Nanos(0.0) });
+}
+
+#[test]
+fn tasks_spin_for_cheap_operations_only() {
+    let machine = Machine::example();
+    let spin = |one| Patience::of_task(Nanos(one), &machine).longest;
+    assert!(spin(100.0) > machine.park());
+    assert_eq!(spin(300.0), Nanos(0.0));
+}
+
+#[test]
+fn a_mutex_costs_more_if_callers_wait_for_it() {
+    let costs = HandoffCosts::of(&Machine::example());
+    let mutex = |in_flight, runner, one| costs.mutex(BatchTraffic { in_flight, runner, ..FULL }, Nanos(one)).0;
+    let park = costs.parked.0;
+    assert_eq!(mutex(1.0, BatchRunner::Callers, 1e5), costs.lock.0);
+    assert_eq!(mutex(8.0, BatchRunner::Callers, 0.3 * park), costs.lock.0, "callers spin");
+    assert_eq!(mutex(2.0, BatchRunner::Callers, 1e5), costs.lock.0 + park);
+    assert_eq!(mutex(5.0, BatchRunner::Separate, 1e5), costs.lock.0 + park / 4.0);
+    assert_eq!(mutex(64.0, BatchRunner::Tasks, 1e5), costs.lock.0 + park);
+}
+
+const FULL: BatchTraffic =
+    BatchTraffic { batch: 64.0, in_flight: 64.0, alone: 0.0, is_limited: false, runner: BatchRunner::Callers };
+
+fn law(fixed: f64, each: f64, handoff: f64) -> Law {
+    Law { fixed: Nanos(fixed), each: Nanos(each), handoff: Nanos(handoff), lock: Nanos(20.0), wrapper: Nanos(26.0) }
+}
+
+#[test]
+fn the_verdict_says_what_to_do() {
+    let disk = law(350_000.0, 700.0, 20_000.0);
+    let said = |traffic| disk.verdict(traffic).to_string();
+    assert!(
+        said(FULL).starts_with("batching gains 13.4x at B = 64.0 of 64.0 in flight (F = 350.0 us"),
+        "{}",
+        said(FULL)
+    );
+    let half = BatchTraffic { batch: 32.0, ..FULL };
+    assert!(said(half).contains("at B = 32.0 of 64.0 in flight (F ="), "a linger would not help: {}", said(half));
+    assert!(said(BatchTraffic { is_limited: true, ..half }).contains("; the limit bounds B: raise it ("));
+    let launch = law(350_000.0, 700.0, 2_000.0).verdict(half).to_string();
+    assert!(launch.contains("25.7x at B = 32.0 of 64.0 in flight; callers come in turns: try linger ("), "{launch}");
+    let lone = BatchTraffic { batch: 1.0, in_flight: 1.0, ..FULL };
+    assert!(said(lone).contains("changes little"));
+    let tasks = BatchTraffic { runner: BatchRunner::Tasks, ..FULL };
+    assert_eq!(law(2e6, 700.0, 200.0).verdict(tasks).advice, Advice::Thread);
+    assert_eq!(law(2e4, 700.0, 200.0).verdict(tasks).advice, Advice::Nothing);
+    let hop = law(5_000.0, 100.0, 20_000.0);
+    assert_eq!(hop.verdict(BatchTraffic { runner: BatchRunner::Separate, ..lone }).advice, Advice::Callers);
+    assert_eq!(hop.verdict(lone).advice, Advice::Mutex);
+}
+
+#[test]
+fn a_cheap_operation_needs_a_mutex_whether_or_not_it_finds_the_structure_free() {
+    let counter = law(5.0, 2.0, 200.0);
+    assert!(counter.verdict(FULL).to_string().starts_with("use a mutex here: h > F"));
+    let free = BatchTraffic { batch: 1.0, in_flight: 1.0, alone: 1.0, ..FULL };
+    let verdict = counter.verdict(free);
+    assert_eq!((verdict.choice, verdict.advice), (Choice::Lock, Advice::Mutex));
+    assert!((verdict.gain - 27.0 / 33.0).abs() < 1e-9, "{verdict}");
+    assert_eq!(law(900.0, 100.0, 200.0).verdict(free).choice, Choice::Either, "the wrapper's cost does not show");
+}
+
+#[test]
+fn a_runner_waits_for_callers_that_come_back() {
+    let (machine, fixed) = (Machine::example(), Nanos::micros(2_000.0));
+    let mut wait = ReturnWait::default();
+    for _ in 0..100 {
+        assert_eq!(wait.longest(fixed, &machine), Nanos::micros(100.0));
+        wait.observe(fixed, 32, 32, Nanos::micros(50.0));
+    }
+    assert_eq!(wait.longest(Nanos::micros(5.0), &machine), Nanos(0.0), "no caller returns in 250 ns");
+}
+
+#[test]
+fn a_leader_passes_on_long_batches_of_few_callers() {
+    let passes = |own, size, micros| passes_on(own, size, Nanos::micros(micros), &Machine::example());
+    assert!(passes(1, 8, 2_000.0) && passes(1, 64, 2_000.0) && passes(8, 64, 500.0));
+    assert!(!passes(1, 8, 100.0) && !passes(1, 64, 500.0) && !passes(0, 8, 2_000.0));
+}
+
+#[test]
+fn a_runner_stops_waiting_for_callers_that_stay_away_and_tries_again() {
+    let (machine, fixed) = (Machine::example(), Nanos::micros(2_000.0));
+    let mut wait = ReturnWait::default();
+    let mut waits = Vec::new();
+    for batch in 0..1_000 {
+        if wait.longest(fixed, &machine).0 > 0.0 {
+            waits.push(batch);
+            // One more in 100 us, beside 32: 1 * 2 ms < 32 * 100 us.
+            wait.observe(fixed, 32, usize::from(batch % 2 == 0), Nanos::micros(100.0));
+        }
+    }
+    assert_eq!(waits, [0, 5, 14, 31, 64, 129, 258, 515, 772]);
+    wait.observe(fixed, 2, 30, Nanos::micros(100.0));
+    wait.observe(fixed, 0, 0, Nanos::micros(100.0));
+    let pause = (0..).take_while(|_| wait.longest(fixed, &machine).0 == 0.0).count();
+    assert_eq!(pause, 4, "one success, and the pauses are short again");
+}
+
+#[test]
+fn a_waiting_caller_spins_only_while_batches_are_short() {
+    let machine = Machine::example();
+    let spin = |batch| reply_spin(Nanos(batch), &machine);
+    assert!(spin(0.0).0 > 0.0 && spin(500.0) < machine.park());
+    assert_eq!(spin(100_000.0), Nanos(0.0));
+}
+
+#[test]
+fn a_runner_wakes_few_of_many() {
+    let all = usize::MAX;
+    let wakes = |ops, fixed| direct_wakes(ops, Nanos(fixed), &Machine::example());
+    assert_eq!([8, 64, 100, 10_000].map(|ops| wakes(ops, 0.0)), [8, 8, 10, 100]);
+    assert_eq!([8, 64, 100, 1_000].map(|ops| wakes(ops, 1e6)), [all, all, all, 31]);
+}

@@ -1,0 +1,243 @@
+//! Where decisions change, and the reasons given.
+
+use super::*;
+
+fn costs() -> Costs {
+    Costs::new(Machine::example())
+}
+
+fn progress(per_item: f64, done: u64, left: u64) -> Progress {
+    let spent = Nanos(per_item * done as f64);
+    Progress {
+        done: Items(done),
+        spent,
+        left: Items(left),
+        ripe: done > 0 && spent >= costs().machine.sample(),
+        known: None,
+        eager: false,
+        alone: false,
+        contrary: None,
+    }
+}
+
+fn workers(count: usize, idle: usize) -> Workers {
+    Workers { most: count + 1, idle, asleep: count - idle, busy: false }
+}
+
+fn why(progress: Progress, workers: Workers) -> &'static str {
+    decide(progress, &workers, &costs()).why
+}
+
+fn publishes(progress: Progress, workers: Workers) -> bool {
+    matches!(decide(progress, &workers, &costs()).choice, Grain::Publish { .. })
+}
+
+#[test]
+fn the_break_even_depends_on_the_state_of_the_workers() {
+    // With two members, sharing saves half of the rest, which must exceed the cost of entering by a margin.
+    for (idle, enter, margin) in [(1, costs().enter(false), MARGIN_IDLE), (0, costs().enter(true), MARGIN_ASLEEP)] {
+        let break_even = enter.0 * margin / (1.0 - margin / 2.0);
+        assert!(!publishes(progress(10.0, 50, (0.99 * break_even / 10.0) as u64), workers(1, idle)));
+        assert!(publishes(progress(10.0, 50, (1.01 * break_even / 10.0) as u64), workers(1, idle)));
+    }
+}
+
+#[test]
+fn reasons_to_stay_serial() {
+    let plenty = progress(1000.0, 10, 1_000_000);
+    assert!(publishes(plenty, workers(3, 0)));
+    assert_eq!(why(plenty, workers(0, 0)), "there are no workers, or no CPUs for them");
+    assert_eq!(why(plenty, Workers { busy: true, ..workers(3, 3) }), "the pool cannot carry one more region");
+    assert_eq!(why(plenty, Workers { idle: 0, asleep: 0, ..workers(3, 3) }), "no worker is free");
+    assert_eq!(why(progress(1e6, 10, 1), workers(3, 3)), "there is nothing to share");
+    assert_eq!(why(progress(1.0, 10, 1_000_000), workers(3, 3)), "too little is measured");
+    assert_eq!(why(progress(10.0, 100, 20), workers(3, 3)), "entering costs more than it saves");
+}
+
+#[test]
+fn chunks_of_a_given_size_are_shared_at_once() {
+    let eager = Progress { eager: true, ..progress(0.0, 0, 2) };
+    assert_eq!(choose(&eager, &workers(7, 0), &costs()).grain, Grain::Publish { width: 2 });
+    assert_eq!(why(eager, Workers { busy: true, ..workers(7, 0) }), "too little is measured");
+}
+
+#[test]
+fn pieces_double_up_to_a_heartbeat() {
+    let piece = |progress| match choose(&progress, &workers(0, 0), &costs()).grain {
+        Grain::Serial { piece } => piece.0,
+        Grain::Publish { .. } => unreachable!("no worker to publish to"),
+    };
+    assert_eq!(piece(progress(10.0, 0, 100)), 1);
+    assert_eq!(piece(progress(10.0, 1, 100)), 1);
+    assert_eq!(piece(progress(10.0, 64, 1000)), 64);
+    assert_eq!(piece(progress(10.0, 1 << 20, 1 << 30)), 1875);
+    assert_eq!(piece(progress(1e9, 1, 100)), 1);
+    assert_eq!(piece(progress(0.0, 1 << 40, 1 << 50)), 1 << 40);
+    // Half of the rest, but a sample of 375 ns is not cut further.
+    assert_eq!(piece(progress(10.0, 1024, 1000)), 500);
+    assert_eq!(piece(progress(10.0, 1024, 60)), 37);
+    // The cost is known: a quarter, then all that a heartbeat holds.
+    let trusted = Trusted { per_item: Nanos(10.0), swell: 1.0, never_alone: false };
+    let known = |done, left| Progress { known: Some(trusted), ..progress(10.0, done, left) };
+    assert_eq!(piece(known(0, 100)), 25);
+    assert_eq!(piece(known(0, 100_000)), 1875);
+    assert_eq!(piece(known(25, 75)), 75);
+    assert_eq!(piece(known(25, 7500)), 1875);
+}
+
+#[test]
+fn width_is_bounded_by_workers_items_and_what_joining_costs() {
+    let width =
+        |per_item, left, count| match choose(&progress(per_item, 1, left), &workers(count, count), &costs()).grain {
+            Grain::Publish { width } => width,
+            Grain::Serial { .. } => 1,
+        };
+    assert_eq!(width(1e6, 100, 7), 8);
+    assert_eq!(width(1e6, 3, 7), 3);
+    assert_eq!(width(500.0, 20, 63), 11);
+    let few_cpus = Workers { most: 2, ..workers(7, 7) };
+    assert_eq!(choose(&progress(1e6, 1, 100), &few_cpus, &costs()).grain, Grain::Publish { width: 2 });
+}
+
+#[test]
+fn sleepers_are_woken_only_if_those_awake_are_not_enough() {
+    let width = |left| match choose(&progress(1000.0, 1, left), &workers(7, 1), &costs()).grain {
+        Grain::Publish { width } => width,
+        Grain::Serial { .. } => 1,
+    };
+    assert_eq!(width(20), 2);
+    assert_eq!(width(1000), 8);
+}
+
+#[test]
+fn a_known_site_needs_no_sample() {
+    let trusted = Trusted { per_item: Nanos(1000.0), swell: 1.0, never_alone: false };
+    let known = |done, spent| Progress { known: Some(trusted), spent: Nanos(spent), ..progress(0.0, done, 100) };
+    assert!(publishes(known(0, 0.0), workers(1, 1)));
+    assert!(publishes(known(1, 100.0), workers(1, 1)));
+    assert!(!publishes(Progress { known: None, ..known(0, 0.0) }, workers(1, 1)));
+    let swells = Trusted { swell: 1.9, ..trusted };
+    assert!(!publishes(Progress { known: Some(swells), ..known(0, 0.0) }, workers(1, 1)));
+    let machine = Machine::example();
+    assert!(known(1, 1_000_000.0).contradicts(Nanos(1000.0), &machine));
+    assert!(!known(1, 8_000.0).contradicts(Nanos(1000.0), &machine));
+}
+
+#[test]
+fn calls_that_run_unmeasured_are_short() {
+    let machine = Machine::example();
+    let known = (0..4).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(10.0)));
+    assert_eq!(unmeasured_below(known, &machine), 0);
+    let below = unmeasured_below(known.after_short(Nanos(10.0), false), &machine);
+    let is_short = |weight: u64| is_short(Nanos(10.0 * weight as f64), &machine, WorkerState::Idle);
+    assert!(is_short(below - 1) && !is_short(below + 1), "{below}");
+    let free = known.after_short(Nanos(0.0), false);
+    assert!(unmeasured_below(free, &machine) > below);
+}
+
+#[test]
+fn workers_stand_by_where_no_call_has_run_alone() {
+    let by = |site, weight, items, workers: Workers| stands_by(site, weight, items, &workers, &costs());
+    let wake = Machine::example().enter(WorkerState::AsleepLong);
+    let unknown = ItemCost::default();
+    let two = by(unknown, 2, 2, workers(3, 0)).expect("nothing is known");
+    assert_eq!(two, StandBy { width: 2, patience: wake, wakes: true });
+    assert!(!by(unknown, 9, 9, workers(3, 1)).expect("nothing is known").wakes);
+    // Workers that are busy may be free by then, those of a machine with one CPU never are.
+    assert!(by(unknown, 9, 9, Workers { idle: 0, asleep: 0, ..workers(3, 0) }).is_some());
+    assert_eq!(by(unknown, 9, 9, Workers { most: 1, ..workers(3, 3) }), None);
+    assert_eq!(by(unknown, 9, 9, Workers { busy: true, ..workers(3, 3) }), None);
+    assert_eq!(by(unknown, 1, 1, workers(3, 3)), None);
+    // A call has run alone: only if the last one was long, and not once its cost is known.
+    let alone = |nanos: f64, calls| (0..calls).fold(unknown, |site, _| site.after_alone(Nanos(nanos)));
+    assert_eq!(by(alone(1000.0, 1), 9, 9, workers(3, 3)), None);
+    assert_eq!(by(alone(10_000.0, 1), 9, 9, workers(3, 3)), None, "the caller can decide after the first item");
+    assert_eq!(by(alone(20_000.0, 1), 9, 9, workers(3, 3)).map(|by| by.patience), Some(wake));
+    assert_eq!(by(alone(20_000.0, 5), 9, 9, workers(3, 3)), None);
+    // All calls were shared, so a call may be about to be timed alone.
+    let shared = (0..5).fold(unknown, |site, _| site.after_shared(Nanos(10_000.0)));
+    assert_eq!(by(shared, 9, 9, workers(3, 3)).map(|by| by.patience), Some(Nanos(180_000.0)));
+    // The last call was shared: if it was too short for that, the next one can end alone.
+    let shared = |nanos| unknown.after_shared(Nanos(nanos));
+    assert_eq!(by(shared(2000.0), 9, 9, workers(3, 3)).map(|by| by.patience), Some(Nanos(36_000.0)));
+    assert_eq!(by(shared(20_000.0), 9, 9, workers(3, 3)).map(|by| by.patience), Some(wake));
+}
+
+#[test]
+fn what_was_never_timed_alone_is_once_the_budget_covers_it() {
+    let never = Trusted { per_item: Nanos(1000.0), swell: 1.0, never_alone: true };
+    let call = Progress { known: Some(never), ..progress(0.0, 0, 100) };
+    let with = |budget: f64| {
+        choose(&call, &workers(1, 1), &Costs { budget: Budget::EMPTY.earn(Nanos(50.0 * budget)), ..costs() })
+    };
+    // Sharing saves half of 100 us.
+    assert!(matches!(with(45_000.0).grain, Grain::Publish { width: 2 }));
+    let explores = with(51_000.0);
+    assert!(matches!(explores.grain, Grain::Serial { .. }));
+    assert!((49_000.0..51_000.0).contains(&explores.price.0), "{explores:?}");
+    let later = Progress { alone: true, done: Items(50), left: Items(50), ..call };
+    assert_eq!(why(later, workers(1, 1)), NEVER_ALONE);
+    assert!(publishes(Progress { alone: false, ..later }, workers(1, 1)));
+}
+
+#[test]
+fn the_other_way_is_taken_if_its_budget_covers_the_loss() {
+    let trusted = Trusted { per_item: Nanos(1000.0), swell: 1.0, never_alone: false };
+    let call = |left, budget: f64| {
+        let contrary = Some(Budget::EMPTY.earn(Nanos(50.0 * budget)));
+        let call = Progress { known: Some(trusted), contrary, ..progress(0.0, 0, left) };
+        (choose(&call, &workers(1, 1), &costs()), call)
+    };
+    // Sharing saves half of 100 us, less 600 ns.
+    let (choice, decided) = call(100, 49_300.0);
+    assert!(matches!(choice.grain, Grain::Publish { .. }) && !choice.contrary);
+    let (choice, _) = call(100, 49_500.0);
+    assert!(matches!(choice.grain, Grain::Serial { .. }) && choice.contrary && choice.price == Nanos(49_400.0));
+    // Once begun, a call goes on as decided.
+    let begun = Progress { done: Items(10), contrary: Some(Budget::EMPTY.earn(Nanos(1e9))), ..decided };
+    assert!(!choose(&begun, &workers(1, 1), &costs()).contrary);
+    assert!(!choose(&Progress { known: None, ..begun }, &workers(1, 1), &costs()).contrary);
+    // Two workers, one item of 500 ns each: entering takes 600 ns, so sharing loses 100 ns.
+    let short = Trusted { per_item: Nanos(500.0), ..trusted };
+    let call = |budget: f64| {
+        let contrary = Some(Budget::EMPTY.earn(Nanos(50.0 * budget)));
+        choose(&Progress { known: Some(short), contrary, ..progress(0.0, 0, 2) }, &workers(1, 1), &costs())
+    };
+    assert!(matches!(call(90.0).grain, Grain::Serial { .. }));
+    let other = call(110.0);
+    assert!(matches!(other.grain, Grain::Publish { width: 2 }) && other.contrary);
+    // A worker that has to be woken spins afterwards.
+    let asleep = |budget: f64| {
+        let contrary = Some(Budget::EMPTY.earn(Nanos(50.0 * budget)));
+        choose(&Progress { known: Some(short), contrary, ..progress(0.0, 0, 2) }, &workers(1, 0), &costs()).contrary
+    };
+    let spun = spin::most(&costs().machine).0;
+    assert!(!asleep(spun) && asleep(spun + 15_000.0));
+}
+
+#[test]
+fn short_calls_that_keep_coming_wake_workers() {
+    // 3 us: too short to wake a worker, but long enough to share with one that is awake.
+    let call = progress(10.0, 50, 300);
+    let lost = owed(Nanos(3500.0), &workers(1, 0), &costs());
+    assert!(lost.0 > 500.0);
+    assert_eq!(owed(Nanos(3500.0), &workers(1, 1), &costs()), Nanos(0.0));
+    assert_eq!(owed(Nanos(1000.0), &workers(1, 0), &costs()), Nanos(0.0));
+    let after = |calls: f64| choose(&call, &workers(1, 0), &Costs { owed: Nanos(calls * lost.0), ..costs() }).grain;
+    assert!(matches!(after(1.0), Grain::Serial { .. }));
+    assert!(matches!(after(20.0), Grain::Publish { .. }));
+}
+
+#[test]
+fn what_is_too_slow_is_tried_again_when_it_costs_little() {
+    let mut slow = costs();
+    slow.machine.line = Nanos(700.0);
+    let after = |per_item: f64, calls: u32| {
+        let budget = (0..calls).fold(Budget::EMPTY, |budget, _| budget.earn(Nanos(750.0 * per_item)));
+        choose(&progress(per_item, 50, 700), &workers(1, 1), &Costs { budget, ..slow })
+    };
+    assert!(matches!(after(10.0, 1).grain, Grain::Serial { .. }));
+    let explores = after(10.0, 30);
+    assert!(matches!(explores.grain, Grain::Publish { .. }) && explores.price.0 > 1_000.0, "{explores:?}");
+    assert!(matches!(after(1.0, 10_000).grain, Grain::Serial { .. }), "that was never worth it");
+}
