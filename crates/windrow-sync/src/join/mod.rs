@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 mod entries;
+mod fuel;
 pub mod guests;
 pub mod lend;
 mod timing;

@@ -11,9 +11,10 @@ use crate::base::primitives::{AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard
 use crate::base::unwind::Finally;
 use crate::base::word::{WideWord, Word};
 use crate::join::entries::Entries;
+use crate::join::fuel::Fuel;
 pub use crate::join::timing::{JoinTiming, OfferDecision};
 use crate::join::view::{COUNT, ONE_ASLEEP, ONE_LOOKING, ONE_TURN, OVER, TreeView};
-use crate::join::witness::{JoinTally, JoinWitness};
+use crate::join::witness::JoinWitness;
 use crate::join::{End, Frame, Offered, Place, seated};
 
 /// The maximum number of members of a tree.
@@ -53,23 +54,16 @@ pub(crate) struct WorkerSlot {
     shown: Pad<Shown>,
 }
 
-/// Used by the seat's holder only, except `fuel`.
+/// Used by the seat's holder only, except that others take the fuel away.
 #[derive(Default)]
 struct OwnerState {
     bottom: Frame,
     top: Cell<*const Frame>,
     split: Cell<*const Frame>,
-    /// Pops until the holder reads the clock; at 0 it does so at every push and pop. Other members set the fuel to 0 (relaxed).
-    fuel: AtomicU32,
-    /// What `fuel` was filled up to.
-    filled: Cell<u32>,
-    /// What `fuel` was when its holder last set it.
-    poured: Cell<u32>,
-    tally: JoinTally,
+    fuel: Fuel,
     index: Cell<u32>,
     tree: Cell<*const Tree>,
-    /// Ticks at the last read of the clock, the last offer and the last wakeup; and how many to wait until the next wakeup.
-    looked: Cell<u64>,
+    /// Ticks at the last offer and the last wakeup; and how many to wait until the next wakeup.
     offered: Cell<u64>,
     woke: Cell<u64>,
     patience: Cell<u64>,
@@ -113,12 +107,6 @@ enum IdleWork<'a> {
     Guest(Guest<'a>),
 }
 
-/// The most fuel while a tree is not open: a member whose joins become slow must notice soon.
-const CLOSED_FUEL: u32 = 256;
-/// The most fuel once the tree is open: hungry members set the fuel to 0.
-const OPEN_FUEL: u32 = 4096;
-const NO_QUESTIONS: u32 = i32::MAX as u32;
-
 impl WorkerSlot {
     /// The youngest frame.
     #[inline]
@@ -152,8 +140,7 @@ impl WorkerSlot {
     /// After a push: reads the clock if the fuel is used up. (Pushes burn no fuel: to count costs a third of a join.)
     #[inline]
     pub(crate) fn glance(&self, place: Place) {
-        // Relaxed: a count.
-        if self.own.0.fuel.load(Ordering::Relaxed) as i32 <= 0 {
+        if self.own.0.fuel.is_used_up() {
             self.look_up(place, false);
         }
     }
@@ -161,28 +148,19 @@ impl WorkerSlot {
     /// After a pop: burns fuel, and reads the clock if the fuel is used up.
     #[inline]
     pub(crate) fn burn(&self, place: Place) {
-        let own = &self.own.0;
-        // Relaxed: a count. A value that another member writes in between is lost; that member writes again.
-        let fuel = own.fuel.load(Ordering::Relaxed).wrapping_sub(1);
-        // Relaxed: as above.
-        own.fuel.store(fuel, Ordering::Relaxed);
-        if fuel as i32 <= 0 {
+        if self.own.0.fuel.burn() {
             self.look_up(place, true);
         }
     }
 
     /// Makes the holder read the clock and offer a frame. Called by other members.
-    fn want(&self, witnessed: bool) {
+    fn want(&self, counted: bool) {
         let wanted = &self.shown.0.wanted;
         // Relaxed: a hint; a late value delays one offer.
         if wanted.load(Ordering::Relaxed) == 0 {
-            let fuel = &self.own.0.fuel;
-            // Relaxed: a count.
-            let left = if witnessed { fuel.load(Ordering::Relaxed) as i32 } else { 0 };
-            // Relaxed: a hint, as above.
-            wanted.store(left.max(0) as u32 + 1, Ordering::Relaxed);
-            // Relaxed: a count.
-            fuel.store(0, Ordering::Relaxed);
+            let left = self.own.0.fuel.take_away(counted);
+            // Relaxed: as above.
+            wanted.store(left + 1, Ordering::Relaxed);
         }
     }
 
@@ -246,10 +224,12 @@ impl WorkerSlot {
     fn look_up(&self, place: Place, ended: bool) {
         let own = &self.own.0;
         let now = machine::tick();
-        if let Some(witness) = self.tree().witness {
-            self.count(witness, place, ended, now);
+        let tree = self.tree();
+        if let Some(witness) = tree.witness {
+            own.fuel.count(witness, place, ended, self.lost(), now);
         }
-        self.fill_up(now);
+        let may_open = !own.question.get().is_null() && tree.members > 1;
+        own.fuel.fill_up(now, tree.rhythm.look, may_open, tree.witness.is_some());
         if self.is_open(now) {
             if own.called.get() && self.is_due_to_wake(now) {
                 own.called.set(false);
@@ -264,76 +244,37 @@ impl WorkerSlot {
         self.own.0.question.get().is_null() || self.ask(now) || self.tree().others.get().is_some()
     }
 
-    /// Counts the joins that have burned fuel since the holder last set it.
-    fn count(&self, witness: JoinWitness, place: Place, ended: bool, now: u64) {
-        let (own, wanted) = (&self.own.0, &self.shown.0.wanted);
+    /// The fuel that was taken away since the holder last asked.
+    fn lost(&self) -> u32 {
+        let wanted = &self.shown.0.wanted;
         // Relaxed: a count.
-        let left = wanted.load(Ordering::Relaxed).saturating_sub(1);
-        if left > 0 {
+        let lost = wanted.load(Ordering::Relaxed).saturating_sub(1);
+        if lost > 0 {
             // Relaxed: only this member changes it while it is not 0.
             wanted.store(1, Ordering::Relaxed);
         }
-        let burned = own.poured.replace(0).saturating_sub(left).max(u32::from(ended));
-        if burned > 0 {
-            own.tally.add(witness, place, burned, now);
-        }
+        lost
     }
 
     /// Counts a join whose second half was shared, which burns no fuel.
     #[cold]
     pub(crate) fn count_shared(&self, place: Place) {
         if let Some(witness) = self.tree().witness {
-            self.own.0.tally.add(witness, place, 1, machine::tick());
+            self.own.0.fuel.count_one(witness, place, machine::tick());
         }
     }
 
     /// Has the next joins of the holder told one by one.
     pub(crate) fn tell_singly(&self) {
-        if let Some(witness) = self.tree().witness {
-            self.own.0.tally.tell_singly(witness.singly);
-            self.pour(0);
-        }
+        let witness = self.tree().witness;
+        witness.into_iter().for_each(|witness| self.own.0.fuel.tell_singly(witness.singly));
     }
 
     /// Tells the joins that were not told. By the holder, which leaves.
     fn tell_rest(&self) {
         if let Some(witness) = self.tree().witness {
-            let own = &self.own.0;
-            // Relaxed: a count.
-            let left =
-                own.fuel.load(Ordering::Relaxed).max(self.shown.0.wanted.load(Ordering::Relaxed).saturating_sub(1));
-            own.tally.rest(witness, own.poured.get().saturating_sub(left));
+            self.own.0.fuel.tell_rest(witness, self.lost());
         }
-    }
-
-    /// Sets the fuel. A member that is watched looks at the clock after a number of joins that has no rhythm.
-    fn pour(&self, fuel: u32) {
-        let own = &self.own.0;
-        let fuel = if self.tree().witness.is_none() { fuel } else { own.tally.less(fuel) };
-        own.poured.set(fuel);
-        // Relaxed: a count.
-        own.fuel.store(fuel, Ordering::Relaxed);
-    }
-
-    /// Fills up with fuel for about `look` ticks, judged by how long the last filling lasted.
-    fn fill_up(&self, now: u64) {
-        let own = &self.own.0;
-        let lasted = now.saturating_sub(own.looked.replace(now));
-        let look = self.tree().rhythm.look;
-        let opens = !own.question.get().is_null() && self.tree().members > 1;
-        let most = if opens { CLOSED_FUEL } else { OPEN_FUEL };
-        let fuel = own.filled.get();
-        let fuel = if lasted > 4 * look {
-            0
-        } else if lasted > look {
-            fuel / 2
-        } else if lasted < look / 2 {
-            (fuel * 2).clamp(1, most)
-        } else {
-            fuel
-        };
-        own.filled.set(fuel);
-        self.pour(fuel);
     }
 
     /// Asks whether to let other members in, if the question is due. Returns whether they are let in.
@@ -361,8 +302,7 @@ impl WorkerSlot {
                 question.at.set(u64::MAX);
                 // Joins that are counted go on to read the clock.
                 if self.tree().witness.is_none() {
-                    own.filled.set(NO_QUESTIONS);
-                    self.pour(NO_QUESTIONS);
+                    own.fuel.fill_for_ever();
                 }
                 false
             }
@@ -396,7 +336,10 @@ impl WorkerSlot {
         if nothing || now.saturating_sub(own.offered.get()) < due {
             if wanted {
                 // A hungry member asks once, so check again soon. If nothing can be offered now, check at the next push.
-                self.pour(if nothing { 0 } else { own.filled.get() / 4 });
+                match nothing {
+                    true => own.fuel.pour(0, tree.witness.is_some()),
+                    false => own.fuel.fill_a_quarter(tree.witness.is_some()),
+                }
             }
             return;
         }
@@ -576,7 +519,7 @@ impl Tree {
         own.index.set(index as u32);
         own.tree.set(self);
         if let Some(witness) = self.witness {
-            own.tally.tell_singly(witness.singly);
+            own.fuel.tell_singly(witness.singly);
         }
         seat
     }
@@ -886,7 +829,7 @@ impl TreeLead<'_> {
         let erased =
             unsafe { std::mem::transmute::<*const Question<'_>, *const Question<'static>>(&raw const question) };
         seat.own.0.question.set(erased);
-        seat.pour(patience);
+        seat.own.0.fuel.pour(patience, self.tree.witness.is_some());
         let _over = Finally(|| {
             seat.tell_rest();
             seat.own.0.question.set(std::ptr::null());
