@@ -92,14 +92,14 @@ mod tests {
 
     static FIRST: AtomicU32 = AtomicU32::new(0);
     static SECOND: AtomicU32 = AtomicU32::new(0);
-    static LINE: AtomicU32 = AtomicU32::new(0);
+    static COLUMN: AtomicU32 = AtomicU32::new(0);
 
     #[test]
     fn each_place_gets_its_joins() {
         let [first, second]: [&'static Location<'static>; 2] = [Location::caller(), here()];
-        LINE.store(first.line(), Ordering::Relaxed);
+        COLUMN.store(first.column(), Ordering::Relaxed);
         let tell = |place: &'static Location<'static>, joins: u32, _: f32| {
-            let of = if place.line() == LINE.load(Ordering::Relaxed) { &FIRST } else { &SECOND };
+            let of = if place.column() == COLUMN.load(Ordering::Relaxed) { &FIRST } else { &SECOND };
             of.fetch_add(joins, Ordering::Relaxed);
         };
         let witness = JoinWitness { tell, weight: 1.0, singly: 10 };
@@ -115,7 +115,7 @@ mod tests {
         // Three joins of the first place follow one of the second.
         let mut place = [first, first, first, second].into_iter().cycle();
         let mut all = 0;
-        for _ in 0..40_000 {
+        for _ in 0..400_000 {
             let joins = tally.less(64);
             assert!((48..=64).contains(&joins));
             tally.add(witness, place.nth(joins as usize - 1), joins, 0);
