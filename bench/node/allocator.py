@@ -3,7 +3,8 @@
 of this package after 500.
 
 The package is built with the system's allocator and with mimalloc. Each measurement is a fresh process, and the arms take turns. A batch is
-1.6 MB of English text in 6.5 KB documents, with GPT-2. Beside it are `tokenizers`, whose ids are read, and `tiktoken`, which has one thread.
+1.6 MB of English text in 6.5 KB documents, with GPT-2. `windrow-disposed` gives each batch back with `Symbol.dispose`. Beside it are
+`tokenizers`, whose ids are read, and `tiktoken`, which has one thread.
 
 After source document 002, as bench/python/allocator.py.
 """
@@ -19,7 +20,7 @@ sys.path.insert(0, str(HERE.parent / "encoders"))
 import corpora
 import run
 
-ARMS = ["windrow", "windrow-mimalloc", "tokenizers", "tiktoken"]
+ARMS = ["windrow", "windrow-disposed", "windrow-mimalloc", "tokenizers", "tiktoken"]
 NAMES = ["batches", "took_ns", "bytes", "VmRSS", "VmHWM", "VmPeak", "before_kib", "library"]
 
 

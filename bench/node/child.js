@@ -90,7 +90,10 @@ async function batches(arm, file, texts) {
     library = path.join(path.dirname(require.resolve('tokenizers')), 'tokenizers.linux-x64-gnu.node');
   } else {
     const tokenizer = await require('windrow').Tokenizer.fromFile(file);
-    encode = (batch) => tokenizer.encodeBatch(batch);
+    encode =
+      arm === 'windrow-disposed'
+        ? async (batch) => (await tokenizer.encodeBatch(batch))[Symbol.dispose]()
+        : (batch) => tokenizer.encodeBatch(batch);
     library = path.join(path.dirname(require.resolve('windrow')), '..', 'windrow.node');
   }
   const [before, bytes, size] = [memory().VmRSS, bytesOf(some), statSync(library).size];

@@ -75,6 +75,31 @@ test('memory of results is given back', async () => {
   assert.ok(growth < 1.25, `from the fifth batch to the fiftieth the process grew by a factor of ${growth}`);
 });
 
+test('a batch gives its memory back', async () => {
+  for (const count of [50, 4600]) {
+    // Both a result that is copied and one that is lent.
+    const texts = documents.slice(0, count);
+    for (const batch of [await gpt2.encodeBatch(texts), gpt2.encodeBatchSync(texts)]) {
+      const [some, { buffer }] = [batch.ids.subarray(0, 2), batch.ids];
+      assert.equal(some.length, 2);
+      assert.deepEqual(Object.keys(batch), ['ids', 'offsets']);
+      batch[Symbol.dispose]();
+      assert.deepEqual([batch.ids.length, batch.offsets.length, some.length, buffer.byteLength], [0, 0, 0, 0]);
+      batch[Symbol.dispose]();
+    }
+  }
+});
+
+test('memory of batches that are given back is flat', { skip: process.platform !== 'linux' }, async () => {
+  const texts = documents.slice(0, 100);
+  const resident = [];
+  for (let number = 1; number <= 50; number++) {
+    (await gpt2.encodeBatch(texts))[Symbol.dispose]();
+    resident.push(process.memoryUsage.rss());
+  }
+  assert.ok(resident[49] <= 1.05 * resident[4], `${resident[4]} bytes after five batches, ${resident[49]} after 50`);
+});
+
 test('a loop without turns of the event loop gives memory back, too', () => {
   const before = process.memoryUsage.rss();
   let bytes = 0;

@@ -36,6 +36,11 @@ export type Ragged = {
     offsets: Float64Array;
 };
 /**
+ * A batch that was encoded. `using` gives its memory back at the end of a block, or `batch[Symbol.dispose]()` at once: the collector of JavaScript
+ * lets tens of MB wait before it begins. Both arrays are empty from then on, and so are their subarrays.
+ */
+export type Batch = Ragged & Disposable;
+/**
  * Ids of a text.
  */
 export type IdsLike = Uint32Array | readonly number[];
@@ -60,6 +65,11 @@ export type IdsLike = Uint32Array | readonly number[];
  * @typedef {object} Ragged
  * @property {Uint32Array} ids The ids of all texts, one after the other.
  * @property {Float64Array} offsets Where each text begins, and the end of the last one. Whole numbers.
+ */
+/**
+ * A batch that was encoded. `using` gives its memory back at the end of a block, or `batch[Symbol.dispose]()` at once: the collector of JavaScript
+ * lets tens of MB wait before it begins. Both arrays are empty from then on, and so are their subarrays.
+ * @typedef {Ragged & Disposable} Batch
  */
 /**
  * Ids of a text.
@@ -179,16 +189,16 @@ export class Tokenizer {
      * Half of a surrogate pair counts as U+FFFD, as for `TextEncoder`. An `ItemError` says which text has no ids.
      * @param {Iterable<string>} texts
      * @param {EncodeOptions & SignalOptions} [options]
-     * @returns {Promise<Ragged>}
+     * @returns {Promise<Batch>}
      */
-    encodeBatch(texts: Iterable<string>, options?: EncodeOptions & SignalOptions): Promise<Ragged>;
+    encodeBatch(texts: Iterable<string>, options?: EncodeOptions & SignalOptions): Promise<Batch>;
     /**
      * `encodeBatch`, on this thread and with the help of others.
      * @param {Iterable<string>} texts
      * @param {EncodeOptions} [options]
-     * @returns {Ragged}
+     * @returns {Batch}
      */
-    encodeBatchSync(texts: Iterable<string>, options?: EncodeOptions): Ragged;
+    encodeBatchSync(texts: Iterable<string>, options?: EncodeOptions): Batch;
     /**
      * How many ids a text has.
      * @param {string} text
