@@ -162,7 +162,7 @@ impl Law {
         self.gain(b) > 1.0
     }
 
-    /// Whether an operation is so cheap that no batch can win, however large: the operation costs less than its hand-over.
+    /// Whether an operation is so cheap that no batch can win, however large: what a batch saves costs less than the hand-over.
     ///
     /// ```
     /// use windrow_plan::Nanos;
@@ -174,7 +174,7 @@ impl Law {
     /// assert!(!Law { fixed: Nanos::micros(350.0), ..counter }.is_cheap());
     /// ```
     pub fn is_cheap(&self) -> bool {
-        self.alone().0 <= self.handoff.0
+        self.fixed.0 + self.lock.0 <= self.handoff.0
     }
 
     /// What to use, and what to change, with such `traffic`.

@@ -486,7 +486,7 @@ impl<'scope> Scope<'scope> {
 /// ```compile_fail,E0373
 /// windrow::scope(|s| {
 ///     let short = 1;
-///     s.spawn(|_| short + 1);
+///     s.spawn(|_| assert_eq!(short, 1));
 /// });
 /// ```
 #[cfg(doctest)]
@@ -494,7 +494,7 @@ struct TasksDoNotBorrowWhatIsInside;
 
 /// Handles do not leave the scope.
 /// ```compile_fail
-/// let handle = windrow::scope(|s| s.spawn(|_| 1));
+/// let handle = windrow::scope(|s| s.spawn_joinable(|_| 1));
 /// ```
 #[cfg(doctest)]
 struct HandlesStayInside;
@@ -502,7 +502,7 @@ struct HandlesStayInside;
 /// Tasks must be Send.
 /// ```compile_fail,E0277
 /// let shared = std::rc::Rc::new(1);
-/// windrow::scope(|s| drop(s.spawn(|_| *shared)));
+/// windrow::scope(|s| s.spawn(|_| assert_eq!(*shared, 1)));
 /// ```
 #[cfg(doctest)]
 struct TasksMustBeSend;
