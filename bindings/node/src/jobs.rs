@@ -124,12 +124,6 @@ fn give_back(mut batch: Ragged) {
     }
 }
 
-/// Gives the memory of an array back at once, without the collector of JavaScript. The array is empty from then on.
-#[napi]
-pub fn give_memory_back(memory: ArrayBuffer<'_>) -> Result<()> {
-    memory.detach()
-}
-
 fn numbers_to_js(numbers: Vec<f64>, env: &Env, copied: usize) -> Result<Float64Array> {
     if numbers.len() > copied {
         return Ok(Float64Array::new(numbers));

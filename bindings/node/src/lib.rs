@@ -25,3 +25,9 @@ pub fn init(mut exports: Object<'_>, env: Env) -> Result<()> {
     exports.set("version", env!("CARGO_PKG_VERSION"))?;
     environment::open(&env)
 }
+
+/// Gives the memory of an array back at once, without the collector of JavaScript. The array is empty from then on.
+#[napi]
+pub fn give_memory_back(memory: ArrayBuffer<'_>) -> Result<()> {
+    memory.detach()
+}
