@@ -10,6 +10,7 @@ const { Tokenizer } = require('./tokenizer.js');
 /** @typedef {import('./tokenizer.js').DecodeOptions} DecodeOptions */
 /** @typedef {import('./tokenizer.js').SignalOptions} SignalOptions */
 /** @typedef {import('./tokenizer.js').Ragged} Ragged */
+/** @typedef {import('./tokenizer.js').Batch} Batch */
 /** @typedef {import('./tokenizer.js').IdsLike} IdsLike */
 /** @typedef {import('./files.js').EncodeFilesOptions} EncodeFilesOptions */
 /** @typedef {import('./files.js').Progress} Progress */

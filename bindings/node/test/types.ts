@@ -1,17 +1,19 @@
 // Programs that the types must accept, and some that they must refuse. It is checked, and never runs.
 
-import windrow, { ItemError, Tokenizer, encodeFiles, type Ragged, type Summary } from 'windrow';
+import windrow, { ItemError, Tokenizer, encodeFiles, type Batch, type Ragged, type Summary } from 'windrow';
 
 export async function accepted(): Promise<void> {
   const tokenizer: Tokenizer = await Tokenizer.fromFile(new URL('file:///tokenizer.json'), { encodeSpecialTokens: true });
   const batch: Ragged = await tokenizer.encodeBatch(['a', 'b'] as const, { signal: AbortSignal.timeout(1000), addSpecialTokens: true });
+  using other: Batch = tokenizer.encodeBatchSync(['c']);
+  const further: Ragged = other;
   const first: Uint32Array = batch.ids.subarray(batch.offsets[0], batch.offsets[1]);
   const texts: string[] = await tokenizer.decodeBatch([first, [1, 2]]);
   const same: string[] = tokenizer.decodeBatchSync(batch, { skipSpecialTokens: false });
   const id: number | null = tokenizer.tokenToId(texts[0] + same[0]);
   const counts: Float64Array = tokenizer.countBatchSync(new Set(['a']));
   const summary: Summary = await encodeFiles(['a.jsonl'], 'out', { format: 'megatron', progress: ({ tokens }) => tokens.toFixed() });
-  console.log(id, counts, summary.documents.read, windrow.version.length, new ItemError(1, 'reason').item);
+  console.log(id, counts, further.ids.length, summary.documents.read, windrow.version.length, new ItemError(1, 'reason').item);
 }
 
 export async function refused(tokenizer: Tokenizer): Promise<void> {

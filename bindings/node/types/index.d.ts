@@ -3,6 +3,7 @@ export type EncodeOptions = import("./tokenizer.js").EncodeOptions;
 export type DecodeOptions = import("./tokenizer.js").DecodeOptions;
 export type SignalOptions = import("./tokenizer.js").SignalOptions;
 export type Ragged = import("./tokenizer.js").Ragged;
+export type Batch = import("./tokenizer.js").Batch;
 export type IdsLike = import("./tokenizer.js").IdsLike;
 export type EncodeFilesOptions = import("./files.js").EncodeFilesOptions;
 export type Progress = import("./files.js").Progress;
@@ -19,6 +20,7 @@ import { encodeFiles } from "./files.js";
 /** @typedef {import('./tokenizer.js').DecodeOptions} DecodeOptions */
 /** @typedef {import('./tokenizer.js').SignalOptions} SignalOptions */
 /** @typedef {import('./tokenizer.js').Ragged} Ragged */
+/** @typedef {import('./tokenizer.js').Batch} Batch */
 /** @typedef {import('./tokenizer.js').IdsLike} IdsLike */
 /** @typedef {import('./files.js').EncodeFilesOptions} EncodeFilesOptions */
 /** @typedef {import('./files.js').Progress} Progress */
