@@ -95,10 +95,10 @@ pub fn would_queue() -> bool {
     with_here(|seat| seat.is_some_and(WorkerSlot::has_shareable))
 }
 
-/// Where a join stands, for the [witness](witness) of its tree.
+/// Where a join stands, for the [witness] of its tree.
 pub(crate) type Place = Option<&'static Location<'static>>;
 
-/// Has the next joins of this thread told one by one, if its tree has a [witness](witness).
+/// Has the next joins of this thread told one by one, if its tree has a [witness].
 pub fn tell_singly() {
     with_here(|seat| seat.into_iter().for_each(WorkerSlot::tell_singly));
 }
@@ -362,7 +362,7 @@ impl<B: FnOnce() -> RB, RB> JoinJob<B, RB> {
 
 /// Runs `a` here, and `b` after it, or at the same time on another member of the tree; returns both results.
 ///
-/// A thread that is in no [`Tree`] calls `outermost` instead, which starts one. The [witness](witness) of the tree is told of joins with a
+/// A thread that is in no [`Tree`] calls `outermost` instead, which starts one. The [witness] of the tree is told of joins with a
 /// `place`.
 ///
 /// ```
