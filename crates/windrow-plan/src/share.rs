@@ -337,6 +337,11 @@ pub fn predict(rest: Nanos, left: Items, workers: &Workers, costs: &Costs) -> Op
 /// Measure: 10 claims.
 const DECIDING: f64 = 10.0;
 
+/// The time on one thread of which two members save just what entering and deciding cost.
+fn longest_short(machine: &Machine, found: WorkerState) -> Nanos {
+    Nanos(2.0 * (machine.enter(found).0 + DECIDING * machine.claim.0))
+}
+
 /// Whether a call that takes `whole` on one thread is too short to be shared: two members cannot save what entering and deciding cost. While
 /// such a call runs as predicted, it is not decided again.
 ///
@@ -350,7 +355,7 @@ const DECIDING: f64 = 10.0;
 /// assert!(!is_short(whole, &machine, WorkerState::Idle));
 /// ```
 pub fn is_short(whole: Nanos, machine: &Machine, found: WorkerState) -> bool {
-    whole.0 / 2.0 < machine.enter(found).0 + DECIDING * machine.claim.0
+    whole.0 < longest_short(machine, found).0
 }
 
 /// Whether work that was expected to take `expected` took far longer: more than four times as long and a cold start.
@@ -386,8 +391,8 @@ pub fn contradicts(spent: Nanos, expected: Nanos, machine: &Machine) -> bool {
 /// ```
 pub fn unmeasured_below(site: ItemCost, machine: &Machine) -> u64 {
     let known = site.trusted().filter(|_| site.is_steady());
-    let short = 2.0 * (machine.enter(WorkerState::Idle).0 + DECIDING * machine.claim.0);
-    let weight = |known: Trusted| short / known.per_item.0.max(f64::MIN_POSITIVE);
+    let longest = longest_short(machine, WorkerState::Idle);
+    let weight = |known: Trusted| longest.0 / known.per_item.0.max(f64::MIN_POSITIVE);
     known.map_or(0, |known| weight(known) as u64)
 }
 

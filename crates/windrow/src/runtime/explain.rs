@@ -49,7 +49,7 @@ thread_local! {
 /// place are one entry. A call that a panic ends is an entry without items.
 ///
 /// Without this function, the environment variable `WINDROW_EXPLAIN` has a program print a table of its calls by place when it ends
-/// normally: `1` on stderr, another value at the end of the file of that name. The table also has spawned closures and calls of task pools:
+/// normally: `1` on stderr, another value at the end of the file of that name. The table also has spawned closures, joins inside of joins, and calls of task pools:
 /// `docs/explain.md`. The variable is read at the first call of each process. A forked child has its own table. Calls are sampled in proportion to their time, to keep the cost of telling in a fixed proportion to it; numbers with `~`
 /// are extrapolated.
 ///

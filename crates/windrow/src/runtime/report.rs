@@ -3,8 +3,8 @@
 //! Calls are sampled ([`windrow_plan::report`]): the first one at a place is always told, short ones rarely, and each counts for those that
 //! were not. Now and then a loop runs the other way than decided, which measures regret; a thread pays for that out of a [`RegretLedger`].
 //!
-//! A row has the calls of one kind at one place. Nothing is decided about a spawned closure, nor about a call of a task pool. They have rows,
-//! too, and [`explain`](crate::explain()) does not return them.
+//! A row has the calls of one kind at one place. Nothing is decided about a spawned closure, a join inside of a join, or a call of a task
+//! pool. They have rows, too, and [`explain`](crate::explain()) does not return them.
 //!
 //! What a thread tells goes into one of several tables, each behind a lock that is never waited for: a forked child may inherit a lock that
 //! no thread will release.

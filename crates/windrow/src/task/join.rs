@@ -199,8 +199,8 @@ fn grow<R>(
     f: impl FnOnce() -> R,
 ) -> (R, Grown) {
     let mut timing = pool.join_timing;
-    if pool.members == 1 {
-        // The clock is read for a witness only.
+    if pool.members == 1 && witness.is_some() {
+        // The clock is read for the witness only.
         timing.look *= SELDOM;
     }
     let mut tree = Tree::new(pool.members, timing).witnessed_by(witness);
