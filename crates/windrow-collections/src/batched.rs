@@ -7,8 +7,7 @@ use crate::keys::Key;
 use crate::ordered::{MapOp, Ops, OrderedMap, OrderedSet, SetOp, Update, Verb, of_set};
 use crate::skiplist::SkipList;
 
-/// The operations of callers, in place. An entry gets a reply only when its operation is done: after a panic, `Batched` answers the
-/// entries that have none.
+/// The operations of callers, in place. An entry gets a reply only when its operation is done.
 struct Entries<'a, 'b, Op, Reply>(&'a mut Batch<'b, Op, Reply>);
 
 impl<K> Ops<K, ()> for Entries<'_, '_, SetOp<K>, bool> {
@@ -121,6 +120,9 @@ impl<K: Key<Column: Send> + Send + Sync> BatchOps for OrderedSet<K> {
 impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> BatchOps for OrderedMap<K, V> {
     type Op = MapOp<K, V>;
     type Reply = Option<V>;
+
+    /// An operation that has its reply is done: nothing common follows.
+    const KEEPS_REPLIES: bool = true;
 
     fn run(&mut self, batch: &mut Batch<'_, MapOp<K, V>, Option<V>>) {
         // Not this method but the inherent one of the same name, which takes any `Ops`.

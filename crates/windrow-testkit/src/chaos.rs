@@ -40,7 +40,7 @@ struct Token {
     _alive: Arc<()>,
 }
 
-/// Counts the operations that it has run.
+/// Counts the operations of the batches that did not panic.
 struct Ledger {
     ran: u64,
     panics: Arc<AtomicU64>,
@@ -51,6 +51,7 @@ impl BatchOps for Ledger {
     type Reply = Token;
 
     fn run(&mut self, batch: &mut Batch<'_, Token, Token>) {
+        let mut ran = 0;
         for entry in batch.iter_mut() {
             let token = entry.take();
             if token.panics {
@@ -58,9 +59,10 @@ impl BatchOps for Ledger {
                 // Without the hook, which would print every panic.
                 std::panic::resume_unwind(Box::new("injected"));
             }
-            self.ran += 1;
+            ran += 1;
             entry.reply(token);
         }
+        self.ran += ran;
     }
 }
 

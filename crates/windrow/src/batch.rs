@@ -5,37 +5,39 @@
 //! ([`call_chunk`](Batched::call_chunk), [`Tickets`]).
 //!
 //! ```
+//! use std::io::{self, Write};
+//! use std::sync::Arc;
+//!
 //! use windrow::batch::{Batch, BatchOps, Batched};
 //!
-//! /// A log that is synced once a batch.
-//! #[derive(Default)]
-//! struct Log(Vec<String>);
+//! /// A file of lines that is synced once a batch.
+//! struct Log(std::fs::File);
 //!
 //! impl BatchOps for Log {
 //!     type Op = String;
-//!     type Reply = usize;
+//!     type Reply = Result<(), Arc<io::Error>>;
 //!
-//!     fn run(&mut self, batch: &mut Batch<'_, String, usize>) {
-//!         for entry in batch.iter_mut() {
-//!             self.0.push(entry.take());
-//!             entry.reply(self.0.len());
-//!         }
-//!         // Here the file would be synced: callers get their replies after this returns.
+//!     fn run(&mut self, batch: &mut Batch<'_, String, Self::Reply>) {
+//!         let lines: String = batch.iter_mut().map(|entry| entry.take()).collect();
+//!         let synced = self.0.write_all(lines.as_bytes()).and_then(|()| self.0.sync_data()).map_err(Arc::new);
+//!         batch.iter_mut().for_each(|entry| entry.reply(synced.clone()));
 //!     }
 //! }
 //!
-//! let log = Batched::new(Log::default());
+//! # let path = std::env::temp_dir().join(format!("windrow-log-{}", std::process::id()));
+//! let log = Batched::new(Log(std::fs::File::create(&path)?));
 //! std::thread::scope(|scope| {
 //!     for n in 0..4 {
 //!         let log = &log;
-//!         scope.spawn(move || log.call(format!("line {n}")).unwrap());
+//!         scope.spawn(move || log.call(format!("line {n}\n")).unwrap().unwrap());
 //!     }
 //! });
-//! assert_eq!(log.call("the last".into()).unwrap(), 5);
+//! assert_eq!(std::fs::read_to_string(&path)?.lines().count(), 4);
+//! # std::fs::remove_file(path)?;
+//! # Ok::<(), io::Error>(())
 //! ```
 //!
 //! # What holds
-//! * A reply follows the effect: callers get their replies when `run` has returned.
 //! * Operations are linearizable. Operations of one caller keep their order, inside a chunk too. All operations of a batch are
 //!   concurrent, so `run` may take them in any order, unless two came in one chunk.
 //! * No timer: the next batch is whatever queued up while the last one ran, and whatever the callers that were just answered hand in at
@@ -46,8 +48,9 @@
 //!   blocking caller that has waited longest runs batches; without a blocking caller, the first task that is polled.
 //! * An operation waits for the batch that is running, and for batches ahead of it in the queue. No batch is ahead of it as long as the
 //!   operations in flight fit into one batch.
-//! * After a panic in `run`, all operations of the batch that had no reply get [`BatchError::Panicked`]. The structure is poisoned, unless the
-//!   program gave it a [`recover`](Builder::recover) function.
+//! * A reply counts when `run` has returned. After a panic in `run`, every caller of the batch gets [`BatchError::Panicked`], whether or not
+//!   `run` had replied. ([`KEEPS_REPLIES`](BatchOps::KEEPS_REPLIES) is the exception.) The structure is poisoned, unless the program gave it
+//!   a [`recover`](Builder::recover) function.
 //! * Dropping a future whose operation is queued removes the operation. If its batch has begun, the operation runs, and its reply is dropped.
 //!
 //! # How callers wait, and which thread runs
@@ -163,9 +166,15 @@ pub trait BatchOps {
     /// The reply to an operation. If operations can fail, a `Result`: then a failure does not affect the other operations.
     type Reply: Send;
 
-    /// Runs all operations of a batch and answers each ([`Entry::reply`]): in any order, in parallel, or sorted by a key
-    /// ([`Batch::sorted_by_key`]). Each entry belongs to a caller, and holds that caller's reply when `run` returns. An
-    /// operation without a reply gets [`BatchError::Unanswered`].
+    /// Whether replies count although `run` panics later; false by default. Only for a structure whose operations have no common cost that
+    /// follows the replies: no sync, no commit.
+    const KEEPS_REPLIES: bool = false;
+
+    /// Runs all operations of a batch and answers each ([`Entry::reply`]). A reply counts when `run` has returned: after a panic, every caller
+    /// of the batch gets [`BatchError::Panicked`]. So pay the common cost (a sync, a commit) first, and reply with its result then.
+    ///
+    /// Operations may run in any order, in parallel, or sorted by a key ([`Batch::sorted_by_key`]). Each entry belongs to a caller. An operation
+    /// without a reply gets [`BatchError::Unanswered`].
     ///
     /// ```
     /// # use windrow::batch::{Batch, BatchOps, Batched};
@@ -212,11 +221,11 @@ pub trait BatchOps {
     /// # Panics
     /// If [`run`](BatchOps::run) leaves the operation unanswered. [`Batched`] turns that panic into [`BatchError::Unanswered`].
     fn run_one(&mut self, op: Self::Op) -> Self::Reply {
-        let mut entries = [Entry::Op(op)];
-        self.run(&mut Batch::new(&mut entries));
-        let [entry] = entries;
+        let mut lone = lead::LoneEntry([Entry::Op(op)]);
+        self.run(&mut Batch::new(&mut lone.0));
+        let entry = std::mem::take(&mut lone.0[0]);
         // Without the panic hook: in a larger batch the same fault is an error, not a panic.
-        entry.into_reply().unwrap_or_else(|| std::panic::resume_unwind(Box::new(lead::LeftUnanswered)))
+        entry.into_reply().unwrap_or_else(|| std::panic::resume_unwind(Box::new(lead::LeftUnanswered::of(self))))
     }
 
     /// The weight of an operation for [`Builder::weight_limit`], in any unit: bytes, tokens. If `weight` panics, the operation runs in a
@@ -689,15 +698,13 @@ fn finish<Op, Reply>(
     fate: Result<Fate, windrow_sync::submit::Closed>,
     entry: Entry<Op, Reply>,
 ) -> Result<Reply, CallError<Op>> {
-    let why = match fate {
-        Err(_) => BatchError::Closed,
-        Ok(PANICKED) => BatchError::Panicked,
-        Ok(POISONED) => BatchError::Poisoned,
-        Ok(_) => BatchError::Unanswered,
-    };
-    match entry {
-        Entry::Reply(reply) => Ok(reply),
-        Entry::Op(op) => Err(CallError::new(why, Some(op))),
-        Entry::Empty => Err(CallError::new(why, None)),
+    match (entry, fate) {
+        (Entry::Reply(reply), _) => Ok(reply),
+        (Entry::Op(op), Err(_)) => Err(CallError::new(BatchError::Closed, Some(op))),
+        (Entry::Op(op), Ok(POISONED)) => Err(CallError::new(BatchError::Poisoned, Some(op))),
+        // A batch that panics leaves its entries empty. If a later batch of the same chunk found the structure poisoned, that is the fate.
+        (Entry::Empty, Ok(PANICKED | POISONED)) => Err(CallError::new(BatchError::Panicked, None)),
+        // `run` may have done an operation that it has not taken.
+        (Entry::Op(_) | Entry::Empty, _) => Err(CallError::new(BatchError::Unanswered, None)),
     }
 }

@@ -81,7 +81,8 @@ impl<A, B> Entry<A, B> {
         }
     }
 
-    /// Answers. An operation that was not taken is dropped.
+    /// Answers. The caller gets the reply once the batch has run; if the batch panics, the reply is dropped. An operation that was not taken is
+    /// dropped, too.
     #[inline]
     pub fn reply(&mut self, reply: B) {
         *self = Entry::Reply(reply);

@@ -37,7 +37,7 @@ pub enum BatchError {
     Forked,
     /// An earlier batch panicked, and the structure was not recovered. The operation was not run.
     Poisoned,
-    /// The batch panicked. The operation may have been run in part.
+    /// The batch panicked. The operation may have been run, in part or whole, even if the structure had replied to it.
     Panicked,
     /// The structure ran the batch and left this operation unanswered: a fault of its `run`.
     Unanswered,

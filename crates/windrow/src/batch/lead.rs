@@ -140,7 +140,8 @@ impl<S: BatchOps> StructureState<S> {
 
     #[cold]
     fn failed(&mut self, payload: Box<dyn std::any::Any + Send>, options: &Options<S>) -> CallError<S::Op> {
-        if payload.is::<LeftUnanswered>() {
+        let left = payload.downcast_ref::<LeftUnanswered>();
+        if left.is_some_and(|left| self.structure().is_some_and(|structure| *left == LeftUnanswered::of(structure))) {
             return CallError::new(BatchError::Unanswered, None);
         }
         discard(payload);
@@ -152,7 +153,7 @@ impl<S: BatchOps> StructureState<S> {
         let size = entries.len();
         let order = std::mem::take(&mut self.order);
         let Some(structure) = self.structure() else { return POISONED };
-        let mut batch = Batch::with_room(entries, order);
+        let mut batch = Batch::with_room(&mut *entries, order);
         let start = machine::tick();
         let result = catch_unwind(AssertUnwindSafe(|| structure.run(&mut batch)));
         self.order = batch.into_room();
@@ -164,6 +165,10 @@ impl<S: BatchOps> StructureState<S> {
             }
             Err(payload) => {
                 discard(payload);
+                // Otherwise callers would get replies to operations that a failed sync has lost. Operations that were not taken go too: `run` may
+                // have done them by reference. Before the recovery, because a drop may give something back to the structure.
+                let undone = entries.iter_mut().filter(|entry| !(S::KEEPS_REPLIES && entry.is_answered()));
+                undone.for_each(|entry| discard(std::mem::take(entry)));
                 self.counts.count(size);
                 self.recover(options);
                 PANICKED
@@ -183,8 +188,31 @@ impl<S: BatchOps> StructureState<S> {
     }
 }
 
-/// The payload that unwinds from [`BatchOps::run_one`] if the operation has no reply.
-pub(super) struct LeftUnanswered;
+/// The payload that unwinds from [`BatchOps::run_one`] if the operation has no reply, and the structure that left it. From a structure inside
+/// another one it may unwind through the outer `run`, where it is a panic like any other.
+#[derive(PartialEq)]
+pub(super) struct LeftUnanswered {
+    address: usize,
+    of: &'static str,
+}
+
+impl LeftUnanswered {
+    pub(super) fn of<S: ?Sized>(structure: &S) -> Self {
+        LeftUnanswered { address: std::ptr::from_ref(structure).addr(), of: std::any::type_name::<S>() }
+    }
+}
+
+/// The entry of an operation that runs alone. If `run` unwinds, the entry is dropped without a second panic, which would abort.
+pub(super) struct LoneEntry<Op, Reply>(pub(super) [Entry<Op, Reply>; 1]);
+
+impl<Op, Reply> Drop for LoneEntry<Op, Reply> {
+    #[inline]
+    fn drop(&mut self) {
+        if !matches!(self.0, [Entry::Empty]) {
+            discard(std::mem::take(&mut self.0[0]));
+        }
+    }
+}
 
 impl<S: BatchOps> BatchedInner<S> {
     /// Whether this thread holds the lock, or reads: a call would wait for this thread itself.

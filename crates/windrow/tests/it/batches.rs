@@ -8,6 +8,8 @@ use windrow::batch::{Batch, BatchOps};
 #[derive(Debug, Default)]
 pub(crate) struct Counter {
     pub(crate) value: u64,
+    /// The value after the last batch that returned.
+    pub(crate) settled: u64,
     pub(crate) batches: Vec<usize>,
 }
 
@@ -25,6 +27,7 @@ impl BatchOps for Counter {
             entry.reply(self.value);
             self.value += more;
         }
+        self.settled = self.value;
     }
 
     fn weight(op: &u64) -> usize {

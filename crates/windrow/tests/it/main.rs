@@ -5,6 +5,7 @@ mod batch;
 mod batch_async;
 mod batch_linear;
 mod batch_misuse;
+mod batch_replies;
 mod batch_returns;
 #[cfg(feature = "tower")]
 mod batch_tower;
