@@ -27,7 +27,7 @@ class Batcher(_windrow.Batcher, Generic[Item, Result]):
 
     The next batch is what has come while the last one ran: an idle function runs at once, and no timer holds an item up. The function runs on
     one thread, and returns as many results as it got items; a result that is an exception is raised for its item. An exception of the
-    function itself is raised for all items of the batch.
+    function itself is raised for all items of the batch: a result counts when the function has returned all of them.
 
     ``limit`` bounds the items of a batch, ``queue`` those that are handed in and have no result: further calls wait for room.
 
