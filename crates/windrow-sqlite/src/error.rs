@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use windrow::batch::BatchError;
 
-/// Why a write was not done. It has then left nothing in the database, except what a statement keeps by SQLite's rules: see
-/// [`execute`](crate::GroupCommit::execute).
+/// Why a write was not done. It has then left nothing in the database, with two exceptions: what a statement keeps by SQLite's rules (see
+/// [`execute`](crate::GroupCommit::execute)), and an error of which [`may_be_there`](Error::may_be_there) says so.
 ///
 /// ```
 /// use rusqlite::Connection;
@@ -34,11 +34,11 @@ pub enum Error {
     /// deferred constraint is violated. All writes of the batch get this error.
     #[error("the transaction failed: {0}")]
     Transaction(#[source] Arc<rusqlite::Error>),
-    /// A write of the batch, usually another one, ended the transaction. It did so by `ROLLBACK`, `COMMIT`, `OR ROLLBACK` or
-    /// `RAISE(ROLLBACK)`, or SQLite rolled back everything after an error (out of memory, disk full, I/O error). Try again. If the write
-    /// ran `COMMIT`, which no write may do, the earlier writes are in the database all the same.
-    #[error("a write of the batch ended the transaction")]
-    Undone,
+    /// A write of the batch, usually another one, ended the transaction, which is rolled back. It did so by `ROLLBACK`, `OR ROLLBACK` or
+    /// `RAISE(ROLLBACK)`, it tried to commit, or SQLite rolled back everything after an error (out of memory, disk full, I/O error). With the
+    /// error that SQLite gave that write, if it returned one. Try again.
+    #[error("a write of the batch ended the transaction{}", .0.as_ref().map_or_else(String::new, |cause| format!(": {cause}")))]
+    Undone(#[source] Option<Arc<rusqlite::Error>>),
     /// The call was refused: see [`BatchError`].
     #[error(transparent)]
     Refused(BatchError),
@@ -62,8 +62,30 @@ impl Error {
         match self {
             Error::Sqlite(error) => Some(error),
             Error::Transaction(error) => Some(error),
-            _ => None,
+            Error::Undone(error) => error.as_deref(),
+            Error::Panicked(_) | Error::Refused(_) => None,
         }
+    }
+
+    /// Whether the write may be in the database all the same, so that trying again may write it twice. All other errors say that it is not.
+    ///
+    /// ```
+    /// # use rusqlite::Connection;
+    /// # use windrow_sqlite::GroupCommit;
+    /// # let connection = Connection::open_in_memory()?;
+    /// # connection.execute_batch("CREATE TABLE users (name TEXT NOT NULL UNIQUE)")?;
+    /// # let db = GroupCommit::new(connection)?;
+    /// let ended = db.call(|connection| {
+    ///     connection.execute("INSERT INTO users VALUES ('ada')", ())?;
+    ///     connection.execute_batch("COMMIT")
+    /// });
+    /// assert!(!ended.unwrap_err().may_be_there());
+    /// assert_eq!(db.execute("INSERT INTO users VALUES ('ada')", ())?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn may_be_there(&self) -> bool {
+        // An internal error, or a fork: the parent runs what was handed in before.
+        matches!(self, Error::Refused(BatchError::Panicked | BatchError::Unanswered | BatchError::Forked))
     }
 
     /// Whether another connection held the lock for longer than the busy timeout.

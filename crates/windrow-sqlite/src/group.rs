@@ -60,8 +60,9 @@ impl GroupCommit {
     /// Runs `f` on the connection, inside a transaction with the writes of other callers, and blocks until the transaction is committed. An
     /// `Ok` is as durable as the connection's `PRAGMA synchronous` makes it.
     ///
-    /// If `f` returns an error or panics, its changes are undone, and those of others are not. `f` must not end the transaction. A
-    /// transaction may fail after `f` has run, so `f` should do nothing besides writing to the database.
+    /// If `f` returns an error or panics, its changes are undone, and those of others are not. `f` cannot commit, and must not roll the
+    /// transaction back: that undoes earlier writes ([`Error::Undone`]). It may use savepoints. A transaction may fail after `f` has run, so `f`
+    /// should do nothing besides writing to the database.
     ///
     /// ```
     /// # use rusqlite::Connection;
@@ -187,7 +188,7 @@ impl GroupCommit {
     }
 
     /// Uses the connection outside of any transaction, after all earlier writes are committed: for pragmas, `VACUUM`, checkpoints. If `f`
-    /// leaves a transaction open, it is rolled back.
+    /// leaves a transaction open, it is rolled back. A commit hook that `f` sets is replaced before the next write.
     ///
     /// ```
     /// # use rusqlite::Connection;

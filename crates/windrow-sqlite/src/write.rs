@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rusqlite::{Connection, Params};
+use rusqlite::{Connection, Params, ffi};
 
 use crate::Error;
 use crate::guard::Guard;
@@ -13,8 +13,12 @@ pub(crate) trait Job: Send {
     /// Runs the closure and returns whether it returned `Ok`. The closure sets the guard before it writes, unless it needs none.
     fn run(&mut self, guard: &mut Guard<'_>) -> bool;
 
-    /// Marks the write as undone, or as never run. If the closure itself returned an error, that error is kept.
+    /// Marks the write as undone, or as never run. If the closure itself returned an error, that error is kept, unless it is that of a commit
+    /// which was refused: that one says nothing to the caller.
     fn undo(&mut self, error: Error);
+
+    /// A copy of the error of SQLite's that the closure returned.
+    fn failure(&self) -> Option<rusqlite::Error>;
 
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
@@ -45,8 +49,18 @@ where
     }
 
     fn undo(&mut self, error: Error) {
-        if !matches!(self.result, Some(Err(_))) {
+        let is_refused = self.failure().and_then(|error| error.sqlite_error().map(|error| error.extended_code));
+        if !matches!(self.result, Some(Err(_))) || is_refused == Some(ffi::SQLITE_CONSTRAINT_COMMITHOOK) {
             self.undone = Some(error);
+        }
+    }
+
+    fn failure(&self) -> Option<rusqlite::Error> {
+        match &self.result {
+            Some(Err(Error::Sqlite(rusqlite::Error::SqliteFailure(code, message)))) => {
+                Some(rusqlite::Error::SqliteFailure(*code, message.clone()))
+            }
+            _ => None,
         }
     }
 
@@ -97,7 +111,7 @@ where
     guarded(move |guard| {
         let mut statement = guard.connection().prepare_cached(sql)?;
         // `SAVEPOINT` and its like count as reading. A statement that returns rows has done its work by then, and is still an error.
-        if statement.readonly() || statement.column_count() > 0 {
+        if statement.readonly() || statement.column_count() > 0 || guard.is_held_open() {
             guard.set()?;
         }
         statement.execute(params)

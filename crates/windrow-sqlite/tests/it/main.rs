@@ -1,5 +1,6 @@
 //! All tests of the crate.
 
 mod common;
+mod ended;
 mod killed;
 mod writes;
