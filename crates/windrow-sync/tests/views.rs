@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
 use windrow_sync::divide::{Divide, Division, Leaf, Span};
 use windrow_sync::sources::VecItems;
-use windrow_sync::views::{Merged, Part, Pieces};
+use windrow_sync::views::{Merged, Part, Pieces, Window};
 
 /// Counts values while they live.
 #[derive(Debug)]
@@ -86,6 +86,35 @@ fn a_part_is_a_part() {
             all
         });
         assert_eq!((seen, live.load(Relaxed)), (expected, 0), "{lo}..{hi}");
+    }
+}
+
+/// A view that keeps a part of a window gets the items of that part. The others are dropped at once.
+#[test]
+fn a_part_of_a_window_is_that_part() {
+    for (lo, hi) in [(0, 3), (1, 2), (2, 4), (3, 3), (0, 0)] {
+        for back in [false, true] {
+            let live = AtomicIsize::new(0);
+            let mut outer = Division::new(counters(&live, 0, 6));
+            let window = Part::new(Window::new(&mut outer, 4), lo, hi);
+            let mut values = Vec::new();
+            let mut see = |_, value| values.push(value);
+            if back {
+                let mut division = Division::new((Pieces::backward(window), 0..hi - lo));
+                assert_eq!(live.load(Relaxed), 2 + (hi - lo) as isize);
+                let pieces = division.lead().0.take(9).into_iter().flat_map(|(_, (pieces, _))| pieces);
+                pieces.for_each(|(_, (_, (at, chunk)))| visit::<Owned>((at, chunk), &mut see));
+            } else {
+                let mut division = Division::new(window);
+                assert_eq!(live.load(Relaxed), 2 + (hi - lo) as isize);
+                let parts = division.lead().0.take(9).into_iter();
+                parts.for_each(|(_, (_, (at, chunk)))| visit::<Owned>((at, chunk), &mut see));
+            }
+            values.sort_unstable();
+            assert_eq!(values, (lo..hi).collect::<Vec<_>>(), "{lo}..{hi}");
+            drop(outer);
+            assert_eq!(live.load(Relaxed), 0);
+        }
     }
 }
 

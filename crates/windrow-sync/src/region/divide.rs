@@ -301,10 +301,12 @@ impl<'s, S: Divide> Lead<'s, S> {
     /// If `parts` is 0.
     pub fn share(&mut self, parts: usize, first: usize, cut: impl Fn(usize) -> usize) {
         let rest = self.rest();
-        self.rest = Claim::none();
         if !rest.is_empty() {
+            // Before the rest is given up: if `cut` panics, this lead's drop finds the rest.
+            let shared = SharedRest::new(rest, parts, first, cut);
+            self.rest = Claim::none();
             // No second rest can exist, because `whole` was taken once. If `shared` were set already, these items would leak.
-            let set = self.division.shared.set(SharedRest::new(rest, parts, first, cut));
+            let set = self.division.shared.set(shared);
             debug_assert!(set.is_ok(), "a division is shared once");
         }
     }

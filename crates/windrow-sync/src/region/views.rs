@@ -1,6 +1,6 @@
 #![doc = include_str!("views.md")]
 
-use crate::base::unwind::Finally;
+use crate::base::unwind::{Finally, for_all};
 use crate::region::divide::{Claim, Divide, Division, Span, handed_out};
 
 /// The items `lo..hi` of a source. A chunk comes with its span in the whole source.
@@ -77,7 +77,7 @@ unsafe impl<S: Divide> Divide for Part<S> {
 ///
 /// let mut division = Division::new(0..10usize);
 /// for expected in [0..4, 4..8, 8..10] {
-///     let mut window = Window::new(&mut division, 4);
+///     let window = Window::new(&mut division, 4);
 ///     assert_eq!(window.whole().map(|(_, chunk)| chunk), Some(expected));
 /// }
 /// ```
@@ -98,13 +98,19 @@ impl<'p, S: Divide> Window<'p, S> {
         Self { source, lo: rest.span().lo, total: rest.len(), rest }
     }
 
-    /// All items, as one chunk; `None` if there is none, or if they belong to claims on the window.
-    pub fn whole(&mut self) -> Option<(Span, S::Chunk<'p>)> {
+    /// All items, as one chunk; `None` if there is none. Takes the window, which would otherwise be a source of items that are gone.
+    pub fn whole(mut self) -> Option<(Span, S::Chunk<'p>)> {
+        self.take_rest()
+    }
+
+    /// What belongs to no claim on the window.
+    fn take_rest(&mut self) -> Option<(Span, S::Chunk<'p>)> {
         handed_out(self.source, self.rest.take_front(usize::MAX))
     }
 }
 
-// SAFETY: index `i` is `lo + i` below, which is in the claim that the window owns. `start` gives the kept part of that claim up.
+// SAFETY: index `i` is `lo + i` below. That is in the claim that the window owns until `start` gives the kept part of it up: nothing else
+// takes of it but `whole` and the drop, which end the window.
 unsafe impl<S: Divide> Divide for Window<'_, S> {
     type Item = S::Item;
     type Chunk<'s>
@@ -120,14 +126,17 @@ unsafe impl<S: Divide> Divide for Window<'_, S> {
     fn done(self) {}
 
     fn start(&mut self, kept: &Claim) {
+        // Not always from the front: a part of a window keeps some of its middle.
+        let before = self.rest.take_front(kept.span().lo);
         let _kept = self.rest.take_front(kept.len());
-        drop(self.whole());
+        let after = self.rest.take_front(usize::MAX);
+        for_all([before, after].into_iter(), |dropped| drop(handed_out(self.source, dropped)));
     }
 
     #[inline]
     fn chunk(&self, claim: Claim) -> Self::Chunk<'_> {
         let Span { lo, hi, member } = claim.span();
-        // SAFETY: as above.
+        // SAFETY: as above, and chunks are asked for after `start` only.
         let below = unsafe { Claim::new(Span { lo: self.lo + lo, hi: self.lo + hi, member }) };
         (below.span(), self.source.chunk(below))
     }
@@ -135,7 +144,7 @@ unsafe impl<S: Divide> Divide for Window<'_, S> {
 
 impl<S: Divide> Drop for Window<'_, S> {
     fn drop(&mut self) {
-        drop(self.whole());
+        drop(self.take_rest());
     }
 }
 

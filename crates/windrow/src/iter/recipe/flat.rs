@@ -274,7 +274,7 @@ impl<O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator> Ite
                 if self.pace.window > 0 {
                     sum = inner.gathered(self.pace.window, self.stop, self.at).into_iter().fold(sum, &mut g);
                 } else {
-                    let (mut window, recipe, state) = inner.window(self.pace.size);
+                    let (window, recipe, state) = inner.window(self.pace.size);
                     if let Some((at, chunk)) = window.whole() {
                         sum = recipe.iter(state, at, chunk).fold(sum, &mut g);
                     }
@@ -303,7 +303,7 @@ impl<O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator> Cha
         let items: Vec<P::Item> = if self.pace.window > 0 {
             inner.gathered(self.pace.window, self.stop, self.at)
         } else {
-            let (mut window, recipe, state) = inner.window(self.pace.size.min(BUFFER));
+            let (window, recipe, state) = inner.window(self.pace.size.min(BUFFER));
             window.whole().into_iter().flat_map(|(at, chunk)| recipe.iter(state, at, chunk)).collect()
         };
         let made = before - inner.left;
