@@ -3,12 +3,13 @@
 #![cfg(loom)]
 
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 
 use loom::cell::UnsafeCell;
 use windrow_sync::Spin;
 use windrow_sync::join::join_at_once;
 use windrow_sync::join::tree::{Asked, JoinTiming, OfferDecision, Tree};
+use windrow_sync::join::witness::JoinWitness;
 use windrow_sync::latch::Latch;
 
 /// Makes an offer at every join, at any time.
@@ -61,7 +62,11 @@ fn grow<R>(others: usize, f: impl FnOnce() -> R) -> R {
 }
 
 fn grow_at<R>(timing: JoinTiming, others: usize, f: impl FnOnce() -> R) -> R {
-    let tree = Box::into_raw(Box::new(Tree::new(1 + others, timing)));
+    grow_tree(Tree::new(1 + others, timing), others, f)
+}
+
+fn grow_tree<R>(tree: Tree, others: usize, f: impl FnOnce() -> R) -> R {
+    let tree = Box::into_raw(Box::new(tree));
     // SAFETY: just made; `'static`, as loom's threads want it, and given back below when they have ended.
     let (lead, shared) = unsafe { &mut *tree }.lead();
     let threads = RefCell::new(Vec::new());
@@ -144,6 +149,29 @@ fn panics_reach_the_owner() {
             // The half has run, here or there, and its effects are seen.
             assert_eq!(output.get(), 1);
             input.set(1);
+        });
+    });
+}
+
+/// A witness joins and panics, of a join whose second half another member may run: that half has ended, and its frame is left once.
+#[test]
+fn a_witness_may_join_and_panic() {
+    fn tell(_: &'static Location<'static>, _: u32, _: f32) {
+        assert_eq!(join(|| 1, || 2), (1, 2));
+        resume_unwind(Box::new("told"));
+    }
+    model(2, || {
+        let (input, output) = (Watched::new(0), Watched::new(0));
+        let witness = JoinWitness { tell, weight: 1.0, singly: 100 };
+        grow_tree(Tree::new(2, EAGER).witnessed_by(Some(witness)), 1, || {
+            input.set(1);
+            let half = || {
+                output.set(input.get() + 1);
+                3
+            };
+            let joined = join_at_once(Some(Location::caller()), || (), half, |_, _| panic!("not in a tree"));
+            assert_eq!((output.get(), joined.1), (2, 3));
+            input.set(0);
         });
     });
 }

@@ -58,7 +58,7 @@ impl Fuel {
         let most = if may_open { CLOSED } else { OPEN };
         let lasted = now.saturating_sub(self.looked.replace(now));
         let fuel = self.filled.get();
-        let fuel = if lasted > 4 * look {
+        let fuel = if lasted > look.saturating_mul(4) {
             0
         } else if lasted > look {
             fuel / 2

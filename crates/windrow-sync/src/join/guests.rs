@@ -232,8 +232,9 @@ impl Invitation {
     /// });
     /// ```
     pub fn is_guest(&self) -> bool {
-        let hosted = *lock(&self.hosted);
-        with_here(|seat| matches!((hosted, seat), (Some(hosted), Some(seat)) if seat.is_guest_of(hosted.id)))
+        // Another tree may have an invitation of the same number.
+        let Some(hosted) = *lock(&self.hosted) else { return false };
+        with_here(|seat| seat.is_some_and(|seat| std::ptr::eq(hosted.tree, seat.tree()) && seat.is_guest_of(hosted.id)))
     }
 
     /// Makes [`wait`](Invitation::wait) of this member check again. From any thread.

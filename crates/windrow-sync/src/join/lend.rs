@@ -7,6 +7,7 @@ use crate::base::debug::show_as;
 use crate::base::latch::Latch;
 use crate::base::primitives::{Arc, Mutex, lock};
 use crate::base::spin::Spin;
+use crate::base::unwind::discard;
 
 /// What a host and its loans share.
 struct Loans<W> {
@@ -80,7 +81,15 @@ where
     lender.loans.finish();
     match (result, waited) {
         (Ok(result), Ok(())) => result,
-        (Err(payload), _) | (_, Err(payload)) => resume_unwind(payload),
+        // One panic is resumed; what is left is dropped before, where a panic of its drop meets no other.
+        (Ok(result), Err(payload)) => {
+            discard(result);
+            resume_unwind(payload)
+        }
+        (Err(payload), waited) => {
+            discard(waited);
+            resume_unwind(payload)
+        }
     }
 }
 

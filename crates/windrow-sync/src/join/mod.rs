@@ -146,7 +146,7 @@ impl Frame {
     /// # Safety
     /// There is one. Called by the owner.
     pub(crate) unsafe fn above(&self) -> *const Frame {
-        // SAFETY: `link` was called.
+        // SAFETY: there is one (caller), so `link` was called.
         unsafe { self.above.get().assume_init() }
     }
 
@@ -297,7 +297,7 @@ impl<B: FnOnce() -> RB, RB> JoinJob<B, RB> {
         let half = unsafe { job.take_half() };
         let result = catch_unwind(AssertUnwindSafe(half));
         job.result.with_mut(|cell| {
-            // SAFETY: the owner reads it after the frame is done.
+            // SAFETY: the owner neither reads it nor leaves its frame before the frame is done: see `finish`.
             unsafe { (*cell).write(result) };
         });
     }
@@ -324,8 +324,11 @@ impl<B: FnOnce() -> RB, RB> JoinJob<B, RB> {
     /// The second half's result when the frame was shared: from its taker, or by running it here.
     #[cold]
     fn finish(&self, seat: &WorkerSlot, below: *const Frame, place: Place) -> RB {
+        // First, and by code that does not unwind: until then another member may be using this frame, and the split is one that was
+        // popped. The witness is foreign code, and may join.
+        let end = seat.retrieve(&self.frame, below);
         seat.count_shared(place);
-        match seat.retrieve(&self.frame, below) {
+        match end {
             End::Returned => {
                 // SAFETY: no other member took it.
                 let half = unsafe { self.take_half() };
@@ -385,7 +388,7 @@ impl<B: FnOnce() -> RB, RB> JoinJob<B, RB> {
 ///
 /// # Panics
 /// With the payload of `a`, else with that of `b`. By then both halves have run. If the lead's question panics in this join, that
-/// panic counts as one of `a`, and `a` does not run.
+/// panic counts as one of the half that was about to begin, which does not run.
 #[inline]
 pub fn join<A, B, RA, RB>(place: Place, a: A, b: B, outermost: impl FnOnce(A, B) -> (RA, RB)) -> (RA, RB)
 where
@@ -444,7 +447,8 @@ where
     let Some(seat) = (unsafe { here().as_ref() }) else { return outermost(a, b) };
     let job = JoinJob::new(b);
     let below = seat.top();
-    // SAFETY: `job` stays where it is until it is popped and, if shared, retrieved: below, even if the halves panic.
+    // SAFETY: `job` stays where it is until it is popped and, if shared, retrieved: below, even if the halves panic. Between the pop and
+    // the retrieval runs nothing that could unwind.
     unsafe { seat.push(below, std::ptr::from_ref(&job).cast()) };
     // `glance` is inside the `catch_unwind`, because it may ask the lead's question, which may panic.
     let ra = catch_unwind(AssertUnwindSafe(|| {

@@ -259,9 +259,8 @@ impl WorkerSlot {
     /// Counts a join whose second half was shared, which burns no fuel.
     #[cold]
     pub(crate) fn count_shared(&self, place: Place) {
-        if let Some(witness) = self.tree().witness {
-            self.own.0.fuel.count_one(witness, place, machine::tick());
-        }
+        let count = |witness| self.own.0.fuel.count_one(witness, place, machine::tick());
+        self.tree().witness.into_iter().for_each(count);
     }
 
     /// Has the next joins of the holder told one by one.
@@ -272,9 +271,8 @@ impl WorkerSlot {
 
     /// Tells the joins that were not told. By the holder, which leaves.
     fn tell_rest(&self) {
-        if let Some(witness) = self.tree().witness {
-            self.own.0.fuel.tell_rest(witness, self.lost());
-        }
+        let tell = |witness| self.own.0.fuel.tell_rest(witness, self.lost());
+        self.tree().witness.into_iter().for_each(tell);
     }
 
     /// Asks whether to let other members in, if the question is due. Returns whether they are let in.
@@ -289,6 +287,8 @@ impl WorkerSlot {
         if age < question.at.get() {
             return false;
         }
+        // Joins that the function makes do not ask it again.
+        question.at.set(u64::MAX);
         match (question.ask)(&Asked { tree: self.tree(), age, stays_here: PhantomData }) {
             OfferDecision::Opened => {
                 own.question.set(std::ptr::null());
@@ -299,7 +299,6 @@ impl WorkerSlot {
                 false
             }
             OfferDecision::Never => {
-                question.at.set(u64::MAX);
                 // Joins that are counted go on to read the clock.
                 if self.tree().witness.is_none() {
                     own.fuel.fill_for_ever();
@@ -831,9 +830,10 @@ impl TreeLead<'_> {
         seat.own.0.question.set(erased);
         seat.own.0.fuel.pour(patience, self.tree.witness.is_some());
         let _over = Finally(|| {
-            seat.tell_rest();
             seat.own.0.question.set(std::ptr::null());
             self.tree.end();
+            // Last, because it runs foreign code.
+            seat.tell_rest();
         });
         seated(seat, f)
     }

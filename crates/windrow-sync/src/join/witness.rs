@@ -7,12 +7,13 @@
 use std::cell::Cell;
 use std::panic::Location;
 
+use crate::base::unwind::quietly;
 use crate::join::Place;
 
 /// What is told of the joins in a tree.
 #[derive(Clone, Copy, Debug)]
 pub struct JoinWitness {
-    /// Called with a place, the number of joins for which it stands, and `weight`.
+    /// Called with a place, the number of joins for which it stands, and `weight`. It may join. A panic of it is discarded.
     pub tell: fn(&'static Location<'static>, u32, f32),
     /// Given to `tell`.
     pub weight: f32,
@@ -32,6 +33,8 @@ pub(crate) struct JoinTally {
     singly: Cell<u32>,
     /// A random number.
     random: Cell<u64>,
+    /// `tell` runs. Joins that it makes are counted, and told later.
+    is_telling: Cell<bool>,
 }
 
 /// Joins are told after so many turns, since telling takes longer than a turn.
@@ -69,9 +72,15 @@ impl JoinTally {
     /// Tells what was not told, with `joins` of unknown places.
     pub(crate) fn rest(&self, witness: JoinWitness, joins: u32) {
         self.turns.set(0);
+        if self.is_telling.get() {
+            return;
+        }
         let joins = self.joins.take().saturating_add(joins);
         if let Some(place) = self.place.get().filter(|_| joins > 0) {
-            (witness.tell)(place, joins, witness.weight);
+            self.is_telling.set(true);
+            // The callers are joins, whose halves must run, and members that leave their tree.
+            quietly(|| (witness.tell)(place, joins, witness.weight));
+            self.is_telling.set(false);
         }
     }
 
