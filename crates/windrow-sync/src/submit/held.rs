@@ -12,9 +12,6 @@ use crate::base::debug::show_as;
 use crate::base::primitives::Ordering;
 use crate::base::unwind::discard;
 
-/// More than all operations of a queue.
-const JOB: usize = 1 << (usize::BITS - 16);
-
 /// The state that belongs to the holder of the lock.
 pub(super) struct HolderState<T, A, B> {
     pub(super) data: T,
@@ -25,8 +22,9 @@ pub(super) struct HolderState<T, A, B> {
     fresh: Option<QueuedNode<T, A, B>>,
     /// A future that is not fresh may have given an invitation back. If false, all that are not fresh are invited.
     asks: bool,
-    /// How many nodes of the queue are threads', and how many operations all of them hold; a job counts as [`JOB`].
+    /// How many nodes of the queue are threads', how many of these are jobs, and how many operations the others and futures hold.
     threads: usize,
+    jobs: usize,
     ops: usize,
     /// The batch that runs; empty while none runs. If a [`BatchGuard`] is leaked, the next use of the lock's guard answers its batch.
     parts: Vec<EntryRun<T, A, B>>,
@@ -37,7 +35,8 @@ pub(super) struct HolderState<T, A, B> {
 impl<T, A, B> HolderState<T, A, B> {
     pub(super) fn new(data: T) -> Self {
         let (parts, gathered) = (Vec::new(), Vec::new());
-        HolderState { data, first: None, last: None, fresh: None, asks: false, threads: 0, ops: 0, parts, gathered }
+        let (first, last, fresh) = (None, None, None);
+        HolderState { data, first, last, fresh, asks: false, threads: 0, jobs: 0, ops: 0, parts, gathered }
     }
 
     fn pop(&mut self) {
@@ -60,7 +59,10 @@ impl<T, A, B> HolderState<T, A, B> {
             self.fresh = next;
         }
         self.threads -= usize::from(!at.is_task());
-        self.ops -= at.entries().map_or(JOB, |(_, left)| left);
+        match at.entries() {
+            Some((_, left)) => self.ops -= left,
+            None => self.jobs -= 1,
+        }
     }
 
     /// The queued nodes, oldest first.
@@ -80,7 +82,10 @@ impl<T, A, B> HolderState<T, A, B> {
             at = node.next();
             node.set_next(oldest);
             self.threads += usize::from(!node.is_task());
-            self.ops += node.entries().map_or(JOB, |(_, ops)| ops);
+            match node.entries() {
+                Some((_, ops)) => self.ops += ops,
+                None => self.jobs += 1,
+            }
             oldest = Some(node);
         }
         self.fresh = self.fresh.or(oldest);
@@ -228,7 +233,7 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
     /// How many operations are queued, those of dropped futures included; `None` if a job is among them, which waits for all before it.
     pub fn queued(&mut self) -> Option<usize> {
         self.pull();
-        self.inside(|inside| (inside.ops < JOB).then_some(inside.ops))
+        self.inside(|inside| (inside.jobs == 0).then_some(inside.ops))
     }
 
     /// The mark of the oldest queued node.

@@ -231,10 +231,16 @@ impl InsertOnlyTable {
     /// assert_eq!(table.store([40, 50].into_iter()), None);
     /// ```
     pub fn store(&self, words: impl ExactSizeIterator<Item = u64>) -> Option<u32> {
-        let many = words.len() as u64;
+        let room = self.heap.len().min(u32::MAX as usize) as u64;
+        // The length is foreign, and so may be false. The count of a full heap does not grow, and no call adds more than makes it full.
+        // Otherwise the count could wrap, and words that are in use would be given out again.
+        let many = (words.len() as u64).min(room + 1);
+        if self.used_words() > room {
+            return None;
+        }
         // Relaxed: only divides the heap.
         let begin = self.used.0.words.fetch_add(many, Ordering::Relaxed);
-        let end = begin.checked_add(many).filter(|&end| end <= self.heap.len().min(u32::MAX as usize) as u64)?;
+        let end = Some(begin + many).filter(|&end| end <= room)?;
         for (word, value) in self.heap[begin as usize..end as usize].iter().zip(words) {
             // Relaxed: published by the tag of the slot that will refer to it.
             word.store(value, Ordering::Relaxed);
