@@ -7,7 +7,7 @@ use crate::base::pad::Pad;
 use crate::base::primitives::{AtomicU32, GROUP, Mutex, Ordering, UnsafeCell, lock};
 use crate::base::relaxed::RelaxedU64;
 use crate::base::spin::Spin;
-use crate::base::unwind::for_all;
+use crate::base::unwind::quietly;
 use crate::base::word::Word;
 
 mod family;
@@ -96,7 +96,8 @@ impl Mailbox {
     fn wake_owner(&self) {
         let waker = lock(&self.waker).take();
         match waker {
-            Some(waker) => waker.wake(),
+            // Foreign code: its panic must neither reach the leader nor meet that of a member that leaves.
+            Some(waker) => quietly(|| waker.wake()),
             None => self.word.wake(1),
         }
     }
@@ -345,7 +346,7 @@ impl Core {
             Ended::Left => LEFT,
             Ended::Panicked => PANICKED,
         };
-        for_all((0..self.boxes.len()).filter(|slot| *slot != from), |slot| {
+        (0..self.boxes.len()).filter(|slot| *slot != from).for_each(|slot| {
             let mailbox = &self.boxes[slot];
             // Release: pairs with the Acquire in `poll_round`; a member that sees this flag sees that the round before it is coming.
             mailbox.wake(mailbox.word.value().fetch_or(flag, Ordering::Release));

@@ -11,7 +11,6 @@ use super::{Core, Ended, FORMED, Neighbors, slot_of};
 use crate::base::debug::show_as;
 use crate::base::machine;
 use crate::base::spin::Spin;
-use crate::base::unwind::for_all;
 use crate::base::word::Word;
 
 /// The barrier of one team, with access to a `T`. See the [module page](super).
@@ -450,7 +449,7 @@ impl<'m, T: Send> LeaderGuard<'m, T> {
         if members > 2 {
             others().for_each(|slot| self.core.announce(slot));
         }
-        for_all(others(), |slot| self.place.neighbors.woke |= self.core.deliver(slot));
+        others().for_each(|slot| self.place.neighbors.woke |= self.core.deliver(slot));
     }
 
     /// Ends the lead after a round, and opens the leader's message.

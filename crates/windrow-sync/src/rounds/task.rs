@@ -11,6 +11,7 @@ use super::{Core, Ended};
 use crate::base::debug::show_as;
 use crate::base::primitives::{Arc, AtomicUsize, Mutex, Ordering, lock};
 use crate::base::spin::Spin;
+use crate::base::unwind::quietly;
 
 /// What the slots of a team of tasks share. It owns the data, because a future can be forgotten: nothing that a future uses may be borrowed.
 struct Owned<T: Send> {
@@ -151,7 +152,7 @@ impl<T: Send> Drop for Present<T> {
         if self.present.fetch_sub(1, Ordering::Release) == 1 {
             // Woken without the lock: the owner may poll for the data at once.
             let owner = lock(&self.owner).take();
-            owner.into_iter().for_each(Waker::wake);
+            owner.into_iter().for_each(|owner| quietly(|| owner.wake()));
         }
     }
 }
