@@ -1,14 +1,13 @@
 //! `cargo xtask ci`: runs all checks that must pass before a commit.
 
 use std::fmt::Write as _;
-use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 
 use crate::suite::{self, Repeat};
-use crate::workspace::{self, Workspace};
+use crate::workspace::{self, Workspace, succeed};
 use crate::{api, book, deps, house, mutants, node, orderings, python, rayon, results, sources};
 
 /// In the order in which they run: steps of seconds come before steps of minutes.
@@ -124,13 +123,6 @@ fn one(workspace: &Workspace, step: Step) -> Result<()> {
         Step::Store => store(workspace),
         Step::Bench => lint(workspace, BENCH).and_then(|()| tests(workspace, BENCH)),
     }
-}
-
-/// Runs a command and shows its output at once.
-fn succeed(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
-    ensure!(status.success(), "{command:?}: {status}");
-    Ok(())
 }
 
 fn cargo(workspace: &Workspace, words: &[&str], more: &[&str]) -> Result<()> {

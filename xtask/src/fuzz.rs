@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::workspace::{self, Workspace};
+use crate::workspace::{self, Workspace, host, succeed};
 
 /// Coverage as libFuzzer wants it, and the checks of a debug build.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -63,18 +63,5 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             )
         })?;
     }
-    Ok(())
-}
-
-/// The name of this machine's target.
-fn host() -> Result<String> {
-    let output = Command::new("rustc").arg("-vV").output().context("cannot start rustc")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned).context("rustc -vV names no host")
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
-    ensure!(status.success(), "{command:?}: {status}");
     Ok(())
 }

@@ -13,6 +13,7 @@ mod python;
 mod rayon;
 mod rerun;
 mod results;
+mod sanitize;
 mod sources;
 mod suite;
 mod workspace;
@@ -36,6 +37,8 @@ enum Task {
     Repeat(suite::Repeat),
     /// Run a fuzz target of crates/windrow-fuzz with libFuzzer; needs a C++ compiler.
     Fuzz(fuzz::Options),
+    /// Run the calls of every public method of windrow-sync from safe code under AddressSanitizer; on Linux and macOS.
+    Sanitize(sanitize::Options),
     /// Which crate may depend on which.
     Arrows,
     /// Every dependency has a licence on the list of deny.toml.
@@ -95,6 +98,7 @@ fn run(workspace: &Workspace, task: &Task) -> Result<()> {
         Task::Repeat(how) => return ci::repeat(workspace, how),
         Task::Mutants(options) => return mutants::run(workspace, options),
         Task::Fuzz(options) => return fuzz::run(workspace, options),
+        Task::Sanitize(options) => return sanitize::run(workspace, options),
         Task::Rerun(options) => return rerun::run(workspace, options),
         Task::Arrows => deps::arrows(workspace)?,
         Task::Licences => deps::licences(workspace)?,
