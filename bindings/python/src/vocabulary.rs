@@ -6,7 +6,9 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use windrow_tokenizers::full::{FullTokenizer, PostProcessing};
+use windrow_tokenizers::tokenizer::LoadOptions;
 use windrow_tokenizers::tokenizers_023::{AddedToken, Tokenizer};
 
 use crate::errors::Failure;
@@ -48,10 +50,30 @@ fn library(json: &[u8]) -> Result<Tokenizer, Failure> {
 pub(crate) fn with_added(json: &[u8], tokens: &[Added], special: bool) -> Result<(usize, String), Failure> {
     let mut library = library(json)?;
     let failed = |error: windrow_tokenizers::tokenizers_023::Error| Failure::Tokenizer(error.to_string());
-    let tokens = tokens.iter().map(|added| added.0.clone());
-    let added = if special { library.add_special_tokens(tokens) } else { library.add_tokens(tokens) };
-    let count = added.map_err(failed)?;
+    let more = tokens.iter().map(|added| added.0.clone());
+    let added = if special { library.add_special_tokens(more) } else { library.add_tokens(more) };
+    let count = added.map_err(|error| refused(json, tokens).unwrap_or_else(|| failed(error)))?;
     Ok((count, library.to_string(false).map_err(failed)?))
+}
+
+/// Why windrow refuses a file with these tokens: it names them, where the library does not.
+fn refused(json: &[u8], tokens: &[Added]) -> Option<Failure> {
+    let mut file: Value = serde_json::from_slice(json).ok()?;
+    let listed = file.get_mut("added_tokens")?.as_array_mut()?;
+    for Added(AddedToken { content, single_word, lstrip, rstrip, normalized, special }) in tokens {
+        listed.retain(|known| known["content"] != content.as_str());
+        let next = listed.iter().filter_map(|known| known["id"].as_u64()).max().map_or(0, |last| last + 1);
+        listed.push(json!({
+            "id": next, "content": content, "single_word": single_word, "lstrip": lstrip, "rstrip": rstrip, "normalized": normalized,
+            "special": special,
+        }));
+    }
+    let loaded = windrow_tokenizers::tokenizer::Tokenizer::from_json(
+        file.to_string().as_bytes(),
+        "with these tokens",
+        &LoadOptions::default(),
+    );
+    loaded.err().map(Failure::from)
 }
 
 /// The added tokens by their ids.

@@ -284,6 +284,17 @@ def test_vocabularies_of_tiktoken() -> None:
     assert windrow.encode_batch_ids(tokenizers.Tokenizer.from_str(byte_level()), ["ab"]).tolist() == [[256]]
 
 
+def test_added_tokens_that_become_equal() -> None:
+    file = json.loads(byte_level())
+    file["normalizer"] = {"type": "Lowercase"}
+    tokenizer = windrow.Tokenizer.from_str(json.dumps(file))
+    tokenizer.add_tokens(["COVID"])
+    with pytest.raises(windrow.TokenizerError, match='"COVID" and "Covid" are both "covid" after normalization\nhint: set its'):
+        tokenizer.add_tokens(["Covid"])
+    tokenizer.add_tokens([windrow.AddedToken("Covid", normalized=False)])
+    assert len(tokenizer.encode_batch_ids(["COVID Covid"]).tolist()[0]) == 3
+
+
 def test_byte_offsets(gpt2: windrow.Tokenizer) -> None:
     text = "Hello wörld 🎉 naïve"
     encoding = gpt2.encode(text)

@@ -38,6 +38,7 @@
 mod account;
 mod budget;
 mod chunk;
+mod observer;
 mod parts;
 mod readers;
 mod shuffled;
@@ -57,6 +58,7 @@ use thiserror::Error;
 use windrow::overlap::Trace;
 
 pub use budget::MemoryShares;
+pub use observer::{LargeDocument, Observer, Step};
 
 use crate::chat::{Chat, Locate};
 use crate::engine::{Engine, caught};
@@ -107,7 +109,8 @@ pub struct Job {
     /// Memory budget in bytes of the documents in flight. It covers the buffers of all batches between reader and output, with 48 bytes
     /// per record, and the ids of their documents, 4 bytes each. Until the ids are known, one id per byte is assumed. A document that
     /// exceeds the budget runs alone, unless it is a text, a line or a JSON line that the engine can [cut](Engine::cuts_documents): that is
-    /// read, encoded and written part by part.
+    /// read, encoded and written part by part. What the engine needs for a document while it encodes it counts, too
+    /// ([`Engine::working_bytes`]).
     ///
     /// If documents are shuffled, one half is for those that wait for their order. A document that waits as a whole, for its order or its rows,
     /// is not read part by part.
@@ -214,99 +217,11 @@ impl Job {
     }
 
     /// Small enough that several batches with their ids are in flight within the budget.
-    fn batch_bytes(&self) -> usize {
-        (self.memory / 32).clamp(4 << 10, Self::BATCH_BYTES)
+    fn batch_bytes(&self, working_bytes: usize) -> usize {
+        // What the engine needs for one batch is a half of the budget at most.
+        let share = (2 * working_bytes).max(32);
+        (self.memory / share).clamp(4 << 10, Self::BATCH_BYTES)
     }
-}
-
-/// Observes the progress of a run. All workers call it, for each batch and for each chunk of some milliseconds.
-///
-/// ```
-/// use std::sync::atomic::{AtomicU64, Ordering};
-/// use windrow_tokenizers::encode::{Job, Observer, Step, encode};
-/// # use windrow_tokenizers::input::{Format, InputFile};
-/// # use windrow_tokenizers::output::{Output, OutputOptions};
-/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-/// # let directory = tempfile::tempdir()?;
-/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
-/// # let corpus = InputFile::from_reader("memory", &b"Hello world\n\nHello"[..], Format::Lines, None);
-/// # let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
-///
-/// struct Progress(AtomicU64);
-/// impl Observer for Progress {
-///     fn advanced(&self, step: &Step) {
-///         self.0.fetch_add(step.documents, Ordering::Relaxed); // Relaxed: a count
-///     }
-/// }
-/// let progress = Progress(AtomicU64::new(0));
-/// encode(Job::new(vec![corpus]), &tokenizer, output, &progress)?;
-/// assert_eq!(progress.0.into_inner(), 3);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub trait Observer: Sync {
-    /// Called after each step.
-    ///
-    /// ```
-    /// use std::sync::Mutex;
-    /// use windrow_tokenizers::encode::{Observer, Step};
-    ///
-    /// struct Stored(Mutex<u64>);
-    /// impl Observer for Stored {
-    ///     fn advanced(&self, step: &Step) {
-    ///         *self.0.lock().unwrap() += step.stored;
-    ///     }
-    /// }
-    /// let stored = Stored(Mutex::new(0));
-    /// let mut step = Step::default();
-    /// step.stored = 5;
-    /// stored.advanced(&step); // as `encode` does
-    /// assert_eq!(*stored.0.lock().unwrap(), 5);
-    /// ```
-    fn advanced(&self, step: &Step);
-}
-
-/// Ignores all steps.
-impl Observer for () {
-    fn advanced(&self, _: &Step) {}
-}
-
-/// What has been done since the previous step.
-///
-/// ```
-/// use std::sync::Mutex;
-/// use windrow_tokenizers::encode::{Job, Observer, Step, encode};
-/// # use windrow_tokenizers::input::{Format, InputFile};
-/// # use windrow_tokenizers::output::{Output, OutputOptions};
-/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-/// # let directory = tempfile::tempdir()?;
-/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
-/// # let corpus = InputFile::from_reader("memory", &b"Hello world\n\nHello"[..], Format::Lines, None);
-/// # let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
-///
-/// struct Steps(Mutex<Vec<Step>>);
-/// impl Observer for Steps {
-///     fn advanced(&self, step: &Step) {
-///         self.0.lock().unwrap().push(*step);
-///     }
-/// }
-/// let steps = Steps(Mutex::default());
-/// encode(Job::new(vec![corpus]), &tokenizer, output, &steps)?;
-/// let steps = steps.0.into_inner()?;
-/// assert_eq!(steps.iter().map(|step| step.text_bytes).sum::<u64>(), 16);
-/// assert_eq!(steps.iter().map(|step| step.ids).sum::<u64>(), 3);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Step {
-    /// Bytes as stored whose documents are now encoded.
-    pub stored: u64,
-    /// Documents, good and bad.
-    pub documents: u64,
-    /// Bytes of text in the good documents.
-    pub text_bytes: u64,
-    /// Their ids, without end-of-text ids.
-    pub ids: u64,
 }
 
 /// The result of a run.
@@ -355,6 +270,8 @@ pub struct Summary {
     pub stdin_looks_like_json_lines: bool,
     /// The maximum number of bytes in flight, counted as for [`Job::memory`], but with the actual ids instead of the assumed ones.
     pub peak_in_flight: usize,
+    /// Number of documents that were [announced](Observer::exceeds) because they take more than [`Job::memory`].
+    pub exceeding: u64,
     /// The number of inputs that were read at the same time, as decided in the end; 0 if reading ended early.
     pub readers: usize,
     /// What an interrupted run had finished, if this one [resumed](crate::output::OutputOptions::resume) it.
@@ -696,6 +613,7 @@ fn encode_by(
         encoding,
         stdin_looks_like_json_lines: run.stdin_looks_like_json_lines,
         peak_in_flight: run.peak,
+        exceeding: run.exceeding,
         readers: run.readers,
         resumed,
         kept_shards: 0,

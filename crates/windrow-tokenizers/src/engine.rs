@@ -33,7 +33,7 @@ mod unicode;
 
 pub(crate) use bpe::Bpe;
 pub(crate) use early::Early;
-pub(crate) use pipeline::Pipeline;
+pub(crate) use pipeline::{Pipeline, WORD};
 pub(crate) use ranks::Ranks;
 pub(crate) use released::Released;
 
@@ -123,6 +123,20 @@ pub trait Engine: Send + Sync {
     /// ```
     fn divides_documents(&self) -> bool {
         false
+    }
+
+    /// About how many bytes of memory an encoder takes for each byte of a long document, until it has the ids.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
+    ///
+    /// assert_eq!(Tokenizer::load("gpt2", &LoadOptions::default())?.engine().working_bytes(), 0);
+    /// let options = LoadOptions { engine: EngineChoice::Tokenizers, ..LoadOptions::default() };
+    /// assert!(Tokenizer::load("gpt2", &options)?.engine().working_bytes() > 1);
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
+    fn working_bytes(&self) -> usize {
+        0
     }
 
     /// Whether a document can be encoded in parts: see [`last_cut`](Self::last_cut).
@@ -229,7 +243,14 @@ fn append_each<E: Engine + ?Sized>(
     let encoded: Vec<_> = encoded.collect();
     for (document, ids) in encoded.into_iter().enumerate() {
         let Some(ids) = ids else { return Ok(false) };
-        values.extend(ids.map_err(|error| BatchError { document, error })?);
+        let add = |ids: Vec<u32>| {
+            let bytes = ids.len().saturating_mul(size_of::<u32>());
+            let reserved = values.try_reserve(ids.len());
+            reserved.map_err(|_| EngineError::no_memory(engine.name(), texts[document].len(), bytes))?;
+            values.extend(ids);
+            Ok(())
+        };
+        ids.and_then(add).map_err(|error| BatchError { document, error })?;
         offsets.push(values.len() as u64);
     }
     *batch = Ragged { values, offsets };
@@ -447,13 +468,16 @@ impl EngineError {
 }
 
 /// Texts below this size are encoded without checking for memory first.
-const LARGE: usize = 1 << 20;
+pub(crate) const LARGE: usize = 1 << 20;
+
+/// What large texts leave to the small allocations of all threads, each of which would end the process if it failed.
+const HEADROOM: usize = 4 << 20;
 
 /// Whether this much memory is available now. A failed allocation in a library ends the process, so windrow checks before the library
 /// allocates. Another thread may take the memory in between.
 pub(crate) fn has_memory(bytes: usize) -> bool {
     let mut trial = Vec::<u8>::new();
-    let reserved = trial.try_reserve_exact(bytes);
+    let reserved = trial.try_reserve_exact(bytes.saturating_add(HEADROOM));
     // Prevents the compiler from optimizing the allocation away.
     black_box(&trial);
     reserved.is_ok()

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use thiserror::Error;
 
-use crate::engine::{BatchError, Engine, Ragged};
+use crate::engine::{BatchError, Engine, Ragged, has_memory};
 
 mod check;
 mod choice;
@@ -24,6 +24,7 @@ mod embedded;
 mod explain;
 mod fault;
 mod file;
+mod forms;
 mod gate;
 mod names;
 mod rank_file;
@@ -43,6 +44,15 @@ use file::File;
 
 /// Larger files are not read. The largest files in use have some 40 MB.
 const MAX_BYTES: u64 = 1 << 30;
+
+/// Memory that is there before a vocabulary is loaded: for each byte of a file, and for a vocabulary of this crate. An allocation of a library that
+/// fails would end the process.
+const BYTES_OF_JSON: usize = 8;
+const BYTES_OF_RANKS: usize = 32 << 20;
+
+fn check_memory(name: &str, bytes: usize) -> Result<(), LoadError> {
+    if has_memory(bytes) { Ok(()) } else { Err(LoadError::NoMemory { name: name.to_owned(), bytes }) }
+}
 
 /// Why a tokenizer could not be loaded.
 ///
@@ -112,6 +122,16 @@ pub enum LoadError {
         name: String,
         /// The errors of the engines.
         reason: String,
+    },
+    /// There is no memory for its tables.
+    #[error(
+        "tokenizer {name}: no memory for its tables, about {bytes} bytes\nhint: raise the memory limit of the process"
+    )]
+    NoMemory {
+        /// The requested name.
+        name: String,
+        /// Bytes that were requested.
+        bytes: usize,
     },
 }
 
@@ -283,6 +303,7 @@ impl Tokenizer {
     /// It is not a `tokenizer.json` that an engine can encode with.
     pub fn from_json(json: &[u8], name: &str, options: &LoadOptions) -> Result<Self, LoadError> {
         let invalid = |fault| LoadError::invalid(name, fault);
+        check_memory(name, json.len().saturating_mul(BYTES_OF_JSON))?;
         let text = utf8(json).map_err(invalid)?;
         let file = File::parse(text).map_err(invalid)?;
         let checked = check::check(&file).map_err(invalid)?;
@@ -328,6 +349,7 @@ impl Tokenizer {
         options: &LoadOptions,
         early: Option<u64>,
     ) -> Result<Self, LoadError> {
+        check_memory(name, BYTES_OF_RANKS)?;
         let engine = match (options.engine, early) {
             (EngineChoice::Tokenizers, _) if !more.is_empty() => {
                 let hint = "leave the choice of the engine to windrow, or use a tokenizer.json";

@@ -65,3 +65,33 @@ fn names_of_nothing() {
         Case { files, line: &line, code, says }.check();
     }
 }
+
+/// The id of such a token would change from run to run: runs that continue each other would publish two encodings of one text.
+#[test]
+fn added_tokens_that_the_normalizer_makes_equal() {
+    for (normalizer, first, second) in
+        [("Lowercase", "COVID", "Covid"), ("NFC", "\u{e9}", "e\u{301}"), ("NFKC", "\u{fb01}", "fi")]
+    {
+        let mut json = tiny();
+        let entries = json["model"]["vocab"].as_object().unwrap().len();
+        let token = json["added_tokens"][0].clone();
+        let added = |id: usize, content: &str| {
+            let mut token = token.clone();
+            (token["id"], token["content"]) = (json!(id), json!(content));
+            (token["normalized"], token["special"]) = (json!(true), json!(false));
+            token
+        };
+        json["normalizer"] = json!({"type": normalizer});
+        json["added_tokens"] = json!([added(entries, first), added(entries + 1, second)]);
+        let json = json.to_string();
+        let said = format!("added_tokens[1]: tokens {first:?} and {second:?} are both ");
+        for line in [
+            "encode in.txt -o out --shard-size 1K --resume --tokenizer equal.json",
+            "encode in.txt -o out --engine tokenizers --tokenizer equal.json",
+            "count in.txt --tokenizer equal.json",
+        ] {
+            let files = vec![("in.txt", b"COVID Covid covid".to_vec()), ("equal.json", json.clone().into_bytes())];
+            Case { files, line, code: 65, says: &["equal.json", &said, "hint: set its `normalized` to false"] }.check();
+        }
+    }
+}

@@ -12,23 +12,28 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::input::{InputFile, Stopped};
 use crate::tokenizer::LoadOptions;
 
-/// Bytes of one batch: those of its records, and those of its ids once it is encoded.
+/// Bytes of one batch: those of its records, those of its ids once it is encoded, and those that the engine needs until then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) records: usize,
     pub(super) ids: Option<usize>,
+    work: usize,
+    /// Whether it is being encoded.
+    is_working: bool,
 }
 
 impl Held {
     /// The bytes reserved for the batch. An id takes four bytes, and usual text has no more ids than bytes. So until the ids are known,
     /// four times as much is reserved for them as for the records.
     fn reserved(self) -> usize {
-        self.records.saturating_add(self.ids.unwrap_or_else(|| self.records.saturating_mul(size_of::<u32>())))
+        let ids = self.ids.unwrap_or_else(|| self.records.saturating_mul(size_of::<u32>()));
+        self.records.saturating_add(ids).saturating_add(self.work)
     }
 
     /// The bytes it actually uses.
     fn taken(self) -> usize {
-        self.records.saturating_add(self.ids.unwrap_or(0))
+        let work = if self.is_working { self.work } else { 0 };
+        self.records.saturating_add(self.ids.unwrap_or(0)).saturating_add(work)
     }
 }
 
@@ -101,13 +106,21 @@ impl State {
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: usize,
+    /// [`Engine::working_bytes`](crate::engine::Engine::working_bytes).
+    working_bytes: usize,
     state: Mutex<State>,
     released: Condvar,
 }
 
 impl Budget {
-    pub(super) fn new(limit: usize) -> Self {
-        Self { limit, state: Mutex::default(), released: Condvar::new() }
+    pub(super) fn new(limit: usize, working_bytes: usize) -> Self {
+        Self { limit, working_bytes, state: Mutex::default(), released: Condvar::new() }
+    }
+
+    /// The bytes for a document of so many bytes, until it is encoded, if they exceed the budget.
+    pub(super) fn exceeds(&self, document: usize) -> Option<usize> {
+        let expected = document.saturating_mul(self.working_bytes.saturating_add(1));
+        (expected > self.limit).then_some(expected)
     }
 
     /// Reserves `more` bytes for the records of the batch that is being read. Waits until they are available or nothing else is in
@@ -124,7 +137,8 @@ impl Budget {
     /// Reserves `more` bytes; so many of them were read ahead.
     fn fill(&self, more: usize, ahead: usize) -> Result<(), Stopped> {
         let mut state = self.state();
-        let filling = Held { records: state.filling.records.saturating_add(more), ids: None };
+        let records = state.filling.records.saturating_add(more);
+        let filling = Held { records, work: records.saturating_mul(self.working_bytes), ..Held::default() };
         while more > 0 && !state.closed && state.reserved > 0 {
             let limit = self.limit - (state.ahead - ahead).min(self.limit / 2);
             if state.reserved.saturating_add(filling.reserved()) <= limit {
@@ -179,25 +193,33 @@ impl Budget {
         self.released.notify_all();
     }
 
-    /// The batch that was being read is complete; the next one begins.
-    pub(super) fn hand_on(&self) -> Held {
+    /// The batch that was being read is complete; the next one begins. No more than `at_once` bytes of it are encoded at a time.
+    pub(super) fn hand_on(&self, at_once: usize) -> Held {
         let mut state = self.state();
-        let held = std::mem::take(&mut state.filling);
+        let mut held = std::mem::take(&mut state.filling);
+        held.work = held.work.min(at_once.saturating_mul(self.working_bytes));
         state.reserved += held.reserved();
         state.taken += held.taken();
         held
     }
 
+    /// Reports that a batch is being encoded.
+    pub(super) fn begins(&self, held: &mut Held) {
+        let before = *held;
+        held.is_working = true;
+        self.replace(before, *held);
+    }
+
     /// Reports the memory of a batch's ids.
     pub(super) fn encoded(&self, held: &mut Held, ids: usize) {
         let before = *held;
-        held.ids = Some(ids);
+        *held = Held { records: held.records, ids: Some(ids), ..Held::default() };
         self.replace(before, *held);
     }
 
     /// Releases the memory of a batch.
     pub(super) fn release(&self, held: Held) {
-        self.replace(held, Held { records: 0, ids: Some(0) });
+        self.replace(held, Held { ids: Some(0), ..Held::default() });
     }
 
     fn replace(&self, before: Held, after: Held) {
@@ -248,10 +270,10 @@ mod tests {
 
     #[test]
     fn room_for_the_ids_is_set_aside_until_they_are_known() {
-        let budget = Budget::new(300);
+        let budget = Budget::new(300, 0);
         budget.reserve(20).unwrap();
         budget.reserve(10).unwrap();
-        let mut held = budget.hand_on();
+        let mut held = budget.hand_on(usize::MAX);
         assert_eq!((held.reserved(), held.taken()), (150, 30));
         budget.reserve(20).unwrap();
         assert_eq!(budget.peak(), 50);
@@ -265,11 +287,27 @@ mod tests {
     }
 
     #[test]
+    fn what_the_engine_needs_is_reserved_until_a_batch_is_encoded() {
+        let budget = Budget::new(1000, 40);
+        assert_eq!((budget.exceeds(24), budget.exceeds(25)), (None, Some(1025)));
+        budget.reserve(20).unwrap();
+        // Two documents of 5 bytes at a time.
+        let mut held = budget.hand_on(10);
+        assert_eq!((held.reserved(), held.taken()), (20 + 80 + 400, 20));
+        budget.begins(&mut held);
+        assert_eq!((held.reserved(), budget.peak()), (500, 420));
+        budget.encoded(&mut held, 7);
+        assert_eq!((held.reserved(), held.taken()), (27, 27));
+        budget.release(held);
+        assert_eq!((budget.state().reserved, budget.state().taken, budget.peak()), (0, 0, 420));
+    }
+
+    #[test]
     fn alone_everything_is_granted_and_beside_others_only_what_fits() {
-        let budget = Arc::new(Budget::new(100));
+        let budget = Arc::new(Budget::new(100, 0));
         budget.reserve(1_000).unwrap();
         budget.reserve(1_000).unwrap();
-        let large = budget.hand_on();
+        let large = budget.hand_on(usize::MAX);
         budget.reserve(0).expect("asking for nothing never waits");
         let (granted, grants) = mpsc::channel();
         let reader = thread::spawn({
@@ -288,7 +326,7 @@ mod tests {
 
     #[test]
     fn what_is_read_ahead_takes_up_to_a_half_unless_it_is_wanted() {
-        let budget = Arc::new(Budget::new(100));
+        let budget = Arc::new(Budget::new(100, 0));
         budget.reserve_ahead(1, 40).unwrap();
         let (granted, grants) = mpsc::channel();
         let ahead = thread::spawn({
@@ -307,15 +345,15 @@ mod tests {
         assert_eq!(budget.state().ahead, 60);
         budget.adopt(60).unwrap();
         assert_eq!(budget.state().ahead, 0);
-        assert_eq!(budget.hand_on().taken(), 60);
+        assert_eq!(budget.hand_on(usize::MAX).taken(), 60);
         assert_eq!(budget.peak(), 60);
     }
 
     #[test]
     fn closing_refuses_also_the_one_that_waits() {
-        let budget = Arc::new(Budget::new(10));
+        let budget = Arc::new(Budget::new(10, 0));
         budget.reserve(10).unwrap();
-        budget.hand_on();
+        budget.hand_on(usize::MAX);
         let reader = thread::spawn({
             let budget = Arc::clone(&budget);
             move || budget.reserve(1)
@@ -332,7 +370,7 @@ mod tests {
 
     #[test]
     fn sizes_near_the_largest_do_not_overflow() {
-        let budget = Budget::new(usize::MAX);
+        let budget = Budget::new(usize::MAX, 0);
         budget.reserve(usize::MAX - 1).unwrap();
         budget.reserve(usize::MAX - 1).unwrap();
         assert_eq!(budget.peak(), usize::MAX);

@@ -7,10 +7,12 @@ use std::sync::{Mutex, PoisonError};
 use windrow::CancelToken;
 use windrow::prelude::*;
 
-use super::{Observer, Step};
+use super::budget::Budget;
+use super::parts::OpenDocument;
+use super::{LargeDocument, Observer, Step};
 use crate::chat::{Chat, Locate};
 use crate::document::{BadDocument, keep_of, null_fault, text_in};
-use crate::engine::{BatchError, Encoder, Engine, EngineError, Ragged};
+use crate::engine::{BatchError, Encoder, Engine, EngineError, LARGE, Ragged, has_memory};
 use crate::input::{Batch, Fields, Format, Record};
 use crate::kept::Kept;
 use crate::manifest::{Selection, SkippedDocument};
@@ -21,6 +23,9 @@ const RECORD_WEIGHT: usize = 16;
 
 /// Larger scratch is not kept for the next chunk.
 const KEPT_SCRATCH: usize = 1 << 20;
+
+/// Memory per byte of a record for its text, as it grows.
+const BYTES_OF_COPY: usize = 3;
 
 /// A document with as many bytes as this number of chunks is encoded by all threads together.
 const LONG: usize = 4;
@@ -101,6 +106,19 @@ pub(super) struct Bench<'e> {
 }
 
 impl Workshop<'_> {
+    /// Announces the documents of a batch that exceed the budget, and returns their number. Those that are encoded part by part do not.
+    pub(super) fn announce(&self, batch: &Batch, open: &OpenDocument, budget: &Budget) -> u64 {
+        let parts = usize::from(batch.records.first().is_some_and(|first| open.is_part(first)));
+        let whole =
+            batch.records.iter().enumerate().skip(parts).filter(|(at, _)| is_chosen(self.selection, batch, *at));
+        let exceeding = whole.filter_map(|(_, record)| Some((record, budget.exceeds(record.len)?)));
+        exceeding.fold(0, |count, (record, expected)| {
+            let (file, engine) = (self.names[record.file as usize].as_str(), self.engine.name());
+            self.observer.exceeds(&LargeDocument { file, line: record.line, bytes: record.len, engine, expected });
+            count + 1
+        })
+    }
+
     /// Encodes the records of a batch from `start` on. With `stop_at_bad`, the chunks end with the one that contains the first bad document. `token` is cancelled when
     /// the run has failed elsewhere, so that no chunk is needed any more.
     pub(super) fn encode(&self, batch: &Batch, start: usize, token: &CancelToken) -> Vec<Chunk> {
@@ -137,7 +155,7 @@ impl Workshop<'_> {
             ids: chunk.ids.len() as u64,
         });
         // Growing by doubling leaves up to half of it unused, and the ids may wait for the writer.
-        chunk.ids.shrink_to_fit();
+        shrink(&mut chunk.ids);
         // One huge document must not occupy its memory for ever.
         if unescaped.iter().map(String::capacity).sum::<usize>() > KEPT_SCRATCH {
             *unescaped = Vec::new();
@@ -151,6 +169,12 @@ impl Workshop<'_> {
     fn text<'t>(&self, batch: &'t Batch, index: usize, unescaped: &'t mut String) -> Result<Text<'t>, Bad> {
         let record = &batch.records[index];
         let name = &self.names[record.file as usize];
+        // A copy of a long text that cannot be made would end the process.
+        let bytes = record.len.saturating_mul(BYTES_OF_COPY);
+        if record.len > LARGE && !has_memory(bytes) {
+            let reason = EngineError::no_memory(self.engine.name(), record.len, bytes).to_string();
+            return Err(Bad { record: index, document: at_record(name, record, reason), is_out_of_memory: true });
+        }
         let mut spans = Vec::new();
         let text = match (record.null, self.chat) {
             (Some(column), _) => Err(null_fault(&self.fields.text[usize::from(column)])),
@@ -224,16 +248,17 @@ impl Workshop<'_> {
         chunk: &mut Chunk,
     ) -> bool {
         while !run.is_empty() {
-            let failed = self.encode_together(run, encoder, chunk).err();
-            let good = failed.as_ref().map_or(run.len(), |failed| failed.document);
-            if failed.is_some() {
-                // The texts before it have ids.
-                self.encode_together(&run[..good], encoder, chunk).expect("the first text without ids is behind them");
+            // The texts before the first without ids are encoded again. For one of them, memory may be missing now.
+            let (mut good, mut failed) = (run.len(), None);
+            while good > 0
+                && let Err(BatchError { document, error }) = self.encode_together(&run[..good], encoder, chunk)
+            {
+                (good, failed) = (document.min(good - 1), Some(error));
             }
             chunk.text_bytes += run[..good].iter().map(|text| text.text.len() as u64).sum::<u64>();
             chunk.lengths.extend(run[..good].iter().map(|text| text.text.len()));
             run[..good].iter().for_each(|text| self.keep(batch, text.record, &mut chunk.kept));
-            let Some(BatchError { error, .. }) = failed else { return false };
+            let Some(error) = failed else { return false };
             let index = run[good].record;
             let record = &batch.records[index];
             let is_out_of_memory = matches!(error, EngineError::NoMemory { .. });
@@ -309,6 +334,15 @@ impl Workshop<'_> {
             chunk.ends.push(chunk.ids.len());
         }
         Ok(())
+    }
+}
+
+/// Gives unused memory back, if there is memory for a copy: the vector's own method ends the process if there is none.
+fn shrink(ids: &mut Vec<u32>) {
+    let mut exact = Vec::new();
+    if ids.capacity() > ids.len() && exact.try_reserve_exact(ids.len()).is_ok() {
+        exact.extend_from_slice(ids);
+        *ids = exact;
     }
 }
 

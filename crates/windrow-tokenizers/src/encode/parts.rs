@@ -59,7 +59,7 @@ impl Place {
 
 impl OpenDocument {
     /// Whether this record is a part of a document, not the whole.
-    fn is_part(&self, record: &Record) -> bool {
+    pub(super) fn is_part(&self, record: &Record) -> bool {
         record.is_open || self.begin.is_some()
     }
 

@@ -542,7 +542,7 @@ mod tests {
             .collect();
         let make: MakeReader = Arc::new(|files| Reader::new(files, 10));
         let (alive, _ended) = std::sync::mpsc::channel();
-        let budget = Arc::new(Budget::new(1 << 20));
+        let budget = Arc::new(Budget::new(1 << 20, 0));
         let pace = Pace::new(3, 3);
         let mut readers = Readers::new(files, make, Continuation::default(), 10, pace, budget, alive);
         readers.start = |_| Err(io::ErrorKind::WouldBlock.into());

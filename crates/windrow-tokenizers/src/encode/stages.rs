@@ -156,6 +156,8 @@ pub(super) struct Run<S> {
     /// The sink, unless its stage panicked.
     pub(super) sink: Option<S>,
     pub(super) peak: usize,
+    /// Number of documents that were announced.
+    pub(super) exceeding: u64,
     pub(super) readers: usize,
     pub(super) trace: Option<Trace>,
     pub(super) stdin_looks_like_json_lines: bool,
@@ -202,9 +204,9 @@ pub(super) fn run<S: Sink>(
     observer: &dyn Observer,
     mut start: Option<Start>,
 ) -> Run<S> {
-    let budget = Arc::new(Budget::new(job.memory));
+    let budget = Arc::new(Budget::new(job.memory, engine.working_bytes()));
     let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
-    let batch_bytes = job.batch_bytes();
+    let batch_bytes = job.batch_bytes(engine.working_bytes());
     let fields = job.reading.fields();
     let selection = &job.reading.selection;
     let limit = selection.limit.map_or(u64::MAX, NonZeroU64::get);
@@ -215,6 +217,7 @@ pub(super) fn run<S: Sink>(
             account,
             sink: Some(sink),
             peak: 0,
+            exceeding: 0,
             readers: 0,
             trace: None,
             stdin_looks_like_json_lines: false,
@@ -261,13 +264,14 @@ pub(super) fn run<S: Sink>(
 
     // The reader begins before the other stages.
     let zero = Instant::now();
-    let reading = match Reading::start(readers, ended, feeder, recycled, Arc::clone(&budget)) {
+    let reading = match Reading::start(readers, ended, feeder, recycled, Arc::clone(&budget), pool.threads()) {
         Ok(reading) => reading,
         Err(error) => {
             return Run {
                 account: Account::default(),
                 sink: Some(sink),
                 peak: 0,
+                exceeding: 0,
                 readers: 0,
                 trace: None,
                 stdin_looks_like_json_lines: false,
@@ -290,13 +294,15 @@ pub(super) fn run<S: Sink>(
         stdin_looks_like_json_lines: AtomicBool::new(false),
     };
     // No batch is needed after the one with the first bad document, if that ends the run.
-    let mut through = false;
+    let (mut through, mut exceeding) = (false, 0);
     let mut document = OpenDocument::default();
     let encode = |item: Fed| match item? {
         Item::Batch(Read { batch, mut held }) => {
             let chunks = if through {
                 Vec::new()
             } else {
+                exceeding += workshop.announce(&batch, &document, &budget);
+                budget.begins(&mut held);
                 panics_in("encoding", || workshop.encode_with_parts(&batch, &mut document, &CancelToken::current()))?
             };
             budget.encoded(&mut held, chunks.iter().map(Chunk::memory).sum::<usize>() + document.memory());
@@ -382,7 +388,7 @@ pub(super) fn run<S: Sink>(
     let (sink, account) = if whole { (Some(sink), account) } else { (None, Account::default()) };
     // Relaxed: the workers have ended, and joining them ordered their stores.
     let stdin_looks_like_json_lines = workshop.stdin_looks_like_json_lines.load(Ordering::Relaxed);
-    Run { account, sink, peak: budget.peak(), readers, trace, stdin_looks_like_json_lines, ended_at, end }
+    Run { account, sink, peak: budget.peak(), exceeding, readers, trace, stdin_looks_like_json_lines, ended_at, end }
 }
 
 /// The first stage, on a separate thread.
@@ -400,12 +406,17 @@ impl Reading {
         mut feeder: Feeder<Fed>,
         recycled: Receiver<Batch>,
         budget: Arc<Budget>,
+        threads: usize,
     ) -> Result<Self, EncodeError> {
         let body = move || {
             loop {
                 let used = recycled.try_recv().unwrap_or_default();
                 let item = match panics_in("reading", || readers.next_batch(used)).flatten() {
-                    Ok(Some(batch)) => Ok(Item::Batch(Read { batch, held: budget.hand_on() })),
+                    Ok(Some(batch)) => {
+                        let longest = batch.records.iter().map(|record| record.len).max().unwrap_or(0);
+                        let held = budget.hand_on(longest.saturating_mul(threads));
+                        Ok(Item::Batch(Read { batch, held }))
+                    }
                     Ok(None) => Ok(Item::End(readers.take_reports())),
                     Err(error) => Err(error),
                 };

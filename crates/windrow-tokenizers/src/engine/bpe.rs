@@ -137,5 +137,7 @@ impl Encoder for BpeEncoder<'_> {
 }
 
 fn no_memory(texts: &[&str], NoMemory { document, bytes }: NoMemory) -> BatchError {
-    BatchError { document, error: EngineError::no_memory(Bpe::NAME, texts[document].len(), bytes) }
+    // A batch of no texts fails, too.
+    let text = texts.get(document).map_or(0, |text| text.len());
+    BatchError { document, error: EngineError::no_memory(Bpe::NAME, text, bytes) }
 }

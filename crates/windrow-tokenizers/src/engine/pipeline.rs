@@ -5,9 +5,10 @@
 
 use std::borrow::Cow;
 
+use memchr::memmem;
 use tk_encode::pipeline::{
-    Model, PipelineModel, PipelineModelScratch, PipelineToken, PipelineTokenizer, PreTokenizer, PreTokenizerScratch,
-    Segment, Span, SpecialSegmentIterator, normalize_all,
+    Model, PipelineModel, PipelineModelScratch, PipelinePreTokenizer, PipelineToken, PipelineTokenizer, PreTokenizer,
+    PreTokenizerScratch, Segment, Span, SpecialSegmentIterator, normalize_all,
 };
 use tk_encode::utils::byte_level::char_to_byte;
 
@@ -21,6 +22,12 @@ const NAME: &str = "tokenizers 1.0.0-rc.3";
 /// Scratch grows to several bytes per byte of the longest text; it is freed after a text with more bytes than this.
 const KEEP_SCRATCH: usize = 16 << 20;
 
+/// The character with which the words of sentencepiece begin.
+pub(crate) const WORD: &str = "▁";
+
+/// Bytes of a piece before it is cut at a word.
+const CUT_AFTER: usize = 16 << 10;
+
 /// Number of pieces whose tokens get space at once.
 const PIECES: usize = 1 << 16;
 
@@ -32,6 +39,11 @@ const BYTES_TO_NORMALIZE: usize = 4;
 const BYTES_TO_SPLIT: usize = 1 + size_of::<Span>() + 1;
 const BYTES_TO_MERGE: usize = 64;
 
+/// Memory per byte of a long text of words, and of one that is a single piece. `docs/encode.md` states it, and `engine_memory.rs` of windrow-cli
+/// measures it.
+const BYTES_OF_WORDS: usize = 20;
+const BYTES_OF_PIECE: usize = 44;
+
 /// The engine that encodes almost all files.
 pub(crate) struct Pipeline {
     tokenizer: PipelineTokenizer,
@@ -39,6 +51,8 @@ pub(crate) struct Pipeline {
     special_in_text: bool,
     vocab_size: u32,
     differences: Differences,
+    /// Whether a text may be cut before each [`WORD`] behind another character.
+    cuts_words: bool,
     /// Encodes instead of the tokenizer's model.
     ranks: Option<Ranks>,
 }
@@ -48,7 +62,17 @@ impl Pipeline {
     pub(crate) fn new(tokenizer: PipelineTokenizer, options: &LoadOptions, vocab_size: u32) -> Self {
         let LoadOptions { add_special_tokens, special_in_text, .. } = *options;
         let differences = Differences::new(tokenizer.get_normalizers(), tokenizer.get_pre_tokenizer());
-        Self { tokenizer, add_special_tokens, special_in_text, vocab_size, differences, ranks: None }
+        Self { tokenizer, add_special_tokens, special_in_text, vocab_size, differences, cuts_words: false, ranks: None }
+    }
+
+    /// The same engine for a BPE model. `cuts_words`: no merge joins a word to the one before. Then a long text takes less memory.
+    pub(crate) fn cutting_words(self, cuts_words: bool) -> Self {
+        Self { cuts_words: cuts_words && self.is_whole(), ..self }
+    }
+
+    /// Whether a text is one piece.
+    fn is_whole(&self) -> bool {
+        matches!(self.tokenizer.get_pre_tokenizer(), PipelinePreTokenizer::None)
     }
 
     /// The same engine with another model: `ranks` instead of the tokenizer's.
@@ -128,7 +152,9 @@ impl Pipeline {
         // The program of a regex needs a tag per byte, and reserves space for as many pieces as the text has bytes.
         ask_for(text.len(), BYTES_TO_SPLIT)?;
         let pre_tokenizer = self.tokenizer.get_pre_tokenizer();
-        if differs {
+        if self.cuts_words {
+            words(text, pieces);
+        } else if differs {
             unicode::pre_tokenize(pre_tokenizer, text, split, pieces).map_err(refused)?;
         } else {
             pre_tokenizer.pre_tokenize(text, split, pieces).map_err(refused)?;
@@ -144,6 +170,20 @@ impl Pipeline {
             }
         }
         Ok(())
+    }
+}
+
+/// Cuts a text before words, now and then.
+fn words(text: &str, pieces: &mut Vec<Span>) {
+    let mut start = 0;
+    for at in memmem::find_iter(text.as_bytes(), WORD) {
+        if at - start >= CUT_AFTER && !text[..at].ends_with(WORD) {
+            pieces.push(Span::new(start as u32, at as u32));
+            start = at;
+        }
+    }
+    if start < text.len() {
+        pieces.push(Span::new(start as u32, text.len() as u32));
     }
 }
 
@@ -171,6 +211,10 @@ fn reserve<T>(items: &mut Vec<T>, more: usize, text: &str) -> Result<(), EngineE
 impl Engine for Pipeline {
     fn name(&self) -> &str {
         NAME
+    }
+
+    fn working_bytes(&self) -> usize {
+        if self.cuts_words || !self.is_whole() { BYTES_OF_WORDS } else { BYTES_OF_PIECE }
     }
 
     fn encoder(&self) -> Box<dyn Encoder + '_> {

@@ -4,6 +4,8 @@
 //! [`Regex`](super::regex::Regex) runs the regexes of a `tokenizer.json`. It finds the matches that the library finds, with bounded
 //! work. Everything else is the library's code.
 
+use std::borrow::Cow;
+
 use serde::de::{self, DeserializeOwned};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -11,8 +13,8 @@ use tokenizers_023::normalizer::{NormalizedString, SplitDelimiterBehavior};
 use tokenizers_023::normalizers::Precompiled;
 use tokenizers_023::pattern::Invert;
 use tokenizers_023::{
-    EncodeInput, Encoding, InputSequence, Model, ModelWrapper, NormalizerWrapper, PostProcessorWrapper,
-    PreTokenizedString, PreTokenizerWrapper, TokenizerImpl,
+    EncodeInput, Encoding, InputSequence, Model, ModelWrapper, Normalizer as _, NormalizerWrapper, OffsetReferential,
+    OffsetType, PostProcessorWrapper, PreTokenizedString, PreTokenizer as _, PreTokenizerWrapper, Token, TokenizerImpl,
 };
 
 use super::decoder::Decoder;
@@ -31,6 +33,8 @@ type Tokenizer = TokenizerImpl<ModelWrapper, Normalizer, PreTokenizer, PostProce
 pub(crate) struct Released {
     tokenizer: Tokenizer,
     add_special_tokens: bool,
+    /// The ids that go before and behind every document.
+    around: [Vec<u32>; 2],
     /// Why there is no decoding, if the decoder cannot be read. Encoding needs no decoder.
     no_decoder: Option<String>,
 }
@@ -52,7 +56,8 @@ impl Released {
             Ok(Err(error)) => Some(format!("decoder: {error}")),
             Err(panic) => Some(format!("decoder: {panic}")),
         };
-        Ok(Self { tokenizer, add_special_tokens: options.add_special_tokens, no_decoder })
+        let around = caught(|| around(&tokenizer, options.add_special_tokens))?.map_err(|error| error.to_string())?;
+        Ok(Self { tokenizer, add_special_tokens: options.add_special_tokens, around, no_decoder })
     }
 
     /// The text of `ids`. Ids that no token has are left out.
@@ -128,11 +133,54 @@ impl Released {
         read::<PreTokenizer>(parts, "pre_tokenizer")?;
         read::<PostProcessorWrapper>(parts, "post_processor")
     }
+
+    /// Texts as the normalizer of `parts` leaves them, or the first that it fails on, and why.
+    pub(crate) fn normalized<'t>(
+        parts: &Map<String, Value>,
+        texts: impl Iterator<Item = &'t str>,
+    ) -> Result<Vec<String>, (&'t str, String)> {
+        let mut texts = texts.peekable();
+        let (Some(first), Some(node)) = (texts.peek().copied(), parts.get("normalizer")) else {
+            return Ok(texts.map(str::to_owned).collect());
+        };
+        let read = caught(|| Option::<Normalizer>::deserialize(node));
+        let normalizer =
+            read.and_then(|read| read.map_err(|error| error.to_string())).map_err(|error| (first, error))?;
+        let normalize = |text: &str| {
+            let mut normalized = NormalizedString::from(text);
+            regex::begin(text.len());
+            let outcome =
+                caught(|| normalizer.as_ref().map_or(Ok(()), |normalizer| normalizer.normalize(&mut normalized)));
+            match regex::gave_up() {
+                Some(reason) => Err(reason.to_owned()),
+                None => outcome?.map(|()| normalized.get().to_owned()).map_err(|error| error.to_string()),
+            }
+        };
+        texts.map(|text| normalize(text).map_err(|reason| (text, reason))).collect()
+    }
+}
+
+/// The ids that the post-processor puts around a text.
+fn around(tokenizer: &Tokenizer, add_special_tokens: bool) -> tokenizers_023::Result<[Vec<u32>; 2]> {
+    // No token has this id.
+    const TEXT: u32 = u32::MAX;
+    let text = Encoding::from_tokens(vec![Token::new(TEXT, String::new(), (0, 0))], 0);
+    let ids = tokenizer.post_process(text, None, add_special_tokens)?.get_ids().to_vec();
+    let mut parts = ids.split(|&id| id == TEXT).map(<[u32]>::to_vec);
+    let parts = (parts.next(), parts.next(), parts.next());
+    match parts {
+        (Some(before), Some(behind), None) => Ok([before, behind]),
+        _ => Err("the post-processor drops or repeats the text".into()),
+    }
 }
 
 impl Engine for Released {
     fn name(&self) -> &str {
         Self::NAME
+    }
+
+    fn working_bytes(&self) -> usize {
+        BYTES_PER_BYTE
     }
 
     fn encoder(&self) -> Box<dyn Encoder + '_> {
@@ -150,10 +198,35 @@ struct ReleasedEncoder<'a> {
 
 impl Encoder for ReleasedEncoder<'_> {
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
-        let Released { tokenizer, add_special_tokens, .. } = self.engine;
-        let encoding = self.engine.guarded(text, || tokenizer.encode_fast(text, *add_special_tokens))?;
-        ids.extend_from_slice(encoding.get_ids());
-        Ok(())
+        let Released { tokenizer, around: [before, behind], .. } = self.engine;
+        let first = ids.len();
+        let add = |ids: &mut Vec<u32>, more: &mut dyn ExactSizeIterator<Item = u32>| {
+            let bytes = more.len().saturating_mul(size_of::<u32>());
+            ids.try_reserve(more.len()).map_err(|_| EngineError::no_memory(Released::NAME, text.len(), bytes))?;
+            ids.extend(more);
+            Ok(())
+        };
+        // As `encode_fast`, without an `Encoding`: the ids of a piece are all that is kept of it.
+        let encoded = self.engine.guarded(text, || {
+            let mut pieces = tokenizer.get_added_vocabulary().extract_and_normalize(tokenizer.get_normalizer(), text);
+            if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
+                pre_tokenizer.pre_tokenize(&mut pieces)?;
+            }
+            let mut outcome = add(ids, &mut before.iter().copied());
+            for (piece, _, found) in pieces.get_splits(OffsetReferential::Normalized, OffsetType::None) {
+                let model = tokenizer.get_model();
+                let tokens = found
+                    .as_ref()
+                    .map_or_else(|| model.tokenize(piece).map(Cow::Owned), |found| Ok(Cow::Borrowed(found)))?;
+                outcome = outcome.and_then(|()| add(ids, &mut tokens.iter().map(|token| token.id)));
+            }
+            Ok(outcome.and_then(|()| add(ids, &mut behind.iter().copied())))
+        });
+        let outcome = encoded.flatten();
+        if outcome.is_err() {
+            ids.truncate(first);
+        }
+        outcome
     }
 }
 

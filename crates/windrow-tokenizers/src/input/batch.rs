@@ -6,6 +6,7 @@ use super::digest::Prefix;
 use super::position::{LastRecord, Origin, Position};
 use super::report::FileReport;
 use super::{Format, InputError};
+use crate::engine::has_memory;
 use crate::kept::Kept;
 
 /// One raw record of a batch: a document, unless its text turns out to be bad.
@@ -191,7 +192,8 @@ impl<'h> Filling<'h> {
     /// Makes the window `bytes` long; false if there is no memory for it.
     fn widen_to(&mut self, bytes: usize) -> bool {
         let vec = &mut self.batch.bytes;
-        if vec.try_reserve_exact(bytes - vec.len()).is_err() {
+        let grows = bytes > vec.capacity();
+        if vec.try_reserve_exact(bytes - vec.len()).is_err() || (grows && !has_memory(0)) {
             return false;
         }
         vec.resize(bytes, 0);

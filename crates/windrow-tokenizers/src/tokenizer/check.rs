@@ -33,6 +33,10 @@ pub(super) struct Checked {
 pub(super) fn check(file: &File<'_>) -> Result<Checked, Fault> {
     let vocab = check_vocab(&file.model)?;
     check_options(&file.model, &vocab)?;
+    if file.canonical && has_long_words(file) {
+        let hint = "make it smaller: longer words become the unknown token";
+        return Err(Fault::new("model.max_input_chars_per_word", "is more than a million", hint));
+    }
     check_merges(&file.model, &vocab)?;
     for (name, children) in [("normalizer", "normalizers"), ("pre_tokenizer", "pretokenizers")] {
         if let Some(node) = file.parts.get(name).filter(|node| !node.is_null()) {
@@ -50,6 +54,12 @@ pub(super) fn check(file: &File<'_>) -> Result<Checked, Fault> {
         check_processor(node, "post_processor", 0, size)?;
     }
     Ok(Checked { added, size })
+}
+
+/// Whether words may have more than a million characters.
+pub(super) fn has_long_words(file: &File<'_>) -> bool {
+    let most = file.model.options.get("max_input_chars_per_word").and_then(Value::as_u64);
+    most.is_some_and(|most| most > 1 << 20)
 }
 
 /// Whether the text that reaches the model is in the byte-level alphabet.

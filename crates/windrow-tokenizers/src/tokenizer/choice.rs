@@ -6,6 +6,7 @@ use tk_encode::pipeline::PipelineTokenizer;
 
 use super::check::Checked;
 use super::file::File;
+use super::forms::{self, Forms};
 use super::{EngineChoice, LoadError, LoadOptions, fault, gate, route};
 use crate::engine::{Bpe, Early, Engine, Pipeline, Released, caught};
 
@@ -43,12 +44,17 @@ pub(super) fn engine(
         name: name.to_owned(),
         reason: fault::shortened(&reason, fault::MAX_REASON),
     };
+    let invalid = |fault| LoadError::invalid(name, fault);
+    let mut forms = None;
     if !file.canonical {
         // The release candidate treats settings of the wrong type as missing.
         Released::read_parts(&file.parts).map_err(|(place, reason)| {
             let hint = if reason.starts_with("regex ") { fault::REGEX } else { fault::DAMAGED };
-            LoadError::invalid(name, fault::Fault::new(place, reason, hint))
+            invalid(fault::Fault::new(place, reason, hint))
         })?;
+        let found = forms::of_released(file).map_err(invalid)?;
+        forms::check(file, checked, &found).map_err(invalid)?;
+        forms = Some(found);
     }
     let admitted = match options.engine {
         EngineChoice::Tokenizers => Err(REQUESTED.to_owned()),
@@ -65,9 +71,12 @@ pub(super) fn engine(
         }
         Err(reason) => Some(reason),
     };
-    let reason = match pipeline(file, checked) {
-        Ok(tokenizer) => {
-            let engine = Pipeline::new(tokenizer, options, checked.size);
+    let reason = match pipeline(file, checked, forms.as_ref()) {
+        Ok((tokenizer, found)) => {
+            if file.canonical {
+                forms::check(file, checked, &found).map_err(invalid)?;
+            }
+            let engine = Pipeline::new(tokenizer, options, checked.size).cutting_words(route::begins_words(file));
             return Ok((ChosenEngine::Pipeline(Box::new(engine)), delegated));
         }
         Err(reason) if file.canonical => return Err(refused(reason)),
@@ -78,16 +87,20 @@ pub(super) fn engine(
     Ok((ChosenEngine::Released(Box::new(released)), delegated))
 }
 
-/// The tokenizer of the release candidate, or why it is not suitable for this file.
-fn pipeline(file: &File<'_>, checked: &Checked) -> Result<PipelineTokenizer, String> {
+/// The tokenizer of the release candidate with the forms of its added tokens, or why it is not suitable for this file. `forms` are those of 0.23.
+fn pipeline(file: &File<'_>, checked: &Checked, forms: Option<&Forms>) -> Result<(PipelineTokenizer, Forms), String> {
     if let Some(reason) = route::differs(file, checked).filter(|_| !file.canonical) {
         return Err(reason.to_owned());
     }
     let json = file.canonical_json()?;
     let tokenizer = caught(|| tokenizers::from_json(&json))?.map_err(|error| error.to_string())?;
-    match route::cannot_split(&tokenizer) {
-        Some(reason) => Err(reason.to_owned()),
-        None => Ok(tokenizer),
+    if let Some(reason) = route::cannot_split(&tokenizer) {
+        return Err(reason.to_owned());
+    }
+    let found = forms::of_candidate(file, &tokenizer)?;
+    match forms {
+        Some(forms) if *forms != found => Err("an added token is normalized differently".to_owned()),
+        _ => Ok((tokenizer, found)),
     }
 }
 

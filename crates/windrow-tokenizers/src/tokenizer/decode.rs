@@ -12,7 +12,8 @@ use super::check::Checked;
 use super::choice::ChosenEngine;
 use super::file::File;
 use super::{AddedId, Tokenizer};
-use crate::engine::{Bpe, DecodeBatchError, DecodeError, Encoded, EngineError, Released, UnknownId};
+use crate::batch_encode::TOKEN_BYTES;
+use crate::engine::{Bpe, DecodeBatchError, DecodeError, Encoded, EngineError, LARGE, Released, UnknownId, has_memory};
 use crate::full;
 
 /// The tokens whose bytes the table of an engine does not have: added tokens, and tokens that are not in the byte-level alphabet.
@@ -361,6 +362,11 @@ impl Tokenizer {
             Some(ids) => ids.to_vec(),
             None => bpe.encode_plain(text)?,
         };
+        // Each of the allocations below would end the process if it failed.
+        let bytes = ids.len().saturating_mul(TOKEN_BYTES);
+        if bytes > LARGE && !has_memory(bytes) {
+            return Err(EngineError::no_memory(Bpe::NAME, text.len(), bytes));
+        }
         let tokens = ids.iter().map(|&id| others.spelling(id, engine.token(id))).collect();
         let words = engine.words(text, &ids).into_iter().map(Some).collect();
         let offsets = in_characters(text, &engine.places(text, &ids));

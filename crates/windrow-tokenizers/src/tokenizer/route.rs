@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use serde_json::Value;
 use tk_encode::pipeline::{PipelinePreTokenizer, PipelineTokenizer};
 use tk_encode::pre_tokenizers::split::{Split, SplitPattern};
 use tk_encode::tokenizer::SplitDelimiterBehavior;
@@ -12,6 +13,7 @@ use tk_encode::utils::byte_level::char_to_byte;
 
 use super::check::{self, Checked};
 use super::file::{Added, File, Kind};
+use crate::engine::WORD;
 
 /// Why the file is not suitable for the release candidate, if it is not.
 pub(super) fn differs(file: &File<'_>, checked: &Checked) -> Option<&'static str> {
@@ -35,19 +37,36 @@ pub(super) fn differs(file: &File<'_>, checked: &Checked) -> Option<&'static str
     if ids_depend_on_order(file, checked) {
         return Some("added tokens that the model does not know are not in the order of their ids");
     }
+    if has_id_twice(checked) {
+        return Some("two added tokens get the same id");
+    }
+    if replaces_nothing(file) {
+        // 0.23 finds an empty pattern between all characters, the release candidate nowhere.
+        return Some("the normalizer Replace has an empty pattern");
+    }
     if file.model.kind == Kind::Unigram && has_twice(file) {
         return Some("a token is in the vocabulary twice");
     }
-    if ["continuing_subword_prefix", "end_of_word_suffix"].into_iter().any(|name| {
-        file.model.kind == Kind::Bpe && check::text_option(&file.model, name).is_some_and(|affix| !affix.is_empty())
-    }) {
+    if file.model.kind == Kind::Bpe && has_affix(file) {
         // Words of one character get no affix, and unknown characters come out without one.
         return Some("the BPE model has a continuing_subword_prefix or an end_of_word_suffix");
+    }
+    if check::has_long_words(file) {
+        // The release candidate reserves space for one in each encoder.
+        return Some("max_input_chars_per_word is more than a million");
     }
     if check::is_byte_level(file) && has_foreign_token(file) {
         return Some("the byte-level vocabulary has a token that is not in the byte-level alphabet");
     }
+    if check::is_byte_level(file) && has_unmerged_character(file) {
+        return Some("the byte-level vocabulary has a token of one character that the merges of its bytes do not make");
+    }
     None
+}
+
+fn has_affix(file: &File<'_>) -> bool {
+    let is_there = |name| check::text_option(&file.model, name).is_some_and(|affix| !affix.is_empty());
+    ["continuing_subword_prefix", "end_of_word_suffix"].into_iter().any(is_there)
 }
 
 fn starts_with_space(token: &Added) -> bool {
@@ -57,7 +76,7 @@ fn starts_with_space(token: &Added) -> bool {
 /// Whether Metaspace marks only the beginning of the document.
 fn starts_first_word_alone(file: &File<'_>) -> bool {
     check::any_pre_tokenizer(file, &|node| {
-        let text = |name: &str| node.get(name).and_then(serde_json::Value::as_str);
+        let text = |name: &str| node.get(name).and_then(Value::as_str);
         text("type") == Some("Metaspace") && text("prepend_scheme") == Some("first")
     })
 }
@@ -74,10 +93,29 @@ fn ids_depend_on_order(file: &File<'_>, checked: &Checked) -> bool {
     order.iter().zip(ids).any(|(&at, id)| checked.added[at] != id)
 }
 
+fn has_id_twice(checked: &Checked) -> bool {
+    let mut ids = checked.added.clone();
+    ids.sort_unstable();
+    ids.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+fn replaces_nothing(file: &File<'_>) -> bool {
+    fn any(node: &Value) -> bool {
+        let members = node.get("normalizers").and_then(Value::as_array);
+        let pattern = node.get("pattern").and_then(|pattern| pattern.get("String"));
+        pattern.and_then(Value::as_str) == Some("") || members.is_some_and(|members| members.iter().any(any))
+    }
+    file.parts.get("normalizer").is_some_and(any)
+}
+
 fn has_twice(file: &File<'_>) -> bool {
     let mut tokens: Vec<&str> = file.model.vocab.iter().map(|(token, _)| token.as_str()).collect();
     tokens.sort_unstable();
     tokens.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+fn ignores_merges(file: &File<'_>) -> bool {
+    file.model.options.get("ignore_merges").and_then(Value::as_bool) == Some(true)
 }
 
 /// The text that reaches the model of 0.23 is in the byte-level alphabet, so it never finds a token with other characters. The release
@@ -90,13 +128,52 @@ fn has_foreign_token(file: &File<'_>) -> bool {
     if foreign.is_empty() {
         return false;
     }
-    let whole_pieces = file.model.options.get("ignore_merges").and_then(serde_json::Value::as_bool) == Some(true);
-    if whole_pieces || foreign.iter().any(|token| token.chars().nth(1).is_none()) {
+    if ignores_merges(file) || foreign.iter().any(|token| token.chars().nth(1).is_none()) {
         return true;
     }
     let mut bytes: Vec<Vec<u8>> = vocab.iter().map(|(token, _)| to_bytes(token)).collect();
     bytes.sort_unstable();
     bytes.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+/// The release candidate takes a piece of one character for its token without merging its bytes. 0.23 does so only with `ignore_merges`.
+fn has_unmerged_character(file: &File<'_>) -> bool {
+    if ignores_merges(file) {
+        return false;
+    }
+    let is_short = |token: &str| token.chars().nth(char::MAX.len_utf8()).is_none();
+    let merges = file.model.merges.iter().flatten().enumerate();
+    // Of a pair that is there twice, the second counts.
+    let ranks: HashMap<(&str, &str), usize> = merges
+        .filter(|(_, (left, right))| is_short(left) && is_short(right))
+        .map(|(rank, (left, right))| ((left.as_str(), right.as_str()), rank))
+        .collect();
+    let characters = file.model.vocab.iter().map(|(token, _)| token.as_str()).filter(|token| is_character(token));
+    characters.into_iter().any(|token| !is_merged(token, &ranks))
+}
+
+/// Whether a token of several bytes stands for one character.
+fn is_character(token: &str) -> bool {
+    let bytes: Option<Vec<u8>> = token.chars().take(char::MAX.len_utf8() + 1).map(char_to_byte).collect();
+    bytes.is_some_and(|bytes| {
+        bytes.len() > 1 && std::str::from_utf8(&bytes).is_ok_and(|text| text.chars().nth(1).is_none())
+    })
+}
+
+/// Whether the bytes of a token become this token.
+fn is_merged(token: &str, ranks: &HashMap<(&str, &str), usize>) -> bool {
+    // The beginning of each part.
+    let mut starts: Vec<usize> = token.char_indices().map(|(at, _)| at).collect();
+    while starts.len() > 1 {
+        let end = |part: usize| starts.get(part).copied().unwrap_or(token.len());
+        let rank =
+            |part: usize| ranks.get(&(&token[starts[part - 1]..starts[part]], &token[starts[part]..end(part + 1)]));
+        let Some((_, part)) = (1..starts.len()).filter_map(|part| Some((rank(part)?, part))).min() else {
+            return false;
+        };
+        starts.remove(part);
+    }
+    true
 }
 
 fn is_alphabet(character: char) -> bool {
@@ -112,6 +189,18 @@ fn to_bytes(token: &str) -> Vec<u8> {
         }
     }
     bytes
+}
+
+/// Whether the merges of a BPE model end before each [`WORD`] behind another character: no token has one there, and no other symbol stands for it.
+pub(super) fn begins_words(file: &File<'_>) -> bool {
+    let begins = |token: &str| !token.trim_start_matches(WORD).contains(WORD);
+    file.model.kind == Kind::Bpe
+        && !check::is_byte_level(file)
+        && !ignores_merges(file)
+        && !has_affix(file)
+        && !check::text_option(&file.model, "unk_token").is_some_and(|token| token.contains(WORD))
+        && file.model.vocab.iter().any(|(token, _)| token == WORD)
+        && file.model.vocab.iter().all(|(token, _)| begins(token))
 }
 
 /// Why the tokenizer cannot split text as the file says, if it cannot. It has no regex engine, only programs for the patterns of

@@ -8,34 +8,34 @@ use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
 use tokenizers_023::Tokenizer as Oracle;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
-const CANDIDATE: &str = "tokenizers 1.0.0-rc.3";
-const RELEASED: &str = "tokenizers 0.23.1";
+pub(crate) const CANDIDATE: &str = "tokenizers 1.0.0-rc.3";
+pub(crate) const RELEASED: &str = "tokenizers 0.23.1";
 
 /// The same numbers in every run.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 % end as u64) as usize
     }
 
-    fn one_in(&mut self, n: usize) -> bool {
+    pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    fn of<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
+    pub(crate) fn of<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
         items[self.below(items.len())]
     }
 
-    fn texts(&mut self, count: usize, parts: &[&str], most: usize) -> Vec<String> {
+    pub(crate) fn texts(&mut self, count: usize, parts: &[&str], most: usize) -> Vec<String> {
         (0..count).map(|_| (0..self.below(most)).map(|_| self.of(parts)).collect()).collect()
     }
 }
 
-fn file(model: Value) -> Value {
+pub(crate) fn file(model: Value) -> Value {
     json!({
         "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
         "pre_tokenizer": null, "post_processor": null, "decoder": null, "model": model,
@@ -43,7 +43,7 @@ fn file(model: Value) -> Value {
 }
 
 /// Word pieces of one character each.
-fn characters(characters: &str) -> Value {
+pub(crate) fn characters(characters: &str) -> Value {
     let mut vocab = Map::from_iter([("[UNK]".to_owned(), json!(0))]);
     for character in characters.chars() {
         for token in [character.to_string(), format!("##{character}")] {
@@ -57,13 +57,13 @@ fn characters(characters: &str) -> Value {
     }))
 }
 
-fn bpe(vocab: &[&str], merges: &[[&str; 2]]) -> Value {
+pub(crate) fn bpe(vocab: &[&str], merges: &[[&str; 2]]) -> Value {
     let vocab: Map<String, Value> =
         vocab.iter().enumerate().map(|(id, token)| ((*token).to_owned(), json!(id))).collect();
     file(json!({"type": "BPE", "unk_token": null, "vocab": vocab, "merges": merges}))
 }
 
-fn byte_level(more: &[&str], merges: &[[&str; 2]]) -> Value {
+pub(crate) fn byte_level(more: &[&str], merges: &[[&str; 2]]) -> Value {
     let alphabet: Vec<String> = BYTES_CHAR_LOOKUP.iter().map(char::to_string).collect();
     let vocab: Vec<&str> = alphabet.iter().map(String::as_str).chain(more.iter().copied()).collect();
     let mut file = bpe(&vocab, merges);
@@ -72,20 +72,20 @@ fn byte_level(more: &[&str], merges: &[[&str; 2]]) -> Value {
     file
 }
 
-fn added(id: usize, content: &str) -> Value {
+pub(crate) fn added(id: usize, content: &str) -> Value {
     json!({
         "id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
         "special": true,
     })
 }
 
-fn split(regex: &str) -> Value {
+pub(crate) fn split(regex: &str) -> Value {
     json!({"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": false})
 }
 
 /// Compares the ids and returns the name of the engine.
 #[track_caller]
-fn engine_of(file: &Value, texts: &[impl AsRef<str>]) -> String {
+pub(crate) fn engine_of(file: &Value, texts: &[impl AsRef<str>]) -> String {
     let json = file.to_string();
     let mut oracle: Oracle = json.parse().expect("the reference reads the file");
     let mut engine = String::new();
@@ -115,7 +115,7 @@ fn engine_of(file: &Value, texts: &[impl AsRef<str>]) -> String {
 }
 
 #[track_caller]
-fn is_released(file: &Value, texts: &[&str]) {
+pub(crate) fn is_released(file: &Value, texts: &[&str]) {
     assert_eq!(engine_of(file, texts), RELEASED);
 }
 
@@ -173,6 +173,90 @@ fn tokens_outside_of_the_byte_alphabet() {
     is_released(&byte_level(&["日"], &[]), &["日", "日x"]);
     // "ĠĠ" is two spaces, and so is "  ".
     is_released(&byte_level(&["ĠĠ", "  "], &[["Ġ", "Ġ"]]), &["  ", "a   b"]);
+}
+
+#[test]
+fn characters_without_their_merges() {
+    // The byte spelling of 日 and of ☃.
+    let (sun, snowman) = (["æ", "Ĺ", "¥"], ["â", "ĺ", "ĥ"]);
+    let texts = ["日", "日日", " 日 ", "a日", "☃", "日☃"];
+    let file = byte_level(&["æĹ", "æĹ¥"], &[[sun[0], sun[1]], ["æĹ", sun[2]]]);
+    assert_eq!(engine_of(&file, &texts), CANDIDATE);
+    is_released(&byte_level(&["æĹ¥"], &[]), &texts);
+    is_released(&byte_level(&["æĹ", "æĹ¥"], &[[sun[0], sun[1]]]), &texts);
+    // Another merge comes first, and leaves two parts that have none.
+    let merges = [["ĺ", "ĥ"], ["â", "ĺ"], ["âĺ", "ĥ"]];
+    is_released(&byte_level(&["ĺĥ", "âĺ", "âĺĥ"], &merges), &texts);
+    assert_eq!(engine_of(&byte_level(&["ĺĥ", "âĺ", "âĺĥ"], &[merges[1], merges[2], merges[0]]), &texts), CANDIDATE);
+    let mut file = byte_level(&["âĺĥ"], &[]);
+    file["model"]["ignore_merges"] = json!(true);
+    assert_eq!(engine_of(&file, &texts), CANDIDATE);
+    assert_eq!(snowman.concat(), "âĺĥ");
+    // An added token by its byte spelling, which no text has, and by its letters.
+    for content in ["æĹ¥", "日"] {
+        let mut file = byte_level(&["æĹ¥"], &[]);
+        file["added_tokens"] = json!([added(257, content)]);
+        file["added_tokens"][0]["normalized"] = json!(true);
+        is_released(&file, &["日", "æĹ¥", "a日b"]);
+    }
+}
+
+#[test]
+fn empty_patterns() {
+    let mut file = characters("ab▁ ");
+    for pattern in [json!({"String": ""}), json!({"Regex": ""})] {
+        let replace = json!({"type": "Replace", "pattern": pattern, "content": "▁"});
+        file["normalizer"] = json!({"type": "Sequence", "normalizers": [replace]});
+        is_released(&file, &["", "ab", "a b"]);
+        file["normalizer"] = replace;
+        is_released(&file, &["", "ab", "a b"]);
+    }
+}
+
+#[test]
+fn words_of_any_length() {
+    let mut file = characters("abc");
+    for most in [0_u64, 1, 1 << 20] {
+        file["model"]["max_input_chars_per_word"] = json!(most);
+        assert_eq!(engine_of(&file, &["a", "ab", ""]), CANDIDATE);
+    }
+    for most in [(1 << 20) + 1, 1 << 40, u64::MAX] {
+        file["model"]["max_input_chars_per_word"] = json!(most);
+        is_released(&file, &["a", "ab", &"a".repeat(60)]);
+        let mut canonical = file.clone();
+        canonical["version"] = json!("2.0");
+        let refused = Tokenizer::from_json(canonical.to_string().as_bytes(), "x", &LoadOptions::default());
+        assert!(
+            refused.err().expect("refused").to_string().contains("max_input_chars_per_word: is more than a million")
+        );
+    }
+}
+
+#[test]
+fn added_tokens_with_one_id() {
+    let mut file = characters("abc");
+    file["model"]["vocab"]["<x>"] = json!(9);
+    // The first takes the next number, which is that of a token of the model.
+    file["added_tokens"] = json!([added(7, "<y>"), added(8, "<z>"), added(9, "<x>")]);
+    is_released(&file, &["<x>", "<y><z>a"]);
+}
+
+/// A text that the release candidate would take for one piece is cut before words, if no token has their beginning behind another character.
+#[test]
+fn long_texts_without_a_pre_tokenizer() {
+    let mut random = Random(0x0077_0077);
+    let long = random.texts(2, &["▁", "▁a", "a", "b", "▁▁", "é", "?", "ab", "<unk>"], 40_000);
+    for (tokens, merges) in [
+        (vec!["▁a", "▁ab", "▁▁", "ab"], vec![["▁", "a"], ["a", "b"], ["▁a", "b"], ["▁", "▁"]]),
+        (vec!["a▁", "a▁a", "▁▁"], vec![["a", "▁"], ["a▁", "a"], ["▁", "▁"]]),
+    ] {
+        for unk in ["<unk>", "▁"] {
+            let vocab: Vec<&str> = ["<unk>", "▁", "a", "b"].into_iter().chain(tokens.clone()).collect();
+            let mut file = bpe(&vocab, &merges);
+            (file["model"]["unk_token"], file["model"]["fuse_unk"]) = (json!(unk), json!(true));
+            assert_eq!(engine_of(&file, &long), CANDIDATE);
+        }
+    }
 }
 
 #[test]
@@ -378,7 +462,7 @@ fn random_model(random: &mut Random) -> Value {
     file
 }
 
-fn ids(vocab: &[String]) -> Map<String, Value> {
+pub(crate) fn ids(vocab: &[String]) -> Map<String, Value> {
     vocab.iter().enumerate().map(|(id, token)| (token.clone(), json!(id))).collect()
 }
 

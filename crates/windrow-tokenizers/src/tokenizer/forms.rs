@@ -1,0 +1,60 @@
+//! The forms in which added tokens are searched in normalized text.
+
+use std::collections::HashMap;
+
+use tk_encode::pipeline::{PipelineTokenizer, normalize_all};
+
+use super::check::Checked;
+use super::fault::{Fault, quoted};
+use super::file::File;
+use crate::engine::{Released, caught};
+
+/// The form of each added token with `normalized`, in the order of the file.
+pub(super) type Forms = Vec<String>;
+
+fn contents<'a>(file: &'a File<'_>) -> impl Iterator<Item = &'a str> {
+    file.added.iter().filter(|token| token.normalized).map(|token| token.content.as_str())
+}
+
+/// The forms that 0.23 searches.
+pub(super) fn of_released(file: &File<'_>) -> Result<Forms, Fault> {
+    Released::normalized(&file.parts, contents(file)).map_err(|(content, reason)| {
+        let reason = format!("token {} cannot be normalized: {reason}", quoted(content));
+        Fault::new("added_tokens", reason, REMEDY)
+    })
+}
+
+/// The forms that the release candidate searches.
+pub(super) fn of_candidate(file: &File<'_>, tokenizer: &PipelineTokenizer) -> Result<Forms, String> {
+    let normalizers = tokenizer.get_normalizers();
+    // Its offset is that of a token inside a text.
+    let form = |content| caught(|| normalize_all(normalizers, content, 1).map(|form| form.into_owned()));
+    contents(file).map(|content| form(content)?.map_err(|error| error.to_string())).collect()
+}
+
+const REMEDY: &str = "set its `normalized` to false, or remove it";
+
+/// Refuses two tokens of one form. `tokenizers` 0.23.1 refuses them too; other versions take the id of one of them, and not that of the same one
+/// in each process. It also refuses a token without a form.
+pub(super) fn check(file: &File<'_>, checked: &Checked, forms: &Forms) -> Result<(), Fault> {
+    // The last token with an id has it.
+    let owners: HashMap<u32, usize> = checked.added.iter().enumerate().map(|(at, &id)| (id, at)).collect();
+    let normalized = file.added.iter().enumerate().filter(|(_, token)| token.normalized);
+    let mut known: HashMap<&str, &str> = HashMap::new();
+    for ((at, token), form) in normalized.zip(forms) {
+        if owners.get(&checked.added[at]) != Some(&at) {
+            continue;
+        }
+        let place = || format!("added_tokens[{at}]");
+        if form.is_empty() {
+            let reason = format!("nothing is left of token {} after normalization", quoted(&token.content));
+            return Err(Fault::new(place(), reason, REMEDY));
+        }
+        if let Some(other) = known.insert(form, &token.content) {
+            let [other, content, form] = [other, &token.content, form].map(quoted);
+            let reason = format!("tokens {other} and {content} are both {form} after normalization");
+            return Err(Fault::new(place(), reason, REMEDY));
+        }
+    }
+    Ok(())
+}
