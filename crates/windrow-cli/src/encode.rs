@@ -2,11 +2,12 @@
 
 use std::io::{self, IsTerminal};
 use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use indicatif::ProgressBar;
 use windrow_tokenizers::chat::Chat;
-use windrow_tokenizers::encode::{Job, MemoryShares, Observer, Summary, encode};
+use windrow_tokenizers::encode::{Job, LargeDocument, MemoryShares, Observer, Step, Summary, encode};
 use windrow_tokenizers::input::{self, Compression, InputFile, InputOptions, WalkOptions, resolve};
 use windrow_tokenizers::manifest::{OnError, ReadOptions, Selection};
 use windrow_tokenizers::output::{Output, OutputOptions, Staging};
@@ -20,7 +21,7 @@ use crate::exit::Code;
 use crate::progress::{Loading, Progress};
 use crate::report;
 use crate::signals;
-use crate::size;
+use crate::size::{self, decimal};
 use crate::summary;
 use crate::threads;
 use crate::timeline::{Timeline, stages};
@@ -160,7 +161,7 @@ pub(crate) fn prepare<'t>(
         special_in_text: !options.no_special_in_text,
         selection,
     };
-    let workers = if threads == 0 { thread::available_parallelism().map_or(1, usize::from) } else { threads };
+    let workers = workers(threads);
     let shares = MemoryShares::new(options.memory, workers);
     let readers = if options.readers == 0 { workers } else { options.readers };
     let shares = shares.beside(&resolved.files, readers);
@@ -268,7 +269,7 @@ const LARGE: u64 = 256 * Job::CHUNK_BYTES as u64;
 
 /// A note about large documents: one thread encodes each of them while the other threads wait.
 fn one_thread_each(files: &[InputFile], threads: usize) -> Option<String> {
-    let threads = if threads == 0 { thread::available_parallelism().map_or(1, usize::from) } else { threads };
+    let threads = workers(threads);
     let is_large = |file: &&InputFile| {
         // The decompressed size of a compressed file is unknown, but hardly smaller.
         let bytes = file.bytes().unwrap_or(0);
@@ -290,6 +291,65 @@ fn one_thread_each(files: &[InputFile], threads: usize) -> Option<String> {
         "{name} is one document of {size}{compressed}{others}: one of {threads} threads encodes it; \
          --lines makes a document of each line, or split it"
     ))
+}
+
+/// Threads that encode.
+fn workers(threads: usize) -> usize {
+    if threads == 0 { thread::available_parallelism().map_or(1, usize::from) } else { threads }
+}
+
+/// Shows the progress, and announces large documents.
+struct Watched {
+    progress: Option<Progress>,
+    /// `--memory`.
+    budget: usize,
+    /// Threads that encode.
+    workers: usize,
+    /// Documents that may still be announced, so that thousands of them do not bury other notes.
+    left: AtomicUsize,
+}
+
+impl Watched {
+    fn new(progress: Option<Progress>, options: &Encode, workers: usize) -> Self {
+        const MOST: usize = 5;
+        let left = AtomicUsize::new(if options.quiet { 0 } else { MOST });
+        Self { progress, budget: options.memory, workers, left }
+    }
+}
+
+impl Observer for Watched {
+    fn advanced(&self, step: &Step) {
+        if let Some(progress) = &self.progress {
+            progress.advanced(step);
+        }
+    }
+
+    fn exceeds(&self, document: &LargeDocument<'_>) {
+        // Relaxed: a count.
+        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        let Ok(left) = left else { return };
+        let &LargeDocument { file, line, bytes, engine, expected, .. } = document;
+        let enough = (26..48)
+            .map(|bits| 1 << bits)
+            .find(|&memory| MemoryShares::new(memory, self.workers).documents >= expected);
+        let enough = enough.unwrap_or(usize::MAX);
+        let note = || {
+            report::note(format_args!(
+                "{}:{line}: a document of {} takes about {} of memory in {engine}, and --memory is {}: it is encoded alone{} \
+                 (hint: split it, or give --memory {}M)",
+                shown(file),
+                decimal(bytes as u64),
+                decimal(expected as u64),
+                decimal(self.budget as u64),
+                if left == 1 { ", and others like it are only counted" } else { "" },
+                enough >> 20,
+            ));
+        };
+        match &self.progress {
+            Some(progress) => progress.suspend(note),
+            None => note(),
+        }
+    }
 }
 
 impl Prepared<'_> {
@@ -318,11 +378,9 @@ impl Prepared<'_> {
             budget: options.memory,
             tokenizer: tokenizer.name().to_owned(),
         };
-        let outcome = match &progress {
-            Some(progress) => encode(job, &tokenizer, output, progress as &dyn Observer),
-            None => encode(job, &tokenizer, output, &()),
-        };
-        drop(progress);
+        let watched = Watched::new(progress, options, workers(job.threads));
+        let outcome = encode(job, &tokenizer, output, &watched);
+        drop(watched);
         let (summary, error) = match outcome {
             Ok(summary) => (summary, None),
             Err(failed) => (failed.summary, Some(failed.error)),

@@ -81,7 +81,7 @@ impl From<&LoadError> for Code {
     fn from(error: &LoadError) -> Self {
         match error {
             LoadError::Unknown { .. } | LoadError::UnknownModel { .. } | LoadError::Unsupported { .. } => Self::Usage,
-            LoadError::Read { .. } => Self::Io,
+            LoadError::Read { .. } | LoadError::NoMemory { .. } => Self::Io,
             LoadError::Invalid { .. } | LoadError::Refused { .. } => Self::BadInput,
             _ => Self::Failed,
         }
@@ -93,7 +93,7 @@ impl From<&EncodeError> for Code {
         match error {
             EncodeError::Input(error) => error.into(),
             EncodeError::Output(error) => error.into(),
-            EncodeError::NoMemory(_) => Self::Io,
+            EncodeError::NoMemory(_) | EncodeError::Thread(_) => Self::Io,
             EncodeError::Document(_) | EncodeError::TooManySkipped { .. } | EncodeError::AllSkipped { .. } => {
                 Self::BadInput
             }

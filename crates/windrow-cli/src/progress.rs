@@ -155,6 +155,13 @@ impl<T: TermLike> TermLike for Line<T> {
     }
 }
 
+impl Progress {
+    /// Writes on stderr, without the bar.
+    pub(crate) fn suspend(&self, write: impl FnOnce()) {
+        self.bar.suspend(write);
+    }
+}
+
 impl Observer for Progress {
     fn advanced(&self, step: &Step) {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);

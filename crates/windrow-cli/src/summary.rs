@@ -50,6 +50,9 @@ struct Report<'a> {
     /// Text divided by `encoding_seconds`, without that of shards which another run had finished.
     mb_per_s: f64,
     peak_in_flight_bytes: usize,
+    /// Documents that were expected to take more.
+    #[serde(skip_serializing_if = "is_zero")]
+    exceeding: usize,
     /// Inputs that were read at the same time, as decided in the end.
     readers: usize,
     /// Finished shards of the interrupted run that this one continued.
@@ -123,6 +126,7 @@ pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: 
         publishing_seconds: publishing(summary),
         mb_per_s: megabytes_per_second(summary),
         peak_in_flight_bytes: summary.peak_in_flight,
+        exceeding: summary.exceeding as usize,
         readers: summary.readers,
         resumed_shards: summary.resumed.map(|resumed| resumed.shards),
         kept_shards: summary.kept_shards,
@@ -166,8 +170,12 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
         return;
     };
     if summary.peak_in_flight > described.budget {
+        let whom = match summary.exceeding {
+            0 | 1 => "a large document, which ran alone".to_owned(),
+            many => format!("{many} large documents, each of which ran alone"),
+        };
         report::note(format_args!(
-            "--memory was exceeded by a large document, which ran alone: {} in flight, of {}",
+            "--memory was exceeded by {whom}: {} in flight, of {}",
             size(summary.peak_in_flight as u64),
             size(described.budget as u64)
         ));

@@ -20,6 +20,7 @@ mod doctor;
 mod encode;
 mod encode_counts;
 mod encode_fields;
+mod engine_memory;
 mod engines;
 mod plan;
 mod plan_import;
