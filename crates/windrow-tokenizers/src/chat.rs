@@ -26,7 +26,9 @@
 mod date;
 mod environment;
 mod json;
+mod kept;
 mod load;
+mod lost;
 mod marks;
 mod mask;
 mod methods;
@@ -43,6 +45,7 @@ use serde::{Deserialize, Serialize};
 
 pub use date::Date;
 pub use load::{ChatError, SpecialTokens};
+use lost::Roles;
 pub(crate) use mask::Locate;
 pub use render::Rendered;
 
@@ -93,6 +96,7 @@ pub struct ChatTemplate {
     sources: Vec<Source>,
     special_tokens: SpecialTokens,
     date: Option<Date>,
+    roles: Roles,
 }
 
 /// One of the templates of a tokenizer.

@@ -6,6 +6,7 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value};
 
 use super::date::Date;
 use super::json;
+use super::kept::{self, KEPT, KEPT_INSIDE};
 use super::methods;
 use super::python;
 use super::render::NO_DATE;
@@ -24,7 +25,13 @@ pub(super) fn environment(date: Option<Date>) -> Environment<'static> {
     environment.add_filter("trim", methods::trim);
     environment.add_filter("join", methods::join);
     environment.add_filter("string", |state: &State<'_, '_>, value: &Value| python::text(value, python::left(state)));
+    environment.add_filter("format", methods::format);
+    environment.add_filter("slice", methods::slice);
     environment.set_formatter(python::write);
+    environment.add_function("namespace", kept::namespace);
+    environment.add_function(KEPT, kept::kept);
+    environment.add_function(KEPT_INSIDE, kept::kept_inside);
+    environment.add_filter(KEPT_INSIDE, kept::kept_inside);
     environment.add_test("sequence", is_sequence);
     environment.add_test("iterable", is_iterable);
     environment.add_test("number", |value: &Value| value.kind() == ValueKind::Bool || python::number(value).is_some());

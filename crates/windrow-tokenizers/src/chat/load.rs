@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::environment::{environment, set_date};
-use super::marks::{self, MAX_TAG, Replaced};
+use super::lost::Roles;
+use super::marks::{self, Replaced};
 use super::{ChatTemplate, Date, Source};
 
 /// Larger files are not read.
@@ -259,12 +260,12 @@ impl ChatTemplate {
         for (part, text) in sources {
             // As Jinja does it.
             let text = text.replace("\r\n", "\n").replace('\r', "\n");
-            let Replaced { text: replaced, has_marks, long_tag } = marks::replace(&text);
-            if let Some(line) = long_tag {
+            let Replaced { text: replaced, has_marks, refused } = marks::replace(&text);
+            if let Some((line, reason)) = refused {
                 return Err(ChatError::Invalid {
                     name: name.to_owned(),
-                    reason: format!("line {line}: a tag has more than {MAX_TAG} bytes beside its strings"),
-                    hint: "divide it with {% set %}".to_owned(),
+                    reason: format!("line {line}: {reason}"),
+                    hint: "divide it with {% set %} or a macro".to_owned(),
                 });
             }
             environment.add_template_owned(part, replaced).map_err(|error| ChatError::Invalid {
@@ -278,7 +279,14 @@ impl ChatTemplate {
             })?;
             compiled.push(Source { name: part, text, has_marks });
         }
-        Ok(Self { name: name.to_owned(), environment, sources: compiled, special_tokens, date: None })
+        Ok(Self {
+            name: name.to_owned(),
+            environment,
+            sources: compiled,
+            special_tokens,
+            date: None,
+            roles: Roles::default(),
+        })
     }
 
     /// Sets the date that `strftime_now` gives: midnight of this day.

@@ -1,78 +1,114 @@
-//! `{% generation %}` blocks, which the template engine does not know.
+//! What the template engine does not know, or does not bound, in the tags of a template.
 //!
-//! They become `{% call %}` blocks of a function that notes where it is called. Both are blocks, so white space around them is trimmed
-//! alike, and both run their body as a macro, so that variables have the same scope.
+//! `{% generation %}` blocks become `{% call %}` blocks of a function that notes where it is called. Both are blocks, so white space around
+//! them is trimmed alike, and both run their body as a macro, so that variables have the same scope. What tags bind to names is
+//! [kept](super::kept). Long tags and long chains of `{% elif %}` are found, which the engine reads by recursion.
+
+use super::kept::{KEPT, Rewritten, rewritten, tokens};
 
 /// The name of the function.
 pub(super) const FUNCTION: &str = "__windrow_generation";
 
-/// The bytes that a tag may have beside its strings. The engine parses an expression recursively, one operator inside of the other.
-pub(super) const MAX_TAG: usize = 4 << 10;
+/// The words and signs that a tag may have. The engine parses an expression recursively, one operator inside of the other.
+pub(super) const MAX_TAG: usize = 1000;
+/// The `{% elif %}` that may be open at one place. The engine parses each inside of the one before.
+pub(super) const MAX_ELIF: usize = 200;
 
-/// A template with `{% call %}` blocks.
+/// A template for the engine.
 pub(super) struct Replaced {
     pub(super) text: String,
-    /// Whether it has any.
+    /// Whether it has generation blocks.
     pub(super) has_marks: bool,
-    /// The line of the first tag that is longer than [`MAX_TAG`].
-    pub(super) long_tag: Option<usize>,
+    /// The line and the reason if the engine should not read it.
+    pub(super) refused: Option<(usize, String)>,
 }
 
-/// Replaces the blocks of a template.
+/// Replaces the tags of a template.
 pub(super) fn replace(source: &str) -> Replaced {
     let mut replaced = String::with_capacity(source.len());
-    let (mut copied, mut at, mut has_marks, mut long_tag) = (0, 0, false, None);
-    let mut measure = |begin: usize, (end, strings): (usize, usize)| {
-        if end - begin - strings > MAX_TAG {
-            long_tag.get_or_insert_with(|| source[..begin].matches('\n').count() + 1);
-        }
-        end
+    let (mut copied, mut at, mut has_marks, mut refused) = (0, 0, false, None);
+    let mut refuse = |begin: usize, reason: String| {
+        refused.get_or_insert_with(|| (source[..begin].matches('\n').count() + 1, reason));
     };
+    // The number of elif tags in each if block that is open.
+    let mut chains = Vec::new();
     while let Some(found) = source[at..].find('{') {
         let begin = at + found;
         let inside = begin + 2;
-        at = match source.as_bytes().get(begin + 1) {
-            Some(b'#') => source[inside..].find("#}").map_or(source.len(), |end| inside + end + 2),
-            Some(b'{') => measure(begin, expression_end(source, inside, "}}")),
-            Some(b'%') => {
-                let end = measure(begin, expression_end(source, inside, "%}"));
-                let body = source[inside..end].strip_suffix("%}").unwrap_or("");
-                let is_control = |character| character == '-' || character == '+';
-                let left = body.strip_prefix(is_control).unwrap_or(body);
-                let name = left.strip_suffix(is_control).unwrap_or(left);
-                let call = match name.trim() {
-                    "generation" => format!(" call {FUNCTION}() "),
-                    "endgeneration" => " endcall ".to_owned(),
-                    "raw" => {
-                        at = raw_end(source, end);
-                        continue;
-                    }
-                    _ => {
-                        at = end;
-                        continue;
-                    }
-                };
-                has_marks = true;
-                let start = inside + body.len() - left.len();
-                replaced.push_str(&source[copied..start]);
-                replaced.push_str(&call);
-                copied = start + name.len();
-                end
+        let (close, is_block) = match source.as_bytes().get(begin + 1) {
+            Some(b'#') => {
+                at = source[inside..].find("#}").map_or(source.len(), |end| inside + end + 2);
+                continue;
             }
-            _ => begin + 1,
+            Some(b'{') => ("}}", false),
+            Some(b'%') => ("%}", true),
+            _ => {
+                at = begin + 1;
+                continue;
+            }
         };
+        at = expression_end(source, inside, close);
+        let whole = &source[inside..at];
+        let body = whole.strip_suffix(close).unwrap_or(whole);
+        let tokens = tokens(body);
+        if tokens.len() > MAX_TAG {
+            refuse(begin, format!("a tag has more than {MAX_TAG} words and signs"));
+        }
+        if !is_block || body.len() == whole.len() {
+            continue;
+        }
+        let is_control = |character| character == '-' || character == '+';
+        let left = body.strip_prefix(is_control).unwrap_or(body);
+        let name = left.strip_suffix(is_control).unwrap_or(left);
+        let start = inside + body.len() - left.len();
+        let mut change = |to: &str| {
+            replaced.push_str(&source[copied..start]);
+            replaced.push_str(to);
+            copied = start + name.len();
+        };
+        match name.split_whitespace().next().unwrap_or_default() {
+            "generation" if name.trim() == "generation" => {
+                has_marks = true;
+                change(&format!(" call {FUNCTION}() "));
+            }
+            "endgeneration" if name.trim() == "endgeneration" => {
+                has_marks = true;
+                change(" endcall ");
+            }
+            "raw" if name.trim() == "raw" => at = raw_end(source, at),
+            "if" => chains.push(0),
+            "elif" => {
+                if let Some(chain) = chains.last_mut() {
+                    *chain += 1;
+                }
+                if chains.iter().sum::<usize>() > MAX_ELIF {
+                    refuse(begin, format!("more than {MAX_ELIF} elif tags are inside of each other"));
+                }
+            }
+            "endif" => _ = chains.pop(),
+            _ => {
+                let Some(Rewritten { body: kept, names }) = rewritten(name) else { continue };
+                change(&kept);
+                replaced.push_str(&source[copied..at]);
+                copied = at;
+                let control = &left[name.len()..];
+                for name in names {
+                    replaced.push_str(&format!("{{% set {name} = {KEPT}(({name})) {control}%}}"));
+                }
+            }
+        }
     }
     replaced.push_str(&source[copied..]);
-    Replaced { text: replaced, has_marks, long_tag }
+    Replaced { text: replaced, has_marks, refused }
 }
 
-/// The end of a tag that begins before `at`, behind its `close`, and the bytes of strings in it, which may hold anything.
-fn expression_end(source: &str, mut at: usize, close: &str) -> (usize, usize) {
+/// The end of a tag that begins before `at`, after its `close`. Strings in it may hold anything.
+fn expression_end(source: &str, mut at: usize, close: &str) -> usize {
     let bytes = source.as_bytes();
-    let (mut depth, mut strings) = (0_usize, 0);
+    let mut depth = 0_usize;
     while at < bytes.len() {
         if depth == 0 && source[at..].starts_with(close) {
-            return (at + close.len(), strings);
+            return at + close.len();
         }
         let step = match bytes[at] {
             quote @ (b'\'' | b'"') => {
@@ -80,7 +116,6 @@ fn expression_end(source: &str, mut at: usize, close: &str) -> (usize, usize) {
                 while end < bytes.len() && bytes[end] != quote {
                     end += if bytes[end] == b'\\' { 2 } else { 1 };
                 }
-                strings += end.min(bytes.len()) - at;
                 end + 1 - at
             }
             b'{' | b'(' | b'[' => {
@@ -98,7 +133,7 @@ fn expression_end(source: &str, mut at: usize, close: &str) -> (usize, usize) {
             at += 1;
         }
     }
-    (source.len(), strings)
+    source.len()
 }
 
 /// The end of a `{% raw %}` block whose first tag ends at `from`.
@@ -124,14 +159,32 @@ mod tests {
 
     #[test]
     fn long_tags_are_found_but_long_strings_may_be() {
-        let long_tag = |source: &str| replace(source).long_tag;
-        let terms = " + 1".repeat(MAX_TAG / 4);
-        assert_eq!(long_tag(&format!("a\n{{{{ 1{terms} }}}}")), Some(2));
-        assert_eq!(long_tag(&format!("{{% if 1{terms} %}}{{% endif %}}")), Some(1));
-        assert_eq!(long_tag(&format!("{{{{ 1{terms}")), Some(1));
-        assert_eq!(long_tag(&format!("{{# {{{{ 1{terms} #}}{{% raw %}}{{{{ 1{terms} }}}}{{% endraw %}}")), None);
-        assert_eq!(long_tag(&format!("{{{{ '{terms}' }}}}{terms}{{{{ 1 }}}}{{ {terms}")), None);
-        assert_eq!(long_tag(&"{{ 1 + 1 }}\n".repeat(1000)), None);
+        let line = |source: &str| replace(source).refused.map(|(line, _)| line);
+        let terms = " + 1".repeat(MAX_TAG / 2);
+        assert_eq!(line(&format!("a\n{{{{ 1{terms} }}}}")), Some(2));
+        assert_eq!(line(&format!("{{% if 1{terms} %}}{{% endif %}}")), Some(1));
+        assert_eq!(line(&format!("{{{{ 1{terms}")), Some(1));
+        assert_eq!(line(&format!("{{# {{{{ 1{terms} #}}{{% raw %}}{{{{ 1{terms} }}}}{{% endraw %}}")), None);
+        assert_eq!(line(&format!("{{{{ '{terms}' }}}}{terms}{{{{ 1 }}}}{{ {terms}")), None);
+        assert_eq!(line(&"{{ 1 + 1 }}\n".repeat(1000)), None);
+    }
+
+    #[test]
+    fn chains_are_counted_where_they_are_open() {
+        let line = |source: &str| replace(source).refused.map(|(line, _)| line);
+        let half = "\n{% elif 1 %}".repeat(MAX_ELIF / 2);
+        let block = format!("{{% if 1 %}}{half}{{% endif %}}");
+        assert_eq!(line(&block.repeat(9)), None);
+        assert_eq!(line(&format!("{{% if 1 %}}{half}{half}{{% endif %}}")), None);
+        assert_eq!(line(&format!("{{% if 1 %}}{half}{half}{half}{{% endif %}}")), Some(MAX_ELIF + 2));
+        assert_eq!(line(&format!("{{% if 1 %}}{half}{{% if 1 %}}{half}{half}")), Some(MAX_ELIF + 2));
+    }
+
+    #[test]
+    fn tags_that_call_keep_their_arguments() {
+        let kept = |source: &str| replace(source).text.replace(KEPT, "k");
+        assert_eq!(kept("{%- macro m(a) -%} b"), "{%- macro m(a) -%}{% set a = k((a)) -%} b");
+        assert_eq!(kept("{% set x = [1] -%}{{ x }}"), "{% set x = k(([1])) -%}{{ x }}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Methods of Python's strings where those of the template engine differ or are missing.
 
 use super::python;
-use minijinja::value::from_args;
-use minijinja::{Error, ErrorKind, State, Value};
+use minijinja::value::{Rest, ValueOrKwargs, from_args};
+use minijinja::{Error, ErrorKind, State, Value, filters};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
 /// White space as Python has it: with four separators of ASCII.
@@ -23,6 +23,10 @@ pub(super) fn call(
     arguments: &[Value],
 ) -> Result<Value, Error> {
     match value.as_str() {
+        Some(text) if method == "format" => {
+            check_widths(state, text, arguments)?;
+            unknown_method_callback(state, value, method, arguments)
+        }
         Some(text) => match string_method(state, text, method, arguments)? {
             Some(result) => Ok(result),
             None => unknown_method_callback(state, value, method, arguments),
@@ -35,6 +39,31 @@ pub(super) fn call(
 pub(super) fn trim(state: &State<'_, '_>, value: &Value, characters: Option<&str>) -> Result<String, Error> {
     let text = python::text(value, python::left(state))?;
     Ok(strip(&text, characters, [true, true]).to_owned())
+}
+
+/// The filter: `text | format(values)`.
+pub(super) fn format(state: &mut State<'_, '_>, text: &Value, arguments: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    check_widths(state, text.as_str().unwrap_or_default(), &[])?;
+    filters::format(state, text, arguments)
+}
+
+/// The filter: `values | slice(count, fill)`, whose lists exist even if they are empty.
+pub(super) fn slice(state: &State<'_, '_>, values: Value, count: usize, fill: Option<Value>) -> Result<Value, Error> {
+    // Each list is an object of its own.
+    if count > python::left(state) / 256 {
+        return Err(python::too_much());
+    }
+    filters::slice(state, values, count, fill)
+}
+
+/// Refuses a format whose widths and precisions are together more than what is left.
+fn check_widths(state: &State<'_, '_>, format: &str, arguments: &[Value]) -> Result<(), Error> {
+    let digits = format.split(|character: char| !character.is_ascii_digit()).filter(|digits| !digits.is_empty());
+    let widths = digits.map(|digits| digits.parse().unwrap_or(usize::MAX)).fold(0, usize::saturating_add);
+    // A width can be an argument, too.
+    let given = arguments.iter().filter_map(|argument| usize::try_from(argument.as_i64()?).ok());
+    let given = if format.contains(":{") || format.contains('*') { given.fold(0, usize::saturating_add) } else { 0 };
+    if widths.saturating_add(given) > python::left(state) { Err(python::too_much()) } else { Ok(()) }
 }
 
 /// The filter: `values | join(between, attribute)`.

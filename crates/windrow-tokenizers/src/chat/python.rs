@@ -3,6 +3,7 @@
 //! The template engine writes numbers, lists and objects almost as Python does. The values of a row are wrapped so that they are written exactly so,
 //! wherever a template puts them into a text.
 
+use std::cell::Cell;
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
@@ -15,11 +16,55 @@ pub(super) const DEPTH: usize = 256;
 /// Bytes that a step of the engine pays for.
 const STEP: u64 = 64;
 
-/// The bytes that a template can make before it is stopped. Functions of this crate make whole texts in one step, and a list that holds
-/// another one twice, and so on, has a text that is exponentially larger than itself.
+thread_local! {
+    /// What a run on this thread may still do without the engine counting it.
+    static LIMITS: Limits = const { Limits { visits: Cell::new(u64::MAX), bytes: Cell::new(usize::MAX), spent: Cell::new(false) } };
+}
+
+/// The work on lists and objects that the engine does not count: it compares, hashes and writes what is inside of them in one step.
+struct Limits {
+    /// Items that may be visited.
+    visits: Cell<u64>,
+    /// Bytes that they may be written with.
+    bytes: Cell<usize>,
+    /// Whether more was asked for. Lists and objects are empty from then on, and the row is refused.
+    spent: Cell<bool>,
+}
+
+/// Items of lists and objects that a step of the engine pays for, as it counts items itself.
+const VISITS: u64 = 2;
+
+/// Runs a template, which may make `steps`, and whose single values may have a text of `bytes`; `None` if it asked for more.
+pub(super) fn limited<T>(steps: u64, bytes: usize, run: impl FnOnce() -> T) -> Option<T> {
+    let set = |visits, bytes| {
+        LIMITS.with(|limits| {
+            limits.visits.set(visits);
+            limits.bytes.set(bytes);
+            limits.spent.take()
+        })
+    };
+    set(steps.saturating_mul(VISITS), bytes);
+    let result = run();
+    let is_spent = set(u64::MAX, usize::MAX);
+    (!is_spent).then_some(result)
+}
+
+/// Counts visits of items; whether there may be so many.
+fn may_visit(items: usize) -> bool {
+    LIMITS.with(|limits| {
+        let left = limits.visits.get().checked_sub(items as u64 + 1);
+        limits.visits.set(left.unwrap_or(0));
+        limits.spent.set(limits.spent.get() || left.is_none());
+        left.is_some()
+    })
+}
+
+/// The bytes that a template can make before it is stopped, and a single text can have. Functions of this crate make whole texts in one
+/// step, and a list that holds another one twice, and so on, has a text that is exponentially larger than itself.
 pub(super) fn left(state: &State<'_, '_>) -> usize {
     let steps = state.fuel_levels().map_or(u64::MAX, |(_, left)| left);
-    usize::try_from(steps.saturating_mul(STEP)).unwrap_or(usize::MAX)
+    let bytes = usize::try_from(steps.saturating_mul(STEP)).unwrap_or(usize::MAX);
+    bytes.min(LIMITS.with(|limits| limits.bytes.get()))
 }
 
 /// More was to be made than what is [left].
@@ -31,26 +76,41 @@ pub(super) fn too_deep() -> Error {
     Error::new(ErrorKind::InvalidOperation, format!("a value is nested more than {DEPTH} deep"))
 }
 
-/// A list or an object of a row.
+/// A list or an object of a row, or one that a template keeps.
 #[derive(Debug)]
-struct Container(Value);
+pub(super) struct Container {
+    value: Value,
+    /// Lists and objects inside of each other, with this one.
+    pub(super) depth: usize,
+}
 
 impl Object for Container {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
-        if self.0.kind() == ValueKind::Map { ObjectRepr::Map } else { ObjectRepr::Seq }
+        if self.value.kind() == ValueKind::Map { ObjectRepr::Map } else { ObjectRepr::Seq }
     }
 
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        self.0.as_object()?.get_value(key)
+        self.value.as_object()?.get_value(key)
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        self.0.as_object().map_or(Enumerator::NonEnumerable, |object| object.enumerate())
+        let Some(object) = self.value.as_object() else { return Enumerator::NonEnumerable };
+        if may_visit(object.enumerator_len().unwrap_or(0)) { object.enumerate() } else { Enumerator::Empty }
+    }
+
+    fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
+        self.value.as_object()?.enumerator_len()
     }
 
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A value of a row is no deeper than its line can be, and holds nothing twice.
-        f.write_str(&text(&self.0, usize::MAX).map_err(|_| fmt::Error)?)
+        LIMITS.with(|limits| {
+            let Ok(text) = text(&self.value, limits.bytes.get()) else {
+                limits.spent.set(true);
+                return Ok(());
+            };
+            limits.bytes.set(limits.bytes.get().saturating_sub(text.len()));
+            f.write_str(&text)
+        })
     }
 }
 
@@ -68,9 +128,17 @@ impl Object for Exponential {
     }
 }
 
-/// A list or an object of a row.
+/// A list or an object whose items are containers, words or numbers.
 pub(super) fn container(value: Value) -> Value {
-    Value::from_object(Container(value))
+    let depth = |item: &Value| item.downcast_object_ref::<Container>().map_or(0, |container| container.depth);
+    let items = value.try_iter().into_iter().flatten();
+    let deepest = if value.kind() == ValueKind::Map {
+        items.map(|name| value.get_item(&name).map_or(0, |item| depth(&item)).max(depth(&name))).max()
+    } else {
+        items.map(|item| depth(&item)).max()
+    };
+    let depth = 1 + deepest.unwrap_or(0);
+    Value::from_object(Container { value, depth })
 }
 
 /// A number of a row with a point or an exponent.

@@ -8,7 +8,7 @@ use minijinja::value::Kwargs;
 use minijinja::{Error, ErrorKind, State, Value};
 
 use super::marks::FUNCTION;
-use super::python::container;
+use super::python::{self, container};
 use super::row::Row;
 use super::{ChatTemplate, Loss, Source};
 use crate::document::{Fault, FaultKind};
@@ -69,21 +69,28 @@ impl ChatTemplate {
     pub fn render(&self, line: &str, field: &str, loss: Loss) -> Result<Rendered, Fault> {
         let row = Row::read(line, field)?;
         let source = self.source(&row);
-        match loss {
-            Loss::All => Ok(Rendered { text: self.text(source, &row, &row.messages, false)?, spans: Vec::new() }),
-            Loss::Assistant if source.has_marks => self.marked(source, &row),
-            Loss::Assistant => self.by_prefixes(source, &row),
-        }
+        let rendered = self.of_row(source, &row, loss)?;
+        self.nothing_is_lost(source, &row, &rendered.text)?;
+        Ok(rendered)
     }
 
-    fn source(&self, row: &Row) -> &Source {
+    /// Renders a row, even if the template leaves out what it says.
+    pub(super) fn of_row(&self, source: &Source, row: &Row, loss: Loss) -> Result<Rendered, Fault> {
+        Ok(match loss {
+            Loss::All => Rendered { text: self.text(source, row, &row.messages, false)?, spans: Vec::new() },
+            Loss::Assistant if source.has_marks => self.marked(source, row)?,
+            Loss::Assistant => self.by_prefixes(source, row)?,
+        })
+    }
+
+    pub(super) fn source(&self, row: &Row) -> &Source {
         let with_tools = || self.sources.iter().find(|source| source.name == Source::TOOLS);
         let source = if row.tools.is_none() { None } else { with_tools() };
         source.unwrap_or(&self.sources[0])
     }
 
     /// The text of some messages.
-    fn text(&self, source: &Source, row: &Row, messages: &[Value], prompt: bool) -> Result<String, Fault> {
+    pub(super) fn text(&self, source: &Source, row: &Row, messages: &[Value], prompt: bool) -> Result<String, Fault> {
         Ok(self.run(source, row, messages, prompt, false)?.text)
     }
 
@@ -96,8 +103,8 @@ impl ChatTemplate {
         writes_marks: bool,
     ) -> Result<Found, Fault> {
         let most = MOST.saturating_add(MOST_PER_BYTE.saturating_mul(row.bytes));
-        let all_steps = self.environment.fuel().map_or(u64::MAX, |steps| steps.saturating_mul(RUNS));
-        if row.steps.get() > all_steps {
+        let most_steps = self.environment.fuel().unwrap_or(u64::MAX);
+        if row.steps.get() > most_steps.saturating_mul(RUNS) {
             return Err(self.refused(TOO_LONG));
         }
         let recorder = Recorder(Arc::new(Mutex::new(Found { writes_marks, most, ..Found::default() })));
@@ -116,10 +123,12 @@ impl ChatTemplate {
         ];
         context.extend(self.special_tokens.iter().map(|(name, token)| (name, Value::from(token))));
         let template = self.environment.get_template(source.name);
-        let rendered =
-            template.and_then(|template| template.render_captured_to(Value::from_pairs(context), recorder.clone()));
-        let steps = rendered.map(|captured| captured.state().fuel_levels().map_or(0, |(steps, _)| steps));
-        let steps = steps.map_err(|error| {
+        let rendered = python::limited(most_steps, most, || {
+            let context = Value::from_pairs(context);
+            let rendered = template.and_then(|template| template.render_captured_to(context, recorder.clone()));
+            rendered.map(|captured| captured.state().fuel_levels().map_or(0, |(steps, _)| steps))
+        });
+        let steps = rendered.ok_or_else(|| self.refused(TOO_LONG))?.map_err(|error| {
             if recorder.found().is_too_long {
                 return self.refused(&format!(
                     "its text has more than {} MiB and {MOST_PER_BYTE} bytes for each byte of the row",

@@ -54,14 +54,74 @@ impl Row {
             if are_objects { Ok(value) } else { Err(bad(format!("field {name:?} is not an array of objects"))) }
         };
         let (tools, documents) = (objects("tools", tools)?, objects("documents", documents)?);
-        let messages = messages.iter().map(normal).collect();
+        let messages: Vec<Value> = messages.iter().map(normal).collect();
+        for (at, message) in messages.iter().enumerate() {
+            check(message).map_err(|what| bad(format!("message {at} (from 0) of field {field:?} {what}")))?;
+        }
         Ok(Self { messages, tools, documents, bytes: line.len(), steps: Cell::new(0) })
+    }
+
+    /// A conversation without a line, to try a template.
+    pub(super) fn of(messages: Vec<Value>) -> Self {
+        let none = Value::from(());
+        Self { messages, tools: none.clone(), documents: none, bytes: 0, steps: Cell::new(0) }
+    }
+
+    /// The same row with other messages. It has made no steps.
+    pub(super) fn with_messages(&self, messages: Vec<Value>) -> Self {
+        let (tools, documents) = (self.tools.clone(), self.documents.clone());
+        Self { messages, tools, documents, bytes: self.bytes, steps: Cell::new(0) }
+    }
+
+    /// The role of a message.
+    pub(super) fn role(message: &Value) -> String {
+        message.get_attr("role").ok().and_then(|role| role.as_str().map(str::to_owned)).unwrap_or_default()
+    }
+
+    /// Whether a message has tool calls, thoughts or the like, which a template may write in place of its content.
+    pub(super) fn has_more_than_words(message: &Value) -> bool {
+        let mut fields = message.try_iter().into_iter().flatten();
+        fields.any(|key| match key.as_str() {
+            Some("content") => false,
+            Some(name) if REASONING.contains(&name) => true,
+            _ => message
+                .get_item(&key)
+                .is_ok_and(|value| matches!(value.kind(), ValueKind::Seq | ValueKind::Map) && value.len() != Some(0)),
+        })
     }
 
     /// Whether this message is an assistant's.
     pub(super) fn is_assistant(message: &Value) -> bool {
         message.get_attr("role").is_ok_and(|role| role.as_str() == Some("assistant"))
     }
+}
+
+/// What is wrong with a message, if that is certain for every template.
+fn check(message: &Value) -> Result<(), String> {
+    let role = message.get_attr("role").unwrap_or_default();
+    if role.as_str().is_none_or(str::is_empty) {
+        let has = |name| message.get_attr(name).is_ok_and(|value| !value.is_undefined());
+        if has("from") && has("value") {
+            return Err("is one of the messages that have from and value, not role and content \
+                (hint: rename both fields, and the roles: human is user, gpt is assistant)"
+                .to_owned());
+        }
+        if !role.is_undefined() {
+            return Err(format!("has a role that is {}", if role.as_str().is_some() { "empty" } else { kind(&role) }));
+        }
+        let names: Vec<String> = message.try_iter().into_iter().flatten().map(|name| format!("{name:?}")).collect();
+        let found = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+        return Err(format!("has no role (hint: a message has role and content, and this one has {found})"));
+    }
+    let content = message.get_attr("content").unwrap_or_default();
+    let is_missing = content.is_undefined() || (content.kind() != ValueKind::String && content.len() == Some(0));
+    // A tool may return nothing.
+    if is_missing && matches!(role.as_str(), Some("user" | "assistant" | "system" | "developer")) {
+        if !Row::has_more_than_words(message) {
+            return Err("has no content".to_owned());
+        }
+    }
+    Ok(())
 }
 
 /// A message as templates get it: without fields that are null, and with its thoughts under the names that templates read.
@@ -182,7 +242,7 @@ mod tests {
 
     #[test]
     fn bad_rows_are_named() {
-        assert_eq!(reason(r#"{"messages": [{"role": "user"}], "tools": null}"#), "good");
+        assert_eq!(reason(r#"{"messages": [{"role": "user", "content": ""}], "tools": null}"#), "good");
         assert_eq!(reason(r#"{"messages": []}"#), r#"field "messages" has no messages"#);
         assert_eq!(
             reason(r#"{"messages": [{}, 7]}"#),

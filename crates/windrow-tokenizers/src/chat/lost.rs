@@ -1,0 +1,209 @@
+//! Messages that a template leaves out: they are loss of data, and nothing in the text shows it.
+//!
+//! A message of a user or an assistant is lost if the text of the row stays the same whatever the message says; so is one with a role that
+//! the template writes nowhere. Other messages that change nothing are the template's decision: one may write the system's only before the
+//! last question. Loss is known exactly: the row is rendered again with other words. Most rows need no second run: the words of a message
+//! are looked up in the text. The answer depends on the row and the template alone, so that two runs skip the same rows.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use minijinja::Value;
+use minijinja::value::ValueKind;
+
+use super::python::{self, container};
+use super::row::Row;
+use super::{ChatTemplate, Source};
+use crate::document::{Fault, FaultKind};
+
+/// Stands in other words. No template changes it: letters and digits, without a space.
+const WORD: &str = "wq5c1e";
+/// Ends a number in other words.
+const END: char = 'z';
+/// The roles that are remembered. Rows may have any.
+const ROLES: usize = 64;
+
+/// Which roles a template writes, by the template's name and the role.
+#[derive(Debug, Default)]
+pub(super) struct Roles(Mutex<HashMap<(&'static str, String), bool>>);
+
+impl ChatTemplate {
+    /// Refuses a row whose text has nothing of a message.
+    pub(super) fn nothing_is_lost(&self, source: &Source, row: &Row, text: &str) -> Result<(), Fault> {
+        let (mut at, mut doubtful) = (0, Vec::new());
+        for (index, message) in row.messages.iter().enumerate() {
+            let role = Row::role(message);
+            let words = words(message);
+            if words.is_empty() {
+                continue;
+            }
+            if self.writes(source, &role) {
+                if Row::has_more_than_words(message) || !matches!(role.as_str(), "user" | "assistant") {
+                    continue;
+                }
+                // Most often the messages stand in the text in their order.
+                let found = words.iter().find_map(|word| {
+                    let next = text.get(at..)?.find(word.as_str()).map(|found| at + found);
+                    next.or_else(|| text.find(word.as_str())).map(|found| found + word.len())
+                });
+                if let Some(end) = found {
+                    at = end;
+                    continue;
+                }
+            }
+            doubtful.push(index);
+        }
+        let lost = if doubtful.is_empty() { None } else { self.first_lost(source, row, &doubtful) };
+        if let Some(index) = lost {
+            let role = Row::role(&row.messages[index]);
+            let is_known = self.writes(source, &role);
+            let why = if is_known { "" } else { ", a role that it does not know" };
+            return Err(Fault::whole(
+                FaultKind::Template,
+                format!(
+                    "the chat template ({}) writes nothing of message {index} (from 0), whose role is {role:?}{why} (hint: {})",
+                    self.name,
+                    hint(&role, is_known)
+                ),
+            ));
+        }
+        if text.trim().is_empty() {
+            let what = format!("the chat template ({}) makes an empty text of the messages", self.name);
+            return Err(Fault::whole(FaultKind::Template, what));
+        }
+        Ok(())
+    }
+
+    /// The first of some messages that changes nothing in the text, if that can be known.
+    fn first_lost(&self, source: &Source, row: &Row, doubtful: &[usize]) -> Option<usize> {
+        let mut messages = row.messages.clone();
+        for &index in doubtful {
+            messages[index] = with_field(&messages[index], "content", |content| other_words(content, index));
+        }
+        let row = row.with_messages(messages);
+        // Some templates write in capitals.
+        let text = self.text(source, &row, &row.messages, false).ok()?.to_ascii_lowercase();
+        let mut written: Vec<usize> = text
+            .match_indices(WORD)
+            .filter_map(|(at, word)| text[at + word.len()..].split_once(END)?.0.parse().ok())
+            .collect();
+        written.sort_unstable();
+        doubtful.iter().copied().find(|index| written.binary_search(index).is_err())
+    }
+
+    /// Whether the template writes what messages of a role say, at least at one place of a conversation.
+    fn writes(&self, source: &Source, role: &str) -> bool {
+        let roles = || self.roles.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (source.name, role.to_owned());
+        if let Some(&known) = roles().get(&key) {
+            return known;
+        }
+        let said = |role: &str, content: &str| {
+            container(Value::from_pairs([("role", Value::from(role)), ("content", Value::from(content))]))
+        };
+        let message = said(role, &format!("{WORD}0{END}"));
+        let (user, assistant) = (said("user", "a"), said("assistant", "b"));
+        let [first, only, next, last]: [Vec<Value>; 4] = [
+            vec![message.clone(), user.clone()],
+            vec![message.clone()],
+            vec![user.clone(), message.clone()],
+            vec![user, assistant, message],
+        ];
+        let shows = |messages: Vec<Value>| {
+            let row = Row::of(messages);
+            self.text(source, &row, &row.messages, false).is_ok_and(|text| text.to_ascii_lowercase().contains(WORD))
+        };
+        let known = [next, first, only, last].into_iter().any(shows);
+        let mut roles = roles();
+        if roles.len() < ROLES {
+            roles.insert(key, known);
+        }
+        known
+    }
+}
+
+/// What to do with a message of this role that was lost.
+fn hint(role: &str, is_known: bool) -> String {
+    if is_known {
+        return "put it where the template writes it, or take another template".to_owned();
+    }
+    let usual = match role.to_lowercase().as_str() {
+        "human" | "user" | "prompter" => "user",
+        "gpt" | "model" | "bot" | "chatbot" | "ai" | "assistant" => "assistant",
+        "system" => "system",
+        _ => role,
+    };
+    if usual == role {
+        return "name the role as the template does, or take another template".to_owned();
+    }
+    format!("name the role {usual:?}")
+}
+
+/// What a message says, without white space at the sides.
+fn words(message: &Value) -> Vec<String> {
+    let mut words = Vec::new();
+    if let Ok(content) = message.get_attr("content") {
+        collect(&content, &mut words);
+    }
+    words
+}
+
+fn collect(content: &Value, words: &mut Vec<String>) {
+    match content.kind() {
+        ValueKind::String => {
+            let word = content.as_str().unwrap_or_default().trim();
+            if !word.is_empty() {
+                words.push(word.to_owned());
+            }
+        }
+        ValueKind::Seq => parts(content).for_each(|part| match part.kind() {
+            ValueKind::Map => collect(&part.get_attr("text").unwrap_or_default(), words),
+            ValueKind::String => collect(&part, words),
+            _ => {}
+        }),
+        ValueKind::Map => fields(content).for_each(|(_, value)| collect(&value, words)),
+        ValueKind::Number | ValueKind::Bool => words.extend(python::text(content, usize::MAX)),
+        _ => {}
+    }
+}
+
+/// The content with other words in the same places.
+fn other_words(content: &Value, index: usize) -> Value {
+    match content.kind() {
+        ValueKind::String | ValueKind::Number | ValueKind::Bool => Value::from(format!("{WORD}{index}{END}")),
+        ValueKind::Seq => container(Value::from(
+            parts(content)
+                .map(|part| match part.kind() {
+                    ValueKind::Map => with_field(&part, "text", |text| other_words(text, index)),
+                    ValueKind::String => other_words(&part, index),
+                    _ => part,
+                })
+                .collect::<Vec<_>>(),
+        )),
+        ValueKind::Map => {
+            let fields = fields(content).map(|(name, value)| (name, other_words(&value, index)));
+            container(Value::from_pairs(fields.collect::<Vec<_>>()))
+        }
+        _ => content.clone(),
+    }
+}
+
+fn parts(content: &Value) -> impl Iterator<Item = Value> {
+    content.try_iter().into_iter().flatten()
+}
+
+fn fields(object: &Value) -> impl Iterator<Item = (Value, Value)> {
+    parts(object).map(|name| {
+        let value = object.get_item(&name).unwrap_or_default();
+        (name, value)
+    })
+}
+
+/// An object with another value in a field that it has.
+fn with_field(object: &Value, name: &str, change: impl Fn(&Value) -> Value) -> Value {
+    let changed = fields(object).map(|(key, value)| {
+        let value = if key.as_str() == Some(name) { change(&value) } else { value };
+        (key, value)
+    });
+    container(Value::from_pairs(changed.collect::<Vec<_>>()))
+}
