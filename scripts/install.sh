@@ -40,7 +40,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 get() {
     case $archives in
-        http*) if command -v curl >/dev/null; then curl --proto '=https' -fsSL "$archives/$1" -o "$scratch/$1"; else wget -q "$archives/$1" -O "$scratch/$1"; fi ;;
+        https://*) if command -v curl >/dev/null; then curl --proto '=https' -fsSL "$archives/$1" -o "$scratch/$1"; else wget --https-only -q "$archives/$1" -O "$scratch/$1"; fi ;;
+        http://*) false ;;
         *) cp "$archives/$1" "$scratch/$1" ;;
     esac || fail "cannot get $archives/$1" "check the version and the network, or cargo install windrow-cli"
 }

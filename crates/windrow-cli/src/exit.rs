@@ -94,9 +94,10 @@ impl From<&EncodeError> for Code {
             EncodeError::Input(error) => error.into(),
             EncodeError::Output(error) => error.into(),
             EncodeError::NoMemory(_) | EncodeError::Thread(_) => Self::Io,
-            EncodeError::Document(_) | EncodeError::TooManySkipped { .. } | EncodeError::AllSkipped { .. } => {
-                Self::BadInput
-            }
+            EncodeError::Document(_)
+            | EncodeError::TooManySkipped { .. }
+            | EncodeError::AllSkipped { .. }
+            | EncodeError::NoLoss { .. } => Self::BadInput,
             _ => Self::Failed,
         }
     }

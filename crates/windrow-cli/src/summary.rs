@@ -35,6 +35,9 @@ struct Report<'a> {
     /// Ids whose mask is 1; none without masks.
     #[serde(skip_serializing_if = "Option::is_none")]
     loss_tokens: Option<u64>,
+    /// Written documents without such an id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    documents_without_loss: Option<u64>,
     tokenizer: &'a str,
     format: &'static str,
     /// Type of the ids; none if they are text, or if the run published nothing.
@@ -117,6 +120,7 @@ pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: 
         special_tokens: summary.special_tokens,
         inputs: summary.inputs.iter().map(Input::from).collect(),
         loss_tokens: summary.loss_tokens,
+        documents_without_loss: summary.documents_without_loss,
         tokenizer,
         format: options.format.name(),
         dtype: summary.published.as_ref().and_then(dtype),
@@ -192,6 +196,12 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
         report::note(format_args!(
             "the texts name special tokens: {} (--no-special-in-text treats them as text)",
             counted(summary.special_tokens, "id")
+        ));
+    }
+    if let Some(documents @ 1..) = summary.documents_without_loss {
+        report::note(format_args!(
+            "{} without loss: no message has the role assistant, or the template writes none of it",
+            counted(documents, "document")
         ));
     }
     if summary.is_limited {

@@ -271,12 +271,22 @@ fn outcome_of<'a>(line: &'a str, field: &str, scratch: &mut String) -> Result<Te
 
 /// Refuses a line that is not an object with an array in this field.
 pub(crate) fn array_in(line: &str, field: &str) -> Result<(), Fault> {
-    let what = match outcome_of(line, field, &mut String::new())? {
+    let mut unescaped = String::new();
+    let (what, hint) = match outcome_of(line, field, &mut unescaped)? {
         Text::Not("an array") => return Ok(()),
-        Text::Not(what) => what,
-        Text::Borrowed(_) | Text::Unescaped => "a string",
+        Text::Not(what) => (what, ""),
+        Text::Borrowed(text) if !is_json_array(text) => ("a string", ""),
+        Text::Unescaped if !is_json_array(&unescaped) => ("a string", ""),
+        Text::Borrowed(_) | Text::Unescaped => {
+            ("a string", " (hint: it is JSON written as a string: write it as an array)")
+        }
     };
-    Err(Fault::whole(FaultKind::NotMessages, format!("field {field:?} is {what}, not an array of messages")))
+    let reason = format!("field {field:?} is {what}, not an array of messages{hint}");
+    Err(Fault::whole(FaultKind::NotMessages, reason))
+}
+
+fn is_json_array(text: &str) -> bool {
+    serde_json::from_str::<Vec<de::IgnoredAny>>(text).is_ok()
 }
 
 /// What the parser has found in a line.

@@ -262,6 +262,8 @@ pub struct Summary {
     pub inputs: Vec<manifest::InputFile>,
     /// Ids whose mask is 1; `None` without masks.
     pub loss_tokens: Option<u64>,
+    /// Written documents none of whose ids has a mask of 1; `None` without masks.
+    pub documents_without_loss: Option<u64>,
     /// From the first read to the end of the publication.
     pub elapsed: Duration,
     /// The part of `elapsed` until the last document was encoded and passed to the output. The rest is syncing and renaming.
@@ -385,6 +387,15 @@ pub enum EncodeError {
         /// The first of them.
         first: SkippedDocument,
     },
+    /// Masks were asked for, and no document has an id whose mask is 1.
+    #[error(
+        "no id has loss in {documents} documents\n\
+         hint: --loss assistant counts messages whose role is assistant: check the roles; nothing was published"
+    )]
+    NoLoss {
+        /// Number of good documents.
+        documents: u64,
+    },
     /// The engine could not allocate memory for a document. This ends the run even with
     /// [`OnError::Skip`](crate::manifest::OnError::Skip): the machine has failed, not the document.
     #[error("{}", Place(.0))]
@@ -415,7 +426,7 @@ impl EncodeError {
     /// Whether the same run can succeed at another time. A bad document stays bad, until the input or the options change.
     fn may_be_gone_next_time(&self) -> bool {
         match self {
-            Self::Document(_) | Self::TooManySkipped { .. } | Self::AllSkipped { .. } => false,
+            Self::Document(_) | Self::TooManySkipped { .. } | Self::AllSkipped { .. } | Self::NoLoss { .. } => false,
             Self::Input(error) => error.class() != ErrorClass::Data,
             Self::Output(error) => !matches!(error.kind(), OutputErrorKind::Id | OutputErrorKind::Accounting),
             Self::NoMemory(_) | Self::Thread(_) | Self::Panicked { .. } | Self::Stopped => true,
@@ -609,6 +620,7 @@ fn encode_by(
         special_tokens: run.account.special_tokens,
         inputs: Vec::new(),
         loss_tokens: run.sink.as_ref().and_then(Output::loss_tokens),
+        documents_without_loss: has_mask.then_some(run.account.without_loss),
         elapsed: encoding,
         encoding,
         stdin_looks_like_json_lines: run.stdin_looks_like_json_lines,
@@ -630,7 +642,7 @@ fn encode_by(
                 reports.iter().map(|report| report.documents).sum::<u64>() + partial.map_or(0, |(_, last)| last.number);
             let counts_of = |file: usize| run.account.of_input(file as u32);
             let partial = partial.map(|(file, last)| partly_read(names[file].as_str(), last, counts_of(file)));
-            match too_many_skipped(&summary.documents, max_skipped, run.account.first_bad.clone()) {
+            match unfit(&summary, max_skipped, run.account.first_bad.clone()) {
                 Some(error) => {
                     output.forget_shards();
                     Err(error)
@@ -649,6 +661,7 @@ fn encode_by(
                         documents: summary.documents,
                         text_bytes: summary.text_bytes,
                         special_tokens: summary.special_tokens,
+                        documents_without_loss: summary.documents_without_loss,
                     };
                     ended.and_then(|()| output.publish(body)).map_err(EncodeError::Output)
                 }
@@ -726,12 +739,12 @@ fn input_identity(file: &InputFile) -> InputIdentity {
     }
 }
 
-/// The error of a run that skipped more documents than allowed.
-fn too_many_skipped(
-    documents: &Documents,
-    most: Option<MaxSkipped>,
-    first: Option<SkippedDocument>,
-) -> Option<EncodeError> {
+/// The error of a run that skipped more documents than allowed, or whose documents are of no use for training.
+fn unfit(summary: &Summary, most: Option<MaxSkipped>, first: Option<SkippedDocument>) -> Option<EncodeError> {
+    let documents = &summary.documents;
+    if documents.written > 0 && summary.documents_without_loss == Some(documents.written) {
+        return Some(EncodeError::NoLoss { documents: documents.written });
+    }
     let first = first?;
     if documents.written == 0 {
         return Some(EncodeError::AllSkipped { read: documents.skipped, first });

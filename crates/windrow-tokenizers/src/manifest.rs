@@ -61,6 +61,9 @@ pub struct Manifest {
     /// Ids whose mask is 1; none without masks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_tokens: Option<u64>,
+    /// Written documents none of whose ids has a mask of 1; none without masks, and in manifests of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub documents_without_loss: Option<u64>,
     /// The rows of a packed output, of all parts together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packed: Option<Packed>,
@@ -121,6 +124,8 @@ pub struct ManifestBody {
     pub text_bytes: u64,
     /// Special tokens that stood in the texts.
     pub special_tokens: u64,
+    /// Written documents none of whose ids has a mask of 1; `None` without masks.
+    pub documents_without_loss: Option<u64>,
 }
 
 /// An encoding engine and the versions of its parts.

@@ -41,6 +41,9 @@ fn the_template_of_the_tokenizer_gives_ids_and_masks() {
     assert_eq!(lines[1]["mask"], json!(vec![0; tiny_ids(" the thorns").len()]));
     let summary: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(summary["loss_tokens"], answer);
+    assert_eq!(summary["documents_without_loss"], 1);
+    assert_eq!(place.json("out.manifest.json")["documents_without_loss"], 1);
+    assert!(ran.stderr.contains("1 document without loss: "), "{}", ran.stderr);
     assert!(ran.stderr.contains(&format!(", {answer} with loss (jsonl)")), "{}", ran.stderr);
     assert!(ran.stderr.contains("bos_token is empty"), "{}", ran.stderr);
     let skipped = line(&place, "out.skipped.jsonl");
@@ -109,6 +112,66 @@ fn a_template_without_marks_has_masks_or_is_refused() {
         ran.stderr
     );
     assert!(!place.names().iter().any(|name| name.starts_with("b.") && name != "b.jinja"), "nothing is published");
+}
+
+#[test]
+fn conversations_do_not_vanish() {
+    let place = place();
+    // It takes words and leaves out lists, as some published templates do.
+    place.file(
+        "known.jinja",
+        "{{ bos_token }}{% for m in messages %}{% if m.role in ['user', 'assistant'] and m.content is string %}{{ m.role }}: {{ m.content | trim }}\n\
+         {% elif m.role == 'system' and not loop.last %}{{ m.content }}{% endif %}{% endfor %}",
+    );
+    let said = |role: &str, content: Value| json!({"role": role, "content": content});
+    let rows = |messages: &[Value]| json!({"messages": messages}).to_string();
+    let path = || said("user", json!("path"));
+    let nothing = |at: usize, role: &str| format!("writes nothing of message {at} (from 0), whose role is \"{role}\"");
+    let unknown = |at: usize, role: &str, hint: &str| {
+        format!("{}, a role that it does not know (hint: {hint}", nothing(at, role))
+    };
+    let escaped = rows(&[path(), said("\u{1b}[2J", json!("thorns"))]);
+    for (row, says) in [
+        (
+            rows(&[json!({"from": "human", "value": "path"})]),
+            "messages that have from and value, not role and content".to_owned(),
+        ),
+        (rows(&[said("human", json!("path"))]), unknown(0, "human", "name the role \"user\"")),
+        (rows(&[said("USER", json!("path"))]), unknown(0, "USER", "name the role \"user\"")),
+        // The others are written, and its words stand in the text of another one.
+        (rows(&[path(), said("gpt", json!("path"))]), unknown(1, "gpt", "name the role \"assistant\"")),
+        (rows(&[path(), said("tool", json!("path"))]), unknown(1, "tool", "name the role as the template does")),
+        (rows(&[path(), said("assistant", json!([{"type": "text", "text": "thorns"}]))]), nothing(1, "assistant")),
+        (rows(&[path(), said("assistant", json!(7))]), nothing(1, "assistant")),
+        (rows(&[said("user", json!(null))]), "message 0 (from 0) of field \"messages\" has no content".to_owned()),
+        (rows(&[]), "field \"messages\" has no messages".to_owned()),
+        (json!({"messages": rows(&[path()])}).to_string(), "is a string, not an array of messages".to_owned()),
+        (
+            json!({"conversations": [path()]}).to_string(),
+            "field \"messages\" is missing (hint: the line has \"conversations\"".to_owned(),
+        ),
+        (rows(&[said("user", json!("  "))]), nothing(0, "user")),
+        (escaped, "whose role is \"\\u{1b}[2J\"".to_owned()),
+    ] {
+        place.file("row.jsonl", format!("{row}\n"));
+        let ran = place.line("encode row.jsonl -o out --tokenizer t --chat=known.jinja --loss assistant");
+        if row.contains("\"  \"") {
+            // Its text is not empty, but nothing of it counts.
+            assert!(ran.stderr.contains("no id has loss in 1 document"), "{}", ran.stderr);
+        } else {
+            assert!(ran.stderr.contains("row.jsonl:1:") && ran.stderr.contains(&says), "{row}: {}", ran.stderr);
+        }
+        assert_eq!(ran.code, Some(65), "{row}");
+        assert!(!place.names().iter().any(|name| name.starts_with("out")), "{row}");
+    }
+    // What a template does with a role that it knows is its decision, and so is what it does with tool calls.
+    let calls = json!({"role": "assistant", "content": "thorns", "tool_calls": [{"function": {"name": "path"}}]});
+    let good =
+        [rows(&[path(), said("assistant", json!(" path")), said("system", json!("of"))]), rows(&[path(), calls])];
+    place.file("row.jsonl", good.join("\n"));
+    let ran = place.line("encode row.jsonl -o out --tokenizer t --chat=known.jinja --json").ok();
+    let summary: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((&summary["documents"]["written"], summary.get("documents_without_loss")), (&json!(2), None));
 }
 
 #[test]

@@ -27,10 +27,13 @@ pub(super) fn environment(date: Option<Date>) -> Environment<'static> {
     environment.add_filter("string", |state: &State<'_, '_>, value: &Value| python::text(value, python::left(state)));
     environment.add_filter("format", methods::format);
     environment.add_filter("slice", methods::slice);
+    environment.add_filter("indent", methods::indent);
+    environment.add_filter("replace", methods::replace);
     environment.set_formatter(python::write);
     environment.add_function("namespace", kept::namespace);
     environment.add_function(KEPT, kept::kept);
     environment.add_function(KEPT_INSIDE, kept::kept_inside);
+    environment.add_filter(KEPT, kept::kept);
     environment.add_filter(KEPT_INSIDE, kept::kept_inside);
     environment.add_test("sequence", is_sequence);
     environment.add_test("iterable", is_iterable);

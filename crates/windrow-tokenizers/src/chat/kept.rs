@@ -49,7 +49,10 @@ pub(super) fn namespace(state: &State<'_, '_>, defaults: Option<&Value>, attribu
 
 /// A value as it is kept inside of others that are `depth` deep.
 fn keep(state: &State<'_, '_>, value: &Value, depth: usize) -> Result<Value, Error> {
-    let Some(object) = value.as_object() else { return Ok(value.clone()) };
+    let Some(object) = value.as_object() else {
+        let is_long = value.as_str().is_some_and(|text| text.len() > python::limit());
+        return if is_long { Err(python::too_much()) } else { Ok(value.clone()) };
+    };
     if let Some(container) = value.downcast_object_ref::<Container>() {
         return if container.depth + depth <= DEPTH { Ok(value.clone()) } else { Err(python::too_deep()) };
     }
@@ -108,8 +111,8 @@ pub(super) struct Rewritten {
     pub(super) names: Vec<String>,
 }
 
-/// Puts [`KEPT`] around the expressions that a block tag binds to names; nothing if it binds none.
-pub(super) fn rewritten(body: &str) -> Option<Rewritten> {
+/// Puts [`KEPT`] around the expressions that a tag binds to names, and after factors, which may be lists; nothing if there are none.
+pub(super) fn rewritten(body: &str, is_block: bool) -> Option<Rewritten> {
     let tokens = tokens(body);
     let word = |at: usize| tokens.get(at).map_or("", |token: &Token| token.text(body));
     let flat = |from: usize, text: &str| {
@@ -124,7 +127,7 @@ pub(super) fn rewritten(body: &str) -> Option<Rewritten> {
         });
         named.map(|at| word(at).to_owned()).collect::<Vec<_>>()
     };
-    let mut inserted: Vec<(usize, String)> = Vec::new();
+    let mut inserted = repeated(body, &tokens);
     let mut bound = Vec::new();
     let mut keep = |function: &str, from: usize, to: usize| {
         // A name and its attributes are kept, and so are words and numbers.
@@ -135,7 +138,7 @@ pub(super) fn rewritten(body: &str) -> Option<Rewritten> {
             inserted.push((tokens[to - 1].end, "))".to_owned()));
         }
     };
-    match word(0) {
+    match if is_block { word(0) } else { "" } {
         "set" => match flat(1, "=") {
             Some(equals) => {
                 let is_inside = (1..equals).any(|at| word(at) == ".");
@@ -167,8 +170,9 @@ pub(super) fn rewritten(body: &str) -> Option<Rewritten> {
             let close = tokens.iter().position(|token| token.depth == 0 && token.text(body) == ")")?;
             bound = names(2, close, 1);
         }
-        _ => return None,
+        _ => {}
     }
+    inserted.sort_by_key(|(at, _)| *at);
     if inserted.is_empty() && bound.is_empty() {
         return None;
     }
@@ -180,6 +184,55 @@ pub(super) fn rewritten(body: &str) -> Option<Rewritten> {
     }
     result.push_str(&body[copied..]);
     Some(Rewritten { body: result, names: bound })
+}
+
+/// Puts [`KEPT`] after the factors of products. A list times a number is a list that the engine makes while it is read, so it costs nothing
+/// and may have any length. One that is made of a kept list counts its visits.
+fn repeated(body: &str, tokens: &[Token]) -> Vec<(usize, String)> {
+    let word = |at: usize| tokens.get(at).map_or("", |token: &Token| token.text(body));
+    let is_digit = |at: usize| word(at).starts_with(|first: char| first.is_ascii_digit());
+    let is_string = |at: usize| word(at).starts_with(['\'', '"']);
+    let ends_factor = |at: usize| {
+        let is_keyword = ["and", "or", "not", "in", "is", "if", "else"].contains(&word(at));
+        tokens[at].is_name && !is_keyword || is_digit(at) || is_string(at) || [")", "]", "}"].contains(&word(at))
+    };
+    let close = |open: usize| {
+        let mut rest = tokens.iter().enumerate().skip(open + 1);
+        rest.find(|(_, token)| token.depth <= tokens[open].depth).map_or(tokens.len(), |(at, _)| at)
+    };
+    let past_arguments = |at: usize| if ["(", "["].contains(&word(at)) { close(at) + 1 } else { at };
+    let mut inserted = Vec::new();
+    for star in (1..tokens.len()).filter(|&at| word(at) == "*" && ends_factor(at - 1)) {
+        inserted.push((tokens[star - 1].end, format!(" | {KEPT}")));
+        let mut at = star + 1;
+        while word(at) == "-" {
+            at += 1;
+        }
+        at = match word(at) {
+            "(" | "[" | "{" => close(at) + 1,
+            _ if is_string(at) => (at..).find(|&at| !is_string(at)).unwrap_or(at),
+            _ => at + 1,
+        };
+        loop {
+            at = match word(at) {
+                "." => at + 2,
+                "(" | "[" => close(at) + 1,
+                "|" => {
+                    at += 2;
+                    while word(at) == "." {
+                        at += 2;
+                    }
+                    past_arguments(at)
+                }
+                _ => break,
+            };
+        }
+        // A factor between two stars gets it from the second.
+        if let Some(last) = tokens.get(at - 1).filter(|_| word(at) != "*") {
+            inserted.push((last.end, format!(" | {KEPT}")));
+        }
+    }
+    inserted
 }
 
 /// A word or sign of a tag.
@@ -223,6 +276,7 @@ pub(super) fn tokens(body: &str) -> Vec<Token> {
                 own = depth;
             }
             b'=' | b'!' | b'<' | b'>' if bytes.get(at) == Some(&b'=') => at += 1,
+            b'*' | b'/' if bytes.get(at) == Some(&byte) => at += 1,
             _ if is_name(byte) => {
                 while at < bytes.len() && is_name(bytes[at]) {
                     at += 1;
@@ -241,7 +295,7 @@ mod tests {
     use super::*;
 
     fn of(body: &str) -> (String, String) {
-        let Some(Rewritten { body, names }) = rewritten(body) else { return Default::default() };
+        let Some(Rewritten { body, names }) = rewritten(body, true) else { return Default::default() };
         (body.replace(KEPT_INSIDE, "i").replace(KEPT, "k"), names.join(" "))
     }
 
@@ -258,6 +312,11 @@ mod tests {
             ("for x in [[x]] if x", "for x in k(([[x]])) if x"),
             ("for a, b in x.items() ", "for a, b in k((x.items())) "),
             ("for x in recursive.if[1:] recursive", "for x in k((recursive.if[1:])) recursive"),
+            ("if [1] * 5", "if [1] | k * 5 | k"),
+            ("if f(*x, **y) ** 2 // 3", ""),
+            ("if 2 * -x.y[0](1) | a.b(3) | c is odd", "if 2 | k * -x.y[0](1) | a.b(3) | c | k is odd"),
+            ("if a * 'b' 'c' * [d][0] + 1", "if a | k * 'b' 'c' | k * [d][0] | k + 1"),
+            ("set x = [1] * n", "set x = k(([1] | k * n | k))"),
         ] {
             assert_eq!(of(body).0, kept);
         }
@@ -272,7 +331,7 @@ mod tests {
             "with",
             "for x",
         ] {
-            assert_eq!(rewritten(same), None, "{same}");
+            assert_eq!(rewritten(same, true), None, "{same}");
         }
     }
 

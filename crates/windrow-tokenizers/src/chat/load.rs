@@ -11,6 +11,8 @@ use super::environment::{environment, set_date};
 use super::lost::Roles;
 use super::marks::{self, Replaced};
 use super::{ChatTemplate, Date, Source};
+use crate::engine::caught;
+use crate::shown;
 
 /// Larger files are not read.
 const MAX_BYTES: u64 = 16 << 20;
@@ -34,7 +36,7 @@ const TOKENS: &str = "special_tokens_map.json";
 #[non_exhaustive]
 pub enum ChatError {
     /// A file cannot be read.
-    #[error("chat template {}: {source}\nhint: check the path and its permissions", path.display())]
+    #[error("chat template {}: {source}\nhint: check the path and its permissions", shown(path))]
     Read {
         /// The file.
         path: PathBuf,
@@ -42,7 +44,7 @@ pub enum ChatError {
         source: io::Error,
     },
     /// There is no template.
-    #[error("no chat template is known for {name}\nhint: {hint}")]
+    #[error("no chat template is known for {}\nhint: {hint}", shown(name))]
     Missing {
         /// What was searched.
         name: String,
@@ -50,7 +52,7 @@ pub enum ChatError {
         hint: String,
     },
     /// A file is no template, or no configuration.
-    #[error("chat template {name}: {reason}\nhint: {hint}")]
+    #[error("chat template {}: {}\nhint: {hint}", shown(name), shown(reason))]
     Invalid {
         /// The file.
         name: String,
@@ -268,14 +270,15 @@ impl ChatTemplate {
                     hint: "divide it with {% set %} or a macro".to_owned(),
                 });
             }
-            environment.add_template_owned(part, replaced).map_err(|error| ChatError::Invalid {
+            let invalid = |reason| ChatError::Invalid {
                 name: name.to_owned(),
-                reason: format!(
-                    "line {}: {}",
-                    error.line().unwrap_or(1),
-                    error.detail().map_or_else(|| error.kind().to_string(), str::to_owned)
-                ),
+                reason,
                 hint: "check that it is a Jinja template, and renders with the transformers library".to_owned(),
+            };
+            let added = caught(|| environment.add_template_owned(part, replaced));
+            added.map_err(|panic| invalid(format!("the template engine panicked: {panic}")))?.map_err(|error| {
+                let what = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+                invalid(format!("line {}: {what}", error.line().unwrap_or(1)))
             })?;
             compiled.push(Source { name: part, text, has_marks });
         }

@@ -54,7 +54,7 @@ pub(super) fn replace(source: &str) -> Replaced {
         if tokens.len() > MAX_TAG {
             refuse(begin, format!("a tag has more than {MAX_TAG} words and signs"));
         }
-        if !is_block || body.len() == whole.len() {
+        if body.len() == whole.len() {
             continue;
         }
         let is_control = |character| character == '-' || character == '+';
@@ -66,7 +66,8 @@ pub(super) fn replace(source: &str) -> Replaced {
             replaced.push_str(to);
             copied = start + name.len();
         };
-        match name.split_whitespace().next().unwrap_or_default() {
+        let word = if is_block { name.split_whitespace().next().unwrap_or_default() } else { "" };
+        match word {
             "generation" if name.trim() == "generation" => {
                 has_marks = true;
                 change(&format!(" call {FUNCTION}() "));
@@ -76,18 +77,21 @@ pub(super) fn replace(source: &str) -> Replaced {
                 change(" endcall ");
             }
             "raw" if name.trim() == "raw" => at = raw_end(source, at),
-            "if" => chains.push(0),
-            "elif" => {
-                if let Some(chain) = chains.last_mut() {
-                    *chain += 1;
-                }
-                if chains.iter().sum::<usize>() > MAX_ELIF {
-                    refuse(begin, format!("more than {MAX_ELIF} elif tags are inside of each other"));
-                }
-            }
-            "endif" => _ = chains.pop(),
             _ => {
-                let Some(Rewritten { body: kept, names }) = rewritten(name) else { continue };
+                match word {
+                    "if" => chains.push(0),
+                    "elif" => {
+                        if let Some(chain) = chains.last_mut() {
+                            *chain += 1;
+                        }
+                        if chains.iter().sum::<usize>() > MAX_ELIF {
+                            refuse(begin, format!("more than {MAX_ELIF} elif tags are inside of each other"));
+                        }
+                    }
+                    "endif" => _ = chains.pop(),
+                    _ => {}
+                }
+                let Some(Rewritten { body: kept, names }) = rewritten(name, is_block) else { continue };
                 change(&kept);
                 replaced.push_str(&source[copied..at]);
                 copied = at;

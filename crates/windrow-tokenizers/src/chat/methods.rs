@@ -1,7 +1,7 @@
 //! Methods of Python's strings where those of the template engine differ or are missing.
 
 use super::python;
-use minijinja::value::{Rest, ValueOrKwargs, from_args};
+use minijinja::value::{Kwargs, Rest, StringInput, ValueOrKwargs, from_args};
 use minijinja::{Error, ErrorKind, State, Value, filters};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
@@ -54,6 +54,40 @@ pub(super) fn slice(state: &State<'_, '_>, values: Value, count: usize, fill: Op
         return Err(python::too_much());
     }
     filters::slice(state, values, count, fill)
+}
+
+/// The filter: `text | indent(width, first, blank)`.
+pub(super) fn indent(state: &State<'_, '_>, arguments: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    let arguments: Vec<Value> = arguments.0.into_iter().map(Value::from).collect();
+    let (text, width, first, blank, named): (StringInput<'_>, Option<usize>, Option<bool>, Option<bool>, Kwargs) =
+        from_args(&arguments)?;
+    let width = if width.is_none() && named.has("width") { Some(named.get("width")?) } else { width };
+    let lines = text.as_str().matches('\n').count() + 1;
+    let bytes = width.unwrap_or(0).saturating_mul(lines).saturating_add(text.as_str().len());
+    if bytes > python::left(state) {
+        return Err(python::too_much());
+    }
+    filters::indent(text, width, first, blank, named)
+}
+
+/// The filter: `text | replace(old, new, count)`.
+pub(super) fn replace(state: &State<'_, '_>, arguments: Rest<ValueOrKwargs>) -> Result<String, Error> {
+    let arguments: Vec<Value> = arguments.0.into_iter().map(Value::from).collect();
+    let (text, old, new, count, named): (StringInput<'_>, StringInput<'_>, StringInput<'_>, Option<i64>, Kwargs) =
+        from_args(&arguments)?;
+    let count = if count.is_none() && named.has("count") { named.get("count")? } else { count };
+    named.assert_all_used()?;
+    replaced(state, [text.as_str(), old.as_str(), new.as_str()], count)
+}
+
+/// The text with `old` replaced by `new`, at most `count` times if that is not negative.
+fn replaced(state: &State<'_, '_>, [text, old, new]: [&str; 3], count: Option<i64>) -> Result<String, Error> {
+    let most = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
+    let count = text.matches(old).take(most).count();
+    if count.saturating_mul(new.len()).saturating_add(text.len()) > python::left(state) {
+        return Err(python::too_much());
+    }
+    Ok(text.replacen(old, new, count))
 }
 
 /// Refuses a format whose widths and precisions are together more than what is left.
@@ -133,6 +167,14 @@ fn string_method(state: &State<'_, '_>, text: &str, method: &str, arguments: &[V
         "splitlines" => {
             let (keeps_ends,): (Option<bool>,) = from_args(arguments)?;
             list(state, lines(text, keeps_ends.unwrap_or(false)))?
+        }
+        "replace" => {
+            let (old, new, count): (&str, &str, Option<i64>) = from_args(arguments)?;
+            Value::from(replaced(state, [text, old, new], count)?)
+        }
+        "join" => {
+            let (values,): (&Value,) = from_args(arguments)?;
+            Value::from(join(state, values, Some(text), None)?)
         }
         "removeprefix" => {
             let (prefix,): (&str,) = from_args(arguments)?;

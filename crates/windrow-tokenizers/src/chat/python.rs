@@ -31,8 +31,8 @@ struct Limits {
     spent: Cell<bool>,
 }
 
-/// Items of lists and objects that a step of the engine pays for, as it counts items itself.
-const VISITS: u64 = 2;
+/// Items of lists and objects that a step of the engine pays for.
+const VISITS: u64 = 1;
 
 /// Runs a template, which may make `steps`, and whose single values may have a text of `bytes`; `None` if it asked for more.
 pub(super) fn limited<T>(steps: u64, bytes: usize, run: impl FnOnce() -> T) -> Option<T> {
@@ -59,12 +59,17 @@ fn may_visit(items: usize) -> bool {
     })
 }
 
+/// The bytes that a single text can have.
+pub(super) fn limit() -> usize {
+    LIMITS.with(|limits| limits.bytes.get())
+}
+
 /// The bytes that a template can make before it is stopped, and a single text can have. Functions of this crate make whole texts in one
 /// step, and a list that holds another one twice, and so on, has a text that is exponentially larger than itself.
 pub(super) fn left(state: &State<'_, '_>) -> usize {
     let steps = state.fuel_levels().map_or(u64::MAX, |(_, left)| left);
     let bytes = usize::try_from(steps.saturating_mul(STEP)).unwrap_or(usize::MAX);
-    bytes.min(LIMITS.with(|limits| limits.bytes.get()))
+    bytes.min(limit())
 }
 
 /// More was to be made than what is [left].
@@ -106,6 +111,8 @@ impl Object for Container {
         LIMITS.with(|limits| {
             let Ok(text) = text(&self.value, limits.bytes.get()) else {
                 limits.spent.set(true);
+                // What follows fails at once.
+                limits.bytes.set(0);
                 return Ok(());
             };
             limits.bytes.set(limits.bytes.get().saturating_sub(text.len()));
@@ -179,7 +186,7 @@ fn float(number: f64) -> String {
 /// Writes a value into the output of a template.
 pub(super) fn write(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
     match value.kind() {
-        ValueKind::Number | ValueKind::Seq | ValueKind::Map => {
+        ValueKind::Number | ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => {
             out.write_str(&text(value, left(state))?).map_err(Error::from)
         }
         _ => escape_formatter(out, state, value),
@@ -213,7 +220,7 @@ impl Writer {
         }
         match value.kind() {
             ValueKind::String => put_string(value.as_str().unwrap_or_default(), &mut self.text),
-            ValueKind::Seq => self.put_all(["[", "]"], value, depth, Self::put)?,
+            ValueKind::Seq | ValueKind::Iterable => self.put_all(["[", "]"], value, depth, Self::put)?,
             ValueKind::Map => self.put_all(["{", "}"], value, depth, |writer, key, depth| {
                 writer.put(key, depth)?;
                 writer.text.push_str(": ");

@@ -12,6 +12,7 @@ use super::python::{self, container};
 use super::row::Row;
 use super::{ChatTemplate, Loss, Source};
 use crate::document::{Fault, FaultKind};
+use crate::engine::caught;
 
 /// A conversation as text.
 ///
@@ -39,6 +40,9 @@ const MOST_PER_BYTE: usize = 16;
 
 /// A template without marks is run for each message. All these runs together may have this multiple of the steps of one.
 const RUNS: u64 = 64;
+
+/// The bytes of what a template says about a row.
+const MAX_REASON: usize = 1 << 10;
 
 /// The template that a `strftime_now` without a date ends with.
 pub(super) const NO_DATE: &str = "the template asks for today's date, and two runs must write equal bytes \
@@ -125,10 +129,14 @@ impl ChatTemplate {
         let template = self.environment.get_template(source.name);
         let rendered = python::limited(most_steps, most, || {
             let context = Value::from_pairs(context);
-            let rendered = template.and_then(|template| template.render_captured_to(context, recorder.clone()));
-            rendered.map(|captured| captured.state().fuel_levels().map_or(0, |(steps, _)| steps))
+            caught(|| {
+                let rendered = template.and_then(|template| template.render_captured_to(context, recorder.clone()));
+                rendered.map(|captured| captured.state().fuel_levels().map_or(0, |(steps, _)| steps))
+            })
         });
-        let steps = rendered.ok_or_else(|| self.refused(TOO_LONG))?.map_err(|error| {
+        let rendered = rendered.ok_or_else(|| self.refused(TOO_LONG))?;
+        let rendered = rendered.map_err(|panic| self.refused(&format!("the template engine panicked: {panic}")))?;
+        let steps = rendered.map_err(|error| {
             if recorder.found().is_too_long {
                 return self.refused(&format!(
                     "its text has more than {} MiB and {MOST_PER_BYTE} bytes for each byte of the row",
@@ -215,8 +223,9 @@ impl ChatTemplate {
     }
 
     fn refused_at(&self, place: &str, what: &str) -> Fault {
-        // A reason is one line.
-        let what = what.replace(['\n', '\r'], " ");
+        // A reason is one line, and no page.
+        let end = what.floor_char_boundary(MAX_REASON);
+        let what = what[..end].replace(['\n', '\r'], " ") + if end < what.len() { " .." } else { "" };
         Fault::whole(FaultKind::Template, format!("the chat template refuses it ({}{place}): {what}", self.name))
     }
 }

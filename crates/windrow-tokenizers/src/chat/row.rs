@@ -109,7 +109,8 @@ fn check(message: &Value) -> Result<(), String> {
         if !role.is_undefined() {
             return Err(format!("has a role that is {}", if role.as_str().is_some() { "empty" } else { kind(&role) }));
         }
-        let names: Vec<String> = message.try_iter().into_iter().flatten().map(|name| format!("{name:?}")).collect();
+        let names = message.try_iter().into_iter().flatten().take(5);
+        let names: Vec<String> = names.map(|name| format!("{:?}", name.as_str().unwrap_or_default())).collect();
         let found = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
         return Err(format!("has no role (hint: a message has role and content, and this one has {found})"));
     }
@@ -249,6 +250,30 @@ mod tests {
             r#"message 1 (from 0) of field "messages" is a number, not an object"#
         );
         assert_eq!(reason(r#"{"messages": "a"}"#), r#"field "messages" is a string, not an array of messages"#);
+        assert_eq!(
+            reason(r#"{"messages": "[{\"role\": \"user\"}]"}"#),
+            r#"field "messages" is a string, not an array of messages (hint: it is JSON written as a string: write it as an array)"#
+        );
+        for (message, what) in [
+            (r#"{}"#, "has no role (hint: a message has role and content, and this one has nothing)"),
+            (r#"{"text": "a"}"#, "has no role (hint: a message has role and content, and this one has \"text\")"),
+            (
+                r#"{"role": null, "content": "a"}"#,
+                "has no role (hint: a message has role and content, and this one has \"content\")",
+            ),
+            (r#"{"role": 1, "content": "a"}"#, "has a role that is a number"),
+            (r#"{"role": "", "content": "a"}"#, "has a role that is empty"),
+            (r#"{"role": "user", "content": null}"#, "has no content"),
+            (r#"{"role": "assistant", "content": [], "tool_calls": []}"#, "has no content"),
+        ] {
+            let good = r#"{"role": "assistant", "tool_calls": [{}]}, {"role": "tool", "content": null}"#;
+            let expected = format!(r#"message 2 (from 0) of field "messages" {what}"#);
+            assert_eq!(reason(&format!(r#"{{"messages": [{good}, {message}]}}"#)), expected);
+        }
+        assert!(
+            reason(r#"{"messages": [{"from": "human", "value": "a"}]}"#)
+                .contains("messages that have from and value, not role and content (hint: rename both fields, ")
+        );
         assert_eq!(reason(r#"{"messages": {}}"#), r#"field "messages" is an object, not an array of messages"#);
         assert!(reason(r#"{"text": "a"}"#).starts_with(r#"field "messages" is missing (hint: the line has "text"; "#));
         assert_eq!(reason("[]"), "the line is an array, not an object");

@@ -11,6 +11,8 @@ pub(super) struct Account {
     pub(super) text_bytes: u64,
     /// Special tokens that stood in the texts.
     pub(super) special_tokens: u64,
+    /// Documents none of whose ids has a mask of 1, if there are masks.
+    pub(super) without_loss: u64,
     /// The first one skipped.
     pub(super) first_bad: Option<SkippedDocument>,
     /// Of each input with written documents, in order.
@@ -22,10 +24,12 @@ pub(super) struct Account {
 impl Account {
     /// The account at a checkpoint with the counts of all inputs until then.
     pub(super) fn continued(checkpoint: Checkpoint) -> Self {
-        let Checkpoint { account: documents, text_bytes, special_tokens, first_bad, inputs: counts, .. } = checkpoint;
+        let Checkpoint {
+            account: documents, text_bytes, special_tokens, without_loss, first_bad, inputs: counts, ..
+        } = checkpoint;
         let mut inputs = Vec::new();
         counts.into_iter().for_each(|counts| add(&mut inputs, counts));
-        Self { documents, text_bytes, special_tokens, first_bad, inputs, recent: Vec::new() }
+        Self { documents, text_bytes, special_tokens, without_loss, first_bad, inputs, recent: Vec::new() }
     }
 
     /// Adds written documents of one input.
@@ -50,6 +54,7 @@ impl Account {
             account: self.documents,
             text_bytes: self.text_bytes,
             special_tokens: self.special_tokens,
+            without_loss: self.without_loss,
             first_bad: self.first_bad.clone(),
             position,
             inputs: std::mem::take(&mut self.recent),

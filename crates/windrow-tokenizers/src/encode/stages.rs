@@ -30,6 +30,7 @@ use crate::engine::Engine;
 use crate::input::{Batch, Continuation, Fields, FileReport, Position, Reader, Record};
 use crate::json_parts::JsonParts;
 use crate::manifest::{OnError, Selection, SkippedDocument};
+use crate::output::without_loss;
 use crate::output::{Checkpoint, InputCounts, Kept, Order, Output, OutputError, OutputErrorKind, WriteBack};
 
 /// Batches per queue. The budget bounds their memory; this bounds how far one stage runs ahead of the next.
@@ -312,6 +313,7 @@ pub(super) fn run<S: Sink>(
         Item::End(reports) => Ok(Item::End(reports)),
     };
     let part = OpenPart::Nothing;
+    let has_masks = locate.is_some();
     let mut writer = Writer {
         sink,
         account,
@@ -320,6 +322,7 @@ pub(super) fn run<S: Sink>(
         names: &names,
         fields: &fields,
         special,
+        has_masks,
         selection,
         limit,
         ended_at: None,
@@ -474,6 +477,8 @@ struct Writer<'e, S> {
     names: &'e [String],
     fields: &'e Fields,
     special: &'e SpecialIds,
+    /// Whether masks are in the ids.
+    has_masks: bool,
     selection: &'e Selection,
     /// Number of good documents with which the run ends.
     limit: u64,
@@ -787,6 +792,9 @@ impl<S: Sink> Writer<'_, S> {
             let counts = InputCounts { input, text_bytes: chunk.text_bytes, tokens };
             let special = self.special.in_texts(&chunk.ids, chunk.ends.len());
             self.account.write(chunk.ends.len() as u64, counts, special);
+            if self.has_masks {
+                self.account.without_loss += without_loss(&chunk.ids, &chunk.ends);
+            }
         }
         Ok(())
     }

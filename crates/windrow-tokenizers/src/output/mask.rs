@@ -24,6 +24,13 @@ pub(crate) fn masks(ids: &[u32]) -> Vec<u8> {
     ids.iter().map(|id| u8::from(id & MASKED > 0)).collect()
 }
 
+/// The number of documents none of whose ids has a mask of 1.
+pub(crate) fn without_loss(ids: &[u32], ends: &[usize]) -> u64 {
+    let starts = [0].iter().chain(ends);
+    let documents = starts.zip(ends).map(|(&start, &end)| &ids[start..end]);
+    documents.filter(|ids| ids.iter().all(|id| id & MASKED == 0)).count() as u64
+}
+
 /// What precedes the masks in their file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum MaskHeader {

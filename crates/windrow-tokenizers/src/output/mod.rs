@@ -58,7 +58,7 @@ use std::path::PathBuf;
 
 pub use error::{OutputError, OutputErrorKind};
 pub use format::{Dtype, Format};
-pub(crate) use mask::{MaskHeader, put_masks};
+pub(crate) use mask::{MaskHeader, put_masks, without_loss};
 pub(crate) use names::{Layout, suffixes};
 pub use options::OutputOptions;
 pub use staging::Staging;

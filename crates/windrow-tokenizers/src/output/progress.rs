@@ -144,6 +144,9 @@ pub(crate) struct Checkpoint {
     /// Special tokens that stood in the texts.
     #[serde(default)]
     pub(crate) special_tokens: u64,
+    /// Documents none of whose ids has a mask of 1.
+    #[serde(default)]
+    pub(crate) without_loss: u64,
     pub(crate) first_bad: Option<crate::manifest::SkippedDocument>,
     pub(crate) position: Position,
     /// Of the inputs whose documents were written since the previous shard, in order.

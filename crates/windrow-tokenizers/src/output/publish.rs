@@ -61,6 +61,7 @@ impl Output {
             tokens: self.tokens(),
             special_tokens: body.special_tokens,
             loss_tokens: self.loss_tokens(),
+            documents_without_loss: body.documents_without_loss,
             packed,
             parts,
             outputs_blake3: Some(root_of(&files)),

@@ -262,8 +262,16 @@ proptest! {
             prop_assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
             return Ok(());
         }
+        let without_loss = good.iter().filter(|(.., masks)| !masks.contains(&1)).count() as u64;
+        if read > 0 && without_loss == written_rows {
+            let failed = outcome.unwrap_err();
+            prop_assert!(matches!(failed.error, EncodeError::NoLoss { documents } if documents == written_rows), "{}", failed);
+            prop_assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+            return Ok(());
+        }
         let summary = outcome.unwrap();
         prop_assert_eq!(summary.documents, counts);
+        prop_assert_eq!(summary.documents_without_loss, Some(without_loss));
         prop_assert_eq!(summary.text_bytes, good.iter().map(|(bytes, ..)| bytes).sum::<u64>());
         prop_assert_eq!(summary.tokens, good.iter().map(|(_, ids, _)| ids.len() as u64).sum::<u64>());
         prop_assert_eq!(summary.loss_tokens, Some(good.iter().flat_map(|(.., masks)| masks).sum::<u64>()));
@@ -273,6 +281,7 @@ proptest! {
         prop_assert!(verified.faults.is_empty(), "{:?}", verified.faults);
         let manifest = dataset.manifest();
         prop_assert_eq!(manifest.loss_tokens, summary.loss_tokens);
+        prop_assert_eq!(manifest.documents_without_loss, Some(without_loss));
         let found = written(directory.path(), format);
         let expected: Vec<_> = good.iter().map(|(_, ids, masks)| (ids.clone(), masks.clone())).collect();
         prop_assert_eq!(found, expected);

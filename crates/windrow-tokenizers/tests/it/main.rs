@@ -5,6 +5,8 @@ mod adversarial;
 mod batch_encode;
 #[cfg(feature = "parquet")]
 mod chat;
+#[cfg(unix)]
+mod chat_hostile;
 mod decode;
 mod document_faults;
 mod document_fields;
