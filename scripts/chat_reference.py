@@ -7,7 +7,8 @@
 
 Templates are those of crates/windrow-tokenizers/tests/chat/templates. Conversations are generated, from a seed. A template with
 {% generation %} has the masks of return_assistant_tokens_mask. For one without, this script follows the rule of
-docs/encode.md with the texts of transformers. A row is equal if both refuse it, or if ids and masks are equal.
+docs/encode.md with the texts of transformers. A row is equal if both refuse it, or if ids and masks are equal. A row from which the
+template drops a message counts as refused by transformers.
 """
 
 import argparse
@@ -68,6 +69,10 @@ TOOLS = [
 ]
 VALUES = [1, 0, -7, 2.5, 1e20, 1e-7, 1e16, 100000.0, True, False, None, "x", "é\n\"", [], [1, [2]], {}, {"b": 1, "a": {"c": None}}]
 VALUES += [12345678901234567890123, "\u007f\u0001", -0.0]
+
+
+# Words that no template changes.
+OTHER = "wq5c1e0z"
 
 
 class Conversations:
@@ -236,13 +241,73 @@ class Reference:
         mask = [int(any(end > a and start < b for a, b in spans)) for start, end in out.encodings[0].offsets]
         return out["input_ids"], mask
 
+    def is_lost(self, template, row):
+        """Whether a message of the row says what its text leaves out (docs/encode.md)."""
+        messages = row["messages"]
+
+        def text(messages):
+            try:
+                return self.text(template, row, messages).lower()
+            except Exception:  # Then it is not known.
+                return None
+
+        def is_written(role):
+            user, said = {"role": "user", "content": "a"}, {"role": role, "content": OTHER}
+            trials = [[said], [said, user], [user, said], [user, {"role": "assistant", "content": "b"}, said]]
+            return any(OTHER in (self.trial(template, trial) or "") for trial in trials)
+
+        for at, message in enumerate(messages):
+            role, content = message.get("role"), message.get("content")
+            if not isinstance(role, str) or not role:
+                return True
+            rest = {key: value for key, value in message.items() if key != "content"}
+            has_more = any(isinstance(value, (list, dict)) and value for value in rest.values()) or any(
+                message.get(name) is not None for name in ("reasoning_content", "thinking", "reasoning")
+            )
+            if content in (None, [], {}) and not has_more and role in ("user", "assistant", "system", "developer"):
+                return True
+            if not has_words(content):
+                continue
+            if is_written(role) and (has_more or role not in ("user", "assistant")):
+                continue
+            others = messages[:at] + [{**message, "content": other_words(content)}] + messages[at + 1 :]
+            found = text(others)
+            if found is not None and OTHER not in found and found == text(messages):
+                return True
+        return not (text(messages) or "-").strip()
+
+    def trial(self, template, messages):
+        try:
+            return self.text(template, {}, messages).lower()
+        except Exception:
+            return None
+
     def row(self, template, row):
         has_marks = re.search(r"\{%[-+]?\s*generation\s*[-+]?%\}", template.replace("{#- Sources", "{#-")) is not None
         try:
             ids, mask = (self.marked if has_marks else self.by_prefixes)(template, row)
         except Exception as error:  # Whatever it is, the row is refused.
             return {"refused": f"{type(error).__name__}: {error}"}
-        return {"ids": ids, "mask": mask}
+        return {"refused": "a message is lost"} if self.is_lost(template, row) else {"ids": ids, "mask": mask}
+
+
+def has_words(content):
+    if isinstance(content, str):
+        return bool(content.strip())
+    if isinstance(content, list):
+        return any(has_words(part.get("text") if isinstance(part, dict) else part) for part in content if isinstance(part, (str, dict)))
+    if isinstance(content, dict):
+        return any(map(has_words, content.values()))
+    return isinstance(content, (bool, int, float))
+
+
+def other_words(content):
+    if isinstance(content, list):
+        return [{**part, "text": other_words(part["text"])} if isinstance(part, dict) and "text" in part else
+                other_words(part) if isinstance(part, str) else part for part in content]
+    if isinstance(content, dict):
+        return {key: other_words(value) for key, value in content.items()}
+    return content if content is None else OTHER
 
 
 def templates():

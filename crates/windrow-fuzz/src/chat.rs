@@ -34,6 +34,9 @@ pub(crate) fn run(data: &[u8]) {
     });
     let all = template.render(row, "messages", Loss::All);
     assert_eq!(all, template.render(row, "messages", Loss::All), "two runs write the same");
+    if let Ok(all) = &all {
+        assert!(!all.text.trim().is_empty(), "an empty text is a lost row");
+    }
     let assistant = template.render(row, "messages", Loss::Assistant);
     let Ok(rendered) = assistant else { return };
     if let Ok(all) = all {

@@ -9,7 +9,8 @@
 //!   and the prompt for an answer. A row where this does not hold is refused. `transformers` returns a mask of zeros.
 //! - A `{% generation %}` block inside of a macro, a filter or a `set` block is found where its text is. `transformers` places it where the
 //!   macro was called.
-//! - A template that runs too long refuses the row. A number beyond 128 bits does, too.
+//! - A message that the template [leaves out](ChatTemplate::render) refuses the row.
+//! - A template that runs too long or nests values too deep refuses the row. A number beyond 128 bits does, too.
 //!
 //! ```
 //! use windrow_tokenizers::chat::{ChatTemplate, Loss, SpecialTokens};

@@ -69,7 +69,8 @@ impl ChatTemplate {
     /// ```
     ///
     /// # Errors
-    /// The line is no conversation, the template refuses it, or spans cannot be found.
+    /// The line is no conversation, the template refuses it, spans cannot be found, or a message is lost: one of the user or the assistant
+    /// whose words change nothing in the text, or one with a role that the template writes nowhere.
     pub fn render(&self, line: &str, field: &str, loss: Loss) -> Result<Rendered, Fault> {
         let row = Row::read(line, field)?;
         let source = self.source(&row);
