@@ -17,6 +17,7 @@ pub(super) const KEPT_INSIDE: &str = "__windrow_kept_inside";
 
 /// The function and the filter [`KEPT`].
 pub(super) fn kept(state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
+    python::check()?;
     if is_opaque(value) {
         return Ok(value.clone());
     }
@@ -25,6 +26,7 @@ pub(super) fn kept(state: &State<'_, '_>, value: &Value) -> Result<Value, Error>
 
 /// The function and the filter [`KEPT_INSIDE`].
 pub(super) fn kept_inside(state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
+    python::check()?;
     keep(state, value, 0)
 }
 
@@ -241,7 +243,7 @@ pub(super) struct Token {
     end: usize,
     is_name: bool,
     /// Brackets around it. A bracket has the depth of what is around its pair.
-    depth: usize,
+    pub(super) depth: usize,
 }
 
 impl Token {

@@ -10,9 +10,11 @@ use super::kept::{KEPT, Rewritten, rewritten, tokens};
 pub(super) const FUNCTION: &str = "__windrow_generation";
 
 /// The words and signs that a tag may have. The engine parses an expression recursively, one operator inside of the other.
-pub(super) const MAX_TAG: usize = 1000;
+pub(super) const MAX_TAG: usize = 500;
+/// The brackets that may be open in a tag. The engine parses what is in them by recursion, ten calls a bracket.
+pub(super) const MAX_BRACKETS: usize = 60;
 /// The `{% elif %}` that may be open at one place. The engine parses each inside of the one before.
-pub(super) const MAX_ELIF: usize = 200;
+pub(super) const MAX_ELIF: usize = 100;
 
 /// A template for the engine.
 pub(super) struct Replaced {
@@ -53,6 +55,9 @@ pub(super) fn replace(source: &str) -> Replaced {
         let tokens = tokens(body);
         if tokens.len() > MAX_TAG {
             refuse(begin, format!("a tag has more than {MAX_TAG} words and signs"));
+        }
+        if tokens.iter().any(|token| token.depth > MAX_BRACKETS) {
+            refuse(begin, format!("a tag has more than {MAX_BRACKETS} brackets inside of each other"));
         }
         if body.len() == whole.len() {
             continue;
@@ -171,6 +176,8 @@ mod tests {
         assert_eq!(line(&format!("{{# {{{{ 1{terms} #}}{{% raw %}}{{{{ 1{terms} }}}}{{% endraw %}}")), None);
         assert_eq!(line(&format!("{{{{ '{terms}' }}}}{terms}{{{{ 1 }}}}{{ {terms}")), None);
         assert_eq!(line(&"{{ 1 + 1 }}\n".repeat(1000)), None);
+        let brackets = |depth: usize| format!("{{{{ {}1{} }}}}", "f(".repeat(depth), ")".repeat(depth));
+        assert_eq!((line(&brackets(MAX_BRACKETS)), line(&brackets(MAX_BRACKETS + 1))), (None, Some(1)));
     }
 
     #[test]

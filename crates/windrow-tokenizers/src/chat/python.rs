@@ -59,6 +59,11 @@ fn may_visit(items: usize) -> bool {
     })
 }
 
+/// Refuses what follows after more was asked for than there may be.
+pub(super) fn check() -> Result<(), Error> {
+    if LIMITS.with(|limits| limits.spent.get()) { Err(too_much()) } else { Ok(()) }
+}
+
 /// The bytes that a single text can have.
 pub(super) fn limit() -> usize {
     LIMITS.with(|limits| limits.bytes.get())

@@ -70,7 +70,7 @@ fn refusals_name_template_and_line() {
     // Tens of thousands of operators would exhaust the stack.
     let long = format!("a\n{{{{ 1{} }}}}", "+1".repeat(30_000));
     let long = ChatTemplate::from_source("t.jinja", &long, SpecialTokens::default()).unwrap_err().to_string();
-    assert!(long.starts_with("chat template t.jinja: line 2: a tag has more than 1000 words and signs\n"), "{long}");
+    assert!(long.starts_with("chat template t.jinja: line 2: a tag has more than 500 words and signs\n"), "{long}");
 }
 
 #[test]

@@ -114,8 +114,8 @@ fn chains_of_syntax_do_not_exhaust_the_stack() {
         ["{{ '", "a", "", "' }}"],
     ];
     in_child("chat_hostile::chains_of_syntax_do_not_exhaust_the_stack", || {
-        // A tag of 1000 words and signs holds so many operators of three, of two and of one.
-        for length in [330, 498, 990, 50_000] {
+        // A tag of 500 words and signs holds so many operators of three, of two and of one.
+        for length in [160, 240, 490, 50_000] {
             for [before, middle, after] in expressions {
                 let expression = before.repeat(length) + middle + &after.repeat(length);
                 for [begin, end] in [["{{ ", " }}"], ["{% set x = ", " %}"], ["{% if ", " %}{% endif %}"]] {
@@ -124,6 +124,18 @@ fn chains_of_syntax_do_not_exhaust_the_stack() {
                     if length > 1000 {
                         break;
                     }
+                }
+            }
+            // The deepest expressions in the deepest blocks.
+            if length == 490 {
+                let [open, close] = ["{% if 1 %}".repeat(80), "{% endif %}".repeat(80)];
+                let chain = "{% if 0 %}".to_owned() + &"{% elif 0 %}".repeat(100);
+                for expression in
+                    ["-".repeat(490) + "1", "not ".repeat(490) + "1", "f(".repeat(60) + "1" + &")".repeat(60)]
+                {
+                    let source = format!("{open}{chain}{{{{ {expression} }}}}{{% endif %}}{close}");
+                    let refused = render("blocks around an expression", &source, 10_000).unwrap();
+                    assert!(refused.contains("writes nothing"), "it is compiled and run: {refused}");
                 }
             }
             for [begin, open, close, end] in blocks {
@@ -189,8 +201,8 @@ fn values_that_hold_each_other_end_the_row() {
         format!("{{% with a=[1], b=[1] %}}{}{{{{ a == b }}}}{}{{% endwith %}}", "{% with a=[a, a], b=[b, b] %}".repeat(60), "{% endwith %}".repeat(60)),
         format!("{{% for a, b in [([1], [1])] %}}{}{{{{ a == b }}}}{}{{% endfor %}}", "{% for a, b in [([a, a], [b, b])] %}".repeat(60), "{% endfor %}".repeat(60)),
         "{% set n = namespace(x=1) %}{% for i in range(9999) %}{% for j in [n.x] %}{% set n.x = loop %}{% endfor %}{% endfor %}".to_owned(),
-        "{{ ([[0] * 99999999] * 99999999) ~ '' }}".to_owned(), "{{ [[0] * 99999] * 99999 == [[0] * 99999] * 99999 }}".to_owned(),
-        "{{ [1] * 99999999 }}".to_owned(), "{% for x in 3 * [1] * 9999999 %}{% endfor %}".to_owned()];
+        "{{ ([[0] * 999999] * 999999) ~ '' }}".to_owned(), "{{ [[0] * 99999] * 99999 == [[0] * 99999] * 99999 }}".to_owned(),
+        "{{ [1] * 999999 }}".to_owned(), "{% for x in 3 * [1] * 999999 %}{% endfor %}".to_owned()];
     in_child("chat_hostile::values_that_hold_each_other_end_the_row", || {
         for step in steps {
             // Nothing but the depth ends the loop, or the steps end it.
