@@ -23,9 +23,9 @@ const END: char = 'z';
 /// The roles that are remembered. Rows may have any.
 const ROLES: usize = 64;
 
-/// Which roles a template writes, by the template's name and the role.
+/// Which roles a template writes, by the template's name, the role, and whether the content is in parts.
 #[derive(Debug, Default)]
-pub(super) struct Roles(Mutex<HashMap<(&'static str, String), bool>>);
+pub(super) struct Roles(Mutex<HashMap<(&'static str, String, bool), bool>>);
 
 impl ChatTemplate {
     /// Refuses a row whose text has nothing of a message.
@@ -37,12 +37,17 @@ impl ChatTemplate {
             if words.is_empty() {
                 continue;
             }
-            if self.writes(source, &role) {
+            if self.writes(source, &role, false) {
                 if Row::has_more_than_words(message) || !matches!(role.as_str(), "user" | "assistant") {
                     continue;
                 }
-                // Most often the messages stand in the text in their order.
-                let found = words.iter().find_map(|word| {
+                // Words that stand in the text are its words, if the template writes such content at all. Most stand there in their order.
+                let is_written = match form(message) {
+                    Form::Text => true,
+                    Form::Parts => self.writes(source, &role, true),
+                    Form::Other => false,
+                };
+                let found = words.iter().filter(|_| is_written).find_map(|word| {
                     let next = text.get(at..)?.find(word.as_str()).map(|found| at + found);
                     next.or_else(|| text.find(word.as_str())).map(|found| found + word.len())
                 });
@@ -56,7 +61,7 @@ impl ChatTemplate {
         let lost = if doubtful.is_empty() { None } else { self.first_lost(source, row, &doubtful) };
         if let Some(index) = lost {
             let role = Row::role(&row.messages[index]);
-            let is_known = self.writes(source, &role);
+            let is_known = self.writes(source, &role, false);
             let why = if is_known { "" } else { ", a role that it does not know" };
             return Err(Fault::whole(
                 FaultKind::Template,
@@ -92,17 +97,20 @@ impl ChatTemplate {
     }
 
     /// Whether the template writes what messages of a role say, at least at one place of a conversation.
-    fn writes(&self, source: &Source, role: &str) -> bool {
+    fn writes(&self, source: &Source, role: &str, in_parts: bool) -> bool {
         let roles = || self.roles.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (source.name, role.to_owned());
+        let key = (source.name, role.to_owned(), in_parts);
         if let Some(&known) = roles().get(&key) {
             return known;
         }
-        let said = |role: &str, content: &str| {
-            container(Value::from_pairs([("role", Value::from(role)), ("content", Value::from(content))]))
+        let said = |role: &str, content: Value| {
+            container(Value::from_pairs([("role", Value::from(role)), ("content", content)]))
         };
-        let message = said(role, &format!("{WORD}0{END}"));
-        let (user, assistant) = (said("user", "a"), said("assistant", "b"));
+        let word = Value::from(format!("{WORD}0{END}"));
+        let part = || container(Value::from_pairs([("type", Value::from("text")), ("text", word.clone())]));
+        let content = if in_parts { container(Value::from(vec![part()])) } else { word.clone() };
+        let message = said(role, content);
+        let (user, assistant) = (said("user", "a".into()), said("assistant", "b".into()));
         let [first, only, next, last]: [Vec<Value>; 4] = [
             vec![message.clone(), user.clone()],
             vec![message.clone()],
@@ -119,6 +127,23 @@ impl ChatTemplate {
             roles.insert(key, known);
         }
         known
+    }
+}
+
+/// How the content of a message is given.
+enum Form {
+    Text,
+    /// A list of objects with a text, and of other objects.
+    Parts,
+    Other,
+}
+
+fn form(message: &Value) -> Form {
+    let content = message.get_attr("content").unwrap_or_default();
+    match content.kind() {
+        ValueKind::String => Form::Text,
+        ValueKind::Seq if parts(&content).all(|part| part.kind() == ValueKind::Map) => Form::Parts,
+        _ => Form::Other,
     }
 }
 
