@@ -109,7 +109,7 @@ fn is_opaque(value: &Value) -> bool {
 pub(super) struct Rewritten {
     /// The inside of the tag.
     pub(super) body: String,
-    /// Names that the tag binds, which are to be kept by tags of their own after it.
+    /// Names that the tag binds, which other tags are to keep after it.
     pub(super) names: Vec<String>,
 }
 

@@ -49,7 +49,7 @@ pub(super) fn format(state: &mut State<'_, '_>, text: &Value, arguments: Rest<Va
 
 /// The filter: `values | slice(count, fill)`, whose lists exist even if they are empty.
 pub(super) fn slice(state: &State<'_, '_>, values: Value, count: usize, fill: Option<Value>) -> Result<Value, Error> {
-    // Each list is an object of its own.
+    // Each list is an object.
     if count > python::left(state) / 256 {
         return Err(python::too_much());
     }

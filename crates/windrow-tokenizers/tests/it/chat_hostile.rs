@@ -40,7 +40,7 @@ fn render(case: &str, source: &str, steps: u64) -> Option<String> {
 
 #[test]
 fn chains_of_syntax_do_not_exhaust_the_stack() {
-    // Before, in the middle and after.
+    // What is repeated before an expression, the expression, and what is repeated after it.
     let expressions = [
         ["-", "1", ""],
         ["not ", "1", ""],
