@@ -270,6 +270,10 @@ class Reference:
                 continue
             if is_written(role) and (has_more or role not in ("user", "assistant")):
                 continue
+            if isinstance(content, (bool, int, float)):
+                if str(content).lower() not in (text(messages) or str(content).lower()):
+                    return True
+                continue
             others = messages[:at] + [{**message, "content": other_words(content)}] + messages[at + 1 :]
             found = text(others)
             if found is not None and OTHER not in found and found == text(messages):

@@ -389,8 +389,9 @@ pub enum EncodeError {
     },
     /// Masks were asked for, and no document has an id whose mask is 1.
     #[error(
-        "no id has loss in {documents} documents\n\
-         hint: --loss assistant counts messages whose role is assistant: check the roles; nothing was published"
+        "no id has loss, in {documents} good document{}\n\
+         hint: --loss assistant counts messages whose role is assistant: check the roles; nothing was published",
+        if *documents == 1 { "" } else { "s" }
     )]
     NoLoss {
         /// Number of good documents.

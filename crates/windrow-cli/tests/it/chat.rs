@@ -157,7 +157,7 @@ fn conversations_do_not_vanish() {
         let ran = place.line("encode row.jsonl -o out --tokenizer t --chat=known.jinja --loss assistant");
         if row.contains("\"  \"") {
             // Its text is not empty, but nothing of it counts.
-            assert!(ran.stderr.contains("no id has loss in 1 document"), "{}", ran.stderr);
+            assert!(ran.stderr.contains("no id has loss, in 1 good document"), "{}", ran.stderr);
         } else {
             assert!(ran.stderr.contains("row.jsonl:1:") && ran.stderr.contains(&says), "{row}: {}", ran.stderr);
         }

@@ -30,7 +30,7 @@ pub(super) struct Roles(Mutex<HashMap<(&'static str, String, bool), bool>>);
 impl ChatTemplate {
     /// Refuses a row whose text has nothing of a message.
     pub(super) fn nothing_is_lost(&self, source: &Source, row: &Row, text: &str) -> Result<(), Fault> {
-        let (mut at, mut doubtful) = (0, Vec::new());
+        let (mut at, mut doubtful, mut numbers) = (0, Vec::new(), Vec::new());
         for (index, message) in row.messages.iter().enumerate() {
             let role = Row::role(message);
             let words = words(message);
@@ -56,9 +56,18 @@ impl ChatTemplate {
                     continue;
                 }
             }
-            doubtful.push(index);
+            // A number stands in the text as it is, or not at all.
+            let is_number = message
+                .get_attr("content")
+                .is_ok_and(|content| matches!(content.kind(), ValueKind::Number | ValueKind::Bool));
+            match is_number {
+                true if words.iter().all(|word| text.contains(word.as_str())) => {}
+                true => numbers.push(index),
+                false => doubtful.push(index),
+            }
         }
         let lost = if doubtful.is_empty() { None } else { self.first_lost(source, row, &doubtful) };
+        let lost = lost.into_iter().chain(numbers.first().copied()).min();
         if let Some(index) = lost {
             let role = Row::role(&row.messages[index]);
             let is_known = self.writes(source, &role, false);
