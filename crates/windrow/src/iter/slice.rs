@@ -358,8 +358,13 @@ pub trait ParallelSliceMut<T: Send> {
 
     /// Sorts; equal items keep their order, as in the standard library's sort. Allocates a second buffer of the same size.
     ///
-    /// If a comparison panics, the slice holds all of its items, in some order. If comparisons contradict each other, this and the other
-    /// sorts leave some order or panic, as those of the standard library do.
+    /// If a comparison panics, the slice holds all of its items, in some order, and the panic reaches the caller.
+    ///
+    /// # Panics
+    /// This and the other sorts may panic where comparisons contradict each other, because the standard library's sorts do, which sort
+    /// the parts: "user-provided comparison function does not correctly implement a total order". `partial_cmp(..).unwrap_or(Equal)` of
+    /// floats with a NaN is no total order; `f64::total_cmp` is one. A sort that does not panic leaves some order. Either way the slice
+    /// holds all of its items. (rayon's sorts do not panic there.)
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -379,6 +384,9 @@ pub trait ParallelSliceMut<T: Send> {
     }
 
     /// Sorts by a comparison; equal items keep their order. Allocates a second buffer of the same size.
+    ///
+    /// # Panics
+    /// As [`par_sort`](Self::par_sort), if the comparison is no total order.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -446,6 +454,9 @@ pub trait ParallelSliceMut<T: Send> {
     }
 
     /// Sorts by a comparison; equal items may change their order.
+    ///
+    /// # Panics
+    /// As [`par_sort`](Self::par_sort), if the comparison is no total order.
     ///
     /// ```
     /// use windrow::prelude::*;

@@ -173,6 +173,69 @@ fn contradictions_do_no_harm() {
     }
 }
 
+/// Numbers of which one is neither less nor greater than the others, as NaN: not a total order.
+#[derive(Clone, Copy, Debug)]
+struct Partial(f64, usize);
+
+impl PartialEq for Partial {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Partial {}
+
+impl PartialOrd for Partial {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Partial {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal)
+    }
+}
+
+/// What is promised of each sort where the order is not total: all items are there, a panic is that of the standard library and reaches the
+/// caller, and the pool sorts on.
+#[test]
+fn an_order_that_is_not_total() {
+    const SORTS: [fn(&mut [Partial]); 7] = [
+        |items| items.par_sort(),
+        |items| items.par_sort_by(Ord::cmp),
+        |items| items.par_sort_by_key(|item| *item),
+        |items| items.par_sort_by_cached_key(|item| *item),
+        |items| items.par_sort_unstable(),
+        |items| items.par_sort_unstable_by(Ord::cmp),
+        |items| items.par_sort_unstable_by_key(|item| *item),
+    ];
+    let pool = Pool::new(2);
+    let mut panics = 0;
+    for (size, seed) in [10, 50, 300, 3_000, 20_000].into_iter().filter(|size| !SMALL || *size < 100).zip(1..) {
+        for sort in SORTS {
+            let mut next = random(seed);
+            let number = |at| Partial(if next() % 20 == 0 { f64::NAN } else { next() as f64 }, at);
+            let before: Vec<Partial> = (0..size).map(number).collect();
+            let mut items = before.clone();
+            let sorted = catch_unwind(AssertUnwindSafe(|| pool.install(|| sort(&mut items))));
+            if let Err(payload) = sorted {
+                let text = payload.downcast_ref::<&str>().copied().unwrap_or_default();
+                assert_eq!(text, "user-provided comparison function does not correctly implement a total order");
+                panics += 1;
+            }
+            let bits = |item: &Partial| (item.1, item.0.to_bits());
+            items.sort_by_key(|item| item.1);
+            assert!(items.iter().map(bits).eq(before.iter().map(bits)), "{size} items");
+            items.iter_mut().for_each(|item| item.0 = item.1 as f64);
+            items.reverse();
+            pool.install(|| sort(&mut items));
+            assert!(items.is_sorted(), "the pool sorts");
+        }
+    }
+    assert!(panics > 0 || SMALL, "the standard library's sort no longer panics: say so in the docs of the sorts");
+}
+
 /// Items that are not `Sync`, whose comparisons write to them.
 #[test]
 fn comparisons_may_write() {
