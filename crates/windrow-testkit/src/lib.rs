@@ -27,7 +27,7 @@ mod time;
 pub use executor::{block_on, waker};
 pub use faults::{Live, items, message_of};
 #[cfg(target_os = "linux")]
-pub use forked::forked;
+pub use forked::{ForkedChild, Side, end_child, forked, split};
 pub use process::{alone, has_no_threads, path_of};
 pub use rng::{Rng, mix};
 #[cfg(feature = "runtime")]

@@ -101,7 +101,9 @@
 //! # Fork
 //! A child of `fork` can start runs, since no state is kept between runs. But starting a helper thread takes a lock of the standard
 //! library. If another thread of the parent was starting a thread at the fork, that lock may stay locked in the child for ever. A child that
-//! was forked inside of a lane lacks the helper threads of that run: it must not return from the lane.
+//! was forked inside a lane lacks the other threads of that run. If the lane runs on the calling thread and the child returns from it, the
+//! run goes on for as long as it needs no other thread, and then returns [`Failure::Forked`]. A helper thread that returns from its lane
+//! ends, and a child ends with its last thread.
 //!
 //! Sources of the ideas: bounded buffers between steps, from every pipeline since Unix; filters that are serial in order, from
 //! oneTBB's `parallel_pipeline`; sending tiles of a product while the next tile is computed, from the fused operators of MC2,
@@ -109,17 +111,20 @@
 
 use std::fmt;
 use std::io;
-use std::panic::{Location, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use windrow_plan::Nanos;
+use windrow_sync::fork::{Process, Stranded, lock};
+use windrow_sync::lend::lending;
 
 use crate::runtime::cancel::{CancelToken, ambient};
 use crate::runtime::explain;
 use crate::runtime::explained::{CallKind, Explained};
 use crate::runtime::pool::{Installed, current_state, installed_state};
+use crate::runtime::stall::CallWatch;
 
 mod crew;
 mod each;
@@ -135,7 +140,7 @@ pub use trace::{LaneKind, LaneTrace, Limits, TileTrace, Trace};
 use crew::{Crew, CrewBell};
 use each::{ApplyEach, EachStation};
 use lane::{Apply, Input, Start};
-use queue::{Bell, Giver, QueueBound, Ring, Taker, lock, queue};
+use queue::{Bell, Giver, QueueBound, Ring, Taker, queue};
 use run::{EachLane, Met, OverlapRun, Station, TileFault};
 use trace::Log;
 
@@ -234,6 +239,8 @@ pub enum Failure<E> {
     },
     /// A helper thread could not be started.
     Thread(io::Error),
+    /// This process was forked inside a lane, and the other threads of the run stayed in the parent.
+    Forked,
 }
 
 impl<E: fmt::Display> fmt::Display for Failure<E> {
@@ -250,6 +257,7 @@ impl<E: fmt::Display> fmt::Display for Failure<E> {
             }
             Failure::Cancelled { tiles } => write!(f, "cancelled after {tiles} tiles"),
             Failure::Thread(error) => write!(f, "cannot start a helper thread: {error}"),
+            Failure::Forked => write!(f, "{Stranded}"),
         }
     }
 }
@@ -259,7 +267,7 @@ impl<E: std::error::Error + 'static> std::error::Error for Failure<E> {
         match self {
             Failure::Error { error, .. } => Some(error),
             Failure::Thread(error) => Some(error),
-            Failure::Lost { .. } | Failure::Cancelled { .. } => None,
+            Failure::Lost { .. } | Failure::Cancelled { .. } | Failure::Forked => None,
         }
     }
 }
@@ -304,7 +312,10 @@ where
 pub fn fed<'env, T, E>() -> (Feeder<T>, Overlap<'env, T, E>) {
     let bell = Arc::new(Bell::default());
     let (giver, taker) = queue(AHEAD, bell.clone());
-    (Feeder { giver: Some(giver), bell }, Overlap { lanes: Lanes::new(), input: Input::Queue(taker) })
+    (
+        Feeder { giver: Some(giver), bell, process: Process::this() },
+        Overlap { lanes: Lanes::new(), input: Input::Queue(taker) },
+    )
 }
 
 /// Gives tiles to a run: see [`fed`]. Its drop ends the tiles. A drop by a panic fails the run.
@@ -330,6 +341,7 @@ pub struct Feeder<T> {
     /// `Some` until dropped.
     giver: Option<Giver<T>>,
     bell: Arc<Bell>,
+    process: Process,
 }
 
 impl<T> fmt::Debug for Feeder<T> {
@@ -356,10 +368,13 @@ impl<T> Feeder<T> {
     /// ```
     ///
     /// # Errors
-    /// The tile, if the run has ended or wants no more tiles.
+    /// The tile, if the run has ended or wants no more tiles. Also in a forked child, if the queue is full: the run stayed in the parent.
     pub fn push(&mut self, tile: T) -> Result<(), T> {
         let Some(giver) = &self.giver else { return Err(tile) };
         while !giver.has_room() {
+            if !self.process.is_this() {
+                return Err(tile);
+            }
             self.bell.wait(None);
         }
         giver.give(tile)
@@ -725,28 +740,43 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
         let (members, width) = helped.map_or((1, 1), |pool| (pool.members, pool.workers().most));
         let helping = helpers.len();
         let zero = (trace.is_some() || listens).then(Instant::now);
+        let watch = CallWatch::new(explain::is_reported(), "overlapped run", Some(place));
         let run = OverlapRun::new(tokens, names.len(), bells, crew.clone(), (members, width), zero);
-        thread::scope(|scope| {
-            for Helper { lane, station, bell } in helpers {
-                // The system refuses names with a zero byte.
-                let name = format!("windrow-{}", names[lane].replace('\0', ""));
-                let (run, pool) = (&run, pool.clone());
-                let body = move || {
-                    let _here = pool.map(Installed::new);
-                    run.help(station, &bell);
-                    run.helper_left();
-                };
-                if let Err(error) = thread::Builder::new().name(name).spawn_scoped(scope, body) {
-                    run.fail(0, lane, TileFault::Thread(error));
-                    run.helper_left();
-                }
-            }
-            let lanes: Vec<&(dyn EachLane<E> + Sync)> = each.iter().map(|lane| &**lane).collect();
-            match &pool {
-                Some(pool) if !lanes.is_empty() => help::lead(&run, here, &lanes, &crew, pool),
-                _ => _ = run.lead(&mut here, || false),
-            }
-        });
+        // Not by `thread::scope`: in a child that is forked inside a lane, its end would wait for threads of the parent.
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            lending(
+                || (),
+                |_| (),
+                |lender| {
+                    for Helper { lane, station, bell } in helpers {
+                        // The system refuses names with a zero byte.
+                        let name = format!("windrow-{}", names[lane].replace('\0', ""));
+                        let (run, watch, pool) = (&run, &watch, pool.clone());
+                        let body = move || {
+                            let _here = pool.map(Installed::new);
+                            let _watch = watch.member();
+                            run.help(station, &bell);
+                            run.helper_left();
+                        };
+                        let helper = lender.lend(body);
+                        if let Err(error) = thread::Builder::new().name(name).spawn(move || helper.run()) {
+                            run.fail(0, lane, TileFault::Thread(error));
+                            run.helper_left();
+                        }
+                    }
+                    let lanes: Vec<&(dyn EachLane<E> + Sync)> = each.iter().map(|lane| &**lane).collect();
+                    match &pool {
+                        Some(pool) if !lanes.is_empty() => help::lead(&run, here, &lanes, &crew, pool, &watch),
+                        _ => _ = run.lead(&mut here, || false),
+                    }
+                },
+            )
+        }));
+        let is_stranded = match ran {
+            Ok(()) => false,
+            Err(payload) if Stranded::is_thrown(&*payload) => true,
+            Err(payload) => resume_unwind(payload),
+        };
         each.into_iter().for_each(|lane| run.close_each(lane));
         let wall = run.zero.map(|zero| Nanos(zero.elapsed().as_nanos() as f64));
         let (met, traced) = run.into_parts();
@@ -780,6 +810,7 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
             }
             (Some((tile, lane, TileFault::Lost)), _) => Err(Failure::Lost { tile, lane, name: name(lane) }),
             (Some((_, _, TileFault::Thread(error))), _) => Err(Failure::Thread(error)),
+            (None, _) if is_stranded => Err(Failure::Forked),
             (None, Some(results)) => Ok((results, tiles)),
             (None, None) => Err(Failure::Cancelled { tiles }),
         }

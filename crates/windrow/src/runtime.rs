@@ -20,6 +20,7 @@ pub(crate) mod region;
 pub(crate) mod report;
 pub(crate) mod sites;
 pub(crate) mod spawn_threads;
+pub(crate) mod stall;
 pub(crate) mod state;
 pub(crate) mod trace;
 mod unmeasured;

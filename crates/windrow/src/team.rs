@@ -74,6 +74,7 @@ use std::time::Duration;
 use windrow_plan::Nanos;
 use windrow_plan::team::{Formation, Free, Mode, Waits, formation};
 use windrow_sync::Spin;
+use windrow_sync::fork::lock;
 use windrow_sync::gate::{JoinedWorker, WorkerCounts};
 use windrow_sync::machine::tick;
 use windrow_sync::rounds::{MemberSlot, Rounds, Turn};
@@ -82,6 +83,7 @@ use crate::runtime::explain;
 use crate::runtime::explained::{CallKind, Explained};
 use crate::runtime::pool;
 use crate::runtime::sites::{TeamStats, site};
+use crate::runtime::stall::CallWatch;
 use crate::runtime::state::PoolState;
 use crate::runtime::trace;
 
@@ -408,6 +410,7 @@ where
     let rounds = Rounds::new(led, members);
     let results: Vec<_> = (0..members).map(|_| Mutex::new(None)).collect();
     let waits = Waits::of(pool.guess());
+    let watch = CallWatch::new(explain::is_reported(), "team", Some(place));
     let come = |mut slot: MemberSlot<'_, LeaderState<'_, T>>| {
         let width = slot.width(pool.settle);
         if width >= least {
@@ -419,13 +422,14 @@ where
                 slot,
                 spin_budget.map_or_else(|| usual(pool, width, &waits), |limits| spin(pool, limits)),
             );
-            *results[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+            *lock(&results[at]) = Some(result);
         }
         width
     };
     let join = |joined: JoinedWorker| {
         pool.joined(joined.worker, tick());
         if let Some(slot) = rounds.join() {
+            let _watch = watch.member();
             come(slot);
         }
     };

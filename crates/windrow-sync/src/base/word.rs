@@ -1,6 +1,60 @@
 #![doc = include_str!("word.md")]
 
+#[cfg(not(loom))]
+use std::sync::OnceLock;
+#[cfg(not(loom))]
+use std::time::{Duration, Instant};
+
 use crate::base::primitives::{AtomicU32, AtomicU64, Half, Sleepers};
+
+/// What is to be called when a wait lasts.
+#[cfg(not(loom))]
+struct LongWaits {
+    after: Duration,
+    call: fn(Duration),
+}
+
+#[cfg(not(loom))]
+static LONG_WAITS: OnceLock<LongWaits> = OnceLock::new();
+
+/// From now on `call` is called on each thread whose wait for other threads of a call has lasted for `after`, with the time that the
+/// thread has waited. Then the thread waits on. Only the first call of this function in a process has an effect.
+///
+/// Waits for other threads of a call are those of a [`Word`], and those for a batch. Idle workers are parked on a [`WideWord`].
+///
+/// ```
+/// use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+/// use std::time::Duration;
+/// use windrow_sync::{Spin, latch::Latch, word::report_long_waits};
+///
+/// static LASTS: AtomicBool = AtomicBool::new(false);
+/// report_long_waits(Duration::from_millis(1), |_| LASTS.store(true, Relaxed));
+/// let latch = Latch::new();
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| latch.wait(Spin::NONE));
+///     while !LASTS.load(Relaxed) {
+///         std::hint::spin_loop();
+///     }
+///     latch.set();
+/// });
+/// ```
+#[cfg(not(loom))]
+pub fn report_long_waits(after: Duration, call: fn(Duration)) {
+    let _ = LONG_WAITS.set(LongWaits { after, call });
+}
+
+/// Waits by `wait`, or if long waits are reported, by `wait_for`, which gives up after the time that it is given. Both may return spuriously.
+#[cfg(not(loom))]
+pub(crate) fn wait_watched(wait: impl Fn(), wait_for: impl FnOnce(Duration)) {
+    let Some(LongWaits { after, call }) = LONG_WAITS.get() else { return wait() };
+    let begun = Instant::now();
+    wait_for(*after);
+    let waited = begun.elapsed();
+    if waited >= *after {
+        call(waited);
+        wait();
+    }
+}
 
 /// 32 bits to park on. See the [module page](self).
 ///
@@ -31,7 +85,11 @@ impl Word {
 
     /// Parks while the word is `seen`; may return spuriously.
     pub fn wait(&self, seen: u32) {
-        self.sleepers.wait(Half::all_of(&self.value), seen);
+        let wait = || self.sleepers.wait(Half::all_of(&self.value), seen);
+        #[cfg(not(loom))]
+        wait_watched(wait, |time| self.sleepers.wait_for(Half::all_of(&self.value), seen, time));
+        #[cfg(loom)]
+        wait();
     }
 
     /// Wakes up to `sleepers` threads that are parked on the word.

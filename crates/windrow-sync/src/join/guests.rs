@@ -277,6 +277,8 @@ impl Invitation {
     /// thread runs offers of those guests for whose number the first argument returns true. Such guests must work on what is waited
     /// for until it is `done`.
     ///
+    /// Returns whether it is `done`: not if this process is a forked child, and a guest of the parent was to make it so.
+    ///
     /// ```
     /// use std::sync::Mutex;
     /// use windrow_sync::join::guests::Invitation;
@@ -308,7 +310,7 @@ impl Invitation {
     ///
     /// # Panics
     /// If this thread is not a member: see [`member`](Invitation::member).
-    pub fn wait(&self, whom: impl Fn(usize) -> bool, done: impl Fn() -> bool) {
+    pub fn wait(&self, whom: impl Fn(usize) -> bool, done: impl Fn() -> bool) -> bool {
         let hosted = *lock(&self.hosted);
         with_here(|seat| {
             let (Some(hosted), Some(seat)) = (hosted, seat.filter(|_| self.member().is_some())) else {
@@ -323,6 +325,7 @@ impl Invitation {
                 })
             });
         });
+        done()
     }
 }
 

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::base::debug::show_as;
+use crate::base::fork::{Process, Stranded};
 use crate::base::latch::Latch;
 use crate::base::primitives::{Arc, Mutex, lock};
 use crate::base::spin::Spin;
@@ -14,6 +15,7 @@ struct Loans<W> {
     state: Mutex<LoanState>,
     left: Latch,
     ended: W,
+    process: Process,
 }
 
 struct LoanState {
@@ -24,12 +26,12 @@ struct LoanState {
 
 impl<W> Loans<W> {
     /// Waits until no loan is open. From then on nothing can be lent.
-    fn finish(&self) {
+    fn finish(&self) -> Result<(), Stranded> {
         loop {
             let mut state = lock(&self.state);
-            if state.open == 0 {
+            if state.open == 0 || !self.process.is_this() {
                 state.over = true;
-                return;
+                return if state.open == 0 { Ok(()) } else { Err(Stranded) };
             }
             state.waited = true;
             drop(state);
@@ -60,6 +62,9 @@ impl<W> Loans<W> {
 ///
 /// # Panics
 /// With the payload of `f`, else with that of `wait`. All loans have ended by then.
+///
+/// In a child that was forked inside `f` or `wait`, if a loan is open: the threads that would run it stayed in the parent. Loans that
+/// are still in a queue must be neither run nor dropped there.
 pub fn lending<'scope, W, R>(
     ended: W,
     wait: impl FnOnce(&dyn Fn() -> bool),
@@ -69,7 +74,7 @@ where
     W: Fn() + Send + Sync + 'static,
 {
     let state = LoanState { open: 0, over: false, waited: false };
-    let loans = Arc::new(Loans { state: Mutex::new(state), left: Latch::new(), ended });
+    let loans = Arc::new(Loans { state: Mutex::new(state), left: Latch::new(), ended, process: Process::this() });
     let lender = Lender { loans, borrows: PhantomData };
     let result = catch_unwind(AssertUnwindSafe(|| f(&lender)));
     let is_over = || lock(&lender.loans.state).open == 0;
@@ -78,17 +83,20 @@ where
             wait(&is_over);
         }
     }));
-    lender.loans.finish();
-    match (result, waited) {
-        (Ok(result), Ok(())) => result,
+    match (result, waited, lender.loans.finish()) {
+        (Ok(result), Ok(()), Ok(())) => result,
         // One panic is resumed; what is left is dropped before, where a panic of its drop meets no other.
-        (Ok(result), Err(payload)) => {
+        (Ok(result), Err(payload), _) => {
             discard(result);
             resume_unwind(payload)
         }
-        (Err(payload), waited) => {
+        (Err(payload), waited, _) => {
             discard(waited);
             resume_unwind(payload)
+        }
+        (Ok(result), Ok(()), Err(stranded)) => {
+            discard(result);
+            stranded.raise()
         }
     }
 }

@@ -13,6 +13,7 @@ use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 
+use crate::base::fork::Stranded;
 use crate::base::primitives::{AtomicU32, Ordering, UnsafeCell, thread_cell};
 use crate::base::unwind::{Finally, Payload, discard};
 use crate::join::tree::{Tree, WorkerSlot};
@@ -209,6 +210,8 @@ pub(crate) enum End {
     Done,
     /// No member has run it; only the owner will.
     Returned,
+    /// Its taker is a thread of the parent of this forked process.
+    Stranded,
 }
 
 /// A frame that this thread has taken out of another member's slot. Dropping it returns the frame to its owner.
@@ -334,6 +337,7 @@ impl<B: FnOnce() -> RB, RB> JoinJob<B, RB> {
                 let half = unsafe { self.take_half() };
                 half()
             }
+            End::Stranded => Stranded.raise(),
             // SAFETY: it is done.
             End::Done => unsafe { self.take_result() }.unwrap_or_else(|payload| resume_unwind(payload)),
         }

@@ -5,11 +5,11 @@ use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 use crate::base::debug::show_as;
-use crate::base::machine;
 use crate::base::pad::Pad;
 use crate::base::primitives::{AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use crate::base::unwind::Finally;
 use crate::base::word::{WideWord, Word};
+use crate::base::{fork::Process, machine};
 use crate::join::entries::Entries;
 use crate::join::fuel::Fuel;
 pub use crate::join::timing::{JoinTiming, OfferDecision};
@@ -17,7 +17,6 @@ use crate::join::view::{COUNT, ONE_ASLEEP, ONE_LOOKING, ONE_TURN, OVER, TreeView
 use crate::join::witness::JoinWitness;
 use crate::join::{End, Frame, Offered, Place, seated};
 
-/// The maximum number of members of a tree.
 const MOST_MEMBERS: usize = COUNT as usize;
 
 /// A recursion and its members. See the [module page](self).
@@ -45,6 +44,7 @@ pub struct Tree {
     members: usize,
     rhythm: JoinTiming,
     witness: Option<JoinWitness>,
+    process: Process,
 }
 
 /// A member's record.
@@ -426,6 +426,7 @@ impl Tree {
             members: members.min(MOST_MEMBERS),
             rhythm,
             witness: None,
+            process: Process::this(),
         }
     }
 
@@ -559,7 +560,7 @@ impl Tree {
     fn wait_for(&self, seat: &WorkerSlot, frame: &Frame) -> End {
         let end = Cell::new(None);
         let ended = || {
-            end.set(frame.end());
+            end.set(frame.end().or_else(|| (!self.process.is_this()).then_some(End::Stranded)));
             end.get().is_some()
         };
         let help = || self.help_with(seat, frame);
@@ -577,9 +578,9 @@ impl Tree {
     }
 
     /// Waits until `done` returns true. Meanwhile runs `help`, which returns whether it has helped. The thread that makes `done`
-    /// true must ring.
+    /// true must ring. In a forked child `done` may be false afterwards.
     pub(crate) fn wait_until(&self, seat: &WorkerSlot, done: &dyn Fn() -> bool, help: impl Fn() -> bool) {
-        loop {
+        while self.process.is_this() {
             let mut over = false;
             let waited = self.rhythm.settle.until(|| {
                 over = done();
@@ -676,7 +677,7 @@ impl Tree {
             self.rhythm.idle.until(|| {
                 // Relaxed: OVER publishes no data.
                 let now = TreeView(self.word().load(Ordering::Relaxed));
-                over = now.is_over();
+                over = now.is_over() || !self.process.is_this();
                 if !over {
                     let called = turn.replace(now.upper()) != Some(now.upper());
                     found = self.find(seat, called);

@@ -3,9 +3,10 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::base::debug::show_as;
+use crate::base::fork::{self, Process, Stranded};
 use crate::base::machine;
 use crate::base::pad::Pad;
 use crate::base::primitives::{AtomicU32, AtomicU64, Ordering, UnsafeCell, thread_cell};
@@ -174,6 +175,8 @@ pub struct Gate {
     /// A bit for every lane that is taken.
     taken: Pad<AtomicU32>,
     workers: u64,
+    /// In a forked child the gate has no workers.
+    process: Process,
     /// Threads in [`serve`](Gate::serve). Not part of the protocol: the count keeps the word's fields from overflowing, and tells
     /// how many workers can be idle.
     serving: std::sync::atomic::AtomicU64,
@@ -319,6 +322,7 @@ impl Gate {
             lanes: Default::default(),
             taken: Pad::default(),
             workers: workers as u64,
+            process: Process::this(),
             serving: std::sync::atomic::AtomicU64::new(0),
             callers: Default::default(),
             members: (0..workers).map(|_| Pad::default()).collect(),
@@ -400,7 +404,8 @@ impl Gate {
     /// lane, for workers that are still inside.
     ///
     /// # Panics
-    /// With the payload of `lead`, else with the first payload of a member. All members have left by then.
+    /// With the payload of `lead`, else with the first payload of a member. All members have left by then. In a child that was forked
+    /// inside `lead`, if a member was inside then.
     #[inline]
     pub fn region<R>(
         &self,
@@ -411,8 +416,9 @@ impl Gate {
         let door = Door { gate: self, body, lane: Cell::new(None), around: REGION.with(Cell::get), settle };
         let result = lead(&door);
         match door.shut() {
-            Some(payload) => resume_unwind(payload),
-            None => result,
+            Ok(None) => result,
+            Ok(Some(payload)) => resume_unwind(payload),
+            Err(stranded) => stranded.raise(),
         }
     }
 
@@ -481,7 +487,7 @@ impl Gate {
     }
 
     /// open -> closing -> taken: no member is inside any more. Meanwhile the caller joins regions inside of this one.
-    fn close(&self, at: usize, settle: Spin) {
+    fn close(&self, at: usize, settle: Spin) -> Result<(), Stranded> {
         let lane = &self.lanes[at].0;
         let word = lane.word();
         // Acquire: pairs with the Release in `Leave::drop`; the caller sees what members did that have left.
@@ -489,10 +495,14 @@ impl Gate {
         // Acquire: as above, for members that leave now.
         let all_left = || LaneView(word.load(Ordering::Acquire)).active() == 0;
         if before.active() == 0 {
-            return;
+            return Ok(());
         }
         let (mut seen, mut inner) = (Seen { epochs: [0; LANES], bell: 0, later: None }, None);
         while !all_left() {
+            // The caller forked in its own part, or while it helped.
+            if !self.process.is_this() {
+                return Err(Stranded);
+            }
             // Lanes are not scanned unless one may have opened.
             let mut heard = None;
             let waited = settle.until(|| {
@@ -522,6 +532,7 @@ impl Gate {
                 self.attend(at, 0, joined);
             }
         }
+        Ok(())
     }
 
     /// Joins a region that was opened inside of the one in lane `around`, if one admits this caller.
@@ -636,7 +647,8 @@ impl Gate {
     /// Waits until a region may admit this worker (true) or the gate is stopped (false).
     fn await_region(&self, seen: &Seen, look: &mut impl FnMut(Wait) -> Spin, member: usize) -> bool {
         let mut wait = Wait::Begins;
-        loop {
+        // The callers of a worker that has forked are in the parent.
+        while self.process.is_this() {
             let mut heard = Heard::Nothing;
             let listen = |heard: &mut Heard| {
                 *heard = self.listen(seen);
@@ -660,6 +672,7 @@ impl Gate {
             self.sleep(seen, member);
             wait = Wait::Woken;
         }
+        false
     }
 
     /// Counts this worker as sleeping and parks it, unless there is work.
@@ -712,7 +725,7 @@ impl Gate {
         // it borrows the closure.
         let job = unsafe { &*posted.job };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job(JoinedWorker { worker, member: member as usize }))) {
-            let mut first = lane.payload.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut first = fork::lock(&lane.payload);
             if first.is_none() {
                 *first = Some(payload);
             } else {
@@ -773,7 +786,8 @@ show_as!("Door": [] Door<'_>, |it| lane: it.lane.get());
 
 impl Door<'_> {
     /// Lets up to `width - 1` workers in, and wakes a parked one if those awake are too few. Returns false, without any effect, if the
-    /// gate is stopped or every lane is in use. The same if the door is open already, or `width` or the gate leaves no seat for a worker.
+    /// gate is stopped or belongs to the parent of this process, or every lane is in use. The same if the door is open already, or
+    /// `width` or the gate leaves no seat for a worker.
     pub fn open(&self, width: usize) -> bool {
         self.post(width, None)
     }
@@ -798,7 +812,7 @@ impl Door<'_> {
     fn post(&self, width: usize, due: Option<u64>) -> bool {
         let seats = (width.saturating_sub(1) as u64).min(self.gate.workers);
         // If the gate is stopped after this check, the caller runs alone at worst.
-        if self.lane.get().is_some() || seats == 0 || self.gate.is_stopped() {
+        if self.lane.get().is_some() || seats == 0 || self.gate.is_stopped() || !self.gate.process.is_this() {
             return false;
         }
         let Some(at) = self.gate.take() else { return false };
@@ -821,11 +835,11 @@ impl Door<'_> {
     }
 
     /// Closes the lane and gives it back, once; returns the first panic of a member.
-    fn shut(&self) -> Option<Payload> {
-        let (at, _) = self.lane.take()?;
+    fn shut(&self) -> Result<Option<Payload>, Stranded> {
+        let Some((at, _)) = self.lane.take() else { return Ok(None) };
         REGION.with(|region| region.set(self.around));
-        self.gate.close(at, self.settle);
-        let payload = self.gate.lanes[at].0.payload.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let closed = self.gate.close(at, self.settle);
+        let payload = closed.map(|()| fork::lock(&self.gate.lanes[at].0.payload).take());
         self.gate.give_back(at);
         EnteredGates::leave();
         payload

@@ -2,6 +2,7 @@
 
 use std::task::Waker;
 
+use crate::base::fork::Process;
 use crate::base::machine;
 use crate::base::pad::Pad;
 use crate::base::primitives::{AtomicU32, GROUP, Mutex, Ordering, UnsafeCell, lock};
@@ -40,6 +41,8 @@ pub enum Ended {
     Left,
     /// A member has panicked.
     Panicked,
+    /// This process was forked, and the other members stayed in the parent.
+    Forked,
 }
 
 impl std::fmt::Display for Ended {
@@ -47,6 +50,7 @@ impl std::fmt::Display for Ended {
         f.write_str(match self {
             Ended::Left => "a member has left the team: no further round can take place",
             Ended::Panicked => "a member of the team has panicked: no further round can take place",
+            Ended::Forked => "the other members of the team stayed in the parent of this forked process: no further round can take place",
         })
     }
 }
@@ -130,6 +134,7 @@ struct Core {
     slots: Word,
     /// A member sets `left` or `panicked` in the mailboxes of all others, or has done so.
     over: AtomicU32,
+    process: Process,
 }
 
 // SAFETY: a message is written by the leader alone, while its owner waits, and read by its owner at other times. A
@@ -149,6 +154,7 @@ impl Core {
             boxes: (0..most).map(|_| Mailbox::default()).collect(),
             slots: Word::default(),
             over: AtomicU32::default(),
+            process: Process::this(),
         }
     }
 
@@ -305,6 +311,9 @@ impl Core {
                 self.awake(slot);
                 return found;
             }
+            if !self.process.is_this() {
+                return Err(Ended::Forked);
+            }
             self.boxes[slot].word.wait(seen);
         }
     }
@@ -343,7 +352,7 @@ impl Core {
             return;
         }
         let flag = match why {
-            Ended::Left => LEFT,
+            Ended::Left | Ended::Forked => LEFT,
             Ended::Panicked => PANICKED,
         };
         (0..self.boxes.len()).filter(|slot| *slot != from).for_each(|slot| {

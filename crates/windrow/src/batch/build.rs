@@ -435,6 +435,11 @@ impl<S: BatchOps> BatchedInner<S> {
                 discard(payload);
                 true
             });
+            if self.is_forked() {
+                // The structure and its callers belong to the parent.
+                std::mem::forget(structure);
+                return;
+            }
             // If operations were left, the signal has been sent, and `park` returns at once.
             if !(ran && self.submit.is_over()) {
                 std::thread::park();

@@ -16,6 +16,7 @@ use super::room::{Capacity, Permit};
 use super::stats::{BatchCounts, Stats};
 use super::{Batch, BatchError, BatchOps, CallError};
 use crate::runtime::explain;
+use crate::runtime::stall::CallWatch;
 use crate::runtime::trace::{self, RanBatch};
 use windrow_sync::unwind::discard;
 
@@ -505,6 +506,7 @@ impl<S: BatchOps> BatchedInner<S> {
     /// Hands in `entries` and blocks until all are answered.
     pub(super) fn hand_in(&self, entries: &mut [Entry<S::Op, S::Reply>]) -> Result<Fate, Closed> {
         let own = entries.len();
+        let _watch = CallWatch::of_batch(explain::is_reported(), std::any::type_name::<S>());
         self.submit.call(entries, self.mark(), self.reply_spin(), |held| self.lead(held, BatchLead::Thread { own }))
     }
 

@@ -5,10 +5,11 @@
 //! was given. The line allocates only when it gets longer than ever before.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, Thread};
 
+use windrow_sync::fork::lock;
 use windrow_sync::unwind::quietly;
 
 /// See the [module page](self).
@@ -132,7 +133,7 @@ impl Capacity {
     }
 
     fn lock(&self) -> MutexGuard<'_, CapacityState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn take(&self, state: &mut CapacityState, ops: usize) -> Option<Permit<'_>> {

@@ -11,6 +11,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{BatchError, BatchOps, Batched, CallError, Overflow};
+use windrow_sync::fork::lock;
 
 /// A [`Batched`] as a [`Service`] of its operations; with the feature `tower`. Clones share the structure.
 ///
@@ -152,7 +153,7 @@ where
                 }
             };
             let op = poll_fn(|_| {
-                let mut slot = mine.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut slot = lock(&mine);
                 slot.has_room = true;
                 // The response is polled after `call` has put the operation here.
                 slot.op.take().map_or(Poll::Pending, Poll::Ready)
@@ -165,12 +166,12 @@ where
 
     fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let is_over = self.call.as_mut().poll(context).is_ready();
-        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = lock(&self.slot);
         if is_over || slot.has_room { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn call(self, op: S::Op, place: &'static Location<'static>) -> Response<S> {
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner).op = Some((op, place));
+        lock(&self.slot).op = Some((op, place));
         self.call
     }
 }

@@ -1,10 +1,11 @@
 //! Parallel iterators from single items, or from serial iterators.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::thread;
 
 use windrow_sync::divide::Span;
+use windrow_sync::fork::Process;
 use windrow_sync::sources::VecItems;
 
 use super::Par;
@@ -176,6 +177,8 @@ impl<I> Bridge<I> {
 /// The items of one claim.
 struct Pulls<'a, I: Iterator> {
     bridge: &'a Bridge<I>,
+    /// The process in which this member joined the call.
+    process: Process,
     claim: Pulled,
     /// Whether the claim has the last index.
     last: bool,
@@ -192,7 +195,12 @@ impl<I: Iterator> Iterator for Pulls<'_, I> {
             return None;
         }
         // After a panic in `next` the lock is poisoned, and no member pulls any more.
-        let mut items = bridge.items.lock().ok()?;
+        let mut items = match bridge.items.try_lock() {
+            Ok(items) => items,
+            // In a forked child a member that was pulling at the fork keeps the lock for ever.
+            Err(TryLockError::WouldBlock) if self.process.is_this() => bridge.items.lock().ok()?,
+            Err(_) => return None,
+        };
         // Check again: it may have been exhausted while this member waited for the lock.
         if bridge.is_exhausted() {
             return None;
@@ -226,18 +234,20 @@ impl<I: Iterator> Drop for Pulls<'_, I> {
 
 impl<I: Iterator<Item: Send> + Send> Recipe<Range<usize>> for Bridge<I> {
     type Item = I::Item;
-    type State = ();
+    type State = Process;
     const EXACT: bool = false;
     const LOOSE: bool = true;
 
-    fn state(&self) {}
+    fn state(&self) -> Process {
+        Process::this()
+    }
 
-    fn iter<'s, 'w>(&'w self, _: &'w (), _: Span, run: Range<usize>) -> impl Iterator<Item = I::Item>
+    fn iter<'s, 'w>(&'w self, process: &'w Process, _: Span, run: Range<usize>) -> impl Iterator<Item = I::Item>
     where
         Range<usize>: 's,
     {
         let claim = Pulled { claimed: run.len(), ..Pulled::default() };
-        Pulls { bridge: self, claim, last: run.end == self.end, panicking: thread::panicking() }
+        Pulls { bridge: self, process: *process, claim, last: run.end == self.end, panicking: thread::panicking() }
     }
 
     fn over(&self, _: usize) -> bool {

@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
 use windrow_sync::divide::{Divide, Division, Span};
+use windrow_sync::fork::lock;
 use windrow_sync::views::Blocks;
 
 use super::recipe::Recipe;
@@ -422,7 +423,7 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
                 flow?;
                 hints.after_chunk(over(shared, claim.hi, over_from))
             },
-            |(.., mine)| runs.lock().unwrap_or_else(PoisonError::into_inner).append(mine),
+            |(.., mine)| lock(&runs).append(mine),
         );
     });
     let mut runs = runs.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use either::Either;
 use windrow_sync::divide::Division;
+use windrow_sync::fork::lock;
 
 use super::recipe::Recipe;
 use super::reduce::{Each, in_blocks};
@@ -113,7 +114,7 @@ pub(crate) fn in_runs<P: ParallelIterator, G: Gather<P::Item>>(iter: P, gather: 
                 }
                 hints.after_chunk(over(shared, at.hi, |from| recipe.over(from)))
             },
-            |(_, mut mine)| runs.lock().unwrap_or_else(PoisonError::into_inner).append(&mut mine),
+            |(_, mut mine)| lock(&runs).append(&mut mine),
         );
     });
     let mut runs = std::mem::take(runs.get_mut().unwrap_or_else(PoisonError::into_inner));

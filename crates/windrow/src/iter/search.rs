@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
 use windrow_sync::divide::{Divide, Division};
+use windrow_sync::fork::lock;
 use windrow_sync::views::Pieces;
 
 use super::recipe::Recipe;
@@ -43,7 +44,7 @@ impl<B> Found<B> {
     }
 
     pub(crate) fn offer(&self, key: usize, found: B) {
-        let mut best = self.best.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut best = lock(&self.best);
         let worse = match &*best {
             Some((at, _)) if *at <= key => Some((key, found)),
             _ => best.replace((key, found)),

@@ -108,7 +108,7 @@ impl SortGrain {
             told.reason = "as part of the recursion around it";
             return f();
         }
-        let recursion = Told::of_call(told.listens);
+        let recursion = Told::of_call(told.listens).watched("sort", Some(told.place));
         let ((), grown) = expecting(self.alone, &recursion, f);
         told.recursion = Some((recursion, grown));
     }

@@ -5,9 +5,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use windrow_plan::Nanos;
+use windrow_sync::fork::lock;
 use windrow_sync::relaxed::RelaxedU64;
 
-use super::queue::{Bell, Ring, lock};
+use super::queue::{Bell, Ring};
 
 /// The share of the latest tile in what a tile has lasted lately.
 ///

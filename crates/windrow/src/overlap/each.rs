@@ -27,10 +27,11 @@ use std::time::Instant;
 
 use super::crew::CrewBell;
 use super::lane::Input;
-use super::queue::{Giver, Took, lock};
+use super::queue::{Giver, Took};
 use super::run::{EachLane, OverlapRun, Station, Step, TileFault};
 use super::trace::{LaneTrace, Log};
 use crate::runtime::cancel::{Ambient, CancelToken};
+use windrow_sync::fork::lock;
 use windrow_sync::unwind::Payload;
 
 /// Tiles in a lane for each member of a pool: one that the member runs, and one that waits for its turn to be handed on. A pool of one

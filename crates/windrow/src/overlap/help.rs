@@ -16,13 +16,14 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use windrow_plan::machine::WorkerState;
+use windrow_sync::fork::lock;
 use windrow_sync::gate::{Door, JoinedWorker};
 use windrow_sync::machine::tick;
 
 use super::crew::Crew;
-use super::queue::lock;
 use super::run::{EachLane, OverlapRun, Station, Step};
 use crate::runtime::begun::{AtDepth, depth};
+use crate::runtime::stall::CallWatch;
 use crate::runtime::state::PoolState;
 use crate::runtime::{explain, trace};
 
@@ -48,6 +49,7 @@ pub(super) fn lead<E: Send>(
     lanes: &[&(dyn EachLane<E> + Sync + '_)],
     crew: &Crew,
     pool: &PoolState,
+    watch: &CallWatch,
 ) {
     let (mut stations, depth) = (stations, depth());
     if pool.members == 1 || lanes.is_empty() {
@@ -59,6 +61,7 @@ pub(super) fn lead<E: Send>(
         pool.joined(joined.worker, tick());
         lock(&crew.state).entered.insert(joined.worker);
         let _part = trace::part_of(call);
+        let _watch = watch.member();
         let _inside = AtDepth::new(depth);
         attend(run, lanes, crew, pool);
     };
@@ -133,7 +136,7 @@ fn attend<E: Send>(run: &OverlapRun<E>, lanes: &[&(dyn EachLane<E> + Sync + '_)]
         };
         let wake = pool.guess().enter(WorkerState::AsleepLong);
         let is_short = crew.tile().0 > 0.0 && TOO_SHORT * crew.tile().0 < wake.0;
-        if called_back || is_short {
+        if called_back || is_short || !run.is_of_this_process() {
             break;
         }
         run.look();

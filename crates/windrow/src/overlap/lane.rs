@@ -5,8 +5,9 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+use windrow_sync::fork::lock;
 
-use super::queue::{Bell, Giver, Ring, Taker, Took, lock};
+use super::queue::{Bell, Giver, Ring, Taker, Took};
 use super::run::{OverlapRun, Station, Step, TileFault};
 use super::trace::{LaneTrace, Log};
 use crate::runtime::cancel::Ambient;

@@ -11,12 +11,10 @@
 //! lock, since they are user data.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-pub(super) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use windrow_sync::fork::lock;
 
 /// What an end of a queue rings: wakes the executors of a lane.
 pub(super) trait Ring: std::fmt::Debug + Send + Sync {

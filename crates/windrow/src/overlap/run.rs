@@ -10,15 +10,17 @@
 //! lane that failed drops the result.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::crew::Crew;
-use super::queue::{Bell, Ring, lock};
+use super::queue::{Bell, Ring};
 use super::trace::LaneTrace;
 use crate::runtime::cancel::CancelToken;
 use crate::runtime::flag::Flag;
+use crate::runtime::{explain, stall};
+use windrow_sync::fork::{Process, Stranded, lock};
 use windrow_sync::unwind::{Payload, discard};
 
 /// How often the calling thread polls the tokens while it has no work: a token is only a flag, and wakes no thread. A poll with its
@@ -101,6 +103,7 @@ pub(super) struct OverlapRun<E> {
     pub(super) width: usize,
     /// When the run began, if it is traced.
     pub(super) zero: Option<Instant>,
+    process: Process,
 }
 
 impl<E> OverlapRun<E> {
@@ -129,6 +132,7 @@ impl<E> OverlapRun<E> {
             members,
             width,
             zero,
+            process: Process::this(),
         }
     }
 
@@ -136,6 +140,11 @@ impl<E> OverlapRun<E> {
     #[inline]
     pub(super) fn cut(&self) -> usize {
         if self.trouble.is_up() { lock(&self.state).cut } else { usize::MAX }
+    }
+
+    /// Whether the threads of the run are in this process.
+    pub(super) fn is_of_this_process(&self) -> bool {
+        self.process.is_this()
     }
 
     pub(super) fn token(&self, lane: usize) -> CancelToken {
@@ -214,8 +223,9 @@ impl<E> OverlapRun<E> {
             self.look();
             match self.step(&mut *station) {
                 Step::Worked => {}
-                Step::Idle => bell.wait(None),
-                Step::Through => break,
+                // In a forked child the calling thread and the other lanes are missing.
+                Step::Idle if self.process.is_this() => bell.wait(None),
+                Step::Idle | Step::Through => break,
             }
         }
         self.close(station);
@@ -223,8 +233,13 @@ impl<E> OverlapRun<E> {
 
     /// On the calling thread: runs stations until all have ended and all helpers have left (true), or until `pause` returns true (false).
     /// `pause` is asked before each step.
+    ///
+    /// # Panics
+    /// With [`Stranded`], in a forked child, when only threads of the parent could go on.
     pub(super) fn lead(&self, stations: &mut Vec<Box<dyn Station<E> + '_>>, mut pause: impl FnMut() -> bool) -> bool {
         let looks = (!self.tokens.is_empty()).then_some(POLL);
+        let long = stall::long_wait(explain::is_reported());
+        let mut idle = None;
         'busy: loop {
             self.look();
             if pause() {
@@ -233,7 +248,10 @@ impl<E> OverlapRun<E> {
             // The last lane first: its tiles are nearly done, and make room.
             for at in (0..stations.len()).rev() {
                 match self.step(&mut *stations[at]) {
-                    Step::Worked => continue 'busy,
+                    Step::Worked => {
+                        idle = None;
+                        continue 'busy;
+                    }
                     Step::Idle => {}
                     Step::Through => {
                         self.close(stations.remove(at));
@@ -244,7 +262,19 @@ impl<E> OverlapRun<E> {
             if stations.is_empty() && lock(&self.state).helpers == 0 {
                 return true;
             }
-            self.bells[0].wait(looks);
+            if !self.process.is_this() {
+                resume_unwind(Box::new(Stranded));
+            }
+            let Some(long) = long else {
+                self.bells[0].wait(looks);
+                continue;
+            };
+            let since = *idle.get_or_insert_with(Instant::now);
+            self.bells[0].wait(Some(looks.unwrap_or(long)));
+            let waited = since.elapsed();
+            if waited >= long {
+                stall::report_wait(waited);
+            }
         }
     }
 

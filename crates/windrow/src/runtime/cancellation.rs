@@ -4,10 +4,11 @@
 //! Claims and pieces are sized by the cost of earlier items. Behind a bridge that cost does not predict the next item, so a member polls
 //! before each item.
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use super::cancel::{CancelToken, Cancelled, ambient};
 use crate::runtime::flag::Flag;
+use windrow_sync::fork::lock;
 
 /// See the [module page](self). One for each call that can be cancelled; members share it.
 #[derive(Debug)]
@@ -64,7 +65,7 @@ impl Cancellation {
 
     /// Adds the items that a member has consumed.
     pub(crate) fn add(&self, items: usize) {
-        *self.done.lock().unwrap_or_else(PoisonError::into_inner) += items;
+        *lock(&self.done) += items;
     }
 
     /// Records that the recipe wants no more items: no item is missing.
@@ -81,13 +82,13 @@ impl Cancellation {
     }
 
     fn pulled(&self) -> MutexGuard<'_, Pulled> {
-        self.pulled.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pulled)
     }
 
     /// `whole`, if no item that was wanted is missing. A token that was cancelled afterwards does not count.
     pub(crate) fn result<T>(&self, whole: T) -> Result<T, Cancelled> {
         let Pulled { claimed, items, cut } = *self.pulled();
-        let done = *self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = *lock(&self.done);
         let done = done.saturating_sub(claimed).saturating_add(items);
         let total = self.total.get().copied().unwrap_or(0);
         // A search that ends early leaves items, too. Then no member was cut.

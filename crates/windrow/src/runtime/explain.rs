@@ -16,7 +16,7 @@ use windrow_sync::machine::{tick, ticks_per_micro};
 use super::explained::{CallKind, Explained};
 use super::report::{CountedCall, CountedKind};
 use super::trace::CallSpan;
-use super::{report, trace};
+use super::{report, stall, trace};
 
 /// The listeners to the calls of a thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -97,6 +97,9 @@ fn listeners() -> Listeners {
 #[cold]
 fn look_up() -> Listeners {
     let listeners = Listeners { is_known: true, report: report::is_wanted(), trace: trace::is_wanted(), caller: false };
+    if listeners.report {
+        stall::begin();
+    }
     let _ = LISTENERS.try_with(|cell| cell.set(listeners));
     listeners
 }

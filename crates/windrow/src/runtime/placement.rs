@@ -10,8 +10,9 @@
 //!
 //! That costs four system calls of less than 1 us each time a worker parks. The caller does not wait for them.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
+use windrow_sync::fork::lock;
 use windrow_sync::machine::{self, Thread};
 use windrow_sync::relaxed::RelaxedU64;
 
@@ -67,7 +68,7 @@ impl Placement {
     /// Called after worker `member` has run the pool's start handler.
     pub(crate) fn started(&self, member: usize) {
         let Some(worker) = self.workers[member - 1].get() else { return };
-        let mut allowed = worker.allowed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut allowed = lock(&worker.allowed);
         let now = worker.thread.allowed();
         if *allowed != now {
             *allowed = now;
@@ -164,7 +165,7 @@ impl Placement {
         if here == 0 {
             return;
         }
-        let mut allowed = worker.allowed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut allowed = lock(&worker.allowed);
         *allowed = worker.thread.allowed();
         let place = if here == self.caller.get() { elsewhere(&allowed, here) } else { u32::try_from(here - 1).ok() };
         if let Some(place) = place.filter(|_| allowed.len() > 1) {
@@ -177,7 +178,7 @@ impl Placement {
     pub(crate) fn unpin(&self, member: usize) {
         let pinned = &self.pinned[member - 1];
         if let (Some(worker), true) = (self.workers[member - 1].get(), pinned.get() != 0) {
-            let allowed = worker.allowed.lock().unwrap_or_else(PoisonError::into_inner);
+            let allowed = lock(&worker.allowed);
             if self.is_pinned_here(worker, pinned.get()) {
                 worker.thread.confine(&allowed);
             }

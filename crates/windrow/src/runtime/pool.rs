@@ -33,8 +33,15 @@ pub use settings::{PoolBuildError, PoolBuildErrorKind};
 /// (by the last `Arc` in a closure, say) waits for nothing: its threads could be waiting for the dropping thread. They end by
 /// themselves after that call.
 ///
+/// # Fork
 /// A forked child builds a separate global pool. A pool that it got from its parent has no threads in the child, and runs calls on their
-/// caller. Do not fork *inside* a closure of a parallel call: the child lacks the members that the call waits for.
+/// caller.
+///
+/// A child that is forked *inside* a closure of a parallel call lacks the other members. It may make calls, exit, or leave the closure; it
+/// never waits for threads of the parent. On the calling thread the call ends as in the parent if no other member was inside at the fork;
+/// otherwise it panics ("the other threads of the call stayed in the parent"), and calls that return errors return one. A worker that
+/// leaves the closure ends, and a child ends with its last thread. New threads may get the memory of the parent's stacks, so a child on a worker must not
+/// use what the call borrows, nor leave the closure, once it has started threads.
 ///
 /// ```
 /// use windrow::prelude::*;

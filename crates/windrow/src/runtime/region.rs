@@ -15,11 +15,13 @@ use windrow_sync::relaxed::RelaxedU64;
 use super::ablation::Mechanism;
 use super::begun::{BegunCall, InsideCall, Listener};
 use super::cancellation::Cancellation;
+use super::explain;
 use super::explained::{self, CallKind, Explained};
 use super::hints::{CallPart, Hints};
 use super::pace::{Call, FEW, Pace};
 use super::poll::PollInterval;
 use super::sites::{LongItem, SiteStats};
+use super::stall::{CallWatch, LOOP};
 use super::state::PoolState;
 use super::unmeasured::{self, CallStart};
 
@@ -105,9 +107,11 @@ fn decided<'s, S, L, B, E, F>(
     let call = caller.call;
     let pool = call.pool;
     let _inside = InsideCall::new(depth, true);
+    let watch = CallWatch::new(explain::is_reported(), LOOP, call.hints.place);
     let member = |JoinedWorker { worker, member }| {
         let now = tick();
         pool.joined(worker, now);
+        let _watch = watch.member();
         let stop = StopOnUnwind(division);
         let _inside = InsideCall::new(depth, true);
         let mut local = begin();

@@ -577,15 +577,28 @@ extern "C" fn print() {
             return;
         }
         let text = table(rows.into_iter().collect(), report.lost.get());
+        report.target.write(&text);
+    });
+}
+
+/// Writes a note where the report of the process goes, if there is one.
+pub(super) fn add_note(text: &str) {
+    if let Some(report) = report() {
+        report.target.write(text);
+    }
+}
+
+impl Target {
+    fn write(&self, text: &str) {
         // A failure cannot be told: stderr itself may have failed.
-        let _ = match &report.target {
+        let _ = match self {
             Target::Stderr => std::io::stderr().write_all(text.as_bytes()),
             Target::File(path) => {
                 let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
                 file.and_then(|mut file| file.write_all(text.as_bytes()))
             }
         };
-    });
+    }
 }
 
 /// The report as text: the places by time, each with the reason of its last call.

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use windrow_sync::fork::PerProcess;
+use windrow_sync::fork::{PerProcess, lock};
 use windrow_sync::gate::Inside;
 use windrow_sync::machine;
 
@@ -65,7 +65,7 @@ pub(crate) fn own_queue() -> Option<Arc<SpawnQueue>> {
 /// as long as it has threads.
 pub(crate) fn queues() -> MutexGuard<'static, BTreeMap<usize, Arc<SpawnQueue>>> {
     static QUEUES: PerProcess<Mutex<BTreeMap<usize, Arc<SpawnQueue>>>> = PerProcess::new();
-    QUEUES.get(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+    lock(QUEUES.get(Mutex::default))
 }
 
 /// Closes the queue of a pool that is being dropped.
@@ -99,7 +99,7 @@ impl SpawnQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Whether this process made the queue. In a forked child, threads that do not exist may hold its locks.
@@ -169,6 +169,10 @@ impl SpawnQueue {
         while let Some(job) = self.next_job(number) {
             // A panic of the closure is in its result. A panic of its waker, or of the drop of an unwanted result, is discarded.
             quietly(job);
+            if !self.is_of_this_process() {
+                // The closure has forked. Other threads may hold the lock of the queue, and its closures belong to the parent.
+                return;
+            }
         }
         self.remove_if_closed();
     }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use windrow_plan::Nanos;
@@ -11,7 +11,7 @@ use windrow_plan::explore::Budget;
 use windrow_plan::machine::{Machine, WorkerState};
 use windrow_plan::share::{self, Costs, Workers};
 use windrow_plan::spin::{self, SpinContext};
-use windrow_sync::fork::PerProcess;
+use windrow_sync::fork::{PerProcess, lock};
 use windrow_sync::gate::{Gate, Wait, WorkerCounts};
 use windrow_sync::join::tree::JoinTiming;
 use windrow_sync::machine::{self, tick};
@@ -179,7 +179,7 @@ impl PoolState {
         let thread = self.thread(format!("windrow-spawn-{number}")).spawn(life)?;
         // A forked child may start threads for an inherited pool. They are not joined.
         if self.is_of_this_process() {
-            let mut threads = self.spawn_threads.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut threads = lock(&self.spawn_threads);
             threads.retain(|thread| !thread.is_finished());
             threads.push(thread);
         }
@@ -191,7 +191,7 @@ impl PoolState {
         if !self.is_of_this_process() {
             return Vec::new();
         }
-        std::mem::take(&mut *self.spawn_threads.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.spawn_threads))
     }
 
     /// Time as ticks.

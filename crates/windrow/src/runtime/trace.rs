@@ -16,11 +16,11 @@ use std::collections::VecDeque;
 use std::panic::Location;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Instant, SystemTime};
 
 use windrow_sync::exit::at_exit;
-use windrow_sync::fork::PerProcess;
+use windrow_sync::fork::{PerProcess, lock};
 use windrow_sync::machine::{fork_generation, tick, ticks_per_micro};
 use windrow_sync::relaxed::RelaxedU64;
 
@@ -253,7 +253,7 @@ impl ProcessTrace {
     fn register(&self) -> OwnTrace {
         let name = std::thread::current().name().map(str::to_owned);
         let trace = Arc::new(Mutex::new(ThreadTrace { name, ..ThreadTrace::default() }));
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(trace.clone());
+        lock(&self.threads).push(trace.clone());
         OwnTrace { generation: fork_generation(), trace }
     }
 }

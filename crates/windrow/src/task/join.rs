@@ -17,6 +17,7 @@ use crate::runtime::explain;
 use crate::runtime::explained::{CallKind, Explained};
 use crate::runtime::pool;
 use crate::runtime::sites::site;
+use crate::runtime::stall::CallWatch;
 use crate::runtime::state::PoolState;
 use crate::runtime::trace::{self, TracedCall};
 
@@ -25,7 +26,7 @@ use crate::runtime::trace::{self, TracedCall};
 /// `a` runs on this thread. `b` runs after `a`, unless another member of the pool has stolen `b`. `join` is made for recursion: a
 /// join that is not shared costs a few nanoseconds, so recursion needs no cut-off. About every 20 microseconds
 /// (sooner if members are idle) the oldest open join is offered to other members. A waiting join runs only parts of the half that it
-/// waits for, so a lock held across `join` causes no deadlock.
+/// waits for, so a lock may be held across `join`, unless the halves take it.
 ///
 /// # Halves that wait for each other
 /// `join(|| receive(), || send())` ends if a worker of the pool is free: [the page on calls](crate#parts-that-wait-for-each-other) says what
@@ -105,12 +106,12 @@ pub(crate) fn rooted<R>(place: Option<&'static Location<'static>>, code: usize, 
         let known = pool.sites.recall_calls(site);
         let listens = explain::listens(place);
         if known.are_shorter(pool.short_call) && !listens && !is_to_measure() {
-            return grow(pool, None, UNMEASURED, false, &Told::default(), None, f).0;
+            return grow(pool, None, UNMEASURED, false, &Told::default().watched(KIND, place), None, f).0;
         }
         let known = known.unpack();
         let start = tick();
         let _span = explain::enter(listens, CallKind::Join, place);
-        let told = Told::of_call(listens);
+        let told = Told::of_call(listens).watched(KIND, place);
         let witness = explain::join_witness(listens, place);
         let (result, grown) = grow(pool, known.next(), 0, !known.alone, &told, witness, f);
         let time = pool.nanos(tick().saturating_sub(start));
@@ -158,12 +159,19 @@ pub(crate) struct Told {
     decision: Cell<Option<Decision<Recursion, ShareDecision>>>,
     /// The call that the recursion is, for the trace.
     call: Option<TracedCall>,
+    /// The members, for a call that waits long.
+    watch: CallWatch,
 }
 
 impl Told {
     /// For the innermost call of this thread, if the thread `listens` to it.
     pub(crate) fn of_call(listens: bool) -> Self {
-        Self { decision: Cell::new(None), call: trace::around(listens) }
+        Self { call: trace::around(listens), ..Self::default() }
+    }
+
+    /// For a call of this kind, which is watched.
+    pub(crate) fn watched(self, kind: &'static str, place: Option<&'static Location<'static>>) -> Self {
+        Self { watch: CallWatch::new(explain::is_reported(), kind, place), ..self }
     }
 
     /// An entry for the sink.
@@ -209,10 +217,12 @@ fn grow<R>(
         let patience = if witness.is_some() { 0 } else { u32::MAX / 2 };
         return (lead.grow(patience, &|_| OfferDecision::Never, f), Grown { open: 1, entered: 1 });
     }
-    let (opened, entered, is_delayed, call) = (Cell::new(1), Cell::new(1), Cell::new(false), told.call);
+    let (opened, entered, is_delayed) = (Cell::new(1), Cell::new(1), Cell::new(false));
+    let (call, watch) = (told.call, &told.watch);
     let serve = |joined: JoinedWorker| {
         pool.joined(joined.worker, tick());
         let _part = trace::part_of(call);
+        let _watch = watch.member();
         tree.serve();
     };
     let result = pool.gate.region(&serve, pool.settle, |door| {
@@ -263,6 +273,9 @@ fn standing_by(pool: &PoolState) -> Option<StandBy> {
     let costs = pool.costs(tick());
     share::stands_by(ItemCost::default(), 0, usize::MAX, &pool.workers(), &costs)
 }
+
+/// The kind of a watched call.
+const KIND: &str = "join or scope";
 
 /// Joins of a single thread read the clock after so many times the usual interval.
 ///

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, Thread};
 
+use windrow_sync::fork::{Process, Stranded, lock};
 use windrow_sync::join::guests::Invitation;
 use windrow_sync::join::is_inside;
 
@@ -53,23 +54,20 @@ fn run<'scope, F, R>(f: F) -> R
 where
     F: FnOnce(&Scope<'scope>) -> R,
 {
-    let scope = Scope { invitation: Invitation::new(), tasks: Mutex::default(), borrows: PhantomData };
-    let result = scope.invitation.host(&|| scope.help(), || {
+    let (invitation, process) = (Invitation::new(), Process::this());
+    let scope = Scope { invitation, tasks: Mutex::default(), process, borrows: PhantomData };
+    let (result, finished) = scope.invitation.host(&|| scope.help(), || {
         let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-        scope.finish();
-        result
+        (result, scope.finish())
     });
     let mut panics = std::mem::take(&mut lock(&scope.tasks).panics).into_iter().map(|(_, payload)| payload);
     let thrown = result.as_ref().ok().and_then(|_| panics.next());
     panics.for_each(discard);
-    match (result, thrown) {
-        (Ok(result), None) => result,
-        (Ok(_), Some(payload)) | (Err(payload), _) => resume_unwind(payload),
+    match (result, thrown, finished) {
+        (Ok(result), None, Ok(())) => result,
+        (Ok(_), Some(payload), _) | (Err(payload), ..) => resume_unwind(payload),
+        (Ok(_), None, Err(stranded)) => stranded.raise(),
     }
-}
-
-fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Where tasks are spawned: see [`scope`].
@@ -94,6 +92,8 @@ fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Scope<'scope> {
     invitation: Invitation,
     tasks: Mutex<Tasks<'scope>>,
+    /// In a forked child the scope has no guests.
+    process: Process,
     /// Tasks may write to what they borrow for `'scope`, so it must not be shortened.
     borrows: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
@@ -180,7 +180,8 @@ impl<'scope> Scope<'scope> {
     /// As a guest: runs tasks, oldest first, until none is left to begin.
     fn help(&self) {
         let runner = self.invitation.member().filter(|_| self.invitation.is_guest());
-        loop {
+        // The host of a guest that has forked is in the parent.
+        while self.process.is_this() {
             let mut tasks = lock(&self.tasks);
             let Some(task) = tasks.waiting.pop_front() else { return };
             let more = !tasks.waiting.is_empty();
@@ -193,7 +194,7 @@ impl<'scope> Scope<'scope> {
     }
 
     /// As the host: runs tasks, youngest first, until all have ended.
-    fn finish(&self) {
+    fn finish(&self) -> Result<(), Stranded> {
         loop {
             let mut tasks = lock(&self.tasks);
             if let Some(task) = tasks.waiting.pop_back() {
@@ -206,7 +207,7 @@ impl<'scope> Scope<'scope> {
                 continue;
             }
             if tasks.unfinished == 0 {
-                return;
+                return Ok(());
             }
             tasks.waiter = self.invitation.member();
             drop(tasks);
@@ -214,7 +215,9 @@ impl<'scope> Scope<'scope> {
                 let tasks = lock(&self.tasks);
                 tasks.unfinished == 0 || !tasks.waiting.is_empty()
             };
-            self.invitation.wait(|_| true, is_needed);
+            if !self.invitation.wait(|_| true, is_needed) {
+                return Err(Stranded);
+            }
             lock(&self.tasks).waiter = None;
         }
     }
@@ -441,12 +444,18 @@ impl<'scope, T> ScopedJoinHandle<'_, 'scope, T> {
             Some(member) => {
                 if let Some(runner) = self.task.expect(Waiter::Member(member)) {
                     // Only a guest is helped. The stack of any other runner holds other work below the task.
-                    invitation.wait(|guest| runner == Some(guest), || self.task.has_ended());
+                    let has_ended = invitation.wait(|guest| runner == Some(guest), || self.task.has_ended());
+                    if !has_ended {
+                        Stranded.raise();
+                    }
                 }
             }
             None => {
                 if self.task.expect(Waiter::Stranger(thread::current())).is_some() {
                     while !self.task.has_ended() {
+                        if !self.scope.process.is_this() {
+                            Stranded.raise();
+                        }
                         thread::park();
                     }
                 }

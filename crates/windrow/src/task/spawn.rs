@@ -19,6 +19,7 @@ use crate::runtime::report::CountedKind;
 use crate::runtime::spawn_threads::{SpawnQueue, own_queue};
 use crate::runtime::state::PoolState;
 use crate::runtime::trace;
+use windrow_sync::fork::lock;
 
 /// Runs `f` on a spawn thread of the current pool, and returns at once. For a result of `f`, see [`spawn_joinable`].
 ///
@@ -288,7 +289,7 @@ enum Outcome<R> {
 
 impl<R> Task<R> {
     fn lock(&self) -> MutexGuard<'_, Outcome<R>> {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.outcome)
     }
 
     fn finish(&self, result: thread::Result<R>) {

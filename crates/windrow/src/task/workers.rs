@@ -15,6 +15,9 @@
 //! [`install`](TaskPool::install), a scope or a broadcast can be requested again on that stack. A call from outside wakes a worker and
 //! waits for it, however little work the call has. Parallel iterators of this crate use [`Pool`](crate::Pool)s, also on a worker.
 //!
+//! A forked child has none of the pool's threads: calls from outside of the pool panic there. A worker that has forked runs its own tasks, joins
+//! and scopes by itself, and ends when it leaves its task.
+//!
 //! The crate `rayon-core` in `compat/` of the repository offers these pools under rayon's names.
 //!
 //! ```
@@ -373,7 +376,7 @@ impl TaskPool {
                         core::working(|| {
                             let context = BroadcastContext::new(index, threads);
                             let ended = catch_unwind(AssertUnwindSafe(|| op(context)));
-                            *core::lock(result) = Some(ended);
+                            *windrow_sync::fork::lock(result) = Some(ended);
                         });
                     }))
                 })

@@ -40,6 +40,15 @@ impl Sleepers {
         }
     }
 
+    /// Waits for `time` at most.
+    #[cfg(not(loom))]
+    pub(crate) fn wait_for(&self, half: Half<'_>, seen: u32, time: std::time::Duration) {
+        let held = lock(&self.lock);
+        if half.load() == seen {
+            drop(self.changed.wait_timeout(held, time));
+        }
+    }
+
     /// Wakes all sleepers: a condition variable wakes in no defined order, and the caller wants the one that parked first.
     pub(crate) fn wake(&self, _: Half<'_>, sleepers: u32) {
         if sleepers > 0 {

@@ -1,6 +1,7 @@
 //! Parked threads kept by the Linux kernel.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::Duration;
 
 /// The kernel keeps the sleepers.
 #[derive(Debug, Default)]
@@ -22,11 +23,22 @@ impl Half {
 impl Sleepers {
     #[cold]
     pub(crate) fn wait(&self, half: Half, seen: u32) {
+        Self::futex_wait(&half, seen, std::ptr::null());
+    }
+
+    /// Waits for `time` at most.
+    #[cold]
+    pub(crate) fn wait_for(&self, half: Half, seen: u32, time: Duration) {
+        let (tv_sec, tv_nsec) = (time.as_secs().try_into().unwrap_or(libc::time_t::MAX), time.subsec_nanos().into());
+        Self::futex_wait(&half, seen, &libc::timespec { tv_sec, tv_nsec });
+    }
+
+    fn futex_wait(half: &Half, seen: u32, timeout: *const libc::timespec) {
         let op = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-        let no_timeout = std::ptr::null::<libc::timespec>();
-        // SAFETY: the 32 bits are live and aligned: they belong to a word that is borrowed for this call. A null timeout
-        // means "no limit". Every outcome (woken, changed meanwhile, interrupted) is a legal return of `wait`.
-        unsafe { libc::syscall(libc::SYS_futex, half.0, op, seen, no_timeout) };
+        // SAFETY: the 32 bits are live and aligned: they belong to a word that is borrowed for this call. The timeout is null, which
+        // means "no limit", or that of `wait_for`. Every outcome (woken, changed meanwhile, interrupted, too late) is a legal return
+        // of `wait`.
+        unsafe { libc::syscall(libc::SYS_futex, half.0, op, seen, timeout) };
     }
 
     #[cold]

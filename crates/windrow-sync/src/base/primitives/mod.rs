@@ -53,7 +53,11 @@ mod chosen {
 
 pub(crate) use chosen::*;
 
+#[cfg(not(loom))]
+pub(crate) use crate::base::fork::lock;
+
 /// Locks `mutex`, also after a panic of another holder.
+#[cfg(loom)]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

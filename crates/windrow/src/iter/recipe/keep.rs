@@ -2,9 +2,10 @@
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use windrow_sync::divide::{Divide, Span};
+use windrow_sync::fork::lock;
 
 use super::{Indexed, Recipe};
 use crate::runtime::cancellation::Cancellation;
@@ -34,7 +35,7 @@ pub struct Clones<T>(Mutex<T>);
 
 impl<T: Clone> Clone for Clones<T> {
     fn clone(&self) -> Self {
-        Clones(Mutex::new(self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()))
+        Clones(Mutex::new(lock(&self.0).clone()))
     }
 }
 
@@ -47,7 +48,7 @@ impl<T> Clones<T> {
 impl<T: Clone + Send> Init for Clones<T> {
     type Value = T;
     fn make(&self) -> T {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 }
 

@@ -20,7 +20,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
-use windrow_sync::fork::PerProcess;
+use windrow_sync::fork::{PerProcess, lock};
 use windrow_sync::shared::{Owner, SharedWorkers};
 
 use super::settings::{PoolBuildError, Settings};
@@ -129,7 +129,7 @@ impl OwnPool {
 
 impl Owner for OwnPool {
     fn end(&self) {
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads = std::mem::take(&mut *lock(&self.threads));
         end_threads(&self.pool.state, threads);
     }
 }
@@ -222,7 +222,7 @@ pub fn shutdown() -> Result<(), ShutdownError> {
         let _ = last.next.set(Box::new(Global::serial()));
         last = last.next.get().map_or(last, |next| next);
     }
-    let _ending = ENDING.get(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    let _ending = lock(ENDING.get(Mutex::default));
     let mut global = first;
     loop {
         global.end();

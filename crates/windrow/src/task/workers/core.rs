@@ -32,10 +32,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::{self, Thread};
 
 use windrow_plan::Nanos;
+use windrow_sync::fork::{Process, lock};
 use windrow_sync::gate::Gate;
 use windrow_sync::join::guests::Invitation;
 use windrow_sync::join::tree::{Asked, JoinTiming, OfferDecision, Tree};
@@ -48,11 +49,8 @@ use windrow_sync::{Pad, Spin};
 use crate::runtime::explain::{self, OpenSpan, is_reported};
 use crate::runtime::flag::Flag;
 use crate::runtime::report::CountedKind;
+use crate::runtime::stall::CallWatch;
 use crate::runtime::state::measured;
-
-pub(super) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A closure in a queue.
 pub(super) enum QueuedTask {
@@ -184,6 +182,16 @@ pub(super) struct PoolCore {
     life: OnceLock<Weak<PoolLife>>,
     /// Worker 0 is a thread of the program, which serves no gate.
     pub(super) has_current: bool,
+    process: Process,
+}
+
+/// In a forked child: what the tasks borrow may be gone, and the workers that run them stayed in the parent.
+impl Drop for PoolCore {
+    fn drop(&mut self) {
+        if !self.process.is_this() {
+            std::mem::forget((std::mem::take(&mut self.workers), std::mem::take(&mut self.outside)));
+        }
+    }
 }
 
 /// Ends the pool when the last handle and the last spawned task are gone.
@@ -405,6 +413,7 @@ impl PoolCore {
             host: OnceLock::new(),
             life: OnceLock::new(),
             has_current,
+            process: Process::this(),
         }
     }
 
@@ -486,7 +495,7 @@ impl PoolCore {
     fn help(self: &Arc<Self>) {
         let Some(index) = self.index() else { return };
         self.note_seat(index);
-        loop {
+        while self.process.is_this() {
             if let Some(task) = self.find(index) {
                 if self.has_more() || self.pending.get() > 0 {
                     self.invitation.call();
@@ -509,13 +518,29 @@ impl PoolCore {
     pub(super) fn push(self: &Arc<Self>, task: QueuedTask) {
         match self.index() {
             Some(index) => _ = self.workers[index].0.local.push(task),
-            None => _ = self.outside.push(task),
+            None => return self.inject(task),
         }
         self.announce();
     }
 
+    /// The result of a part whose panic is resumed later; in a forked child it is resumed at once, since what follows may fail there.
+    pub(super) fn unless_forked<R>(&self, result: thread::Result<R>) -> thread::Result<R> {
+        match result {
+            Err(payload) if !self.process.is_this() => resume_unwind(payload),
+            result => result,
+        }
+    }
+
+    fn assert_of_this_process(&self) {
+        assert!(
+            self.process.is_this(),
+            "the threads of this task pool stayed in the parent of this forked process: make a pool here"
+        );
+    }
+
     /// Queues a task in the outside queue.
     pub(super) fn inject(&self, task: QueuedTask) {
+        self.assert_of_this_process();
         self.outside.push(task);
         self.announce();
     }
@@ -531,6 +556,7 @@ impl PoolCore {
 
     /// Queues one task for each worker, in their order.
     pub(super) fn push_broadcast(&self, tasks: impl Iterator<Item = QueuedTask>) {
+        self.assert_of_this_process();
         let mut waiting = lock(&self.waiting);
         for (worker, task) in self.workers.iter().zip(tasks) {
             worker.0.broadcasts.push(task);
@@ -572,6 +598,9 @@ impl PoolCore {
 
     /// A task for worker `index`: its youngest, else a broadcast, else another worker's oldest, else the oldest from outside.
     fn find(&self, index: usize) -> Option<QueuedTask> {
+        if !self.process.is_this() {
+            return self.workers[index].0.local.take(true);
+        }
         self.find_own(index).or_else(|| {
             let count = self.threads();
             let others = (1..count).map(|next| &self.workers[(index + next) % count].0);
@@ -640,10 +669,13 @@ impl PoolCore {
         seat.is_some()
     }
 
-    /// Worker `index` waits until `done`. Meanwhile it runs tasks.
+    /// Worker `index` waits until `done`. Meanwhile it runs tasks. In a forked child `done` may be false afterwards.
     pub(super) fn wait_until(&self, index: usize, done: &dyn Fn() -> bool) {
         while !done() {
             if !self.run_one(index, false) {
+                if !self.process.is_this() {
+                    return;
+                }
                 self.park(index, done);
             }
         }
@@ -674,6 +706,7 @@ impl PoolCore {
 
     /// [`lending`], with this thread as host. If it is a worker of a task pool, it runs tasks of that pool while it waits.
     pub(super) fn lending<'scope, R>(f: impl FnOnce(&Lender<'scope, WakeHost>) -> R) -> R {
+        let _watch = CallWatch::new(is_reported(), "call of a task pool", None);
         match current() {
             Some((core, index)) => {
                 let ended: WakeHost = Box::new({
@@ -727,7 +760,7 @@ impl PoolCore {
             let local = &self.workers[index].0.local;
             let number = local.push(QueuedTask::Lent(lender.lend(half)));
             self.announce();
-            let ra = catch_unwind(AssertUnwindSafe(a));
+            let ra = self.unless_forked(catch_unwind(AssertUnwindSafe(a)));
             // Run local tasks, down to the half. If another worker has taken the half, the host waits for it.
             while let Some(task) = local.take_since(number) {
                 self.run(task);

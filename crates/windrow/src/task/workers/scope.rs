@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use windrow_sync::fork::lock;
 use windrow_sync::lend::Lender;
 use windrow_sync::unwind::{Payload, discard};
 
-use super::core::{FifoTasks, PoolCore, QueuedTask, WakeHost, lock, working};
+use super::core::{FifoTasks, PoolCore, QueuedTask, WakeHost, working};
 use super::{BroadcastContext, TaskOrder};
 use crate::runtime::explain::SpawnedCall;
 use crate::runtime::report::CountedKind;
@@ -65,7 +66,7 @@ pub(super) fn run<'scope, R>(core: &Arc<PoolCore>, order: TaskOrder, f: impl FnO
         };
         let shared = ScopeTasks { lender: lender.clone(), core: core.clone(), fifo, panic: Mutex::new(None) };
         let scope = TaskScope { shared: Arc::new(shared) };
-        let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+        let result = core.unless_forked(catch_unwind(AssertUnwindSafe(|| f(&scope))));
         (result, scope)
     });
     let thrown = lock(&scope.shared.panic).take();
@@ -127,7 +128,7 @@ impl<'scope> TaskScope<'scope> {
             let ended = catch_unwind(AssertUnwindSafe(|| working(job)));
             call.took(begun);
             if let Err(payload) = ended {
-                let mut first = scope.shared.panic.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut first = lock(&scope.shared.panic);
                 if first.is_none() {
                     *first = Some(payload);
                 } else {
