@@ -14,6 +14,7 @@ use memchr::{memchr_iter, memmem, memrchr};
 use serde::Serialize;
 use serde::de::{self, DeserializeSeed, Deserializer as _, MapAccess, SeqAccess, Visitor};
 
+use crate::diagnose;
 use crate::input::{Fields, Format, Record};
 use crate::shown;
 pub(crate) use keep::{keep_of, values_of};
@@ -150,6 +151,20 @@ impl fmt::Display for BadDocument {
     }
 }
 
+/// Divides a reason into what is wrong and its hint, if it has one.
+pub(crate) fn without_hint(reason: &str) -> (String, Option<&str>) {
+    const HINT: &str = "hint: ";
+    let divided = || {
+        let (before, hint) = reason.split_at(reason.find(HINT)?);
+        let before = before
+            .strip_suffix("; ")
+            .map(|before| format!("{before})"))
+            .or_else(|| Some(before.strip_suffix(" (")?.to_owned()));
+        Some((before?, Some(hint.strip_prefix(HINT)?.strip_suffix(')')?)))
+    };
+    divided().unwrap_or_else(|| (reason.to_owned(), None))
+}
+
 /// What is wrong with a row that has a null in `column`, which should hold its text.
 pub(crate) fn null_fault(column: &str) -> Fault {
     Fault::new(FaultKind::MissingField, &[], 0, format!("column {column:?} is null, not a string"))
@@ -225,20 +240,10 @@ pub(crate) fn utf8(record: &[u8]) -> Result<&str, Fault> {
 
 /// What is wrong with bytes that begin like this and are not UTF-8.
 pub(crate) fn utf8_fault(begin: &[u8]) -> Fault {
-    let reason = format!("not valid UTF-8{}", looks_like(begin));
+    let looks_like = diagnose::binary(&begin[..begin.len().min(diagnose::FIRST)])
+        .map_or_else(String::new, |kind| format!(" (it starts like {}; hint: {})", kind.what, kind.hint));
+    let reason = format!("not valid UTF-8{looks_like}");
     Fault { kind: FaultKind::NotUtf8, at: 0, line_in_record: 0, byte: 1, reason }
-}
-
-/// A guess at the encoding of bytes that are not UTF-8.
-fn looks_like(record: &[u8]) -> &'static str {
-    match record {
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-            " (it starts like UTF-16; hint: convert it with `iconv -f UTF-16 -t UTF-8`)"
-        }
-        [0x1f, 0x8b, ..] => " (it starts like gzip data; hint: give the file the extension .gz)",
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => " (it starts like zstd data; hint: give the file the extension .zst)",
-        _ => "",
-    }
 }
 
 /// The text in a field of a line.
@@ -308,6 +313,7 @@ pub(crate) fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
         _ => {
             let is_value = matches!(message, "expected value" | "invalid number");
             let hint = if is_value { number_hint(line.as_bytes(), at) } else { "" };
+            let hint = if hint.is_empty() { diagnose::at_place(message, line.as_bytes(), at) } else { hint.to_owned() };
             Fault::new(FaultKind::Syntax, line.as_bytes(), at, format!("JSON syntax error: {message}{hint}"))
         }
     }

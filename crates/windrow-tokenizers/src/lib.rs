@@ -4,6 +4,7 @@
 mod batch_encode;
 pub mod chat;
 pub mod dataset;
+mod diagnose;
 pub mod document;
 pub mod encode;
 pub mod engine;

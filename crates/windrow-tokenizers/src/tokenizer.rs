@@ -15,6 +15,7 @@ use std::path::Path;
 
 use thiserror::Error;
 
+use crate::diagnose::{FIRST, foreign};
 use crate::engine::{BatchError, Engine, Ragged, has_memory};
 
 mod check;
@@ -249,9 +250,6 @@ impl Tokenizer {
                 )),
             };
         }
-        if let Some(fault) = other_format(path) {
-            return Err(LoadError::invalid(name_or_path, fault));
-        }
         let too_large = |bytes| {
             let reason = format!("has {bytes} bytes, more than a tokenizer.json can have");
             LoadError::invalid(name_or_path, Fault::new("", reason, format!("no more than {MAX_BYTES} are read")))
@@ -269,7 +267,12 @@ impl Tokenizer {
         if json.len() as u64 > MAX_BYTES {
             return Err(too_large(json.len() as u64));
         }
-        if path.extension().is_some_and(|extension| extension == "tiktoken") {
+        let has_extension = |name: &str| path.extension().is_some_and(|extension| extension == name);
+        if let Some(fault) = other_format(&json, has_extension("model")) {
+            return Err(LoadError::invalid(name_or_path, fault));
+        }
+        // Llama 3 has a rank file under the name tokenizer.model.
+        if has_extension("tiktoken") || rank_file::is_likely(&json) {
             return Self::from_ranks(&json, name_or_path, options, early);
         }
         Self::from_json(&json, name_or_path, options)
@@ -678,11 +681,26 @@ fn utf8(json: &[u8]) -> Result<&str, Fault> {
         .map_err(|error| Fault::new("", format!("not UTF-8 from byte {} on", error.valid_up_to()), fault::DAMAGED))
 }
 
-/// Files that users mistake for a `tokenizer.json`.
-fn other_format(path: &Path) -> Option<Fault> {
-    let is_model = path.extension()? == "model";
-    let hint = "convert it to a tokenizer.json with the transformers library";
-    is_model.then(|| Fault::new("", "a sentencepiece model, which cannot be read", hint))
+/// Files that users mistake for a `tokenizer.json`, by their first bytes. One that is called a model is a sentencepiece model, if it is nothing else.
+fn other_format(file: &[u8], is_called_model: bool) -> Option<Fault> {
+    const SENTENCEPIECE: (&str, &str) =
+        ("a sentencepiece model, which cannot be read", "convert it to a tokenizer.json with the transformers library");
+    const OTHER: &str = "name the tokenizer.json of the model";
+    let first = &file[..file.len().min(FIRST)];
+    let is_json = first.trim_ascii_start().starts_with(b"{");
+    let found = match first {
+        // A message in a message: the first piece.
+        [b'\n', piece, b'\n', name, ..] if name < piece && !is_json => SENTENCEPIECE,
+        [b'G', b'G', b'U', b'F', ..] => ("the weights of a model (GGUF)", OTHER),
+        [_, _, _, _, _, 0, 0, 0, b'{', ..] => ("the weights of a model (safetensors)", OTHER),
+        _ => match foreign(first) {
+            // The remedies of corpora are pipes to `encode`.
+            Some(kind) => (kind.what, if kind.hint.contains("windrow") { OTHER } else { kind.hint }),
+            None if is_called_model && !is_json && !rank_file::is_likely(file) => SENTENCEPIECE,
+            None => return None,
+        },
+    };
+    Some(Fault::new("", found.0, found.1))
 }
 
 /// 0 for the usual end-of-text tokens, more for less likely ones.

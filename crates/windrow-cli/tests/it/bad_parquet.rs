@@ -52,6 +52,10 @@ fn rows_are_documents_and_nulls_are_bad_ones() {
 #[test]
 fn what_is_wrong_is_said_with_its_remedy() {
     let place = place(&[Some("the path"), Some("the path"), Some("of thorns")]);
+    // A footer with nothing but the field that names an encryption; an encrypted footer; other files.
+    place.file("columns.parquet", b"PAR1\x8c\0\0\x03\0\0\0PAR1").file("footer.parquet", b"PARE12345678PARE");
+    place.file("lines.parquet", "{\"text\": \"the path\"}\n").file("page.parquet", "<html>").file("b.parquet.gz", "");
+    place.file("pointer.parquet", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n");
     place.file("no.parquet", "PAR1 but no more than that PAR1").file("text.parquet", "the path");
     let bytes = place.read("in.parquet");
     let mut damaged = bytes.clone();
@@ -67,6 +71,20 @@ fn what_is_wrong_is_said_with_its_remedy() {
         ),
         ("in.parquet --field id", 65, &["in.parquet: column \"id\" is int64, not text", "--column NAME"]),
         ("no.parquet", 65, &["no.parquet: damaged Parquet: ", "hint: the file is damaged"]),
+        ("columns.parquet", 65, &["columns.parquet: Parquet with encrypted columns: ", "hint: decrypt it"]),
+        ("footer.parquet", 65, &["footer.parquet: encrypted Parquet", "hint: decrypt it"]),
+        ("lines.parquet", 65, &["lines.parquet: not Parquet but JSON lines\nhint: pass --input-format jsonl"]),
+        ("page.parquet", 65, &["page.parquet: not Parquet but an HTML page", "hint: download"]),
+        (
+            "pointer.parquet",
+            65,
+            &["pointer.parquet: not Parquet but a git-lfs pointer", "hint: fetch the file: git lfs pull"],
+        ),
+        (
+            "in.parquet --keep nothing",
+            65,
+            &["column \"nothing\" is missing; there are \"id\", \"text\"\nhint: correct or"],
+        ),
         ("cut.parquet", 65, &["cut.parquet: damaged Parquet: ", "hint: the file is damaged"]),
         ("text.parquet", 65, &["text.parquet: not a Parquet file: ", "--input-format"]),
         ("damaged.parquet", 65, &["damaged.parquet: row group 2, column \"text\": ", "hint: the file is damaged"]),

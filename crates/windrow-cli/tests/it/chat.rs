@@ -82,7 +82,7 @@ fn a_template_may_be_in_a_file_and_needs_its_date() {
     let command = "encode in.jsonl -o out --tokenizer t --chat=other.jinja --format jsonl";
     let ran = place.line(command);
     assert_eq!(ran.code, Some(65));
-    assert!(ran.stderr.contains("(hint: set a day with --chat-date 2024-07-26)"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint: set a day with --chat-date 2024-07-26"), "{}", ran.stderr);
     place.line(&format!("{command} --chat-date 2024-07-26")).ok();
     let lines = line(&place, "out.jsonl");
     assert_eq!(lines[0], json!({"ids": tiny_ids("paththorns26")}));

@@ -1,6 +1,7 @@
 //! End-to-end tests of the command. Those over MPI need a feature.
 
 mod bad_compression;
+mod bad_inputs;
 mod bad_jsonl;
 mod bad_options;
 mod bad_output;

@@ -128,18 +128,14 @@ impl Hashed {
         }
     }
 
-    /// Whether the file begins with these bytes.
-    pub(super) fn begins_with(&self, magic: &[u8], name: &str) -> Result<bool, InputError> {
+    /// The first bytes of the file, at most this number.
+    pub(super) fn first(&self, bytes: usize, name: &str) -> Result<Bytes, InputError> {
         let source = self.source(name)?;
-        if source.len() < magic.len() as u64 {
-            return Ok(false);
-        }
-        match source.get_bytes(0, magic.len()) {
-            Ok(bytes) => Ok(bytes == magic),
-            Err(error) => Err(self
-                .take_failure(name)
-                .unwrap_or_else(|| InputError::Unreadable { name: name.to_owned(), source: io::Error::other(error) })),
-        }
+        let bytes = usize::try_from(source.len()).unwrap_or(usize::MAX).min(bytes);
+        source.get_bytes(0, bytes).map_err(|error| {
+            self.take_failure(name)
+                .unwrap_or_else(|| InputError::Unreadable { name: name.to_owned(), source: io::Error::other(error) })
+        })
     }
 
     /// Hashes the file up to `end`, or its end. Of an object, whole blocks are hashed.

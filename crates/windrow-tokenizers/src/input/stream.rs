@@ -5,11 +5,12 @@ use std::fs::{File, Metadata};
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
 
 use flate2::bufread::GzDecoder;
-use zstd::zstd_safe::{DCtx, InBuffer, OutBuffer, get_error_name, get_frame_content_size};
+use zstd::zstd_safe::{DCtx, InBuffer, OutBuffer, get_dict_id_from_frame, get_error_name, get_frame_content_size};
 
 use super::digest::{BlockDigest, Prefix};
 use super::store::ObjectReader;
 use super::{Compression, InputError, InputFile, Origin};
+use crate::diagnose;
 
 /// Size of the buffer of stored bytes: reads of this size cost little more than the copy itself.
 pub(super) const BUFFER: usize = 256 << 10;
@@ -241,6 +242,8 @@ impl Stream {
             Decoder::Plain(raw) => match (&mut raw.origin, BlockDigest::behind(prefix.clone())) {
                 (Origins::File(file, _), Some(digest)) => {
                     let sought = file.seek(SeekFrom::Start(at)).map(drop);
+                    // The beginning may have told the compression.
+                    (raw.pos, raw.len) = (0, 0);
                     (raw.digest, raw.read) = (digest, at);
                     sought
                 }
@@ -307,9 +310,9 @@ impl Stream {
                         Err(e) => return Err(self.read_error(e)),
                         Ok([]) if !first => return Ok(0),
                         Ok(magic) if magic.starts_with(GZIP_MAGIC) => {}
-                        Ok(other) => {
-                            let empty = other.is_empty();
-                            return Err(self.boundary_error("gzip", first, empty));
+                        Ok(_) => {
+                            let other = raw.peek(diagnose::FIRST).unwrap_or_default().to_vec();
+                            return Err(self.boundary_error("gzip", first, &other));
                         }
                     }
                     self.replace_decoder(|decoder| match decoder {
@@ -345,10 +348,14 @@ impl Stream {
                         let is_content = header.starts_with(ZSTD_MAGIC);
                         *declared = get_frame_content_size(header).ok().flatten().filter(|_| is_content);
                         *total = 0;
+                        if let Some(id) = get_dict_id_from_frame(header).filter(|_| is_content) {
+                            let reason = format!("zstd data that was made with a dictionary, number {id}, begins");
+                            return Err(self.compressed(reason, DICTIONARY));
+                        }
                     }
-                    Ok(other) => {
-                        let empty = other.is_empty();
-                        return Err(self.boundary_error("zstd", first, empty));
+                    Ok(_) => {
+                        let other = raw.peek(diagnose::FIRST).unwrap_or_default().to_vec();
+                        return Err(self.boundary_error("zstd", first, &other));
                     }
                 }
                 *in_frame = true;
@@ -374,7 +381,12 @@ impl Stream {
                 Ok(hint) => *wanted = hint,
                 Err(code) => {
                     let reason = get_error_name(code);
-                    let hint = if reason.contains("too much memory") { WIDE_WINDOW } else { DAMAGED };
+                    let hint = match reason {
+                        _ if reason.contains("too much memory") => WIDE_WINDOW,
+                        // A dictionary without a number shows only by what it does not explain.
+                        _ if *total == 0 => DAMAGED_AT_FIRST,
+                        _ => DAMAGED,
+                    };
                     return Err(self.compressed(format!("corrupt or unsupported zstd data ({reason})"), hint));
                 }
             }
@@ -430,10 +442,12 @@ impl Stream {
         self.compressed(format!("the {what} data ends too early"), CUT_OFF)
     }
 
-    fn boundary_error(&self, what: &str, first: bool, empty: bool) -> InputError {
-        match (first, empty) {
-            (true, true) => self.compressed(format!("empty, which is not {what} data"), CUT_OFF),
-            (true, false) => self.compressed(format!("not {what} data"), MISNAMED),
+    /// The error for bytes that do not begin compressed data, at the beginning of a file or behind other such data.
+    fn boundary_error(&self, what: &str, first: bool, bytes: &[u8]) -> InputError {
+        match (first, diagnose::foreign(bytes)) {
+            (true, _) if bytes.is_empty() => self.compressed(format!("empty, which is not {what} data"), CUT_OFF),
+            (true, Some(kind)) => self.compressed(format!("not {what} data but {}", kind.what), kind.hint),
+            (true, None) => self.compressed(format!("not {what} data"), MISNAMED),
             (false, _) => {
                 self.compressed(format!("bytes that are not {what} data follow the last whole part"), TRAILING)
             }
@@ -443,9 +457,12 @@ impl Stream {
 
 const CUT_OFF: &str = "the file was cut off; copy or download it again";
 const DAMAGED: &str = "the file is damaged; copy or download it again, or compress its source anew";
+const DAMAGED_AT_FIRST: &str =
+    "the file is damaged, or was made with a dictionary (zstd -dc -D DICTIONARY FILE); copy or download it again";
 const MISNAMED: &str = "rename it without the compression's extension if it is not compressed, or download it again";
 const TRAILING: &str = "cut them off if they do not belong to the file, or download it again";
-const WIDE_WINDOW: &str = "compress it anew with a window of at most 128 MiB (`zstd --long=27` or less)";
+const WIDE_WINDOW: &str = "pipe it: zstd -dc --long=31 FILE | windrow encode - --input-format text|lines|jsonl; or compress it again with --long=27 or less";
+const DICTIONARY: &str = "pipe it: zstd -dc -D DICTIONARY FILE | windrow encode - --input-format text|lines|jsonl";
 
 /// The compression, detected from the first bytes.
 fn detect(magic: &[u8]) -> Compression {

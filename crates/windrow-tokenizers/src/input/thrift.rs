@@ -25,6 +25,7 @@ const TAIL: u64 = 8;
 #[derive(Debug)]
 pub(crate) struct ParquetFile<R> {
     file: R,
+    is_encrypted: bool,
     /// Where pages begin whose headers were checked: the library looks at some headers first and reads their pages later.
     pages: Mutex<HashSet<u64>>,
 }
@@ -36,15 +37,21 @@ impl<R: ChunkReader> ParquetFile<R> {
     /// It cannot be read, or has such a list.
     pub(crate) fn new(file: R) -> Result<Self, ParquetError> {
         let bytes = file.len();
+        let mut is_encrypted = false;
         if let Some(at) = bytes.checked_sub(TAIL) {
             let mut length = [0; 4];
             file.get_read(at)?.read_exact(&mut length)?;
             let length = u64::from(u32::from_le_bytes(length));
             if let Some(begin) = at.checked_sub(length) {
-                check(file.get_read(begin)?.take(length))?;
+                is_encrypted = check(file.get_read(begin)?.take(length))?.has_encryption;
             }
         }
-        Ok(Self { file, pages: Mutex::default() })
+        Ok(Self { file, is_encrypted, pages: Mutex::default() })
+    }
+
+    /// Whether the footer says that columns are encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.is_encrypted
     }
 }
 
@@ -61,7 +68,7 @@ impl<R: ChunkReader> ChunkReader for ParquetFile<R> {
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         if start.saturating_add(TAIL) < self.file.len() && !pages.contains(&start) {
-            let Header { bytes, has_page } = check(self.file.get_read(start)?)?;
+            let Header { bytes, has_page, .. } = check(self.file.get_read(start)?)?;
             // Behind a header without a page is the next header.
             if has_page {
                 pages.insert(start + bytes);
@@ -81,10 +88,15 @@ struct Header {
     bytes: u64,
     /// Whether its page has bytes.
     has_page: bool,
+    /// In a footer, whether an encryption is named.
+    has_encryption: bool,
 }
 
 /// The field of a header with the size of its page.
 const COMPRESSED_SIZE: u64 = 3;
+
+/// The field of a footer with the encryption of the columns.
+const ENCRYPTION: u64 = 8;
 
 /// Checks a struct in the compact protocol of Thrift.
 fn check(read: impl Read) -> Result<Header, ParquetError> {
@@ -188,6 +200,7 @@ impl<R: Read> Walk<R> {
                         0 => self.number()? >> 1,
                         more => field.wrapping_add(u64::from(more)),
                     };
+                    self.header.has_encryption |= depth == DEPTH && field == ENCRYPTION;
                     if depth == DEPTH && field == COMPRESSED_SIZE && (4..=6).contains(&(header & 15)) {
                         self.header.has_page = self.number()? != 0;
                     } else {

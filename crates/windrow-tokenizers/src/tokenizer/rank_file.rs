@@ -8,6 +8,7 @@ use std::path::Path;
 
 use super::embedded::{self, Embedded};
 use super::fault::Fault;
+use crate::diagnose::FIRST;
 
 /// The files that are accepted, for messages.
 pub(super) const NAMES: &str = "r50k_base (or gpt2), p50k_base, cl100k_base and o200k_base";
@@ -25,6 +26,14 @@ pub(super) struct Known {
     pub(super) embedded: Embedded,
     /// Tokens that come besides the embedded ones, with their ids.
     pub(super) more: Vec<(Vec<u8>, u32)>,
+}
+
+/// Whether the first line of a file is that of a rank file.
+pub(super) fn is_likely(file: &[u8]) -> bool {
+    let line = file[..file.len().min(FIRST)].split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii_end();
+    let Some((token, rank)) = str::from_utf8(line).ok().and_then(|line| line.split_once(' ')) else { return false };
+    let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
+    !token.is_empty() && token.len() % 4 == 0 && token.bytes().all(is_base64) && rank.parse::<u32>().is_ok()
 }
 
 /// The vocabulary of a file. Its path is for messages.

@@ -489,7 +489,9 @@ fn paths() {
     let empty_dir = message(dir.path().to_str().expect("UTF-8"));
     assert!(empty_dir.contains("a directory without tokenizer.json"), "{empty_dir}");
 
-    for (name, what) in [("x.tiktoken", "not one of the published rank files"), ("x.model", "a sentencepiece model")] {
+    for (name, what) in
+        [("x.tiktoken", "not one of the published rank files"), ("x.model", "not one of the published rank files")]
+    {
         fs::write(path(name), b"IQ== 0\n").expect("written");
         let message = message(&path(name));
         assert!(message.contains(what) && message.contains(name) && message.contains("hint: "), "{message}");

@@ -1,0 +1,408 @@
+//! What an input is that is not what its name says, or why its first record is bad: the cause and the remedy, from a few bytes.
+
+use std::path::Path;
+
+use crate::document::{Fault, FaultKind, without_hint};
+use crate::input::Format;
+
+/// Bytes at the beginning of an input that tell what it is; the mark of a tar archive is at 257.
+pub(crate) const FIRST: usize = 512;
+
+/// A kind of file that is not read, or not under this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Foreign {
+    /// A noun with its article, or a mass noun.
+    pub(crate) what: &'static str,
+    pub(crate) hint: &'static str,
+}
+
+/// Declares kinds, each with its remedy.
+macro_rules! kinds {
+    ($($name:ident: $what:literal, $hint:literal;)*) => {
+        $(pub(crate) const $name: Foreign = Foreign { what: $what, hint: $hint };)*
+    };
+}
+
+kinds! {
+    POINTER: "a git-lfs pointer in place of the file", "fetch the file: git lfs pull";
+    HTML: "an HTML page, perhaps an error or a login page that was saved in place of the file", "download the file again, and look at the page";
+    XML: "XML, perhaps the error of a store that was saved in place of the file", "download the file again, or write it as JSON lines";
+    GZIP: "gzip data", "give the file the extension .gz behind that of its format, such as .jsonl.gz";
+    ZSTD: "zstd data", "give the file the extension .zst behind that of its format, such as .jsonl.zst";
+    XZ: "xz data", "decompress it: xz -dc FILE | windrow encode - --input-format text|lines|jsonl";
+    LZMA: "lzma data", "decompress it: xz --format=lzma -dc FILE | windrow encode - --input-format text|lines|jsonl";
+    LZIP: "lzip data", "decompress it: lzip -dc FILE | windrow encode - --input-format text|lines|jsonl";
+    BZIP2: "bzip2 data", "decompress it: bzip2 -dc FILE | windrow encode - --input-format text|lines|jsonl";
+    LZ4: "lz4 data", "decompress it: lz4 -dc FILE | windrow encode - --input-format text|lines|jsonl";
+    LZOP: "lzop data", "decompress it: lzop -dc FILE | windrow encode - --input-format text|lines|jsonl";
+    BROTLI: "brotli data", "decompress it: brotli -dc FILE | windrow encode - --input-format text|lines|jsonl";
+    SNAPPY: "snappy data", "decompress it: snzip -dc FILE | windrow encode - --input-format text|lines|jsonl";
+    COMPRESS: "data of compress", "decompress it: gzip -dc FILE | windrow encode - --input-format text|lines|jsonl";
+    ZIP: "a zip archive", "decompress it: unzip -p FILE | windrow encode - --input-format text|lines|jsonl";
+    SEVEN_ZIP: "a 7z archive", "unpack it with 7z x, and name the folder";
+    RAR: "a rar archive", "unpack it, and name the folder";
+    TAR: "a tar archive", "unpack it: tar -xf FILE -C FOLDER, and name the folder";
+    WARC: "a WARC archive", "extract the texts first, as JSON lines";
+    PARQUET: "Parquet", "pass --input-format parquet, or give the file the extension .parquet";
+    ENCRYPTED: "encrypted Parquet", "decrypt it: write it again without encryption";
+    ARROW: "Arrow data", "write it as Parquet: datasets.load_from_disk(FOLDER).to_parquet(FILE), or pyarrow.parquet.write_table";
+    AVRO: "Avro data", "write it as Parquet or JSON lines";
+    ORC: "ORC data", "write it as Parquet: pyarrow.orc.read_table, pyarrow.parquet.write_table";
+    NUMPY: "a numpy array", "write the texts as JSON lines";
+    PICKLE: "a Python pickle", "write the texts as JSON lines with json.dumps";
+    HDF5: "HDF5 data", "write the texts as JSON lines or Parquet";
+    SQLITE: "an SQLite database", "select the texts: sqlite3 FILE \"select json_object('text', COLUMN) from TABLE\" | windrow encode - --input-format jsonl";
+    PDF: "a PDF", "extract the text: pdftotext FILE - | windrow encode -";
+    UTF_32: "UTF-32", "convert it with `iconv -f UTF-32 -t UTF-8`";
+    UTF_32_LE: "UTF-32 without a byte order mark", "convert it with `iconv -f UTF-32LE -t UTF-8`";
+    UTF_32_BE: "UTF-32 without a byte order mark", "convert it with `iconv -f UTF-32BE -t UTF-8`";
+    UTF_16: "UTF-16", "convert it with `iconv -f UTF-16 -t UTF-8`";
+    UTF_16_LE: "UTF-16 without a byte order mark", "convert it with `iconv -f UTF-16LE -t UTF-8`";
+    UTF_16_BE: "UTF-16 without a byte order mark", "convert it with `iconv -f UTF-16BE -t UTF-8`";
+    JSON_LINES: "JSON lines", "pass --input-format jsonl, or give the file the extension .jsonl";
+    JSON: "JSON", "add --input-format jsonl if each line is an object; of an array make lines: jq -c '.[]' FILE";
+    LINES_OF_JSON: "JSON lines", "add --input-format jsonl";
+    ARRAY: "an array", "make each element a line: jq -c '.[]' FILE | windrow encode - --input-format jsonl";
+    STRINGS: "lines of strings", "make objects of them: jq -c '{text: .}' FILE | windrow encode - --input-format jsonl";
+    TEXT: "plain text", "pass --input-format text, or lines, if it is text";
+    CSV: "a table of CSV or TSV", "decompress it if it is compressed, and make JSON lines of it: python3 -c 'import csv,json,sys; [print(json.dumps(row)) for row in csv.DictReader(sys.stdin)]' < FILE | windrow encode - --input-format jsonl";
+}
+
+/// Kinds by their first bytes that no text has.
+const MAGIC: &[(&[u8], Foreign)] = &[
+    (b"\x1f\x8b", GZIP),
+    (b"\x28\xb5\x2f\xfd", ZSTD),
+    (b"\xfd7zXZ\0", XZ),
+    (b"LZIP\x01", LZIP),
+    (b"\x04\x22\x4d\x18", LZ4),
+    (b"\x02\x21\x4c\x18", LZ4),
+    (b"\x89LZO\0", LZOP),
+    (b"\xff\x06\0\0sNaPpY", SNAPPY),
+    (b"\x1f\x9d", COMPRESS),
+    (b"PK\x03\x04", ZIP),
+    (b"PK\x05\x06", ZIP),
+    (b"7z\xbc\xaf\x27\x1c", SEVEN_ZIP),
+    (b"Rar!\x1a\x07", RAR),
+    (b"PAR1", PARQUET),
+    (b"PARE", ENCRYPTED),
+    (b"ARROW1\0\0", ARROW),
+    (b"\xff\xff\xff\xff", ARROW),
+    (b"FEA1", ARROW),
+    (b"Obj\x01", AVRO),
+    (b"ORC\n", ORC),
+    (b"ORC\x08", ORC),
+    (b"\x93NUMPY", NUMPY),
+    (b"\x89HDF\r\n\x1a\n", HDF5),
+    (b"SQLite format 3\0", SQLITE),
+    (b"%PDF-", PDF),
+    (b"\xff\xfe\0\0", UTF_32),
+    (b"\0\0\xfe\xff", UTF_32),
+    (b"\xff\xfe", UTF_16),
+    (b"\xfe\xff", UTF_16),
+];
+
+/// What a file is that begins with these bytes and should hold data: the kinds of [`binary`], and texts that stand in the place of data.
+pub(crate) fn foreign(first: &[u8]) -> Option<Foreign> {
+    if is_pointer(first) {
+        return Some(POINTER);
+    }
+    let text = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first).trim_ascii_start();
+    let begins = |word: &str| text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word.as_bytes()));
+    if ["<!doctype html", "<html", "<head", "<body", "<script"].iter().any(|word| begins(word)) {
+        return Some(HTML);
+    }
+    if begins("<?xml") || begins("<error") {
+        return Some(XML);
+    }
+    if begins("WARC/") {
+        return Some(WARC);
+    }
+    binary(first)
+}
+
+/// What a file is that begins with these bytes, if it is none that `--ext` could make a text.
+pub(crate) fn not_text(first: &[u8]) -> Option<Foreign> {
+    if is_pointer(first) { Some(POINTER) } else { binary(first) }
+}
+
+/// What a file is that begins with these bytes, if that is neither UTF-8 nor read under this name.
+pub(crate) fn binary(first: &[u8]) -> Option<Foreign> {
+    if let Some((_, kind)) = MAGIC.iter().find(|(magic, _)| first.starts_with(magic)) {
+        return Some(*kind);
+    }
+    match first {
+        // A skippable frame, as parallel compressors write it.
+        [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(ZSTD),
+        [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', b'Y', b'&', b'S', b'Y', ..]
+        | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..] => Some(BZIP2),
+        // Properties, the size of the dictionary, and an unknown length.
+        [0x5d, 0, 0, _, _, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, ..] => Some(LZMA),
+        [0x80, 2..=5, b'}' | b']' | b'c' | 0x8c | 0x95, ..] => Some(PICKLE),
+        // A first line may end behind one character.
+        [a, 0, 0, 0, b, 0, 0, 0, ..] if *a > 0 && *b > 0 => Some(UTF_32_LE),
+        [b'{' | b'[', 0, 0, 0] => Some(UTF_32_LE),
+        [0, 0, 0, a, 0, 0, 0, ..] if *a > 0 => Some(UTF_32_BE),
+        [a, 0, b, 0, ..] if *a > 0 && *b > 0 => Some(UTF_16_LE),
+        [b'{' | b'[', 0] => Some(UTF_16_LE),
+        [0, a, 0, ..] if *a > 0 => Some(UTF_16_BE),
+        _ if first.get(257..262) == Some(b"ustar") => Some(TAR),
+        _ => None,
+    }
+}
+
+/// Whether a file that begins with these bytes is compressed in a way that is read.
+pub(crate) fn is_compressed(first: &[u8]) -> bool {
+    matches!(binary(first), Some(GZIP | ZSTD))
+}
+
+/// Whether a file is the note by which git-lfs replaces another file.
+pub(crate) fn is_pointer(first: &[u8]) -> bool {
+    [&b"version https://git-lfs.github.com/spec/"[..], b"version https://hawser.github.com/spec/"]
+        .iter()
+        .any(|line| first.starts_with(line))
+}
+
+/// What a Parquet file is not, by its first bytes: also JSON lines are another kind.
+pub(crate) fn not_parquet(first: &[u8]) -> Option<Foreign> {
+    let is_json = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first).trim_ascii_start().starts_with(b"{");
+    foreign(first).filter(|found| *found != PARQUET).or(is_json.then_some(JSON_LINES))
+}
+
+/// What a file is by its name, if that is a kind which is not read.
+pub(crate) fn by_name(path: &Path) -> Option<Foreign> {
+    let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
+    let compressions = [
+        (".xz", XZ),
+        (".bz2", BZIP2),
+        (".lz4", LZ4),
+        (".br", BROTLI),
+        (".lzma", LZMA),
+        (".lz", LZIP),
+        (".lzo", LZOP),
+        (".sz", SNAPPY),
+        (".snappy", SNAPPY),
+        (".z", COMPRESS),
+    ];
+    let kinds: [(&[&str], Foreign); 12] = [
+        (&[".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tzst"], TAR),
+        (&[".zip"], ZIP),
+        (&[".7z"], SEVEN_ZIP),
+        (&[".rar"], RAR),
+        (&[".warc", ".warc.wet", ".warc.wat", ".wet", ".wat"], WARC),
+        (&[".csv", ".tsv"], CSV),
+        (&[".arrow", ".feather", ".arrows", ".ipc"], ARROW),
+        (&[".avro"], AVRO),
+        (&[".orc"], ORC),
+        (&[".json"], JSON),
+        (&[".jl", ".jsonlines", ".jsonls"], LINES_OF_JSON),
+        (&[".pkl", ".pickle"], PICKLE),
+    ];
+    let stem = [".gz", ".zst", ".zstd"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(&name);
+    let compressed = compressions.iter().find_map(|(suffix, kind)| Some((stem.strip_suffix(suffix)?, *kind)));
+    let stem = compressed.map_or(stem, |(stem, _)| stem);
+    let archive = |kind: &Foreign| [TAR, WARC].contains(kind);
+    let kind = kinds.iter().find(|(suffixes, _)| suffixes.iter().any(|suffix| stem.ends_with(suffix)));
+    let kind = kind.map(|(_, kind)| *kind);
+    // `.tar.xz` is unpacked in one step; `.csv.xz` is decompressed first.
+    kind.filter(archive).or(compressed.map(|(_, kind)| kind)).or(kind)
+}
+
+/// Whether a file is about its folder, by its name.
+pub(crate) fn is_about(path: &Path) -> bool {
+    const NAMES: [&str; 14] = [
+        "readme",
+        "license",
+        "licence",
+        "copying",
+        "copyright",
+        "notice",
+        "changelog",
+        "changes",
+        "citation",
+        "authors",
+        "contributing",
+        "code_of_conduct",
+        "security",
+        "checksums",
+    ];
+    let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+    let stem = name.split('.').next().unwrap_or_default();
+    let is_one =
+        |known: &&str| stem.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']));
+    NAMES.iter().any(|known| is_one(&known)) || stem.ends_with("sums") || stem.ends_with("md5sum")
+}
+
+/// Adds the cause and the remedy to the fault of the first record of an input, which begins like this, if the bytes tell them.
+#[cold]
+pub(crate) fn explain_first(fault: &mut Fault, format: Format, begin: &[u8]) {
+    let begin = &begin[..begin.len().min(FIRST)];
+    let found = match (format, fault.kind) {
+        (Format::Jsonl, FaultKind::Syntax | FaultKind::NotUtf8) => {
+            foreign(begin).or_else(|| table_or_text(fault, begin))
+        }
+        (Format::Jsonl, FaultKind::NotObject) => foreign(begin).or_else(|| other_lines(begin)),
+        (_, FaultKind::NotUtf8) => binary(begin),
+        _ => None,
+    };
+    if let Some(Foreign { what, hint }) = found {
+        let (reason, _) = without_hint(&fault.reason);
+        let reason = reason.split(" (").next().unwrap_or_default();
+        fault.reason = format!("{reason} (it starts like {what}; hint: {hint})");
+    }
+}
+
+/// The kind of a file whose first line is JSON, but no object.
+fn other_lines(line: &[u8]) -> Option<Foreign> {
+    match line.trim_ascii_start().first()? {
+        b'[' => Some(ARRAY),
+        b'"' => Some(STRINGS),
+        _ => None,
+    }
+}
+
+/// The kind of a file whose first line is no JSON.
+fn table_or_text(fault: &Fault, line: &[u8]) -> Option<Foreign> {
+    let is_json = line.trim_ascii_start().first().is_none_or(|byte| b"{[\0\x1e\xef".contains(byte));
+    if is_json || fault.kind == FaultKind::NotUtf8 {
+        return None;
+    }
+    let is_table = line.iter().any(|byte| matches!(byte, b',' | b'\t' | b';')) && !line.contains(&b' ');
+    Some(if is_table { CSV } else { TEXT })
+}
+
+/// The cause of a syntax error and its remedy, as they follow the message of the parser, if the bytes at its place tell them.
+#[cold]
+pub(crate) fn at_place(message: &str, line: &[u8], at: usize) -> String {
+    let near = line.get(at.saturating_sub(1)..).unwrap_or_default();
+    let from = line.get(at..).unwrap_or_default();
+    let before = line[..at.min(line.len())].trim_ascii_end();
+    let skipped = &line[before.len()..at.min(line.len())];
+    // The parser may stand behind the byte that it reports.
+    let is_at = |mark: &[u8]| near.starts_with(mark) || from.starts_with(mark);
+    let is_next = message.contains("trailing characters");
+    let is_cut = message.contains("EOF while parsing");
+    let (cause, hint) = if message.contains("control character") || message.contains("escape") {
+        return String::new();
+    } else if is_at(b"\0") {
+        ("a zero byte, NUL, as a crash or a file that was not written to its end leaves it", NO_NULS)
+    } else if is_at(b"\xef\xbb\xbf") {
+        ("a byte order mark inside the file, as cat leaves it between two files", NO_MARKS)
+    } else if is_at(b"\x1e") {
+        ("a record separator: the file is a JSON text sequence", NO_SEPARATORS)
+    } else if is_next && skipped.contains(&b'\r') {
+        ("lines end with a carriage return", FEEDS)
+    } else if is_next && from.starts_with(b"{") {
+        ("another object follows in the same line", LINES)
+    } else if is_next && from.starts_with(b",") {
+        ("a comma follows the object", "JSON lines have none behind an object: sed 's/,[[:space:]]*$//' FILE")
+    } else if is_cut && line.trim_ascii_start().starts_with(b"[") {
+        ("an array over several lines", ARRAY.hint)
+    } else if is_cut && message.contains("string") {
+        (
+            "the line ends inside a string",
+            "write a line feed inside a string as \\n; if the file was cut off, copy it again",
+        )
+    } else if is_cut && line.trim_ascii_start().starts_with(b"{") {
+        ("the object takes more than one line, or is cut off", LINES)
+    } else if from.starts_with(b"'") || near.starts_with(b"{'") {
+        ("single quotes, as Python prints a dictionary", "write it with json.dumps")
+    } else {
+        return String::new();
+    };
+    format!(" ({cause}; hint: {hint})")
+}
+
+const LINES: &str = "make each object a line: jq -c . FILE | windrow encode - --input-format jsonl";
+const FEEDS: &str = "make it a line feed: tr '\\r' '\\n' < FILE | windrow encode - --input-format jsonl";
+const NO_NULS: &str = "remove them: tr -d '\\000' < FILE | windrow encode - --input-format jsonl";
+const NO_MARKS: &str = "remove the marks: sed 's/\\xef\\xbb\\xbf//g' FILE | windrow encode - --input-format jsonl";
+const NO_SEPARATORS: &str = "remove them: tr -d '\\036' < FILE | windrow encode - --input-format jsonl";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_bytes_tell_the_kind() {
+        let tar = [&[b'a'; 257][..], b"ustar\x0000"].concat();
+        let cases: [(&[u8], &str, &str); 35] = [
+            (
+                b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n",
+                "a git-lfs pointer",
+                "git lfs pull",
+            ),
+            (b"\xef\xbb\xbf\n <!DocType HTML>", "an HTML page", "download"),
+            (b"<html><head>", "an HTML page", "download"),
+            (b"<?xml version=\"1.0\"?><Error>", "XML", "download"),
+            (b"WARC/1.0\r\n", "a WARC archive", "extract"),
+            (b"\x1f\x8b\x08\0", "gzip data", ".gz"),
+            (b"\x28\xb5\x2f\xfd\0", "zstd data", ".zst"),
+            (b"\x5a\x2a\x4d\x18\0", "zstd data", ".zst"),
+            (b"\xfd7zXZ\0\0\x04", "xz data", "xz -dc FILE | windrow encode -"),
+            (b"]\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xff\0", "lzma data", "xz --format=lzma -dc FILE |"),
+            (b"LZIP\x01\x0c", "lzip data", "lzip -dc FILE |"),
+            (b"BZh91AY&SY\0", "bzip2 data", "bzip2 -dc FILE |"),
+            (b"BZh9\x17\x72\x45\x38\x50\x90\0", "bzip2 data", "bzip2 -dc FILE |"),
+            (b"\x04\x22\x4d\x18\x64", "lz4 data", "lz4 -dc FILE |"),
+            (b"\xff\x06\0\0sNaPpY", "snappy data", "snzip -dc FILE |"),
+            (b"PK\x03\x04\x14", "a zip archive", "unzip -p FILE |"),
+            (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "7z x"),
+            (&tar, "a tar archive", "tar -xf FILE"),
+            (b"PAR1\x15", "Parquet", "--input-format parquet"),
+            (b"PARE\x15", "encrypted Parquet", "decrypt"),
+            (b"ARROW1\0\0", "Arrow data", "to_parquet"),
+            (b"\xff\xff\xff\xff\x10\0\0\0", "Arrow data", "to_parquet"),
+            (b"Obj\x01\x04", "Avro data", "Parquet"),
+            (b"\x93NUMPY\x01", "a numpy array", "JSON lines"),
+            (b"\x80\x04\x95\0", "a Python pickle", "json.dumps"),
+            (b"%PDF-1.7", "a PDF", "pdftotext FILE"),
+            (b"\xff\xfe\0\0{\0\0\0", "UTF-32", "iconv -f UTF-32 "),
+            (b"\0\0\xfe\xff\0\0\0{", "UTF-32", "iconv -f UTF-32 "),
+            (b"{\0\0\0\"\0\0\0", "UTF-32 without", "iconv -f UTF-32LE "),
+            (b"\0\0\0{\0\0\0\"", "UTF-32 without", "iconv -f UTF-32BE "),
+            (b"\xff\xfe{\0", "UTF-16", "iconv -f UTF-16 "),
+            (b"\xfe\xff\0{", "UTF-16", "iconv -f UTF-16 "),
+            (b"{\0\"\0", "UTF-16 without", "iconv -f UTF-16LE "),
+            (b"{\0", "UTF-16 without", "iconv -f UTF-16LE "),
+            (b"\0{\0\"", "UTF-16 without", "iconv -f UTF-16BE "),
+        ];
+        for (first, what, hint) in cases {
+            let found = foreign(first).unwrap_or_else(|| panic!("{what}"));
+            assert!(found.what.starts_with(what) && found.hint.contains(hint), "{what}: {found:?}");
+        }
+        for first in
+            [&b""[..], b"{", b"{\"text\": \"PAR1\"}", b"plain", b"\0", b"\0\0\0\0", b"\xef\xbb\xbf{", b"[", b"\xff"]
+        {
+            assert_eq!(foreign(first), None, "{first:?}");
+        }
+    }
+
+    #[test]
+    fn names_tell_the_kind() {
+        for (name, what) in [
+            ("a.jsonl.xz", "xz data"),
+            ("A.TXT.BZ2", "bzip2 data"),
+            ("a.csv.xz", "xz data"),
+            ("a.tar.xz", "a tar archive"),
+            ("a.tar.gz", "a tar archive"),
+            ("a.tgz", "a tar archive"),
+            ("CC-MAIN.warc.wet.gz", "a WARC archive"),
+            ("a.csv.gz", "a table"),
+            ("data-00000-of-00001.arrow", "Arrow data"),
+            ("a.json", "JSON"),
+            ("a.jl", "JSON lines"),
+            ("a.lz4", "lz4 data"),
+            ("a.jsonl.br", "brotli data"),
+            ("a.zip", "a zip archive"),
+        ] {
+            let found = by_name(Path::new(name));
+            assert!(found.is_some_and(|kind| kind.what.starts_with(what)), "{name}: {found:?}");
+        }
+        for name in ["a.gz", "a.pdf", "Makefile", "xz", "a.dat"] {
+            assert_eq!(by_name(Path::new(name)), None, "{name}");
+        }
+        let about = ["README.md", "x/LICENSE.txt", "README_de.md", "SHA256SUMS.txt", "license-mit.txt", "notice"];
+        assert!(about.iter().all(|name| is_about(Path::new(name))));
+        assert!(!["a.txt", "noticeable.txt", "readmes.txt"].iter().any(|name| is_about(Path::new(name))));
+    }
+}
