@@ -138,7 +138,7 @@ pub(crate) struct Encode {
     #[arg(long)]
     pub(crate) all_text: bool,
 
-    /// Read hidden files and folders of directories, too.
+    /// Read hidden files and folders of directories, too: .git, _temporary.
     #[arg(long)]
     pub(crate) hidden: bool,
 

@@ -91,7 +91,7 @@ pub(crate) fn run(options: Options) -> Code {
 
 /// Finds all inputs.
 fn inputs(options: &Options) -> Inputs {
-    let walking = WalkOptions { hidden: options.hidden, ignore_files: !options.no_ignore };
+    let walking = WalkOptions { hidden: options.hidden, source: true, ignore_files: !options.no_ignore };
     let mut found = Inputs::default();
     for path in &options.paths {
         if path.as_os_str() == "-" {

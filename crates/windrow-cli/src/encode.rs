@@ -135,7 +135,11 @@ pub(crate) fn prepare<'t>(
         format,
         extensions: options.ext.clone(),
         all_text: options.all_text,
-        walk: WalkOptions { hidden: options.hidden, ignore_files: takes_source && !options.no_ignore },
+        walk: WalkOptions {
+            hidden: options.hidden,
+            source: takes_source,
+            ignore_files: takes_source && !options.no_ignore,
+        },
     };
     let resolved = resolve(&options.inputs, &reading)?;
     resolved.notes.iter().for_each(&mut note);

@@ -48,6 +48,7 @@ fn corpus() -> (Place, Vec<(String, Vec<u8>)>) {
         .file("bkt/c/d/e.txt.gz", gzip(lines.as_bytes()));
     place.file("bkt/c/d/f.jsonl.zst", zstd(rows.as_bytes())).file("bkt/c/empty.txt", "").file("bkt/c/é.md", "thé");
     place.file("bkt/c/other.bin", "\0").file("bkt/c/.hidden/x.txt", "the").file("bkt/cc.txt", "not below the prefix");
+    place.file("bkt/c/_temporary/0/y.jsonl", "{\"text\": \"the\"}");
     let text: arrow_array::ArrayRef = std::sync::Arc::new(arrow_array::StringArray::from_iter_values(["the", "path"]));
     let batch = arrow_array::RecordBatch::try_from_iter([("text", text)]).unwrap();
     let file = std::fs::File::create(place.path("bkt/c/g.parquet")).unwrap();
@@ -122,8 +123,8 @@ fn what_is_below_a_prefix_is_a_folder() {
         }
         same(&place, &server, ["bkt/", &format!("{scheme}://bkt")], &root, "");
         let ran = line(&place, &server, &format!("encode {remote} -o notes --tokenizer tiny.json --overwrite")).ok();
-        for note in ["1 hidden file or folder left out (--hidden takes them)", "1 file of other extensions passed over"]
-        {
+        let hidden = "2 hidden files and folders left out, such as _temporary (--hidden takes them)";
+        for note in [hidden, "1 file of other extensions passed over", "of 7 files "] {
             assert!(ran.stderr.contains(&format!("note: {remote}: {note}")), "{}", ran.stderr);
         }
     }

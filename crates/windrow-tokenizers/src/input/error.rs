@@ -73,13 +73,24 @@ pub enum InputError {
         /// The file.
         name: String,
     },
+    /// A file named on the command line that is of a kind which is not read, or not under this name.
+    #[error("{}: this is {what}\nhint: {hint}", shown(name))]
+    Foreign {
+        /// The file.
+        name: String,
+        /// What it is, by its first bytes or its extension.
+        what: &'static str,
+        /// The remedy.
+        hint: &'static str,
+    },
     /// A directory without any file of a known extension.
     #[error(
         "{}: no input in this directory ({passed_over} files of other extensions){}\n\
-         hint: .txt .text .md .jsonl .ndjson are read, plain or with .gz .zst .zstd, and .parquet; `--ext rs,py` adds extensions of text, `--all-text` \
+         hint: {}.txt .text .md .jsonl .ndjson are read, plain or with .gz .zst .zstd, and .parquet; `--ext rs,py` adds extensions of text, `--all-text` \
          takes all text, `--input-format jsonl` takes .json, `--hidden` and `--no-ignore` take what is left out",
         shown(name),
-        if *left_out > 0 { format!(", {left_out} hidden or ignored left out") } else { String::new() }
+        if *left_out > 0 { format!(", {left_out} hidden or ignored left out") } else { String::new() },
+        data.as_ref().map_or_else(String::new, |data| format!("{}; ", shown(data)))
     )]
     EmptyDirectory {
         /// The directory.
@@ -88,12 +99,20 @@ pub enum InputError {
         passed_over: usize,
         /// Entries that were skipped: hidden, or named by an ignore file.
         left_out: usize,
+        /// The first of the other files that looks like data, with what it is and its remedy.
+        data: Option<String>,
     },
     /// A pattern that matches no file.
-    #[error("{}: no file matches this pattern\nhint: `*` does not cross directories, `**` does", shown(pattern))]
+    #[error(
+        "{}: no file matches this pattern{}\nhint: `*` does not cross directories, `**` does; `--hidden` takes what is hidden",
+        shown(pattern),
+        if *hidden > 0 { format!(", {hidden} hidden left out") } else { String::new() }
+    )]
     NoMatch {
         /// The argument.
         pattern: String,
+        /// Files and folders that match, but for a hidden name.
+        hidden: usize,
     },
     /// A pattern that cannot be parsed.
     #[error(
@@ -222,6 +241,7 @@ impl InputError {
             | Self::Missing { .. }
             | Self::Url { .. }
             | Self::UnknownExtension { .. }
+            | Self::Foreign { .. }
             | Self::EmptyDirectory { .. }
             | Self::NoMatch { .. }
             | Self::BadPattern { .. }

@@ -1,18 +1,21 @@
 //! Turns arguments into files.
 
+mod notes;
 mod objects;
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use glob::MatchOptions;
+use glob::{MatchOptions, Pattern};
 
 use super::store::Stores;
 use super::url::Named;
-use super::walk::{WalkOptions, walk};
+use super::walk::{WalkOptions, Walked, is_leaving, note_unreadable, walk};
 use super::{Compression, Format, InputError, InputFile, Origin};
+use crate::diagnose;
 use crate::shown;
 
 /// How much of a file is read to detect whether it is text.
@@ -82,6 +85,7 @@ impl InputOptions {
             Some("json") if self.format == Some(Format::Jsonl) || compression != Compression::None => {
                 Some(Format::Jsonl)
             }
+            Some("jl" | "jsonlines") if self.format == Some(Format::Jsonl) => Some(Format::Jsonl),
             _ => None,
         };
         (format, compression)
@@ -228,12 +232,35 @@ pub fn resolve(args: &[String], options: &InputOptions) -> Result<Resolved, Inpu
     Ok(Resolved { files: found.files, notes: found.notes })
 }
 
+/// What two names of one file have in common.
+#[derive(PartialEq, Eq, Hash)]
+enum Identity {
+    /// Device and inode. What a descriptor leads to (a pipe, a deleted file) has no other.
+    #[cfg(unix)]
+    Inode(u64, u64),
+    /// The path without links, or the URL.
+    Name(PathBuf),
+}
+
+impl Identity {
+    #[cfg(unix)]
+    fn of(_: &Path, metadata: &fs::Metadata) -> io::Result<Self> {
+        use std::os::unix::fs::MetadataExt;
+        Ok(Self::Inode(metadata.dev(), metadata.ino()))
+    }
+
+    #[cfg(not(unix))]
+    fn of(path: &Path, _: &fs::Metadata) -> io::Result<Self> {
+        fs::canonicalize(path).map(Self::Name)
+    }
+}
+
 struct Found<'o> {
     options: &'o InputOptions,
     stores: Stores,
     files: Vec<InputFile>,
     notes: Vec<String>,
-    seen: HashSet<PathBuf>,
+    seen: HashSet<Identity>,
     /// Files that occurred before.
     repeated: Vec<PathBuf>,
 }
@@ -259,77 +286,95 @@ impl Found<'_> {
             },
             (false, _) => self.options.kind_of(path),
         };
-        let format = self
-            .options
-            .format(by_extension)
-            .ok_or_else(|| InputError::UnknownExtension { name: path.display().to_string() })?;
+        let Some(format) = self.options.format(by_extension) else { return Err(unknown(path, &metadata)) };
         self.add(path.to_path_buf(), format, compression, &metadata)
     }
 
     fn pattern(&mut self, pattern: &str) -> Result<(), InputError> {
-        let like_a_shell =
-            MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
+        let like_a_shell = MatchOptions {
+            case_sensitive: true,
+            require_literal_separator: true,
+            require_literal_leading_dot: !self.options.walk.hidden,
+        };
         let matches = glob::glob_with(pattern, like_a_shell)
             .map_err(|e| InputError::BadPattern { pattern: pattern.into(), reason: e.to_string() })?;
-        let mut paths = Vec::new();
+        let named = named_leavings(pattern);
+        let (mut paths, mut broken, mut left_out) = (Vec::new(), Vec::new(), Walked::default());
         for found in matches {
-            paths.push(found.map_err(|e| {
-                let path = e.path().to_path_buf();
-                InputError::unreadable(&path, e.into())
-            })?);
-        }
-        if paths.is_empty() {
-            return Err(InputError::NoMatch { pattern: pattern.into() });
+            let path = match found {
+                Ok(path) => path,
+                Err(error) => {
+                    broken.push((error.path().to_path_buf(), error.into()));
+                    continue;
+                }
+            };
+            let is_named = |name: &OsStr| named.iter().any(|part| part.matches(&name.to_string_lossy()));
+            match self.options.walk.leaving_above(&path, is_named) {
+                Some(name) => {
+                    left_out.hidden += 1;
+                    left_out.leavings.add(name);
+                }
+                None => paths.push(path),
+            }
         }
         paths.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
-        paths.iter().try_for_each(|path| self.named(path, Chosen::ByPattern))
-    }
-
-    fn directory(&mut self, root: &Path) -> Result<(), InputError> {
-        let walked = walk(root, &self.options.walk)?;
-        self.notes.extend(walked.notes);
-        let mut passed_over = walked.special;
-        for (path, source) in walked.broken {
-            if self.options.kind_of(&path).0.is_some() {
-                return Err(InputError::unreadable(&path, source));
+        let (before, is_match) = (self.files.len(), !paths.is_empty());
+        for path in paths {
+            match self.named(&path, Chosen::ByPattern) {
+                Err(InputError::Unreadable { source, .. }) => broken.push((path, source)),
+                other => other?,
             }
-            passed_over += 1;
-        }
-        let before = self.files.len();
-        for path in walked.files {
-            let Some((kind, compression)) = self.options.kind_or_text(&path)? else {
-                passed_over += 1;
-                continue;
-            };
-            if self.options.forces_other_than(kind) {
-                passed_over += 1;
-                continue;
-            }
-            let format = self.options.format(Some(kind)).unwrap_or(kind);
-            let metadata = fs::metadata(&path).map_err(|e| InputError::unreadable(&path, e))?;
-            self.add(path, format, compression, &metadata)?;
         }
         if self.files.len() == before {
-            return Err(InputError::EmptyDirectory {
-                name: root.display().to_string(),
-                passed_over,
-                left_out: walked.hidden + walked.ignored,
-            });
+            match broken.into_iter().next() {
+                Some((path, source)) => return Err(InputError::unreadable(&path, source)),
+                None if is_match => return Ok(()),
+                None => return Err(InputError::NoMatch { pattern: pattern.into(), hidden: left_out.hidden }),
+            }
         }
-        self.note_passed_over(root, passed_over);
+        left_out.note_left_out(Path::new(pattern));
+        self.notes.append(&mut left_out.notes);
+        self.notes.extend(note_unreadable(Path::new(""), &broken));
+        self.note_mixture(Path::new(pattern), before);
         Ok(())
     }
 
-    fn note_passed_over(&mut self, root: &Path, passed_over: usize) {
-        if passed_over > 0 {
-            let what = match (self.options.all_text, passed_over) {
-                (true, 1) => "file that is not text",
-                (true, _) => "files that are not text",
-                (false, 1) => "file of other extensions",
-                (false, _) => "files of other extensions",
-            };
-            self.notes.push(format!("{}: {passed_over} {what} passed over", shown(root)));
+    fn directory(&mut self, root: &Path) -> Result<(), InputError> {
+        let mut walked = walk(root, &self.options.walk)?;
+        self.notes.append(&mut walked.notes);
+        let (mut passed_over, before) = (PassedOver { count: walked.special, data: Vec::new() }, self.files.len());
+        let mut broken = Vec::new();
+        for path in walked.files {
+            // It may have vanished since, and nobody has asked for this file.
+            if let Err(error) = self.below(path, &mut passed_over) {
+                match error {
+                    InputError::Unreadable { name, source } => broken.push((PathBuf::from(name), source)),
+                    other => return Err(other),
+                }
+            }
         }
+        self.notes.extend(note_unreadable(root, &broken));
+        if self.files.len() == before {
+            if let Some((path, source)) = walked.broken.into_iter().chain(broken).next() {
+                return Err(InputError::unreadable(&path, source));
+            }
+            return Err(passed_over.nothing_else(root, walked.hidden + walked.ignored));
+        }
+        self.note_passed_over(root, &passed_over);
+        self.note_mixture(root, before);
+        Ok(())
+    }
+
+    /// Adds a file of a directory, or passes it over.
+    fn below(&mut self, path: PathBuf, passed_over: &mut PassedOver) -> Result<(), InputError> {
+        let kind = self.options.kind_or_text(&path)?;
+        let Some((kind, compression)) = kind.filter(|(kind, _)| !self.options.forces_other_than(*kind)) else {
+            passed_over.add(&path, self.options.all_text || kind.is_some());
+            return Ok(());
+        };
+        let format = self.options.format(Some(kind)).unwrap_or(kind);
+        let metadata = fs::metadata(&path).map_err(|e| InputError::unreadable(&path, e))?;
+        self.add(path, format, compression, &metadata)
     }
 
     fn add(
@@ -344,12 +389,89 @@ impl Found<'_> {
         if metadata.is_file() {
             File::open(&path).map_err(|e| InputError::unreadable(&path, e))?;
         }
-        let identity = fs::canonicalize(&path).map_err(|e| InputError::unreadable(&path, e))?;
-        if !self.seen.insert(identity) {
+        if !self.seen.insert(Identity::of(&path, metadata).map_err(|e| InputError::unreadable(&path, e))?) {
             self.repeated.push(path.clone());
         }
         let bytes = metadata.is_file().then_some(metadata.len());
-        self.files.push(InputFile { name, format, compression: Some(compression), bytes, origin: Origin::Path(path) });
+        // A descriptor has no extension, and a pipe need not have one.
+        let is_known = compression != Compression::None || (metadata.is_file() && !is_descriptor(&path));
+        let compression = is_known.then_some(compression);
+        let origin = if is_stdin(metadata) { Origin::Stdin } else { Origin::Path(path) };
+        self.files.push(InputFile { name, format, compression, bytes, origin });
         Ok(())
     }
+}
+
+/// Files of a directory that are not read.
+#[derive(Default)]
+struct PassedOver {
+    count: usize,
+    /// Those that look like data, by their names.
+    data: Vec<(PathBuf, diagnose::Foreign)>,
+}
+
+impl PassedOver {
+    /// Adds a file. One whose extension is not known may be data.
+    fn add(&mut self, path: &Path, is_known: bool) {
+        self.count += 1;
+        if !is_known && let Some(foreign) = diagnose::by_name(path) {
+            self.data.push((path.to_path_buf(), foreign));
+        }
+    }
+
+    /// The error of a directory without any input.
+    fn nothing_else(&self, root: &Path, left_out: usize) -> InputError {
+        let data = self.data.first().map(|(path, foreign)| {
+            let below = path.strip_prefix(root).unwrap_or(path).display();
+            format!("{below} is {}: {}", foreign.what, foreign.hint)
+        });
+        InputError::EmptyDirectory { name: root.display().to_string(), passed_over: self.count, left_out, data }
+    }
+}
+
+/// The error for a named file whose extension is unknown.
+fn unknown(path: &Path, metadata: &fs::Metadata) -> InputError {
+    let name = path.display().to_string();
+    let mut first = Vec::new();
+    if metadata.is_file()
+        && let Ok(file) = File::open(path)
+    {
+        // What cannot be read has no beginning.
+        let _ = file.take(diagnose::FIRST as u64).read_to_end(&mut first);
+    }
+    let by_name = diagnose::by_name(path);
+    // A name says more than the magic of a compression that is read: `.csv.gz`.
+    let is_read = by_name.is_some() && diagnose::is_compressed(&first);
+    let foreign = diagnose::not_text(&first).filter(|_| !is_read).or(by_name);
+    match foreign {
+        Some(foreign) => InputError::Foreign { name, what: foreign.what, hint: foreign.hint },
+        None => InputError::UnknownExtension { name },
+    }
+}
+
+/// The parts of a pattern that name what data jobs hide.
+fn named_leavings(pattern: &str) -> Vec<Pattern> {
+    let parts = pattern.split(['/', std::path::MAIN_SEPARATOR]);
+    parts.filter(|part| is_leaving(part.as_ref())).filter_map(|part| Pattern::new(part).ok()).collect()
+}
+
+/// Whether a path names an open file of this process.
+fn is_descriptor(path: &Path) -> bool {
+    cfg!(unix)
+        && ["/dev/fd/", "/dev/std", "/proc/"]
+            .iter()
+            .any(|folder| path.as_os_str().as_encoded_bytes().starts_with(folder.as_bytes()))
+}
+
+/// Whether this is a socket that standard input is: by its name it cannot be opened.
+#[cfg(unix)]
+fn is_stdin(metadata: &fs::Metadata) -> bool {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    let id = |found: &fs::Metadata| (found.dev(), found.ino());
+    metadata.file_type().is_socket() && fs::metadata("/dev/stdin").is_ok_and(|stdin| id(&stdin) == id(metadata))
+}
+
+#[cfg(not(unix))]
+fn is_stdin(_: &fs::Metadata) -> bool {
+    false
 }

@@ -2,8 +2,13 @@
 //!
 //! One walker serves all commands. It follows symbolic links, but not in circles. It skips hidden files and folders, as patterns do,
 //! and on request also the entries that ignore files name (`.gitignore`, `.ignore`, git's own excludes). It counts what it skips.
+//! An entry that cannot be read ends no walk: a note names it.
+//!
+//! Hidden are names that begin with a dot, and what data jobs leave in their folders: names that begin with `_` (`_temporary`, `_delta_log`,
+//! `_SUCCESS`), unless they are partitions (`_key=value`), and those that end with `._COPYING_`. Spark, Hive, pyarrow and Trino hide the same.
 
-use std::ffi::OsStr;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,8 +31,11 @@ use crate::shown;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WalkOptions {
-    /// Include files and folders whose names begin with a dot.
+    /// Include hidden files and folders.
     pub hidden: bool,
+    /// The directory may hold source code, where a name that begins with `_` is as good as any (`__init__.py`). Below such names, only JSON lines
+    /// and Parquet are hidden.
+    pub source: bool,
     /// Skip the entries that ignore files name. Those of parent folders count too, and those of git only inside of a repository.
     pub ignore_files: bool,
 }
@@ -48,7 +56,7 @@ pub struct WalkOptions {
 pub struct Walked {
     /// Regular files, also behind links, in bytewise order of their paths.
     pub files: Vec<PathBuf>,
-    /// Broken links, with the system's errors.
+    /// Entries that cannot be read, such as broken links, with the system's errors.
     pub broken: Vec<(PathBuf, io::Error)>,
     /// Sockets, pipes, devices.
     pub special: usize,
@@ -57,8 +65,10 @@ pub struct Walked {
     pub hidden: usize,
     /// Files and folders skipped because of ignore files. The contents of such a folder are not counted.
     pub ignored: usize,
-    /// Notes for the user that need no action: links in circles, ignore files that cannot be read, skipped entries.
+    /// Notes for the user that need no action: links in circles, broken ones, ignore files that cannot be read, skipped entries.
     pub notes: Vec<String>,
+    /// Some of the names that data jobs hide.
+    pub(super) leavings: Leavings,
 }
 
 /// Finds everything below `root`.
@@ -77,10 +87,13 @@ pub struct Walked {
 /// ```
 ///
 /// # Errors
-/// [`InputError::Unreadable`] for a folder that cannot be listed.
+/// [`InputError::Unreadable`] if `root` cannot be listed.
 pub fn walk(root: &Path, options: &WalkOptions) -> Result<Walked, InputError> {
     let mut builder = WalkBuilder::new(root);
     builder.follow_links(true).standard_filters(options.ignore_files).hidden(!options.hidden);
+    if options.hides_leavings() {
+        builder.filter_entry(|entry| entry.depth() == 0 || !is_leaving(entry.file_name()));
+    }
     let mut walked = Walked::default();
     let mut folders = Vec::new();
     let mut met = Counts::default();
@@ -88,13 +101,17 @@ pub fn walk(root: &Path, options: &WalkOptions) -> Result<Walked, InputError> {
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) => {
-                met.add(loop_of(&error).or(path_of(&error)).and_then(Path::file_name));
+                // The error of a folder that cannot be listed follows the folder.
+                let path = loop_of(&error).or(path_of(&error)).map(Path::to_path_buf);
+                if path.as_ref().is_none_or(|path| folders.last() != Some(path)) {
+                    met.add(path.as_deref().and_then(Path::file_name), options);
+                }
                 walked.fault(root, error)?;
                 continue;
             }
         };
         if entry.depth() > 0 {
-            met.add(Some(entry.file_name()));
+            met.add(Some(entry.file_name()), options);
         }
         if let Some(error) = entry.error() {
             walked.notes.push(shown(&error.to_string()).to_string());
@@ -102,14 +119,22 @@ pub fn walk(root: &Path, options: &WalkOptions) -> Result<Walked, InputError> {
         if is(&entry, fs::FileType::is_dir) {
             folders.push(entry.into_path());
         } else if is(&entry, fs::FileType::is_file) {
-            walked.files.push(entry.into_path());
+            let path = entry.into_path();
+            match options.leaving_above(path.strip_prefix(root).unwrap_or(&path), |_| false) {
+                Some(name) => {
+                    walked.hidden += 1;
+                    walked.leavings.add(name);
+                }
+                None => walked.files.push(path),
+            }
         } else {
             walked.special += 1;
         }
     }
-    walked.count_left_out(&folders, &met)?;
+    walked.count_left_out(&folders, &met, options);
     walked.files.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
     walked.note_left_out(root);
+    walked.notes.extend(note_unreadable(root, &walked.broken));
     Ok(walked)
 }
 
@@ -117,16 +142,82 @@ fn is(entry: &DirEntry, what: impl Fn(&fs::FileType) -> bool) -> bool {
     entry.file_type().is_some_and(|kind| what(&kind))
 }
 
-/// Whether a name begins with a dot.
+/// Whether a folder that is read hides this name.
 ///
 /// ```
 /// use windrow_tokenizers::input::is_hidden;
 ///
-/// assert!(is_hidden(".git".as_ref()));
-/// assert!(!is_hidden("a.txt".as_ref()));
+/// assert!([".git", "_temporary", "part-0.parquet._COPYING_"].iter().all(|name| is_hidden(name.as_ref())));
+/// assert!(!["a.txt", "_key=1", "a_b"].iter().any(|name| is_hidden(name.as_ref())));
 /// ```
 pub fn is_hidden(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(b".")
+    name.as_encoded_bytes().starts_with(b".") || is_leaving(name)
+}
+
+/// Whether a data job hides this name.
+pub(super) fn is_leaving(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    (name.starts_with(b"_") && !name.contains(&b'=')) || name.ends_with(b"._COPYING_")
+}
+
+/// Whether a file with this name is JSON lines or Parquet, possibly compressed.
+fn is_data(name: &OsStr) -> bool {
+    let name = name.to_string_lossy().to_ascii_lowercase();
+    let stem = [".gz", ".zst", ".zstd"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(&name);
+    [".jsonl", ".ndjson", ".parquet"].iter().any(|suffix| stem.ends_with(suffix))
+}
+
+impl WalkOptions {
+    /// Whether all is hidden that data jobs hide.
+    fn hides_leavings(&self) -> bool {
+        !self.hidden && !self.source
+    }
+
+    fn hides(&self, name: &OsStr) -> bool {
+        name.as_encoded_bytes().starts_with(b".") || (self.hides_leavings() && is_leaving(name))
+    }
+
+    /// The first name on the way to a file below a folder that a data job hides, if that hides the file. Some names may have been asked for.
+    pub(super) fn leaving_above<'p>(&self, path: &'p Path, is_named: impl Fn(&OsStr) -> bool) -> Option<&'p OsStr> {
+        if self.hidden || (self.source && !path.file_name().is_some_and(is_data)) {
+            return None;
+        }
+        path.iter().find(|name| is_leaving(name) && !is_named(name))
+    }
+}
+
+/// Names that data jobs hide: the first ones, for a note.
+#[derive(Debug, Default)]
+pub(super) struct Leavings(BTreeSet<OsString>);
+
+impl Leavings {
+    pub(super) fn add(&mut self, name: &OsStr) {
+        self.0.insert(name.to_owned());
+        if self.0.len() > NAMED {
+            self.0.pop_last();
+        }
+    }
+}
+
+/// Names that a note lists.
+pub(super) const NAMED: usize = 3;
+
+/// Names for a note: the first ones, and how many more there are.
+pub(super) fn listed<N: AsRef<OsStr>>(names: &[N]) -> String {
+    let mut list: Vec<String> = names.iter().take(NAMED).map(|name| shown(name).to_string()).collect();
+    if names.len() > NAMED {
+        list.push(format!("and {} more", names.len() - NAMED));
+    }
+    list.join(", ")
+}
+
+/// The note about entries that cannot be read, if there are any.
+pub(super) fn note_unreadable(root: &Path, broken: &[(PathBuf, io::Error)]) -> Option<String> {
+    let (path, error) = broken.first()?;
+    let entries = if broken.len() == 1 { "entry that cannot be read was" } else { "entries that cannot be read were" };
+    let which = if broken.len() == 1 { "" } else { "the first: " };
+    let below = path.strip_prefix(root).unwrap_or(path);
+    Some(format!("{}: {} {entries} passed over ({which}{}: {error})", shown(root), broken.len(), shown(below)))
 }
 
 /// Numbers of entries of folders.
@@ -137,8 +228,8 @@ struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, name: Option<&OsStr>) {
-        let is_hidden = name.is_some_and(is_hidden);
+    fn add(&mut self, name: Option<&OsStr>, options: &WalkOptions) {
+        let is_hidden = name.is_some_and(|name| options.hides(name));
         self.hidden += usize::from(is_hidden);
         self.others += usize::from(!is_hidden);
     }
@@ -152,36 +243,38 @@ impl Walked {
             return Ok(());
         }
         let path = path_of(&error).unwrap_or(root).to_path_buf();
-        let source = error.into_io_error().unwrap_or_else(|| io::ErrorKind::Other.into());
-        let is_link = fs::symlink_metadata(&path).is_ok_and(|found| found.file_type().is_symlink());
-        if is_link && source.kind() == io::ErrorKind::NotFound {
-            self.broken.push((path, source));
-            return Ok(());
+        let source = system_error(&error).unwrap_or_else(|| io::Error::other(error));
+        if path == root {
+            return Err(InputError::unreadable(&path, source));
         }
-        Err(InputError::unreadable(&path, source))
+        self.broken.push((path, source));
+        Ok(())
     }
 
     /// Counts what the walker skipped: the entries of its folders, less the `met` ones.
-    fn count_left_out(&mut self, folders: &[PathBuf], met: &Counts) -> Result<(), InputError> {
+    fn count_left_out(&mut self, folders: &[PathBuf], met: &Counts, options: &WalkOptions) {
         let mut there = Counts::default();
-        for folder in folders {
-            for entry in fs::read_dir(folder).map_err(|source| InputError::unreadable(folder, source))? {
-                let entry = entry.map_err(|source| InputError::unreadable(folder, source))?;
-                there.add(Some(&entry.file_name()));
+        // The walk has recorded the error of a folder that cannot be listed.
+        for entry in folders.iter().flat_map(fs::read_dir).flatten().flatten() {
+            let name = entry.file_name();
+            there.add(Some(&name), options);
+            if options.hides_leavings() && is_leaving(&name) {
+                self.leavings.add(&name);
             }
         }
         // A file that appeared or vanished in between must not make this underflow.
-        self.hidden = there.hidden.saturating_sub(met.hidden);
+        self.hidden += there.hidden.saturating_sub(met.hidden);
         self.ignored = there.others.saturating_sub(met.others);
-        Ok(())
     }
 
     pub(super) fn note_left_out(&mut self, root: &Path) {
         let entries = |count| if count == 1 { "file or folder" } else { "files and folders" };
         if self.hidden > 0 {
+            let names: Vec<&OsString> = self.leavings.0.iter().collect();
+            let such = if names.is_empty() { String::new() } else { format!(", such as {}", listed(&names)) };
             let Self { hidden, .. } = *self;
             self.notes.push(format!(
-                "{}: {hidden} hidden {} left out (--hidden takes them)",
+                "{}: {hidden} hidden {} left out{such} (--hidden takes them)",
                 shown(root),
                 entries(hidden)
             ));
@@ -193,6 +286,18 @@ impl Walked {
                 .push(format!("{}: {ignored} {what} left out by ignore files (--no-ignore takes them)", shown(root)));
         }
     }
+}
+
+/// The error of the system below the texts that the walker adds, which name the path once more.
+fn system_error(error: &ignore::Error) -> Option<io::Error> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = error.io_error().map(|error| error as _);
+    while let Some(error) = cause {
+        if let Some(code) = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+            return Some(io::Error::from_raw_os_error(code));
+        }
+        cause = error.source();
+    }
+    None
 }
 
 /// The link that closes a circle, if that is the error.

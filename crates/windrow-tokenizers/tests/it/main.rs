@@ -32,6 +32,7 @@ mod hostile_tokenizer;
 mod input_columns;
 mod input_common;
 mod input_compression;
+mod input_folders;
 mod input_resolve;
 mod input_split;
 #[cfg(feature = "parquet")]

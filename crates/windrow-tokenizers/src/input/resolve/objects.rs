@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{FIRST_BLOCK, Found, begins_as_text};
+use super::{FIRST_BLOCK, Found, Identity, PassedOver, begins_as_text};
+use crate::diagnose;
 use crate::input::store::{self, Object};
 use crate::input::url::Url;
 use crate::input::walk::Walked;
@@ -18,7 +19,12 @@ impl Found<'_> {
                     kind => kind,
                 };
                 let format = self.options.format(by_extension);
-                let format = format.ok_or_else(|| InputError::UnknownExtension { name: object.name() })?;
+                let format = format.ok_or_else(|| match diagnose::by_name(Path::new(object.key())) {
+                    Some(foreign) => {
+                        InputError::Foreign { name: object.name(), what: foreign.what, hint: foreign.hint }
+                    }
+                    None => InputError::UnknownExtension { name: object.name() },
+                })?;
                 self.add_object(object, format, compression);
                 Ok(())
             }
@@ -28,11 +34,16 @@ impl Found<'_> {
 
     fn folder(&mut self, url: &Url, objects: Vec<Object>) -> Result<(), InputError> {
         let (name, before) = (url.to_string(), self.files.len());
-        let (mut passed_over, mut hidden) = (0, 0);
+        let root = Path::new(&name);
+        let (mut passed_over, mut left_out) = (PassedOver::default(), Walked::default());
         for object in objects {
-            let below = object.key().strip_prefix(url.key.as_str()).unwrap_or(object.key());
-            if !self.options.walk.hidden && below.split('/').any(|part| part.starts_with('.')) {
-                hidden += 1;
+            let below = Path::new(object.key().strip_prefix(url.key.as_str()).unwrap_or(object.key()));
+            let leaving = self.options.walk.leaving_above(below, |_| false);
+            let is_hidden =
+                !self.options.walk.hidden && below.iter().any(|part| part.as_encoded_bytes().starts_with(b"."));
+            if is_hidden || leaving.is_some() {
+                left_out.hidden += 1;
+                leaving.into_iter().for_each(|name| left_out.leavings.add(name));
                 continue;
             }
             let (kind, compression) = self.options.kind_of(Path::new(object.key()));
@@ -41,25 +52,25 @@ impl Found<'_> {
                 kind => kind,
             };
             let Some(kind) = kind.filter(|kind| !self.options.forces_other_than(*kind)) else {
-                passed_over += 1;
+                passed_over.add(&root.join(below), self.options.all_text || kind.is_some());
                 continue;
             };
             let format = self.options.format(Some(kind)).unwrap_or(kind);
             self.add_object(object, format, compression);
         }
         if self.files.len() == before {
-            return Err(InputError::EmptyDirectory { name, passed_over, left_out: hidden });
+            return Err(passed_over.nothing_else(root, left_out.hidden));
         }
-        let mut walked = Walked { hidden, ..Walked::default() };
-        walked.note_left_out(Path::new(&name));
-        self.notes.append(&mut walked.notes);
-        self.note_passed_over(Path::new(&name), passed_over);
+        left_out.note_left_out(root);
+        self.notes.append(&mut left_out.notes);
+        self.note_passed_over(root, &passed_over);
+        self.note_mixture(root, before);
         Ok(())
     }
 
     fn add_object(&mut self, object: Object, format: Format, compression: Compression) {
         let name = object.name();
-        if !self.seen.insert(PathBuf::from(&name)) {
+        if !self.seen.insert(Identity::Name(PathBuf::from(&name))) {
             self.repeated.push(PathBuf::from(&name));
         }
         let (bytes, origin) = (Some(object.size()), Origin::Object(object));

@@ -1,0 +1,121 @@
+//! Notes about the files of a folder or a pattern.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::{Found, PassedOver};
+use crate::diagnose::is_about;
+use crate::input::walk::listed;
+use crate::input::{Compression, Format, InputFile};
+use crate::shown;
+
+impl Found<'_> {
+    pub(super) fn note_passed_over(&mut self, root: &Path, passed_over: &PassedOver) {
+        let PassedOver { count, data } = passed_over;
+        if *count == 0 {
+            return;
+        }
+        let what = match (self.options.all_text, count) {
+            (true, 1) => "file that is not text",
+            (true, _) => "files that are not text",
+            (false, 1) => "file of other extensions",
+            (false, _) => "files of other extensions",
+        };
+        let mut note = format!("{}: {count} {what} passed over", shown(root));
+        if let Some((_, foreign)) = data.first() {
+            let names: Vec<&Path> = data.iter().map(|(path, _)| path.strip_prefix(root).unwrap_or(path)).collect();
+            let look = if names.len() == 1 { "looks" } else { "look" };
+            let (names, what, hint) = (listed(&names), foreign.what, foreign.hint);
+            note.push_str(&format!("; {} {look} like data: {names} ({what}; hint: {hint})", data.len()));
+        }
+        self.notes.push(note);
+    }
+
+    /// Notes about the files from the one with this index on, if they are hardly one corpus.
+    pub(super) fn note_mixture(&mut self, root: &Path, from: usize) {
+        let files = &self.files[from..];
+        let notes = [self.mixture(root, files), twins(root, files)];
+        self.notes.extend(notes.into_iter().flatten());
+    }
+
+    /// A note about documents of several formats, or about texts about the corpus (README.md, LICENSE.txt) among those of it.
+    fn mixture(&self, root: &Path, files: &[InputFile]) -> Option<String> {
+        let of = |format| files.iter().filter(|file| kind_of(file) == format).collect::<Vec<_>>();
+        let [text, jsonl, parquet] = [Format::Text, Format::Jsonl, Format::Parquet].map(of);
+        let named = |files: &[&InputFile]| listed(&files.iter().map(|file| below(root, file)).collect::<Vec<_>>());
+        let groups: Vec<String> = [(&text, "text"), (&jsonl, "JSON lines"), (&parquet, "Parquet")]
+            .iter()
+            .filter(|(files, _)| !files.is_empty())
+            .map(|(files, what)| {
+                let is = if files.len() == 1 { "is" } else { "are" };
+                format!("{} {is} {what}: {}", files.len(), named(files))
+            })
+            .collect();
+        if groups.len() > 1 {
+            let is_parquet = parquet.len() >= jsonl.len();
+            let hint = match root.to_string_lossy() {
+                name if is_parquet && (root.is_dir() || name.contains("://")) => {
+                    "--input-format parquet takes only Parquet".to_owned()
+                }
+                _ if root.is_dir() => {
+                    format!("the quoted pattern '{}' takes only JSON lines", shown(&root.join("**/*.jsonl*")))
+                }
+                _ => "name those of one format to leave out the others".to_owned(),
+            };
+            return Some(format!("{}: of {} files {} ({hint})", shown(root), files.len(), groups.join("; ")));
+        }
+        if self.options.walk.source {
+            return None;
+        }
+        let (about, rest): (Vec<_>, Vec<_>) = text.into_iter().partition(|file| is_about(Path::new(file.name())));
+        let is_markdown = |file: &&InputFile| {
+            Path::new(file.name()).extension().is_some_and(|found| found.eq_ignore_ascii_case("md"))
+        };
+        // A manual in Markdown has pages of these names.
+        let is_manual = rest.iter().any(is_markdown) && about.iter().all(is_markdown);
+        if about.is_empty() || rest.is_empty() || is_manual {
+            return None;
+        }
+        let are = if about.len() == 1 { "is a document too" } else { "are documents too" };
+        let hint = "name the other files, or a quoted pattern, to leave it out";
+        Some(format!("{}: {} {are} ({hint})", shown(root), named(&about)))
+    }
+}
+
+/// The format, whether or not lines are documents.
+fn kind_of(file: &InputFile) -> Format {
+    if file.format() == Format::Lines { Format::Text } else { file.format() }
+}
+
+fn below<'f>(root: &Path, file: &'f InputFile) -> &'f Path {
+    let path = Path::new(file.name());
+    path.strip_prefix(root).unwrap_or(path)
+}
+
+/// A note about files that are there with and without compression, or in two of them.
+fn twins(root: &Path, files: &[InputFile]) -> Option<String> {
+    let is_compressed = |file: &InputFile| !matches!(file.compression(), None | Some(Compression::None));
+    if !files.iter().any(is_compressed) {
+        return None;
+    }
+    let mut seen: HashMap<PathBuf, &InputFile> = HashMap::new();
+    let pairs = files.iter().filter_map(|file| {
+        let name = Path::new(file.name());
+        let stem = if is_compressed(file) { name.with_extension("") } else { name.to_path_buf() };
+        seen.insert(stem, file).map(|other| (other, file))
+    });
+    let pairs: Vec<(&InputFile, &InputFile)> = pairs.collect();
+    let (one, other) = pairs.first()?;
+    let more = match pairs.len() - 1 {
+        0 => String::new(),
+        1 => ", and so does 1 more pair".to_owned(),
+        more => format!(", and so do {more} more pairs"),
+    };
+    let (one, other) = (below(root, one), below(root, other));
+    Some(format!(
+        "{}: {} and {} differ only in their compression, and both are read{more}",
+        shown(root),
+        shown(one),
+        shown(other)
+    ))
+}
