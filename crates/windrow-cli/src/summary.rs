@@ -32,6 +32,9 @@ struct Report<'a> {
     special_tokens: u64,
     /// None if the run published nothing.
     inputs: Vec<Input<'a>>,
+    /// Fields of --keep that no document has.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    keep_missing: &'a [String],
     /// Ids whose mask is 1; none without masks.
     #[serde(skip_serializing_if = "Option::is_none")]
     loss_tokens: Option<u64>,
@@ -119,6 +122,7 @@ pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: 
         tokens: summary.tokens,
         special_tokens: summary.special_tokens,
         inputs: summary.inputs.iter().map(Input::from).collect(),
+        keep_missing: &summary.keep_missing,
         loss_tokens: summary.loss_tokens,
         documents_without_loss: summary.documents_without_loss,
         tokenizer,
@@ -204,6 +208,16 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
             counted(documents, "document")
         ));
     }
+    for field in &summary.keep_missing {
+        report::note(format_args!("no document has the field \"{}\" of --keep: all its values are null", shown(field)));
+    }
+    if summary.pointers.0 > 0 {
+        let (count, name) = &summary.pointers;
+        let are = if *count == 1 { "a text is a git-lfs pointer" } else { "texts are git-lfs pointers" };
+        let count = if *count == 1 { String::new() } else { format!("{count} ") };
+        report::note(format_args!("{count}{are}, such as {} (git lfs pull fetches the files)", shown(name)));
+    }
+    note_empty(&summary.inputs);
     if summary.is_limited {
         report::note("--limit was reached; what follows was not read");
     }
@@ -249,6 +263,16 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
             report::say(format_args!("{first} {second} ... {last} ({} files)", files.len()));
         }
         files => report::say(files.join(" ")),
+    }
+}
+
+/// Names the inputs without documents.
+fn note_empty(inputs: &[InputFile]) {
+    let mut empty = inputs.iter().filter(|input| input.documents == 0);
+    let Some(first) = empty.next() else { return };
+    match empty.count() {
+        0 => report::note(format_args!("{}: holds no document", shown(&first.name))),
+        more => report::note(format_args!("{} and {more} more inputs hold no document", shown(&first.name))),
     }
 }
 

@@ -41,6 +41,7 @@ mod chunk;
 mod observer;
 mod parts;
 mod readers;
+mod seen;
 mod shuffled;
 mod special;
 mod stages;
@@ -61,6 +62,7 @@ pub use budget::MemoryShares;
 pub use observer::{LargeDocument, Observer, Step};
 
 use crate::chat::{Chat, Locate};
+use crate::document::without_hint;
 use crate::engine::{Engine, caught};
 use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, LastRecord, Object, Position};
 use crate::manifest::{
@@ -270,6 +272,10 @@ pub struct Summary {
     pub encoding: Duration,
     /// Whether standard input was read as text but begins with a line of JSON.
     pub stdin_looks_like_json_lines: bool,
+    /// Kept fields that no document of this run has: their values are all null.
+    pub keep_missing: Vec<String>,
+    /// The number of texts that are git-lfs pointers, which stand in the place of files that were not fetched, and the first of them by name.
+    pub pointers: (u64, String),
     /// The maximum number of bytes in flight, counted as for [`Job::memory`], but with the actual ids instead of the assumed ones.
     pub peak_in_flight: usize,
     /// Number of documents that were [announced](Observer::exceeds) because they take more than [`Job::memory`].
@@ -353,10 +359,7 @@ pub enum EncodeError {
     #[error(transparent)]
     Input(#[from] InputError),
     /// The first bad document, with [`OnError::Fail`](crate::manifest::OnError::Fail).
-    #[error(
-        "{}\nhint: repair it, or leave out bad documents with --on-error skip (OUT.skipped.jsonl lists them)",
-        Place(.0)
-    )]
+    #[error("{}", Hinted(.0))]
     Document(SkippedDocument),
     /// More documents were bad than [`Job::max_skipped`] allows.
     #[error(
@@ -442,6 +445,19 @@ impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SkippedDocument { file, line, byte, reason, .. } = self.0;
         write!(f, "{}:{line}:{byte}: {}", shown(file), shown(reason))
+    }
+}
+
+/// The same, with the hint on its own line: that of the reason, or a general one.
+struct Hinted<'a>(&'a SkippedDocument);
+
+impl fmt::Display for Hinted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SkippedDocument { file, line, byte, reason, .. } = self.0;
+        let (reason, hint) = without_hint(reason);
+        let hint =
+            hint.unwrap_or("repair it, or leave out bad documents with --on-error skip (OUT.skipped.jsonl lists them)");
+        write!(f, "{}:{line}:{byte}: {}\nhint: {}", shown(file), shown(&reason), shown(hint))
     }
 }
 
@@ -624,7 +640,9 @@ fn encode_by(
         documents_without_loss: has_mask.then_some(run.account.without_loss),
         elapsed: encoding,
         encoding,
-        stdin_looks_like_json_lines: run.stdin_looks_like_json_lines,
+        stdin_looks_like_json_lines: run.findings.json_lines,
+        keep_missing: run.findings.keep_missing,
+        pointers: run.findings.pointers,
         peak_in_flight: run.peak,
         exceeding: run.exceeding,
         readers: run.readers,

@@ -13,6 +13,7 @@ use std::mem;
 use memchr::{memchr, memchr2, memchr3};
 use serde::Deserialize;
 
+use crate::diagnose::FIRST;
 use crate::document::{Fault, FaultKind, field_of, keep_of, syntax_fault, utf8_fault};
 use crate::kept::Kept;
 
@@ -147,7 +148,7 @@ impl JsonParts {
     fn feed_reserved(&mut self, part: &[u8], text: &mut Vec<u8>) -> bool {
         let mut bytes = mem::take(&mut self.pending);
         bytes.extend_from_slice(part);
-        let missing = 4_usize.saturating_sub(self.begin.len());
+        let missing = FIRST.saturating_sub(self.begin.len());
         self.begin.extend(part.iter().take(missing));
         if self.encoding.is_some() {
             return false;
@@ -168,11 +169,11 @@ impl JsonParts {
         read.1
     }
 
-    /// The line has ended. Appends the values of kept fields.
+    /// The line has ended. Appends the values of kept fields, and calls `has` with each that the line has.
     ///
     /// # Errors
     /// The fault that the whole line has.
-    pub(crate) fn finish(&mut self, keep: &[String], kept: &mut Kept) -> Result<(), Fault> {
+    pub(crate) fn finish(&mut self, keep: &[String], kept: &mut Kept, has: &mut dyn FnMut(usize)) -> Result<(), Fault> {
         if self.encoding.is_none() && str::from_utf8(&self.pending).is_err() {
             let valid = self.pending.utf8_chunks().next().map_or(0, |chunk| chunk.valid().len());
             self.encoding = Some(self.at + valid);
@@ -186,7 +187,7 @@ impl JsonParts {
         self.skeleton.extend_from_slice(&pending);
         self.parse()?;
         if !keep.is_empty() {
-            keep_of(&self.skeleton, keep, kept);
+            keep_of(&self.skeleton, keep, kept, has);
         }
         Ok(())
     }
@@ -416,7 +417,7 @@ pub fn text_in_parts(line: &[u8], field: &str, lengths: &[usize], kept_bytes: Op
             break;
         }
     }
-    parts.finish(&[], &mut Kept::default()).map(|()| String::from_utf8(all).expect("the text of a line"))
+    parts.finish(&[], &mut Kept::default(), &mut |_| {}).map(|()| String::from_utf8(all).expect("the text of a line"))
 }
 
 /// A fault at another place of a line.
@@ -554,7 +555,7 @@ mod tests {
         let mut text = Vec::new();
         (0..100).for_each(|_| assert!(!parts.feed(&[0; 1000], &mut text).unwrap()));
         assert!(parts.memory() < 10_000, "{} bytes", parts.memory());
-        let fault = parts.finish(&[], &mut Kept::default()).unwrap_err();
+        let fault = parts.finish(&[], &mut Kept::default(), &mut |_| {}).unwrap_err();
         assert_eq!((fault.kind, fault.at), (FaultKind::Syntax, 0));
     }
 
@@ -580,7 +581,7 @@ mod tests {
         let mut text = Vec::new();
         line.chunks(7).for_each(|part| assert!(!parts.feed(part, &mut text).unwrap()));
         let mut kept = Kept::default();
-        parts.finish(&["id".to_owned(), "x.y".to_owned()], &mut kept).unwrap();
+        parts.finish(&["id".to_owned(), "x.y".to_owned()], &mut kept, &mut |_| {}).unwrap();
         let values: Vec<_> = kept.values().map(|value| str::from_utf8(value).unwrap()).collect();
         assert_eq!(values, [r#"[1, "a long string of more than some bytes"]"#, "5"]);
         assert!(JsonParts::can_keep("a.b", &["b".to_owned(), "a.c".to_owned()]));
@@ -595,7 +596,7 @@ mod tests {
         let mut text = Vec::new();
         line.as_bytes().chunks(100).for_each(|part| assert!(!parts.feed(part, &mut text).unwrap()));
         assert!(parts.memory() < 2_000, "{} bytes", parts.memory());
-        parts.finish(&[], &mut Kept::default()).unwrap();
+        parts.finish(&[], &mut Kept::default(), &mut |_| {}).unwrap();
         assert_eq!(text.len(), 50_000);
     }
 

@@ -36,6 +36,23 @@ fn fields_are_joined_and_kept() {
 }
 
 #[test]
+fn a_kept_field_that_no_document_has_is_named() {
+    let place = place();
+    let line = "encode in.jsonl -o out --tokenizer tiny.json --field title --format jsonl --json --overwrite";
+    for (keep, missing) in [("id,a.url", json!(null)), ("id,idd,a.x,b.c", json!(["idd", "a.x", "b.c"]))] {
+        let ran = place.line(&format!("{line} --keep {keep}")).ok();
+        assert_eq!(ran.summary()["keep_missing"], missing, "{keep}");
+        let note = "note: no document has the field \"idd\" of --keep: all its values are null";
+        assert_eq!(ran.stderr.contains(note), missing != json!(null), "{}", ran.stderr);
+    }
+    // Null is not missing, and neither is a field of the last document, or of a line that is read in parts.
+    let long = format!("{{\"title\": \"{}\", \"only\": null}}\n", "the ".repeat(1 << 18));
+    place.file("long.jsonl", ["{\"title\": \"of\"}\n", &long].concat());
+    let ran = place.line("encode long.jsonl -o out --tokenizer tiny.json --field title --keep only --memory 1M --json");
+    assert_eq!(ran.ok().summary()["keep_missing"], json!(null));
+}
+
+#[test]
 fn one_field_has_the_manifest_that_it_had() {
     let place = place();
     place.line("encode in.jsonl -o out --tokenizer tiny.json --field title").ok();

@@ -8,11 +8,14 @@ use serde_json::value::RawValue;
 
 use crate::kept::Kept;
 
-/// Appends the values of `fields` as they stand in a line whose text was good; null for what is missing.
-pub(crate) fn keep_of(line: &[u8], fields: &[String], kept: &mut Kept) {
+/// Appends the values of `fields` as they stand in a line whose text was good; null for what is missing. Calls `has` with each field that is not.
+pub(crate) fn keep_of(line: &[u8], fields: &[String], kept: &mut Kept, has: &mut dyn FnMut(usize)) {
     let paths: Vec<&str> = fields.iter().map(String::as_str).collect();
     let values = values_of(str::from_utf8(line).unwrap_or_default(), &paths);
-    for value in values {
+    for (field, value) in values.into_iter().enumerate() {
+        if value.is_some() {
+            has(field);
+        }
         kept.bytes.extend_from_slice(value.map_or("null", RawValue::get).as_bytes());
         kept.end();
     }
@@ -71,7 +74,12 @@ mod tests {
         let line = r#"{"text": "t", "id": 1.50, "a": {"b": [1, {"c": "x\u00e9"}], "d": {}}, "a.d": null, "id2": "\"", "id": -0}"#;
         let values = |fields: &[&str]| {
             let mut kept = Kept::default();
-            keep_of(line.as_bytes(), &fields.iter().map(|field| (*field).to_owned()).collect::<Vec<_>>(), &mut kept);
+            keep_of(
+                line.as_bytes(),
+                &fields.iter().map(|field| (*field).to_owned()).collect::<Vec<_>>(),
+                &mut kept,
+                &mut |_| {},
+            );
             kept.values().map(|value| str::from_utf8(value).unwrap().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(values(&["id", "id2", "id3"]), ["-0", "\"\\\"\"", "null"]);

@@ -1,7 +1,6 @@
 //! Encodes batches of records into chunks of ids.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use windrow::CancelToken;
@@ -9,8 +8,10 @@ use windrow::prelude::*;
 
 use super::budget::Budget;
 use super::parts::OpenDocument;
+use super::seen::Seen;
 use super::{LargeDocument, Observer, Step};
 use crate::chat::{Chat, Locate};
+use crate::diagnose::{explain_first, is_pointer};
 use crate::document::{BadDocument, keep_of, null_fault, text_in};
 use crate::engine::{BatchError, Encoder, Engine, EngineError, LARGE, Ragged, has_memory};
 use crate::input::{Batch, Fields, Format, Record};
@@ -95,7 +96,7 @@ pub(super) struct Workshop<'e> {
     pub(super) chunk_bytes: usize,
     /// Unused benches; there are no more than workers.
     pub(super) benches: Mutex<Vec<Bench<'e>>>,
-    pub(super) stdin_looks_like_json_lines: AtomicBool,
+    pub(super) seen: Seen,
 }
 
 /// The buffers and the encoder of one worker.
@@ -188,20 +189,21 @@ impl Workshop<'_> {
             Ok(text) => {
                 let is_first = record.format == Format::Text || (record.format == Format::Lines && record.line == 1);
                 if is_first && name == "-" && is_json_line(text) {
-                    self.note_json_lines();
+                    self.seen.json_lines();
+                }
+                if is_first && is_pointer(text.as_bytes()) {
+                    self.seen.pointer(name);
                 }
                 Ok(Text { record: index, text, spans })
             }
-            Err(fault) => {
+            Err(mut fault) => {
+                if batch.number_of(index) == 1 {
+                    explain_first(&mut fault, record.format, batch.bytes_of(record));
+                }
                 let document = listed(BadDocument::new(name, record, fault));
                 Err(Bad { record: index, document, is_out_of_memory: false })
             }
         }
-    }
-
-    pub(super) fn note_json_lines(&self) {
-        // Relaxed: the flag orders nothing, and is read after the workers have ended.
-        self.stdin_looks_like_json_lines.store(true, Ordering::Relaxed);
     }
 
     /// Encodes runs of good texts together. The chunk ends with the first bad record if nothing after it is needed.
@@ -280,8 +282,11 @@ impl Workshop<'_> {
         }
         let record = &batch.records[index];
         match record.format {
-            Format::Jsonl => keep_of(batch.bytes_of(record), fields, kept),
-            Format::Parquet => kept.append(&batch.kept, index * fields.len(), (index + 1) * fields.len()),
+            Format::Jsonl => keep_of(batch.bytes_of(record), fields, kept, &mut |field| self.seen.has(field)),
+            Format::Parquet => {
+                (0..fields.len()).for_each(|field| self.seen.has(field));
+                kept.append(&batch.kept, index * fields.len(), (index + 1) * fields.len());
+            }
             Format::Text | Format::Lines => put_nulls(fields.len(), kept),
         }
     }

@@ -10,7 +10,8 @@ use windrow::CancelToken;
 
 use super::Step;
 use super::chunk::{Bad, Chunk, Workshop, at_record, is_chosen, is_json_line, listed};
-use crate::document::{BadDocument, Fault, utf8};
+use crate::diagnose::{FIRST, explain_first};
+use crate::document::{BadDocument, Fault, utf8, utf8_fault};
 use crate::engine::{BatchError, EngineError, Ragged};
 use crate::input::{Batch, Format, Record};
 use crate::json_parts::JsonParts;
@@ -23,6 +24,8 @@ const NEAR: usize = 4 << 10;
 pub(super) struct OpenDocument {
     /// Its first record.
     begin: Option<Record>,
+    /// Its first bytes.
+    first: Vec<u8>,
     /// What was read and not encoded.
     carried: Vec<u8>,
     /// Where that begins in the text.
@@ -98,6 +101,10 @@ impl Workshop<'_> {
     /// Encodes the first record of a batch, which is a part of `document`. The chunk has one end if the document ends there.
     fn encode_part(&self, batch: &Batch, document: &mut OpenDocument) -> Chunk {
         let record = batch.records[0];
+        if document.begin.is_none() {
+            let bytes = batch.bytes_of(&record);
+            document.first.extend_from_slice(&bytes[..bytes.len().min(FIRST)]);
+        }
         let begin = *document.begin.get_or_insert(record);
         let mut chunk = Chunk { records: 0..1, is_part: true, ..Chunk::default() };
         if !is_chosen(self.selection, batch, 0) {
@@ -123,19 +130,21 @@ impl Workshop<'_> {
             Err(PartError::Engine(error)) if !matches!(error, EngineError::NoMemory { .. }) => {
                 document.refused = Some(error);
             }
-            Err(error) => chunk.bad.push(self.bad_part(begin, error)),
+            Err(error) => chunk.bad.push(self.bad_part(batch, begin, &document.first, error)),
             Ok(()) => {}
         }
         match document.refused.take_if(|_| !record.is_open) {
             _ if record.is_open || !chunk.bad.is_empty() => {}
-            Some(error) => chunk.bad.push(self.bad_part(begin, PartError::Engine(error))),
+            Some(error) => {
+                chunk.bad.push(self.bad_part(batch, begin, &document.first, PartError::Engine(error)));
+            }
             None => chunk.ends.push(chunk.ids.len()),
         }
         let name = &self.names[record.file as usize];
         if place.bytes == 0 && name == "-" && record.format != Format::Jsonl {
             let beginning = first.utf8_chunks().next().map_or("", |chunk| chunk.valid());
             if is_json_line(beginning) {
-                self.note_json_lines();
+                self.seen.json_lines();
             }
         }
         if !record.is_open {
@@ -163,7 +172,10 @@ impl Workshop<'_> {
             document.place = Place::default();
             document.refused = None;
         }
-        if is_open { Ok(()) } else { line.finish(keep, &mut chunk.kept).map_err(PartError::Line) }
+        if is_open {
+            return Ok(());
+        }
+        line.finish(keep, &mut chunk.kept, &mut |field| self.seen.has(field)).map_err(PartError::Line)
     }
 
     /// Divides `bytes` into what goes behind the bytes in `first`, what is encoded without being copied, which is returned, and what is carried
@@ -225,8 +237,14 @@ impl Workshop<'_> {
         Ok(())
     }
 
-    /// What is reported of a document.
-    fn bad_part(&self, begin: Record, error: PartError) -> Bad {
+    /// What is reported of a document that begins like this.
+    fn bad_part(&self, batch: &Batch, begin: Record, first: &[u8], error: PartError) -> Bad {
+        let explained = |mut fault: Fault| {
+            if batch.number_of(0) == 1 {
+                explain_first(&mut fault, begin.format, first);
+            }
+            fault
+        };
         let name = &self.names[begin.file as usize];
         match error {
             PartError::Engine(error) => {
@@ -234,13 +252,15 @@ impl Workshop<'_> {
                 Bad { record: 0, document: at_record(name, &begin, error.to_string()), is_out_of_memory }
             }
             PartError::Line(fault) => {
-                let document = listed(BadDocument::new(name, &begin, fault));
+                let document = listed(BadDocument::new(name, &begin, explained(fault)));
                 Bad { record: 0, document, is_out_of_memory: false }
             }
             PartError::Fault(place, mut fault) => {
                 if fault.line_in_record == 0 {
                     fault.byte += place.column;
                 }
+                fault.reason = utf8_fault(first).reason;
+                let fault = explained(fault);
                 let record = Record { line: begin.line + place.newlines, offset: begin.offset + place.bytes, ..begin };
                 let document = listed(BadDocument::new(name, &record, fault));
                 Bad { record: 0, document, is_out_of_memory: false }

@@ -29,8 +29,7 @@ impl Shuffled {
 
     /// Appends all documents to the output in their order, if the run has succeeded.
     pub(super) fn finish(run: Run<Self>) -> Run<Output> {
-        let Run { account, sink, peak, exceeding, readers, trace, stdin_looks_like_json_lines, ended_at, mut end } =
-            run;
+        let Run { account, sink, peak, exceeding, readers, trace, findings, ended_at, mut end } = run;
         let sink = sink.map(|Self { mut output, spill, width, .. }| {
             if end.is_ok() {
                 let appended = spill.drain(&mut |Placed { part, ids, kept, .. }| {
@@ -44,7 +43,7 @@ impl Shuffled {
             }
             output
         });
-        Run { account, sink, peak, exceeding, readers, trace, stdin_looks_like_json_lines, ended_at, end }
+        Run { account, sink, peak, exceeding, readers, trace, findings, ended_at, end }
     }
 }
 

@@ -10,7 +10,6 @@ use std::mem;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -23,6 +22,7 @@ use super::budget::{Budget, Held};
 use super::chunk::{Bad, Chunk, Workshop, at_record, is_chosen, part_of, put_nulls};
 use super::parts::OpenDocument;
 use super::readers::{Awaited, Pace, Readers};
+use super::seen::{Findings, Seen};
 use super::special::SpecialIds;
 use super::{EncodeError, Job, MaxSkipped, Observer, panics_in};
 use crate::chat::Locate;
@@ -161,7 +161,7 @@ pub(super) struct Run<S> {
     pub(super) exceeding: u64,
     pub(super) readers: usize,
     pub(super) trace: Option<Trace>,
-    pub(super) stdin_looks_like_json_lines: bool,
+    pub(super) findings: Findings,
     /// The place of the document with which the limit was reached. The reports are those of the files before this place.
     pub(super) ended_at: Option<Position>,
     pub(super) end: Result<Vec<FileReport>, EncodeError>,
@@ -221,7 +221,7 @@ pub(super) fn run<S: Sink>(
             exceeding: 0,
             readers: 0,
             trace: None,
-            stdin_looks_like_json_lines: false,
+            findings: Findings::default(),
             ended_at,
             end: Ok(reports),
         };
@@ -275,7 +275,7 @@ pub(super) fn run<S: Sink>(
                 exceeding: 0,
                 readers: 0,
                 trace: None,
-                stdin_looks_like_json_lines: false,
+                findings: Findings::default(),
                 ended_at: None,
                 end: Err(error),
             };
@@ -292,7 +292,7 @@ pub(super) fn run<S: Sink>(
         stop_at_bad: on_error == OnError::Fail,
         chunk_bytes: job.chunk_bytes,
         benches: Default::default(),
-        stdin_looks_like_json_lines: AtomicBool::new(false),
+        seen: Seen::new(fields.keep.len()),
     };
     // No batch is needed after the one with the first bad document, if that ends the run.
     let (mut through, mut exceeding) = (false, 0);
@@ -389,9 +389,8 @@ pub(super) fn run<S: Sink>(
     };
     let Writer { sink, account, ended_at, .. } = writer;
     let (sink, account) = if whole { (Some(sink), account) } else { (None, Account::default()) };
-    // Relaxed: the workers have ended, and joining them ordered their stores.
-    let stdin_looks_like_json_lines = workshop.stdin_looks_like_json_lines.load(Ordering::Relaxed);
-    Run { account, sink, peak: budget.peak(), exceeding, readers, trace, stdin_looks_like_json_lines, ended_at, end }
+    let findings = workshop.seen.findings(&fields.keep);
+    Run { account, sink, peak: budget.peak(), exceeding, readers, trace, findings, ended_at, end }
 }
 
 /// The first stage, on a separate thread.

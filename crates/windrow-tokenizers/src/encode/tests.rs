@@ -390,10 +390,10 @@ fn json_lines_on_stdin_are_noticed() {
             Kept::new(|_| Ok(())),
         )
     };
-    assert!(text("-", "\n {\"text\": \"a\"}\n{\"text\"", Format::Text).stdin_looks_like_json_lines);
-    assert!(!text("-", "{\n\"text\": \"a\"}", Format::Text).stdin_looks_like_json_lines);
-    assert!(!text("-", "{\"text\": \"a\"}", Format::Jsonl).stdin_looks_like_json_lines);
-    assert!(!text("a.txt", "{\"text\": \"a\"}", Format::Text).stdin_looks_like_json_lines);
+    assert!(text("-", "\n {\"text\": \"a\"}\n{\"text\"", Format::Text).findings.json_lines);
+    assert!(!text("-", "{\n\"text\": \"a\"}", Format::Text).findings.json_lines);
+    assert!(!text("-", "{\"text\": \"a\"}", Format::Jsonl).findings.json_lines);
+    assert!(!text("a.txt", "{\"text\": \"a\"}", Format::Text).findings.json_lines);
 }
 
 #[test]

@@ -20,6 +20,7 @@ use super::source::{Hashed, Source};
 use super::thrift::ParquetFile;
 use super::values::{ValueColumn, decode};
 use super::{Compression, Fields, Format, InputError, InputFile};
+use crate::diagnose::{ENCRYPTED, FIRST, not_parquet};
 use crate::engine::caught;
 use crate::kept::Kept;
 
@@ -34,6 +35,8 @@ pub(super) struct ColumnFile {
     index: u32,
     name: String,
     hashed: Hashed,
+    /// Whether its footer says that columns are encrypted.
+    is_encrypted: bool,
     reader: SerializedFileReader<ParquetFile<Source>>,
     texts: Vec<TextColumn>,
     join: String,
@@ -106,17 +109,28 @@ impl ColumnFile {
         }
         let hashed = Hashed::open(file.origin, &name)?;
         let other = hashed.source(&name)?;
-        let opened = caught(|| SerializedFileReader::new(ParquetFile::new(other)?));
+        let mut is_encrypted = false;
+        let opened = caught(|| {
+            let file = ParquetFile::new(other)?;
+            is_encrypted = file.is_encrypted();
+            SerializedFileReader::new(file)
+        });
         if let Some(error) = hashed.take_failure(&name) {
             return Err(error);
         }
         let reader = match opened {
             Ok(Ok(reader)) => reader,
             Ok(Err(error)) => {
-                let is_parquet = hashed.begins_with(b"PAR1", &name)?;
-                let hint = if is_parquet { DAMAGED } else { MISNAMED };
-                let what = if is_parquet { "damaged Parquet" } else { "not a Parquet file" };
-                return Err(refused(&format!("{what}: {}", said(&error)), hint));
+                let first = hashed.first(FIRST, &name)?;
+                return Err(match not_parquet(&first) {
+                    _ if is_encrypted => refused(&format!("Parquet with encrypted columns: {}", said(&error)), DECRYPT),
+                    Some(ENCRYPTED) => refused("encrypted Parquet, which cannot be read without its key", DECRYPT),
+                    Some(kind) => refused(&format!("not Parquet but {}", kind.what), kind.hint),
+                    None if first.starts_with(b"PAR1") => {
+                        refused(&format!("damaged Parquet: {}", said(&error)), DAMAGED)
+                    }
+                    None => refused(&format!("not a Parquet file: {}", said(&error)), MISNAMED),
+                });
             }
             Err(message) => return Err(refused(&format!("damaged Parquet: {message}"), DAMAGED)),
         };
@@ -124,15 +138,16 @@ impl ColumnFile {
         let texts = fields.text.iter().map(|name| TextColumn::find(name, schema)).collect::<Result<_, _>>();
         let texts = texts.map_err(|(reason, hint)| refused(&reason, hint))?;
         let keep = fields.keep.iter().map(|name| {
-            let leaf = find(name, schema)?;
+            let leaf = find(name, schema).map_err(|(reason, _)| (reason, "correct or leave out the name in --keep"))?;
             let column = schema.column(leaf);
             let refused = || format!("column {name:?} is {}, which cannot be kept", kind_of(&column));
-            ValueColumn::new(name, leaf, &column).ok_or_else(|| (refused(), "leave it out of --keep"))
+            ValueColumn::new(name, leaf, &column).ok_or_else(|| (refused(), KEEP_LESS))
         });
         let keep = keep.collect::<Result<_, _>>().map_err(|(reason, hint)| refused(&reason, hint))?;
         Ok(Self {
             index,
             hashed,
+            is_encrypted,
             name,
             reader,
             texts,
@@ -248,7 +263,11 @@ impl ColumnFile {
             self.kept.bytes.clear();
             self.kept.ends.clear();
             for column in &self.keep {
-                column.put(row, &mut self.kept.bytes);
+                if !column.put(row, &mut self.kept.bytes) {
+                    let reason =
+                        format!("row {line}, column {:?}: bytes that are not UTF-8 cannot be kept", column.name);
+                    return Err(InputError::Columns { name: self.name.clone(), reason, hint: KEEP_LESS });
+                }
                 self.kept.end();
             }
             filling.keep(&self.kept, &self.name, line)?;
@@ -264,8 +283,15 @@ impl ColumnFile {
 
     /// Decodes some rows; false at the end of the file.
     fn decode(&mut self, batch_bytes: usize) -> Result<bool, InputError> {
-        // Only the source knows whether the file is damaged or the store failed.
-        self.decode_rows(batch_bytes).map_err(|error| self.hashed.take_failure(&self.name).unwrap_or(error))
+        self.decode_rows(batch_bytes).map_err(|error| match (self.hashed.take_failure(&self.name), error) {
+            // Only the source knows whether the file is damaged or the store failed.
+            (Some(failure), _) => failure,
+            (None, InputError::Columns { name, reason, .. }) if self.is_encrypted => {
+                let reason = format!("{reason}; the file has encrypted columns");
+                InputError::Columns { name, reason, hint: DECRYPT }
+            }
+            (None, error) => error,
+        })
     }
 
     fn decode_rows(&mut self, batch_bytes: usize) -> Result<bool, InputError> {
@@ -335,9 +361,16 @@ fn end_of(chunk: &ColumnChunkMetaData) -> u64 {
 /// The leaf with this name: a column, or a field of structs by its path.
 fn find(name: &str, schema: &SchemaDescriptor) -> Result<usize, (String, &'static str)> {
     let leaves = || schema.columns().iter().enumerate();
-    let found = leaves().find(|(_, leaf)| matches!(leaf.path().parts(), [only] if only == name));
-    let found = found.or_else(|| leaves().find(|(_, leaf)| leaf.path().string() == name));
-    if let Some((leaf, column)) = found {
+    let mut found: Vec<_> =
+        leaves().filter(|(_, leaf)| matches!(leaf.path().parts(), [only] if only == name)).collect();
+    if found.is_empty() {
+        found = leaves().filter(|(_, leaf)| leaf.path().string() == name).collect();
+    }
+    if let [(first, _), (second, _), ..] = found.as_slice() {
+        let reason = format!("column {name:?} is there more than once: columns {} and {}", first + 1, second + 1);
+        return Err((reason, "give each column a name of its own"));
+    }
+    if let Some((leaf, column)) = found.pop() {
         if column.max_rep_level() > 0 {
             let reason = format!("column {name:?} is nested: a row has any number of values");
             return Err((reason, "choose a column of strings with --column NAME"));
@@ -421,5 +454,7 @@ fn said(error: &ParquetError) -> String {
     }
 }
 
+const DECRYPT: &str = "decrypt it: write it again without encryption";
+const KEEP_LESS: &str = "leave it out of --keep";
 const DAMAGED: &str = "the file is damaged; copy or download it again, or write it anew";
 const MISNAMED: &str = "give it the extension of its format, or name that with --input-format";

@@ -9,6 +9,7 @@ use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader}
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
+use serde::Serialize;
 
 const DAY: i64 = 86_400;
 
@@ -83,8 +84,8 @@ impl ValueColumn {
         }
     }
 
-    /// Appends the value of a row as JSON.
-    pub(super) fn put(&self, row: usize, bytes: &mut Vec<u8>) {
+    /// Appends the value of a row as JSON; false if it is no text although it should be.
+    pub(super) fn put(&self, row: usize, bytes: &mut Vec<u8>) -> bool {
         let written = if !self.has_value(row) {
             bytes.write_all(b"null")
         } else {
@@ -93,15 +94,16 @@ impl ValueColumn {
                 Values::Bools(_, values) => write!(bytes, "{}", values[self.next]),
                 Values::Ints(_, values) => self.put_number(values[self.next].into(), values[self.next] as u32, bytes),
                 Values::Longs(_, values) => self.put_number(values[self.next], values[self.next] as u64, bytes),
-                Values::Floats(_, values) => serde_json::to_writer(bytes, &values[self.next]).map_err(Into::into),
-                Values::Doubles(_, values) => serde_json::to_writer(bytes, &values[self.next]).map_err(Into::into),
+                Values::Floats(_, values) => put_float(values[self.next], f64::from(values[self.next]), bytes),
+                Values::Doubles(_, values) => put_float(values[self.next], values[self.next], bytes),
                 Values::Bytes(_, values) => {
-                    let text = String::from_utf8_lossy(values[self.next].data());
-                    serde_json::to_writer(bytes, &text).map_err(Into::into)
+                    let Ok(text) = str::from_utf8(values[self.next].data()) else { return false };
+                    serde_json::to_writer(bytes, text).map_err(Into::into)
                 }
             }
         };
         written.expect("a vector takes all bytes");
+        true
     }
 
     fn put_number(&self, number: i64, unsigned: impl Display, bytes: &mut Vec<u8>) -> std::io::Result<()> {
@@ -134,6 +136,17 @@ impl ValueColumn {
     fn has_value(&self, row: usize) -> bool {
         self.level == 0 || self.levels[row] == self.level
     }
+}
+
+/// Appends a number. What JSON cannot write as one is a string.
+fn put_float(number: impl Serialize, value: f64, bytes: &mut Vec<u8>) -> std::io::Result<()> {
+    let name = match value {
+        _ if value.is_finite() => return serde_json::to_writer(bytes, &number).map_err(Into::into),
+        _ if value.is_nan() => "\"NaN\"",
+        _ if value > 0.0 => "\"Infinity\"",
+        _ => "\"-Infinity\"",
+    };
+    bytes.write_all(name.as_bytes())
 }
 
 /// Decodes the next rows, all of them: their levels, unless `level` is 0, and their values without nulls.
