@@ -48,7 +48,9 @@ fn a_kept_field_that_no_document_has_is_named() {
     // Null is not missing, and neither is a field of the last document, or of a line that is read in parts.
     let long = format!("{{\"title\": \"{}\", \"only\": null}}\n", "the ".repeat(1 << 18));
     place.file("long.jsonl", ["{\"title\": \"of\"}\n", &long].concat());
-    let ran = place.line("encode long.jsonl -o out --tokenizer tiny.json --field title --keep only --memory 1M --json");
+    let ran = place.line(
+        "encode long.jsonl -o out --tokenizer tiny.json --field title --keep only --memory 1M --json --overwrite",
+    );
     assert_eq!(ran.ok().summary()["keep_missing"], json!(null));
 }
 
