@@ -368,7 +368,7 @@ fn find(name: &str, schema: &SchemaDescriptor) -> Result<usize, (String, &'stati
     }
     if let [(first, _), (second, _), ..] = found.as_slice() {
         let reason = format!("column {name:?} is there more than once: columns {} and {}", first + 1, second + 1);
-        return Err((reason, "give each column a name of its own"));
+        return Err((reason, "give the columns different names"));
     }
     if let Some((leaf, column)) = found.pop() {
         if column.max_rep_level() > 0 {

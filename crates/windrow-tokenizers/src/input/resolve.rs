@@ -345,7 +345,7 @@ impl Found<'_> {
         let (mut passed_over, before) = (PassedOver { count: walked.special, data: Vec::new() }, self.files.len());
         let mut broken = Vec::new();
         for path in walked.files {
-            // It may have vanished since, and nobody has asked for this file.
+            // It may have vanished since, and it is not a file that was named.
             if let Err(error) = self.below(path, &mut passed_over) {
                 match error {
                     InputError::Unreadable { name, source } => broken.push((PathBuf::from(name), source)),

@@ -270,7 +270,7 @@ fn values_of_every_kind_are_kept_as_json() {
         (
             "bytes",
             "id",
-            "column \"id\" is there more than once: columns 3 and 4\nhint: give each column a name of its own",
+            "column \"id\" is there more than once: columns 3 and 4\nhint: give the columns different names",
         ),
         ("id", "bytes", "column \"id\" is there more than once: columns 3 and 4\nhint: correct or leave out"),
         ("id", "text", "column \"text\" is there more than once: columns 1 and 5"),
