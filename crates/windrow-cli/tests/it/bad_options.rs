@@ -46,11 +46,17 @@ fn inputs_that_are_not_there() {
         ("in.txt missing.txt", &["missing.txt: no such file"]),
         ("no*.txt", &["no*.txt: no file matches this pattern"]),
         ("in[.txt", &["in[.txt: not a valid pattern"]),
-        ("in.csv", &["in.csv: its extension does not tell what it holds", "--input-format"]),
+        ("in.csv", &["in.csv: this is a table of CSV or TSV", "hint: ", "--input-format jsonl"]),
+        ("in.dat", &["in.dat: its extension does not tell what it holds", "--input-format"]),
         ("empty", &["empty: no input in this directory (1 files of other extensions)"]),
         ("- -", &["-: standard input can be read only once"]),
     ] {
-        let files = vec![("in.txt", b"the".to_vec()), ("in.csv", b"a,b".to_vec()), ("empty/x.csv", Vec::new())];
+        let files = vec![
+            ("in.txt", b"the".to_vec()),
+            ("in.csv", b"a,b".to_vec()),
+            ("in.dat", b"a".to_vec()),
+            ("empty/x.csv", Vec::new()),
+        ];
         let line = format!("encode {inputs} -o out --tokenizer tiny.json");
         Case { files, line: &line, code: 2, says }.check();
     }

@@ -117,5 +117,5 @@ fn the_first_bad_document_is_the_same_one() {
     }
     said.dedup();
     assert_eq!(said.len(), 1, "{said:#?}");
-    assert!(said[0].2.starts_with("error: c/1.jsonl.gz:2:1: field \"text\" is a number"), "{}", said[0].2);
+    assert!(said[0].2.contains("error: c/1.jsonl.gz:2:1: field \"text\" is a number"), "{}", said[0].2);
 }
