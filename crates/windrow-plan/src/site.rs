@@ -339,6 +339,9 @@ mod tests {
         assert!((known.per_item.0 - 10.0).abs() < 0.1 && (known.swell - 3.0).abs() < 0.1, "{known:?}");
         let never_alone = shared(ItemCost::default(), 4).trusted().expect("all agree");
         assert!(never_alone.never_alone && never_alone.swell == 1.0);
+        // The first call that runs alone is far faster than the shared ones, and no disagreement.
+        let alone = shared(ItemCost::default(), 4).after_alone(Nanos(10.0)).trusted().expect("it agrees");
+        assert!(!alone.never_alone && alone.per_item == Nanos(10.0), "{alone:?}");
         // Shared calls take far less than the remembered time alone: that was other work.
         let outdated = shared(after(&[100.0; 4]), 4);
         assert_eq!(outdated.alone, Nanos(0.0));

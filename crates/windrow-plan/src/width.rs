@@ -361,7 +361,7 @@ impl WidthTuner {
             }
         }
         // An exploration that has not begun costs nothing.
-        if self.price != 0.0 && !matches!(self.phase, Phase::Check | Phase::Best) {
+        if self.price != 0.0 {
             self.pay();
         }
         let WidthTuner { full, segment, start, ran, explored, mut calls, .. } = self;

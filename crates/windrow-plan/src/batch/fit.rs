@@ -270,6 +270,44 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_negative_is_0_and_the_other_is_fitted_again() {
+        let law = |of_one: f64, of_16: f64| {
+            let mut fit = BatchFit::default();
+            (0..12).for_each(|_| [(1, of_one), (16, of_16)].iter().for_each(|&(b, time)| fit.observe(b, Nanos(time))));
+            fit.law().expect("sizes differ")
+        };
+        // A line through both points has a slope of 207 ns, and begins at -107 ns; one from 0 weighs the short batches.
+        let Law { fixed, each, .. } = law(100.0, 3_200.0);
+        assert!(fixed == Nanos(0.0) && (100.0..150.0).contains(&each.0), "{fixed}, {each}");
+        // Larger batches take less: a mean that weighs the short ones.
+        let Law { fixed, each, .. } = law(300.0, 100.0);
+        assert!(each == Nanos(0.0) && (100.0..150.0).contains(&fixed.0), "{fixed}, {each}");
+    }
+
+    #[test]
+    fn batches_that_change_a_thousandfold_are_believed_after_some_in_a_row() {
+        let mut fit = BatchFit::default();
+        let mut observe = |fixed: f64, times: usize| {
+            (0..times).for_each(|at| fit.observe(1 + at % 8, Nanos(fixed + 10.0 * (1 + at % 8) as f64)));
+            fit.law().map_or(0.0, |law| law.fixed.0 / fixed)
+        };
+        assert!((observe(1_000.0, 500) - 1.0).abs() < 0.1);
+        let ratio = observe(1e6, 40);
+        assert!((ratio - 1.0).abs() < 0.1, "{ratio}");
+    }
+
+    #[test]
+    fn sizes_that_come_close_keep_the_last_line() {
+        let mut fit = BatchFit::default();
+        let time = |b: usize| Nanos(2_000.0 + 100.0 * b as f64);
+        (0..40).for_each(|at| fit.observe([4, 8][at % 2], time([4, 8][at % 2])));
+        let before = fit.law().expect("sizes differ");
+        (0..1_000).for_each(|at| fit.observe([7, 8][at % 2], time([7, 8][at % 2])));
+        let after = fit.law().expect("it was known");
+        assert!((after.fixed.0 / before.fixed.0 - 1.0).abs() < 0.1, "{before:?}, {after:?}");
+    }
+
+    #[test]
     fn one_size_tells_nothing() {
         let mut fit = BatchFit::default();
         (0..100).for_each(|_| fit.observe(8, Nanos(100.0)));

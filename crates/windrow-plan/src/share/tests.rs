@@ -76,6 +76,10 @@ fn pieces_double_up_to_a_heartbeat() {
     // Half of the rest, but a sample of 375 ns is not cut further.
     assert_eq!(piece(progress(10.0, 1024, 1000)), 500);
     assert_eq!(piece(progress(10.0, 1024, 60)), 37);
+    // Nothing is measured yet: half of the rest all the same.
+    assert_eq!(piece(progress(1.0, 60, 1000)), 60);
+    assert_eq!(piece(progress(1.0, 60, 50)), 25);
+    assert_eq!(piece(progress(1.0, 60, 1)), 1);
     // The cost is known: a quarter, then all that a heartbeat holds.
     let trusted = Trusted { per_item: Nanos(10.0), swell: 1.0, never_alone: false };
     let known = |done, left| Progress { known: Some(trusted), ..progress(10.0, done, left) };
@@ -178,6 +182,11 @@ fn what_was_never_timed_alone_is_once_the_budget_covers_it() {
     let later = Progress { alone: true, done: Items(50), left: Items(50), ..call };
     assert_eq!(why(later, workers(1, 1)), NEVER_ALONE);
     assert!(publishes(Progress { alone: false, ..later }, workers(1, 1)));
+    // A call that has begun to be shared is not timed alone, whatever the budget.
+    let rich = Costs { budget: Budget::EMPTY.earn(Nanos(1e12)), ..costs() };
+    assert!(matches!(choose(&call, &workers(1, 1), &rich).grain, Grain::Serial { .. }));
+    let begun = choose(&Progress { alone: false, ..later }, &workers(1, 1), &rich);
+    assert!(matches!(begun.grain, Grain::Publish { .. }), "{begun:?}");
 }
 
 #[test]
@@ -223,6 +232,10 @@ fn short_calls_that_keep_coming_wake_workers() {
     assert!(lost.0 > 500.0);
     assert_eq!(owed(Nanos(3500.0), &workers(1, 1), &costs()), Nanos(0.0));
     assert_eq!(owed(Nanos(1000.0), &workers(1, 0), &costs()), Nanos(0.0));
+    // Two members save half of a call, less what entering costs. That is a seventh of the call at 2.8 times that cost.
+    let enter = costs().enter(false).0;
+    assert_eq!(owed(Nanos(2.75 * enter), &workers(1, 0), &costs()), Nanos(0.0), "a small gain does not pay for a CPU");
+    assert!(owed(Nanos(2.85 * enter), &workers(1, 0), &costs()) > Nanos(0.4 * enter));
     let after = |calls: f64| choose(&call, &workers(1, 0), &Costs { owed: Nanos(calls * lost.0), ..costs() }).grain;
     assert!(matches!(after(1.0), Grain::Serial { .. }));
     assert!(matches!(after(20.0), Grain::Publish { .. }));
@@ -239,5 +252,8 @@ fn what_is_too_slow_is_tried_again_when_it_costs_little() {
     assert!(matches!(after(10.0, 1).grain, Grain::Serial { .. }));
     let explores = after(10.0, 30);
     assert!(matches!(explores.grain, Grain::Publish { .. }) && explores.price.0 > 1_000.0, "{explores:?}");
+    // The whole budget, not the predicted loss: otherwise short calls beside long ones would wake a halted CPU again and again.
+    let budget = (0..300).fold(Budget::EMPTY, |budget, _| budget.earn(Nanos(7500.0)));
+    assert_eq!(after(10.0, 300).price, budget.all());
     assert!(matches!(after(1.0, 10_000).grain, Grain::Serial { .. }), "that was never worth it");
 }

@@ -312,6 +312,18 @@ fn a_width_dropped_late_in_a_call_is_not_that_of_the_next() {
     assert!((1500.0..2500.0).contains(&stats.per_round(1).expect("measured").0), "as when the call began: {stats:?}");
 }
 
+/// The next call begins with cheap rounds, as this one did, even if its last rounds are cheap again.
+#[test]
+fn a_width_found_in_the_middle_of_a_call_is_not_that_of_the_next() {
+    let (mut machine, mut stats) = (machine(5, |_| 1000.0), WidthStats::new());
+    for call in 0..5 {
+        machine.wide = 0;
+        let rounds = |i| if (3_000..11_900).contains(&i) { 30_000.0 } else { 300.0 };
+        machine.call(8, &mut stats, 12_000, rounds);
+        assert!(stats.width() == 1 && machine.wide > 6_000, "call {call}: {stats:?}, {} wide rounds", machine.wide);
+    }
+}
+
 #[test]
 fn calls_that_run_on_one_member_form_no_team() {
     let mut machine = machine(3, |width| if width > 1 { 1e6 } else { 0.0 });
@@ -451,7 +463,27 @@ fn a_report_of_nothing_changes_nothing() {
     for nonsense in [f64::NAN, -1.0, 0.0, f64::INFINITY] {
         let segment = tuner.report(1, Nanos(nonsense));
         assert!(segment.rounds >= 1 && segment.every >= 1 && segment.deadline.0 > 0.0);
+        assert!(tuner.decision().inputs.ran.0.is_finite(), "the time that pays for explorations");
     }
+}
+
+#[test]
+fn segments_that_are_compared_read_the_clock_equally_often() {
+    let mut tuner = WidthTuner::new(2, &plan_machine(), WidthStats::new(), Nanos(0.0));
+    let (mut entered, mut measured) = (0, 0);
+    for _ in 0..200 {
+        let segment = tuner.segment();
+        let every = match tuner.decision().why {
+            // Ended at once if the first rounds are slow.
+            "another width is due" => 1,
+            _ => segment.rounds.div_ceil(READS),
+        };
+        assert_eq!(segment.every, every, "{}", tuner.decision());
+        entered += usize::from(segment.rounds > READS && every == 1);
+        measured += usize::from(tuner.decision().why == "another width is measured");
+        tuner.report(segment.rounds, Nanos(100.0 * segment.rounds as f64 / segment.width as f64));
+    }
+    assert!(entered > 0 && measured > 0, "{entered} {measured}");
 }
 
 #[test]
