@@ -1,4 +1,4 @@
-//! A reply counts when `run` has returned: what callers are told of a batch that panics, against what it has done.
+//! A reply counts when `run` has returned: what callers get from a batch that panics, compared with what it has done.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -116,10 +116,10 @@ enum Runner {
 
 const RUNNERS: [Runner; 5] = [Runner::Callers, Runner::Thread, Runner::Beside, Runner::Spawned, Runner::Dropped];
 
-/// What a caller was told: the line of its reply; or the error, and whether it got its operation back.
-type Told = Result<u64, (BatchError, bool)>;
+/// What a caller got: the line of its reply; or the error, and whether its operation came back.
+type Outcome = Result<u64, (BatchError, bool)>;
 
-fn told(result: Result<Line, CallError<Line>>) -> Told {
+fn outcome(result: Result<Line, CallError<Line>>) -> Outcome {
     result.map(|line| line.number).map_err(|error| (error.kind(), error.into_op().is_some()))
 }
 
@@ -161,7 +161,7 @@ fn build(runner: Runner, order: Order, recovers: bool, limit: usize, faults: &Ar
 }
 
 /// Polls the futures while the structure is in use, so that they are handed in together; then waits for them.
-fn together<F>(log: &Batched<Log>, mut futures: Vec<Pin<Box<F>>>) -> Vec<Told>
+fn together<F>(log: &Batched<Log>, mut futures: Vec<Pin<Box<F>>>) -> Vec<Outcome>
 where
     F: Future<Output = Result<Line, CallError<Line>>> + ?Sized,
 {
@@ -173,14 +173,14 @@ where
         assert!(futures.iter_mut().all(|future| future.as_mut().poll(&mut context).is_pending()));
         go.send(()).unwrap();
     });
-    futures.into_iter().map(|future| told(block_on(future))).collect()
+    futures.into_iter().map(|future| outcome(block_on(future))).collect()
 }
 
-fn call(log: Batched<Log>, way: Way, lines: std::ops::Range<u64>, faults: &Arc<Faults>) -> Vec<Told> {
+fn call(log: Batched<Log>, way: Way, lines: std::ops::Range<u64>, faults: &Arc<Faults>) -> Vec<Outcome> {
     let line = |number| Line::new(number, faults);
     let of_chunk = |reply: Result<Line, BatchError>| reply.map(|line| line.number).map_err(|error| (error, false));
     match way {
-        Way::Alone => lines.map(|number| told(log.call(line(number)))).collect(),
+        Way::Alone => lines.map(|number| outcome(log.call(line(number)))).collect(),
         Way::Chunk => {
             let mut chunk = Chunk::new();
             chunk.extend(lines.map(line));
@@ -203,7 +203,7 @@ fn call(log: Batched<Log>, way: Way, lines: std::ops::Range<u64>, faults: &Arc<F
     }
 }
 
-/// Fails the batches of three lines at each step, and compares what callers were told with what was done.
+/// Fails the batches of three lines at each step, and compares what callers got with what was done.
 #[test]
 fn a_reply_counts_when_run_has_returned() {
     const LINES: u64 = 3;
@@ -217,29 +217,30 @@ fn a_reply_counts_when_run_has_returned() {
                 let faults = Arc::new(Faults::default());
                 faults.at.store(at, Relaxed);
                 let log = build(runner, order, recovers, limit, &faults);
-                let told = call(log, way, 0..LINES, &faults);
+                let outcomes = call(log, way, 0..LINES, &faults);
                 let done = faults.done.lock().unwrap();
                 // Those of a chunk do not say whether the operation came back.
                 let is_back = !matches!(way, Way::Chunk | Way::Tickets);
-                for (number, told) in (0..LINES).zip(&told) {
-                    let wanted = match told {
+                for (number, outcome) in (0..LINES).zip(&outcomes) {
+                    let wanted = match outcome {
                         _ if done.contains(&number) => Ok(number),
                         // Not run, after a batch that panicked.
                         Err((BatchError::Poisoned, _)) if !recovers => Err((BatchError::Poisoned, is_back)),
                         _ => Err((BatchError::Panicked, false)),
                     };
-                    assert_eq!(*told, wanted, "{case}: {done:?}");
+                    assert_eq!(*outcome, wanted, "{case}: {done:?}");
                 }
-                let panicked = told.iter().filter(|told| **told == Err((BatchError::Panicked, false))).count();
-                assert!(at > 10 || panicked > 0 || order == Order::SyncFirst, "{case}: {told:?}");
-                assert_eq!(told.len(), LINES as usize, "{case}");
+                let panicked =
+                    outcomes.iter().filter(|outcome| **outcome == Err((BatchError::Panicked, false))).count();
+                assert!(at > 10 || panicked > 0 || order == Order::SyncFirst, "{case}: {outcomes:?}");
+                assert_eq!(outcomes.len(), LINES as usize, "{case}");
                 assert_eq!(faults.alive.load(Relaxed), 0, "{case}");
             }
         }
     }
 }
 
-/// One batch in ten fails at its sync, and what it had written is gone. Callers, in contrast, may be told an error of what is on the disk.
+/// One batch in ten fails at its sync, and what it had written is gone.
 #[test]
 fn what_is_acknowledged_is_on_the_disk() {
     const THREADS: u64 = 8;
@@ -375,9 +376,9 @@ fn a_future_that_is_dropped_during_a_batch_that_panics() {
         drop(futures.remove(0));
         go.send(()).unwrap();
         let _ = go.send(());
-        let second = told(block_on(futures.remove(0)));
+        let second = outcome(block_on(futures.remove(0)));
         // Handed in before the first batch began, or after.
-        let wanted: &[Told] =
+        let wanted: &[Outcome] =
             if panics { &[Err((BatchError::Panicked, false)), Err((BatchError::Poisoned, true))] } else { &[Ok(1)] };
         assert!(wanted.contains(&second), "{second:?}");
         drop(futures);
