@@ -74,18 +74,16 @@ use std::time::Duration;
 use windrow_plan::Nanos;
 use windrow_plan::team::{Formation, Free, Mode, Waits, formation};
 use windrow_sync::Spin;
-use windrow_sync::fork::lock;
 use windrow_sync::gate::{JoinedWorker, WorkerCounts};
-use windrow_sync::machine::tick;
 use windrow_sync::rounds::{MemberSlot, Rounds, Turn};
+use windrow_sync::{fork::lock, machine::tick};
 
 use crate::runtime::explain;
 use crate::runtime::explained::{CallKind, Explained};
 use crate::runtime::pool;
 use crate::runtime::sites::{TeamStats, site};
-use crate::runtime::stall::CallWatch;
-use crate::runtime::state::PoolState;
 use crate::runtime::trace;
+use crate::runtime::{stall::CallWatch, state::PoolState};
 
 mod driver;
 pub mod split;
