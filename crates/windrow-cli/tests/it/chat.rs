@@ -128,7 +128,7 @@ fn conversations_do_not_vanish() {
     let path = || said("user", json!("path"));
     let nothing = |at: usize, role: &str| format!("writes nothing of message {at} (from 0), whose role is \"{role}\"");
     let unknown = |at: usize, role: &str, hint: &str| {
-        format!("{}, a role that it does not know (hint: {hint}", nothing(at, role))
+        format!("{}, a role that it does not know\nhint: {hint}", nothing(at, role))
     };
     let escaped = rows(&[path(), said("\u{1b}[2J", json!("thorns"))]);
     for (row, says) in [
@@ -148,7 +148,7 @@ fn conversations_do_not_vanish() {
         (json!({"messages": rows(&[path()])}).to_string(), "is a string, not an array of messages".to_owned()),
         (
             json!({"conversations": [path()]}).to_string(),
-            "field \"messages\" is missing (hint: the line has \"conversations\"".to_owned(),
+            "field \"messages\" is missing\nhint: the line has \"conversations\"".to_owned(),
         ),
         (rows(&[said("user", json!("  "))]), nothing(0, "user")),
         (escaped, "whose role is \"\\u{1b}[2J\"".to_owned()),
