@@ -178,12 +178,12 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
         return;
     };
     if summary.peak_in_flight > described.budget {
-        let whom = match summary.exceeding {
+        let which = match summary.exceeding {
             0 | 1 => "a large document, which ran alone".to_owned(),
             many => format!("{many} large documents, each of which ran alone"),
         };
         report::note(format_args!(
-            "--memory was exceeded by {whom}: {} in flight, of {}",
+            "--memory was exceeded by {which}: {} in flight, of {}",
             size(summary.peak_in_flight as u64),
             size(described.budget as u64)
         ));

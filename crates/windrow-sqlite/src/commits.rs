@@ -5,7 +5,7 @@
 //! 2. Each write runs after a `SAVEPOINT`. `RELEASE` ends it, after `ROLLBACK TO` if the write failed.
 //! 3. `COMMIT` ends the transaction. Then all writes are answered.
 //!
-//! A write is *alone* if it is the only one of its batch. It has a transaction of its own, around the savepoint.
+//! A write is *alone* if it is the only one of its batch. Its transaction is around the savepoint alone.
 //!
 //! * The transaction is immediate, so it waits for other connections at its beginning, when nothing has been done yet. (A transaction that
 //!   begins as a reader may later be refused the lock without any waiting.)

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::document::{Fault, FaultKind, without_hint};
+use crate::document::fault::{Fault, FaultKind, without_hint};
 use crate::input::Format;
 
 /// Bytes at the beginning of an input that tell what it is; the mark of a tar archive is at 257.
@@ -229,7 +229,7 @@ pub(crate) fn is_about(path: &Path) -> bool {
     let stem = name.split('.').next().unwrap_or_default();
     let is_one =
         |known: &&str| stem.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']));
-    NAMES.iter().any(|known| is_one(&known)) || stem.ends_with("sums") || stem.ends_with("md5sum")
+    NAMES.iter().any(is_one) || stem.ends_with("sums") || stem.ends_with("md5sum")
 }
 
 /// Adds the cause and the remedy to the fault of the first record of an input, which begins like this, if the bytes tell them.

@@ -6,89 +6,21 @@
 //!
 //! A field `a.b` is the key `a.b` of the object if there is one, and otherwise the field `b` of the object under the key `a`.
 
+pub(crate) mod fault;
 mod keep;
 
 use std::fmt;
 
-use memchr::{memchr_iter, memmem, memrchr};
+use memchr::memmem;
 use serde::Serialize;
 use serde::de::{self, DeserializeSeed, Deserializer as _, MapAccess, SeqAccess, Visitor};
 
 use crate::diagnose;
 use crate::input::{Fields, Format, Record};
 use crate::shown;
+pub(crate) use fault::without_hint;
+pub use fault::{Fault, FaultKind};
 pub(crate) use keep::{keep_of, values_of};
-
-/// What is wrong with a record.
-///
-/// ```
-/// use windrow_tokenizers::document::{FaultKind, text_of};
-/// use windrow_tokenizers::input::Format;
-///
-/// let kind = |line: &[u8]| text_of(Format::Jsonl, line, "text", &mut String::new()).unwrap_err().kind;
-/// assert_eq!(kind(br#"["text"]"#), FaultKind::NotObject);
-/// assert_eq!(kind(br#"{"title": "a"}"#), FaultKind::MissingField);
-/// assert_eq!(kind(br#"{"text": 1}"#), FaultKind::NotString);
-/// assert_eq!(kind(b"\xff"), FaultKind::NotUtf8);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FaultKind {
-    /// Its bytes are not valid UTF-8.
-    NotUtf8,
-    /// A line that is not JSON.
-    Syntax,
-    /// A `\u` escape of half a character: JSON can write it, but text cannot contain it.
-    LoneSurrogate,
-    /// A line that is JSON but not an object.
-    NotObject,
-    /// An object without the wanted field.
-    MissingField,
-    /// The wanted field is not a string.
-    NotString,
-    /// The wanted field is not an array of messages, or what stands beside it is not what a chat template takes.
-    NotMessages,
-    /// The chat template refuses the conversation.
-    Template,
-}
-
-/// Why a record is not a document, and where.
-///
-/// ```
-/// use windrow_tokenizers::document::text_of;
-/// use windrow_tokenizers::input::Format;
-///
-/// let fault = text_of(Format::Text, b"one\ntw\xff", "", &mut String::new()).unwrap_err();
-/// assert_eq!((fault.at, fault.line_in_record, fault.byte), (6, 1, 3));
-/// assert_eq!(fault.reason, "not valid UTF-8");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// Kind of fault.
-    pub kind: FaultKind,
-    /// Position of the fault: the number of bytes before it in the record.
-    pub at: usize,
-    /// Line breaks before it in the record; only a text record has any.
-    pub line_in_record: u64,
-    /// Position in bytes within that line, 1-based.
-    pub byte: u64,
-    /// What is wrong, on one line, possibly with a hint.
-    pub reason: String,
-}
-
-impl Fault {
-    /// A fault of the record as a whole.
-    pub(crate) fn whole(kind: FaultKind, reason: String) -> Self {
-        Self { kind, at: 0, line_in_record: 0, byte: 1, reason }
-    }
-
-    fn new(kind: FaultKind, record: &[u8], at: usize, reason: String) -> Self {
-        let before = &record[..at];
-        let line_in_record = memchr_iter(b'\n', before).count() as u64;
-        let byte = (at - memrchr(b'\n', before).map_or(0, |newline| newline + 1)) as u64 + 1;
-        Self { kind, at, line_in_record, byte, reason }
-    }
-}
 
 /// A bad document as it is reported: `file:line:byte: reason`.
 ///
@@ -149,20 +81,6 @@ impl fmt::Display for BadDocument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}: {}", shown(&self.file), self.line, self.byte, shown(&self.reason))
     }
-}
-
-/// Divides a reason into what is wrong and its hint, if it has one.
-pub(crate) fn without_hint(reason: &str) -> (String, Option<&str>) {
-    const HINT: &str = "hint: ";
-    let divided = || {
-        let (before, hint) = reason.split_at(reason.find(HINT)?);
-        let before = before
-            .strip_suffix("; ")
-            .map(|before| format!("{before})"))
-            .or_else(|| Some(before.strip_suffix(" (")?.to_owned()));
-        Some((before?, Some(hint.strip_prefix(HINT)?.strip_suffix(')')?)))
-    };
-    divided().unwrap_or_else(|| (reason.to_owned(), None))
 }
 
 /// What is wrong with a row that has a null in `column`, which should hold its text.

@@ -1,11 +1,11 @@
-//! Children that are forked inside a call, while other threads are inside it too. A child has parallel calls of its own, and may leave the
+//! Children that are forked inside a call, while other threads are inside it too. A child can make parallel calls, and may leave the
 //! call, by a return or a panic; it never waits for threads of its parent. The parent goes on unharmed.
 #![cfg(all(target_os = "linux", not(miri)))]
 
 use std::any::Any;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, ThreadId};
 
@@ -74,14 +74,14 @@ impl Meeting {
     }
 
     fn part_as(&self, forks: bool) {
-        self.inside.fetch_add(1, SeqCst);
-        while self.inside.load(SeqCst) < 2 {
+        self.inside.fetch_add(1, Relaxed);
+        while self.inside.load(Relaxed) < 2 {
             thread::yield_now();
         }
-        if forks && !self.over.load(SeqCst) {
+        if forks && !self.over.load(Relaxed) {
             self.fork();
         }
-        while !self.over.load(SeqCst) {
+        while !self.over.load(Relaxed) {
             thread::yield_now();
         }
     }
@@ -90,7 +90,7 @@ impl Meeting {
         match split() {
             Side::Parent(child) => *self.child.lock().unwrap() = Some(child),
             Side::Child => {
-                IS_CHILD.store(true, SeqCst);
+                IS_CHILD.store(true, Relaxed);
                 if !PARENTS.get().expect("made before").install(serial_works) {
                     say("calls inside the call fail");
                     end_child(false);
@@ -102,7 +102,7 @@ impl Meeting {
                 }
             }
         }
-        self.over.store(true, SeqCst);
+        self.over.store(true, Relaxed);
     }
 }
 
@@ -123,7 +123,7 @@ fn serial_works() -> bool {
     squares[999] == 998_001 && both && scoped && teamed && batched && lanes.is_ok_and(|all| all == [1, 2, 3])
 }
 
-/// The same, and with threads of its own.
+/// The same, and with new threads.
 fn works() -> bool {
     let helped = overlap::source(0..3).blocking("a", |i| Ok::<_, ()>(i + 1)).collect();
     let pooled: u64 = Pool::new(2).install(|| (0..1000u64).into_par_iter().sum());
@@ -143,7 +143,7 @@ fn each_way(name: &str, finds: Finds, call: impl Fn(&Arc<Meeting>) -> Result<(),
         let meeting = Arc::new(Meeting::new(leaves, by_caller));
         let result =
             catch_unwind(AssertUnwindSafe(|| call(&meeting))).unwrap_or_else(|payload| Err(text_of(&*payload)));
-        if IS_CHILD.load(SeqCst) {
+        if IS_CHILD.load(Relaxed) {
             let is_right = match (leaves, finds, &result) {
                 (Leaves::ByReturn, Finds::Stranded, Err(why)) => why.contains("stayed in the parent"),
                 (Leaves::ByReturn, Finds::Result, result) => result.is_ok(),
@@ -250,7 +250,14 @@ fn children_forked_inside_calls() {
         run.map(drop).map_err(|failure| format!("{failure:?}").replace("Forked", "stayed in the parent"))
     });
     stranded("several tiles", &|m| {
-        let tiles = || overlap::source(0..2).compute_each("each", |_| Ok::<_, ()>(m.part())).run();
+        let tiles = || {
+            overlap::source(0..2)
+                .compute_each("each", |_| {
+                    m.part();
+                    Ok::<_, ()>(())
+                })
+                .run()
+        };
         Pool::new(2)
             .install(tiles)
             .map(drop)
@@ -301,11 +308,11 @@ fn children_forked_inside_calls() {
             thread::scope(|scope| {
                 // Another caller waits, or runs alone.
                 scope.spawn(|| {
-                    m.inside.fetch_add(1, SeqCst);
+                    m.inside.fetch_add(1, Relaxed);
                     let _ = batched.call(1);
                 });
                 let called = catch_unwind(AssertUnwindSafe(|| batched.call(0)));
-                if IS_CHILD.load(SeqCst) {
+                if IS_CHILD.load(Relaxed) {
                     // The scope would wait for the other caller.
                     let is_right = match (m.leaves, called) {
                         (Leaves::ByPanic, Ok(Err(error))) => error.to_string().contains("panicked"),
@@ -320,7 +327,7 @@ fn children_forked_inside_calls() {
     }
 
     each_way("spawned closure", Finds::Result, |m| {
-        m.inside.store(1, SeqCst);
+        m.inside.store(1, Relaxed);
         let m = m.clone();
         done(|| Pool::new(2).spawn_joinable(move || m.part_as(true)).wait())
     });

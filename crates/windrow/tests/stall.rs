@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ struct Stuck {
 
 impl Stuck {
     fn part(&self, ends: bool) {
-        self.inside.fetch_add(1, SeqCst);
-        while self.inside.load(SeqCst) < 2 || !ends {
+        self.inside.fetch_add(1, Relaxed);
+        while self.inside.load(Relaxed) < 2 || !ends {
             thread::park_timeout(Duration::from_millis(1));
         }
     }
@@ -73,7 +73,10 @@ const CASES: [Case; 6] = [
     }),
     ("the overlapped run at", || {
         let stuck = Stuck { inside: AtomicUsize::new(1) };
-        let lanes = overlap::source(0..1).blocking("read", |_: u32| Ok::<_, ()>(stuck.part(false)));
+        let lanes = overlap::source(0..1).blocking("read", |_: u32| {
+            stuck.part(false);
+            Ok::<_, ()>(())
+        });
         lanes.run().unwrap();
     }),
     ("the call of a batched structure (stall::StuckStructure)", || {

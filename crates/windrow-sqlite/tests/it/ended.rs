@@ -99,7 +99,7 @@ fn a_row_is_there_if_and_only_if_its_write_was_acknowledged() {
                 let row = |id| -> Call<'_, usize> { Box::pin(db.call_async(move |connection| insert(connection, id))) };
                 let statement = Box::pin(db.execute_async("INSERT INTO t (id) VALUES (11)", ()));
                 let results = together(&db, vec![row(10), statement, Box::pin(db.call_async(write)), row(12)]);
-                check("in company", &[10, 11, 50, 12], &results);
+                check("in a batch", &[10, 11, 50, 12], &results);
             }
         }
     }
@@ -136,7 +136,7 @@ fn an_undone_write_gets_the_error_of_the_write_that_ended_the_transaction() {
     let [Err(undone), Err(Error::Sqlite(own)), Ok(1)] = &results[..] else { panic!("{results:?}") };
     assert_eq!(undone.sqlite().and_then(rusqlite::Error::sqlite_error_code), own.sqlite_error_code());
     assert_eq!(undone.to_string(), "a write of the batch ended the transaction: no");
-    // The write says nothing of its own.
+    // The write reports no error.
     let silent = |connection: &Connection| connection.execute_batch("ROLLBACK").map(|()| 0);
     let results = together(&db, vec![row(12), Box::pin(db.call_async(silent))]);
     assert!(matches!(results[..], [Err(Error::Undone(None)), Err(Error::Undone(None))]), "{results:?}");
@@ -165,7 +165,7 @@ fn a_hook_that_the_program_sets_is_replaced() {
     assert_eq!(ids(&db), [1, 2], "exclusive use may commit");
 }
 
-/// Beside a statement that still runs, SQLite commits nothing by itself, and says so to nobody.
+/// Beside a statement that still runs, SQLite commits nothing by itself, and reports no error.
 #[test]
 fn a_leaked_statement_does_not_make_lost_writes_acknowledged() {
     let folder = tempfile::tempdir().unwrap();

@@ -66,7 +66,9 @@ impl Stranded {
     }
 }
 
-/// How long a forked child waits for a lock that is held for moments.
+/// The time for which a forked child waits for a lock that is held for moments.
+///
+/// Measure: chosen, because a holder may have lost its CPU for seconds, and a lock that was held at the fork never comes free.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Locks a mutex that threads hold for moments only, also after a panic of another holder.
@@ -191,7 +193,7 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::panic::catch_unwind;
 

@@ -1,20 +1,17 @@
 #![doc = include_str!("word.md")]
 
-#[cfg(not(loom))]
 use std::sync::OnceLock;
-#[cfg(not(loom))]
 use std::time::{Duration, Instant};
 
 use crate::base::primitives::{AtomicU32, AtomicU64, Half, Sleepers};
 
 /// What is to be called when a wait lasts.
-#[cfg(not(loom))]
 struct LongWaits {
     after: Duration,
     call: fn(Duration),
 }
 
-#[cfg(not(loom))]
+/// Never set in a model of loom, whose waits have no end.
 static LONG_WAITS: OnceLock<LongWaits> = OnceLock::new();
 
 /// From now on `call` is called on each thread whose wait for other threads of a call has lasted for `after`, with the time that the
@@ -38,13 +35,11 @@ static LONG_WAITS: OnceLock<LongWaits> = OnceLock::new();
 ///     latch.set();
 /// });
 /// ```
-#[cfg(not(loom))]
 pub fn report_long_waits(after: Duration, call: fn(Duration)) {
     let _ = LONG_WAITS.set(LongWaits { after, call });
 }
 
 /// Waits by `wait`, or if long waits are reported, by `wait_for`, which gives up after the time that it is given. Both may return spuriously.
-#[cfg(not(loom))]
 pub(crate) fn wait_watched(wait: impl Fn(), wait_for: impl FnOnce(Duration)) {
     let Some(LongWaits { after, call }) = LONG_WAITS.get() else { return wait() };
     let begun = Instant::now();
@@ -86,10 +81,7 @@ impl Word {
     /// Parks while the word is `seen`; may return spuriously.
     pub fn wait(&self, seen: u32) {
         let wait = || self.sleepers.wait(Half::all_of(&self.value), seen);
-        #[cfg(not(loom))]
         wait_watched(wait, |time| self.sleepers.wait_for(Half::all_of(&self.value), seen, time));
-        #[cfg(loom)]
-        wait();
     }
 
     /// Wakes up to `sleepers` threads that are parked on the word.

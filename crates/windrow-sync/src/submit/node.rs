@@ -5,7 +5,6 @@ use std::task::Waker;
 
 use super::{Address, Spin};
 use crate::base::primitives::{AtomicU32, Ordering, Thread, UnsafeCell, current, park};
-#[cfg(not(loom))]
 use crate::base::word::wait_watched;
 
 /// Alignment of a node: frees low bits of its address for the tags of the word. A node lies on the stack of a waiting caller or in a
@@ -238,10 +237,7 @@ impl<T, A, B> Node<T, A, B> {
         // Release: pairs with the Acquire in `LockGuard::turn_thread`; the waiter is visible. Relaxed: `news` loads the state again.
         let _ = self.state.compare_exchange(QUEUED, QUEUED | WATCHED, Ordering::Release, Ordering::Relaxed);
         while news() == QUEUED {
-            #[cfg(not(loom))]
             wait_watched(park, std::thread::park_timeout);
-            #[cfg(loom)]
-            park();
         }
         news()
     }

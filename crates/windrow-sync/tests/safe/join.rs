@@ -269,7 +269,7 @@ fn trees_are_used_again_and_members_come_late() {
 #[test]
 fn invitations_with_hostile_guests() {
     let invitation = Invitation::new();
-    assert!(panics(|| invitation.wait(|_| true, || true)), "no member");
+    assert!(panics(|| _ = invitation.wait(|_| true, || true)), "no member");
     invitation.call();
     invitation.pass_on();
     invitation.ring(usize::MAX);
@@ -303,10 +303,10 @@ fn invitations_with_hostile_guests() {
                             let is_done = || done.load(Relaxed) == 4;
                             match hostile {
                                 2 => boom(),
-                                3 => assert!(panics(|| invitation.wait(|_| boom(), is_done)) || is_done()),
-                                4 => assert!(panics(|| invitation.wait(|_| true, || boom()))),
+                                3 => assert!(panics(|| _ = invitation.wait(|_| boom(), is_done)) || is_done()),
+                                4 => assert!(panics(|| _ = invitation.wait(|_| true, || boom()))),
                                 // The functions join.
-                                _ => invitation.wait(|at| both(|| at > 0, || ()).0, || both(is_done, || ()).0),
+                                _ => _ = invitation.wait(|at| both(|| at > 0, || ()).0, || both(is_done, || ()).0),
                             }
                         })
                     };

@@ -166,7 +166,7 @@ fn teams_of_threads() {
                                         let (leads, follows) = if round == 1 { (leads, follows) } else { (0, 0) };
                                         match slot.arrive(Spin { busy: 0, yielding: 10_000 }) {
                                             Ok(next) => _ = panics(|| turn(leads, follows, next)),
-                                            Err(Ended::Left | Ended::Panicked) => return,
+                                            Err(Ended::Left | Ended::Panicked | Ended::Forked) => return,
                                         }
                                     }
                                 })

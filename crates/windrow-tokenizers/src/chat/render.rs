@@ -225,7 +225,7 @@ impl ChatTemplate {
 
     fn refused_at(&self, place: &str, what: &str) -> Fault {
         // A reason is one line, and no page.
-        let end = what.floor_char_boundary(MAX_REASON);
+        let end = what.char_indices().map(|(at, _)| at).find(|&at| at >= MAX_REASON).unwrap_or(what.len());
         let what = what[..end].replace(['\n', '\r'], " ") + if end < what.len() { " .." } else { "" };
         Fault::whole(FaultKind::Template, format!("the chat template refuses it ({}{place}): {what}", self.name))
     }

@@ -117,10 +117,9 @@ fn check(message: &Value) -> Result<(), String> {
     let content = message.get_attr("content").unwrap_or_default();
     let is_missing = content.is_undefined() || (content.kind() != ValueKind::String && content.len() == Some(0));
     // A tool may return nothing.
-    if is_missing && matches!(role.as_str(), Some("user" | "assistant" | "system" | "developer")) {
-        if !Row::has_more_than_words(message) {
-            return Err("has no content".to_owned());
-        }
+    let must_say = matches!(role.as_str(), Some("user" | "assistant" | "system" | "developer"));
+    if is_missing && must_say && !Row::has_more_than_words(message) {
+        return Err("has no content".to_owned());
     }
     Ok(())
 }

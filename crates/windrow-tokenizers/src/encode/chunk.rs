@@ -7,7 +7,6 @@ use windrow::CancelToken;
 use windrow::prelude::*;
 
 use super::budget::Budget;
-use super::parts::OpenDocument;
 use super::seen::Seen;
 use super::{LargeDocument, Observer, Step};
 use crate::chat::{Chat, Locate};
@@ -107,11 +106,11 @@ pub(super) struct Bench<'e> {
 }
 
 impl Workshop<'_> {
-    /// Announces the documents of a batch that exceed the budget, and returns their number. Those that are encoded part by part do not.
-    pub(super) fn announce(&self, batch: &Batch, open: &OpenDocument, budget: &Budget) -> u64 {
-        let parts = usize::from(batch.records.first().is_some_and(|first| open.is_part(first)));
-        let whole =
-            batch.records.iter().enumerate().skip(parts).filter(|(at, _)| is_chosen(self.selection, batch, *at));
+    /// Announces the documents of a batch that exceed the budget, and returns their number. `begins_with_part`: the first record is part of a
+    /// document that is encoded part by part, and exceeds nothing.
+    pub(super) fn announce(&self, batch: &Batch, begins_with_part: bool, budget: &Budget) -> u64 {
+        let records = batch.records.iter().enumerate().skip(usize::from(begins_with_part));
+        let whole = records.filter(|(at, _)| is_chosen(self.selection, batch, *at));
         let exceeding = whole.filter_map(|(_, record)| Some((record, budget.exceeds(record.len)?)));
         exceeding.fold(0, |count, (record, expected)| {
             let (file, engine) = (self.names[record.file as usize].as_str(), self.engine.name());

@@ -302,7 +302,8 @@ pub(super) fn run<S: Sink>(
             let chunks = if through {
                 Vec::new()
             } else {
-                exceeding += workshop.announce(&batch, &document, &budget);
+                let begins_with_part = batch.records.first().is_some_and(|first| document.is_part(first));
+                exceeding += workshop.announce(&batch, begins_with_part, &budget);
                 budget.begins(&mut held);
                 panics_in("encoding", || workshop.encode_with_parts(&batch, &mut document, &CancelToken::current()))?
             };

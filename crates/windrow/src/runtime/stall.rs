@@ -43,12 +43,12 @@ pub(crate) const LOOP: &str = "loop";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CallName {
     kind: &'static str,
-    at: CallPlace,
+    at: WatchedPlace,
 }
 
 /// What tells a call from others of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CallPlace {
+enum WatchedPlace {
     Unknown,
     Source(&'static Location<'static>),
     /// The type of a batched structure.
@@ -56,7 +56,7 @@ enum CallPlace {
 }
 
 /// A watched call.
-struct OpenCall {
+struct WatchedEntry {
     name: CallName,
     /// The threads that are inside, and since when.
     members: Mutex<Vec<(Arc<ThreadCalls>, Instant)>>,
@@ -66,7 +66,7 @@ struct OpenCall {
 /// The watched calls around a thread, outermost first.
 struct ThreadCalls {
     thread: String,
-    calls: Mutex<Vec<Arc<OpenCall>>>,
+    calls: Mutex<Vec<Arc<WatchedEntry>>>,
 }
 
 thread_local! {
@@ -85,7 +85,7 @@ impl CallWatch {
     /// `watches`: there is a report of the process. The calling thread is inside the call, a `kind` such as "loop".
     #[inline]
     pub(crate) fn new(watches: bool, kind: &'static str, place: Option<&'static Location<'static>>) -> Self {
-        let at = || place.map_or(CallPlace::Unknown, CallPlace::Source);
+        let at = || place.map_or(WatchedPlace::Unknown, WatchedPlace::Source);
         if watches { Self::begin(CallName { kind, at: at() }) } else { CallWatch(None) }
     }
 
@@ -93,7 +93,7 @@ impl CallWatch {
     #[inline]
     pub(crate) fn of_batch(watches: bool, of: &'static str) -> Self {
         if watches {
-            Self::begin(CallName { kind: "call of a batched structure", at: CallPlace::Type(of) })
+            Self::begin(CallName { kind: "call of a batched structure", at: WatchedPlace::Type(of) })
         } else {
             CallWatch(None)
         }
@@ -101,7 +101,7 @@ impl CallWatch {
 
     #[cold]
     fn begin(name: CallName) -> Self {
-        let call = OpenCall { name, members: Mutex::default(), is_reported: Flag::new() };
+        let call = WatchedEntry { name, members: Mutex::default(), is_reported: Flag::new() };
         CallWatch(MemberWatch::new(Arc::new(call)))
     }
 
@@ -115,14 +115,14 @@ impl CallWatch {
 /// A thread that is inside a watched call until this is dropped.
 #[must_use = "the thread leaves the call when this is dropped"]
 pub(crate) struct MemberWatch {
-    call: Arc<OpenCall>,
+    call: Arc<WatchedEntry>,
     thread: Arc<ThreadCalls>,
 }
 
 impl MemberWatch {
     /// `None` while the thread ends.
     #[cold]
-    fn new(call: Arc<OpenCall>) -> Option<Self> {
+    fn new(call: Arc<WatchedEntry>) -> Option<Self> {
         let thread = CALLS.try_with(Arc::clone).ok()?;
         lock(&call.members).push((thread.clone(), Instant::now()));
         lock(&thread.calls).push(call.clone());
@@ -192,9 +192,9 @@ fn stalled(call: CallName, thread: &str, waited: Duration, members: &[AwaitedMem
 impl std::fmt::Display for CallName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.at {
-            CallPlace::Unknown => write!(f, "the {}", self.kind),
-            CallPlace::Source(place) => write!(f, "the {} at {place}", self.kind),
-            CallPlace::Type(of) => write!(f, "the {} ({of})", self.kind),
+            WatchedPlace::Unknown => write!(f, "the {}", self.kind),
+            WatchedPlace::Source(place) => write!(f, "the {} at {place}", self.kind),
+            WatchedPlace::Type(of) => write!(f, "the {} ({of})", self.kind),
         }
     }
 }
@@ -206,8 +206,8 @@ mod tests {
     #[test]
     fn a_stalled_call_names_its_place_its_members_and_a_cause() {
         let here = Location::caller();
-        let call = CallName { kind: LOOP, at: CallPlace::Source(here) };
-        let inside = Some(CallName { kind: "join or scope", at: CallPlace::Source(here) });
+        let call = CallName { kind: LOOP, at: WatchedPlace::Source(here) };
+        let inside = Some(CallName { kind: "join or scope", at: WatchedPlace::Source(here) });
         let seconds = Duration::from_secs;
         let one = |inside| AwaitedMember { thread: "windrow-1".to_owned(), since: seconds(7), inside };
         let text = stalled(call, "main", seconds(5), &[one(None), one(inside)]);
@@ -225,7 +225,7 @@ mod tests {
             lines[3]
                 .starts_with("hint: do items of this call wait for something that its caller holds, such as a lock?")
         );
-        assert!(stalled(call, "main", seconds(5), &[]).contains("on thread main\n"), "nobody is known");
+        assert!(stalled(call, "main", seconds(5), &[]).contains("on thread main\n"), "no member is known");
     }
 
     #[test]

@@ -295,7 +295,7 @@ fn what_is_acknowledged_is_on_the_disk() {
     }
 }
 
-/// A structure inside another one leaves an operation unanswered: a panic of the outer one, alone and in company.
+/// A structure inside another one leaves an operation unanswered: a panic of the outer one, alone and in a batch.
 #[test]
 fn what_an_inner_structure_leaves_unanswered_is_a_panic_of_the_outer_one() {
     struct Forgets;

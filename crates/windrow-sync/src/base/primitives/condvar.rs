@@ -41,7 +41,6 @@ impl Sleepers {
     }
 
     /// Waits for `time` at most.
-    #[cfg(not(loom))]
     pub(crate) fn wait_for(&self, half: Half<'_>, seen: u32, time: std::time::Duration) {
         let held = lock(&self.lock);
         if half.load() == seen {
