@@ -4,7 +4,7 @@ use windrow::batch::{Batch, BatchOps, Entry};
 
 use crate::counter::{Counter, Drained};
 use crate::keys::Key;
-use crate::ordered::{MapOp, Ops, OrderedMap, OrderedSet, SetOp, Update, Verb, of_set};
+use crate::ordered::{MapOp, Ops, OrderedMap, OrderedSet, SetOp, Update, Verb, of_set, value_of};
 use crate::skiplist::SkipList;
 
 /// The operations of callers, in place. An entry gets a reply only when its operation is done.
@@ -86,7 +86,7 @@ impl<K, V> Ops<K, V> for Entries<'_, '_, MapOp<K, V>, Option<V>> {
 
     #[inline]
     fn take_value(&mut self, at: usize) -> V {
-        self.take(at).1
+        value_of(self.take(at))
     }
 
     #[inline]

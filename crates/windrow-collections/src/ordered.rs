@@ -19,7 +19,7 @@ mod whole;
 pub use entry::{Entry, OccupiedEntry, VacantEntry};
 pub use iter::{IntoIter, IntoKeys, IntoValues, Iter, IterMut, Keys, Range, RangeMut, SetRange, Values, ValuesMut};
 pub use map::OrderedMap;
-pub(crate) use ops::{All, Mixed, of_set};
+pub(crate) use ops::{All, Mixed, of_set, value_of};
 pub use ops::{MapOp, Ops, SetOp, Verb};
 pub use set::OrderedSet;
 pub use shared::SharedSet;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::mem;
 
 use super::map::{OrderedMap, Spot};
+use super::ops::value_of;
 use crate::keys::Key;
 
 /// The place of a key in an [`OrderedMap`], as of `BTreeMap`: see [`OrderedMap::entry`].
@@ -208,7 +209,7 @@ impl<'a, K: Key, V> OccupiedEntry<'a, K, V> {
 
     /// Removes the key, and returns its value.
     pub fn remove(self) -> V {
-        self.remove_entry().1
+        value_of(self.remove_entry())
     }
 
     /// Removes the key, and returns it with its value.

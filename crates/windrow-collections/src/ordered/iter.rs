@@ -7,6 +7,7 @@ use std::ops::{Bound, RangeBounds};
 
 use super::leaf::Leaf;
 use super::map::OrderedMap;
+use super::ops::{key_of, value_of};
 use super::walk::{Mutable, Owned, Position, Shared, Walk, leaves, leaves_mut};
 use crate::keys::{Key, Prefix};
 
@@ -108,10 +109,10 @@ iterator!(['a, K: Key, V] RangeMut<'a, K, V>, (&'a K, &'a mut V), |entry| entry)
 iterator!([K: Key, V] IntoIter<K, V>, (K, V), |entry| entry);
 iterator!(['a, K: Key, V] Keys<'a, K, V>, &'a K, |(key, _)| key);
 iterator!(['a, K: Key] SetRange<'a, K>, &'a K, |(key, ())| key);
-iterator!([K: Key, V] IntoKeys<K, V>, K, |(key, _)| key);
+iterator!([K: Key, V] IntoKeys<K, V>, K, |entry| key_of(entry));
 iterator!(['a, K: Key, V] Values<'a, K, V>, &'a V, |(_, value)| value);
 iterator!(['a, K: Key, V] ValuesMut<'a, K, V>, &'a mut V, |(_, value)| value);
-iterator!([K: Key, V] IntoValues<K, V>, V, |(_, value)| value);
+iterator!([K: Key, V] IntoValues<K, V>, V, |entry| value_of(entry));
 
 macro_rules! exact {
     ($([$($generics:tt)*] $name:ty;)*) => { $(
@@ -364,6 +365,9 @@ impl<K: Key, V> IntoIterator for OrderedMap<K, V> {
     type IntoIter = IntoIter<K, V>;
 
     fn into_iter(self) -> IntoIter<K, V> {
-        IntoIter(Counted { walk: Walk::over(self.shards.into_iter()), left: self.len })
+        let OrderedMap { top, shards, len, scratch, .. } = self;
+        // Before the iterator is made: if a drop panics, the iterator would leak.
+        drop((top, scratch));
+        IntoIter(Counted { walk: Walk::over(shards.into_iter()), left: len })
     }
 }

@@ -5,7 +5,7 @@ use std::mem;
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 
-use super::ops::MapOp;
+use super::ops::{MapOp, value_of};
 use super::part::Part;
 use super::separators::Separators;
 use super::shard::{Ends, FEW_LEAVES, MOST_LEAVES, Shard};
@@ -44,7 +44,7 @@ pub struct OrderedMap<K: Key, V> {
     /// Whether the last key that was inserted alone was above all others.
     ascends: bool,
     /// Locked by `&mut` only: the mutex lets threads share the map, which a buffer of functions would not.
-    scratch: Mutex<Scratch<K, V>>,
+    pub(super) scratch: Mutex<Scratch<K, V>>,
 }
 
 /// Where a key is, or belongs: a shard, the place of a leaf in it, and an index there.
@@ -145,7 +145,8 @@ impl<K: Key, V> OrderedMap<K, V> {
         let word = key.prefix();
         let (spot, is_found) = self.spot_to_insert(word, &key);
         if is_found {
-            return Some(mem::replace(self.value_at(spot), value));
+            let old = mem::replace(self.value_at(spot), value);
+            return Some(value_of((key, old)));
         }
         self.put(spot, word, key, value);
         None
@@ -163,6 +164,8 @@ impl<K: Key, V> OrderedMap<K, V> {
         let result = shard.update(place, found, ends, word, key, update, &mut gone);
         self.len = self.len - before + shard.len();
         self.look_after(at);
+        // Before the result is returned, which would leak if this panicked.
+        drop(gone);
         result.unwrap_or_else(|payload| resume_unwind(payload))
     }
 
@@ -172,7 +175,7 @@ impl<K: Key, V> OrderedMap<K, V> {
         K: Borrow<Q>,
         Q: Prefix<Word = K::Word> + ?Sized,
     {
-        self.remove_entry(key).map(|(_, value)| value)
+        self.remove_entry(key).map(value_of)
     }
 
     /// Removes `key` and returns it with its value.
@@ -269,9 +272,11 @@ impl<K: Key, V> OrderedMap<K, V> {
     /// Removes a key.
     #[inline]
     pub(super) fn take_out(&mut self, spot: Spot) -> (K, V) {
-        let (key, value, _gone) = self.shards[spot.shard].remove_at(spot.place, spot.at);
+        let (key, value, gone) = self.shards[spot.shard].remove_at(spot.place, spot.at);
         self.len -= 1;
         self.look_after(spot.shard);
+        // As in `update`.
+        drop(gone);
         (key, value)
     }
 

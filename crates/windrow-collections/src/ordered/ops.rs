@@ -226,13 +226,27 @@ impl<K, V> Ops<K, V> for Owned<'_, K, V> {
 
     #[inline]
     fn take_value(&mut self, at: usize) -> V {
-        self.take(at).1
+        value_of(self.take(at))
     }
 
     #[inline]
     fn answer(&mut self, at: usize, _: Verb, old: Option<V>) {
         self.results[at] = old;
     }
+}
+
+/// The value of an entry. The key is dropped first: if that panics, a value that was returned already would leak.
+#[inline]
+pub(crate) fn value_of<K, V>((key, value): (K, V)) -> V {
+    drop(key);
+    value
+}
+
+/// The key of an entry, as [`value_of`].
+#[inline]
+pub(crate) fn key_of<K, V>((key, value): (K, V)) -> K {
+    drop(value);
+    key
 }
 
 /// The result for a set: for an insert, whether the key is new; for other operations, whether it was present.

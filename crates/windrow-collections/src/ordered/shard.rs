@@ -161,7 +161,10 @@ impl<K: Key, V> Shard<K, V> {
     }
 
     pub(super) fn into_parts(self) -> (Vec<u32>, Vec<Leaf<K, V>>) {
-        (self.places, self.leaves)
+        let Shard { places, leaves, borders, .. } = self;
+        // Before the leaves are returned, which would leak if this panicked.
+        drop(borders);
+        (places, leaves)
     }
 
     /// The slot of the leaf at `place`: a search of all slots.
@@ -428,8 +431,9 @@ impl<K: Key, V> Shard<K, V> {
             Err(at) => {
                 let mut value = None;
                 let result = update.try_call(&mut value)?;
-                if let Some(value) = value {
-                    self.insert_at(place, at, ends, word, key, value);
+                match value {
+                    Some(value) => _ = self.insert_at(place, at, ends, word, key, value),
+                    None => drop(key),
                 }
                 Ok(result)
             }

@@ -135,6 +135,8 @@ impl<K: Key> SharedSet<K> {
         let mut table = self.table.into_inner().unwrap_or_else(PoisonError::into_inner);
         table.join();
         let first = table.ranges.swap_remove(0);
+        // Before the set is returned, which would leak if this panicked.
+        drop(table);
         first.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 

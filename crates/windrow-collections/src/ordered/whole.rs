@@ -163,11 +163,13 @@ impl<K: Key, V> OrderedMap<K, V> {
         if shard == 0 {
             return mem::take(self);
         }
-        let (_between, top) = self.top.split_off(shard - 1);
+        let (between, top) = self.top.split_off(shard - 1);
         let mut tail = Self::of(top, self.shards.split_off(shard));
         self.len -= tail.len;
         self.look_after(shard - 1);
         tail.look_after(0);
+        // Before the tail is returned, which would leak if this panicked.
+        drop(between);
         tail
     }
 }

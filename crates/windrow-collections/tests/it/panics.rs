@@ -298,3 +298,112 @@ fn drops() {
     assert!(catch_unwind(AssertUnwindSafe(|| map.clear())).is_err());
     assert!(map.is_empty() && map.check().is_ok());
 }
+
+/// A key and value that are counted, and whose n-th drop panics.
+struct Counts {
+    alive: AtomicI64,
+    drops: AtomicI64,
+}
+
+struct Counted(u32, Arc<Counts>);
+
+impl Counted {
+    fn new(number: u32, counts: &Arc<Counts>) -> Self {
+        counts.alive.fetch_add(1, Relaxed);
+        Counted(number, counts.clone())
+    }
+}
+
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        Counted::new(self.0, &self.1)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1.alive.fetch_sub(1, Relaxed);
+        if self.1.drops.fetch_sub(1, Relaxed) == 0 {
+            std::panic::resume_unwind(Box::new("drop"));
+        }
+    }
+}
+
+impl PartialEq for Counted {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+impl Eq for Counted {}
+impl PartialOrd for Counted {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Counted {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.cmp(&other.0)
+    }
+}
+impl Prefix for Counted {
+    type Word = u64;
+    fn prefix(&self) -> u64 {
+        u64::from(self.0 / 4)
+    }
+}
+impl Key for Counted {
+    type Column = Prefixed<Self>;
+}
+
+#[test]
+fn a_panic_while_a_map_is_consumed_leaks_nothing() {
+    type Map = OrderedMap<Counted, Counted>;
+    type Consume = fn(Map, Map);
+    let consume: [(&str, Consume); 12] = [
+        ("into_iter", |map, _| drop(map.into_iter())),
+        ("partly", |map, _| drop(map.into_iter().skip(70).step_by(3).take(40).collect::<Vec<_>>())),
+        ("both ends", |map, _| {
+            let mut all = map.into_iter();
+            while let (Some(_), Some(_)) = (all.next(), all.next_back()) {}
+        }),
+        ("into_values", |map, _| map.into_values().for_each(drop)),
+        ("into_keys", |map, _| map.into_keys().for_each(drop)),
+        ("insert", |mut map, other| {
+            let keys: Vec<_> = map.keys().cloned().collect();
+            keys.into_iter().zip(other.into_values()).for_each(|(key, value)| drop(map.insert(key, value)));
+        }),
+        ("remove", |mut map, _| {
+            let keys: Vec<_> = map.keys().cloned().collect();
+            keys.iter().for_each(|key| drop(map.remove(key)));
+        }),
+        ("entries", |mut map, _| while map.first_entry().map(|entry| entry.remove()).is_some() {}),
+        ("updates", |mut map, other| {
+            let keys: Vec<_> = map.keys().chain(other.keys()).cloned().collect();
+            let mut results = Vec::new();
+            map.apply(keys.into_iter().map(|key| MapOp::update(key, |value| value.take())), &mut results);
+        }),
+        ("split_off", |mut map, _| {
+            let key = map.keys().nth(77).cloned().unwrap();
+            drop(map.split_off(&key));
+        }),
+        ("append", |mut map, mut other| map.append(&mut other)),
+        ("clear", |mut map, _| map.clear()),
+    ];
+    let mut left = Vec::new();
+    for (name, consume) in consume {
+        for at in [0, 1, 2, 3, 10, 63, 64, 65, 127, 128, 200, 300, 399, 500, 700] {
+            let counts = Arc::new(Counts { alive: AtomicI64::new(0), drops: AtomicI64::new(-1) });
+            let map = |from: u32| -> Map {
+                (0..200).map(|key| (Counted::new(2 * key + from, &counts), Counted::new(key, &counts))).collect()
+            };
+            let (map, other) = (map(0), map(1));
+            counts.drops.store(at, Relaxed);
+            let consumed = catch_unwind(AssertUnwindSafe(|| consume(map, other)));
+            counts.drops.store(-1, Relaxed);
+            if counts.alive.load(Relaxed) != 0 {
+                left.push((name, at, consumed.is_err(), counts.alive.load(Relaxed)));
+            }
+        }
+    }
+    assert!(left.is_empty(), "{left:?}");
+}
