@@ -170,6 +170,8 @@ impl<K: Key> SkipList<K> {
 
     /// The keys of a range, ascending.
     ///
+    /// A range that excludes both of its equal ends is empty.
+    ///
     /// # Panics
     /// If the start of the range is behind its end.
     pub fn range<Q>(&self, range: impl RangeBounds<Q>) -> Nodes<'_, K>
@@ -406,12 +408,11 @@ impl<K: Key> SkipList<K> {
             });
             let mut from = [HEAD; LEVELS];
             for group in order.chunks(GROUP) {
-                let removals = self.removals;
                 walks.from = from;
                 self.group(ops, &mut walks, group.iter().map(|(_, at)| *at));
-                // These towers are before the last key, and so before all following ones, unless they were removed.
-                let last = walks.before[group.len() - 1];
-                from = if self.removals == removals { last } else { [HEAD; LEVELS] };
+                // These towers are before the last key, and so before all following ones. None was removed since `group` found them: the last
+                // operation removes at most the tower that follows them.
+                from = walks.before[group.len() - 1];
             }
             walks.from = [HEAD; LEVELS];
             walks.order = order;

@@ -1,11 +1,12 @@
 //! The shared set: each thread's operations give the results of a set of this thread's keys, and keys of all are new to one thread.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use windrow_collections::{Key, OrderedSet, SetOp, SharedSet};
+use windrow_collections::{Key, OrderedSet, Prefix, Prefixed, SetOp, SharedSet};
 
 use crate::panics::{Fuse, Fused};
 
@@ -143,4 +144,59 @@ fn keys_that_panic() {
     assert!(set.iter().map(|key| key.0).eq(oracle));
     drop(set);
     assert_eq!(Arc::strong_count(&fuse), 1);
+}
+
+thread_local! {
+    static CLONES_PANIC: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A key whose clone panics on request: leaves that split and ranges that are divided clone keys.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Original(u32);
+
+impl Clone for Original {
+    fn clone(&self) -> Self {
+        if CLONES_PANIC.get() {
+            std::panic::resume_unwind(Box::new("clone"));
+        }
+        Original(self.0)
+    }
+}
+impl Prefix for Original {
+    type Word = u64;
+    fn prefix(&self) -> u64 {
+        self.0.into()
+    }
+}
+impl Key for Original {
+    type Column = Prefixed<Self>;
+}
+
+/// Otherwise every insert of a full range would pay for a division that panics.
+#[test]
+fn a_division_that_panics_is_tried_again_at_twice_the_keys() {
+    let set = SharedSet::new();
+    let inserts = |key: u32| {
+        CLONES_PANIC.set(true);
+        let inserted = catch_unwind(AssertUnwindSafe(|| set.insert(Original(key))));
+        CLONES_PANIC.set(false);
+        inserted
+    };
+    let mut panicked_at = Vec::new();
+    let keys = (0..12_000_u32).map(|n| n.wrapping_mul(0x9E37_79B9));
+    for (len, key) in (1..).zip(keys) {
+        if inserts(key).is_err() {
+            if set.contains(&Original(key)) {
+                panicked_at.push(len);
+                // Nothing to clone: these keys are there.
+                assert!((0..50_u32).all(|n| inserts(n.wrapping_mul(0x9E37_79B9)).is_ok()), "{panicked_at:?}");
+            } else {
+                // A leaf that splits.
+                assert!(set.insert(Original(key)));
+            }
+        }
+    }
+    assert_eq!((set.len(), set.check()), (12_000, Ok(())));
+    let [first, second] = panicked_at[..] else { panic!("{panicked_at:?}") };
+    assert_eq!(second, 2 * first + 1);
 }

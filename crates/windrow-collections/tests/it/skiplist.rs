@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
+use std::ops::Bound;
 
 use proptest::prelude::*;
 use windrow_collections::{Key, Plain, SetOp, SkipList};
@@ -31,6 +32,11 @@ fn single<K: Key>(list: &mut SkipList<K>, op: &SetOp<K>) -> bool {
     }
 }
 
+/// The keys above `low`, up to `high`.
+fn between<'s, K: Ord>(set: &'s BTreeSet<K>, low: &K, high: &K, with_high: bool) -> Vec<&'s K> {
+    set.iter().filter(|key| *key > low && (*key < high || with_high && *key == high)).collect()
+}
+
 fn same<K: Key + Debug>(batches: Vec<Vec<SetOp<K>>>) -> Result<(), TestCaseError> {
     let mut oracle = BTreeSet::new();
     let (mut batched, mut alone) = (SkipList::new(), SkipList::new());
@@ -52,6 +58,13 @@ fn same<K: Key + Debug>(batches: Vec<Vec<SetOp<K>>>) -> Result<(), TestCaseError
             let (low, high) = (low.min(high), low.max(high));
             prop_assert!(batched.range(low..=high).eq(oracle.range(low..=high)));
             prop_assert!(batched.range(low..high).eq(oracle.range(low..high)));
+            prop_assert!(
+                batched.range((Bound::Excluded(low), Bound::Included(high))).eq(between(&oracle, low, high, true))
+            );
+            prop_assert!(
+                batched.range((Bound::Excluded(low), Bound::Excluded(high))).eq(between(&oracle, low, high, false))
+            );
+            prop_assert!(batched.range((Bound::Excluded(low), Bound::Excluded(low))).eq(&BTreeSet::<K>::new()));
             prop_assert!(batched.range::<K>(high..).eq(oracle.range::<K, _>(high..)));
             prop_assert!(batched.range::<K>(..=low).eq(oracle.range::<K, _>(..=low)));
         }
