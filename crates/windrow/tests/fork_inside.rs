@@ -14,6 +14,8 @@ use windrow::overlap;
 use windrow::prelude::*;
 use windrow::workers::{self, TaskPool};
 use windrow::{Pool, Width, team};
+use windrow_sync::Spin;
+use windrow_sync::gate::{Gate, JoinedWorker, LANES};
 use windrow_testkit::{ForkedChild, Side, Sum, end_child, split};
 
 /// How a child leaves the call in which it was forked.
@@ -171,6 +173,14 @@ fn done<R>(f: impl FnOnce() -> R) -> Result<(), String> {
     Ok(())
 }
 
+/// Regions inside of each other until all lanes are taken, and one more that gets none. The caller meets the worker in the innermost one.
+fn in_all_lanes(gate: &Gate, body: &(dyn Fn(JoinedWorker) + Sync), regions: usize, innermost: &dyn Fn()) {
+    gate.region(body, Spin::NONE, |door| {
+        assert_eq!(door.open(2), regions > 0);
+        if regions > 0 { in_all_lanes(gate, body, regions - 1, innermost) } else { innermost() }
+    });
+}
+
 #[derive(Default)]
 struct Meets(Option<Arc<Meeting>>);
 
@@ -202,6 +212,20 @@ fn children_forked_inside_calls() {
     stranded("collect", &|m| {
         let lists = || (0..2).into_par_iter().map(|i: u8| (m.part(), vec![i]).1).collect::<Vec<_>>();
         (Pool::new(2).install(lists).concat() == [0, 1]).then_some(()).ok_or("wrong".to_owned())
+    });
+    stranded("all lanes", &|m| {
+        let gate = Arc::new(Gate::new(1));
+        let served = gate.clone();
+        let worker = thread::spawn(move || served.serve(1, |_| Spin::NONE));
+        let regions = || in_all_lanes(&gate, &|_| m.part(), LANES, &|| m.part());
+        let called = catch_unwind(AssertUnwindSafe(regions));
+        gate.stop();
+        if IS_CHILD.load(Relaxed) {
+            std::mem::forget(worker)
+        } else {
+            worker.join().unwrap()
+        }
+        called.map_err(|payload| text_of(&*payload))
     });
     stranded("join", &|m| inside(&|| _ = windrow::join(|| m.part(), || m.part())));
     stranded("join inside a loop", &|m| {
@@ -331,6 +355,23 @@ fn children_forked_inside_calls() {
         let m = m.clone();
         done(|| Pool::new(2).spawn_joinable(move || m.part_as(true)).wait())
     });
+    // On a worker that a team waits for, and on a worker that ends.
+    for starts in [true, false] {
+        each_way("handler of a pool", Finds::Result, |m| {
+            m.inside.store(1, Relaxed);
+            let m = m.clone();
+            let forks = move |_| m.part_as(true);
+            let builder = Pool::builder().threads(2);
+            let builder = if starts { builder.start_handler(forks) } else { builder.exit_handler(forks) };
+            let pool = builder.build().map_err(|error| error.to_string())?;
+            let members = pool.install(|| team(&mut ()).width(Width::exactly(2)).try_run(|member| member.barrier()));
+            members
+                .map_err(|error| error.to_string())?
+                .into_iter()
+                .collect::<Result<_, _>>()
+                .map_err(|ended| ended.to_string())
+        });
+    }
     // The parent's pool is as it was.
     assert!(tasks.install(|| 1) == 1 && works());
 }
