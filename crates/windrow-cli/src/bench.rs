@@ -21,6 +21,7 @@ mod table;
 mod texts;
 mod work;
 
+use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -29,13 +30,13 @@ use windrow::Pool;
 
 pub(crate) use args::{AFTER_HELP, HELP, Options};
 use measure::{Effort, Scenario};
-use result::{Cell, Report, Shape, Timeline};
+use result::{Cell, Load, Report, Shape, Timeline};
 use scratch::{Paths, Scratch};
 
 use crate::exit::Code;
 use crate::progress::Steps;
 use crate::staged::{Refusal, Staged, check_directory, check_entry, directory, same};
-use crate::{report, signals};
+use crate::{load, report, signals};
 
 /// Runs the command and reports the result.
 pub(crate) fn run(options: &Options) -> Code {
@@ -82,15 +83,25 @@ fn measured(options: &Options) -> Result<Code, Refusal> {
     if !is_optimized {
         note("this windrow was built without optimization, so its times say nothing; build it with --release");
     }
+    let load_before = load::load();
+    if let Some(busy) = load::before(load_before, cpus) {
+        note(&busy);
+    }
     let pool = Pool::builder().threads(threads).build();
     let pool =
         pool.map_err(|error| failed(format_args!("cannot start {threads} threads: {error}\nhint: --threads")))?;
     let steps = (!options.quiet).then(|| Steps::start(bar, total(options, cpus) as u64));
     let begin = Instant::now();
-    let mut run = Run { options, threads, cpus, steps, cells: Vec::new(), timelines: Vec::new() };
+    let speaks = !options.quiet && !io::stderr().is_terminal();
+    let mut run = Run { options, threads, cpus, steps, speaks, cells: Vec::new(), timelines: Vec::new() };
     pool.install(|| run.all(&scratch)).map_err(failed)?;
     let Run { steps, cells, timelines, .. } = run;
     drop(steps);
+    let load_after = load::load();
+    let busy = load::after(load_before, load_after, threads, cpus);
+    if let Some(busy) = &busy {
+        note(busy);
+    }
     let report = Report {
         schema: 1,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -102,6 +113,7 @@ fn measured(options: &Options) -> Result<Code, Refusal> {
         cpus,
         seconds: begin.elapsed().as_secs_f64(),
         optimized: is_optimized,
+        load: Load { before: load_before, after: load_after, note: busy },
         summaries: Report::summed(&cells),
         cells,
         timelines,
@@ -158,6 +170,8 @@ struct Run<'a> {
     threads: usize,
     cpus: usize,
     steps: Option<Steps>,
+    /// Names each group on stderr, where no bar is drawn.
+    speaks: bool,
     cells: Vec<Cell>,
     timelines: Vec<Timeline>,
 }
@@ -205,20 +219,32 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// The cells of a group are measured next.
+    fn begin(&self, shape: Shape) {
+        if self.speaks {
+            let (done, all) = (self.cells.len(), total(self.options, self.cpus));
+            report::say(format_args!("measuring {} ({done} of {all} cells are done)", shape.name()));
+        }
+    }
+
     fn all(&mut self, scratch: &Scratch) -> Result<(), String> {
         let (options, threads, cpus) = (self.options, self.threads, self.cpus);
         let wanted = wanted(options);
         if has(options, Shape::Loops) {
+            self.begin(Shape::Loops);
             loops::run(threads, cpus, &wanted, |it| self.measure(it))?;
             joins::run(threads, cpus, &wanted, |it| self.measure(it))?;
         }
         if has(options, Shape::Rounds) {
+            self.begin(Shape::Rounds);
             rounds::run(threads, cpus, &wanted, |it| self.measure(it))?;
         }
         if has(options, Shape::Batch) {
+            self.begin(Shape::Batch);
             batches::run(scratch.disk(), &wanted, |it| self.measure(it))?;
         }
         if has(options, Shape::Overlap) {
+            self.begin(Shape::Overlap);
             let mut timelines = Vec::new();
             overlaps::run(&wanted, |it| self.measure(it), |timeline| timelines.push(timeline))?;
             let products = |index| index < products::count(cpus) && wanted(index);
@@ -226,6 +252,7 @@ impl Run<'_> {
             self.timelines.extend(timelines);
         }
         if has(options, Shape::Encode) {
+            self.begin(Shape::Encode);
             texts::run((threads, cpus), scratch.memory(), &wanted, |it| self.measure(it))?;
         }
         Ok(())

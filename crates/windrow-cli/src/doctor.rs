@@ -11,6 +11,7 @@ use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
 
 use crate::exit::Code;
+use crate::load;
 use crate::progress::Steps;
 use crate::report;
 use crate::threads;
@@ -132,10 +133,7 @@ fn notes(cpus: usize, threads: usize) -> Vec<String> {
     if file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").is_some_and(|governor| governor == "powersave") {
         notes.push("the CPUs save power: the governor `performance` shortens wakes".to_owned());
     }
-    let load = file("/proc/loadavg").and_then(|line| line.split(' ').next()?.parse::<f64>().ok());
-    if let Some(load) = load.filter(|load| *load >= cpus as f64) {
-        notes.push(format!("other programs keep the CPUs busy (load {load:.1}): measurements will be off"));
-    }
+    notes.extend(load::before(load::load(), cpus));
     notes
 }
 

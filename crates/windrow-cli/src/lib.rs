@@ -11,6 +11,7 @@ mod doctor;
 mod encode;
 mod eos;
 mod exit;
+mod load;
 mod plan;
 mod progress;
 mod report;

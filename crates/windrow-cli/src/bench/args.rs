@@ -27,7 +27,7 @@ Exit codes: 0 done (losses included), 1 failed, or a result is faster than the m
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
-    /// Fewer repetitions: all cells in less than three minutes.
+    /// Fewer repetitions: all cells in less than three minutes on an idle machine.
     #[arg(long)]
     pub(crate) quick: bool,
 

@@ -158,6 +158,9 @@ fn header(page: &mut Page, report: &Report) {
     if !report.optimized {
         page.add(r#"<p class="alarm">This windrow was built without optimization: its times say nothing.</p>"#);
     }
+    if let Some(note) = &report.load.note {
+        page.add(format_args!(r#"<p class="alarm">This run was disturbed: {}.</p>"#, escaped(note)));
+    }
     page.add("<dl>");
     for (name, value) in [
         ("machine", report.machine.clone()),
@@ -574,8 +577,12 @@ mod tests {
         assert!(!html(&report).contains("class=\"alarm\""));
         report.cells[1].beats_bound = true;
         report.optimized = false;
+        report.load.note = Some("other programs kept the CPUs busy <&>".to_owned());
         let html = html(&report);
-        assert_eq!(html.matches("class=\"alarm\"").count(), 2);
+        assert_eq!(html.matches("class=\"alarm\"").count(), 3);
+        assert!(html.contains(
+            "<p class=\"alarm\">This run was disturbed: other programs kept the CPUs busy &lt;&amp;&gt;.</p>"
+        ));
         assert!(
             html.contains(
                 "loops: items of 1us/100: 0.61 of the time of plain code, which cannot be: the bound is 0.50"

@@ -184,6 +184,15 @@ impl Summary {
     }
 }
 
+/// The load of the machine, as the system counts it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Load {
+    pub(super) before: Option<f64>,
+    pub(super) after: Option<f64>,
+    /// Why the results are off, if other programs kept the CPUs busy.
+    pub(super) note: Option<String>,
+}
+
 /// A whole run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Report {
@@ -200,6 +209,7 @@ pub(super) struct Report {
     pub(super) seconds: f64,
     /// Compiled with optimization: times of another build say nothing.
     pub(super) optimized: bool,
+    pub(super) load: Load,
     pub(super) summaries: Vec<Summary>,
     pub(super) cells: Vec<Cell>,
     pub(super) timelines: Vec<Timeline>,
@@ -319,6 +329,7 @@ pub(super) mod samples {
             cpus: 2,
             seconds: 1.0,
             optimized: true,
+            load: Load { before: Some(0.2), after: Some(1.5), note: None },
             summaries: Report::summed(&cells),
             cells,
             timelines: vec![timeline("plain code"), timeline("windrow")],

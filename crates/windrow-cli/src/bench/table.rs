@@ -38,6 +38,9 @@ pub(super) fn text(report: &Report) -> String {
         if report.threads == 1 { "thread" } else { "threads" },
         report.seconds,
     );
+    if let Some(note) = &report.load.note {
+        text.push_str(&format!("{note}\n\n"));
+    }
     let head = ["shape", "cells", "lost", "harm", "worst", "control", "regret", "worst", "bound"];
     let rows: Vec<[String; 9]> = report.summaries.iter().map(row).collect();
     line(&mut text, &head.map(str::to_owned));

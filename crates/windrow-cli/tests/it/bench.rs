@@ -24,12 +24,20 @@ fn loops_are_measured_and_written_completely() {
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
     assert_eq!(
         keys(&run),
-        "cells command commit cpus date machine optimized schema seconds summaries threads timelines version"
+        "cells command commit cpus date load machine optimized schema seconds summaries threads timelines version"
     );
     assert_eq!(
         (&run["command"], &run["threads"]),
         (&json!("windrow bench --quick --only loops --threads 2 --tiny"), &json!(2))
     );
+    assert_eq!(keys(&run["load"]), "after before note");
+    let busy = run["load"]["note"].as_str();
+    // The note is on stderr, in the table and on the page, or nowhere.
+    let page = fs::read_to_string(place.path("out.html")).unwrap();
+    for text in [&ran.stderr, &ran.stdout, &page] {
+        assert_eq!(text.contains("other programs kept the CPUs busy (load "), busy.is_some(), "{text}");
+    }
+    assert!(ran.stderr.contains("measuring loops (0 of "), "stderr is no terminal: {}", ran.stderr);
     let cells = run["cells"].as_array().unwrap();
     assert!(cells.len() > 5 && cells.iter().all(|cell| cell["shape"] == "loops"), "{cells:?}");
     assert_eq!(run["summaries"][0]["cells"], json!(cells.len()));
