@@ -76,7 +76,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// ```
 /// let counter = std::sync::Mutex::new(1);
 /// *windrow_sync::fork::lock(&counter) += 1;
-/// assert_eq!(counter.into_inner(), Ok(2));
+/// assert_eq!(counter.into_inner().unwrap(), 2);
 /// ```
 ///
 /// # Panics
