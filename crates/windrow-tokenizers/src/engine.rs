@@ -20,6 +20,8 @@ use thiserror::Error;
 use windrow::prelude::*;
 pub use windrow_bpe::{Ragged, UnknownId, instruction_sets};
 
+use crate::shown;
+
 mod bpe;
 mod decoder;
 mod early;
@@ -358,7 +360,7 @@ pub trait Encoder: Send {
 #[non_exhaustive]
 pub enum EngineError {
     /// The engine returned an error.
-    #[error("{engine} cannot encode this text: {reason}")]
+    #[error("{engine} cannot encode this text: {}", shown(reason))]
     Refused {
         /// Name and version of the library.
         engine: String,
@@ -366,7 +368,7 @@ pub enum EngineError {
         reason: String,
     },
     /// The engine panicked. Its scratch memory was dropped.
-    #[error("{engine} panicked on this text: {reason} (hint: check the tokenizer.json for damage)")]
+    #[error("{engine} panicked on this text: {} (hint: check the tokenizer.json for damage)", shown(reason))]
     Panicked {
         /// Name and version of the library.
         engine: String,
@@ -426,7 +428,7 @@ pub enum DecodeError {
     #[error("{0} (hint: decode with the vocabulary that made the ids)")]
     UnknownId(UnknownId),
     /// The library behind the engine cannot decode.
-    #[error("{engine} cannot decode: {reason}")]
+    #[error("{engine} cannot decode: {}", shown(reason))]
     Refused {
         /// Name and version of the library.
         engine: String,

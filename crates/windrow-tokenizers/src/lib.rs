@@ -23,5 +23,5 @@ pub mod tokenizer;
 pub use batch_encode::BatchEncode;
 #[doc(hidden)]
 pub use json_parts::text_in_parts;
-pub use shown::{Shown, shown};
+pub use shown::{Shown, shown, shown_lines, to_json};
 pub use tokenizers_023;

@@ -1,12 +1,16 @@
-//! Foreign names and texts in messages for a terminal.
+//! Foreign names and texts in messages for a terminal, and in JSON.
 //!
 //! A file name may contain an escape sequence, a line feed that begins a forged `error:` line, or characters that reverse the direction
-//! of the text around them. [`shown`] writes each such character as its escape, and leaves the others unchanged.
+//! of the text around them or cannot be seen. [`shown`] writes each such character as its escape, and leaves the others unchanged.
+//! [`to_json`] does the same in JSON, where an escape means the same string.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Display, Write};
+use std::io;
 
-/// A name or text for a message: on one line, without control and direction characters; bytes that are not UTF-8 appear as `\xff`.
+use serde::Serialize;
+
+/// A name or text for a message: on one line, without control, direction and invisible characters; bytes that are not UTF-8 appear as `\xff`.
 ///
 /// ```
 /// use windrow_tokenizers::shown;
@@ -15,18 +19,33 @@ use std::fmt::{self, Display, Write};
 /// assert_eq!(shown("\u{1b}[2J\nerror: \u{202e}").to_string(), r"\u{1b}[2J\nerror: \u{202e}");
 /// ```
 pub fn shown<S: AsRef<OsStr> + ?Sized>(name: &S) -> Shown<'_> {
-    Shown(name.as_ref())
+    Shown { text: name.as_ref(), keeps_lines: false }
 }
 
-/// What [`shown`] returns.
+/// As [`shown`], for a whole message: its line feeds and tabs stay.
+///
+/// ```
+/// use windrow_tokenizers::shown_lines;
+///
+/// assert_eq!(shown_lines("bad \u{9b}31m\nhint: mend it").to_string(), "bad \\u{9b}31m\nhint: mend it");
+/// ```
+pub fn shown_lines(message: &str) -> Shown<'_> {
+    Shown { text: message.as_ref(), keeps_lines: true }
+}
+
+/// What [`shown`] and [`shown_lines`] return.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown<'a>(&'a OsStr);
+pub struct Shown<'a> {
+    text: &'a OsStr,
+    keeps_lines: bool,
+}
 
 impl Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for chunk in self.0.as_encoded_bytes().utf8_chunks() {
+        for chunk in self.text.as_encoded_bytes().utf8_chunks() {
             for c in chunk.valid().chars() {
-                if is_harmless(c) { f.write_char(c)? } else { write!(f, "{}", c.escape_default())? }
+                let stays = is_harmless(c) || (self.keeps_lines && matches!(c, '\n' | '\t'));
+                if stays { f.write_char(c)? } else { write!(f, "{}", c.escape_default())? }
             }
             chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
         }
@@ -34,13 +53,71 @@ impl Display for Shown<'_> {
     }
 }
 
-/// Whether a terminal only prints the character, on the same line and in the same direction.
-fn is_harmless(c: char) -> bool {
-    !c.is_control()
-        && !matches!(
-            c,
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}' | '\u{feff}'
-        )
+/// Whether a terminal only prints the character: visibly, on the same line and in the same direction.
+pub(crate) fn is_harmless(c: char) -> bool {
+    // Most characters are decided by the first comparison.
+    matches!(c, ' '..='~')
+        || !(c.is_control()
+            || matches!(
+                c,
+                '\u{ad}'
+                    | '\u{61c}'
+                    | '\u{180e}'
+                    | '\u{200b}'..='\u{200f}'
+                    | '\u{2028}'..='\u{202e}'
+                    | '\u{2060}'..='\u{206f}'
+                    | '\u{feff}'
+                    | '\u{fff9}'..='\u{fffb}'
+                    | '\u{e0000}'..='\u{e0fff}'
+            ))
+}
+
+/// A value as JSON on one line. Characters that [`shown`] escapes are escaped in its strings, which mean the same.
+///
+/// ```
+/// use windrow_tokenizers::to_json;
+///
+/// let json = to_json(&["f\u{9b}31m.txt"]);
+/// assert_eq!(json, r#"["f\u009b31m.txt"]"#);
+/// assert_eq!(serde_json::from_str::<Vec<String>>(&json)?, ["f\u{9b}31m.txt"]);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+///
+/// # Panics
+/// If the value has no form in JSON: a map whose keys are no strings.
+pub fn to_json(value: &impl Serialize) -> String {
+    let mut json = Vec::new();
+    // Writing to memory does not fail.
+    serde_json::to_writer(EscapedJson(&mut json), value).expect("a value with a form in JSON");
+    String::from_utf8(json).expect("JSON is text")
+}
+
+/// Escapes what a serializer of JSON writes. Outside of its strings JSON has no such character but line feeds.
+#[derive(Debug)]
+pub(crate) struct EscapedJson<W>(pub(crate) W);
+
+impl<W: io::Write> io::Write for EscapedJson<W> {
+    /// The serializer writes whole characters.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\n')) {
+            self.0.write_all(bytes)?;
+            return Ok(bytes.len());
+        }
+        let text = str::from_utf8(bytes).map_err(io::Error::other)?;
+        let mut written = 0;
+        let harmful = text.char_indices().filter(|&(_, c)| c != '\n' && !is_harmless(c));
+        for (at, c) in harmful {
+            self.0.write_all(&bytes[written..at])?;
+            c.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(self.0, "\\u{unit:04x}"))?;
+            written = at + c.len_utf8();
+        }
+        self.0.write_all(&bytes[written..])?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 #[cfg(test)]
@@ -48,13 +125,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_moves_the_cursor_or_turns_text_around_is_escaped() {
+    fn what_moves_the_cursor_turns_text_around_or_is_invisible_is_escaped() {
         for (name, expected) in [
             ("\u{1b}]0;EVIL\u{7}", r"\u{1b}]0;EVIL\u{7}"),
             ("a\r\nerror: b\t", r"a\r\nerror: b\t"),
             ("\u{7f}\u{80}\u{9b}31m\u{0}", r"\u{7f}\u{80}\u{9b}31m\u{0}"),
             ("\u{202a}\u{202e}\u{2066}\u{2069}\u{200f}\u{61c}", r"\u{202a}\u{202e}\u{2066}\u{2069}\u{200f}\u{61c}"),
             ("\u{2028}\u{2029}\u{85}\u{feff}", r"\u{2028}\u{2029}\u{85}\u{feff}"),
+            ("\u{200b}\u{200d}\u{2060}\u{ad}\u{e0041}", r"\u{200b}\u{200d}\u{2060}\u{ad}\u{e0041}"),
         ] {
             assert_eq!(shown(name).to_string(), expected);
         }
@@ -62,9 +140,7 @@ mod tests {
 
     #[test]
     fn all_else_stays() {
-        for name in
-            ["", "C:\\corpus\\a.txt", "it's \"quoted\"", "日本/été \u{1f468}\u{200d}\u{1f469}", "\u{5e9}\u{5dc}"]
-        {
+        for name in ["", "C:\\corpus\\a.txt", "it's \"quoted\"", "日本/été e\u{301} \u{1f468}", "\u{5e9}\u{5dc}"] {
             assert_eq!(shown(name).to_string(), name);
         }
     }
@@ -76,5 +152,16 @@ mod tests {
         let name = |bytes| shown(OsStr::from_bytes(bytes)).to_string();
         assert_eq!(name(b"a\xff.txt"), r"a\xff.txt");
         assert_eq!(name(b"a\xc3.txt"), r"a\xc3.txt");
+    }
+
+    #[test]
+    fn json_means_the_same_whatever_is_escaped() {
+        let all: String = (0..=0x10_ffff).filter_map(char::from_u32).collect();
+        let json = to_json(&all);
+        assert!(json.chars().all(is_harmless));
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), all);
+        assert!(!shown(&all).to_string().contains(|c| !is_harmless(c)));
+        let kept = |c: &char| matches!(c, '\n' | '\t');
+        assert!(shown_lines(&all).to_string().chars().filter(|c| !is_harmless(*c)).all(|c| kept(&c)));
     }
 }

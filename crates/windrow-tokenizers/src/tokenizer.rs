@@ -17,6 +17,7 @@ use thiserror::Error;
 
 use crate::diagnose::{FIRST, foreign};
 use crate::engine::{BatchError, Engine, Ragged, has_memory};
+use crate::shown;
 
 mod check;
 mod choice;
@@ -86,7 +87,7 @@ pub enum LoadError {
         hint: String,
     },
     /// The file cannot be read.
-    #[error("tokenizer {name}: {source}\nhint: check the path and its permissions")]
+    #[error("tokenizer {}: {source}\nhint: check the path and its permissions", shown(name))]
     Read {
         /// Path of the file.
         name: String,
@@ -94,7 +95,14 @@ pub enum LoadError {
         source: io::Error,
     },
     /// The file is not a supported `tokenizer.json`, or is damaged or hostile.
-    #[error("tokenizer {name}: {place}{}{reason}\nhint: {hint}", if place.is_empty() { "" } else { ": " })]
+    #[error(
+        "tokenizer {}: {}{}{}\nhint: {}",
+        shown(name),
+        shown(place),
+        if place.is_empty() { "" } else { ": " },
+        shown(reason),
+        shown(hint)
+    )]
     Invalid {
         /// Path or name of the file.
         name: String,
@@ -107,8 +115,10 @@ pub enum LoadError {
     },
     /// windrow's own engine was requested, and does not support the file.
     #[error(
-        "tokenizer {name}: windrow's own engine cannot encode with it: {reason}\n\
-         hint: leave the choice of the engine to windrow: another engine gives the same ids"
+        "tokenizer {}: windrow's own engine cannot encode with it: {}\n\
+         hint: leave the choice of the engine to windrow: another engine gives the same ids",
+        shown(name),
+        shown(reason)
     )]
     Unsupported {
         /// Path or name of the file.
@@ -117,7 +127,11 @@ pub enum LoadError {
         reason: String,
     },
     /// No engine accepts the file.
-    #[error("tokenizer {name}: no engine can read it: {reason}\nhint: write it again with the tokenizers library 0.23")]
+    #[error(
+        "tokenizer {}: no engine can read it: {}\nhint: write it again with the tokenizers library 0.23",
+        shown(name),
+        shown(reason)
+    )]
     Refused {
         /// Path or name of the file.
         name: String,
@@ -611,6 +625,11 @@ impl Tokenizer {
     pub(crate) fn special_ids(&self) -> Vec<u32> {
         let is_counted = |token: &&AddedId| token.special && self.unknown.as_ref() != Some(&token.content);
         self.added.iter().filter(is_counted).map(|token| token.id).collect()
+    }
+
+    /// The added tokens, one after the other.
+    pub(crate) fn added_texts(&self) -> String {
+        self.added.iter().flat_map(|token| [token.content.as_str(), " "]).collect()
     }
 
     /// The last place inside of `text`, which is UTF-8, where it can be cut without changing ids. The ids of the two parts,

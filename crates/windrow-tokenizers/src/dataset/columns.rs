@@ -14,7 +14,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::error::DatasetError;
-use super::visit::Visitor;
+use super::visit::{Visitor, open_file};
 use crate::engine::caught;
 use crate::input::ParquetFile;
 use crate::output::Format;
@@ -24,7 +24,7 @@ const ROWS: usize = 1024;
 
 /// The number of rows in each row group of a Parquet file.
 pub(super) fn groups(path: &Path) -> Result<Vec<u64>, DatasetError> {
-    let file = File::open(path).map_err(|error| DatasetError::io(path, &error))?;
+    let file = open_file(path).map_err(|error| DatasetError::io(path, &error))?;
     let rows = caught(|| -> Result<Vec<u64>, String> {
         let file = ParquetFile::new(file).map_err(|error| error.to_string())?;
         let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| error.to_string())?;
@@ -37,7 +37,7 @@ pub(super) fn groups(path: &Path) -> Result<Vec<u64>, DatasetError> {
 /// Visits the rows of a file, or of one row group of a Parquet file, until the visitor breaks.
 pub(super) fn walk(format: Format, path: &Path, group: Option<usize>, visit: Visitor<'_>) -> Result<(), DatasetError> {
     let damaged = |what: &dyn fmt::Display| DatasetError::damaged(path, what);
-    let file = File::open(path).map_err(|error| DatasetError::io(path, &error))?;
+    let file = open_file(path).map_err(|error| DatasetError::io(path, &error))?;
     // The readers panic on some damaged files.
     let opened = caught(|| -> Result<Batches, DatasetError> {
         if format == Format::Arrow {

@@ -8,7 +8,7 @@ use super::columns;
 use super::error::DatasetError;
 use super::lines;
 use super::mds;
-use super::visit::Visitor;
+use super::visit::{Visitor, open_file};
 use crate::manifest::{Options, Pack};
 use crate::output::{
     Dtype, Format, IDX_HEADER, MaskHeader, NPY_HEADER, idx_header, metadata_says, npy_header, npy_header_of_rows,
@@ -46,7 +46,7 @@ pub(super) struct Reading<'p> {
 impl<'p> Reading<'p> {
     pub(super) fn open(path: &'p Path, from: u64) -> Result<Self, DatasetError> {
         let open = || {
-            let mut file = File::open(path)?;
+            let mut file = open_file(path)?;
             file.seek(SeekFrom::Start(from))?;
             Ok((file.metadata()?.len(), BufReader::with_capacity(BUFFER, file)))
         };

@@ -58,7 +58,7 @@ impl DatasetError {
 
     /// Something that is wrong in a file.
     pub(super) fn damaged(path: &Path, what: impl fmt::Display) -> Self {
-        Self::new(DatasetErrorKind::Damaged, format!("{}: {what}", shown(path)))
+        Self::new(DatasetErrorKind::Damaged, format!("{}: {}", shown(path), shown(&what.to_string())))
     }
 
     pub(super) fn io(path: &Path, error: &io::Error) -> Self {

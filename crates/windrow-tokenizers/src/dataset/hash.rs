@@ -1,12 +1,13 @@
 //! The blake3 hash of files, by all threads.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use blake3::Hasher;
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 use windrow::prelude::*;
+
+use super::visit::open_file;
 
 /// Bytes that a thread hashes at a time: a power of two of blake3's chunks, so that they are a subtree of its tree.
 const SEGMENT: u64 = if cfg!(test) { 4 << 10 } else { 8 << 20 };
@@ -52,7 +53,7 @@ pub(super) fn hashes(files: &[(PathBuf, u64)]) -> Vec<io::Result<blake3::Hash>> 
 }
 
 fn hash_segment(path: &Path, segment: &Segment, bytes: u64) -> io::Result<Part> {
-    let mut file = File::open(path)?;
+    let mut file = open_file(path)?;
     file.seek(SeekFrom::Start(segment.begin))?;
     let mut hasher = Hasher::new();
     if bytes > SEGMENT {

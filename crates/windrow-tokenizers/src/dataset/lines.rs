@@ -1,6 +1,6 @@
 //! JSON lines of ids, read by all threads.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use memchr::{memchr, memrchr};
 use windrow::prelude::*;
 
 use super::error::DatasetError;
-use super::visit::Visitor;
+use super::visit::{Visitor, open_file};
 
 /// Bytes that are read and parsed at a time, unless a line is longer.
 const BLOCK: usize = if cfg!(test) { 64 } else { 8 << 20 };
@@ -72,7 +72,7 @@ fn fill(path: &Path, at: u64, block: &mut [u8]) -> io::Result<()> {
         .par_chunks_mut(READ)
         .enumerate()
         .map(|(number, part)| {
-            let mut file = File::open(path)?;
+            let mut file = open_file(path)?;
             file.seek(SeekFrom::Start(at + (number * READ) as u64))?;
             file.read_exact(part)
         })

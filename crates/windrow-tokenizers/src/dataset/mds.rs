@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::error::DatasetError;
-use super::visit::Visitor;
+use super::visit::{Visitor, open_file};
 use crate::manifest::Options;
 use crate::output::{Dtype, MdsColumn, MdsSamples};
 
@@ -28,7 +28,7 @@ fn next_u32(path: &Path, file: &mut impl Read) -> Result<u64, DatasetError> {
 
 fn open(path: &Path) -> Result<(File, u64), DatasetError> {
     let open = || {
-        let file = File::open(path)?;
+        let file = open_file(path)?;
         let bytes = file.metadata()?.len();
         Ok((file, bytes))
     };

@@ -1,7 +1,6 @@
 //! A data set by its manifest.
 
-use std::fs;
-use std::io;
+use std::io::{self, BufReader};
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +10,7 @@ use super::documents::Shard;
 use super::error::{DatasetError, DatasetErrorKind};
 use super::segments::Segments;
 use super::statistics::Statistics;
+use super::visit::open_file;
 use crate::manifest::{Manifest, OnError, Options, OutputFile, PackMode};
 use crate::output::{Format, Layout, suffixes};
 use crate::shown;
@@ -56,7 +56,7 @@ impl Dataset {
             path.push(".manifest.json");
         }
         let path = PathBuf::from(path);
-        let json = fs::read(&path).map_err(|error| match error.kind() {
+        let file = open_file(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => DatasetError::new(
                 DatasetErrorKind::Missing,
                 format!("{}: there is no such manifest, so nothing was published", shown(&path)),
@@ -64,8 +64,13 @@ impl Dataset {
             .hint("name the prefix that -o had; a run that was interrupted continues with --resume"),
             _ => DatasetError::io(&path, &error),
         })?;
-        let manifest: Manifest = serde_json::from_slice(&json).map_err(|error| {
-            let message = format!("{}:{}:{}: {error}", shown(&path), error.line(), error.column());
+        // A file as long as it claims to be is no reason to reserve memory.
+        let manifest: Manifest = serde_json::from_reader(BufReader::new(file)).map_err(|error| {
+            if error.is_io() {
+                return DatasetError::io(&path, &error.into());
+            }
+            let (line, column, error) = (error.line(), error.column(), error.to_string());
+            let message = format!("{}:{line}:{column}: {}", shown(&path), shown(&error));
             DatasetError::new(DatasetErrorKind::Damaged, message).hint("copy it again, or encode again")
         })?;
         let list = usize::from(manifest.options.reading.on_error == OnError::Skip);

@@ -422,7 +422,7 @@ impl PassedOver {
     /// The error of a directory without any input.
     fn nothing_else(&self, root: &Path, left_out: usize) -> InputError {
         let data = self.data.first().map(|(path, foreign)| {
-            let below = path.strip_prefix(root).unwrap_or(path).display();
+            let below = shown(path.strip_prefix(root).unwrap_or(path));
             format!("{below} is {}: {}", foreign.what, foreign.hint)
         });
         InputError::EmptyDirectory { name: root.display().to_string(), passed_over: self.count, left_out, data }

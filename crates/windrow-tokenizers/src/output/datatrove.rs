@@ -4,6 +4,7 @@ use super::error::OutputError;
 use super::file::{Complete, StagedFile};
 use super::format::Dtype;
 use super::run::{Run, put};
+use crate::shown::is_harmless;
 
 /// The name in the metadata if the tokenizer is not known.
 const UNKNOWN: &str = "unknown";
@@ -57,8 +58,8 @@ impl DatatroveWriter {
 /// datatrove takes the first line apart at `|`, so a name has none.
 fn metadata(tokenizer: &str, dtype: Dtype, tokens: u64) -> String {
     let name = if tokenizer.is_empty() { UNKNOWN } else { tokenizer };
-    let name: String =
-        name.chars().map(|letter| if letter == '|' || letter.is_control() { '_' } else { letter }).collect();
+    let is_plain = |letter: &char| *letter != '|' && is_harmless(*letter);
+    let name: String = name.chars().map(|letter| if is_plain(&letter) { letter } else { '_' }).collect();
     format!("{name}|{}\n{tokens}\n{}", dtype.size(), readable(tokens))
 }
 
@@ -105,7 +106,7 @@ mod tests {
     #[test]
     fn a_name_cannot_disturb_the_lines() {
         assert_eq!(metadata("gpt2", Dtype::U16, 1_500), "gpt2|2\n1500\n1.50 kT");
-        assert_eq!(metadata("a|b\nc", Dtype::U32, 0), "a_b_c|4\n0\n0.00 T");
+        assert_eq!(metadata("a|b\u{202e}c", Dtype::U32, 0), "a_b_c|4\n0\n0.00 T");
         assert_eq!(metadata("", Dtype::U32, 1), "unknown|4\n1\n1.00 T");
         assert!(metadata_says("a|b|4\n0\n0.00 T", Dtype::U32, 0));
         for (dtype, tokens) in [(Dtype::U16, 0), (Dtype::U32, 1)] {

@@ -9,6 +9,7 @@ use super::listed::output_file;
 use super::parts::{CompleteParts, PartState};
 use super::{Output, Published, mds};
 use crate::manifest::{Manifest, ManifestBody, SCHEMA, root_of};
+use crate::shown::EscapedJson;
 
 impl Output {
     /// Completes the files, writes the manifest, and gives all files their final names, or none.
@@ -117,7 +118,7 @@ impl Output {
         let file = self.manifest.take().expect("present until published");
         let write = || {
             let mut writer = BufWriter::new(StorageWriter { staging: &self.staging, file: &file });
-            serde_json::to_writer_pretty(&mut writer, manifest)?;
+            serde_json::to_writer_pretty(EscapedJson(&mut writer), manifest)?;
             writer.write_all(b"\n")?;
             writer.flush()?;
             drop(writer);

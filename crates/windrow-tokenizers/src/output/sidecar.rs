@@ -3,6 +3,7 @@
 use super::error::OutputError;
 use super::file::StagedFile;
 use crate::kept::Kept;
+use crate::to_json;
 
 /// The file beside the ids: a JSON object a document.
 #[derive(Debug)]
@@ -16,7 +17,7 @@ impl Sidecar {
     pub(crate) fn new(file: StagedFile, fields: &[String]) -> Self {
         let name = |(number, field)| {
             let mut name = if number == 0 { b"{".to_vec() } else { b",".to_vec() };
-            serde_json::to_writer(&mut name, field).expect("a string becomes JSON");
+            name.extend_from_slice(to_json(field).as_bytes());
             name.push(b':');
             name
         };
