@@ -534,7 +534,8 @@ pub fn encode(
         blake3: tokenizer.hash().to_owned(),
         vocab_size: tokenizer.vocab_size(),
     };
-    encode_by(job, tokenizer.engine(), Some(tokenizer), tokenizer.special_ids(), identity, output, observer)
+    let (special, added) = (tokenizer.special_ids(), tokenizer.added_texts());
+    encode_by(job, tokenizer.engine(), Some(tokenizer), (special, added), identity, output, observer)
 }
 
 /// [`encode`] with any engine, whose special tokens are not counted. `identity` goes into the manifest.
@@ -568,14 +569,14 @@ pub fn encode_with(
     output: Output,
     observer: &dyn Observer,
 ) -> Result<Summary, Box<RunError>> {
-    encode_by(job, engine, None, Vec::new(), identity, output, observer)
+    encode_by(job, engine, None, (Vec::new(), String::new()), identity, output, observer)
 }
 
 fn encode_by(
     mut job: Job,
     engine: &dyn Engine,
     locate: Option<&dyn Locate>,
-    special_ids: Vec<u32>,
+    (special_ids, added): (Vec<u32>, String),
     identity: TokenizerIdentity,
     output: Output,
     observer: &dyn Observer,
@@ -599,7 +600,7 @@ fn encode_by(
     let (reading, max_skipped, files) = (job.reading.clone(), job.max_skipped, job.inputs.len());
     let run_identity = |options| {
         let inputs = job.inputs.iter().map(input_identity).collect();
-        RunIdentity::new(engine_identity(engine), identity.clone(), options, inputs)
+        RunIdentity::new(engine_identity(engine), identity.clone(), probe(engine, &added), options, inputs)
     };
     let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
     let has_shards = output.has_shards();
@@ -770,6 +771,20 @@ fn unfit(summary: &Summary, most: Option<MaxSkipped>, first: Option<SkippedDocum
     }
     let most = most.filter(|most| most.is_exceeded(documents))?;
     Some(EncodeError::TooManySkipped { documents: *documents, most, bad: Box::new(first) })
+}
+
+/// A hash of the ids of a text of many kinds, and of the added tokens. A run goes on behind the shards of another one only with equal ids.
+fn probe(engine: &dyn Engine, added: &str) -> String {
+    const TEXT: &str = "The year's 1st 2,048 TESTS -- don't\u{a0}stop:\tx += f(y)[i];\r\n\n  caf\u{e9} cafe\u{301} \u{130}\u{df}\u{fb01} \
+        \u{4e2d}\u{6587}\u{3002} \u{43c}\u{438}\u{440} \u{5e9}\u{5dc} \u{928}\u{92e} \u{1f468}\u{200d}\u{1f469} unusuallylongwordwithoutspaces   ";
+    let mut ids = Vec::new();
+    let refused = engine.encoder().encode(&[TEXT, added].concat(), &mut ids).err();
+    let mut hasher = blake3::Hasher::new();
+    for id in ids {
+        hasher.update(&id.to_le_bytes());
+    }
+    hasher.update(refused.map_or_else(String::new, |error| error.to_string()).as_bytes());
+    hasher.finalize().to_hex().to_string()
 }
 
 fn engine_identity(engine: &dyn Engine) -> manifest::Engine {

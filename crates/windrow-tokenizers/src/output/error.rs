@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::storage::what_is_not_plain;
 use crate::remedy::remedy;
 use crate::shown;
 
@@ -86,6 +87,9 @@ impl OutputError {
 
     /// `doing` is a phrase such as `cannot write`; the path and the system's error are appended.
     pub(crate) fn io(kind: OutputErrorKind, doing: &str, path: &Path, source: io::Error) -> Self {
+        if let Some(what) = what_is_not_plain(&source) {
+            return Self::in_the_way(path, what);
+        }
         let hint = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 "free space on that disk or write to another one with -o; what was written so far is removed"
@@ -98,6 +102,13 @@ impl OutputError {
         let mut error = Self::new(kind, format!("{doing} {}: {source}", shown(path))).at(path).hint(hint);
         error.0.source = Some(source);
         error
+    }
+
+    /// Something that no run has made has a name of the output.
+    pub(crate) fn in_the_way(path: &Path, what: impl fmt::Display) -> Self {
+        Self::new(OutputErrorKind::CannotCreate, format!("{} is in the way: it {what}", shown(path)))
+            .at(path)
+            .hint("remove it if it is not needed, or choose another -o")
     }
 
     pub(crate) fn interrupted() -> Self {

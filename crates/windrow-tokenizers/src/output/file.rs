@@ -129,6 +129,11 @@ impl StagedFile {
         Ok(self.bytes)
     }
 
+    /// blake3 of what was written, in hexadecimal.
+    pub(crate) fn hash_so_far(&self) -> String {
+        self.digest.clone().finish().to_hex().to_string()
+    }
+
     /// As [`sync`](Self::sync), and closes it.
     pub(crate) fn complete(mut self) -> Result<Complete, OutputError> {
         self.sync()?;

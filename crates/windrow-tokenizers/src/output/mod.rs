@@ -37,6 +37,7 @@ mod options;
 mod packed;
 mod parts;
 mod piecewise;
+mod prefix;
 mod progress;
 mod publish;
 mod run;
@@ -50,6 +51,8 @@ mod writer;
 #[cfg(test)]
 mod faults;
 #[cfg(all(test, unix))]
+mod planted;
+#[cfg(all(test, unix))]
 mod weather;
 
 use std::fs::File;
@@ -61,12 +64,15 @@ pub use format::{Dtype, Format};
 pub(crate) use mask::{MaskHeader, put_masks, without_loss};
 pub(crate) use names::{Layout, suffixes};
 pub use options::OutputOptions;
+#[doc(hidden)]
+pub use prefix::is_among_devices;
 pub use staging::Staging;
 
 pub use crate::kept::Kept;
 
 use crate::input::{Continuation, FileReport};
 use crate::manifest::{Options, OutputFile, Packed, Part, ReadOptions, SKIPPED_IN_MANIFEST, SkippedDocument};
+use crate::to_json;
 pub(crate) use datatrove::metadata_says;
 pub(crate) use file::WriteBack;
 use file::{Mark, StagedFile};
@@ -652,12 +658,12 @@ impl Output {
             return Ok(None);
         };
         progress.check(&identity, &self.targets)?;
-        let record = storage.open(&path).and_then(|file| ProgressWriter::resume(storage, file, &progress));
-        shards.record = Some(record.map_err(failed)?);
-        let Some((last, (continuation, checkpoint))) = progress.shards.last().zip(progress.continuation()) else {
+        let Some((last, (continuation, checkpoint))) = progress.shards.last().cloned().zip(progress.continuation())
+        else {
             return Ok(None);
         };
         shards.finished = progress.shards.iter().map(|shard| shard.files.clone()).collect();
+        shards.record = Some(ProgressWriter::resume(storage, progress).map_err(failed)?);
         (self.documents, self.tokens, self.skipped) = (last.documents, last.tokens, checkpoint.account.skipped);
         self.loss_tokens = last.loss_tokens;
         self.kept = self.documents * self.options.keep.len() as u64;
@@ -704,9 +710,18 @@ impl Output {
             && let Some(record) = &mut shards.record
         {
             let list_bytes = self.list.as_mut().map_or(Ok(0), StagedFile::sync)?;
+            let list_blake3 = self.list.as_ref().map_or_else(String::new, StagedFile::hash_so_far);
             self.staging.sync_directory(&self.targets)?;
             let (documents, tokens, loss_tokens) = (self.documents, self.tokens, self.loss_tokens);
-            let shard = FinishedShard { files: files.clone(), documents, tokens, loss_tokens, list_bytes, checkpoint };
+            let shard = FinishedShard {
+                files: files.clone(),
+                documents,
+                tokens,
+                loss_tokens,
+                list_bytes,
+                list_blake3,
+                checkpoint,
+            };
             let path = self.targets.progress();
             record.add(self.staging.storage(), shard, reports).map_err(|error| {
                 self.staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", &path, error))
@@ -804,7 +819,7 @@ impl Output {
     pub fn skip(&mut self, document: SkippedDocument) -> Result<(), OutputError> {
         if let Some(list) = &mut self.list {
             list.put(|bytes| {
-                serde_json::to_writer(&mut *bytes, &document).expect("strings and numbers become JSON");
+                bytes.extend_from_slice(to_json(&document).as_bytes());
                 bytes.push(b'\n');
             })?;
         }

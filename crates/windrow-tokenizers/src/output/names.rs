@@ -1,12 +1,13 @@
 //! The names of files under one prefix.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io;
+use std::fs;
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use super::error::{OutputError, OutputErrorKind};
 use super::format::Format;
+use super::storage::open_plain;
 use crate::manifest::Manifest;
 use crate::shown;
 
@@ -31,14 +32,21 @@ pub(crate) fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// blake3 of a regular file, in hexadecimal.
+/// Whether it is a folder, and no link to one, which may be anywhere.
+pub(crate) fn is_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
+}
+
+/// blake3 of a plain file, in hexadecimal.
 pub(crate) fn hash_of(path: &Path) -> io::Result<String> {
-    if !fs::symlink_metadata(path)?.is_file() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
     let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(File::open(path)?)?;
+    hasher.update_reader(open_plain(path, false)?)?;
     Ok(hasher.finalize().to_hex().to_string())
+}
+
+/// The manifest under this name, if a plain file has a whole one.
+fn manifest_in(path: &Path) -> Option<Manifest> {
+    serde_json::from_reader(BufReader::new(open_plain(path, false).ok()?)).ok()
 }
 
 /// The ends of the names of staged files and of old ones.
@@ -61,6 +69,11 @@ const KEPT: &str = ".kept.jsonl";
 
 /// The end of the name of the list of skipped documents.
 const SKIPPED: &str = ".skipped.jsonl";
+
+/// The ends of the names of the lock, of the progress record, and of documents that wait for their order.
+const LOCK: &str = ".windrow-lock";
+const PROGRESS: &str = ".windrow-progress";
+const SHUFFLE: &str = ".shuffle";
 
 /// The ends of the names of the files that tell where the documents of a packed output are.
 const SEGMENTS: [&str; 2] = [".cu_seqlens.npy", ".docs.npy"];
@@ -117,6 +130,8 @@ pub(crate) struct Targets {
     stems: Vec<PathBuf>,
     /// Whether the data files are in the folder with the name of the prefix.
     pub(crate) in_folder: bool,
+    /// Whether the list of skipped documents is among the data files.
+    pub(crate) has_list: bool,
 }
 
 impl Targets {
@@ -138,6 +153,7 @@ impl Targets {
             shards: None,
             stems,
             in_folder: layout.format == Format::Mds,
+            has_list: skipped,
         }
     }
 
@@ -174,6 +190,9 @@ impl Targets {
 
     /// As [`found_shards`](Self::found_shards), in the folder.
     fn found_in_folder(&self) -> Vec<PathBuf> {
+        if !is_folder(&self.prefix) {
+            return Vec::new();
+        }
         let path = |rest: &str| with_suffix(&self.prefix, &format!("/{SHARD}{rest}"));
         let mut found = found_in(&self.prefix, SHARD.as_bytes(), &[MDS], path);
         found.sort();
@@ -195,17 +214,19 @@ impl Targets {
 
     /// The name of the progress record.
     pub(crate) fn progress(&self) -> PathBuf {
-        with_suffix(&self.prefix, ".windrow-progress")
+        with_suffix(&self.prefix, PROGRESS)
     }
 
     /// The name of the file that holds documents until they have their order.
     pub(crate) fn spill(&self) -> PathBuf {
-        staged_name(&with_suffix(&self.prefix, ".shuffle"))
+        staged_name(&with_suffix(&self.prefix, SHUFFLE))
     }
 
     /// The data files of every format; with parts those of this output and of the manifests under the prefix.
     pub(crate) fn any_data(&self) -> Vec<PathBuf> {
-        let suffixes: Vec<&str> = all_suffixes().collect();
+        // What is not a folder has no files in it, and a link leads to a folder of others.
+        let is_possible = |suffix: &&str| !suffix.starts_with('/') || self.in_folder || is_folder(&self.prefix);
+        let suffixes: Vec<&str> = all_suffixes().filter(is_possible).collect();
         let stems = self.stems.iter().chain([&self.prefix]);
         let of_stem = |stem: &PathBuf| suffixes.iter().map(|suffix| with_suffix(stem, suffix)).collect::<Vec<_>>();
         let mut data: Vec<PathBuf> = stems.flat_map(of_stem).collect();
@@ -222,9 +243,8 @@ impl Targets {
 
     /// The data files that a manifest lists, if its output is divided.
     fn files_of_parts(&self, manifest: &Path) -> Vec<PathBuf> {
-        let listed = fs::read(manifest).ok();
-        let manifest = listed.and_then(|json| serde_json::from_slice::<Manifest>(&json).ok());
-        let Some(manifest) = manifest.filter(|manifest| !manifest.parts.is_empty()) else { return Vec::new() };
+        let manifest = manifest_in(manifest).filter(|manifest| !manifest.parts.is_empty());
+        let Some(manifest) = manifest else { return Vec::new() };
         let Some(name) = self.prefix.file_name().map(OsStr::as_encoded_bytes) else { return Vec::new() };
         let is_own = |file: &String| {
             let rest = file.as_bytes().strip_prefix(name);
@@ -241,7 +261,7 @@ impl Targets {
 
     /// The name of the lock.
     pub(crate) fn lock(&self) -> PathBuf {
-        with_suffix(&self.prefix, ".windrow-lock")
+        with_suffix(&self.prefix, LOCK)
     }
 
     /// Names that a killed run may have left, of any format. The staged manifest is the first: as long as it exists, [`recover`] may
@@ -251,6 +271,34 @@ impl Targets {
         let staged: Vec<_> = [&self.manifest].into_iter().chain(&data).map(|target| staged_name(target)).collect();
         let aside: Vec<_> = data.iter().chain([&self.manifest]).map(|target| aside_name(target)).collect();
         staged.into_iter().chain(aside).chain([self.progress(), self.spill()])
+    }
+
+    /// Whether the path has one of the names that a run of any format may create, replace or remove, whether it exists or not.
+    pub(crate) fn own(&self, path: &Path) -> bool {
+        let folder = |path: &Path| {
+            let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+            fs::canonicalize(parent).ok()
+        };
+        let (Some(name), Some(place)) = (path.file_name(), folder(path)) else { return false };
+        if self.in_folder && fs::canonicalize(&self.prefix).is_ok_and(|folder| place.starts_with(folder)) {
+            return true;
+        }
+        if folder(&self.prefix).is_none_or(|own| own != place) {
+            return false;
+        }
+        let name = name.as_encoded_bytes();
+        let name = [STAGED, ASIDE].iter().find_map(|end| name.strip_suffix(end.as_bytes())).unwrap_or(name);
+        let rest = |stem: &PathBuf| name.strip_prefix(stem.file_name()?.as_encoded_bytes());
+        let suffixes: Vec<&str> = all_suffixes().collect();
+        let is_shard = |rest: &[u8]| {
+            let rest = str::from_utf8(rest).ok().and_then(|rest| rest.strip_prefix('-')).unwrap_or_default();
+            suffixes.contains(&rest.trim_start_matches(|letter: char| letter.is_ascii_digit()))
+        };
+        let is_data = |rest: &[u8]| suffixes.iter().any(|suffix| suffix.as_bytes() == rest) || is_shard(rest);
+        let others = [MANIFEST, SKIPPED, LOCK, PROGRESS, SHUFFLE];
+        let is_other = |rest: &[u8]| others.iter().any(|suffix| suffix.as_bytes() == rest);
+        let of_prefix = rest(&self.prefix).is_some_and(|rest| is_other(rest) || (self.in_folder && rest.is_empty()));
+        of_prefix || self.stems.iter().chain([&self.prefix]).filter_map(rest).any(is_data)
     }
 
     /// Every name that a run may create, replace or remove.
@@ -266,11 +314,8 @@ impl Targets {
 
     /// Data files that a killed run has given their final names without moving old ones aside: its staged manifest lists them.
     pub(crate) fn finalized_by_a_killed_run(&self) -> Vec<PathBuf> {
-        let listed = fs::read(staged_name(&self.manifest)).ok();
         // If the manifest is incomplete, no file had its final name yet.
-        let Some(manifest) = listed.and_then(|json| serde_json::from_slice::<Manifest>(&json).ok()) else {
-            return Vec::new();
-        };
+        let Some(manifest) = manifest_in(&staged_name(&self.manifest)) else { return Vec::new() };
         let is_listed = |path: &PathBuf| {
             let output = manifest.outputs.iter().find(|output| self.listed(path) == output.file);
             output.is_some_and(|output| hash_of(path).is_ok_and(|hash| hash == output.blake3))
@@ -297,11 +342,6 @@ impl Targets {
 
     /// Refuses targets that exist, or that even `overwrite` does not replace.
     pub(crate) fn refuse_existing(&self, overwrite: bool) -> Result<(), OutputError> {
-        if self.in_folder && exists(&self.prefix) && !self.prefix.is_dir() {
-            let message = format!("{} is not a directory", shown(&self.prefix));
-            let error = OutputError::new(OutputErrorKind::CannotCreate, message).at(&self.prefix);
-            return Err(error.hint("choose another prefix with -o"));
-        }
         for path in self.all().chain(&self.stale_shards()) {
             // The entry itself counts, not the file it links to: a rename replaces the entry.
             let Ok(found) = fs::symlink_metadata(path) else { continue };

@@ -8,7 +8,7 @@ use super::format::{Dtype, Format};
 use super::mask::MASKED;
 use super::mds;
 use super::names::{Layout, Targets, same_file};
-use super::packed;
+use super::{packed, prefix};
 use crate::manifest::Pack;
 use crate::shown;
 
@@ -215,27 +215,35 @@ impl OutputOptions {
         Ok(())
     }
 
-    pub(crate) fn check_prefix(&self) -> Result<(), OutputError> {
-        if let Some((scheme, _)) = self.prefix.to_str().and_then(|prefix| prefix.split_once("://"))
-            && ["s3", "gs", "http", "https", "file"].contains(&scheme)
-        {
-            // A shard would be complete in the store before the others are, and a store cannot rename.
-            let message = format!("{}: an output is not written to a URL", shown(&self.prefix));
-            let hint =
-                "write to a local path, and copy the files when the manifest is there: aws s3 cp, gcloud storage cp";
-            return Err(OutputError::new(OutputErrorKind::Usage, message).at(&self.prefix).hint(hint));
-        }
-        let refuse = |why: &str| {
-            let message = format!("the output prefix \"{}\" {why}", shown(&self.prefix));
-            Err(OutputError::new(OutputErrorKind::Usage, message)
-                .hint("give a path that ends in a name, for example -o out/corpus"))
-        };
-        let bytes = self.prefix.as_os_str().as_encoded_bytes();
-        match bytes.last() {
-            None => refuse("is empty"),
-            Some(&last) if std::path::is_separator(last.into()) => refuse("ends in a separator"),
-            Some(_) if self.prefix.file_name().is_none() || bytes.ends_with(b"/.") => refuse("has no file name"),
-            Some(_) => Ok(()),
-        }
+    /// Whether a run with these options may create, replace or remove the file: another option cannot name it too.
+    ///
+    /// ```
+    /// use std::path::Path;
+    /// use windrow_tokenizers::output::OutputOptions;
+    ///
+    /// let options = OutputOptions::new("out/corpus", 300);
+    /// assert!(options.owns(Path::new("out/corpus.ids.npy.windrow-part")));
+    /// assert!(!options.owns(Path::new("out/corpus.trace.json")));
+    /// ```
+    pub fn owns(&self, path: &Path) -> bool {
+        let names = self.names();
+        names.own(path) || (path.exists() && names.touched().any(|own| same_file(&own, path)))
+    }
+
+    /// Refuses a prefix to which no names of files can be appended: an empty one, one that ends in a separator or begins with a dash, one
+    /// that is or leads through a device or a file. Nothing is touched.
+    ///
+    /// ```
+    /// use windrow_tokenizers::output::{OutputErrorKind, OutputOptions};
+    ///
+    /// assert!(OutputOptions::new("corpus", 300).check_prefix().is_ok());
+    /// let error = OutputOptions::new("-", 300).check_prefix().unwrap_err();
+    /// assert_eq!(error.kind(), OutputErrorKind::Usage);
+    /// ```
+    ///
+    /// # Errors
+    /// [`OutputErrorKind::Usage`] with the remedy.
+    pub fn check_prefix(&self) -> Result<(), OutputError> {
+        prefix::check(&self.prefix, self.format == Format::Mds)
     }
 }

@@ -5,22 +5,23 @@
 //! was being written when the run was killed. A shard's line is written only when its files, their names and the list of skipped
 //! documents are on the disk. So a line that is there tells the truth, whatever was lost behind it.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::error::{OutputError, OutputErrorKind};
 use super::names::{Targets, staged_name};
-use super::storage::{Storage, read_blocks, write_all};
+use super::storage::{Storage, not_plain, read_blocks, what_is_not_plain, write_all};
 use crate::input::{Continuation, FileReport, Position};
 use crate::manifest::{Documents, Engine, Options, OutputFile, TokenizerIdentity};
-use crate::shown;
+use crate::{shown, to_json};
 
 /// The version of the layout of the record.
-const SCHEMA: u32 = 2;
+const SCHEMA: u32 = 3;
 
 /// Digits of a line's hash.
 const DIGITS: usize = 16;
@@ -36,6 +37,8 @@ pub(crate) struct RunIdentity {
     pub(crate) windrow: String,
     pub(crate) engine: Engine,
     pub(crate) tokenizer: TokenizerIdentity,
+    /// A hash of the ids of a fixed text.
+    pub(crate) probe: String,
     pub(crate) options: Options,
     pub(crate) inputs: Vec<InputIdentity>,
 }
@@ -59,10 +62,19 @@ impl RunIdentity {
     pub(crate) fn new(
         engine: Engine,
         tokenizer: TokenizerIdentity,
+        probe: String,
         options: Options,
         inputs: Vec<InputIdentity>,
     ) -> Self {
-        Self { schema: SCHEMA, windrow: env!("CARGO_PKG_VERSION").to_owned(), engine, tokenizer, options, inputs }
+        Self {
+            schema: SCHEMA,
+            windrow: env!("CARGO_PKG_VERSION").to_owned(),
+            engine,
+            tokenizer,
+            probe,
+            options,
+            inputs,
+        }
     }
 
     /// The first difference from the run that wrote the record: what it was `before`, and what it is now.
@@ -98,6 +110,10 @@ impl RunIdentity {
                 differs("the engine", &before.engine.name, &self.engine.name)
                     .or_else(|| differs("the version of the engine", &versions(before), &versions(self)))
             })
+            .or_else(|| {
+                let name = shown(&self.tokenizer.name);
+                (before.probe != self.probe).then(|| format!("{name} gives the same text other ids than before"))
+            })
             .or_else(option)
             .or_else(|| differs("the number of inputs", &before.inputs.len(), &self.inputs.len()))
             .or_else(|| {
@@ -131,8 +147,9 @@ pub(crate) struct FinishedShard {
     /// Ids in them whose mask is 1.
     #[serde(default)]
     pub(crate) loss_tokens: u64,
-    /// Bytes of the list of skipped documents.
+    /// Bytes of the list of skipped documents, and their blake3; empty without a list.
     pub(crate) list_bytes: u64,
+    pub(crate) list_blake3: String,
     pub(crate) checkpoint: Checkpoint,
 }
 
@@ -175,10 +192,14 @@ impl Checkpoint {
 }
 
 /// What a record tells about the run that wrote it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Progress {
     pub(crate) identity: RunIdentity,
     pub(crate) shards: Vec<FinishedShard>,
+    /// The staged files that the record is about: those of its shards, and those that all shards have in common.
+    pub(crate) staged: Vec<PathBuf>,
+    /// The record, which stays open: what was read is what is continued.
+    file: File,
     /// Bytes of the lines for them.
     bytes: u64,
 }
@@ -205,18 +226,27 @@ impl Progress {
     pub(crate) fn load(storage: &dyn Storage, targets: &Targets) -> Result<Option<Self>, OutputError> {
         let path = targets.progress();
         let failed = |error| OutputError::io(OutputErrorKind::Io, "cannot read", &path, error);
-        if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_file()) {
-            return Ok(None);
-        }
         let mut text = Vec::new();
-        let file = storage.open(&path).map_err(failed)?;
+        let file = match storage.open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound || what_is_not_plain(&error).is_some() => {
+                return Ok(None);
+            }
+            Err(error) => return Err(failed(error)),
+        };
         read_blocks(storage, &file, |block| text.extend_from_slice(block)).map_err(failed)?;
         let mut lines = text.split_inclusive(|&byte| byte == b'\n');
         let Some((identity, mut bytes)) = lines.next().and_then(parsed) else { return Ok(None) };
-        let mut shards = Vec::new();
+        let mut shards: Vec<FinishedShard> = Vec::new();
         let mut ends = Vec::new();
+        let mut reports = 0;
         for line in lines {
-            let Some((shard, length)) = parsed(line) else { break };
+            let Some((shard, length)) = parsed::<FinishedShard>(line) else { break };
+            // Each input before the position has one report.
+            reports += shard.checkpoint.reports.len();
+            if reports != shard.checkpoint.position.file as usize {
+                break;
+            }
             bytes += length;
             shards.push(shard);
             ends.push(bytes);
@@ -224,14 +254,21 @@ impl Progress {
         let kept = sound(storage, &shards, targets).map_err(failed)?;
         shards.truncate(kept);
         let Some(&bytes) = kept.checked_sub(1).and_then(|last| ends.get(last)) else { return Ok(None) };
-        Ok(Some(Self { identity, shards, bytes }))
+        let of_shards = shards.iter().flat_map(|shard| &shard.files).map(|file| staged(targets, file));
+        let in_common = targets.data.iter().map(|target| staged_name(target)).filter(|path| plain_size(path).is_some());
+        let staged = of_shards.chain(in_common).chain([path]).collect();
+        Ok(Some(Self { identity, shards, staged, file, bytes }))
     }
+}
 
-    /// The names of the staged files that the record is about.
-    pub(crate) fn staged<'a>(&'a self, targets: &'a Targets) -> impl Iterator<Item = std::path::PathBuf> + 'a {
-        let files = self.shards.iter().flat_map(|shard| &shard.files);
-        files.map(|file| staged_name(&targets.prefix.with_file_name(&file.file)))
-    }
+/// The staged name of a file of a shard.
+fn staged(targets: &Targets, file: &OutputFile) -> PathBuf {
+    staged_name(&targets.prefix.with_file_name(&file.file))
+}
+
+/// The size of a regular file that has no other name.
+fn plain_size(path: &Path) -> Option<u64> {
+    fs::symlink_metadata(path).ok().filter(|found| not_plain(found).is_none()).map(|found| found.len())
 }
 
 /// The content of a line, and its length.
@@ -243,15 +280,21 @@ fn parsed<T: DeserializeOwned>(line: &[u8]) -> Option<(T, u64)> {
     Some((content, line.len() as u64))
 }
 
-/// The number of shards, from the first on, whose files are there as they were written.
+/// The number of shards, from the first on, whose files are there as they were written. A record that names files of another output, or in
+/// another place, ends there: nothing else is read, renamed or removed.
 fn sound(storage: &dyn Storage, shards: &[FinishedShard], targets: &Targets) -> io::Result<usize> {
-    let path = |file: &OutputFile| staged_name(&targets.prefix.with_file_name(&file.file));
-    let size = |path: &Path| fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file).map(|found| found.len());
-    let listed = targets.data.first().and_then(|list| size(&staged_name(list))).unwrap_or(0);
-    let has_sizes = |shard: &&FinishedShard| {
-        shard.list_bytes <= listed && shard.files.iter().all(|file| size(&path(file)) == Some(file.bytes))
+    let path = |file: &OutputFile| staged(targets, file);
+    let known: HashSet<PathBuf> = targets.any_data().into_iter().collect();
+    let is_there = |file: &OutputFile| {
+        known.contains(&targets.prefix.with_file_name(&file.file)) && plain_size(&path(file)) == Some(file.bytes)
     };
-    let mut kept = shards.iter().take_while(has_sizes).count();
+    let mut kept = shards.iter().take_while(|shard| shard.files.iter().all(is_there)).count();
+    let list = targets.data.first().filter(|_| targets.has_list).map(|list| staged_name(list));
+    while let Some(last) = shards[..kept].last()
+        && !has_list(storage, list.as_deref(), last)?
+    {
+        kept -= 1;
+    }
     'shorter: loop {
         let begin = kept.saturating_sub(HASHED);
         for (number, shard) in shards[..kept].iter().enumerate().skip(begin) {
@@ -264,6 +307,21 @@ fn sound(storage: &dyn Storage, shards: &[FinishedShard], targets: &Targets) -> 
         }
         return Ok(kept);
     }
+}
+
+/// Whether the list of skipped documents begins as it was when the shard was finished.
+fn has_list(storage: &dyn Storage, list: Option<&Path>, shard: &FinishedShard) -> io::Result<bool> {
+    let Some(list) = list else { return Ok(shard.list_bytes == 0) };
+    if plain_size(list).is_none_or(|bytes| bytes < shard.list_bytes) {
+        return Ok(shard.list_bytes == 0);
+    }
+    let (mut hasher, mut left) = (blake3::Hasher::new(), shard.list_bytes);
+    read_blocks(storage, &storage.open(list)?, |block| {
+        let now = block.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        hasher.update(&block[..now]);
+        left -= now as u64;
+    })?;
+    Ok(hasher.finalize().to_hex().as_str() == shard.list_blake3)
 }
 
 fn hash_of(storage: &dyn Storage, path: &Path) -> io::Result<String> {
@@ -292,10 +350,10 @@ impl ProgressWriter {
     }
 
     /// Continues a record behind its last line.
-    pub(crate) fn resume(storage: &dyn Storage, file: File, progress: &Progress) -> io::Result<Self> {
-        storage.truncate(&file, progress.bytes)?;
+    pub(crate) fn resume(storage: &dyn Storage, progress: Progress) -> io::Result<Self> {
+        storage.truncate(&progress.file, progress.bytes)?;
         let reports = progress.shards.iter().map(|shard| shard.checkpoint.reports.len()).sum();
-        Ok(Self { file, reports })
+        Ok(Self { file: progress.file, reports })
     }
 
     /// Adds a shard, whose files are on the disk. `reports` are those of all finished inputs.
@@ -312,7 +370,7 @@ impl ProgressWriter {
     }
 
     fn put(&mut self, storage: &dyn Storage, content: &impl Serialize) -> io::Result<()> {
-        let json = serde_json::to_string(content)?;
+        let json = to_json(content);
         let hash = blake3::hash(json.as_bytes()).to_hex();
         write_all(storage, &self.file, format!("{} {json}\n", &hash[..DIGITS]).as_bytes())?;
         storage.sync(&self.file)

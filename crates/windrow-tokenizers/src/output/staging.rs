@@ -33,13 +33,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::error::{OutputError, OutputErrorKind};
 use super::lock::Lock;
-use super::names::{MANIFEST, Targets, aside_name, exists, staged_name};
+use super::names::{MANIFEST, Targets, aside_name, exists, is_folder, staged_name};
 use super::progress::Progress;
-use super::storage::{Disk, Storage, removed};
+use super::storage::{Disk, NotPlain, Storage, removed};
 use crate::shown;
 
 fn sync_directory(storage: &dyn Storage, targets: &Targets, kind: OutputErrorKind) -> Result<(), OutputError> {
-    let folder = Some(targets.prefix.as_path()).filter(|folder| folder.is_dir());
+    let folder = Some(targets.prefix.as_path()).filter(|folder| is_folder(folder));
     folder.into_iter().chain([targets.directory()]).try_for_each(|directory| {
         let synced = storage.sync_directory(directory);
         synced.map_err(|error| OutputError::io(kind, "cannot sync the directory", directory, error))
@@ -63,7 +63,7 @@ fn create_folder(
     targets: &Targets,
     folder: &Path,
 ) -> Result<(), OutputError> {
-    if folder.is_dir() {
+    if is_folder(folder) {
         let staged: HashSet<PathBuf> = targets.leftovers().collect();
         let mut entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let is_left = entries.all(|path| staged.contains(&path));
@@ -103,9 +103,14 @@ fn recover(storage: &dyn Storage, targets: &Targets) -> Result<(), OutputError> 
         rename(&target, &staged_name(&target))?;
         moved = true;
     }
+    // No run moves a folder aside, and none is renamed.
+    let is_aside = |aside: &Path, target: &Path| match [aside, target].into_iter().find(|path| is_folder(path)) {
+        Some(folder) if exists(aside) => Err(OutputError::in_the_way(folder, NotPlain::Directory)),
+        _ => Ok(exists(aside)),
+    };
     for target in targets.any_data() {
         let aside = aside_name(&target);
-        if exists(&aside) {
+        if is_aside(&aside, &target)? {
             if exists(&target) {
                 rename(&target, &staged_name(&target))?;
             }
@@ -117,7 +122,7 @@ fn recover(storage: &dyn Storage, targets: &Targets) -> Result<(), OutputError> 
         sync()?;
     }
     let aside = aside_name(&targets.manifest);
-    if exists(&aside) {
+    if is_aside(&aside, &targets.manifest)? {
         rename(&aside, &targets.manifest)?;
         sync()?;
     }
@@ -407,8 +412,7 @@ impl Staging {
         recover(storage, targets)?;
         let progress = if resume { Progress::load(storage, targets)? } else { None };
         if let Some(progress) = &progress {
-            let lists = targets.data.iter().map(|list| staged_name(list));
-            state.kept = progress.staged(targets).chain(lists).chain([targets.progress()]).collect();
+            state.kept.clone_from(&progress.staged);
             state.kept_shards = progress.shards.len();
         }
         let folder = Some(&targets.prefix).filter(|_| targets.in_folder);
@@ -418,6 +422,7 @@ impl Staging {
         let kept: HashSet<&PathBuf> = state.kept.iter().collect();
         for stale in targets.leftovers().filter(|path| !kept.contains(path)) {
             match storage.remove(&stale) {
+                Err(_) if is_folder(&stale) => return Err(OutputError::in_the_way(&stale, NotPlain::Directory)),
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(OutputError::io(
                         OutputErrorKind::CannotCreate,

@@ -15,9 +15,9 @@ pub(crate) trait Storage: Debug + Send + Sync {
         OpenOptions::new().read(true).write(true).create_new(true).open(path)
     }
 
-    /// Opens a file that exists, for reading and writing.
+    /// Opens a file that exists, for reading and writing, if it is [plain](open_plain).
     fn open(&self, path: &Path) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).open(path)
+        open_plain(path, true)
     }
 
     /// One read call.
@@ -77,6 +77,53 @@ pub(crate) trait Storage: Debug + Send + Sync {
             other => other,
         }
     }
+}
+
+/// What stands under a name of the output instead of a plain file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotPlain {
+    #[error("is a symbolic link")]
+    Link,
+    #[error("is a directory")]
+    Directory,
+    #[error("is not a regular file")]
+    Special,
+    #[error("has a second name (a hard link)")]
+    SecondName,
+}
+
+/// Why an entry of a directory, or an open file, is not one that this output alone has made.
+pub(crate) fn not_plain(found: &fs::Metadata) -> Option<NotPlain> {
+    #[cfg(unix)]
+    let names = std::os::unix::fs::MetadataExt::nlink(found);
+    #[cfg(not(unix))]
+    let names = 1;
+    match found.file_type() {
+        kind if kind.is_symlink() => Some(NotPlain::Link),
+        kind if kind.is_dir() => Some(NotPlain::Directory),
+        kind if !kind.is_file() => Some(NotPlain::Special),
+        _ => (names > 1).then_some(NotPlain::SecondName),
+    }
+}
+
+/// Opens an existing regular file with a single name, without following a link or waiting for a pipe. Writing to another one would change
+/// what is no output. The open file is what is checked, so nobody can exchange it in between.
+pub(crate) fn open_plain(path: &Path, writes: bool) -> io::Result<File> {
+    let check = |found: fs::Metadata| not_plain(&found).map_or(Ok(()), |what| Err(io::Error::other(what)));
+    // Opening alone can wait for a pipe or disturb a device, and tells less.
+    check(fs::symlink_metadata(path)?)?;
+    let mut options = OpenOptions::new();
+    options.read(true).write(writes);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = options.open(path)?;
+    check(file.metadata()?)?;
+    Ok(file)
+}
+
+/// What an error of [`open_plain`] found, if the system had no other.
+pub(crate) fn what_is_not_plain(error: &io::Error) -> Option<NotPlain> {
+    error.get_ref()?.downcast_ref().copied()
 }
 
 /// Removes a name, if it exists. Returns whether it is gone now.

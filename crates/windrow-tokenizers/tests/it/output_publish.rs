@@ -98,7 +98,6 @@ fn bad_places_are_named() {
     let at = |path: &str| OutputOptions::new(directory.path().join(path), 300);
     refused(write(&at("missing/out")), &["missing does not exist", "mkdir -p"]);
     fs::write(directory.path().join("file"), "").unwrap();
-    refused(write(&at("file/out")), &["file is not a directory"]);
     refused(write(&at(&"x".repeat(300))), &["cannot create"]);
     fs::create_dir(directory.path().join("taken.offsets.npy")).unwrap();
     refused(write(&OutputOptions { overwrite: true, ..at("taken") }), &["taken.offsets.npy is a directory"]);
@@ -123,6 +122,8 @@ fn a_prefix_without_a_name_is_a_usage_error() {
         (directory.path().join(".."), "has no file name"),
         (directory.path().join("x/."), "has no file name"),
         (PathBuf::from("."), "has no file name"),
+        (directory.path().join("-"), "begins with a dash"),
+        (PathBuf::from("/dev/null/out"), "/dev/null is a device"),
     ] {
         let error = write(&OutputOptions::new(&prefix, 300)).unwrap_err();
         assert_eq!((error.kind(), error.exit_code()), (OutputErrorKind::Usage, 2), "{prefix:?}: {error}");
@@ -166,7 +167,10 @@ fn links_are_recognized_and_not_followed() {
     assert!(directory.path().join("out.bin").symlink_metadata().unwrap().is_file());
 
     link("out.windrow-lock");
-    refused(write(&OutputOptions { overwrite: true, ..options }), &["out.windrow-lock", "not a regular file"]);
+    refused(
+        write(&OutputOptions { overwrite: true, ..options }),
+        &["out.windrow-lock is in the way: it is a symbolic link"],
+    );
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
 }
 
@@ -207,7 +211,7 @@ fn stale_files_of_a_killed_run_are_taken_over() {
     for name in ["out.bin", "out.idx", "out.ids.npy", "out.manifest.json"] {
         fs::write(directory.path().join(name.to_owned() + ".windrow-part"), "x".repeat(10_000)).unwrap();
     }
-    fs::write(directory.path().join("out.windrow-lock"), "{}").unwrap();
+    fs::write(directory.path().join("out.windrow-lock"), "windrow 1\n").unwrap();
     write(&options(directory.path(), Format::Npy)).unwrap();
     assert_eq!(names(directory.path()), set(["out.ids.npy", "out.manifest.json", "out.offsets.npy"]));
     let manifest = fs::read(directory.path().join("out.manifest.json")).unwrap();
