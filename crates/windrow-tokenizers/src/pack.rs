@@ -34,6 +34,11 @@ pub struct Pack {
     pub pad: Option<u32>,
 }
 
+impl Pack {
+    /// The most rows that are incomplete at the same time, if documents are not cut.
+    pub const OPEN_ROWS: usize = 256;
+}
+
 /// Whether documents are cut.
 ///
 /// ```
@@ -108,7 +113,7 @@ pub struct Packed {
 }
 
 /// Rows that are incomplete at the same time, if documents are not cut.
-pub(crate) const WINDOW: usize = 256;
+const WINDOW: usize = Pack::OPEN_ROWS;
 
 /// The document of ids that fill a row.
 pub(crate) const PADDING: i64 = -1;

@@ -10,6 +10,9 @@ use crate::pack::{PADDING, Pack, PackMode, Packed, Packer, Segment};
 /// Rows are passed on when they have so many ids.
 const PASSED_ON: usize = 1 << 16;
 
+/// The most ids of a row: 1 GiB of them, as for a document of mds.
+const LONGEST: usize = 1 << 28;
+
 /// Refuses what cannot be packed.
 pub(crate) fn check(
     pack: Pack,
@@ -25,6 +28,10 @@ pub(crate) fn check(
             "name it with --pad, such as the end of text",
         );
     }
+    if pack.length.get() > LONGEST {
+        let message = format!("rows of {} ids are too long", pack.length);
+        return refused(&message, &format!("give rows of {LONGEST} ids or less"));
+    }
     if resume {
         let message = "a packed output cannot resume: a row has the end of one document and the beginning of the next";
         return refused(message, "leave out --resume, or --pack");
@@ -32,9 +39,6 @@ pub(crate) fn check(
     if !keep.is_empty() && (sharded || format.has_columns()) {
         let message = "fields cannot be kept beside rows that have several documents, in columns or in shards";
         return refused(message, "leave out --keep, or use another --format without --shard-size");
-    }
-    if format == Format::Megatron && i32::try_from(pack.length.get()).is_err() {
-        return refused("the megatron format cannot hold rows of so many ids", "use --format npy, or shorter rows");
     }
     Ok(())
 }
