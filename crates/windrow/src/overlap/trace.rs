@@ -424,9 +424,12 @@ mod tests {
     #[test]
     fn names_are_escaped_and_overlapping_tiles_are_on_separate_tracks() {
         let spans = [(0.0, 2000.0), (1000.0, 3000.0), (2500.0, 4000.0)];
-        let trace = Trace { lanes: vec![lane("a \"b\"\\\n", LaneKind::Completion, &spans)], wall: Nanos(1.0) };
+        let trace = Trace {
+            lanes: vec![lane("a \"b\"\\\n\u{9b}\u{202e}\u{e0041}", LaneKind::Completion, &spans)],
+            wall: Nanos(1.0),
+        };
         let json = trace.json();
-        assert!(json.contains(r#""lane":"a \"b\"\\\u000a""#), "{json}");
+        assert!(json.contains(r#""lane":"a \"b\"\\\u000a\u009b\u202e\udb40\udc41""#), "{json}");
         for (tid, at, tile) in [(2, "0.000", 0), (3, "1.000", 1), (2, "2.500", 2)] {
             let event = format!(r#""tid":{tid},"ts":{at},"dur":"#);
             assert!(json.lines().any(|line| line.contains(&event) && line.contains(&format!("tile {tile}"))), "{json}");

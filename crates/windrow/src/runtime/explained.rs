@@ -266,10 +266,16 @@ pub(crate) fn grouped(number: u64) -> String {
 /// Measure: count of items.
 const UNKNOWN: u64 = usize::MAX as u64;
 
+/// The name of a file of the source, without what a terminal would obey or not show.
+pub(super) fn visible(file: &str) -> String {
+    let escaped = |c: char| if matches!(c, '\\' | '\'' | '"') { c.to_string() } else { c.escape_debug().to_string() };
+    file.chars().map(escaped).collect()
+}
+
 impl fmt::Display for Explained {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(place) = self.place {
-            write!(f, "{}:{}  ", place.file(), place.line())?;
+            write!(f, "{}:{}  ", visible(place.file()), place.line())?;
         }
         let plural = if self.count == 1 { "" } else { "s" };
         let count = grouped(self.count);
@@ -319,6 +325,12 @@ impl CallKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_files_have_nothing_that_a_terminal_obeys() {
+        assert_eq!(visible("src/\u{1b}[2J\u{9b}\u{202e}\u{200b}\n.rs"), r"src/\u{1b}[2J\u{9b}\u{202e}\u{200b}\n.rs");
+        assert_eq!(visible(r"src\it's 日本.rs"), r"src\it's 日本.rs");
+    }
 
     #[test]
     fn an_entry_reads_as_one_line() {

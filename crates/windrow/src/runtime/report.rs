@@ -27,7 +27,7 @@ use windrow_sync::join::witness::JoinWitness;
 use windrow_sync::machine::fork_generation;
 use windrow_sync::relaxed::RelaxedU64;
 
-use super::explained::{CallKind, Explained, grouped};
+use super::explained::{CallKind, Explained, grouped, visible};
 use super::flag::Flag;
 
 /// `1` prints the report on stderr, another value names a file to which it is appended.
@@ -625,7 +625,7 @@ fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
         let regret = regret(row.others.make_contiguous());
         let regret = regret.map_or("-".into(), |regret| format!("{regret:.2} ({trials})"));
         let cells = [
-            format!("{file}:{line}"),
+            format!("{}:{line}", visible(file)),
             kind.to_owned(),
             number(row.calls),
             items,

@@ -126,11 +126,11 @@ pub(super) fn escaped(text: &str) -> String {
     for c in text.chars() {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
-            c if c.is_control() => {
-                // Writing to a string does not fail.
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
+            ' '..='~' => out.push(c),
+            // A terminal may obey a character, or not show it. Writing to a string does not fail.
+            c => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
+                let _ = write!(out, "\\u{unit:04x}");
+            }),
         }
     }
     out
