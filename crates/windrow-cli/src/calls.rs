@@ -3,6 +3,7 @@
 use clap::Parser;
 use windrow_tokenizers::encode::Observer;
 use windrow_tokenizers::output::Staging;
+use windrow_tokenizers::shown_lines;
 use windrow_tokenizers::tokenizer::Tokenizer;
 
 use crate::args::{Arguments, Command, Encode};
@@ -47,7 +48,7 @@ impl Failed {
             Code::Signal(_) => FailureKind::Stopped,
             Code::Done | Code::Failed => FailureKind::Other,
         };
-        Self { message, kind }
+        Self { message: shown_lines(&message).to_string(), kind }
     }
 }
 

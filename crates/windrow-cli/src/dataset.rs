@@ -1,12 +1,13 @@
 //! `windrow verify`, `windrow decode` and `windrow stat`: what `windrow encode` has written.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
 use windrow_tokenizers::dataset::{Dataset, DatasetError, Statistics};
-use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+use windrow_tokenizers::{shown, to_json};
 
 use crate::exit::Code;
 use crate::report;
@@ -93,14 +94,18 @@ fn end(result: Result<String, Failed>, json: bool) -> Code {
             if !json {
                 return code;
             }
-            (serde_json::json!({ "schema": SCHEMA, "error": message }).to_string(), code)
+            (to_json(&serde_json::json!({ "schema": SCHEMA, "error": message })), code)
         }
     };
     print(&text, code)
 }
 
 fn print(text: &str, code: Code) -> Code {
-    match report::print(text) {
+    printed(report::print(text), code)
+}
+
+fn printed(printed: io::Result<()>, code: Code) -> Code {
+    match printed {
         Ok(()) => code,
         Err(error) => {
             report::error(format_args!("cannot write to stdout: {error}\nhint: check where it leads to"));
@@ -153,7 +158,7 @@ pub(crate) fn verify(options: &Verify) -> Code {
             outputs_blake3: manifest.outputs_blake3.as_deref(),
             faults: verified.faults.iter().map(DatasetError::to_string).collect(),
         };
-        return print(&serde_json::to_string(&report).expect("numbers and strings"), code);
+        return print(&to_json(&report), code);
     }
     if code != Code::Done {
         return code;
@@ -196,7 +201,10 @@ pub(crate) fn decode(options: &Decode) -> Code {
         dataset.check_tokenizer(&tokenizer)?;
         tokenizer.decode(&ids, false).map_err(|error| Failed(error.to_string(), Code::Failed))
     };
-    end(text(), false)
+    match text() {
+        Ok(text) => printed(report::print_foreign(&text), Code::Done),
+        failed => end(failed, false),
+    }
 }
 
 #[derive(Serialize)]
@@ -233,7 +241,7 @@ pub(crate) fn stat(options: &Stat) -> Code {
             lengths: statistics.lengths,
             most_frequent: frequent.map(|(id, count)| Frequent { id, count }).collect(),
         };
-        Ok(serde_json::to_string(&counted).expect("numbers"))
+        Ok(to_json(&counted))
     };
     end(text(), options.json)
 }

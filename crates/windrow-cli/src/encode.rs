@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal};
 use std::ops::Deref;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -9,7 +10,7 @@ use indicatif::ProgressBar;
 use windrow_tokenizers::chat::Chat;
 use windrow_tokenizers::encode::{Job, LargeDocument, MemoryShares, Observer, Step, Summary, encode};
 use windrow_tokenizers::input::{self, Compression, InputFile, InputOptions, WalkOptions, resolve};
-use windrow_tokenizers::manifest::{OnError, ReadOptions, Selection};
+use windrow_tokenizers::manifest::{OnError, Pack, PackMode, ReadOptions, Selection};
 use windrow_tokenizers::output::{Output, OutputOptions, Staging};
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -125,6 +126,8 @@ pub(crate) fn prepare<'t>(
             "--max-skipped has no effect: the first bad document ends the run\nhint: pass --on-error skip too";
         return Err(Refused::usage(message));
     }
+    OutputOptions { format: options.format, ..OutputOptions::new(&options.output, 0) }.check_prefix()?;
+    check_rows(options)?;
     let selection = selection(options)?;
     let format = options.input_format.map(Into::into);
     // Ignore files do not apply to corpora, which may be in a folder that git ignores. They apply to source code, because build output
@@ -205,9 +208,15 @@ pub(crate) fn prepare<'t>(
         resume: options.resume,
         ..OutputOptions::new(&options.output, tokenizer.vocab_size())
     };
-    output.check_inputs(resolved.files.iter().filter_map(InputFile::path))?;
+    let named = [Some(Path::new(tokenizer.name())), options.chat.chat.as_deref()].into_iter().flatten();
+    let read: Vec<&Path> = resolved.files.iter().filter_map(InputFile::path).chain(named).collect();
+    output.check_inputs(&read)?;
+    if let Some(path) = options.trace.as_ref().filter(|path| output.owns(path)) {
+        let message = format!("--trace: {} is a file of the output\nhint: name another file", shown(path));
+        return Err(Refused::usage(message));
+    }
     let output = Output::create_in(&output, staging)?;
-    let timeline = options.trace.as_ref().map(|path| Timeline::open(path, &resolved.files)).transpose();
+    let timeline = options.trace.as_ref().map(|path| Timeline::open(path, &read)).transpose();
     let timeline = timeline.map_err(|(message, code)| Refused(message, code))?;
     let job = Job {
         reading,
@@ -221,6 +230,23 @@ pub(crate) fn prepare<'t>(
         ..Job::new(resolved.files)
     };
     Ok(Prepared { job, tokenizer, output, timeline })
+}
+
+/// Refuses rows for which there is no memory: those that are complete and on their way to the files, or all that wait for documents.
+fn check_rows(options: &Encode) -> Result<(), Refused> {
+    let Some(length) = options.pack else { return Ok(()) };
+    let rows = if options.pack_mode == PackMode::Whole { Pack::OPEN_ROWS } else { 4 };
+    let bytes = length.get() as u128 * (4 * rows * options.split.len().max(1)) as u128;
+    if bytes <= options.memory as u128 {
+        return Ok(());
+    }
+    let more = match u64::try_from(bytes) {
+        Ok(bytes) if bytes < 1 << 44 => format!(" or give --memory {}M", bytes.div_ceil(1 << 20)),
+        _ => String::new(),
+    };
+    Err(Refused::usage(format!(
+        "--pack {length}: {rows} rows of so many ids take more than --memory\nhint: make shorter rows{more}"
+    )))
 }
 
 /// Which documents the options ask for. The seed is part of the manifest if it matters.

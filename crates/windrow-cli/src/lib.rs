@@ -26,6 +26,7 @@ use std::ffi::OsString;
 use std::panic;
 
 use clap::Parser;
+use windrow_tokenizers::shown_lines;
 
 use args::{Arguments, Command};
 
@@ -43,8 +44,13 @@ pub fn run(words: impl IntoIterator<Item: Into<OsString> + Clone>) -> u8 {
     let arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
         Err(message) => {
-            // If the stream is closed, the message is lost.
-            let _ = message.print();
+            let text = message.render().to_string();
+            if message.use_stderr() && shown_lines(&text).to_string() != text {
+                report::say(text.trim_end());
+            } else {
+                // With colors. If the stream is closed, the message is lost.
+                let _ = message.print();
+            }
             return message.exit_code() as u8;
         }
     };

@@ -1,17 +1,19 @@
 //! Messages on stderr and results on stdout. Either may be closed; that is no reason to panic.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::panic;
 use std::sync::{Mutex, PoisonError};
+
+use windrow_tokenizers::shown_lines;
 
 /// Place and message of the last panic.
 static LAST_PANIC: Mutex<Option<String>> = Mutex::new(None);
 
-/// One or more lines on stderr.
+/// One or more lines on stderr, whatever files and libraries have put into them.
 pub(crate) fn say(message: impl Display) {
     // If stderr is closed, the message is lost.
-    let _ = writeln!(io::stderr().lock(), "{message}");
+    let _ = writeln!(io::stderr().lock(), "{}", shown_lines(&message.to_string()));
 }
 
 /// An error with its hints on separate lines.
@@ -37,6 +39,15 @@ pub(crate) fn kept(shards: usize) {
 
 /// A result on stdout. A reader that closes the pipe is not an error.
 pub(crate) fn print(result: impl Display) -> io::Result<()> {
+    print_text(&shown_lines(&result.to_string()))
+}
+
+/// A text that someone has written, on stdout: unchanged, unless a terminal would obey it.
+pub(crate) fn print_foreign(text: &str) -> io::Result<()> {
+    if io::stdout().is_terminal() { print(text) } else { print_text(&text) }
+}
+
+fn print_text(result: &dyn Display) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     match writeln!(stdout, "{result}").and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -5,6 +5,9 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 
+use windrow_tokenizers::output::is_among_devices;
+use windrow_tokenizers::shown;
+
 use crate::exit::Code;
 
 /// Why a file cannot be written, with its hint, and the exit code.
@@ -22,17 +25,17 @@ impl<'a> Staged<'a> {
         // The process id keeps two runs for the same target apart.
         name.push(format!(".{}.windrow-part", process::id()));
         let part = target.with_file_name(name);
-        let created = |error: io::Error| (format!("cannot create {}: {error}", target.display()), Code::CannotCreate);
+        let created = |error: io::Error| (format!("cannot create {}: {error}", shown(target)), Code::CannotCreate);
         let mut file = File::create_new(&part).map_err(created)?;
         let staged = Self { part, target };
         let written = file.write_all(content.as_bytes()).and_then(|()| file.sync_all());
-        written.map_err(|error| (format!("cannot write {}: {error}", target.display()), Code::Io))?;
+        written.map_err(|error| (format!("cannot write {}: {error}", shown(target)), Code::Io))?;
         Ok(staged)
     }
 
     pub(crate) fn publish(self) -> Result<(), Refusal> {
         fs::rename(&self.part, self.target)
-            .map_err(|error| (format!("cannot write {}: {error}", self.target.display()), Code::Io))
+            .map_err(|error| (format!("cannot write {}: {error}", shown(self.target)), Code::Io))
     }
 }
 
@@ -44,21 +47,28 @@ impl Drop for Staged<'_> {
 }
 
 pub(crate) fn refused(path: &Path, what: &str, hint: &str) -> Refusal {
-    (format!("{} {what}\nhint: {hint}", path.display()), Code::CannotCreate)
+    (format!("{} {what}\nhint: {hint}", shown(path)), Code::CannotCreate)
 }
 
 /// Checks the entry under a target's name. The entry itself counts, not the file it links to: a rename replaces the entry.
 pub(crate) fn check_entry(path: &Path, overwrite: bool) -> Result<(), Refusal> {
     if path.file_name().is_none() {
-        return Err((format!("{:?} names no file\nhint: choose another path", path.display()), Code::Usage));
+        return Err((format!("\"{}\" names no file\nhint: choose another path", shown(path)), Code::Usage));
     }
+    if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"-")) {
+        let message = format!("\"{}\" begins with a dash\nhint: a result is written to a file: name one", shown(path));
+        return Err((message, Code::Usage));
+    }
+    let among_devices = || Err(refused(path, "is in a folder of devices", "a result is written to a file: name one"));
     if fs::symlink_metadata(path).is_err() {
-        return Ok(());
+        return if is_among_devices(path) { among_devices() } else { Ok(()) };
     }
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(refused(path, "is a directory", "choose another path")),
         // A rename would replace a pipe or a device by a file.
         Ok(found) if !found.is_file() => Err(refused(path, "is not a file", "choose another path")),
+        // What is open as stdout may be a file, and the name that of a link to it.
+        _ if is_among_devices(path) => among_devices(),
         _ if !overwrite => {
             Err(refused(path, "already exists", "pass --overwrite to replace it, or choose another path"))
         }
@@ -70,14 +80,14 @@ pub(crate) fn check_entry(path: &Path, overwrite: bool) -> Result<(), Refusal> {
 pub(crate) fn check_directory(path: &Path) -> Result<(), Refusal> {
     let directory = directory(path);
     let why = |why: &str, hint: &str| {
-        let message = format!("cannot create {}: {} {why}\nhint: {hint}", path.display(), directory.display());
+        let message = format!("cannot create {}: {} {why}\nhint: {hint}", shown(path), shown(directory));
         Err((message, Code::CannotCreate))
     };
     match fs::metadata(directory) {
         Ok(found) if found.is_dir() => Ok(()),
         Ok(_) => why("is not a directory", "choose another path"),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            why("does not exist", &format!("create it first: mkdir -p {}", directory.display()))
+            why("does not exist", &format!("create it first: mkdir -p {}", shown(directory)))
         }
         Err(error) => why(&format!("cannot be looked into: {error}"), "choose another path"),
     }

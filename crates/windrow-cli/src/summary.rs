@@ -6,7 +6,7 @@ use serde::Serialize;
 use windrow_tokenizers::encode::Summary;
 use windrow_tokenizers::manifest::{InputFile, Packed, Part};
 use windrow_tokenizers::output::Published;
-use windrow_tokenizers::shown;
+use windrow_tokenizers::{shown, to_json};
 
 use crate::args::Encode;
 use crate::report;
@@ -143,7 +143,7 @@ pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: 
         outputs: outputs(summary, options).map(|path| path.display().to_string()).collect(),
         error,
     };
-    serde_json::to_string(&report).expect("numbers and strings")
+    to_json(&report)
 }
 
 fn is_zero(number: &usize) -> bool {

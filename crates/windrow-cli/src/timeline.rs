@@ -1,11 +1,11 @@
 //! Timelines of runs: `--trace FILE`.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fmt::Display;
+use std::fs::{self, File, Metadata};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use windrow::overlap::Trace;
-use windrow_tokenizers::input::InputFile;
 use windrow_tokenizers::shown;
 
 use crate::exit::Code;
@@ -17,18 +17,35 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Opens the file, so that one that cannot be written is known before the run. Its content stays until there is another one.
-    pub(crate) fn open(path: &Path, inputs: &[InputFile]) -> Result<Self, (String, Code)> {
+    /// Opens the file, so that one that cannot be written is known before the run. Its content stays until there is another one. `read` are
+    /// the files that the run reads.
+    pub(crate) fn open(path: &Path, read: &[&Path]) -> Result<Self, (String, Code)> {
         let target = fs::canonicalize(path).ok();
-        let is_target = |input: &Path| target.is_some() && fs::canonicalize(input).ok() == target;
-        if inputs.iter().filter_map(InputFile::path).any(is_target) {
+        if read.iter().any(|input| target.is_some() && fs::canonicalize(input).ok() == target) {
             let message = format!("--trace: {} is an input\nhint: name another file", shown(path));
             return Err((message, Code::Usage));
         }
-        let file = File::options().create(true).truncate(false).write(true).open(path).map_err(|error| {
+        let refused = |why: &dyn Display| {
             let hint = "hint: name a file in a folder that can be written";
-            (format!("--trace: {}: {error}\n{hint}", shown(path)), Code::CannotCreate)
-        })?;
+            (format!("--trace: {}: {why}\n{hint}", shown(path)), Code::CannotCreate)
+        };
+        let file = match File::options().write(true).create_new(true).open(path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let found = fs::symlink_metadata(path).map_err(|error| refused(&error))?;
+                // A pipe without a reader would be waited for; the descriptors of the shell are links to theirs.
+                if !(found.is_file() || found.is_dir() || found.is_symlink() || is_terminal_or_null(&found)) {
+                    return Err(refused(&"it is a pipe or a socket"));
+                }
+                let file = File::options().write(true).open(path).map_err(|error| refused(&error))?;
+                // What is emptied has this name, and no other.
+                let opened = file.metadata().map_err(|error| refused(&error))?;
+                if opened.is_file() && !is_only_name(&opened, &found) {
+                    return Err(refused(&"it is a link, or has a second name"));
+                }
+                file
+            }
+            created => created.map_err(|error| refused(&error))?,
+        };
         Ok(Self { path: path.to_owned(), file })
     }
 
@@ -40,6 +57,28 @@ impl Timeline {
         let written = emptied.and_then(|()| self.file.write_all(trace.json().as_bytes()));
         written.map_err(|error| format!("--trace: {}: {error}", shown(&self.path)))
     }
+}
+
+#[cfg(unix)]
+fn is_terminal_or_null(found: &Metadata) -> bool {
+    std::os::unix::fs::FileTypeExt::is_char_device(&found.file_type())
+}
+
+#[cfg(not(unix))]
+fn is_terminal_or_null(_: &Metadata) -> bool {
+    true
+}
+
+/// Whether the entry `found` is the file that was opened, and its only name.
+#[cfg(unix)]
+fn is_only_name(opened: &Metadata, found: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (opened.dev(), opened.ino()) == (found.dev(), found.ino()) && opened.nlink() <= 1
+}
+
+#[cfg(not(unix))]
+fn is_only_name(_: &Metadata, found: &Metadata) -> bool {
+    found.is_file()
 }
 
 /// The part of the time in which each stage had a batch, and the stage that limits.

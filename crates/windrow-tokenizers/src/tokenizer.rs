@@ -140,7 +140,8 @@ pub enum LoadError {
     },
     /// There is no memory for its tables.
     #[error(
-        "tokenizer {name}: no memory for its tables, about {bytes} bytes\nhint: raise the memory limit of the process"
+        "tokenizer {}: no memory for its tables, about {bytes} bytes\nhint: raise the memory limit of the process",
+        shown(name)
     )]
     NoMemory {
         /// The requested name.

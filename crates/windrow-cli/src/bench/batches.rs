@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use windrow::batch::{Batch, BatchOps, Batched};
+use windrow_tokenizers::shown;
 
 use super::measure::{Arm, Bound, Role, Scenario};
 use super::result::{Shape, Unit};
@@ -188,7 +189,7 @@ fn ops_of_a_turn(fixed: Fixed, callers: usize, folder: &Path) -> Result<usize, S
 
 fn resource(fixed: Fixed, folder: &Path) -> Result<Resource, String> {
     Resource::new(fixed, folder).map_err(|error| {
-        format!("cannot write to {}: {error}\nhint: set TMPDIR to a folder that can be written", folder.display())
+        format!("cannot write to {}: {error}\nhint: set TMPDIR to a folder that can be written", shown(folder))
     })
 }
 

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process;
 
+use windrow_tokenizers::shown;
+
 use crate::exit::Code;
 use crate::staged::Refusal;
 
@@ -25,7 +27,7 @@ impl Scratch {
     pub(super) fn create(mut paths: Paths) -> Result<Self, Refusal> {
         fs::create_dir(&paths.disk).map_err(|error| {
             let hint = "hint: set TMPDIR to a folder that can be written";
-            (format!("cannot create {}: {error}\n{hint}", paths.disk.display()), Code::CannotCreate)
+            (format!("cannot create {}: {error}\n{hint}", shown(&paths.disk)), Code::CannotCreate)
         })?;
         if fs::create_dir(&paths.memory).is_err() {
             paths.memory = paths.disk.clone();

@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::json;
-use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::Tokenizer;
+use windrow_tokenizers::{shown, to_json};
 
 use super::text::Count;
 use super::{Input, Options, Outcome, lossy};
@@ -133,7 +133,7 @@ impl<'i> Lines<'i> {
             let all = json!({
                 "tokenizer": tokenizer.name(), "files": files, "total": total, "binary": skipped, "errors": errors,
             });
-            writeln!(text, "{all}").expect("memory");
+            writeln!(text, "{}", to_json(&all)).expect("memory");
         } else {
             for &(at, count) in &state.kept {
                 self.push_line(&mut text, at, count);

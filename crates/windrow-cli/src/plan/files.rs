@@ -40,7 +40,7 @@ impl<'a> Outputs<'a> {
             ("--table", outputs.table),
             ("--samples-out", outputs.samples),
         ];
-        let mut paths: Vec<(&str, &Path)> = Vec::new();
+        let mut paths: Vec<(&str, &Path)> = outputs.profiles.map(|path| ("--profile", path)).into_iter().collect();
         for (flag, path) in flags.into_iter().filter_map(|(flag, path)| Some((flag, path?))) {
             check_directory(path)?;
             check_entry(path, options.overwrite)?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use windrow_tiling::cost::Sample;
 use windrow_tiling::tile::Lane;
 use windrow_tiling::{Nanos, Rows};
+use windrow_tokenizers::shown;
 
 use super::args::{Operation, Options};
 use super::csv::{self, Record};
@@ -134,7 +135,7 @@ fn kernels(
     lanes: &mut [Vec<Ran>; 2],
     others: &mut BTreeMap<String, f64>,
 ) -> Result<(), Refused> {
-    let shown = path.display();
+    let shown = shown(path);
     let records = csv::records(&text(path)?).map_err(|line| {
         Refused::bad_input(format_args!("{shown}:{line}: a quote without an end\nhint: check the file"))
     })?;
@@ -293,7 +294,7 @@ fn lane_samples(lane: Lane, ran: Vec<Ran>, paths: &[PathBuf], options: &Options)
     let gathers = lane == Lane::Communicate && options.operation == Operation::AllGatherMatmul;
     let times = if gathers && options.size_column.is_none() { options.ranks } else { 1 };
     let sample = |ran: Ran| {
-        let shown = format!("{}:{}", paths[ran.file].display(), ran.line);
+        let shown = format!("{}:{}", shown(&paths[ran.file]), ran.line);
         let rows = match (&ran.rows, &options.size_column) {
             (Some(text), Some(_)) => text.parse().ok(),
             (Some(text), None) => rows_of(text).and_then(|rows| rows.checked_mul(times)),

@@ -5,6 +5,7 @@ use std::path::Path;
 use windrow_collective::MeasuredTimeline;
 use windrow_tiling::Nanos;
 use windrow_tiling::tile::Problem;
+use windrow_tokenizers::shown;
 
 use super::Refused;
 use super::samples::{shortened, text};
@@ -20,7 +21,7 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn read(path: &Path, problem: &Problem<'_>) -> Result<Self, Refused> {
-        let file = path.display().to_string();
+        let file = shown(path).to_string();
         let timeline: MeasuredTimeline = serde_json::from_str(&text(path)?).map_err(|error| {
             let error = shortened(&error.to_string());
             Refused::bad_input(format_args!(

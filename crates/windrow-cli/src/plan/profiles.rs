@@ -5,6 +5,7 @@ use std::path::Path;
 use windrow_collective::{
     Interpolation, Profile, ProfileEntry, Profiles, ProfilesErrorKind, Refit, Shape, Stage, Tiles as Cut,
 };
+use windrow_tokenizers::shown;
 
 use super::args::{Options, Where};
 use super::calibrate::{limited, samples};
@@ -24,7 +25,7 @@ fn parsed(path: &Path) -> Result<Profiles, Refused> {
         let colon = if error.place().is_some() { "" } else { " " };
         Refused::bad_input(format_args!(
             "{}:{colon}{error}\nhint: --calibrate with --profile writes such files",
-            path.display()
+            shown(path)
         ))
     })
 }
@@ -65,7 +66,7 @@ fn link(options: &Options) -> String {
 /// The measurements of the operation that a file of profiles has, or those that are interpolated from measured n and k.
 pub(super) fn read(options: &Options) -> Result<Measured, Refused> {
     let Some(path) = &options.profile else { return Err(Refused::usage("no file of profiles is given")) };
-    let (profiles, file, machine) = (parsed(path)?, path.display(), machine(options));
+    let (profiles, file, machine) = (parsed(path)?, shown(path), machine(options));
     let shape = shape(options)?;
     let exact = |entry: &&ProfileEntry| *entry.profile.shape() == shape;
     let alike = |entry: &&ProfileEntry| {
@@ -92,7 +93,7 @@ pub(super) fn read(options: &Options) -> Result<Measured, Refused> {
         [] => {
             let Shape { operation, element, ranks, n, k } = &shape;
             let link = options.link_name.as_ref().map_or(String::new(), |link| format!(" over {link}"));
-            let hint = match listed(&mut profiles.iter().map(ToString::to_string)) {
+            let hint = match listed(&mut profiles.iter().map(|entry| shown(&entry.to_string()).to_string())) {
                 none if none.is_empty() => "the file has no profile".to_owned(),
                 entries => format!("the file has {entries}"),
             };
@@ -104,7 +105,7 @@ pub(super) fn read(options: &Options) -> Result<Measured, Refused> {
         [..] => {
             return Err(Refused::usage(format_args!(
                 "{file} has profiles of this operation over several links: {}\nhint: choose one with --link-name",
-                listed(&mut links.iter().map(ToString::to_string))
+                listed(&mut links.iter().map(|link| shown(&link.to_string()).to_string()))
             )));
         }
     };
@@ -119,7 +120,7 @@ pub(super) fn read(options: &Options) -> Result<Measured, Refused> {
             }
             _ => "\nhint: --calibrate with --profile measures it",
         };
-        Refused::bad_input(format_args!("{file}: {error}{hint}"))
+        Refused::bad_input(format_args!("{file}: {}{hint}", shown(&error.to_string())))
     })?;
     let measured = Measured {
         compute: samples(&kept, Stage::Compute),

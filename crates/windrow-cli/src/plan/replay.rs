@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 use windrow_tiling::tile::{Losses, Problem, Tiles};
 use windrow_tiling::{Nanos, Rows};
+use windrow_tokenizers::shown;
 
 use super::args::Options;
 use super::samples::{self, Fits, shortened};
@@ -51,7 +52,7 @@ fn saved(text: &str) -> Result<Saved, String> {
 
 impl Replay {
     pub(super) fn read(path: &Path, problem: &Problem<'_>) -> Result<Self, Refused> {
-        let file = path.display().to_string();
+        let file = shown(path).to_string();
         let refused = |message: String| Refused::bad_input(format_args!("{file}: {message}"));
         let text = samples::text(path)?;
         let saved = if table::is_table(&text) {

@@ -8,6 +8,7 @@ use windrow_collective::{Interpolation, Profile, Tried};
 use windrow_tiling::cost::{FitError, Fitting, Sample, fit};
 use windrow_tiling::tile::{Contention, Lane, Margin, Plan, PlanError, Problem, Tiles};
 use windrow_tiling::{Nanos, Rows};
+use windrow_tokenizers::shown;
 
 use super::lane::{Cuts, LaneCost};
 use super::{Options, Refused};
@@ -223,7 +224,7 @@ pub(super) fn quoted(text: &str) -> String {
 /// A message that may quote a file: its beginning and its end, without control characters.
 pub(super) fn shortened(message: &str) -> String {
     const MOST: usize = 100;
-    let chars: Vec<char> = message.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let chars: Vec<char> = shown(message).to_string().chars().collect();
     if chars.len() <= 2 * MOST {
         return chars.into_iter().collect();
     }
@@ -233,7 +234,7 @@ pub(super) fn shortened(message: &str) -> String {
 
 /// The text of a file.
 pub(super) fn text(path: &Path) -> Result<String, Refused> {
-    let shown = path.display();
+    let shown = shown(path);
     let bytes = fs::read(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => Refused::usage(format_args!("{shown} does not exist\nhint: check the path")),
         _ => Refused(format!("cannot read {shown}: {error}"), Code::Io),
@@ -250,7 +251,7 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Measured, Refused> {
     let origin = origin(paths);
     let mut all = Measured { compute: Vec::new(), communicate: Vec::new(), origin, calibrated: None };
     for path in paths {
-        let Measured { compute, communicate, .. } = parse(&text(path)?, path.display().to_string())?;
+        let Measured { compute, communicate, .. } = parse(&text(path)?, shown(path).to_string())?;
         all.compute.extend(compute);
         all.communicate.extend(communicate);
     }
@@ -259,7 +260,7 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Measured, Refused> {
 
 /// The names of some files.
 pub(super) fn origin(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    paths.iter().map(|path| shown(path).to_string()).collect::<Vec<_>>().join(", ")
 }
 
 fn parse(text: &str, origin: String) -> Result<Measured, Refused> {

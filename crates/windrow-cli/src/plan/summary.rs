@@ -6,6 +6,7 @@ use serde::Serialize;
 use windrow_collective::Interpolation;
 use windrow_tiling::Nanos;
 use windrow_tiling::tile::{Candidate, Losses, Plan, Tiles, Tiling};
+use windrow_tokenizers::to_json;
 
 use super::choice::Choice;
 use super::lane::LaneCost;
@@ -201,7 +202,7 @@ pub(super) fn json(planned: &Planned<'_>) -> String {
             .collect(),
         notes,
     };
-    serde_json::to_string(&report).expect("numbers and strings")
+    to_json(&report)
 }
 
 impl<'a> Replayed<'a> {

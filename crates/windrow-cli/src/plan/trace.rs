@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use windrow_tiling::tile::Lane;
+use windrow_tokenizers::to_json;
 
 use super::{Course, Planned};
 
@@ -9,7 +10,7 @@ use super::{Course, Planned};
 pub(super) fn json(planned: &Planned<'_>, courses: &[Course<'_>]) -> String {
     let events: Vec<Value> = courses.iter().enumerate().flat_map(|(process, course)| events(process, course)).collect();
     let operation = planned.options.operation.name();
-    json!({"displayTimeUnit": "ns", "otherData": {"op": operation}, "traceEvents": events}).to_string()
+    to_json(&json!({"displayTimeUnit": "ns", "otherData": {"op": operation}, "traceEvents": events}))
 }
 
 fn events(process: usize, course: &Course<'_>) -> Vec<Value> {

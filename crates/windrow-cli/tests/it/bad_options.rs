@@ -137,3 +137,77 @@ fn options_that_contradict_each_other_or_the_vocabulary() {
         Case { files: vec![("in.txt", b"the".to_vec())], line: &line, code: 2, says }.check();
     }
 }
+
+/// Numbers that become too much if they are bytes, items, or multiplied.
+const EXTREMES: [&str; 2] = ["4294967296", "18446744073709551615"];
+
+#[cfg(target_os = "linux")]
+#[test]
+fn no_number_of_an_option_becomes_a_reservation_or_a_panic() {
+    use std::process::Command;
+
+    use crate::common::{Ran, tiny};
+    use crate::plan::guide;
+
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string()).file("in.txt", "the text\n".repeat(100)).file("samples.csv", guide());
+    place.line("encode in.txt -o set --lines --tokenizer tiny.json").ok();
+    let encode = "encode in.txt -o out --overwrite --lines --tokenizer tiny.json";
+    let plan = "plan matmul-all-reduce --cost samples.csv --m 512 --n 512 --k 64 --ranks 4";
+    let mut lines = Vec::new();
+    for options in [
+        "--pack",
+        "--pack-mode whole --pad 0 --pack",
+        "--pad 0 --pack",
+        "--threads",
+        "--readers",
+        "--memory",
+        "--shard-size",
+        "--chunk-bytes",
+        "--limit",
+        "--shuffle",
+        "--sample 0.5 --seed",
+        "--on-error skip --max-skipped",
+        "--append-eos --eos",
+        "--bos",
+    ] {
+        lines.push(format!("{encode} {options}"));
+    }
+    for options in ["--top", "--threads"] {
+        lines.push(format!("count in.txt --tokenizer tiny.json {options}"));
+    }
+    lines.extend(
+        ["stat set --top", "stat set --json --top", "decode set --doc", "bench --tiny --only batch --threads"]
+            .map(str::to_owned),
+    );
+    for option in ["--align", "--max-tiles", "--min-tile", "--tolerance", "--contention 1,1 --table-m"] {
+        lines.push(format!("{plan} {option}"));
+    }
+    for option in ["--m", "--n", "--k", "--ranks"] {
+        let (before, after) = plan.split_once(option).unwrap();
+        let after = after.trim_start().split_once(' ').map_or("", |(_, after)| after);
+        lines.push(format!("{before} {after} {option}"));
+    }
+    let memory = 2_000_000;
+    for (line, number) in lines.iter().flat_map(|line| EXTREMES.map(|number| (line, number))) {
+        let line = format!("{line} {number}");
+        let limited = format!("ulimit -v {memory}; exec {} {line}", env!("CARGO_BIN_EXE_windrow"));
+        let output = Command::new("sh").args(["-c", &limited]).current_dir(place.path("")).output().unwrap();
+        let ran = Ran::of(output);
+        let known = matches!(ran.code, Some(0 | 2 | 65 | 73));
+        assert!(known && !ran.stderr.contains("fault"), "{line}: {:?} {}", ran.code, ran.stderr);
+        assert!(ran.code == Some(0) || ran.stderr.contains("error: "), "{line}: {}", ran.stderr);
+    }
+    for (pack, says) in [
+        (
+            "--pack 18446744073709551615 --pad 0",
+            "--pack 18446744073709551615: 4 rows of so many ids take more than --memory\nhint: make shorter rows\n",
+        ),
+        ("--pack 4294967296", "hint: make shorter rows or give --memory 65536M"),
+        ("--pack 20000 --memory 200K", "take more than --memory\nhint: make shorter rows or give --memory 1M"),
+        ("--pack 2000000 --pack-mode whole --pad 0", "256 rows of so many ids take more than --memory"),
+    ] {
+        let line = format!("encode in.txt -o packed --tokenizer tiny.json {pack}");
+        place.line(&line).fails(&line, 2, &[says]);
+    }
+}

@@ -13,7 +13,12 @@ fn places_where_nothing_can_be_created() {
             73,
             &["cannot create no/such/out: no/such does not exist", "hint: create it first: mkdir -p no/such"][..],
         ),
-        ("in.txt/out", 73, &["in.txt is not a directory"]),
+        ("in.txt/out", 2, &["in.txt is not a directory", "hint: an output is several files"]),
+        ("in.txt/a/b", 2, &["in.txt is not a directory"]),
+        ("./-", 2, &["begins with a dash", "use --format jsonl -o FILE and cat FILE.jsonl"]),
+        ("-", 2, &["the output prefix \"-\" begins with a dash", "use --format jsonl -o FILE and cat FILE.jsonl"]),
+        (". --format jsonl", 2, &["has no file name"]),
+        ("in.txt --format mds", 2, &["in.txt is not a directory, and the mds format writes one", "hint: "]),
         ("folder/", 2, &["the output prefix \"folder/\" ends in a separator", "hint: "]),
         ("..", 2, &["the output prefix \"..\" has no file name"]),
         ("taken", 73, &["taken.ids.npy already exists", "hint: pass --overwrite"]),
@@ -37,8 +42,15 @@ fn places_where_nothing_can_be_created() {
     }
     .check();
     if cfg!(target_os = "linux") {
-        let line = "encode in.txt -o /proc/out --tokenizer tiny.json";
-        Case { files: vec![("in.txt", b"the".to_vec())], line, code: 73, says: &["/proc/out"] }.check();
+        for (out, code, says) in [
+            ("/proc/out", 73, &["/proc/out"][..]),
+            ("/dev/stdout --format jsonl", 2, &["is in a folder of devices", "use --format jsonl -o FILE"]),
+            ("/dev/fd/1 --format jsonl", 2, &["is in a folder of devices"]),
+            ("/dev/null/out", 2, &["/dev/null is a device"]),
+        ] {
+            let line = format!("encode in.txt -o {out} --tokenizer tiny.json");
+            Case { files: vec![("in.txt", b"the".to_vec())], line: &line, code, says }.check();
+        }
     }
 }
 
@@ -121,14 +133,24 @@ fn a_prefix_that_another_run_writes() {
 }
 
 #[test]
+fn a_file_under_the_bare_name_of_the_prefix_stays() {
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string()).file("in.txt", "the text");
+    for format in ["npy", "nanogpt --eos 258", "jsonl"] {
+        place.line(&format!("encode in.txt -o in.txt --tokenizer tiny.json --overwrite --format {format}")).ok();
+    }
+    assert_eq!(place.read("in.txt"), b"the text");
+    assert_eq!(place.read("in.txt.jsonl"), b"{\"ids\":[257,32,116,101,120,116]}\n");
+}
+
+#[test]
 fn what_a_killed_run_left_is_cleared() {
     let place = Place::new();
     place.file("tiny.json", tiny().to_string()).file("in.txt", "the text");
-    for left in
-        ["out.windrow-lock", "out.bin.windrow-part", "out.ids.npy.windrow-part", "out.manifest.json.windrow-part"]
-    {
+    for left in ["out.bin.windrow-part", "out.ids.npy.windrow-part", "out.manifest.json.windrow-part"] {
         place.file(left, "left behind");
     }
+    place.file("out.windrow-lock", "windrow 4711\n");
     place.line("encode in.txt -o out --tokenizer tiny.json").ok();
     assert_eq!(place.names(), ["in.txt", "out.ids.npy", "out.manifest.json", "out.offsets.npy", "tiny.json"]);
 }

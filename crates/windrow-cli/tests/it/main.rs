@@ -23,6 +23,7 @@ mod encode_counts;
 mod encode_fields;
 mod engine_memory;
 mod engines;
+mod hostile;
 mod plan;
 mod plan_import;
 mod plan_kernels;

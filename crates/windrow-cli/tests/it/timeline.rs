@@ -48,9 +48,44 @@ fn a_file_that_cannot_be_written_or_must_not_is_refused_before_the_run() {
         ("./in.txt", 2, "--trace: ./in.txt is an input"),
         ("missing/trace.json", 73, "--trace: missing/trace.json: No such file"),
         (".", 73, "--trace: .: Is a directory"),
+        ("tiny.json", 2, "--trace: tiny.json is an input"),
+        ("out.ids.npy", 2, "--trace: out.ids.npy is a file of the output\nhint: name another file"),
+        ("./out.manifest.json", 2, "is a file of the output"),
+        ("out.windrow-lock", 2, "is a file of the output"),
+        ("out.bin.windrow-part", 2, "is a file of the output"),
+        ("out-00012.jsonl.windrow-old", 2, "is a file of the output"),
     ] {
         let line = format!("{line} {file}");
         place.line(&line).fails(&line, code, &[said]);
         assert_eq!(place.contents(), before);
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_a_trace_replaces_is_the_named_file_and_no_other() {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string()).file("in.txt", "the path").file("precious", "precious");
+    symlink("precious", place.path("link")).unwrap();
+    symlink("absent", place.path("dangling")).unwrap();
+    fs::hard_link(place.path("precious"), place.path("second")).unwrap();
+    assert!(Command::new("mkfifo").arg(place.path("pipe")).status().unwrap().success());
+    let before = place.contents();
+    for (file, said) in [
+        ("link", "it is a link, or has a second name"),
+        ("dangling", "No such file"),
+        ("second", "it is a link, or has a second name"),
+        ("pipe", "it is a pipe or a socket"),
+    ] {
+        let line = format!("encode in.txt -o out --tokenizer tiny.json --trace {file}");
+        place.line(&line).fails(&line, 73, &[&format!("--trace: {file}: {said}"), "hint: "]);
+        assert_eq!(place.contents(), before, "{file}");
+    }
+    // What the shell has opened is no file of this name.
+    let ran = place.line("encode in.txt -o out --tokenizer tiny.json --quiet --trace /dev/stdout").ok();
+    assert!(ran.stdout.starts_with("{\"displayTimeUnit\""), "{}", ran.stdout);
 }
