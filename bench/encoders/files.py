@@ -168,6 +168,7 @@ def measure(arm, options, path, threads):
     tokenizer = corpora.tokenizer("gpt2", options.data)
     if arm == "windrow":
         words = [options.windrow, "encode", path, "-o", out, "--threads", str(threads), "--tokenizer", tokenizer, "--json"]
+        words.append("--special-in-text")  # as the others
     else:
         words = [run.VENV / "bin" / "python", "-c", SCRIPTS[arm], tokenizer, path, out.with_suffix(".npy"), str(threads)]
     begin = time.perf_counter()

@@ -46,6 +46,7 @@ const LOOK = 100;
  * @property {string | number} [eos]
  * @property {string | number} [bos]
  * @property {boolean} [addSpecialTokens]
+ * @property {boolean} [specialInText] Recognizes special tokens that are written in a text. Default: they are text, whatever the tokenizer does.
  * @property {boolean} [lines]
  * @property {string | readonly string[]} [field]
  * @property {string} [join]
@@ -68,7 +69,7 @@ const LOOK = 100;
 
 /** Options with a value, and the word of the command if it is another one. */
 const VALUES = ['dtype', 'eos', 'bos', 'inputFormat', 'maxSkipped', 'threads', 'memory', 'shardSize', 'format', 'onError'];
-const FLAGS = ['appendEos', 'addSpecialTokens', 'lines', 'allText', 'hidden', 'overwrite', 'resume'];
+const FLAGS = ['appendEos', 'addSpecialTokens', 'specialInText', 'lines', 'allText', 'hidden', 'overwrite', 'resume'];
 const LISTS = { field: 'field', keep: 'keep', extensions: 'ext' };
 const OTHERS = ['tokenizer', 'join', 'ignoreFiles', 'progress', 'signal'];
 
@@ -84,11 +85,11 @@ const OTHERS = ['tokenizer', 'join', 'ignoreFiles', 'progress', 'signal'];
 async function encodeFiles(inputs, output, options = {}) {
   const signal = signalOf(options);
   const words = wordsOf(inputs, output, options);
-  const { progress, tokenizer = 'o200k_base', addSpecialTokens = false } = options;
+  const { progress, tokenizer = 'o200k_base', addSpecialTokens = false, specialInText = false } = options;
   if (progress !== undefined && typeof progress !== 'function') {
     throw new TypeError(`progress must be a function, not ${kindOf(progress)}`);
   }
-  const loaded = await loadedOf(tokenizer);
+  const loaded = await loadedOf(tokenizer, !specialInText);
   signal?.throwIfAborted();
   /** @type {any} */
   let job;
@@ -101,7 +102,7 @@ async function encodeFiles(inputs, output, options = {}) {
   });
   const done = later(
     (callback) => {
-      job = new native.FilesJob(words, Tokenizer._native(loaded), addSpecialTokens, callback);
+      job = new native.FilesJob(words, Tokenizer._native(loaded), addSpecialTokens, specialInText, callback);
     },
     signal,
     () => job.stop(),
@@ -172,16 +173,18 @@ function kebab(name) {
 }
 
 /**
- * A tokenizer, from all that names one.
+ * A tokenizer, from all that names one. What is loaded here treats special tokens as it will be used.
  * @param {Tokenizer | string | URL} tokenizer
+ * @param {boolean} encodeSpecialTokens
  * @returns {Promise<Tokenizer>}
  */
-async function loadedOf(tokenizer) {
+async function loadedOf(tokenizer, encodeSpecialTokens) {
   if (tokenizer instanceof Tokenizer) {
     return tokenizer;
   }
   const isFile = tokenizer instanceof URL || statSync(tokenizer, { throwIfNoEntry: false }) !== undefined;
-  return isFile ? Tokenizer.fromFile(tokenizer) : Tokenizer.fromTiktoken(/** @type {string} */ (tokenizer));
+  const options = { encodeSpecialTokens };
+  return isFile ? Tokenizer.fromFile(tokenizer, options) : Tokenizer.fromTiktoken(/** @type {string} */ (tokenizer), options);
 }
 
 module.exports = { encodeFiles };

@@ -73,6 +73,7 @@ impl FilesJob {
         words: Vec<String>,
         tokenizer: &NativeTokenizer,
         add_special_tokens: bool,
+        special_in_text: bool,
         callback: Callback<'_, FilesDone>,
     ) -> Result<Self> {
         let answer = callback.build_threadsafe_function().build()?;
@@ -81,7 +82,8 @@ impl FilesJob {
             Steps { progress: Arc::clone(&progress), staging: staging.clone(), environment: Environment::current() };
         let core = tokenizer.core();
         let run = move || {
-            let files = EncodeFiles::prepare(&words, core.of(add_special_tokens)?, &steps.staging)?;
+            let tokenizer = core.of_files(add_special_tokens, special_in_text)?;
+            let files = EncodeFiles::prepare(&words, tokenizer, &steps.staging)?;
             let stored = files.stored().map(|stored| stored as f64);
             steps.progress.lock().unwrap_or_else(PoisonError::into_inner).total_bytes = stored;
             let notes = files.notes().to_vec();

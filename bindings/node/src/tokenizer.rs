@@ -18,6 +18,8 @@ pub(crate) struct Core {
     encode_special_tokens: bool,
     /// From when it is first asked for: the tokenizer that adds special tokens around texts.
     adding: OnceLock<Tokenizer>,
+    /// The same for files, whose special tokens are treated the other way than here; the second adds special tokens around texts.
+    others: [OnceLock<Tokenizer>; 2],
 }
 
 fn options(add_special_tokens: bool, encode_special_tokens: bool) -> LoadOptions {
@@ -27,13 +29,17 @@ fn options(add_special_tokens: bool, encode_special_tokens: bool) -> LoadOptions
 impl Core {
     fn of_json(json: Vec<u8>, name: &str, encode_special_tokens: bool) -> std::result::Result<Self, Failure> {
         let plain = Tokenizer::from_json(&json, name, &options(false, encode_special_tokens))?;
-        Ok(Self { plain, json: Some(json), encode_special_tokens, adding: OnceLock::new() })
+        Ok(Self::new(plain, Some(json), encode_special_tokens))
     }
 
     /// A vocabulary of tiktoken: its name, or the path of its file.
     fn of_ranks(name: &str, encode_special_tokens: bool) -> std::result::Result<Self, Failure> {
         let plain = Tokenizer::load(name, &options(false, encode_special_tokens))?;
-        Ok(Self { plain, json: None, encode_special_tokens, adding: OnceLock::new() })
+        Ok(Self::new(plain, None, encode_special_tokens))
+    }
+
+    fn new(plain: Tokenizer, json: Option<Vec<u8>>, encode_special_tokens: bool) -> Self {
+        Self { plain, json, encode_special_tokens, adding: OnceLock::new(), others: Default::default() }
     }
 
     /// A `tokenizer.json`, a folder that has one, or a `.tiktoken` file.
@@ -79,6 +85,27 @@ impl Core {
         // Two threads may load it; one is kept.
         let adding = Tokenizer::from_json(json, self.plain.name(), &options(true, self.encode_special_tokens))?;
         Ok(self.adding.get_or_init(|| adding))
+    }
+
+    /// The tokenizer of files: `special_in_text` says whether it recognizes special tokens that are written there, whatever this one does.
+    pub(crate) fn of_files(
+        &self,
+        add_special_tokens: bool,
+        special_in_text: bool,
+    ) -> std::result::Result<&Tokenizer, Failure> {
+        if special_in_text != self.encode_special_tokens {
+            return self.of(add_special_tokens);
+        }
+        let other = &self.others[usize::from(add_special_tokens)];
+        if let Some(other) = other.get() {
+            return Ok(other);
+        }
+        let (name, options) = (self.plain.name(), options(add_special_tokens, !special_in_text));
+        let loaded = match &self.json {
+            Some(json) => Tokenizer::from_json(json, name, &options)?,
+            None => Tokenizer::load(name, &options)?,
+        };
+        Ok(other.get_or_init(|| loaded))
     }
 }
 

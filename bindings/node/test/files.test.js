@@ -53,6 +53,20 @@ test('a tokenizer is named in several ways', async (context) => {
   await assert.rejects(encodeFiles([input], path.join(folder, 'x'), { tokenizer: 'none_base' }), { name: 'TokenizerError' });
 });
 
+test('special tokens in files are text, unless they are asked for', async (context) => {
+  const folder = folderOf(context);
+  const input = path.join(folder, 'a.txt');
+  writeFileSync(input, 'a<|endoftext|>');
+  const plain = Tokenizer.fromTiktokenSync('gpt2', { encodeSpecialTokens: true });
+  for (const [number, tokenizer] of ['gpt2', gpt2, plain].entries()) {
+    for (const specialInText of [false, true]) {
+      const output = path.join(folder, `out${number}${specialInText}`);
+      const { tokens, special_tokens } = await encodeFiles(input, output, { tokenizer, specialInText });
+      assert.deepEqual([tokens === 2, special_tokens], [specialInText, Number(specialInText)]);
+    }
+  }
+});
+
 test('bad inputs and options are refused, and nothing is published', async (context) => {
   const folder = folderOf(context);
   const output = path.join(folder, 'out');

@@ -79,6 +79,10 @@ export type EncodeFilesOptions = {
     eos?: string | number | undefined;
     bos?: string | number | undefined;
     addSpecialTokens?: boolean | undefined;
+    /**
+     * Recognizes special tokens that are written in a text. Default: they are text, whatever the tokenizer does.
+     */
+    specialInText?: boolean | undefined;
     lines?: boolean | undefined;
     field?: string | readonly string[] | undefined;
     join?: string | undefined;

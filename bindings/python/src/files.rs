@@ -50,6 +50,7 @@ pub(crate) fn encode_files(
     words: Vec<String>,
     tokenizer: &Bound<'_, PyTokenizer>,
     add_special_tokens: bool,
+    special_in_text: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Vec<String>)> {
     let core = tokenizer.get().core();
@@ -59,7 +60,8 @@ pub(crate) fn encode_files(
         let run = {
             let (staging, done) = (staging.clone(), Arc::clone(&done));
             move || -> Result<_, Failure> {
-                let files = EncodeFiles::prepare(&words, core.of(add_special_tokens)?, &staging)?;
+                let tokenizer = core.of_files(add_special_tokens, special_in_text)?;
+                let files = EncodeFiles::prepare(&words, tokenizer, &staging)?;
                 done.lock().unwrap_or_else(PoisonError::into_inner).stored = files.stored();
                 let notes = files.notes().to_vec();
                 Ok((files.run(&Steps(done))?, notes))
@@ -114,11 +116,13 @@ pub(crate) fn count(
     py: Python<'_>,
     words: Vec<String>,
     tokenizer: &Bound<'_, PyTokenizer>,
+    special_in_text: bool,
     lists_errors: bool,
 ) -> PyResult<String> {
     let core = tokenizer.get().core();
     enter(py, |watch| {
-        let (json, failed) = in_parallel(|| count_files(&words, core.plain(), &|| watch.goes_on()))?;
+        let tokenizer = core.of_files(false, special_in_text)?;
+        let (json, failed) = in_parallel(|| count_files(&words, tokenizer, &|| watch.goes_on()))?;
         match failed.into_iter().next() {
             Some(first) if !lists_errors => Err(first.into()),
             _ => Ok(json),

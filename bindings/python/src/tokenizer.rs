@@ -37,6 +37,8 @@ pub(crate) struct Core {
     encode_special_tokens: bool,
     /// From when it is first asked for: the tokenizer that adds special tokens around texts.
     adding: OnceLock<Tokenizer>,
+    /// The same for files, whose special tokens are treated the other way than here; the second adds special tokens around texts.
+    others: [OnceLock<Tokenizer>; 2],
 }
 
 /// Where a tokenizer comes from.
@@ -58,7 +60,8 @@ impl Core {
             Source::Json(json) => FullTokenizer::from_json(json, name, &options)?,
             Source::Ranks(name) => FullTokenizer::new(Tokenizer::load(name, &options)?),
         };
-        Ok(Self { full: Arc::new(full), encode_special_tokens, adding: OnceLock::new() })
+        let (adding, others) = (OnceLock::new(), Default::default());
+        Ok(Self { full: Arc::new(full), encode_special_tokens, adding, others })
     }
 
     /// The same with another setting.
@@ -81,6 +84,23 @@ impl Core {
         let options = options(true, self.encode_special_tokens);
         let adding = Tokenizer::from_json(json.as_bytes(), self.plain().name(), &options)?;
         Ok(self.adding.get_or_init(|| adding))
+    }
+
+    /// The tokenizer of files: `special_in_text` says whether it recognizes special tokens that are written there, whatever this one does.
+    pub(crate) fn of_files(&self, add_special_tokens: bool, special_in_text: bool) -> Result<&Tokenizer, Failure> {
+        if special_in_text != self.encode_special_tokens {
+            return self.of(add_special_tokens);
+        }
+        let other = &self.others[usize::from(add_special_tokens)];
+        if let Some(other) = other.get() {
+            return Ok(other);
+        }
+        let (name, options) = (self.plain().name(), options(add_special_tokens, !special_in_text));
+        let loaded = match self.full.json() {
+            Some(json) => Tokenizer::from_json(json.as_bytes(), name, &options)?,
+            None => Tokenizer::load(name, &options)?,
+        };
+        Ok(other.get_or_init(|| loaded))
     }
 
     /// The file.
@@ -125,6 +145,19 @@ impl PyTokenizer {
 
     fn load(py: Python<'_>, source: Source<'_>, name: &str) -> PyResult<Self> {
         enter(py, |_| Core::load(source, name, false)).map(Self::new)
+    }
+
+    /// Reads a `tokenizer.json`, a folder that has one, or a published `.tiktoken` file.
+    fn read(py: Python<'_>, path: PathBuf, encode_special_tokens: bool) -> PyResult<Self> {
+        let inside = path.join("tokenizer.json");
+        let file = if path.is_dir() && inside.is_file() { inside } else { path };
+        let name = file.to_string_lossy().into_owned();
+        if file.extension().is_some_and(|extension| extension == "tiktoken") {
+            return enter(py, |_| Core::load(Source::Ranks(&name), &name, encode_special_tokens)).map(Self::new);
+        }
+        let read = |error: std::io::Error| Failure::File(error.kind(), format!("tokenizer {name}: {error}"));
+        let json = enter(py, |_| std::fs::read(&file).map_err(read))?;
+        enter(py, |_| Core::load(Source::Json(&json), &name, encode_special_tokens)).map(Self::new)
     }
 
     pub(crate) fn core(&self) -> Arc<Core> {
@@ -248,15 +281,13 @@ impl PyTokenizer {
     /// Reads a `tokenizer.json`, a folder that has one, or a published `.tiktoken` file.
     #[staticmethod]
     fn from_file(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let inside = path.join("tokenizer.json");
-        let file = if path.is_dir() && inside.is_file() { inside } else { path };
-        let name = file.to_string_lossy().into_owned();
-        if file.extension().is_some_and(|extension| extension == "tiktoken") {
-            return Self::load(py, Source::Ranks(&name), &name);
-        }
-        let read = |error: std::io::Error| Failure::File(error.kind(), format!("tokenizer {name}: {error}"));
-        let json = enter(py, |_| std::fs::read(&file).map_err(read))?;
-        Self::load(py, Source::Json(&json), &name)
+        Self::read(py, path, false)
+    }
+
+    /// [`from_file`](Self::from_file), to encode files with.
+    #[staticmethod]
+    fn _of_files(py: Python<'_>, path: PathBuf, encode_special_tokens: bool) -> PyResult<Self> {
+        Self::read(py, path, encode_special_tokens)
     }
 
     #[staticmethod]

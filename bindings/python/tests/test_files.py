@@ -45,8 +45,10 @@ def test_encode_files_does_what_the_command_does(corpus: pathlib.Path, tmp_path:
     assert summary["documents"] == {"read": 4, "written": 4, "skipped": 0, "failed": 0}
     ids = np.load(tmp_path / "a.ids.npy")
     assert summary["tokens"] == len(ids)
-    texts = windrow.Tokenizer.from_tiktoken("gpt2").encode_batch_ids(TEXTS)
-    assert ids.tolist() == texts.values.tolist()
+    gpt2 = windrow.Tokenizer.from_tiktoken("gpt2")
+    gpt2.encode_special_tokens = True
+    assert ids.tolist() == gpt2.encode_batch_ids(TEXTS).values.tolist()
+    assert windrow.count(corpus, "gpt2")["total"]["tokens"] == summary["tokens"]
 
 
 def test_options_reach_the_command(corpus: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -77,16 +79,19 @@ def test_options_reach_the_command(corpus: pathlib.Path, tmp_path: pathlib.Path)
 
 
 def test_tokenizers(corpus: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    # A file does not name special tokens, whatever the tokenizer does with texts.
     gpt2 = windrow.Tokenizer.from_tiktoken("gpt2")
-    ids = []
-    for number, special in enumerate([False, True]):
-        gpt2.encode_special_tokens = special
-        summary = windrow.encode_files(corpus / "2.txt", tmp_path / f"{number}", gpt2)
-        assert summary["tokenizer"] == "r50k_base"
-        ids.append(np.load(tmp_path / f"{number}.ids.npy").tolist())
-        assert ids[-1] == gpt2.encode_batch_ids([TEXTS[2]]).values.tolist()
-    assert 50256 in ids[0] and 50256 not in ids[1]
-    assert windrow.count(corpus / "2.txt", "gpt2")["total"]["tokens"] == len(ids[1])
+    for number, (tokenizer, encodes) in enumerate([("gpt2", False), (gpt2, False), (gpt2, True)]):
+        gpt2.encode_special_tokens = encodes
+        for special_in_text in (False, True):
+            prefix = tmp_path / f"{number}{special_in_text}"
+            summary = windrow.encode_files(corpus / "2.txt", prefix, tokenizer, special_in_text=special_in_text)
+            assert summary["tokenizer"] == "r50k_base"
+            ids = np.load(f"{prefix}.ids.npy").tolist()
+            assert (50256 in ids) == special_in_text
+            assert summary["special_tokens"] == special_in_text
+            counts = windrow.count(corpus / "2.txt", tokenizer, special_in_text=special_in_text)
+            assert counts["total"]["tokens"] == len(ids)
     with pytest.raises(windrow.TokenizerError, match="neither the name"):
         windrow.encode_files(corpus, tmp_path / "c", "no-such-vocabulary")
 
@@ -99,8 +104,9 @@ def test_tokenizers(corpus: pathlib.Path, tmp_path: pathlib.Path) -> None:
         (lambda folder: windrow.encode_files(folder, folder / "o"), windrow.InputError, "bad.txt:1:5: not valid UTF-8"),
         (lambda folder: windrow.encode_files([], folder / "o"), windrow.InputError, "INPUT"),
         (lambda folder: windrow.encode_files(folder, folder / "o", threads=-1), windrow.InputError, "threads"),
-        (lambda folder: windrow.count(folder), windrow.InputError, "bad.txt: byte 5: is not UTF-8"),
-        (lambda folder: windrow.count(folder / "x.txt"), OSError, "x.txt"),
+        (lambda folder: windrow.count(folder), windrow.InputError, "bad.txt:1:5: not valid UTF-8"),
+        (lambda folder: windrow.count(folder / "x.txt"), FileNotFoundError, "x.txt: no such file"),
+        (lambda folder: windrow.count([]), windrow.InputError, "no input given"),
     ],
 )
 def test_errors(
@@ -110,6 +116,14 @@ def test_errors(
     with pytest.raises(error, match=says):
         call(corpus)
     assert not list(corpus.glob("o*")), "nothing is published"
+
+
+def test_count_reads_documents_as_encode_files_does(tmp_path: pathlib.Path) -> None:
+    lines = tmp_path / "a.jsonl"
+    lines.write_text('{"text": "Hello world", "body": "Hello"}\n')
+    total = lambda **options: windrow.count(lines, "gpt2", **options)["total"]["tokens"]  # type: ignore[arg-type]
+    assert (total(), total(field="body"), total(field=["text", "body"])) == (2, 1, 4)
+    assert total(raw=True) == total(input_format="text") > 8
 
 
 def test_count(corpus: pathlib.Path) -> None:

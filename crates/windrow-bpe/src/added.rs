@@ -3,6 +3,8 @@
 //! [`Added`] finds them while text is scanned, which costs almost nothing. It knows plain tokens with at most two different first bytes, as those
 //! of most vocabularies. [`Splitter`](crate::split::Splitter) finds all kinds, before the text is scanned.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use aho_corasick::{AhoCorasick, Anchored, Input, MatchKind, StartKind};
 
 /// A text that is a token wherever it stands, such as `<|endoftext|>`. The flags have the meaning that Hugging Face gives them.
@@ -52,12 +54,30 @@ pub(crate) struct AddedMatch {
     pub(crate) id: Option<u32>,
 }
 
+/// Whether a text has named an added token that counts as text.
+#[derive(Debug, Default)]
+pub(crate) struct Named(AtomicBool);
+
+impl Named {
+    #[cold]
+    pub(crate) fn set(&self) {
+        // Relaxed: the flag orders nothing; callers read it when they have the ids.
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> bool {
+        // Relaxed: as in `set`.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// Finds added tokens: the first in the text, and the longest where several begin at one place.
 pub(crate) struct Added {
     searcher: Option<AhoCorasick>,
     ids: Vec<Option<u32>>,
     first_bytes: [u8; 2],
     longest: usize,
+    named: Named,
 }
 
 impl Added {
@@ -65,7 +85,13 @@ impl Added {
     pub(crate) fn new(tokens: &[AddedToken]) -> Result<Self, String> {
         if tokens.is_empty() {
             // No text has a byte 0xff.
-            return Ok(Self { searcher: None, ids: Vec::new(), first_bytes: [0xff; 2], longest: 0 });
+            return Ok(Self {
+                searcher: None,
+                ids: Vec::new(),
+                first_bytes: [0xff; 2],
+                longest: 0,
+                named: Named::default(),
+            });
         }
         let mut first: Vec<u8> = tokens.iter().map(|token| token.content.as_bytes()[0]).collect();
         first.sort_unstable();
@@ -82,7 +108,7 @@ impl Added {
             .map_err(|error| format!("the added tokens cannot be searched: {error}"))?;
         let ids = tokens.iter().map(|token| token.id).collect();
         let longest = tokens.iter().map(|token| token.content.len()).max().unwrap_or(0);
-        Ok(Self { searcher: Some(searcher), ids, first_bytes, longest })
+        Ok(Self { searcher: Some(searcher), ids, first_bytes, longest, named: Named::default() })
     }
 
     /// The bytes with which they begin.
@@ -102,6 +128,11 @@ impl Added {
     /// The first added token from `from` on, and its place.
     pub(crate) fn find(&self, text: &[u8], from: usize) -> Option<(usize, AddedMatch)> {
         self.search(text, from, Anchored::No)
+    }
+
+    /// Whether a scanned text has named one that counts as text.
+    pub(crate) fn named(&self) -> &Named {
+        &self.named
     }
 
     /// The length of the longest in bytes.

@@ -221,6 +221,25 @@ impl Engine {
         }
     }
 
+    /// Whether a text has named an [added token](AddedToken) that counts as text.
+    ///
+    /// ```
+    /// use windrow_bpe::{AddedToken, Definition, Engine, EngineOptions, Grammar};
+    ///
+    /// let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
+    /// let added = vec![AddedToken::new("<|end|>", None)];
+    /// let definition = Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added, nfc: false };
+    /// let engine = Engine::new(&definition, &EngineOptions::default())?;
+    /// engine.encode_batch(&["an end"])?;
+    /// assert!(!engine.has_named_text());
+    /// assert_eq!(engine.encode_batch(&["an <|end|>"])?.values.len(), 10);
+    /// assert!(engine.has_named_text());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn has_named_text(&self) -> bool {
+        self.added.named().get() || self.splitter.has_named()
+    }
+
     /// How text is split into pieces.
     pub fn grammar(&self) -> Grammar {
         self.grammar

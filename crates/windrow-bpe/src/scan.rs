@@ -449,7 +449,10 @@ impl<I: Isa> Segment<'_, I> {
             }
             match self.around.added.at(&self.text[..self.end], place) {
                 None => {}
-                Some(AddedMatch { len, id: None }) => self.skip = place + len,
+                Some(AddedMatch { len, id: None }) => {
+                    self.skip = place + len;
+                    self.around.added.named().set();
+                }
                 found => {
                     self.end = place;
                     self.stop = found;
@@ -573,6 +576,7 @@ fn unclear<I: Isa, S: Sink>(
                 Some((begin, AddedMatch { len, id: None })) => {
                     place = begin + len;
                     segment.skip = place;
+                    segment.around.added.named().set();
                 }
                 Some((begin, found)) => {
                     segment.end = begin;

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, Anchored, Input, MatchKind, StartKind};
 
-use crate::added::AddedToken;
+use crate::added::{AddedToken, Named};
 use crate::encoder::Part;
 use crate::nfc;
 use crate::unicode::is_word;
@@ -56,6 +56,11 @@ impl Splitter {
         let is_plain = is_one_search && first.len() <= 2 && !tokens.iter().any(AddedToken::is_flagged);
         let (original, normalized) = (TokenSet::new(original, false)?, TokenSet::new(normalized, nfc)?);
         Ok(Self { original, normalized, nfc, goes_first: !is_plain })
+    }
+
+    /// Whether a text has named a token that counts as text.
+    pub(crate) fn has_named(&self) -> bool {
+        self.original.named.get() || self.normalized.named.get()
     }
 
     /// Whether all text must be split before it is scanned.
@@ -132,6 +137,7 @@ struct TokenSet {
     /// Whether a token begins with a byte.
     begins: [bool; 256],
     longest: usize,
+    named: Named,
 }
 
 impl TokenSet {
@@ -161,7 +167,7 @@ impl TokenSet {
             .build(tokens.iter().map(|token| &token.content))
             .map_err(|error| format!("the added tokens cannot be searched: {error}"))?;
         let searcher = (!tokens.is_empty()).then_some(searcher);
-        Ok(Self { searcher, tokens, begins, longest })
+        Ok(Self { searcher, tokens, begins, longest, named: Named::default() })
     }
 
     /// The texts between the tokens, and the tokens with their ids. Those of tokens may overlap, those of texts do not.
@@ -170,7 +176,10 @@ impl TokenSet {
         for found in self.searcher.iter().flat_map(|searcher| searcher.find_iter(text)) {
             let token = &self.tokens[found.pattern().as_usize()];
             let (mut start, mut end) = (found.start(), found.end());
-            let Some(id) = token.id else { continue };
+            let Some(id) = token.id else {
+                self.named.set();
+                continue;
+            };
             let is_beside_word = || {
                 text[..start].chars().next_back().is_some_and(is_word)
                     || text[end..].chars().next().is_some_and(is_word)

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use windrow_tokenizers::encode::{Job, MaxSkipped};
-use windrow_tokenizers::input;
 use windrow_tokenizers::manifest::{OnError, PackMode, PartShare, Share};
 use windrow_tokenizers::output::{Dtype, Format};
 
 use crate::chat::ChatOptions;
+use crate::texts::Texts;
 use crate::{bench, count, dataset, doctor, plan, size};
 
 const HELP: &str = "\
@@ -105,18 +105,8 @@ pub(crate) struct Encode {
     #[arg(long, value_name = "TOKEN|ID")]
     pub(crate) bos: Option<String>,
 
-    /// Treat every line of a text file as a document.
-    #[arg(long)]
-    pub(crate) lines: bool,
-
-    /// The field of a JSON line, or the column of a Parquet file, that holds the text; a.b is the field b in the object a. Several are
-    /// joined [default: text, or messages with --chat].
-    #[arg(long, visible_alias = "column", value_name = "NAME")]
-    pub(crate) field: Vec<String>,
-
-    /// What stands between the texts of several fields; \n, \t and \\ are escapes [default: \n].
-    #[arg(long, value_name = "TEXT", value_parser = unescaped)]
-    pub(crate) join: Option<String>,
+    #[command(flatten)]
+    pub(crate) texts: Texts,
 
     /// Fields or columns to carry along: in OUT.kept.jsonl, a line per document; as columns with arrow and parquet.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
@@ -124,27 +114,6 @@ pub(crate) struct Encode {
 
     #[command(flatten)]
     pub(crate) chat: ChatOptions,
-
-    /// Format of all inputs, regardless of their extensions. Stdin is text without it; with jsonl, .json files of directories are read
-    /// too.
-    #[arg(long, value_enum)]
-    pub(crate) input_format: Option<InputFormat>,
-
-    /// Additional extensions of text, such as rs,py,c.
-    #[arg(long, value_name = "EXT,...", value_delimiter = ',', value_parser = extension)]
-    pub(crate) ext: Vec<String>,
-
-    /// Treat all files as text, regardless of their extensions; files of directories that are not text are passed over.
-    #[arg(long)]
-    pub(crate) all_text: bool,
-
-    /// Read hidden files and folders of directories, too: .git, _temporary.
-    #[arg(long)]
-    pub(crate) hidden: bool,
-
-    /// Also read files that .gitignore and similar files name. They are only skipped with --ext and --all-text.
-    #[arg(long)]
-    pub(crate) no_ignore: bool,
 
     /// Threads that encode; auto: as many as affinity and quota allow [default: auto, or 1 if TOKENIZERS_PARALLELISM is false].
     #[arg(long, value_name = "auto|N", value_parser = size::threads)]
@@ -214,10 +183,6 @@ pub(crate) struct Encode {
     #[arg(long)]
     pub(crate) add_special_tokens: bool,
 
-    /// Treat special tokens that are written in a text as plain text.
-    #[arg(long)]
-    pub(crate) no_special_in_text: bool,
-
     /// Print one JSON object with the counts on stdout.
     #[arg(long)]
     pub(crate) json: bool,
@@ -247,34 +212,6 @@ pub(crate) struct Encode {
     pub(crate) chunk_bytes: usize,
 }
 
-/// An extension in the form for comparisons: in lower case, without a dot.
-fn extension(text: &str) -> Result<String, String> {
-    match text.strip_prefix('.').unwrap_or(text) {
-        "" => Err("an extension is missing".into()),
-        "gz" | "zst" | "zstd" => Err("this is a compression, and no kind of text".into()),
-        name if name.contains(['/', '.', '*']) => Err("give the last part of the name only, such as rs".into()),
-        name => Ok(name.to_ascii_lowercase()),
-    }
-}
-
-/// A text with escapes.
-fn unescaped(text: &str) -> Result<String, String> {
-    let mut plain = String::new();
-    let mut rest = text.chars();
-    while let Some(next) = rest.next() {
-        plain.push(match (next, next == '\\') {
-            (next, false) => next,
-            (_, true) => match rest.next() {
-                Some('n') => '\n',
-                Some('t') => '\t',
-                Some('\\') => '\\',
-                _ => return Err(r"the escapes are \n, \t and \\".into()),
-            },
-        });
-    }
-    Ok(plain)
-}
-
 /// Values by the names that their type already has.
 fn named<T, const N: usize>(names: [&'static str; N]) -> impl TypedValueParser<Value = T>
 where
@@ -282,29 +219,6 @@ where
     T::Err: std::error::Error + Send + Sync + 'static,
 {
     PossibleValuesParser::new(names).try_map(|name| name.parse())
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum InputFormat {
-    /// A file is a document.
-    Text,
-    /// A line is a document.
-    Lines,
-    /// A line is a JSON object with a document in one of its fields.
-    Jsonl,
-    /// A row of a Parquet file is a document, in one of its columns.
-    Parquet,
-}
-
-impl From<InputFormat> for input::Format {
-    fn from(format: InputFormat) -> Self {
-        match format {
-            InputFormat::Text => Self::Text,
-            InputFormat::Lines => Self::Lines,
-            InputFormat::Jsonl => Self::Jsonl,
-            InputFormat::Parquet => Self::Parquet,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

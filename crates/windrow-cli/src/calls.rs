@@ -8,8 +8,8 @@ use windrow_tokenizers::tokenizer::Tokenizer;
 
 use crate::args::{Arguments, Command, Encode};
 use crate::count;
-use crate::encode::{Prepared, Refused, prepare};
-use crate::exit::Code;
+use crate::encode::{Prepared, prepare};
+use crate::exit::{Code, Refused};
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,7 +154,6 @@ pub fn count_files(
         Command::Count(options) if options.json => Some(*options),
         _ => None,
     })?;
-    let (json, failed) = count::call(&options, tokenizer, goes_on)
-        .ok_or_else(|| Failed { message: "stopped".to_owned(), kind: FailureKind::Stopped })?;
+    let (json, failed) = count::call(&options, tokenizer, goes_on)?;
     Ok((json, failed.into_iter().map(|(message, code)| Failed::new(message, code)).collect()))
 }

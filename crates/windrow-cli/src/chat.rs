@@ -69,7 +69,6 @@ pub(crate) struct Beside {
     /// Number of fields.
     pub(crate) fields: usize,
     pub(crate) add_special_tokens: bool,
-    pub(crate) no_special_in_text: bool,
 }
 
 /// What contradicts conversations, if they are asked for.
@@ -82,10 +81,6 @@ pub(crate) fn check(options: &ChatOptions, beside: Beside, files: &[InputFile]) 
     }
     if beside.add_special_tokens {
         return Err("--add-special-tokens contradicts --chat\nhint: leave it out: the template adds them".to_owned());
-    }
-    if beside.no_special_in_text {
-        let message = "--no-special-in-text contradicts --chat, whose templates write special tokens";
-        return Err(format!("{message}\nhint: leave it out"));
     }
     match files.iter().find(|file| file.format() != input::Format::Jsonl) {
         Some(file) => {

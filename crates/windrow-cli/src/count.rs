@@ -1,77 +1,72 @@
 //! `windrow count`: tokens per file and in total.
 
-use std::borrow::Cow;
-use std::fs::{self, File};
-use std::io;
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::process;
 
+use indicatif::ProgressBar;
 use windrow::Pool;
-use windrow::prelude::*;
-use windrow_tokenizers::input::{WalkOptions, walk};
-use windrow_tokenizers::shown;
+use windrow_tokenizers::encode::{Counting, EncodeError, Job, MemoryShares, Observer, count};
+use windrow_tokenizers::input::{Format, InputError, InputFile, InputOptions, Resolved, resolve};
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
-use crate::exit::Code;
+use crate::exit::{Code, Refused};
+use crate::progress::Progress;
 use crate::report;
+use crate::signals;
+use crate::texts::InputFormat;
+use crate::threads::workers;
+use crate::watched::{self, Watched};
 
 pub(crate) mod args;
 mod lines;
-mod text;
 
 pub(crate) use args::Options;
-use lines::{Finished, Lines, Table};
-use text::{Count, Counter, Uncounted};
+use lines::{Lines, Listed, Table};
 
-/// The weight of a text of unknown length.
-const UNKNOWN_LENGTH: u64 = 1 << 20;
+/// The field of JSON lines and the column of Parquet files, if the command line names none.
+const FIELD: &str = "text";
 
-/// A text to count.
-#[derive(Debug)]
-struct Input {
-    /// `-` is stdin.
-    path: PathBuf,
-    /// Its size, or 0 if unknown.
-    bytes: u64,
-    /// Whether the command line names it; otherwise it was found in a directory.
-    named: bool,
-}
-
-impl Input {
-    fn count(&self, counter: &Counter<'_>) -> Result<Count, Uncounted> {
-        if self.path.as_os_str() == "-" {
-            return counter.count(io::stdin().lock());
+/// Runs the command and reports the result.
+pub(crate) fn run(mut options: Options) -> Code {
+    if options.inputs.is_empty() {
+        if io::stdin().is_terminal() {
+            report::error(InputError::NoInputs);
+            return Code::Usage;
         }
-        let file = File::open(&self.path).map_err(Uncounted::Read)?;
-        counter.count(file)
+        options.inputs.push(OsString::from("-"));
+    }
+    match prepare(&options) {
+        Ok(resolved) => run_on(&options, resolved),
+        Err(Refused(message, code)) => {
+            report::error(message);
+            code
+        }
     }
 }
 
-/// The result for an input.
-#[derive(Debug)]
-enum Outcome {
-    Counted(Count),
-    /// A binary file in a directory.
-    Skipped,
-    /// Why it could not be counted, and the exit code.
-    Failed(String, Code),
+/// Checks the options and finds all inputs.
+fn prepare(options: &Options) -> Result<Resolved, Refused> {
+    options.texts.check().map_err(|message| Refused(message, Code::Usage))?;
+    // With a format that only corpora have, or with extensions, a directory stands for the files that `encode` takes.
+    let is_corpus = matches!(options.texts.input_format, Some(InputFormat::Jsonl | InputFormat::Parquet));
+    let resolving = InputOptions {
+        others_are_text: !is_corpus && options.texts.ext.is_empty() && !options.texts.all_text,
+        raw: options.raw,
+        lists_failures: true,
+        ..options.texts.resolving(!is_corpus)
+    };
+    Ok(resolve(&options.inputs, &resolving)?)
 }
 
-/// All inputs, in order.
-#[derive(Debug, Default)]
-struct Inputs {
-    inputs: Vec<Input>,
-    /// Paths that could not be inspected.
-    failed: Vec<(String, Code)>,
-    notes: Vec<String>,
-}
-
-/// Runs the command and reports the result.
-pub(crate) fn run(options: Options) -> Code {
-    // Text that looks like a special token is text: `encode_ordinary` of tiktoken.
-    let load =
-        LoadOptions { special_in_text: false, engine: options.vocabulary.engine.into(), ..LoadOptions::default() };
-    let inputs = inputs(&options);
-    let bytes = inputs.inputs.iter().map(|input| input.bytes).sum();
+fn run_on(options: &Options, resolved: Resolved) -> Code {
+    let load = LoadOptions {
+        special_in_text: options.texts.special_in_text,
+        engine: options.vocabulary.engine.into(),
+        cache_bytes: shares(options).cache_bytes,
+        ..LoadOptions::default()
+    };
+    let bytes = resolved.files.iter().map(|file| file.bytes().unwrap_or(0)).sum();
     let tokenizer = options.vocabulary.name().and_then(|name| Tokenizer::load_early(name, &load, bytes));
     let tokenizer = match tokenizer {
         Ok(tokenizer) => tokenizer,
@@ -81,143 +76,127 @@ pub(crate) fn run(options: Options) -> Code {
         }
     };
     if !options.quiet {
-        tokenizer.notes().iter().chain(&inputs.notes).for_each(report::note);
+        tokenizer.notes().iter().chain(&resolved.notes).for_each(report::note);
     }
-    match options.threads {
-        0 => count(&options, &tokenizer, inputs),
-        threads => Pool::new(threads).install(|| count(&options, &tokenizer, inputs)),
-    }
-}
-
-/// Finds all inputs.
-fn inputs(options: &Options) -> Inputs {
-    let walking = WalkOptions { hidden: options.hidden, source: true, ignore_files: !options.no_ignore };
-    let mut found = Inputs::default();
-    for path in &options.paths {
-        if path.as_os_str() == "-" {
-            found.inputs.push(Input { path: path.clone(), bytes: UNKNOWN_LENGTH, named: true });
-            continue;
-        }
-        match fs::metadata(path) {
-            Ok(metadata) if metadata.is_dir() => match walk(path, &walking) {
-                Ok(walked) => {
-                    found.notes.extend(walked.notes);
-                    found.inputs.extend(walked.files.into_iter().map(|path| {
-                        let bytes = fs::metadata(&path).map_or(0, |metadata| metadata.len());
-                        Input { path, bytes, named: false }
-                    }));
-                }
-                Err(error) => found.failed.push((error.to_string(), Code::Io)),
-            },
-            Ok(metadata) => {
-                let bytes = if metadata.is_file() { metadata.len() } else { UNKNOWN_LENGTH };
-                found.inputs.push(Input { path: path.clone(), bytes, named: true });
-            }
-            // Opening it gives the same error again, in its place.
-            Err(_) => found.inputs.push(Input { path: path.clone(), bytes: 0, named: true }),
-        }
-    }
-    found
-}
-
-/// Counts all inputs and prints the counts.
-fn count(options: &Options, tokenizer: &Tokenizer, found: Inputs) -> Code {
-    let finished = counted(options, tokenizer, found, &|| true).and_then(|finished| {
-        lines::print(&finished.text)?;
-        Ok(finished)
+    let bar = ProgressBar::hidden();
+    let is_shown = !options.quiet && !options.no_progress && io::stderr().is_terminal();
+    let progress = is_shown.then(|| {
+        let cleared = bar.clone();
+        // Without it, the signal would end the process with the bar on the screen.
+        let _ = signals::watch_by(move |number| {
+            cleared.finish_and_clear();
+            process::exit(Code::Signal(number).number().into());
+        });
+        Progress::start(bar.clone(), resolved.files.iter().map(InputFile::bytes).sum(), "")
     });
-    let (mut code, failed) = match finished {
-        Ok(finished) => {
-            if finished.skipped > 0 && !options.quiet {
-                let files = if finished.skipped == 1 { "file" } else { "files" };
-                report::note(format_args!("{} binary {files} skipped", finished.skipped));
-            }
-            (Code::Done, finished.failed)
+    let shown = Watched::new(progress, options.memory, workers(options.threads), options.quiet);
+    let mut broken = None;
+    let print = |line: &str| match bar.suspend(|| lines::print(line)) {
+        Ok(()) => true,
+        Err(error) => {
+            broken = Some(error);
+            false
         }
+    };
+    let counted = in_pool(options, || counted(options, &tokenizer, resolved, &shown, &|| true, print));
+    drop(shown);
+    let outcome = match (broken, counted) {
+        (Some(error), _) => Err(error),
+        (None, Ok(counted)) => lines::print(&counted.text).map(|()| counted),
+        (None, Err(error)) => {
+            report::error(&error);
+            return Code::from(&error);
+        }
+    };
+    let counted = match outcome {
+        Ok(counted) => counted,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Code::Done,
         Err(error) => {
             report::error(format_args!("cannot write to stdout: {error}\nhint: check where it leads to"));
-            (Code::Io, Vec::new())
+            return Code::Io;
         }
     };
-    for (message, failed) in failed {
-        report::error(message);
-        // A file that cannot be read is a more serious failure than one that is not text.
-        if code != Code::Io {
-            code = failed;
-        }
+    if !options.quiet {
+        counted.notes.iter().for_each(report::note);
     }
-    code
+    counted.failed.iter().for_each(|(message, _)| report::error(message));
+    // A file that cannot be read is a more serious failure than one that is not text, and this than one that is not there.
+    let codes = || counted.failed.iter().map(|(_, code)| *code);
+    codes().max_by_key(|code| code.number()).unwrap_or(Code::Done)
 }
 
-/// Counts all inputs. The error is that of stdout, or says that `goes_on` returned false.
+fn in_pool<R: Send>(options: &Options, run: impl FnOnce() -> R + Send) -> R {
+    if options.threads == 0 { run() } else { Pool::new(options.threads).install(run) }
+}
+
+fn shares(options: &Options) -> MemoryShares {
+    MemoryShares::new(options.memory, workers(options.threads))
+}
+
+/// What is left to say when all inputs are counted.
+struct Finished {
+    /// Lines that had to wait.
+    text: String,
+    notes: Vec<String>,
+    failed: Vec<(String, Code)>,
+}
+
+/// Counts all inputs, and prints each line that need not wait; it may end the run by returning false.
 fn counted(
     options: &Options,
     tokenizer: &Tokenizer,
-    found: Inputs,
+    resolved: Resolved,
+    observer: &dyn Observer,
     goes_on: &(dyn Fn() -> bool + Sync),
-) -> io::Result<Finished> {
-    let counter = Counter::new(tokenizer, goes_on);
-    let Inputs { inputs, mut failed, .. } = found;
-    // As in wc, the width of a column depends on the bytes, which are known before the tokens.
-    let bytes = inputs.iter().map(|input| input.bytes).sum();
-    let table = Table::new(options, bytes, inputs.len() > 1);
-    let lines = Lines::new(&inputs, table);
-    // After an error no more files need to be counted.
-    inputs.par_iter().weigh(weight).enumerate().try_for_each(|(at, input)| {
-        let outcome = match input.count(&counter) {
-            Ok(count) => Outcome::Counted(count),
-            Err(Uncounted::Stopped) => return Err(io::ErrorKind::Interrupted.into()),
-            Err(Uncounted::Binary) if !input.named => Outcome::Skipped,
-            Err(uncounted) => failure(input, uncounted),
-        };
-        lines.add(at, outcome)
+    mut print: impl FnMut(&str) -> bool,
+) -> Result<Finished, EncodeError> {
+    let mut failed: Vec<_> = resolved.failed.iter().map(|error| (error.to_string(), Code::from(error))).collect();
+    let formats: Vec<Format> = resolved.files.iter().map(InputFile::format).collect();
+    let table = Table::new(options, &resolved.files, failed.len());
+    let mut lines = Lines::new(resolved.files.iter().map(Listed::from).collect(), table);
+    let memory = shares(options).beside(&resolved.files, resolved.files.len()).documents;
+    let job = Job { reading: options.texts.reading(FIELD), memory, ..Job::new(resolved.files) };
+    // A field or a format that is named means documents.
+    let may_be_text = options.texts.field.is_empty() && options.texts.input_format.is_none();
+    let counting = Counting { may_be_text, observer, goes_on };
+    let noticed = count(job, tokenizer, &counting, &mut |at, counted| match counted {
+        Ok(counted) => lines.add(at, counted).is_none_or(|line| print(&line)),
+        Err(EncodeError::Input(InputError::Binary { .. })) if lines.skip(at) => true,
+        Err(error) => {
+            failed.push((message(&error, formats[at]), Code::from(&error)));
+            true
+        }
     })?;
-    let mut finished = lines.finish(tokenizer, &failed);
-    failed.append(&mut finished.failed);
-    Ok(Finished { failed, ..finished })
+    let mut notes = lines.notes(FIELD);
+    notes.extend(watched::note_pointers(&noticed.pointers));
+    if noticed.stdin_looks_like_json_lines && !options.raw && !options.texts.all_text {
+        notes
+            .push("-: begins with a line of JSON, and was read as text (--input-format jsonl reads JSON lines)".into());
+    }
+    Ok(Finished { text: lines.finish(tokenizer.name(), &failed), notes, failed })
 }
 
-/// Counts with a tokenizer that has been loaded before, and prints nothing. `None` if `goes_on` returned false.
+/// Counts with a tokenizer that has been loaded before, and prints nothing.
 pub(crate) fn call(
     options: &Options,
     tokenizer: &Tokenizer,
     goes_on: &(dyn Fn() -> bool + Sync),
-) -> Option<(String, Vec<(String, Code)>)> {
-    let found = inputs(options);
-    let count = || counted(options, tokenizer, found, goes_on);
-    let finished = match options.threads {
-        0 => count(),
-        threads => Pool::new(threads).install(count),
-    };
-    // JSON is printed at the end only, so there was no error of stdout.
-    finished.ok().map(|finished| (finished.text, finished.failed))
+) -> Result<(String, Vec<(String, Code)>), Refused> {
+    let resolved = prepare(options)?;
+    // JSON is printed at the end only.
+    match in_pool(options, || counted(options, tokenizer, resolved, &(), goes_on, |_| true)) {
+        Ok(finished) => Ok((finished.text, finished.failed)),
+        Err(EncodeError::Stopped) => Err(Refused("stopped".to_owned(), Code::Signal(2))),
+        Err(error) => Err(error.into()),
+    }
 }
 
-/// The cost of a file: its bytes, and opening it.
-fn weight(input: &Input) -> usize {
-    usize::try_from(input.bytes).unwrap_or(usize::MAX / 2).saturating_add(1 << 10)
-}
-
-fn failure(input: &Input, uncounted: Uncounted) -> Outcome {
-    let name = shown(&input.path);
-    let (message, code) = match uncounted {
-        Uncounted::Read(error) => {
-            (format!("{name}: {error}\nhint: check that it exists and that you may read it"), Code::Io)
-        }
-        Uncounted::Binary => {
-            (format!("{name}: is binary (it has a zero byte)\nhint: only text has tokens"), Code::BadInput)
-        }
-        Uncounted::NotUtf8 { byte } => {
-            (format!("{name}: byte {byte}: is not UTF-8\nhint: convert it: iconv -t UTF-8"), Code::BadInput)
-        }
-        Uncounted::Engine(error) => (format!("{name}: {error}"), Code::BadInput),
-        Uncounted::Stopped => unreachable!("it ends the run"),
-    };
-    Outcome::Failed(message, code)
-}
-
-/// The path of an input, for JSON.
-fn lossy(input: &Input) -> Cow<'_, str> {
-    input.path.to_string_lossy()
+/// What is wrong with an input, and what helps.
+fn message(error: &EncodeError, format: Format) -> String {
+    let EncodeError::Document(document) = error else { return error.to_string() };
+    document.message(match format {
+        Format::Text | Format::Lines => "convert it: iconv -t UTF-8",
+        Format::Jsonl => "repair it, or count the file as plain text with --input-format text",
+        Format::Parquet => "repair it, or leave the file out",
+    })
 }

@@ -3,48 +3,28 @@
 use std::io::{self, IsTerminal};
 use std::ops::Deref;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use indicatif::ProgressBar;
 use windrow_tokenizers::chat::Chat;
-use windrow_tokenizers::encode::{Job, LargeDocument, MemoryShares, Observer, Step, Summary, encode};
-use windrow_tokenizers::input::{self, Compression, InputFile, InputOptions, WalkOptions, resolve};
+use windrow_tokenizers::encode::{Job, MemoryShares, Observer, Summary, encode};
+use windrow_tokenizers::input::{self, Compression, InputFile, resolve};
 use windrow_tokenizers::manifest::{OnError, Pack, PackMode, ReadOptions, Selection};
 use windrow_tokenizers::output::{Output, OutputOptions, Staging};
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
-use crate::args::{Encode, InputFormat, Policy};
+use crate::args::{Encode, Policy};
 use crate::chat;
 use crate::eos::{bos, eos, pack};
-use crate::exit::Code;
+use crate::exit::{Code, Refused};
 use crate::progress::{Loading, Progress};
 use crate::report;
 use crate::signals;
-use crate::size::{self, decimal};
+use crate::size;
 use crate::summary;
-use crate::threads;
+use crate::threads::{self, workers};
 use crate::timeline::{Timeline, stages};
-
-/// An error that is not reported yet, and the exit code.
-pub(crate) struct Refused(pub(crate) String, pub(crate) Code);
-
-impl Refused {
-    fn usage(message: impl Into<String>) -> Self {
-        Self(message.into(), Code::Usage)
-    }
-}
-
-impl<E> From<E> for Refused
-where
-    E: std::error::Error,
-    Code: for<'e> From<&'e E>,
-{
-    fn from(error: E) -> Self {
-        Self(error.to_string(), Code::from(&error))
-    }
-}
+use crate::watched::Watched;
 
 /// Runs the command and reports the result.
 pub(crate) fn run(options: Encode) -> Code {
@@ -112,15 +92,7 @@ pub(crate) fn prepare<'t>(
     staging: &Staging,
     mut note: impl FnMut(&String),
 ) -> Result<Prepared<'t>, Refused> {
-    let has_fields = [(InputFormat::Jsonl, "jsonl"), (InputFormat::Parquet, "parquet")];
-    if let Some((_, name)) = has_fields.iter().find(|(format, _)| options.input_format == Some(*format)) {
-        for (option, given) in [("--lines", options.lines), ("--all-text", options.all_text)] {
-            if given {
-                let message = format!("{option} contradicts --input-format {name}\nhint: leave out one of them");
-                return Err(Refused::usage(message));
-            }
-        }
-    }
+    options.texts.check().map_err(Refused::usage)?;
     if options.max_skipped.is_some() && options.on_error == Policy::Fail {
         let message =
             "--max-skipped has no effect: the first bad document ends the run\nhint: pass --on-error skip too";
@@ -129,44 +101,23 @@ pub(crate) fn prepare<'t>(
     OutputOptions { format: options.format, ..OutputOptions::new(&options.output, 0) }.check_prefix()?;
     check_rows(options)?;
     let selection = selection(options)?;
-    let format = options.input_format.map(Into::into);
-    // Ignore files do not apply to corpora, which may be in a folder that git ignores. They apply to source code, because build output
-    // is not source code.
-    let takes_source = options.all_text || !options.ext.is_empty();
-    let reading = InputOptions {
-        lines: options.lines,
-        format,
-        extensions: options.ext.clone(),
-        all_text: options.all_text,
-        walk: WalkOptions {
-            hidden: options.hidden,
-            source: takes_source,
-            ignore_files: takes_source && !options.no_ignore,
-        },
-    };
-    let resolved = resolve(&options.inputs, &reading)?;
+    let takes_source = options.texts.all_text || !options.texts.ext.is_empty();
+    let resolved = resolve(&options.inputs, &options.texts.resolving(takes_source))?;
     resolved.notes.iter().for_each(&mut note);
     let threads = threads::asked(options.threads, &mut note);
 
     check_fields(options, &resolved.files)?;
-    let beside = chat::Beside {
-        fields: options.field.len(),
-        add_special_tokens: options.add_special_tokens,
-        no_special_in_text: options.no_special_in_text,
-    };
+    let beside = chat::Beside { fields: options.texts.field.len(), add_special_tokens: options.add_special_tokens };
     chat::check(&options.chat, beside, &resolved.files).map_err(Refused::usage)?;
     let field = if options.chat.chat.is_some() { "messages" } else { "text" };
     let reading = ReadOptions {
-        field: options.field.first().cloned().unwrap_or_else(|| field.to_owned()),
-        more_fields: options.field.iter().skip(1).cloned().collect(),
-        join: if options.field.len() > 1 { options.join.clone().unwrap_or_else(|| "\n".into()) } else { String::new() },
         keep: options.keep.clone(),
-        chat: None,
-        lines: options.lines,
         on_error: options.on_error.into(),
         add_special_tokens: options.add_special_tokens,
-        special_in_text: !options.no_special_in_text,
+        // A template writes special tokens.
+        special_in_text: options.texts.special_in_text || options.chat.chat.is_some(),
         selection,
+        ..options.texts.reading(field)
     };
     let workers = workers(threads);
     let shares = MemoryShares::new(options.memory, workers);
@@ -275,9 +226,6 @@ fn selection(options: &Encode) -> Result<Selection, Refused> {
 
 /// Refuses options of fields that contradict each other or the inputs.
 fn check_fields(options: &Encode, files: &[InputFile]) -> Result<(), Refused> {
-    if options.join.is_some() && options.field.len() < 2 {
-        return Err(Refused::usage("--join has no effect with one field\nhint: give --field several times"));
-    }
     for (number, name) in options.keep.iter().enumerate() {
         if options.keep[..number].contains(name) {
             return Err(Refused::usage(format!("--keep names {name:?} twice\nhint: leave out one of them")));
@@ -323,65 +271,6 @@ fn one_thread_each(files: &[InputFile], threads: usize) -> Option<String> {
     ))
 }
 
-/// Threads that encode.
-fn workers(threads: usize) -> usize {
-    if threads == 0 { thread::available_parallelism().map_or(1, usize::from) } else { threads }
-}
-
-/// Shows the progress, and announces large documents.
-struct Watched {
-    progress: Option<Progress>,
-    /// `--memory`.
-    budget: usize,
-    /// Threads that encode.
-    workers: usize,
-    /// Documents that may still be announced, so that thousands of them do not bury other notes.
-    left: AtomicUsize,
-}
-
-impl Watched {
-    fn new(progress: Option<Progress>, options: &Encode, workers: usize) -> Self {
-        const MOST: usize = 5;
-        let left = AtomicUsize::new(if options.quiet { 0 } else { MOST });
-        Self { progress, budget: options.memory, workers, left }
-    }
-}
-
-impl Observer for Watched {
-    fn advanced(&self, step: &Step) {
-        if let Some(progress) = &self.progress {
-            progress.advanced(step);
-        }
-    }
-
-    fn exceeds(&self, document: &LargeDocument<'_>) {
-        // Relaxed: a count.
-        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        let Ok(left) = left else { return };
-        let &LargeDocument { file, line, bytes, engine, expected, .. } = document;
-        let enough = (26..48)
-            .map(|bits| 1 << bits)
-            .find(|&memory| MemoryShares::new(memory, self.workers).documents >= expected);
-        let enough = enough.unwrap_or(usize::MAX);
-        let note = || {
-            report::note(format_args!(
-                "{}:{line}: a document of {} takes about {} of memory in {engine}, and --memory is {}: it is encoded alone{} \
-                 (hint: split it, or give --memory {}M)",
-                shown(file),
-                decimal(bytes as u64),
-                decimal(expected as u64),
-                decimal(self.budget as u64),
-                if left == 1 { ", and others like it are only counted" } else { "" },
-                enough >> 20,
-            ));
-        };
-        match &self.progress {
-            Some(progress) => progress.suspend(note),
-            None => note(),
-        }
-    }
-}
-
 impl Prepared<'_> {
     /// Bytes of all inputs as stored, if all are known.
     pub(crate) fn stored(&self) -> Option<u64> {
@@ -402,13 +291,9 @@ impl Prepared<'_> {
         let stored = self.stored();
         let Self { job, tokenizer, output, timeline } = self;
         let shown = !options.quiet && !options.no_progress && io::stderr().is_terminal();
-        let progress = shown.then(|| Progress::start(bar, stored));
-        let described = summary::Described {
-            skips: job.reading.on_error == OnError::Skip,
-            budget: options.memory,
-            tokenizer: tokenizer.name().to_owned(),
-        };
-        let watched = Watched::new(progress, options, workers(job.threads));
+        let progress = shown.then(|| Progress::start(bar, stored, ", writing to the disk"));
+        let skips = job.reading.on_error == OnError::Skip;
+        let watched = Watched::new(progress, options.memory, workers(job.threads), options.quiet);
         let outcome = encode(job, &tokenizer, output, &watched);
         drop(watched);
         let (summary, error) = match outcome {
@@ -424,6 +309,9 @@ impl Prepared<'_> {
             }
         };
         if !options.quiet {
+            let has_named_text = tokenizer.has_named_text();
+            let (budget, tokenizer_name) = (options.memory, tokenizer.name().to_owned());
+            let described = summary::Described { skips, budget, tokenizer: tokenizer_name, has_named_text };
             summary::describe(&summary, options, &described);
             if options.explain {
                 report::say(tokenizer.explain());
@@ -449,6 +337,8 @@ impl Prepared<'_> {
 
 #[cfg(test)]
 mod tests {
+    use windrow_tokenizers::input::InputOptions;
+
     use super::*;
 
     #[test]

@@ -103,6 +103,25 @@ impl From<&EncodeError> for Code {
     }
 }
 
+/// An error that is not reported yet, and the exit code.
+pub(crate) struct Refused(pub(crate) String, pub(crate) Code);
+
+impl Refused {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self(message.into(), Code::Usage)
+    }
+}
+
+impl<E> From<E> for Refused
+where
+    E: std::error::Error,
+    Code: for<'e> From<&'e E>,
+{
+    fn from(error: E) -> Self {
+        Self(error.to_string(), Code::from(&error))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,8 +19,10 @@ mod signals;
 mod size;
 mod staged;
 mod summary;
+mod texts;
 mod threads;
 mod timeline;
+mod watched;
 
 use std::ffi::OsString;
 use std::panic;

@@ -80,8 +80,8 @@ impl Drop for Steps {
 }
 
 impl Progress {
-    /// Starts `bar`; `stored` is the number of bytes to read, if known.
-    pub(crate) fn start(bar: ProgressBar, stored: Option<u64>) -> Self {
+    /// Starts `bar`; `stored` is the number of bytes to read, if known, and `last` says what goes on when they are read.
+    pub(crate) fn start(bar: ProgressBar, stored: Option<u64>, last: &'static str) -> Self {
         let template = match stored {
             Some(bytes) => {
                 bar.set_length(bytes);
@@ -90,19 +90,19 @@ impl Progress {
             None => "{spinner} {decimal_bytes} {msg}",
         };
         let style = ProgressStyle::with_template(template).expect("a constant").progress_chars("=> ");
-        bar.set_style(style.with_key("left", |state: &ProgressState, line: &mut dyn Write| {
+        bar.set_style(style.with_key("left", move |state: &ProgressState, line: &mut dyn Write| {
             // A line that cannot be written is not shown.
-            let _ = line.write_str(&left(state.pos(), state.len(), state.eta()));
+            let _ = line.write_str(&left(state.pos(), state.len(), state.eta(), last));
         }));
         draw(&bar);
         Self { bar, begin: Instant::now(), done: Mutex::default() }
     }
 }
 
-/// The text for the time left: empty before the first documents are done; after the last one, only the disk is left.
-fn left(done: u64, of: Option<u64>, eta: Duration) -> String {
+/// The text for the time left: empty before the first documents are done; after the last one, what goes on then.
+fn left(done: u64, of: Option<u64>, eta: Duration, last: &str) -> String {
     match of {
-        Some(of) if of > 0 && done >= of => ", writing to the disk".to_owned(),
+        Some(of) if of > 0 && done >= of => last.to_owned(),
         Some(_) if done > 0 && eta >= Duration::from_secs(1) => format!(", {}s left", eta.as_secs()),
         _ => String::new(),
     }
@@ -248,6 +248,7 @@ mod tests {
     #[test]
     fn what_is_left_is_said_when_it_is_known() {
         let eta = Duration::from_secs;
+        let left = |done, of, eta| left(done, of, eta, ", writing to the disk");
         assert_eq!(left(0, Some(100), eta(0)), "");
         assert_eq!(left(0, Some(100), eta(7)), "");
         assert_eq!(left(50, Some(100), eta(7)), ", 7s left");

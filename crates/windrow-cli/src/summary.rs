@@ -11,6 +11,7 @@ use windrow_tokenizers::{shown, to_json};
 use crate::args::Encode;
 use crate::report;
 use crate::size::{counted, decimal as size};
+use crate::watched;
 
 /// Less text than this gets no rate: reading the clock and starting threads would be most of the time.
 const RATED: u64 = 1_000_000;
@@ -157,12 +158,14 @@ pub(crate) struct Described {
     /// `--memory`.
     pub(crate) budget: usize,
     pub(crate) tokenizer: String,
+    /// Whether the texts name special tokens that count as text, as far as the engine knows.
+    pub(crate) has_named_text: bool,
 }
 
 /// The summary on stderr.
 pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Described) {
     let documents = summary.documents;
-    if summary.stdin_looks_like_json_lines && !options.all_text {
+    if summary.stdin_looks_like_json_lines && !options.texts.all_text {
         report::note("-: begins with a line of JSON, and was read as text (--input-format jsonl reads JSON lines)");
     }
     let Some(published) = &summary.published else {
@@ -198,7 +201,7 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
     }
     if summary.special_tokens > 0 {
         report::note(format_args!(
-            "the texts name special tokens: {} (--no-special-in-text treats them as text)",
+            "the texts name special tokens: {} (--special-in-text recognizes them)",
             counted(summary.special_tokens, "id")
         ));
     }
@@ -211,13 +214,11 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
     for field in &summary.keep_missing {
         report::note(format_args!("no document has the field \"{}\" of --keep: all its values are null", shown(field)));
     }
-    if summary.pointers.0 > 0 {
-        let (count, name) = &summary.pointers;
-        let are = if *count == 1 { "a text is a git-lfs pointer" } else { "texts are git-lfs pointers" };
-        let count = if *count == 1 { String::new() } else { format!("{count} ") };
-        report::note(format_args!("{count}{are}, such as {} (git lfs pull fetches the files)", shown(name)));
-    }
+    watched::note_pointers(&summary.pointers).iter().for_each(report::note);
     note_empty(&summary.inputs);
+    if described.has_named_text {
+        report::note("the texts name special tokens, which are plain text here (--special-in-text recognizes them)");
+    }
     if summary.is_limited {
         report::note("--limit was reached; what follows was not read");
     }

@@ -1,6 +1,6 @@
 //! How many threads the user asks for.
 
-use std::env;
+use std::{env, thread};
 
 /// The number of threads, 0 for one per CPU. Without `--threads`, the environment variable of Hugging Face's `tokenizers` applies, with
 /// the same values.
@@ -14,6 +14,11 @@ pub(crate) fn asked(option: Option<usize>, mut note: impl FnMut(&String)) -> usi
         }
         (None, _) => 0,
     }
+}
+
+/// The number of threads that encode, 0 for one per CPU.
+pub(crate) fn workers(threads: usize) -> usize {
+    if threads == 0 { thread::available_parallelism().map_or(1, usize::from) } else { threads }
 }
 
 /// Whether `tokenizers` reads a value as false.

@@ -18,7 +18,6 @@ use serde::de::{self, DeserializeSeed, Deserializer as _, MapAccess, SeqAccess, 
 use crate::diagnose;
 use crate::input::{Fields, Format, Record};
 use crate::shown;
-pub(crate) use fault::without_hint;
 pub use fault::{Fault, FaultKind};
 pub(crate) use keep::{keep_of, values_of};
 

@@ -38,6 +38,7 @@
 mod account;
 mod budget;
 mod chunk;
+mod count;
 mod observer;
 mod parts;
 mod readers;
@@ -59,10 +60,10 @@ use thiserror::Error;
 use windrow::overlap::Trace;
 
 pub use budget::MemoryShares;
+pub use count::{Counted, Counting, Noticed, count};
 pub use observer::{LargeDocument, Observer, Step};
 
 use crate::chat::{Chat, Locate};
-use crate::document::without_hint;
 use crate::engine::{Engine, caught};
 use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, LastRecord, Object, Position};
 use crate::manifest::{
@@ -359,7 +360,7 @@ pub enum EncodeError {
     #[error(transparent)]
     Input(#[from] InputError),
     /// The first bad document, with [`OnError::Fail`](crate::manifest::OnError::Fail).
-    #[error("{}", Hinted(.0))]
+    #[error("{}", .0.message("repair it, or leave out bad documents with --on-error skip (OUT.skipped.jsonl lists them)"))]
     Document(SkippedDocument),
     /// More documents were bad than [`Job::max_skipped`] allows.
     #[error(
@@ -445,19 +446,6 @@ impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SkippedDocument { file, line, byte, reason, .. } = self.0;
         write!(f, "{}:{line}:{byte}: {}", shown(file), shown(reason))
-    }
-}
-
-/// The same, with the hint on its own line: that of the reason, or a general one.
-struct Hinted<'a>(&'a SkippedDocument);
-
-impl fmt::Display for Hinted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SkippedDocument { file, line, byte, reason, .. } = self.0;
-        let (reason, hint) = without_hint(reason);
-        let hint =
-            hint.unwrap_or("repair it, or leave out bad documents with --on-error skip (OUT.skipped.jsonl lists them)");
-        write!(f, "{}:{line}:{byte}: {}\nhint: {}", shown(file), shown(&reason), shown(hint))
     }
 }
 

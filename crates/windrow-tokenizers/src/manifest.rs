@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::chat::{ChatIdentity, Loss};
+use crate::document::fault::without_hint;
 use crate::input::Fields;
 use crate::output::{Dtype, Format};
 pub use crate::pack::{Pack, PackMode, Packed};
 pub use crate::selection::{PartShare, Selection, Share};
+use crate::shown;
 
 /// The version of the layout below. It increases when a field changes its meaning or is removed.
 pub const SCHEMA: u32 = 2;
@@ -464,6 +466,24 @@ pub struct SkippedDocument {
     pub offset: u64,
     /// Why it was skipped.
     pub reason: String,
+}
+
+impl SkippedDocument {
+    /// A message of two lines: the place and the reason, and what helps, which is `hint` unless the reason has a better one.
+    ///
+    /// ```
+    /// use windrow_tokenizers::manifest::SkippedDocument;
+    ///
+    /// let mut bad = SkippedDocument { file: "a.jsonl".into(), line: 7, byte: 1, offset: 120, reason: "not an object".into() };
+    /// assert_eq!(bad.message("repair it"), "a.jsonl:7:1: not an object\nhint: repair it");
+    /// bad.reason.push_str(" (hint: jq)");
+    /// assert_eq!(bad.message("repair it"), "a.jsonl:7:1: not an object\nhint: jq");
+    /// ```
+    pub fn message(&self, hint: &str) -> String {
+        let Self { file, line, byte, reason, .. } = self;
+        let (reason, better) = without_hint(reason);
+        format!("{}:{line}:{byte}: {}\nhint: {}", shown(file), shown(&reason), shown(better.unwrap_or(hint)))
+    }
 }
 
 /// A part of a divided output.

@@ -633,22 +633,6 @@ impl Tokenizer {
         self.added.iter().flat_map(|token| [token.content.as_str(), " "]).collect()
     }
 
-    /// The last place inside of `text`, which is UTF-8, where it can be cut without changing ids. The ids of the two parts,
-    /// concatenated, are those of the whole, whatever precedes and follows `text`. `None` if there is no such place, and always for
-    /// a `tokenizer.json`.
-    ///
-    /// ```
-    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-    ///
-    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
-    /// assert_eq!(tokenizer.last_cut(b"one\ntwo\nthree"), Some(8));
-    /// assert_eq!(tokenizer.last_cut(b"one two three"), None);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn last_cut(&self, text: &[u8]) -> Option<usize> {
-        self.embedded?.last_cut(text)
-    }
-
     /// Why windrow's own engine does not encode with this tokenizer; `None` if it does.
     ///
     /// ```

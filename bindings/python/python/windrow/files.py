@@ -103,6 +103,7 @@ def encode_files(
     eos: str | int | None = None,
     bos: str | int | None = None,
     add_special_tokens: bool = False,
+    special_in_text: bool = False,
     lines: bool = False,
     field: str | Iterable[str] = "text",
     join: str = "\n",
@@ -124,7 +125,8 @@ def encode_files(
     """Encodes files into token files, as ``windrow encode`` does, and returns its account.
 
     ``inputs`` are files, folders or patterns, and ``output`` is the prefix of the files to write. ``tokenizer`` is a ``Tokenizer``, what
-    ``Tokenizer(...)`` takes, a name of tiktoken, or the path of a ``tokenizer.json``. The other options are those of the command
+    ``Tokenizer(...)`` takes, a name of tiktoken, or the path of a ``tokenizer.json``. Special tokens that are written in a text are text,
+    whatever a ``Tokenizer`` does with them, unless ``special_in_text``. The other options are those of the command
     (``windrow encode --help``). With ``progress=True`` the library tqdm draws a bar; a function is called with a ``Progress`` some forty times
     a second, and what it raises ends the run.
 
@@ -141,16 +143,17 @@ def encode_files(
     words += _options(dtype=dtype, eos=eos, bos=bos, input_format=input_format, max_skipped=max_skipped, threads=threads, memory=memory)
     words += _options(shard_size=shard_size)
     words += _flags(append_eos=append_eos, add_special_tokens=add_special_tokens, lines=lines, all_text=all_text)
+    words += _flags(special_in_text=special_in_text)
     words += _flags(hidden=hidden, no_ignore=not ignore_files, overwrite=overwrite, resume=resume)
     words += [f"--ext={extension}" for extension in _strings(extensions)]
     words += [f"--on-error={on_error}", "--", *_strings(inputs)]
-    loaded = _loaded(tokenizer)
+    loaded = _loaded(tokenizer, special_in_text)
     if progress is True:
         with _Bar() as bar:
-            summary, notes = _encode_files(words, loaded, add_special_tokens, bar.show)
+            summary, notes = _encode_files(words, loaded, add_special_tokens, special_in_text, bar.show)
     else:
         function = None if progress is False else _called(progress)
-        summary, notes = _encode_files(words, loaded, add_special_tokens, function)
+        summary, notes = _encode_files(words, loaded, add_special_tokens, special_in_text, function)
     result: Summary = json.loads(summary)
     result["notes"] = notes
     return result
@@ -161,16 +164,22 @@ def count(
     tokenizer: object = "o200k_base",
     *,
     top: int | None = None,
+    special_in_text: bool = False,
+    lines: bool = False,
+    field: str | Iterable[str] = (),
+    join: str = "\n",
+    input_format: Literal["text", "lines", "jsonl", "parquet"] | None = None,
+    raw: bool = False,
     hidden: bool = False,
     ignore_files: bool = True,
     on_error: Literal["fail", "skip"] = "fail",
     threads: int | None = None,
+    memory: int | str | None = None,
 ) -> Counts:
-    """Counts the tokens of files and folders, as ``windrow count`` does.
+    """Counts the tokens of files and folders, as ``windrow count`` does: what ``encode_files`` would write.
 
-    ``tokenizer`` is as for ``encode_files``. With a name or a path, special tokens that stand in a text count as text; a ``Tokenizer`` counts
-    as it encodes. A file that is no text or cannot be read raises its error when all others are counted, or is listed under ``errors``
-    with ``on_error="skip"``. Binary files of folders are listed under ``binary``.
+    ``tokenizer`` and ``special_in_text`` are as for ``encode_files``. A file with a bad document or that cannot be read raises its error when
+    all others are counted, or is listed under ``errors`` with ``on_error="skip"``. Binary files of folders are listed under ``binary``.
 
     >>> import pathlib, tempfile
     >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -180,12 +189,12 @@ def count(
     """
     if on_error not in ("fail", "skip"):
         raise ValueError(f"on_error must be 'fail' or 'skip', not {on_error!r}")
-    words = ["windrow", "count", "--json", *_options(top=top, threads=threads)]
+    words = ["windrow", "count", "--json", *_options(top=top, threads=threads, memory=memory, input_format=input_format)]
+    words += _fields(field, join, ())
+    words += _flags(special_in_text=special_in_text, lines=lines, raw=raw)
     words += [*_flags(hidden=hidden, no_ignore=not ignore_files), "--", *_strings(paths)]
-    loaded = _loaded(tokenizer)
-    if isinstance(tokenizer, str | os.PathLike):
-        loaded.encode_special_tokens = True
-    result: Counts = json.loads(_count(words, loaded, on_error == "skip"))
+    loaded = _loaded(tokenizer, special_in_text)
+    result: Counts = json.loads(_count(words, loaded, special_in_text, on_error == "skip"))
     return result
 
 
@@ -213,13 +222,15 @@ def _strings(paths: Path | Iterable[Path]) -> list[str]:
     return [os.fspath(path) for path in paths]
 
 
-def _loaded(tokenizer: object) -> Tokenizer:
-    """A tokenizer, from all that names one."""
+def _loaded(tokenizer: object, special_in_text: bool) -> Tokenizer:
+    """A tokenizer, from all that names one. What is loaded here treats special tokens as it will be used."""
     if isinstance(tokenizer, Tokenizer):
         return tokenizer
     if isinstance(tokenizer, os.PathLike) or (isinstance(tokenizer, str) and os.path.exists(tokenizer)):
-        return Tokenizer.from_file(tokenizer)
-    return Tokenizer.from_tiktoken(tokenizer) if isinstance(tokenizer, str) else Tokenizer(tokenizer)
+        return Tokenizer._of_files(os.fspath(tokenizer), not special_in_text)
+    if isinstance(tokenizer, str):
+        return Tokenizer._restore(None, tokenizer, not special_in_text)
+    return Tokenizer(tokenizer)
 
 
 def _called(progress: Callable[[Progress], object]) -> Callable[..., object]:

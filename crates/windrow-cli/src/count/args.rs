@@ -1,11 +1,12 @@
 //! The options of `windrow count`.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
 
 use clap::{Args, ValueEnum};
 use windrow_tokenizers::tokenizer::EngineChoice;
 
 use crate::size;
+use crate::texts::Texts;
 
 pub(crate) const HELP: &str = "\
 {about}
@@ -14,7 +15,8 @@ Examples:
   windrow count README.md
   windrow count --model gpt-4 src docs
   windrow count --top 10 .
-  git diff | windrow count -
+  windrow count corpus.jsonl.gz corpus.parquet
+  git diff | windrow count
 
 {usage-heading} {usage}
 
@@ -22,16 +24,18 @@ Examples:
 ";
 
 pub(crate) const AFTER_HELP: &str = "\
-Exit codes: 0 done, 1 failed, 2 usage, 65 a file is not text, 74 reading or writing failed; all other files are counted.";
+Exit codes: 0 done, 1 failed, 2 usage, 65 bad input, 74 reading or writing failed; all other files are counted.";
 
 /// The vocabulary when the command line names none.
 const DEFAULT: &str = "o200k_base";
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Text files, directories (text files below them, except hidden ones and those that .gitignore names), or `-` for stdin.
-    #[arg(value_name = "PATH", required = true)]
-    pub(crate) paths: Vec<PathBuf>,
+    /// Files, directories (the files below them, except hidden ones and those that .gitignore names), quoted patterns, or `-` for stdin,
+    /// which is also read if a pipe leads there and no input is named. JSON lines and Parquet are counted by document, and .gz and .zst
+    /// are decompressed; all else is text.
+    #[arg(value_name = "INPUT")]
+    pub(crate) inputs: Vec<OsString>,
 
     #[command(flatten)]
     pub(crate) vocabulary: Vocabulary,
@@ -44,21 +48,28 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// In directories, count hidden files too.
-    #[arg(long)]
-    pub(crate) hidden: bool,
+    #[command(flatten)]
+    pub(crate) texts: Texts,
 
-    /// In directories, also count files that .gitignore and similar files name.
-    #[arg(long)]
-    pub(crate) no_ignore: bool,
+    /// Count the bytes of each file as they lie, as one text.
+    #[arg(long, conflicts_with_all = ["lines", "field", "join", "input_format", "ext", "all_text"])]
+    pub(crate) raw: bool,
 
     /// Threads that count; auto: as many as affinity and quota allow.
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = size::threads)]
     pub(crate) threads: usize,
 
+    /// Memory budget of the run, such as 512M; the tokenizer comes on top.
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::bytes)]
+    pub(crate) memory: usize,
+
     /// Print no notes on stderr.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+
+    /// Show no progress bar, even on a terminal.
+    #[arg(long)]
+    pub(crate) no_progress: bool,
 }
 
 /// The vocabulary to count with.

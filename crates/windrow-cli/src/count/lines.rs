@@ -1,20 +1,36 @@
-//! Prints counts in order, as soon as they are known.
+//! Prints counts, as soon as they are known.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::sync::{Mutex, PoisonError};
+use std::path::PathBuf;
 
 use serde_json::json;
-use windrow_tokenizers::tokenizer::Tokenizer;
+use windrow_tokenizers::encode::Counted;
+use windrow_tokenizers::input::{Compression, Format, InputFile};
 use windrow_tokenizers::{shown, to_json};
 
-use super::text::Count;
-use super::{Input, Options, Outcome, lossy};
+use super::Options;
 use crate::exit::Code;
 
 /// Width of a column whose numbers are not known to be small, as in wc.
 const USUAL_WIDTH: usize = 7;
+
+/// An input, of what is printed.
+#[derive(Debug)]
+pub(super) struct Listed {
+    /// Its path, which may not be UTF-8, or its name.
+    name: PathBuf,
+    is_named: bool,
+}
+
+impl From<&InputFile> for Listed {
+    fn from(file: &InputFile) -> Self {
+        // The path of stdin is none that an argument names.
+        let path = file.path().filter(|_| file.name() != "-");
+        let name = path.map_or_else(|| PathBuf::from(file.name()), PathBuf::from);
+        Self { name, is_named: file.is_named() }
+    }
+}
 
 /// What to print.
 #[derive(Clone, Copy, Debug)]
@@ -27,16 +43,21 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// `bytes` is the size of all inputs together.
-    pub(super) fn new(options: &Options, bytes: u64, several: bool) -> Self {
-        let known = options.paths.iter().all(|path| path.as_os_str() != "-");
-        let digits = bytes.max(1).ilog10() as usize + 1;
-        let width = match (several, known) {
-            (false, _) => 1,
-            (true, true) => digits,
-            (true, false) => digits.max(USUAL_WIDTH),
+    /// For these files, and so many inputs that are not there.
+    pub(super) fn new(options: &Options, files: &[InputFile], failed: usize) -> Self {
+        // As in wc, the width depends on the bytes, which are known before the tokens; but those of a compressed file are fewer than its text.
+        let is_plain = |file: &InputFile| {
+            file.compression() == Some(Compression::None) && file.format() != Format::Parquet && file.bytes().is_some()
         };
-        Self { width, has_total: several || options.top.is_some(), top: options.top, json: options.json }
+        let bytes: u64 = files.iter().filter_map(InputFile::bytes).sum();
+        let digits = bytes.max(1).ilog10() as usize + 1;
+        let is_one = files.len() + failed == 1;
+        let width = match is_one {
+            true => 1,
+            _ if files.iter().all(is_plain) => digits,
+            _ => digits.max(USUAL_WIDTH),
+        };
+        Self { width, has_total: !is_one || options.top.is_some(), top: options.top, json: options.json }
     }
 
     fn waits(&self) -> bool {
@@ -44,106 +65,104 @@ impl Table {
     }
 }
 
-/// The outcomes of all inputs. They arrive in any order and are printed in the order of the inputs.
-pub(super) struct Lines<'i> {
-    inputs: &'i [Input],
+/// The counts of all inputs so far.
+pub(super) struct Lines {
+    inputs: Vec<Listed>,
     table: Table,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    /// Outcomes before this index are processed.
-    next: usize,
-    /// Outcomes that arrived early.
-    early: BTreeMap<usize, Outcome>,
     /// Counts to print at the end, by the index of the input.
-    kept: Vec<(usize, Count)>,
+    kept: Vec<(usize, Counted)>,
     files: u64,
-    total: Count,
-    skipped: Vec<usize>,
-    failed: Vec<(usize, String, Code)>,
+    total: Counted,
+    /// Binary files of directories.
+    binary: Vec<usize>,
+    /// JSON lines that were taken for text.
+    texts: Vec<usize>,
 }
 
-/// What remains to be printed, and what failed.
-pub(super) struct Finished {
-    pub(super) text: String,
-    pub(super) skipped: usize,
-    pub(super) failed: Vec<(String, Code)>,
-}
-
-impl<'i> Lines<'i> {
-    pub(super) fn new(inputs: &'i [Input], table: Table) -> Self {
-        Self { inputs, table, state: Mutex::default() }
+impl Lines {
+    pub(super) fn new(inputs: Vec<Listed>, table: Table) -> Self {
+        let (kept, binary, texts) = (Vec::new(), Vec::new(), Vec::new());
+        Self { inputs, table, kept, files: 0, total: Counted::default(), binary, texts }
     }
 
-    /// Adds the outcome of the input at this index, and prints all lines that are now complete in order.
-    pub(super) fn add(&self, at: usize, outcome: Outcome) -> io::Result<()> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = &mut *state;
-        state.early.insert(at, outcome);
-        let mut text = String::new();
-        while let Some(outcome) = state.early.remove(&state.next) {
-            let at = state.next;
-            state.next += 1;
-            match outcome {
-                Outcome::Counted(count) => {
-                    state.files += 1;
-                    state.total.bytes += count.bytes;
-                    state.total.tokens += count.tokens;
-                    if self.table.waits() {
-                        state.kept.push((at, count));
-                    } else {
-                        self.push_line(&mut text, at, count);
-                    }
-                }
-                Outcome::Skipped => state.skipped.push(at),
-                Outcome::Failed(message, code) => state.failed.push((at, message, code)),
-            }
+    /// Adds the count of an input; the line to print now, if there is one.
+    pub(super) fn add(&mut self, at: usize, counted: Counted) -> Option<String> {
+        self.files += 1;
+        self.total.text_bytes += counted.text_bytes;
+        self.total.tokens += counted.tokens;
+        if counted.is_text {
+            self.texts.push(at);
         }
-        // Printed under the lock, so that lines keep their order.
-        print(&text)
+        if self.table.waits() {
+            self.kept.push((at, counted));
+            return None;
+        }
+        Some(self.line(at, counted))
     }
 
-    fn push_line(&self, text: &mut String, at: usize, count: Count) {
-        let width = self.table.width;
-        writeln!(text, "{:width$} {}", count.tokens, shown(&self.inputs[at].path)).expect("memory");
+    /// Notes a binary file; false if it is named, so that this is an error.
+    pub(super) fn skip(&mut self, at: usize) -> bool {
+        let is_skipped = !self.inputs[at].is_named;
+        if is_skipped {
+            self.binary.push(at);
+        }
+        is_skipped
     }
 
-    /// The lines that had to wait for the end. `failed` are additional failures for JSON.
-    pub(super) fn finish(self, tokenizer: &Tokenizer, failed: &[(String, Code)]) -> Finished {
-        let (inputs, table) = (self.inputs, self.table);
-        let mut state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
-        if let Some(top) = table.top {
+    fn line(&self, at: usize, counted: Counted) -> String {
+        format!("{:width$} {}\n", counted.tokens, shown(&self.inputs[at].name), width = self.table.width)
+    }
+
+    /// What was left out or read in another way than its name says.
+    pub(super) fn notes(&self, field: &str) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some((&first, others)) = self.texts.split_first() {
+            let more = match others.len() {
+                0 => String::new(),
+                1 => "; so was 1 other file".to_owned(),
+                more => format!("; so were {more} other files"),
+            };
+            notes.push(format!(
+                "{}: counted as plain text: its first line is no object with the field {field:?} (--field NAME counts documents){more}",
+                shown(&self.inputs[first].name)
+            ));
+        }
+        if !self.binary.is_empty() {
+            let files = if self.binary.len() == 1 { "file" } else { "files" };
+            notes.push(format!("{} binary {files} skipped", self.binary.len()));
+        }
+        notes
+    }
+
+    /// The lines that had to wait for the end.
+    pub(super) fn finish(mut self, tokenizer: &str, failed: &[(String, Code)]) -> String {
+        let mut kept = std::mem::take(&mut self.kept);
+        if let Some(top) = self.table.top {
             // A stable sort: equal counts keep the order of the inputs.
-            state.kept.sort_by_key(|(_, count)| std::cmp::Reverse(count.tokens));
-            state.kept.truncate(top);
+            kept.sort_by_key(|(_, counted)| std::cmp::Reverse(counted.tokens));
+            kept.truncate(top);
         }
         let mut text = String::new();
-        if table.json {
-            let files: Vec<_> = state
-                .kept
+        let name = |at: usize| self.inputs[at].name.to_string_lossy();
+        if self.table.json {
+            let files: Vec<_> = kept
                 .iter()
-                .map(|(at, count)| json!({"path": lossy(&inputs[*at]), "bytes": count.bytes, "tokens": count.tokens}))
+                .map(|&(at, counted)| json!({"path": name(at), "bytes": counted.text_bytes, "tokens": counted.tokens}))
                 .collect();
-            let skipped: Vec<_> = state.skipped.iter().map(|at| lossy(&inputs[*at])).collect();
-            let messages = failed.iter().map(|(message, _)| message);
-            let errors: Vec<_> = messages.chain(state.failed.iter().map(|(_, message, _)| message)).collect();
-            let total = json!({"files": state.files, "bytes": state.total.bytes, "tokens": state.total.tokens});
+            let binary: Vec<_> = self.binary.iter().map(|&at| name(at)).collect();
+            let errors: Vec<_> = failed.iter().map(|(message, _)| message).collect();
+            let total = json!({"files": self.files, "bytes": self.total.text_bytes, "tokens": self.total.tokens});
             let all = json!({
-                "tokenizer": tokenizer.name(), "files": files, "total": total, "binary": skipped, "errors": errors,
+                "tokenizer": tokenizer, "files": files, "total": total, "binary": binary, "errors": errors,
             });
             writeln!(text, "{}", to_json(&all)).expect("memory");
         } else {
-            for &(at, count) in &state.kept {
-                self.push_line(&mut text, at, count);
-            }
-            if table.has_total {
-                writeln!(text, "{:width$} total", state.total.tokens, width = table.width).expect("memory");
+            kept.iter().for_each(|&(at, counted)| text.push_str(&self.line(at, counted)));
+            if self.table.has_total {
+                writeln!(text, "{:width$} total", self.total.tokens, width = self.table.width).expect("memory");
             }
         }
-        let failed = state.failed.into_iter().map(|(_, message, code)| (message, code)).collect();
-        Finished { text, skipped: state.skipped.len(), failed }
+        text
     }
 }
 

@@ -181,7 +181,6 @@ fn options_that_contradict_chat_are_refused() {
     for (rest, code, says) in [
         ("in.jsonl --tokenizer t --loss assistant", 2, "--chat[=<auto|FILE>]"),
         ("in.txt --tokenizer t --chat", 2, "in.txt: --chat reads JSON lines, and this is text"),
-        ("in.jsonl --tokenizer t --chat --no-special-in-text", 2, "--no-special-in-text contradicts --chat"),
         ("in.jsonl --tokenizer t --chat --add-special-tokens", 2, "--add-special-tokens contradicts --chat"),
         ("in.jsonl --tokenizer t --chat --field a --field b", 2, "--chat takes the messages of one field"),
         ("in.jsonl --tokenizer plain --chat", 2, "no chat template is known for plain/tokenizer.json"),

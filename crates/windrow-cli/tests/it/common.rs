@@ -226,11 +226,20 @@ pub(crate) fn tiny() -> Value {
 
 /// The ids of a text with [`tiny`].
 pub(crate) fn tiny_ids(text: &str) -> Vec<u32> {
+    tiny_ids_with(text, false)
+}
+
+/// The ids of a text with [`tiny`] and `--special-in-text`.
+pub(crate) fn tiny_special_ids(text: &str) -> Vec<u32> {
+    tiny_ids_with(text, true)
+}
+
+fn tiny_ids_with(text: &str, special_in_text: bool) -> Vec<u32> {
     let mut ids = Vec::new();
     let mut rest = text.as_bytes();
     while let [first, ..] = rest {
         let (id, length) = match rest {
-            rest if rest.starts_with(b"<|end|>") => (258, 7),
+            rest if special_in_text && rest.starts_with(b"<|end|>") => (258, 7),
             rest if rest.starts_with(b"the") => (257, 3),
             rest if rest.starts_with(b"th") => (256, 2),
             _ => (u32::from(*first), 1),

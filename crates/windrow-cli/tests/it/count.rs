@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use crate::common::{Place, tiny, tiny_ids};
+use crate::common::{Place, delegated, gzip, tiny, tiny_ids, zstd};
 
 /// The number of tokens that tiktoken gives with o200k_base, as ordinary text.
 fn tokens(text: &str) -> usize {
@@ -34,10 +34,135 @@ fn several_files_have_a_total_and_one_column() {
     assert_eq!(again, format!("{a:2} a.rs\n{a:2} a.rs\n{:2} total\n", 2 * a), "a file given twice counts twice");
 }
 
+/// All kinds of input have the tokens that `encode` writes.
+#[test]
+fn what_is_counted_is_what_encode_writes() {
+    let place = Place::new();
+    let words = |i: usize| format!("{i} the path <|end|> of thorns \u{4e2d}\u{e9}\r\n").repeat(i % 50);
+    let rows: String =
+        (0..800).map(|i| format!("{}\n", json!({"text": words(i), "title": format!("the {i}")}))).collect();
+    let large = words(49).repeat(1_000);
+    let jsonl = format!("{rows}{}\n\n", json!({"title": "x", "more": [{}, 1], "text": large}));
+    place.file("tiny.json", tiny().to_string()).file("delegated.json", delegated());
+    place
+        .file("a.jsonl", &jsonl)
+        .file("b.jsonl.gz", gzip(jsonl.as_bytes()))
+        .file("c.ndjson.zst", zstd(jsonl.as_bytes()));
+    place.file("d.json.gz", gzip(rows.as_bytes())).file("e.txt", &large).file("f.md.zst", zstd(large.as_bytes()));
+    place.file("g.txt", ["\u{feff}", &words(30)].concat()).file("h.txt", "a\0b").file("i.jsonl", "").file("j.txt", "");
+    let inputs = "a.jsonl b.jsonl.gz c.ndjson.zst d.json.gz e.txt f.md.zst g.txt h.txt i.jsonl j.txt";
+    for (inputs, options) in [
+        (inputs, "--tokenizer tiny.json"),
+        (inputs, "--tokenizer tiny.json --special-in-text --memory 200K --threads 3"),
+        (inputs, "--tokenizer delegated.json --lines --memory 1M"),
+        (inputs, "--tokenizer tiny.json --engine tokenizers"),
+        ("a.jsonl b.jsonl.gz d.json.gz", "--tokenizer tiny.json --field title --memory 100K"),
+        ("a.jsonl b.jsonl.gz", "--tokenizer tiny.json --field title --field text --join =="),
+        ("a.jsonl e.txt g.txt", "--tokenizer tiny.json --all-text --no-ignore"),
+        (".", "--tokenizer tiny.json --ext rs"),
+        ("a.jsonl e.txt", "--tokenizer tiny.json --input-format lines"),
+    ] {
+        let encoded = place.line(&format!("encode {inputs} -o out --overwrite --json -q {options}"));
+        let counted = place.line(&format!("count {inputs} --json -q {options}"));
+        let (encoded, counted) = (encoded.ok().summary(), counted.ok().summary());
+        let per_file = |list: &serde_json::Value, name: &str| -> Vec<_> {
+            list.as_array()
+                .unwrap()
+                .iter()
+                .map(|of| [&of[name], &of["bytes"], &of["tokens"]].map(Clone::clone))
+                .collect()
+        };
+        assert_eq!(per_file(&counted["files"], "path"), per_file(&encoded["inputs"], "name"), "{inputs} {options}");
+        assert_eq!(counted["total"]["tokens"], encoded["tokens"]);
+        fs::remove_file(place.path("out.manifest.json")).unwrap();
+        fs::remove_file(place.path("out.ids.npy")).unwrap();
+    }
+}
+
+/// A file of JSON lines without the field is text, unless the field or the format is named.
+#[test]
+fn json_lines_without_the_field_are_text() {
+    let place = Place::new();
+    let long = format!("{}\n", json!({"body": "x ".repeat(300_000)}));
+    place
+        .file("log.jsonl", "\n{\"level\": 3}\n{\"level\": 4}\n")
+        .file("list.jsonl.gz", gzip(b"[1, 2]\n"))
+        .file("long.jsonl", &long);
+    place
+        .file("good.jsonl", "{\"text\": \"one two\"}\n")
+        .file("null.jsonl", "{\"text\": null}\n")
+        .file("blank.jsonl", " \n\n");
+    let ran = place.line("count log.jsonl list.jsonl.gz long.jsonl good.jsonl blank.jsonl --memory 100K").ok();
+    let lines = [
+        (tokens("\n{\"level\": 3}\n{\"level\": 4}\n"), "log.jsonl"),
+        (tokens("[1, 2]\n"), "list.jsonl.gz"),
+        (tokens(&long), "long.jsonl"),
+        (tokens("one two"), "good.jsonl"),
+        (0, "blank.jsonl"),
+    ];
+    let total: usize = lines.iter().map(|(tokens, _)| tokens).sum();
+    let expected: String = lines.map(|(tokens, name)| format!("{tokens:7} {name}\n")).concat();
+    assert_eq!(ran.stdout, format!("{expected}{total:7} total\n"));
+    assert!(ran.stderr.contains("note: log.jsonl: counted as plain text"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("so were 2 other files"), "{}", ran.stderr);
+    for (line, says) in [
+        ("log.jsonl --field text", "log.jsonl:2:1: field \"text\" is missing"),
+        ("log.jsonl --input-format jsonl", "log.jsonl:2:1: field \"text\" is missing"),
+        ("list.jsonl.gz --field text", "list.jsonl.gz:1:1: the line is an array, not an object"),
+        ("null.jsonl", "null.jsonl:1:1: field \"text\" is null, not a string"),
+    ] {
+        let line = format!("count {line}");
+        place.line(&line).fails(&line, 65, &[says, "hint: "]);
+    }
+}
+
+#[test]
+fn a_bad_document_fails_its_file_only() {
+    let place = Place::new();
+    let rows: String = (0..40_000).map(|i| format!("{}\n", json!({"text": format!("row {i}")}))).collect();
+    place.file("a.jsonl", format!("{rows}{{\"text\": 1}}\n{rows}")).file("b.jsonl.gz", &gzip(rows.as_bytes())[..5_000]);
+    place
+        .file("c.jsonl", "{\"text\": \"row\"}\n")
+        .file("d.txt", ["row \n".repeat(50_000).as_bytes(), b"\xff"].concat());
+    let ran = place.line("count a.jsonl b.jsonl.gz c.jsonl d.txt c.jsonl --memory 300K");
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(65), "      1 c.jsonl\n      1 c.jsonl\n      2 total\n"));
+    for says in [
+        "error: a.jsonl:40001:1: field \"text\" is a number, not a string\nhint: repair it",
+        "error: b.jsonl.gz: ",
+        "error: d.txt:50001:1: not valid UTF-8\nhint: ",
+    ] {
+        assert!(ran.stderr.contains(says), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn raw_counts_the_bytes_as_they_lie() {
+    let place = Place::new();
+    let lines = "{\"text\": \"one\"}\n{\"body\": \"two\"}\n";
+    place.file("a.jsonl", lines).file("mark.txt", "\u{feff}one").file("a.gz", gzip(lines.as_bytes()));
+    let expected = format!(
+        "{:2} a.jsonl\n{:2} mark.txt\n{:2} total\n",
+        tokens(lines),
+        tokens("\u{feff}one"),
+        tokens(lines) + tokens("\u{feff}one")
+    );
+    assert_eq!(place.line("count --raw a.jsonl mark.txt").ok().stdout, expected);
+    assert_eq!(place.line("count mark.txt").ok().stdout, "1 mark.txt\n");
+    assert_eq!(place.line("count a.gz").ok().stdout, format!("{} a.gz\n", tokens(lines)), "decompressed, and text");
+    assert_eq!(place.line("count --raw a.gz").code, Some(65));
+    assert_eq!(place.run_with("count --raw", lines.as_bytes()).ok().stdout, format!("{} -\n", tokens(lines)));
+    place.line("count --raw --field x a.jsonl").fails("--raw --field", 2, &["cannot be used with"]);
+}
+
 #[test]
 fn stdin_is_a_file() {
     let place = Place::new();
     place.file("a", "one two\n");
+    assert_eq!(place.run_with("count", b"one two\n").ok().stdout, place.run_with("count -", b"one two\n").ok().stdout);
+    let lines = place.run_with("count --input-format jsonl", &gzip(b"{\"text\": \"one two\"}\n")).ok();
+    assert_eq!((lines.stdout, lines.stderr.as_str()), (format!("{} -\n", tokens("one two")), ""));
+    let text = place.run_with("count", b"{\"text\": \"one two\"}\n").ok();
+    assert!(text.stderr.contains("--input-format jsonl reads JSON lines"), "{}", text.stderr);
     assert_eq!(
         place.run_with("count -", b"one two\n").ok().stdout,
         "4 -\n".replace('4', &tokens("one two\n").to_string())
@@ -89,7 +214,7 @@ fn json_has_everything() {
     );
     assert_eq!(summary["total"], json!({"files": 2, "bytes": 13, "tokens": a + e}));
     assert_eq!(summary["binary"], json!(["d/b.bin"]));
-    assert!(summary["errors"][0].as_str().unwrap().starts_with("d/c: byte 4: is not UTF-8"), "{summary}");
+    assert!(summary["errors"][0].as_str().unwrap().starts_with("d/c:1:4: not valid UTF-8\nhint: "), "{summary}");
 }
 
 #[test]
@@ -100,8 +225,8 @@ fn what_is_no_text_is_named_and_the_rest_is_counted() {
     assert_eq!(ran.code, Some(65));
     assert_eq!(ran.stdout, " 1 a\n 1 a\n 2 total\n");
     for says in [
-        "error: latin: byte 4: is not UTF-8\nhint: convert it: iconv",
-        "error: cut: byte 4: is not UTF-8",
+        "error: latin:1:4: not valid UTF-8\nhint: convert it: iconv",
+        "error: cut:1:4: not valid UTF-8",
         "error: binary: is binary (it has a zero byte)\nhint: ",
     ] {
         assert!(ran.stderr.contains(says), "{}", ran.stderr);
@@ -109,15 +234,86 @@ fn what_is_no_text_is_named_and_the_rest_is_counted() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_and_the_rest_is_counted() {
+fn what_is_not_there_is_named_as_by_encode_and_the_rest_is_counted() {
     let place = Place::new();
     place.file("a", "text").file("latin", b"caf\xe9");
     let ran = place.line("count missing a latin a/b");
     assert_eq!(ran.code, Some(74), "reading weighs more: {}", ran.stderr);
     assert_eq!(ran.stdout, "1 a\n1 total\n");
-    for says in ["error: missing: ", "error: a/b: ", "error: latin: ", "hint: check that it exists"] {
+    for says in ["error: missing: ", "error: a/b: ", "error: latin:1:4: ", "hint: check that it exists"] {
         assert!(ran.stderr.contains(says), "{}", ran.stderr);
     }
+    for input in ["missing", "a/b", "m*g"] {
+        let encoded = place.line(&format!("encode {input} -o out"));
+        let counted = place.line(&format!("count {input}"));
+        assert_eq!((counted.code, counted.stdout, counted.stderr), (encoded.code, String::new(), encoded.stderr));
+    }
+    assert_eq!(place.line("count a missing").code, Some(2));
+    assert_eq!(place.line("count latin missing").code, Some(65));
+}
+
+/// Entries that cannot be listed or opened are errors, a broken link is a note, and all others are counted.
+#[cfg(unix)]
+#[test]
+fn a_folder_is_not_silenced_by_one_of_its_entries() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::process::CommandExt;
+    let place = Place::new();
+    place.file("d/a", "text").file("d/b/shut", "text").file("d/c/open", "text").file("d/locked", "text");
+    symlink("loop", place.path("d/loop")).unwrap();
+    symlink("gone", place.path("d/broken")).unwrap();
+    for (name, mode) in [("d/b", 0o000), ("d/locked", 0o000), ("", 0o755)] {
+        fs::set_permissions(place.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    // The superuser may read everything.
+    let mut command = place.command(["count", "d"]);
+    if fs::read_dir(place.path("d/b")).is_ok() {
+        command.uid(65_534).gid(65_534);
+    }
+    let ran = crate::common::Ran::of(command.output().unwrap());
+    fs::set_permissions(place.path("d/b"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(74), " 1 d/a\n 1 d/c/open\n 2 total\n"), "{}", ran.stderr);
+    let note = "note: d: 1 entry that cannot be read was passed over (broken: ";
+    for says in [note, "error: d/b: cannot be opened: ", "error: d/locked: cannot be opened: ", "error: d/loop: "] {
+        assert!(ran.stderr.contains(says), "{}", ran.stderr);
+    }
+    assert_eq!(ran.stderr.matches("error: ").count(), 3, "{}", ran.stderr);
+    for name in ["d/b", "d/locked", "d/loop"] {
+        fs::remove_file(place.path(name)).or_else(|_| fs::remove_dir_all(place.path(name))).unwrap();
+    }
+    let ran = place.line("count d").ok();
+    assert_eq!(ran.stdout, "1 d/a\n1 d/c/open\n2 total\n");
+    assert!(ran.stderr.contains(note), "{}", ran.stderr);
+}
+
+/// Below a name that begins with `_`, source code is counted, and what data jobs leave there is not.
+#[test]
+fn names_with_an_underscore_are_those_of_source_code() {
+    let place = Place::new();
+    let row = "{\"text\": \"text\"}\n";
+    place.file("d/__init__.py", "text").file("d/_posts/a.md", "text").file("d/_temporary/b.jsonl", row);
+    let ran = place.line("count d").ok();
+    assert_eq!(ran.stdout, "1 d/__init__.py\n1 d/_posts/a.md\n2 total\n");
+    assert!(ran.stderr.contains("d: 1 hidden file or folder left out, such as _temporary"), "{}", ran.stderr);
+    assert_eq!(place.line("count -q --hidden d").ok().stdout.lines().count(), 4);
+    // Asked for JSON lines, a folder is a corpus: ignore files do not count.
+    place.file("d/.ignore", "c.jsonl\n").file("d/c.jsonl", row);
+    assert_eq!(place.line("count -q --input-format jsonl d").ok().stdout, "1 d/c.jsonl\n");
+}
+
+/// What a user should know of the texts is noted as by `encode`.
+#[test]
+fn large_documents_and_pointers_are_noted() {
+    let place = Place::new();
+    place.file("tokenizer.json", delegated()).file("a.txt", "the path ".repeat(20_000));
+    place.file("b.txt", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n");
+    let ran = place.line("count a.txt b.txt --tokenizer tokenizer.json --memory 1M").ok();
+    for says in
+        ["note: a.txt:1: a document of 180.0 kB takes about ", "note: a text is a git-lfs pointer, such as b.txt"]
+    {
+        assert!(ran.stderr.contains(says), "{}", ran.stderr);
+    }
+    assert_eq!(place.line("count -q a.txt b.txt --tokenizer tokenizer.json --memory 1M").ok().stderr, "");
 }
 
 #[test]
@@ -151,10 +347,10 @@ fn names_of_files_cannot_reach_the_terminal() {
     place.file("a\u{1b}[2J\nerror: b", "text").file("c\u{1b}", b"\xff");
     let ran = place.run(["count", "a\u{1b}[2J\nerror: b", "c\u{1b}"]);
     assert_eq!(ran.stdout, "1 a\\u{1b}[2J\\nerror: b\n1 total\n");
-    assert!(ran.stderr.starts_with("error: c\\u{1b}: byte 1: "), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("error: c\\u{1b}:1:1: "), "{}", ran.stderr);
 }
 
-/// Texts with several blocks and pieces, and characters that cross them; a text that cannot be cut; the change to the fast engine.
+/// Texts with several blocks and pieces, and characters that cross them; the change to the fast engine.
 #[test]
 fn long_texts_are_counted_in_pieces() {
     let place = Place::new();
@@ -173,7 +369,7 @@ fn long_texts_are_counted_in_pieces() {
     let summary = place.line("count --json --tokenizer r50k long").ok().summary();
     assert_eq!(summary["total"]["tokens"], gpt2.encode_ordinary(&long).len());
     place.file("late", [long.as_bytes(), b"\xff"].concat());
-    let place_of = format!("error: late: byte {}: is not UTF-8", long.len() + 1);
+    let place_of = format!("error: late:{}:1: not valid UTF-8", long.lines().count() + 1);
     let ran = place.line("count late");
     assert!(ran.stderr.contains(&place_of), "{}", ran.stderr);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(65), ""));

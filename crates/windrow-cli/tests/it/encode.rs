@@ -1,6 +1,6 @@
 //! `windrow encode` end to end: what it reads, writes and prints.
 
-use crate::common::{Place, gzip, ids_of, tiny, tiny_ids, zstd};
+use crate::common::{Place, gzip, ids_of, tiny, tiny_ids, tiny_special_ids, zstd};
 use serde_json::{Value, json};
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
@@ -74,7 +74,8 @@ fn the_embedded_vocabularies_need_no_file() {
         [("o200k_base", ""), ("gpt2", "--tokenizer gpt2"), ("cl100k_base", "--tokenizer cl100k_base")]
     {
         let ran = place.line(&format!("encode in.jsonl -o {name} --format jsonl --json {arguments}")).ok();
-        let tokenizer = Tokenizer::load(name, &LoadOptions::default()).unwrap();
+        let tokenizer =
+            Tokenizer::load(name, &LoadOptions { special_in_text: false, ..LoadOptions::default() }).unwrap();
         let mut encoder = tokenizer.engine().encoder();
         let expected = TEXTS.map(|text| {
             let mut ids = Vec::new();
@@ -94,11 +95,17 @@ fn the_embedded_vocabularies_need_no_file() {
 }
 
 #[test]
-fn special_tokens_in_a_text_can_be_text() {
+fn special_tokens_in_a_text_are_text_unless_asked_for() {
     let place = corpus();
-    place.line("encode in.jsonl -o out --tokenizer tiny.json --format jsonl --no-special-in-text").ok();
-    let ids = ids_of(&place.read("out.jsonl"));
-    assert_eq!(ids[4], "nul \0 <|end|> x".bytes().map(u32::from).collect::<Vec<_>>());
+    for (option, expected) in [("", TEXTS.map(tiny_ids)), ("--special-in-text", TEXTS.map(tiny_special_ids))] {
+        let line = format!("encode in.jsonl -o out --tokenizer tiny.json --format jsonl --overwrite {option}");
+        place.line(&line).ok();
+        assert_eq!(ids_of(&place.read("out.jsonl")), expected, "{option}");
+        assert_eq!(place.json("out.manifest.json")["options"]["special_in_text"], !option.is_empty());
+    }
+    // The option of before names the one of now.
+    let line = "encode in.jsonl -o new --tokenizer tiny.json --no-special-in-text";
+    place.line(line).fails(line, 2, &["'--no-special-in-text'", "'--special-in-text'"]);
 }
 
 #[test]
@@ -233,7 +240,7 @@ fn the_manifest_says_what_was_done_and_how() {
         manifest["options"],
         json!({
             "format": "npy", "dtype": "u16", "eos": 258, "field": "text", "lines": false, "on_error": "skip",
-            "add_special_tokens": false, "special_in_text": true
+            "add_special_tokens": false, "special_in_text": false
         })
     );
     assert_eq!(manifest["tokenizer"]["name"], "tiny.json");

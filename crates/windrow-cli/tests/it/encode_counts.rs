@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{Place, delegated, gzip, tiny, tiny_ids};
+use crate::common::{Place, delegated, gzip, tiny, tiny_ids, tiny_special_ids};
 
 const END: &str = "<|end|>";
 
@@ -34,7 +34,7 @@ fn place() -> Place {
 fn by_input(more: usize) -> Vec<[usize; 3]> {
     let counts = |texts: &Vec<Option<String>>| {
         let good = || texts.iter().flatten();
-        let tokens = good().map(|text| tiny_ids(text).len() + more).sum();
+        let tokens = good().map(|text| tiny_special_ids(text).len() + more).sum();
         [texts.len(), good().map(String::len).sum(), tokens]
     };
     inputs().iter().map(counts).collect()
@@ -51,7 +51,8 @@ fn tokens_text_and_special_tokens_do_not_depend_on_threads_memory_or_shards() {
     let place = place();
     let special = inputs().iter().flatten().flatten().map(|text| text.matches(END).count()).sum::<usize>();
     assert!(special > 300);
-    let line = "encode 1.jsonl 2.txt 3.jsonl.gz -o out --on-error skip --overwrite --json";
+    let plain = "encode 1.jsonl 2.txt 3.jsonl.gz -o out --on-error skip --overwrite --json";
+    let line = format!("{plain} --special-in-text");
     for (arguments, more) in [
         ("--tokenizer tiny.json --threads 1", 0),
         ("--tokenizer tiny.json --threads 4 --chunk-bytes 100 --memory 200K", 0),
@@ -69,12 +70,14 @@ fn tokens_text_and_special_tokens_do_not_depend_on_threads_memory_or_shards() {
         let sum = |name: usize| json!(by_input(more).iter().map(|counts| counts[name]).sum::<usize>());
         assert_eq!([&manifest["text_bytes"], &manifest["tokens"]], [&sum(1), &sum(2)]);
         assert_eq!([&manifest["special_tokens"], &summary["special_tokens"]], [special; 2].map(Value::from).each_ref());
-        let says = format!("note: the texts name special tokens: {special} ids (--no-special-in-text");
+        let says = format!("note: the texts name special tokens: {special} ids (--special-in-text");
         assert!(ran.stderr.contains(&says), "{}", ran.stderr);
     }
-    let ran = place.line(&format!("{line} --tokenizer tiny.json --no-special-in-text")).ok();
+    let ran = place.line(&format!("{plain} --tokenizer tiny.json")).ok();
     assert_eq!(ran.summary()["special_tokens"], 0);
-    assert!(!ran.stderr.contains("special tokens"), "{}", ran.stderr);
+    let tokens: usize = inputs().iter().flatten().flatten().map(|text| tiny_ids(text).len()).sum();
+    assert_eq!(ran.summary()["tokens"], tokens);
+    assert!(ran.stderr.contains("note: the texts name special tokens, which are plain text here"), "{}", ran.stderr);
 }
 
 #[test]
@@ -82,9 +85,9 @@ fn a_document_in_parts_is_counted_once() {
     let place = place();
     let words = format!("the path {END} of thorns\n");
     place.file("long.txt", words.repeat(40_000)).file("bad.txt", [words.repeat(40_000).as_bytes(), b"\xff"].concat());
-    let line = "encode bad.txt long.txt 2.txt -o out --tokenizer tiny.json --memory 100K --on-error skip --json";
+    let line = "encode bad.txt long.txt 2.txt -o out --tokenizer tiny.json --memory 100K --on-error skip --json --special-in-text";
     let summary = place.line(line).ok().summary();
-    let tokens = tiny_ids(&words).len() * 40_000;
+    let tokens = tiny_special_ids(&words).len() * 40_000;
     let expected = [[1, 0, 0], [1, words.len() * 40_000, tokens], [1, 5, 5]];
     assert_eq!(numbers(&summary["inputs"], "bytes"), expected);
     assert_eq!(summary["special_tokens"], 40_000);
@@ -113,7 +116,9 @@ fn tokens_of_a_template_and_for_the_unknown_do_not_stand_in_a_text() {
     });
     place.file("words.json", json.to_string()).file("in.txt", "the\nunknown words\n[SEP] the [CLS]\n\n[UNK]\n");
     for (template, tokens) in [("", 1 + 2 + 3 + 1), ("--add-special-tokens", 7 + 10)] {
-        let line = format!("encode in.txt --lines -o out --tokenizer words.json --overwrite --json {template}");
+        let line = format!(
+            "encode in.txt --lines -o out --tokenizer words.json --overwrite --json --special-in-text {template}"
+        );
         let summary = place.line(&line).ok().summary();
         assert_eq!([&summary["special_tokens"], &summary["tokens"]], [&json!(2), &json!(tokens)], "{template}");
     }

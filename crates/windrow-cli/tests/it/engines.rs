@@ -14,7 +14,6 @@ fn all_engines_give_the_same_ids() {
         let manifest = place.json(&format!("{engine}.manifest.json"));
         assert_eq!(manifest["engine"]["name"], name);
     }
-    // Counting treats the special token as text.
     let counted = place.line("count in.txt --tokenizer tiny.json").ok().stdout;
     for arguments in ["tiny.json --engine windrow", "tiny.json --engine tokenizers", "other.json --engine tokenizers"] {
         assert_eq!(place.line(&format!("count in.txt --tokenizer {arguments}")).ok().stdout, counted, "{arguments}");

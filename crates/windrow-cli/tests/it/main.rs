@@ -24,6 +24,7 @@ mod encode_fields;
 mod engine_memory;
 mod engines;
 mod hostile;
+mod memory;
 mod plan;
 mod plan_import;
 mod plan_kernels;

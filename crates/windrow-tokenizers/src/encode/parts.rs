@@ -63,7 +63,7 @@ impl Place {
 impl OpenDocument {
     /// Whether this record is a part of a document, not the whole.
     pub(super) fn is_part(&self, record: &Record) -> bool {
-        record.is_open || self.begin.is_some()
+        record.is_open || self.begin.is_some_and(|begin| begin.file == record.file)
     }
 
     /// Bytes that are not encoded yet.
@@ -80,7 +80,12 @@ impl Workshop<'_> {
         document: &mut OpenDocument,
         token: &CancelToken,
     ) -> Vec<Chunk> {
-        if !batch.records.first().is_some_and(|first| document.is_part(first)) {
+        let first = batch.records.first();
+        if document.begin.is_some_and(|begin| first.is_none_or(|first| first.file != begin.file)) {
+            // Its input could not be read to the end.
+            *document = OpenDocument::default();
+        }
+        if !first.is_some_and(|first| document.is_part(first)) {
             return self.encode(batch, 0, token);
         }
         let part = self.encode_part(batch, document);

@@ -34,7 +34,7 @@ use crate::output::without_loss;
 use crate::output::{Checkpoint, InputCounts, Kept, Order, Output, OutputError, OutputErrorKind, WriteBack};
 
 /// Batches per queue. The budget bounds their memory; this bounds how far one stage runs ahead of the next.
-const QUEUE: usize = 2;
+pub(super) const QUEUE: usize = 2;
 
 /// Number of parts of the output that may wait for write-back before the writer is held up.
 const DUE: usize = 2;
@@ -168,15 +168,15 @@ pub(super) struct Run<S> {
 }
 
 /// What one stage passes to the next.
-enum Item<T> {
+pub(super) enum Item<T> {
     Batch(T),
     /// The end of the inputs.
     End(Vec<FileReport>),
 }
 
-struct Read {
-    batch: Batch,
-    held: Held,
+pub(super) struct Read {
+    pub(super) batch: Batch,
+    pub(super) held: Held,
 }
 
 struct Encoded {
@@ -186,7 +186,7 @@ struct Encoded {
 }
 
 /// What the reader feeds. If reading ends early, what was read before precedes the error.
-type Fed = Result<Item<Read>, EncodeError>;
+pub(super) type Fed = Result<Item<Read>, EncodeError>;
 
 /// Where an interrupted run continues.
 #[derive(Debug, Default)]
@@ -395,7 +395,7 @@ pub(super) fn run<S: Sink>(
 }
 
 /// The first stage, on a separate thread.
-struct Reading {
+pub(super) struct Reading {
     /// Returns the number of readers, and when batches were awaited.
     thread: JoinHandle<(usize, Vec<Awaited>)>,
     /// Carries no data. It disconnects when all threads that read have ended, but for a few instructions.
@@ -403,7 +403,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn start(
+    pub(super) fn start(
         mut readers: Readers,
         ended: Receiver<()>,
         mut feeder: Feeder<Fed>,
@@ -436,7 +436,7 @@ impl Reading {
     }
 
     /// Waits for the thread to end, and returns what it returns. After a failure the closed budget makes it end; if it is blocked, it is left behind.
-    fn finish(self) -> (usize, Vec<Awaited>) {
+    pub(super) fn finish(self) -> (usize, Vec<Awaited>) {
         if self.ended.recv_timeout(READER_GRACE) == Err(RecvTimeoutError::Disconnected) {
             // The thread catches its panics.
             return self.thread.join().unwrap_or_default();

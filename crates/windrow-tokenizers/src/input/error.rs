@@ -155,6 +155,12 @@ pub enum InputError {
         /// The remedy.
         hint: &'static str,
     },
+    /// A file that was [taken for text](super::InputOptions::others_are_text) and is none.
+    #[error("{}: is binary (it has a zero byte)\nhint: only text has tokens", shown(name))]
+    Binary {
+        /// The file.
+        name: String,
+    },
     /// A Parquet file that is damaged, or whose columns are not those that are wanted.
     #[error("{}: {}\nhint: {hint}", shown(name), shown(reason))]
     Columns {
@@ -246,7 +252,7 @@ impl InputError {
             | Self::NoMatch { .. }
             | Self::BadPattern { .. }
             | Self::StdinTwice => ErrorClass::Usage,
-            Self::Compressed { .. } | Self::Columns { .. } => ErrorClass::Data,
+            Self::Compressed { .. } | Self::Binary { .. } | Self::Columns { .. } => ErrorClass::Data,
             Self::Unreadable { .. }
             | Self::Read { .. }
             | Self::Changed { .. }

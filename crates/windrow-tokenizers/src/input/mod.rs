@@ -38,6 +38,7 @@ mod store;
 mod stream;
 #[cfg(feature = "parquet")]
 mod thrift;
+mod tolerance;
 mod url;
 #[cfg(feature = "parquet")]
 mod values;
@@ -60,6 +61,7 @@ pub use resolve::{InputOptions, Resolved, resolve};
 pub(crate) use store::Object;
 #[cfg(feature = "parquet")]
 pub(crate) use thrift::ParquetFile;
+pub(crate) use tolerance::{IsRecord, Tolerance};
 pub use walk::{WalkOptions, Walked, is_hidden, walk};
 
 /// The meaning of the (decompressed) bytes of a file.
@@ -133,6 +135,12 @@ pub struct InputFile {
     /// `None`: detected from the first bytes.
     compression: Option<Compression>,
     bytes: Option<u64>,
+    /// Whether an argument names it.
+    is_named: bool,
+    /// Whether it is taken for text because nothing tells what it is.
+    is_guessed: bool,
+    /// Whether it is read as it lies, with its byte order mark.
+    is_raw: bool,
     origin: Origin,
 }
 
@@ -155,7 +163,7 @@ impl InputFile {
     pub fn from_path(path: impl Into<PathBuf>, format: Format, compression: Compression) -> Self {
         let path = path.into();
         let name = path.display().to_string();
-        Self { name, format, compression: Some(compression), bytes: None, origin: Origin::Path(path) }
+        Self::new(name, format, Some(compression), Origin::Path(path))
     }
 
     /// The same file under another name in messages and manifests.
@@ -181,7 +189,7 @@ impl InputFile {
     /// assert_eq!((file.name(), file.compression()), ("-", None));
     /// ```
     pub fn stdin(format: Format) -> Self {
-        Self { name: "-".into(), format, compression: None, bytes: None, origin: Origin::Stdin }
+        Self::new("-".into(), format, None, Origin::Stdin)
     }
 
     /// Any stream of bytes; messages refer to it by `name`. Without a `compression` it is detected from the first bytes.
@@ -202,7 +210,11 @@ impl InputFile {
         format: Format,
         compression: Option<Compression>,
     ) -> Self {
-        Self { name: name.into(), format, compression, bytes: None, origin: Origin::Stream(Box::new(reader)) }
+        Self::new(name.into(), format, compression, Origin::Stream(Box::new(reader)))
+    }
+
+    fn new(name: String, format: Format, compression: Option<Compression>, origin: Origin) -> Self {
+        Self { name, format, compression, bytes: None, is_named: true, is_guessed: false, is_raw: false, origin }
     }
 
     /// The name used in messages and manifests: the path as given or found, the URL without its query, `-` for stdin. It does not preserve bytes that are not
@@ -233,6 +245,24 @@ impl InputFile {
             Origin::Stdin => cfg!(unix).then_some(Path::new("/dev/stdin")),
             Origin::Stream(_) | Origin::Object(_) => None,
         }
+    }
+
+    /// Whether an argument or a pattern names it; otherwise it was found in a directory.
+    ///
+    /// ```
+    /// use windrow_tokenizers::input::{InputOptions, resolve};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let path = directory.path().join("corpus.txt");
+    /// std::fs::write(&path, "one")?;
+    /// let is_named = |arg: &std::path::Path| {
+    ///     resolve(&[arg.display().to_string()], &InputOptions::default()).map(|resolved| resolved.files[0].is_named())
+    /// };
+    /// assert!(is_named(&path)? && !is_named(directory.path())?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_named(&self) -> bool {
+        self.is_named
     }
 
     /// The object of a store that it is, if it is one.

@@ -11,6 +11,7 @@
 //! it again first. The window grows only if the batch has no record yet. Each byte is searched for newlines once, so a long record
 //! costs no more per byte than a short one.
 
+use std::sync::Arc;
 use std::vec;
 
 use memchr::{memchr, memchr_iter};
@@ -20,9 +21,16 @@ use super::columns::ColumnFile;
 use super::position::{Continuation, LastRecord, Origin};
 use super::report::FileReport;
 use super::stream::{BUFFER, Stream};
+use super::tolerance::Tolerance;
 use super::{Fields, Format, InputError, InputFile};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A file with a zero byte among its first bytes is binary, as for git.
+const SNIFFED: usize = 8000;
+
+/// A longer first line of JSON lines is taken for one.
+const FIRST_LINE: usize = 1 << 20;
 
 /// Reads files one after the other and cuts them into batches of records.
 ///
@@ -60,6 +68,8 @@ pub struct Reader {
     after: Option<LastRecord>,
     /// Whether positions tell which part of a file need not be read again.
     is_resumable: bool,
+    /// If set, a file that cannot be read does not end the run.
+    tolerance: Option<Arc<Tolerance>>,
 }
 
 /// Which records are delivered in parts if they are larger than a batch.
@@ -105,7 +115,14 @@ impl Reader {
             broken: None,
             after: None,
             is_resumable: false,
+            tolerance: None,
         }
+    }
+
+    /// Goes on with the next file when one cannot be read, and reports it there.
+    pub(crate) fn tolerant(mut self, tolerance: Arc<Tolerance>) -> Self {
+        self.tolerance = Some(tolerance);
+        self
     }
 
     /// Has the [positions](Batch::position_behind) of batches tell which part of a file need not be read again.
@@ -219,6 +236,12 @@ impl Reader {
             match self.advance(&mut filling) {
                 Ok(true) => {}
                 Ok(false) => break,
+                Err(error) if self.tolerance.is_some() && !matches!(error, InputError::Stopped) => {
+                    self.drop_current(&mut filling);
+                    if let Some(tolerance) = &self.tolerance {
+                        tolerance.fail(self.opened - 1, error);
+                    }
+                }
                 // Complete records precede the error: the first failure in order must not depend on batches.
                 Err(error) if !filling.batch.records.is_empty() && !matches!(error, InputError::Stopped) => {
                     self.broken = Some(error);
@@ -231,20 +254,31 @@ impl Reader {
         Ok(filling.batch)
     }
 
+    /// Leaves the rest of the current file, with what is unread of it.
+    fn drop_current(&mut self, filling: &mut Filling<'_>) {
+        self.stored += self.current.take().map_or(0, |file| file.size());
+        filling.end = filling.start;
+    }
+
     /// Continues in the current file, or in the next one; false if the batch is full or no file is left.
     fn advance(&mut self, filling: &mut Filling<'_>) -> Result<bool, InputError> {
+        let is_given_up = |tolerance: &Arc<Tolerance>| tolerance.is_given_up(self.opened - 1);
+        if self.current.is_some() && self.tolerance.as_ref().is_some_and(is_given_up) {
+            self.drop_current(filling);
+        }
         if self.current.is_none() {
             let Some(file) = self.waiting.next() else { return Ok(false) };
+            let index = self.opened;
+            self.opened += 1;
             let mut file = if file.format == Format::Parquet {
-                Current::Columns(Box::new(ColumnFile::open(file, self.opened, &self.fields)?))
+                Current::Columns(Box::new(ColumnFile::open(file, index, &self.fields)?))
             } else {
-                let mut file = OpenFile::open(file, self.opened, self.splits, &mut self.spare)?;
+                let mut file = OpenFile::open(file, index, self.splits, &mut self.spare, self.tolerance.clone())?;
                 if self.is_resumable && file.format != Format::Text {
                     file.stream.keep_prefixes();
                 }
                 Current::Stream(Box::new(file))
             };
-            self.opened += 1;
             if let Some(last) = self.after.take() {
                 file.pass(last, filling)?;
             }
@@ -273,6 +307,14 @@ impl Current {
     fn stored(&self) -> u64 {
         match self {
             Self::Stream(file) => file.stream.stored(),
+            Self::Columns(file) => file.stored(),
+        }
+    }
+
+    /// Bytes as stored, also those that were not read, if their number is known.
+    fn size(&self) -> u64 {
+        match self {
+            Self::Stream(file) => file.stream.size(),
             Self::Columns(file) => file.stored(),
         }
     }
@@ -312,15 +354,18 @@ impl Current {
 struct OpenFile {
     index: u32,
     format: Format,
-    /// Whether its records may be delivered in parts.
-    is_split: bool,
+    splits: Splits,
+    /// Whether it is taken for text because nothing tells what it is.
+    is_guessed: bool,
+    is_raw: bool,
+    tolerance: Option<Arc<Tolerance>>,
     /// Whether a part of the next record was delivered.
     is_in_record: bool,
     stream: Stream,
     /// `unread[next..]` precedes the rest of the stream.
     unread: Vec<u8>,
     next: usize,
-    /// Whether a byte order mark has been checked for.
+    /// Whether its first bytes have been checked: for a byte order mark, and for what the file is.
     begun: bool,
     /// Line and offset of the next record.
     line: u64,
@@ -332,16 +377,24 @@ struct OpenFile {
 }
 
 impl OpenFile {
-    fn open(file: InputFile, index: u32, splits: Splits, spare: &mut Spare) -> Result<Self, InputError> {
-        let format = file.format;
-        let is_split = splits.has(format);
+    fn open(
+        file: InputFile,
+        index: u32,
+        splits: Splits,
+        spare: &mut Spare,
+        tolerance: Option<Arc<Tolerance>>,
+    ) -> Result<Self, InputError> {
+        let InputFile { format, is_guessed, is_raw, .. } = file;
         let stream = Stream::open(file, std::mem::take(&mut spare.buffer))?;
         let mut unread = std::mem::take(&mut spare.unread);
         unread.clear();
         Ok(Self {
             index,
             format,
-            is_split,
+            splits,
+            is_guessed,
+            is_raw,
+            tolerance,
             is_in_record: false,
             stream,
             unread,
@@ -404,12 +457,9 @@ impl OpenFile {
         let mut searched = filling.start;
         let mut ended = false;
         loop {
-            if !self.begun && (ended || filling.end - filling.start >= BYTE_ORDER_MARK.len()) {
-                self.begun = true;
-                if filling.batch.bytes[filling.start..filling.end].starts_with(BYTE_ORDER_MARK) {
-                    self.skip(BYTE_ORDER_MARK.len(), filling);
-                    searched = filling.start;
-                }
+            if !self.begun && (ended || self.can_begin(&filling.batch.bytes[filling.start..filling.end])) {
+                self.begin(filling)?;
+                searched = filling.start;
             }
             if self.begun && self.format != Format::Text {
                 while let Some(at) = memchr(b'\n', &filling.batch.bytes[searched..filling.end]) {
@@ -476,11 +526,47 @@ impl OpenFile {
         }
     }
 
+    /// Whether JSON lines are text if their first line is no record.
+    fn checks_line(&self) -> bool {
+        self.format == Format::Jsonl && self.tolerance.as_ref().is_some_and(|tolerance| tolerance.checks_lines())
+    }
+
+    /// Whether these first bytes of the file suffice to begin.
+    fn can_begin(&self, bytes: &[u8]) -> bool {
+        if self.is_guessed {
+            bytes.len() >= SNIFFED
+        } else if self.checks_line() {
+            bytes.len() >= FIRST_LINE || first_line(bytes).is_some()
+        } else {
+            bytes.len() >= BYTE_ORDER_MARK.len()
+        }
+    }
+
+    /// Checks the first bytes of the file.
+    fn begin(&mut self, filling: &mut Filling<'_>) -> Result<(), InputError> {
+        self.begun = true;
+        if !self.is_raw && filling.batch.bytes[filling.start..filling.end].starts_with(BYTE_ORDER_MARK) {
+            self.skip(BYTE_ORDER_MARK.len(), filling);
+        }
+        let bytes = &filling.batch.bytes[filling.start..filling.end];
+        if self.is_guessed && bytes[..bytes.len().min(SNIFFED)].contains(&0) {
+            return Err(InputError::Binary { name: self.stream.name().into() });
+        }
+        let line = match first_line(bytes) {
+            None if bytes.len() >= FIRST_LINE || is_blank(bytes) => return Ok(()),
+            line => line.unwrap_or(bytes),
+        };
+        if self.checks_line() && self.tolerance.as_ref().is_some_and(|it| !it.has_records(self.index, line)) {
+            self.format = Format::Text;
+        }
+        Ok(())
+    }
+
     /// How many bytes of the window can be delivered as a part of a record.
     fn part_in(&self, filling: &Filling<'_>) -> usize {
         let bytes = &filling.batch.bytes[filling.start..filling.end];
         match self.format {
-            _ if !self.is_split || !self.begun => 0,
+            _ if !self.splits.has(self.format) || !self.begun => 0,
             // It is no part of the line if a newline follows.
             Format::Lines if bytes.ends_with(b"\r") => bytes.len() - 1,
             // A blank line is no record.
@@ -491,7 +577,7 @@ impl OpenFile {
 
     /// By how much a window grows that has no space for its first record.
     fn growth(&self, filling: &Filling<'_>) -> usize {
-        if self.format == Format::Text && self.next == self.unread.len() && self.stream.rest() > 0 {
+        if self.format == Format::Text && self.begun && self.next == self.unread.len() && self.stream.rest() > 0 {
             // One byte more than the rest, for the read that finds the end.
             return usize::try_from(self.stream.rest()).map_or(usize::MAX, |rest| rest.saturating_add(1));
         }
@@ -566,6 +652,18 @@ impl OpenFile {
         }
         filling.end = filling.start;
         Ok(())
+    }
+}
+
+/// The first line that is complete and not blank.
+fn first_line(bytes: &[u8]) -> Option<&[u8]> {
+    let mut rest = bytes;
+    loop {
+        let (line, behind) = rest.split_at(memchr(b'\n', rest)? + 1);
+        if !is_blank(line) {
+            return Some(line);
+        }
+        rest = behind;
     }
 }
 

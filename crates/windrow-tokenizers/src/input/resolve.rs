@@ -46,6 +46,13 @@ pub struct InputOptions {
     /// Every file is text, regardless of its extension. Files of directories and patterns that are not text (a NUL or invalid UTF-8 in
     /// the first 64 KiB) are passed over.
     pub all_text: bool,
+    /// A file whose extension is unknown is text, unless a zero byte among its first bytes shows that it is binary, which its reader reports.
+    /// Any file with the extension of a compression is decompressed.
+    pub others_are_text: bool,
+    /// Every file is text, and is read as it lies: not decompressed, with its byte order mark.
+    pub raw: bool,
+    /// What cannot be found, listed or opened is [listed](Resolved::failed), and the rest is resolved. Files are not opened for a check.
+    pub lists_failures: bool,
     /// Which entries of directories are skipped.
     pub walk: WalkOptions,
 }
@@ -67,6 +74,9 @@ impl InputOptions {
 
     /// Format and compression by extension.
     fn kind_of(&self, path: &Path) -> (Option<Format>, Compression) {
+        if self.raw {
+            return (None, Compression::None);
+        }
         let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
         let compressions = [(".gz", Compression::Gzip), (".zst", Compression::Zstd), (".zstd", Compression::Zstd)];
         let (stem, compression) = compressions
@@ -98,12 +108,30 @@ impl InputOptions {
     }
 
     /// The same, but the first bytes may also identify text; `None` for a file to pass over.
-    fn kind_or_text(&self, path: &Path) -> Result<Option<(Format, Compression)>, InputError> {
+    fn kind_or_text(&self, path: &Path) -> Result<Option<Kind>, InputError> {
         match self.kind_of(path) {
-            (Some(format), compression) => Ok(Some((format, compression))),
-            (None, _) if self.all_text && is_text(path)? => Ok(Some((Format::Text, Compression::None))),
+            (Some(format), compression) => Ok(Some(Kind { format, compression, is_guessed: false })),
+            (None, compression) if self.others_are_text => Ok(Some(Kind::guessed(compression))),
+            (None, _) if self.all_text && is_text(path)? => {
+                Ok(Some(Kind { format: Format::Text, compression: Compression::None, is_guessed: false }))
+            }
             (None, _) => Ok(None),
         }
+    }
+}
+
+/// What a file is.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    format: Format,
+    compression: Compression,
+    /// Whether it is taken for text because nothing tells what it is.
+    is_guessed: bool,
+}
+
+impl Kind {
+    fn guessed(compression: Compression) -> Self {
+        Self { format: Format::Text, compression, is_guessed: true }
     }
 }
 
@@ -150,6 +178,8 @@ pub struct Resolved {
     pub files: Vec<InputFile>,
     /// Notes for the user that need no action: files passed over, files read twice.
     pub notes: Vec<String>,
+    /// What could not be found, listed or opened, if [`InputOptions::lists_failures`] is set.
+    pub failed: Vec<InputError>,
 }
 
 /// Finds the files that `args` stand for, and checks that they can be opened.
@@ -179,11 +209,9 @@ pub struct Resolved {
 /// ```
 ///
 /// # Errors
-/// Everything of [`ErrorClass::Usage`](super::ErrorClass::Usage), and [`InputError::Unreadable`].
-pub fn resolve(args: &[String], options: &InputOptions) -> Result<Resolved, InputError> {
-    if args.is_empty() {
-        return Err(InputError::NoInputs);
-    }
+/// Everything of [`ErrorClass::Usage`](super::ErrorClass::Usage), and [`InputError::Unreadable`], unless
+/// [`InputOptions::lists_failures`] is set: then only standard input that is named twice.
+pub fn resolve<S: AsRef<OsStr>>(args: &[S], options: &InputOptions) -> Result<Resolved, InputError> {
     let mut found = Found {
         options,
         stores: Stores::new(),
@@ -191,32 +219,26 @@ pub fn resolve(args: &[String], options: &InputOptions) -> Result<Resolved, Inpu
         notes: Vec::new(),
         seen: HashSet::new(),
         repeated: Vec::new(),
+        failed: Vec::new(),
     };
+    if args.is_empty() {
+        return Err(InputError::NoInputs);
+    }
     let mut stdin = false;
     for arg in args {
+        let arg = arg.as_ref();
         if arg == "-" {
             if stdin {
                 return Err(InputError::StdinTwice);
             }
             stdin = true;
             let format = options.format(Some(Format::Text)).unwrap_or(Format::Text);
-            found.files.push(InputFile::stdin(format));
-            continue;
-        }
-        let local = match Named::parse(arg)? {
-            Some(Named::Remote(url)) => {
-                found.remote(&url)?;
-                continue;
-            }
-            Some(Named::Local(path)) => Some(path.display().to_string()),
-            None => None,
-        };
-        let arg = local.as_ref().unwrap_or(arg);
-        match fs::symlink_metadata(arg) {
-            Ok(_) => found.named(Path::new(arg), Chosen::ByName)?,
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(InputError::unreadable(Path::new(arg), e)),
-            Err(_) if arg.contains(['*', '?', '[']) => found.pattern(arg)?,
-            Err(_) => return Err(InputError::Missing { name: arg.clone() }),
+            let is_guessed = options.others_are_text && options.format.is_none();
+            let compression = options.raw.then_some(Compression::None);
+            found.files.push(InputFile { is_guessed, is_raw: options.raw, compression, ..InputFile::stdin(format) });
+        } else {
+            let outcome = found.argument(arg);
+            found.outcome(outcome)?;
         }
     }
     if let Some((first, others)) = found.repeated.split_first() {
@@ -229,7 +251,7 @@ pub fn resolve(args: &[String], options: &InputOptions) -> Result<Resolved, Inpu
             .notes
             .push(format!("{}: reached more than once, by arguments or links, and read each time{more}", shown(first)));
     }
-    Ok(Resolved { files: found.files, notes: found.notes })
+    Ok(Resolved { files: found.files, notes: found.notes, failed: found.failed })
 }
 
 /// What two names of one file have in common.
@@ -263,9 +285,38 @@ struct Found<'o> {
     seen: HashSet<Identity>,
     /// Files that occurred before.
     repeated: Vec<PathBuf>,
+    failed: Vec<InputError>,
 }
 
 impl Found<'_> {
+    /// Lists a failure, or ends the call with it.
+    fn outcome(&mut self, outcome: Result<(), InputError>) -> Result<(), InputError> {
+        match outcome {
+            Err(error) if self.options.lists_failures => {
+                self.failed.push(error);
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn argument(&mut self, arg: &OsStr) -> Result<(), InputError> {
+        let local = match arg.to_str().map(Named::parse).transpose()?.flatten() {
+            Some(Named::Remote(url)) => return self.remote(&url),
+            Some(Named::Local(path)) => Some(path),
+            None => None,
+        };
+        let path = local.as_deref().unwrap_or(Path::new(arg));
+        match fs::symlink_metadata(path) {
+            Ok(_) => self.named(path, Chosen::ByName),
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(InputError::unreadable(path, e)),
+            Err(_) => match path.to_str().filter(|path| path.contains(['*', '?', '['])) {
+                Some(pattern) => self.pattern(pattern),
+                None => Err(InputError::Missing { name: path.display().to_string() }),
+            },
+        }
+    }
+
     fn named(&mut self, path: &Path, chosen: Chosen) -> Result<(), InputError> {
         let metadata = fs::metadata(path).map_err(|e| InputError::unreadable(path, e))?;
         if metadata.is_dir() {
@@ -273,7 +324,7 @@ impl Found<'_> {
         }
         let (by_extension, compression) = match (self.options.all_text, chosen) {
             (true, Chosen::ByPattern) => match self.options.kind_or_text(path)? {
-                Some((format, compression)) => (Some(format), compression),
+                Some(kind) => (Some(kind.format), kind.compression),
                 None => {
                     self.notes.push(format!("{}: passed over, it is not text", shown(path)));
                     return Ok(());
@@ -286,8 +337,12 @@ impl Found<'_> {
             },
             (false, _) => self.options.kind_of(path),
         };
-        let Some(format) = self.options.format(by_extension) else { return Err(unknown(path, &metadata)) };
-        self.add(path.to_path_buf(), format, compression, &metadata)
+        let kind = match self.options.format(by_extension) {
+            Some(format) => Kind { format, compression, is_guessed: false },
+            None if self.options.others_are_text => Kind::guessed(compression),
+            None => return Err(unknown(path, &metadata)),
+        };
+        self.add(path.to_path_buf(), kind, true, &metadata)
     }
 
     fn pattern(&mut self, pattern: &str) -> Result<(), InputError> {
@@ -318,23 +373,23 @@ impl Found<'_> {
             }
         }
         paths.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
-        let (before, is_match) = (self.files.len(), !paths.is_empty());
+        let (before, failed, is_match) = (self.files.len(), self.failed.len(), !paths.is_empty());
         for path in paths {
             match self.named(&path, Chosen::ByPattern) {
                 Err(InputError::Unreadable { source, .. }) => broken.push((path, source)),
-                other => other?,
+                outcome => self.outcome(outcome)?,
             }
         }
-        if self.files.len() == before {
-            match broken.into_iter().next() {
-                Some((path, source)) => return Err(InputError::unreadable(&path, source)),
-                None if is_match => return Ok(()),
-                None => return Err(InputError::NoMatch { pattern: pattern.into(), hidden: left_out.hidden }),
-            }
+        if self.files.len() == before && self.failed.len() == failed {
+            return match (broken.is_empty(), is_match) {
+                (false, _) => self.all_unreadable(broken),
+                (true, true) => Ok(()),
+                (true, false) => Err(InputError::NoMatch { pattern: pattern.into(), hidden: left_out.hidden }),
+            };
         }
         left_out.note_left_out(Path::new(pattern));
         self.notes.append(&mut left_out.notes);
-        self.notes.extend(note_unreadable(Path::new(""), &broken));
+        self.unreadable(Path::new(""), broken);
         self.note_mixture(Path::new(pattern), before);
         Ok(())
     }
@@ -343,63 +398,78 @@ impl Found<'_> {
         let mut walked = walk(root, &self.options.walk)?;
         self.notes.append(&mut walked.notes);
         let (mut passed_over, before) = (PassedOver { count: walked.special, data: Vec::new() }, self.files.len());
-        let mut broken = Vec::new();
+        let mut broken = walked.broken;
         for path in walked.files {
             // It may have vanished since, and it is not a file that was named.
-            if let Err(error) = self.below(path, &mut passed_over) {
-                match error {
-                    InputError::Unreadable { name, source } => broken.push((PathBuf::from(name), source)),
-                    other => return Err(other),
-                }
+            match self.below(path, &mut passed_over) {
+                Err(InputError::Unreadable { name, source }) => broken.push((PathBuf::from(name), source)),
+                outcome => self.outcome(outcome)?,
             }
         }
-        self.notes.extend(note_unreadable(root, &broken));
-        if self.files.len() == before {
-            if let Some((path, source)) = walked.broken.into_iter().chain(broken).next() {
-                return Err(InputError::unreadable(&path, source));
-            }
-            return Err(passed_over.nothing_else(root, walked.hidden + walked.ignored));
+        if self.files.len() == before && !self.options.others_are_text {
+            return match broken.is_empty() {
+                false => self.all_unreadable(broken),
+                true => Err(passed_over.nothing_else(root, walked.hidden + walked.ignored)),
+            };
         }
+        self.unreadable(root, broken);
         self.note_passed_over(root, &passed_over);
         self.note_mixture(root, before);
         Ok(())
     }
 
+    /// Notes entries that cannot be read, and lists them if failures are listed. A broken link is no failure.
+    fn unreadable(&mut self, root: &Path, broken: Vec<(PathBuf, io::Error)>) {
+        let lists = self.options.lists_failures;
+        let (failed, noted): (Vec<_>, Vec<_>) =
+            broken.into_iter().partition(|(path, source)| lists && !is_broken_link(path, source));
+        self.notes.extend(note_unreadable(root, &noted));
+        self.failed.extend(failed.into_iter().map(|(path, source)| InputError::unreadable(&path, source)));
+    }
+
+    /// The same where nothing else was found.
+    fn all_unreadable(&mut self, broken: Vec<(PathBuf, io::Error)>) -> Result<(), InputError> {
+        broken.into_iter().try_for_each(|(path, source)| self.outcome(Err(InputError::unreadable(&path, source))))
+    }
+
     /// Adds a file of a directory, or passes it over.
     fn below(&mut self, path: PathBuf, passed_over: &mut PassedOver) -> Result<(), InputError> {
         let kind = self.options.kind_or_text(&path)?;
-        let Some((kind, compression)) = kind.filter(|(kind, _)| !self.options.forces_other_than(*kind)) else {
+        let Some(kind) = kind.filter(|kind| !self.options.forces_other_than(kind.format)) else {
             passed_over.add(&path, self.options.all_text || kind.is_some());
             return Ok(());
         };
-        let format = self.options.format(Some(kind)).unwrap_or(kind);
+        let format = self.options.format(Some(kind.format)).unwrap_or(kind.format);
         let metadata = fs::metadata(&path).map_err(|e| InputError::unreadable(&path, e))?;
-        self.add(path, format, compression, &metadata)
+        self.add(path, Kind { format, ..kind }, false, &metadata)
     }
 
-    fn add(
-        &mut self,
-        path: PathBuf,
-        format: Format,
-        compression: Compression,
-        metadata: &fs::Metadata,
-    ) -> Result<(), InputError> {
+    fn add(&mut self, path: PathBuf, kind: Kind, is_named: bool, metadata: &fs::Metadata) -> Result<(), InputError> {
         let name = path.display().to_string();
-        // Regular files only: opening a named pipe here would wait for its writer, or take it away from the reader.
-        if metadata.is_file() {
-            File::open(&path).map_err(|e| InputError::unreadable(&path, e))?;
+        if !self.options.lists_failures {
+            // Regular files only: opening a named pipe here would wait for its writer, or take it away from the reader.
+            if metadata.is_file() {
+                File::open(&path).map_err(|e| InputError::unreadable(&path, e))?;
+            }
+            if !self.seen.insert(Identity::of(&path, metadata).map_err(|e| InputError::unreadable(&path, e))?) {
+                self.repeated.push(path.clone());
+            }
         }
-        if !self.seen.insert(Identity::of(&path, metadata).map_err(|e| InputError::unreadable(&path, e))?) {
-            self.repeated.push(path.clone());
-        }
-        let bytes = metadata.is_file().then_some(metadata.len());
+        let Kind { format, compression, is_guessed } = kind;
+        let (bytes, is_raw) = (metadata.is_file().then_some(metadata.len()), self.options.raw);
         // A descriptor has no extension, and a pipe need not have one.
-        let is_known = compression != Compression::None || (metadata.is_file() && !is_descriptor(&path));
+        let is_known = is_raw || compression != Compression::None || (metadata.is_file() && !is_descriptor(&path));
         let compression = is_known.then_some(compression);
         let origin = if is_stdin(metadata) { Origin::Stdin } else { Origin::Path(path) };
-        self.files.push(InputFile { name, format, compression, bytes, origin });
+        self.files.push(InputFile { name, format, compression, bytes, is_named, is_guessed, is_raw, origin });
         Ok(())
     }
+}
+
+/// Whether an entry that gives this error is a link that leads to nothing.
+fn is_broken_link(path: &Path, error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        && fs::symlink_metadata(path).is_ok_and(|entry| entry.file_type().is_symlink())
 }
 
 /// Files of a directory that are not read.

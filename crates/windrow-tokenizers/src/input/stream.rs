@@ -272,6 +272,16 @@ impl Stream {
         self.raw().read
     }
 
+    /// Its size as stored, or what was read of it if that is not known in advance.
+    pub(super) fn size(&self) -> u64 {
+        let raw = self.raw();
+        match &raw.origin {
+            Origins::File(_, metadata) => metadata.len().max(raw.read),
+            Origins::Object(object) => object.size(),
+            Origins::Stream(_) => raw.read,
+        }
+    }
+
     /// Size of the rest, if it is known in advance; otherwise 0.
     pub(super) fn rest(&self) -> u64 {
         match &self.decoder {

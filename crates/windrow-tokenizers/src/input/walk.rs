@@ -2,7 +2,7 @@
 //!
 //! One walker serves all commands. It follows symbolic links, but not in circles. It skips hidden files and folders, as patterns do,
 //! and on request also the entries that ignore files name (`.gitignore`, `.ignore`, git's own excludes). It counts what it skips.
-//! An entry that cannot be read ends no walk: a note names it.
+//! An entry that cannot be read ends no walk.
 //!
 //! Hidden are names that begin with a dot, and what data jobs leave in their folders: names that begin with `_` (`_temporary`, `_delta_log`,
 //! `_SUCCESS`), unless they are partitions (`_key=value`), and those that end with `._COPYING_`. Spark, Hive, pyarrow and Trino hide the same.
@@ -56,7 +56,7 @@ pub struct WalkOptions {
 pub struct Walked {
     /// Regular files, also behind links, in bytewise order of their paths.
     pub files: Vec<PathBuf>,
-    /// Entries that cannot be read, such as broken links, with the system's errors.
+    /// Entries that cannot be read, such as broken links and folders that cannot be listed, with the system's errors. All others are found.
     pub broken: Vec<(PathBuf, io::Error)>,
     /// Sockets, pipes, devices.
     pub special: usize,
@@ -65,7 +65,7 @@ pub struct Walked {
     pub hidden: usize,
     /// Files and folders skipped because of ignore files. The contents of such a folder are not counted.
     pub ignored: usize,
-    /// Notes for the user that need no action: links in circles, broken ones, ignore files that cannot be read, skipped entries.
+    /// Notes for the user that need no action: links in circles, ignore files that cannot be read, skipped entries.
     pub notes: Vec<String>,
     /// Some of the names that data jobs hide.
     pub(super) leavings: Leavings,
@@ -134,7 +134,6 @@ pub fn walk(root: &Path, options: &WalkOptions) -> Result<Walked, InputError> {
     walked.count_left_out(&folders, &met, options);
     walked.files.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
     walked.note_left_out(root);
-    walked.notes.extend(note_unreadable(root, &walked.broken));
     Ok(walked)
 }
 

@@ -110,20 +110,6 @@ impl Embedded {
         self.special.last().map_or(0, |(_, id)| id + 1)
     }
 
-    /// The last place between a line end and an ASCII letter or digit where a piece of text ends, however the text continues.
-    ///
-    /// No piece extends from a line end to a letter or digit, and no piece looks back. So the parts have the pieces of the whole if
-    /// the last piece of the first part does not depend on what follows it. With a pattern that takes white space up to its last
-    /// line end as a piece, it never does. With another pattern, white space before a letter is cut before its last character,
-    /// unless it is a single character.
-    pub(super) fn last_cut(&self, text: &[u8]) -> Option<usize> {
-        let any_white_space = self.pattern.contains(r"|\s*[\r\n]+|");
-        memchr::memrchr_iter(b'\n', text).map(|at| at + 1).find(|&cut| {
-            text.get(cut).is_some_and(u8::is_ascii_alphanumeric)
-                && (any_white_space || (cut > 1 && text[cut - 2].is_ascii_graphic()))
-        })
-    }
-
     fn columns(&self) -> io::Result<Columns> {
         let columns = zstd::bulk::decompress(self.columns, self.bytes)?;
         Ok(Columns { columns, tokens: self.tokens })

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::Tokenizer;
 use super::choice::ChosenEngine;
+use crate::engine::Bpe;
 
 /// What encodes with a tokenizer, why, and what it has done so far. Displayed, it is a line or two.
 ///
@@ -91,16 +92,33 @@ impl Tokenizer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn explain(&self) -> Explanation {
-        let bpe = match &self.engine {
-            ChosenEngine::Bpe(bpe) => Some(bpe.as_ref()),
-            ChosenEngine::Early(early) => early.if_built(),
-            ChosenEngine::Pipeline(_) | ChosenEngine::Released(_) => None,
-        };
-        let cache = bpe.map(|bpe| {
+        let cache = self.own_engine().map(|bpe| {
             let (counts, (used, slots, bytes)) = (bpe.engine().counts(), bpe.engine().cache_size());
             CacheUse { pieces: counts.pieces, merged: counts.misses, used, slots, bytes }
         });
         Explanation { engine: self.engine().name().to_owned(), delegated: self.delegated.clone(), cache }
+    }
+
+    /// Whether a text has named a special token that counts as text. Only windrow's own engine notices it.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions { special_in_text: false, ..LoadOptions::default() })?;
+    /// assert_eq!(tokenizer.encode_batch_ids(&["<|endoftext|>"])?.values.len(), 7);
+    /// assert!(tokenizer.has_named_text());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn has_named_text(&self) -> bool {
+        self.own_engine().is_some_and(|bpe| bpe.engine().has_named_text())
+    }
+
+    fn own_engine(&self) -> Option<&Bpe> {
+        match &self.engine {
+            ChosenEngine::Bpe(bpe) => Some(bpe.as_ref()),
+            ChosenEngine::Early(early) => early.if_built(),
+            ChosenEngine::Pipeline(_) | ChosenEngine::Released(_) => None,
+        }
     }
 }
 

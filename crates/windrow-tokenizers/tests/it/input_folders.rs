@@ -19,7 +19,7 @@ fn tree(names: &[&str]) -> tempfile::TempDir {
 /// The names of the inputs and the notes, both relative to `dir`.
 fn found(dir: &tempfile::TempDir, below: &str, options: &InputOptions) -> (Vec<String>, Vec<String>) {
     let arg = dir.path().join(below).to_str().unwrap().trim_end_matches('/').to_owned();
-    let Resolved { files, notes } = resolve(&[arg], options).unwrap();
+    let Resolved { files, notes, .. } = resolve(&[arg], options).unwrap();
     let root = format!("{}/", dir.path().display());
     let names = files.iter().map(|file| file.name().replace(&root, "")).collect();
     (names, notes.iter().map(|note| note.replace(&root, "").replace(root.trim_end_matches('/'), "DIR")).collect())

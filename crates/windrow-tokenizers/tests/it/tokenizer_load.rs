@@ -202,30 +202,6 @@ fn an_early_tokenizer_says_the_same_of_itself() {
     }
 }
 
-/// At every cut, the parts have the ids of the whole, for both engines: those of tiktoken.
-#[test]
-fn cuts_change_no_ids() {
-    for name in ["r50k_base", "cl100k_base", "o200k_base"] {
-        let tokenizer = early(name, false);
-        let mut cuts = 0;
-        for text in texts() {
-            let whole = ids(&tokenizer, &text);
-            let mut end = text.len();
-            while let Some(cut) = tokenizer.last_cut(&text.as_bytes()[..end]) {
-                let (first, second) = text.split_at(cut);
-                let parts = [ids(&tokenizer, first), ids(&tokenizer, second)].concat();
-                assert_eq!(parts, whole, "{name}: {first:?} {second:?}");
-                cuts += 1;
-                end = cut;
-            }
-        }
-        assert!(cuts > 100, "{name}: {cuts}");
-    }
-    let file = word_level(json!([added(3, "<s>", true), added(4, "</s>", true)])).to_string();
-    let given = Tokenizer::from_json(file.as_bytes(), "x.json", &LoadOptions::default()).expect("loads");
-    assert_eq!(given.last_cut(b"one\ntwo"), None, "nothing is known of other patterns");
-}
-
 #[test]
 fn encoders_append_and_forget() {
     let tokenizer = embedded("r50k_base");

@@ -31,8 +31,11 @@ impl Found<'_> {
         self.notes.push(note);
     }
 
-    /// Notes about the files from the one with this index on, if they are hardly one corpus.
+    /// Notes about the files from the one with this index on, if they are hardly one corpus. Where all files are taken, they need not be one.
     pub(super) fn note_mixture(&mut self, root: &Path, from: usize) {
+        if self.options.others_are_text {
+            return;
+        }
         let files = &self.files[from..];
         let notes = [self.mixture(root, files), twins(root, files)];
         self.notes.extend(notes.into_iter().flatten());

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{FIRST_BLOCK, Found, Identity, PassedOver, begins_as_text};
+use super::{FIRST_BLOCK, Found, Identity, Kind, PassedOver, begins_as_text};
 use crate::diagnose;
 use crate::input::store::{self, Object};
 use crate::input::url::Url;
@@ -18,14 +18,18 @@ impl Found<'_> {
                     (None, _) if self.options.all_text => (Some(Format::Text), Compression::None),
                     kind => kind,
                 };
-                let format = self.options.format(by_extension);
-                let format = format.ok_or_else(|| match diagnose::by_name(Path::new(object.key())) {
-                    Some(foreign) => {
-                        InputError::Foreign { name: object.name(), what: foreign.what, hint: foreign.hint }
+                let kind = match self.options.format(by_extension) {
+                    Some(format) => Kind { format, compression, is_guessed: false },
+                    None if self.options.others_are_text => Kind::guessed(compression),
+                    None => {
+                        let name = object.name();
+                        return Err(match diagnose::by_name(Path::new(object.key())) {
+                            Some(foreign) => InputError::Foreign { name, what: foreign.what, hint: foreign.hint },
+                            None => InputError::UnknownExtension { name },
+                        });
                     }
-                    None => InputError::UnknownExtension { name: object.name() },
-                })?;
-                self.add_object(object, format, compression);
+                };
+                self.add_object(object, kind, true);
                 Ok(())
             }
             store::Found::Folder(objects) => self.folder(url, objects),
@@ -48,17 +52,20 @@ impl Found<'_> {
             }
             let (kind, compression) = self.options.kind_of(Path::new(object.key()));
             let kind = match kind {
-                None if self.options.all_text && begins(&object)? => Some(Format::Text),
-                kind => kind,
+                None if self.options.others_are_text => Some(Kind::guessed(compression)),
+                None if self.options.all_text && begins(&object)? => {
+                    Some(Kind { format: Format::Text, compression, is_guessed: false })
+                }
+                kind => kind.map(|format| Kind { format, compression, is_guessed: false }),
             };
-            let Some(kind) = kind.filter(|kind| !self.options.forces_other_than(*kind)) else {
+            let Some(kind) = kind.filter(|kind| !self.options.forces_other_than(kind.format)) else {
                 passed_over.add(&root.join(below), self.options.all_text || kind.is_some());
                 continue;
             };
-            let format = self.options.format(Some(kind)).unwrap_or(kind);
-            self.add_object(object, format, compression);
+            let format = self.options.format(Some(kind.format)).unwrap_or(kind.format);
+            self.add_object(object, Kind { format, ..kind }, false);
         }
-        if self.files.len() == before {
+        if self.files.len() == before && !self.options.others_are_text {
             return Err(passed_over.nothing_else(root, left_out.hidden));
         }
         left_out.note_left_out(root);
@@ -68,13 +75,23 @@ impl Found<'_> {
         Ok(())
     }
 
-    fn add_object(&mut self, object: Object, format: Format, compression: Compression) {
+    fn add_object(&mut self, object: Object, kind: Kind, is_named: bool) {
         let name = object.name();
         if !self.seen.insert(Identity::Name(PathBuf::from(&name))) {
             self.repeated.push(PathBuf::from(&name));
         }
-        let (bytes, origin) = (Some(object.size()), Origin::Object(object));
-        self.files.push(InputFile { name, format, compression: Some(compression), bytes, origin });
+        let Kind { format, compression, is_guessed } = kind;
+        let (bytes, compression, origin) = (Some(object.size()), Some(compression), Origin::Object(object));
+        self.files.push(InputFile {
+            name,
+            format,
+            compression,
+            bytes,
+            is_named,
+            is_guessed,
+            is_raw: self.options.raw,
+            origin,
+        });
     }
 }
 

@@ -1,0 +1,297 @@
+//! Counts what [`encode`](super::encode) would write, with the same readers and engines, and without an output.
+
+use std::mem;
+use std::sync::{Arc, mpsc};
+
+use windrow::overlap::{self, Failure};
+use windrow::{CancelToken, current_num_threads};
+
+use super::budget::Budget;
+use super::chunk::{Bad, Chunk, Workshop};
+use super::parts::OpenDocument;
+use super::readers::{Pace, Readers};
+use super::seen::Seen;
+use super::stages::{Fed, Item, QUEUE, Read, Reading};
+use super::{EncodeError, Job, LargeDocument, Observer, Step, panics_in};
+use crate::document::{FaultKind, text_in};
+use crate::input::{Batch, Continuation, Format, IsRecord, Reader, Tolerance};
+use crate::json_parts::JsonParts;
+use crate::tokenizer::Tokenizer;
+
+/// The documents of an input.
+///
+/// ```
+/// use windrow_tokenizers::encode::{Counted, Counting, Job, count};
+/// # use windrow_tokenizers::input::{Format, InputFile};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+///
+/// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// let lines = InputFile::from_reader("memory", &b"{\"text\": \"Hello world\"}\n{\"text\": \"\"}"[..], Format::Jsonl, None);
+/// let mut counts = Vec::new();
+/// count(Job::new(vec![lines]), &tokenizer, &Counting::default(), &mut |_, counted| {
+///     counts.extend(counted);
+///     true
+/// })?;
+/// assert_eq!(counts, [Counted { documents: 2, text_bytes: 11, tokens: 2, is_text: false }]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Documents.
+    pub documents: u64,
+    /// UTF-8 bytes of their texts.
+    pub text_bytes: u64,
+    /// Their ids.
+    pub tokens: u64,
+    /// Whether these are JSON lines that were taken for text, because the first one has no text: see [`Counting::may_be_text`].
+    pub is_text: bool,
+}
+
+/// What the texts show, and a user should know.
+///
+/// ```
+/// use windrow_tokenizers::encode::{Counting, Job, Noticed, count};
+/// # use windrow_tokenizers::input::{Format, InputFile};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+///
+/// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// let lines = InputFile::from_reader("-", &b"{\"text\": \"Hello\"}\n"[..], Format::Text, None);
+/// let noticed = count(Job::new(vec![lines]), &tokenizer, &Counting::default(), &mut |_, _| true)?;
+/// assert_eq!(noticed, Noticed { stdin_looks_like_json_lines: true, ..Noticed::default() });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Noticed {
+    /// Whether standard input was read as text but begins with a line of JSON.
+    pub stdin_looks_like_json_lines: bool,
+    /// The number of texts that are git-lfs pointers, which stand in the place of files that were not fetched, and the first of them by name.
+    pub pointers: (u64, String),
+}
+
+/// How [`count`] runs.
+///
+/// ```
+/// use windrow_tokenizers::encode::{Counting, Job, count};
+/// # use windrow_tokenizers::input::{Format, InputFile};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+///
+/// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// let log = InputFile::from_reader("memory", &b"{\"level\": 3}"[..], Format::Jsonl, None);
+/// let counting = Counting { may_be_text: true, ..Counting::default() };
+/// count(Job::new(vec![log]), &tokenizer, &counting, &mut |_, counted| {
+///     assert!(counted.is_ok_and(|counted| counted.is_text && counted.text_bytes == 12));
+///     true
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Counting<'a> {
+    /// Whether a file of JSON lines whose first record is no object with the wanted field counts as text.
+    pub may_be_text: bool,
+    /// Observes the progress.
+    pub observer: &'a dyn Observer,
+    /// Asked by all threads; the run ends soon after it has returned false.
+    pub goes_on: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Default for Counting<'_> {
+    fn default() -> Self {
+        Self { may_be_text: false, observer: &(), goes_on: &|| true }
+    }
+}
+
+/// Counts the ids of all inputs of `job`, on the threads of the current pool. `each` receives the result of each input, by its index and in
+/// order, and may end the run by returning false. Of a bad input it receives the first fault; the other inputs are counted.
+///
+/// What `job` says about an output, its threads, [limits](Job::max_skipped) and [selection](crate::manifest::Selection) is ignored.
+///
+/// ```
+/// use windrow_tokenizers::encode::{Counting, Job, count};
+/// # use windrow_tokenizers::input::{Format, InputFile};
+/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+///
+/// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+/// let texts = [&b"Hello world"[..], b"\xff", b"Hello"];
+/// let inputs = texts.map(|text| InputFile::from_reader("memory", text, Format::Text, None)).into();
+/// let mut tokens = Vec::new();
+/// count(Job::new(inputs), &tokenizer, &Counting::default(), &mut |_, counted| {
+///     tokens.push(counted.ok().map(|counted| counted.tokens));
+///     true
+/// })?;
+/// assert_eq!(tokens, [Some(2), None, Some(1)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`EncodeError::Stopped`], if `each` or [`Counting::goes_on`] has ended the run. A thread cannot be started, or panics.
+pub fn count(
+    job: Job,
+    tokenizer: &Tokenizer,
+    counting: &Counting<'_>,
+    each: &mut dyn FnMut(usize, Result<Counted, EncodeError>) -> bool,
+) -> Result<Noticed, EncodeError> {
+    let engine = tokenizer.engine();
+    let budget = Arc::new(Budget::new(job.memory, engine.working_bytes()));
+    let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
+    let batch_bytes = job.batch_bytes(engine.working_bytes());
+    let fields = job.reading.fields();
+    let is_record: IsRecord = Box::new({
+        let fields = fields.clone();
+        move |line| {
+            let text = text_in(Format::Jsonl, line, &fields, &mut String::new()).map(drop);
+            !text.is_err_and(|fault| matches!(fault.kind, FaultKind::MissingField | FaultKind::NotObject))
+        }
+    });
+    let tolerance = Arc::new(Tolerance::new(counting.may_be_text.then_some(is_record)));
+    let splits_texts = engine.cuts_documents() && job.chat.is_none();
+    let splits_json_lines =
+        splits_texts && matches!(fields.text.as_slice(), [field] if JsonParts::can_keep(field, &fields.keep));
+    let make = Arc::new({
+        let (fields, tolerance) = (fields.clone(), Arc::clone(&tolerance));
+        move |files| {
+            let mut reader = Reader::new(files, batch_bytes).fields(fields.clone()).tolerant(Arc::clone(&tolerance));
+            if splits_texts {
+                reader = reader.split_texts();
+            }
+            if splits_json_lines { reader.split_json_lines() } else { reader }
+        }
+    });
+    let (used, recycled) = mpsc::channel();
+    let (feeder, batches) = overlap::fed();
+    let (alive, ended) = mpsc::channel();
+    let threads = current_num_threads();
+    let pace = Pace::new(job.readers, threads);
+    let continuation = Continuation::default();
+    let readers = Readers::new(job.inputs, make, continuation, batch_bytes, pace, Arc::clone(&budget), alive);
+    let reading = Reading::start(readers, ended, feeder, recycled, Arc::clone(&budget), threads)?;
+    let token = CancelToken::new();
+    let workshop = Workshop {
+        engine,
+        observer: &Asking { counting, token: &token },
+        names: &names,
+        fields: &fields,
+        chat: job.chat.as_ref(),
+        locate: None,
+        selection: &Default::default(),
+        stop_at_bad: false,
+        chunk_bytes: job.chunk_bytes,
+        benches: Default::default(),
+        seen: Seen::default(),
+    };
+    let mut document = OpenDocument::default();
+    let mut tally =
+        Tally { file: 0, counted: Counted::default(), part: Counted::default(), bad: None, tolerance, each };
+    let lane = |item: Fed| match item? {
+        Item::Batch(Read { batch, mut held }) => {
+            let begins_with_part = batch.records.first().is_some_and(|first| document.is_part(first));
+            workshop.announce(&batch, begins_with_part, &budget);
+            budget.begins(&mut held);
+            let chunks = panics_in("encoding", || workshop.encode_with_parts(&batch, &mut document, &token))?;
+            if token.is_cancelled() {
+                return Err(EncodeError::Stopped);
+            }
+            budget.encoded(&mut held, chunks.iter().map(Chunk::memory).sum::<usize>() + document.memory());
+            chunks.into_iter().try_for_each(|chunk| tally.add(chunk, &batch))?;
+            budget.release(held);
+            // The reader may have read everything already.
+            let _ = used.send(batch);
+            Ok(())
+        }
+        Item::End(_) => tally.finish(names.len()),
+    };
+    let end = batches.ahead(QUEUE).compute("count", lane).run();
+    // The reader may wait for memory.
+    budget.close();
+    reading.finish();
+    match end {
+        Ok(_) => {
+            let findings = workshop.seen.findings(&[]);
+            Ok(Noticed { stdin_looks_like_json_lines: findings.json_lines, pointers: findings.pointers })
+        }
+        Err(Failure::Error { error, .. }) => Err(error),
+        Err(Failure::Thread(error)) => Err(EncodeError::Thread(error)),
+        Err(Failure::Cancelled { .. }) => Err(EncodeError::Stopped),
+        Err(failure) => unreachable!("{failure}: the lane and the reader catch their panics"),
+    }
+}
+
+/// Passes steps on, and cancels the run when it is not to go on.
+struct Asking<'a> {
+    counting: &'a Counting<'a>,
+    token: &'a CancelToken,
+}
+
+impl Observer for Asking<'_> {
+    fn advanced(&self, step: &Step) {
+        self.counting.observer.advanced(step);
+        if !(self.counting.goes_on)() {
+            self.token.cancel();
+        }
+    }
+
+    fn exceeds(&self, document: &LargeDocument<'_>) {
+        self.counting.observer.exceeds(document);
+    }
+}
+
+/// Sums chunks up, input by input.
+struct Tally<'e> {
+    /// The input that is counted.
+    file: usize,
+    counted: Counted,
+    /// The document in parts that has not ended.
+    part: Counted,
+    /// The first bad document of the input.
+    bad: Option<Bad>,
+    tolerance: Arc<Tolerance>,
+    each: &'e mut dyn FnMut(usize, Result<Counted, EncodeError>) -> bool,
+}
+
+impl Tally<'_> {
+    fn add(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
+        let Some(record) = batch.records.get(chunk.records.start) else { return Ok(()) };
+        self.finish(record.file as usize)?;
+        if self.bad.is_some() {
+            return Ok(());
+        }
+        if !chunk.bad.is_empty() {
+            self.bad = Some(chunk.bad.swap_remove(0));
+            self.tolerance.give_up(record.file);
+            return Ok(());
+        }
+        if chunk.is_void_before {
+            self.part = Counted::default();
+        }
+        self.part.documents += chunk.ends.len() as u64;
+        self.part.text_bytes += chunk.text_bytes;
+        self.part.tokens += chunk.ids.len() as u64;
+        if !record.is_open {
+            let part = mem::take(&mut self.part);
+            self.counted.documents += part.documents;
+            self.counted.text_bytes += part.text_bytes;
+            self.counted.tokens += part.tokens;
+        }
+        Ok(())
+    }
+
+    /// Reports all inputs before this one.
+    fn finish(&mut self, file: usize) -> Result<(), EncodeError> {
+        while self.file < file {
+            let number = self.file as u32;
+            let counted = Counted { is_text: self.tolerance.is_text(number), ..mem::take(&mut self.counted) };
+            self.part = Counted::default();
+            let failure = self.tolerance.take_failure(number);
+            let outcome = match (self.bad.take(), failure) {
+                (Some(bad), _) if bad.is_out_of_memory => Err(EncodeError::NoMemory(bad.document)),
+                (Some(bad), _) => Err(EncodeError::Document(bad.document)),
+                (None, Some(failure)) => Err(failure.into()),
+                (None, None) => Ok(counted),
+            };
+            self.file += 1;
+            if !(self.each)(number as usize, outcome) {
+                return Err(EncodeError::Stopped);
+            }
+        }
+        Ok(())
+    }
+}
