@@ -42,7 +42,7 @@ pub(crate) fn print(result: impl Display) -> io::Result<()> {
     print_text(&shown_lines(&result.to_string()))
 }
 
-/// A text that someone has written, on stdout: unchanged, unless a terminal would obey it.
+/// A text of a user, on stdout: unchanged, unless a terminal would obey it.
 pub(crate) fn print_foreign(text: &str) -> io::Result<()> {
     if io::stdout().is_terminal() { print(text) } else { print_text(&text) }
 }

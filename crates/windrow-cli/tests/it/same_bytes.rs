@@ -112,7 +112,10 @@ fn the_first_bad_document_is_the_same_one() {
             let ran = place.line(&line);
             assert_eq!(ran.code, Some(65), "{}", ran.stderr);
             let summary = ran.summary();
-            said.push((summary["documents"].clone(), summary["error"].clone(), ran.stderr));
+            // Documents that a budget of one byte does not hold are announced.
+            let announces = |line: &&str| line.contains(" bytes of memory in windrow-bpe ");
+            let messages: String = ran.stderr.lines().filter(|line| !announces(line)).collect();
+            said.push((summary["documents"].clone(), summary["error"].clone(), messages));
         }
     }
     said.dedup();

@@ -38,7 +38,7 @@ impl Lock {
             let locked = file.try_lock();
             let is_busy = matches!(locked, Err(TryLockError::WouldBlock));
             let found = match holder_in(&mut file) {
-                // On some systems nobody reads a file that another process has locked.
+                // On some systems no process reads a file that another process has locked.
                 Err(_) if is_busy => Some(None),
                 found => found.map_err(refused)?,
             };

@@ -107,7 +107,7 @@ pub(crate) fn not_plain(found: &fs::Metadata) -> Option<NotPlain> {
 }
 
 /// Opens an existing regular file with a single name, without following a link or waiting for a pipe. Writing to another one would change
-/// what is no output. The open file is what is checked, so nobody can exchange it in between.
+/// what is no output. The open file is what is checked, so it cannot be exchanged in between.
 pub(crate) fn open_plain(path: &Path, writes: bool) -> io::Result<File> {
     let check = |found: fs::Metadata| not_plain(&found).map_or(Ok(()), |what| Err(io::Error::other(what)));
     // Opening alone can wait for a pipe or disturb a device, and tells less.
