@@ -113,7 +113,7 @@ fn the_first_bad_document_is_the_same_one() {
             assert_eq!(ran.code, Some(65), "{}", ran.stderr);
             let summary = ran.summary();
             // Documents that a budget of one byte does not hold are announced.
-            let announces = |line: &&str| line.contains(" bytes of memory in windrow-bpe ");
+            let announces = |line: &&str| line.contains(" of memory in windrow-bpe ");
             let messages: String = ran.stderr.lines().filter(|line| !announces(line)).collect();
             said.push((summary["documents"].clone(), summary["error"].clone(), messages));
         }
