@@ -215,15 +215,15 @@ impl OutputOptions {
         Ok(())
     }
 
-    /// Whether a run with these options may create, replace or remove the file: another option cannot name it too.
+    /// True for a file that a run with these options may create, replace or remove, in a folder that exists: another option cannot name it too.
     ///
     /// ```
     /// use std::path::Path;
     /// use windrow_tokenizers::output::OutputOptions;
     ///
-    /// let options = OutputOptions::new("out/corpus", 300);
-    /// assert!(options.owns(Path::new("out/corpus.ids.npy.windrow-part")));
-    /// assert!(!options.owns(Path::new("out/corpus.trace.json")));
+    /// let options = OutputOptions::new("corpus", 300);
+    /// assert!(options.owns(Path::new("corpus.ids.npy.windrow-part")));
+    /// assert!(!options.owns(Path::new("corpus.trace.json")));
     /// ```
     pub fn owns(&self, path: &Path) -> bool {
         let names = self.names();
