@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -121,7 +122,10 @@ def test_errors(
 def test_count_reads_documents_as_encode_files_does(tmp_path: pathlib.Path) -> None:
     lines = tmp_path / "a.jsonl"
     lines.write_text('{"text": "Hello world", "body": "Hello"}\n')
-    total = lambda **options: windrow.count(lines, "gpt2", **options)["total"]["tokens"]  # type: ignore[arg-type]
+
+    def total(**options: Any) -> int:
+        return windrow.count(lines, "gpt2", **options)["total"]["tokens"]
+
     assert (total(), total(field="body"), total(field=["text", "body"])) == (2, 1, 4)
     assert total(raw=True) == total(input_format="text") > 8
 
