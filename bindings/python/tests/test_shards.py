@@ -22,7 +22,7 @@ def corpus(tmp_path: pathlib.Path) -> pathlib.Path:
 def test_counts_by_input(corpus: pathlib.Path, tmp_path: pathlib.Path) -> None:
     (tmp_path / "other.txt").write_text("Hello world")
     inputs = [corpus, tmp_path / "other.txt"]
-    summary = windrow.encode_files(inputs, tmp_path / "out", "gpt2", lines=True, append_eos=True)
+    summary = windrow.encode_files(inputs, tmp_path / "out", "gpt2", lines=True, append_eos=True, special_in_text=True)
     assert [pathlib.Path(file["name"]) for file in summary["inputs"]] == inputs
     assert summary["inputs"][1]["documents"] == 1 and summary["inputs"][1]["tokens"] == 3
     assert sum(file["tokens"] for file in summary["inputs"]) == summary["tokens"]
