@@ -18,7 +18,7 @@ pub(crate) struct Core {
     encode_special_tokens: bool,
     /// From when it is first asked for: the tokenizer that adds special tokens around texts.
     adding: OnceLock<Tokenizer>,
-    /// The same for files, whose special tokens are treated the other way than here; the second adds special tokens around texts.
+    /// The same for files, whose special tokens are not treated as here; the second adds special tokens around texts.
     others: [OnceLock<Tokenizer>; 2],
 }
 

@@ -54,7 +54,7 @@ pub(crate) struct AddedMatch {
     pub(crate) id: Option<u32>,
 }
 
-/// Whether a text has named an added token that counts as text.
+/// True if a text has named an added token that counts as text.
 #[derive(Debug, Default)]
 pub(crate) struct Named(AtomicBool);
 
@@ -130,7 +130,7 @@ impl Added {
         self.search(text, from, Anchored::No)
     }
 
-    /// Whether a scanned text has named one that counts as text.
+    /// True if a scanned text has named one that counts as text.
     pub(crate) fn named(&self) -> &Named {
         &self.named
     }

@@ -221,7 +221,7 @@ impl Engine {
         }
     }
 
-    /// Whether a text has named an [added token](AddedToken) that counts as text.
+    /// True if a text has named an [added token](AddedToken) that counts as text.
     ///
     /// ```
     /// use windrow_bpe::{AddedToken, Definition, Engine, EngineOptions, Grammar};

@@ -58,7 +58,7 @@ impl Splitter {
         Ok(Self { original, normalized, nfc, goes_first: !is_plain })
     }
 
-    /// Whether a text has named a token that counts as text.
+    /// True if a text has named a token that counts as text.
     pub(crate) fn has_named(&self) -> bool {
         self.original.named.get() || self.normalized.named.get()
     }

@@ -158,7 +158,7 @@ pub(crate) struct Described {
     /// `--memory`.
     pub(crate) budget: usize,
     pub(crate) tokenizer: String,
-    /// Whether the texts name special tokens that count as text, as far as the engine knows.
+    /// True if the texts name special tokens that count as text, as far as the engine knows.
     pub(crate) has_named_text: bool,
 }
 

@@ -69,7 +69,7 @@ fn is_terminal_or_null(_: &Metadata) -> bool {
     true
 }
 
-/// Whether the entry `found` is the file that was opened, and its only name.
+/// True if the entry `found` is the file that was opened, and its only name.
 #[cfg(unix)]
 fn is_only_name(opened: &Metadata, found: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;

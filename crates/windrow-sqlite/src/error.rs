@@ -67,7 +67,7 @@ impl Error {
         }
     }
 
-    /// Whether the write may be in the database all the same, so that trying again may write it twice. All other errors say that it is not.
+    /// True if the write may be in the database all the same, so that trying again may write it twice. All other errors say that it is not.
     ///
     /// ```
     /// # use rusqlite::Connection;

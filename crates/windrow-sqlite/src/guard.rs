@@ -62,7 +62,7 @@ impl Session {
         self.commits.swap(to, Ordering::Relaxed)
     }
 
-    /// Uses the connection outside of any transaction.
+    /// Uses the connection outside any transaction.
     pub(crate) fn exclusive<R>(&mut self, f: impl FnOnce(&mut Connection) -> R) -> R {
         self.roll_back();
         // `f` may set another hook.
@@ -154,7 +154,7 @@ impl<'c> Guard<'c> {
         &self.session.connection
     }
 
-    /// Whether SQLite may leave a statement that is alone uncommitted, because another write has leaked a statement that still runs.
+    /// True if SQLite may leave a statement that is alone uncommitted, because another write has leaked a statement that still runs.
     pub(crate) fn is_held_open(&self) -> bool {
         self.is_alone && self.session.connection.is_busy()
     }

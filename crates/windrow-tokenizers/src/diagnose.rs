@@ -150,12 +150,12 @@ pub(crate) fn binary(first: &[u8]) -> Option<Foreign> {
     }
 }
 
-/// Whether a file that begins with these bytes is compressed in a way that is read.
+/// True if a file that begins with these bytes is compressed in a way that is read.
 pub(crate) fn is_compressed(first: &[u8]) -> bool {
     matches!(binary(first), Some(GZIP | ZSTD))
 }
 
-/// Whether a file is the note by which git-lfs replaces another file.
+/// True if a file is the note by which git-lfs replaces another file.
 pub(crate) fn is_pointer(first: &[u8]) -> bool {
     [&b"version https://git-lfs.github.com/spec/"[..], b"version https://hawser.github.com/spec/"]
         .iter()
@@ -207,7 +207,7 @@ pub(crate) fn by_name(path: &Path) -> Option<Foreign> {
     kind.filter(archive).or(compressed.map(|(_, kind)| kind)).or(kind)
 }
 
-/// Whether a file is about its folder, by its name.
+/// True if a file is about its folder, by its name.
 pub(crate) fn is_about(path: &Path) -> bool {
     const NAMES: [&str; 14] = [
         "readme",

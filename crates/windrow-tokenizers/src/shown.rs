@@ -53,7 +53,7 @@ impl Display for Shown<'_> {
     }
 }
 
-/// Whether a terminal only prints the character: visibly, on the same line and in the same direction.
+/// True if a terminal only prints the character: visibly, on the same line and in the same direction.
 pub(crate) fn is_harmless(c: char) -> bool {
     // Most characters are decided by the first comparison.
     matches!(c, ' '..='~')
@@ -92,7 +92,7 @@ pub fn to_json(value: &impl Serialize) -> String {
     String::from_utf8(json).expect("JSON is text")
 }
 
-/// Escapes what a serializer of JSON writes. Outside of its strings JSON has no such character but line feeds.
+/// Escapes what a serializer of JSON writes. Outside its strings JSON has no such character but line feeds.
 #[derive(Debug)]
 pub(crate) struct EscapedJson<W>(pub(crate) W);
 

@@ -166,7 +166,7 @@ pub trait BatchOps {
     /// The reply to an operation. If operations can fail, a `Result`: then a failure does not affect the other operations.
     type Reply: Send;
 
-    /// Whether replies count although `run` panics later; false by default. Only for a structure whose operations have no common cost that
+    /// True if replies count although `run` panics later; false by default. Only for a structure whose operations have no common cost that
     /// follows the replies: no sync, no commit.
     const KEEPS_REPLIES: bool = false;
 

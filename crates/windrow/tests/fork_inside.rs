@@ -173,7 +173,7 @@ fn done<R>(f: impl FnOnce() -> R) -> Result<(), String> {
     Ok(())
 }
 
-/// Regions inside of each other until all lanes are taken, and one more that gets none. The caller meets the worker in the innermost one.
+/// Regions inside each other until all lanes are taken, and one more that gets none. The caller meets the worker in the innermost one.
 fn in_all_lanes(gate: &Gate, body: &(dyn Fn(JoinedWorker) + Sync), regions: usize, innermost: &dyn Fn()) {
     gate.region(body, Spin::NONE, |door| {
         assert_eq!(door.open(2), regions > 0);

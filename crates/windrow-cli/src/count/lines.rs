@@ -43,7 +43,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// For these files, and so many inputs that are not there.
+    /// For these files, and this number of inputs that are not there.
     pub(super) fn new(options: &Options, files: &[InputFile], failed: usize) -> Self {
         // As in wc, the width depends on the bytes, which are known before the tokens; but those of a compressed file are fewer than its text.
         let is_plain = |file: &InputFile| {

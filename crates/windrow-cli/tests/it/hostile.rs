@@ -12,7 +12,7 @@ use crate::plan::guide;
 const HOSTILE: &str =
     "\u{1b}[2J\u{9b}31m\r\u{7f}\u{85}\u{202e}\u{2066}\u{200f}\u{61c}\u{200b}\u{200d}\u{2060}\u{feff}\u{2028}";
 
-/// Whether a terminal only prints the character.
+/// True if a terminal only prints the character.
 fn is_plain(c: char) -> bool {
     let is_hidden = matches!(
         c,
@@ -177,7 +177,7 @@ fn no_command_passes_on_what_a_terminal_obeys() {
     assert!(counted.to_string().contains(&json!(name).to_string()), "{counted}");
 }
 
-/// Whether a run has written the file as text: results, lists, traces and drawings.
+/// True if a run has written the file as text: results, lists, traces and drawings.
 fn is_written(place: &Place, path: &Path) -> bool {
     let name = path.strip_prefix(place.path("")).unwrap();
     let is_result =

@@ -26,7 +26,7 @@ impl Process {
         Process(machine::fork_generation())
     }
 
-    /// Whether this process is the one that made the object, and no forked child of it.
+    /// True if this process is the one that made the object, and no forked child of it.
     #[inline]
     pub fn is_this(self) -> bool {
         self == Process::this()
@@ -60,7 +60,7 @@ impl Stranded {
         panic!("{self}")
     }
 
-    /// Whether a panic is one of [`raise`](Self::raise), or has this value as its payload.
+    /// True if a panic is one of [`raise`](Self::raise), or has this value as its payload.
     pub fn is_thrown(payload: &(dyn Any + Send)) -> bool {
         payload.is::<Self>() || payload.downcast_ref::<String>().is_some_and(|text| *text == Self.to_string())
     }

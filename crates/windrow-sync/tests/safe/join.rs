@@ -101,7 +101,7 @@ fn tell(_: &'static Location<'static>, joins: u32, _: f32) {
     }
 }
 
-/// A witness runs while no other member is inside of the join that it is told of, whatever the witness does.
+/// A witness runs while no other member is inside the join that it is told of, whatever the witness does.
 #[test]
 fn a_witness_cannot_leave_a_shared_join() {
     let _alone = ONE_TEST.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -251,7 +251,7 @@ fn trees_are_used_again_and_members_come_late() {
         let text = String::from("borrowed");
         let in_tree = || {
             assert!(is_inside() && !apart(is_inside) && !apart(would_queue));
-            // A tree inside of a tree, and one apart from it.
+            // A tree inside a tree, and one apart from it.
             let inner = || grow(EAGER, None, OPENED, || both(|| text.len(), || text.len()));
             let (one, (two, _)) = both(inner, || apart(inner));
             let queued = join(None, would_queue, || (), |_, _| unreachable!("inside of a tree"));

@@ -498,7 +498,7 @@ fn regions_with_hostile_members() {
                 entered.fetch_add(1, Relaxed);
                 seen.lock().unwrap().push(text.len());
                 came.set();
-                // A region inside of this one, whose caller helps.
+                // A region inside this one, whose caller helps.
                 gate.region(&|_| drop(text.clone()), LOOK, |door| door.open(2));
                 if round % 3 == 0 {
                     boom();

@@ -12,7 +12,7 @@ use super::python::{self, Container, DEPTH};
 
 /// Returns its argument, as it is kept under a name.
 pub(super) const KEPT: &str = "__windrow_kept";
-/// The same for an attribute of a namespace, which may not be inside of another namespace.
+/// The same for an attribute of a namespace, which may not be inside another namespace.
 pub(super) const KEPT_INSIDE: &str = "__windrow_kept_inside";
 
 /// The function and the filter [`KEPT`].
@@ -49,7 +49,7 @@ pub(super) fn namespace(state: &State<'_, '_>, defaults: Option<&Value>, attribu
     functions::namespace(Some(Value::from_pairs(all).into()))
 }
 
-/// A value as it is kept inside of others that are `depth` deep.
+/// A value as it is kept inside others that are `depth` deep.
 fn keep(state: &State<'_, '_>, value: &Value, depth: usize) -> Result<Value, Error> {
     let Some(object) = value.as_object() else {
         let is_long = value.as_str().is_some_and(|text| text.len() > python::limit());
@@ -90,7 +90,7 @@ fn keep(state: &State<'_, '_>, value: &Value, depth: usize) -> Result<Value, Err
     Ok(python::container(Value::from(items)))
 }
 
-/// Whether a value is an object of the engine that is neither a list nor a dictionary: a namespace, a loop, a macro or a function.
+/// True if a value is an object of the engine that is neither a list nor a dictionary: a namespace, a loop, a macro or a function.
 fn is_opaque(value: &Value) -> bool {
     let Some(object) = value.as_object() else { return false };
     match value.kind() {
@@ -107,7 +107,7 @@ fn is_opaque(value: &Value) -> bool {
 /// A tag whose expressions are kept.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Rewritten {
-    /// The inside of the tag.
+    /// The inside the tag.
     pub(super) body: String,
     /// Names that the tag binds, which other tags are to keep after it.
     pub(super) names: Vec<String>,
@@ -252,7 +252,7 @@ impl Token {
     }
 }
 
-/// Divides the inside of a tag as the engine does.
+/// Divides the inside a tag as the engine does.
 pub(super) fn tokens(body: &str) -> Vec<Token> {
     let bytes = body.as_bytes();
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;

@@ -105,7 +105,7 @@ impl ChatTemplate {
         doubtful.iter().copied().find(|index| written.binary_search(index).is_err())
     }
 
-    /// Whether the template writes what messages of a role say, at least at one place of a conversation.
+    /// True if the template writes what messages of a role say, at least at one place of a conversation.
     fn writes(&self, source: &Source, role: &str, in_parts: bool) -> bool {
         let roles = || self.roles.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (source.name, role.to_owned(), in_parts);

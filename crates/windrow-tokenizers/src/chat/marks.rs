@@ -9,17 +9,17 @@ use super::kept::{KEPT, Rewritten, rewritten, tokens};
 /// The name of the function.
 pub(super) const FUNCTION: &str = "__windrow_generation";
 
-/// The words and signs that a tag may have. The engine parses an expression recursively, one operator inside of the other.
+/// The words and signs that a tag may have. The engine parses an expression recursively, one operator inside the other.
 pub(super) const MAX_TAG: usize = 500;
 /// The brackets that may be open in a tag. The engine parses what is in them by recursion, ten calls a bracket.
 pub(super) const MAX_BRACKETS: usize = 60;
-/// The `{% elif %}` that may be open at one place. The engine parses each inside of the one before.
+/// The `{% elif %}` that may be open at one place. The engine parses each inside the one before.
 pub(super) const MAX_ELIF: usize = 100;
 
 /// A template for the engine.
 pub(super) struct Replaced {
     pub(super) text: String,
-    /// Whether it has generation blocks.
+    /// True if it has generation blocks.
     pub(super) has_marks: bool,
     /// The line and the reason if the engine should not read it.
     pub(super) refused: Option<(usize, String)>,

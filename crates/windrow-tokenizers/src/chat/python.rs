@@ -21,13 +21,13 @@ thread_local! {
     static LIMITS: Limits = const { Limits { visits: Cell::new(u64::MAX), bytes: Cell::new(usize::MAX), spent: Cell::new(false) } };
 }
 
-/// The work on lists and objects that the engine does not count: it compares, hashes and writes what is inside of them in one step.
+/// The work on lists and objects that the engine does not count: it compares, hashes and writes what is inside them in one step.
 struct Limits {
     /// Items that may be visited.
     visits: Cell<u64>,
     /// Bytes that they may be written with.
     bytes: Cell<usize>,
-    /// Whether more was asked for. Lists and objects are empty from then on, and the row is refused.
+    /// True if more was asked for. Lists and objects are empty from then on, and the row is refused.
     spent: Cell<bool>,
 }
 
@@ -90,7 +90,7 @@ pub(super) fn too_deep() -> Error {
 #[derive(Debug)]
 pub(super) struct Container {
     value: Value,
-    /// Lists and objects inside of each other, with this one.
+    /// Lists and objects inside each other, with this one.
     pub(super) depth: usize,
 }
 

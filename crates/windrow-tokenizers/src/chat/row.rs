@@ -78,7 +78,7 @@ impl Row {
         message.get_attr("role").ok().and_then(|role| role.as_str().map(str::to_owned)).unwrap_or_default()
     }
 
-    /// Whether a message has tool calls, thoughts or the like, which a template may write in place of its content.
+    /// True if a message has tool calls, thoughts or the like, which a template may write in place of its content.
     pub(super) fn has_more_than_words(message: &Value) -> bool {
         let mut fields = message.try_iter().into_iter().flatten();
         fields.any(|key| match key.as_str() {

@@ -18,7 +18,7 @@ pub(super) struct Held {
     pub(super) records: usize,
     pub(super) ids: Option<usize>,
     work: usize,
-    /// Whether it is being encoded.
+    /// True if it is being encoded.
     is_working: bool,
 }
 

@@ -43,7 +43,7 @@ pub struct Counted {
     pub text_bytes: u64,
     /// Their ids.
     pub tokens: u64,
-    /// Whether these are JSON lines that were taken for text, because the first one has no text: see [`Counting::may_be_text`].
+    /// True if these are JSON lines that were taken for text, because the first one has no text: see [`Counting::may_be_text`].
     pub is_text: bool,
 }
 
@@ -62,7 +62,7 @@ pub struct Counted {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Noticed {
-    /// Whether standard input was read as text but begins with a line of JSON.
+    /// True if standard input was read as text but begins with a line of JSON.
     pub stdin_looks_like_json_lines: bool,
     /// The number of texts that are git-lfs pointers, which stand in the place of files that were not fetched, and the first of them by name.
     pub pointers: (u64, String),
@@ -86,7 +86,7 @@ pub struct Noticed {
 /// ```
 #[derive(Clone, Copy)]
 pub struct Counting<'a> {
-    /// Whether a file of JSON lines whose first record is no object with the wanted field counts as text.
+    /// True if a file of JSON lines whose first record is no object with the wanted field counts as text.
     pub may_be_text: bool,
     /// Observes the progress.
     pub observer: &'a dyn Observer,

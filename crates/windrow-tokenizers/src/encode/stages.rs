@@ -477,7 +477,7 @@ struct Writer<'e, S> {
     names: &'e [String],
     fields: &'e Fields,
     special: &'e SpecialIds,
-    /// Whether masks are in the ids.
+    /// True if masks are in the ids.
     has_masks: bool,
     selection: &'e Selection,
     /// Number of good documents with which the run ends.

@@ -51,7 +51,7 @@ pub(crate) struct Pipeline {
     special_in_text: bool,
     vocab_size: u32,
     differences: Differences,
-    /// Whether a text may be cut before each [`WORD`] behind another character.
+    /// True if a text may be cut before each [`WORD`] behind another character.
     cuts_words: bool,
     /// Encodes instead of the tokenizer's model.
     ranks: Option<Ranks>,
@@ -70,7 +70,7 @@ impl Pipeline {
         Self { cuts_words: cuts_words && self.is_whole(), ..self }
     }
 
-    /// Whether a text is one piece.
+    /// True if a text is one piece.
     fn is_whole(&self) -> bool {
         matches!(self.tokenizer.get_pre_tokenizer(), PipelinePreTokenizer::None)
     }

@@ -35,7 +35,7 @@ pub(super) struct ColumnFile {
     index: u32,
     name: String,
     hashed: Hashed,
-    /// Whether its footer says that columns are encrypted.
+    /// True if its footer says that columns are encrypted.
     is_encrypted: bool,
     reader: SerializedFileReader<ParquetFile<Source>>,
     texts: Vec<TextColumn>,

@@ -135,11 +135,11 @@ pub struct InputFile {
     /// `None`: detected from the first bytes.
     compression: Option<Compression>,
     bytes: Option<u64>,
-    /// Whether an argument names it.
+    /// True if an argument names it.
     is_named: bool,
-    /// Whether it is taken for text because nothing tells what it is.
+    /// True if it is taken for text because nothing tells what it is.
     is_guessed: bool,
-    /// Whether it is read as it lies, with its byte order mark.
+    /// True if it is read as it lies, with its byte order mark.
     is_raw: bool,
     origin: Origin,
 }
@@ -247,7 +247,7 @@ impl InputFile {
         }
     }
 
-    /// Whether an argument or a pattern names it; otherwise it was found in a directory.
+    /// True if an argument or a pattern names it; otherwise it was found in a directory.
     ///
     /// ```
     /// use windrow_tokenizers::input::{InputOptions, resolve};

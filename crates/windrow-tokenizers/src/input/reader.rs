@@ -355,7 +355,7 @@ struct OpenFile {
     index: u32,
     format: Format,
     splits: Splits,
-    /// Whether it is taken for text because nothing tells what it is.
+    /// True if it is taken for text because nothing tells what it is.
     is_guessed: bool,
     is_raw: bool,
     tolerance: Option<Arc<Tolerance>>,
@@ -365,7 +365,7 @@ struct OpenFile {
     /// `unread[next..]` precedes the rest of the stream.
     unread: Vec<u8>,
     next: usize,
-    /// Whether its first bytes have been checked: for a byte order mark, and for what the file is.
+    /// True if its first bytes have been checked: for a byte order mark, and for what the file is.
     begun: bool,
     /// Line and offset of the next record.
     line: u64,
@@ -526,12 +526,12 @@ impl OpenFile {
         }
     }
 
-    /// Whether JSON lines are text if their first line is no record.
+    /// True if JSON lines are text if their first line is no record.
     fn checks_line(&self) -> bool {
         self.format == Format::Jsonl && self.tolerance.as_ref().is_some_and(|tolerance| tolerance.checks_lines())
     }
 
-    /// Whether these first bytes of the file suffice to begin.
+    /// True if these first bytes of the file suffice to begin.
     fn can_begin(&self, bytes: &[u8]) -> bool {
         if self.is_guessed {
             bytes.len() >= SNIFFED

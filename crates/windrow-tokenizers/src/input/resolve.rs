@@ -125,7 +125,7 @@ impl InputOptions {
 struct Kind {
     format: Format,
     compression: Compression,
-    /// Whether it is taken for text because nothing tells what it is.
+    /// True if it is taken for text because nothing tells what it is.
     is_guessed: bool,
 }
 
@@ -466,7 +466,7 @@ impl Found<'_> {
     }
 }
 
-/// Whether an entry that gives this error is a link that leads to nothing.
+/// True if an entry that gives this error is a link that leads to nothing.
 fn is_broken_link(path: &Path, error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         && fs::symlink_metadata(path).is_ok_and(|entry| entry.file_type().is_symlink())
@@ -525,7 +525,7 @@ fn named_leavings(pattern: &str) -> Vec<Pattern> {
     parts.filter(|part| is_leaving(part.as_ref())).filter_map(|part| Pattern::new(part).ok()).collect()
 }
 
-/// Whether a path names an open file of this process.
+/// True if a path names an open file of this process.
 fn is_descriptor(path: &Path) -> bool {
     cfg!(unix)
         && ["/dev/fd/", "/dev/std", "/proc/"]
@@ -533,7 +533,7 @@ fn is_descriptor(path: &Path) -> bool {
             .any(|folder| path.as_os_str().as_encoded_bytes().starts_with(folder.as_bytes()))
 }
 
-/// Whether this is a socket that standard input is: by its name it cannot be opened.
+/// True if this is a socket that standard input is: by its name it cannot be opened.
 #[cfg(unix)]
 fn is_stdin(metadata: &fs::Metadata) -> bool {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};

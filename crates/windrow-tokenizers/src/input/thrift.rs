@@ -49,7 +49,7 @@ impl<R: ChunkReader> ParquetFile<R> {
         Ok(Self { file, is_encrypted, pages: Mutex::default() })
     }
 
-    /// Whether the footer says that columns are encrypted.
+    /// True if the footer says that columns are encrypted.
     pub(crate) fn is_encrypted(&self) -> bool {
         self.is_encrypted
     }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::InputError;
 
-/// Whether the first line of a file of JSON lines is one. Otherwise the file is text.
+/// True if the first line of a file of JSON lines is one. Otherwise the file is text.
 pub(crate) type IsRecord = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 /// What became of inputs, by their index. All readers of a run share it.
@@ -37,7 +37,7 @@ impl Tolerance {
         self.state().failed.remove(&file)
     }
 
-    /// Whether this input of JSON lines was read as text.
+    /// True if this input of JSON lines was read as text.
     pub(crate) fn is_text(&self, file: u32) -> bool {
         self.state().texts.contains(&file)
     }
@@ -50,12 +50,12 @@ impl Tolerance {
         self.state().failed.insert(file, error);
     }
 
-    /// Whether first lines are checked.
+    /// True if first lines are checked.
     pub(super) fn checks_lines(&self) -> bool {
         self.is_record.is_some()
     }
 
-    /// Whether an input whose first line this is has JSON lines; remembers it if it does not.
+    /// True if an input whose first line this is has JSON lines; remembers it if it does not.
     pub(super) fn has_records(&self, file: u32, first_line: &[u8]) -> bool {
         let has_records = self.is_record.as_ref().is_none_or(|is_record| is_record(first_line));
         if !has_records {

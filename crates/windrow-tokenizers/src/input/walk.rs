@@ -141,7 +141,7 @@ fn is(entry: &DirEntry, what: impl Fn(&fs::FileType) -> bool) -> bool {
     entry.file_type().is_some_and(|kind| what(&kind))
 }
 
-/// Whether a folder that is read hides this name.
+/// True if a folder that is read hides this name.
 ///
 /// ```
 /// use windrow_tokenizers::input::is_hidden;
@@ -153,13 +153,13 @@ pub fn is_hidden(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".") || is_leaving(name)
 }
 
-/// Whether a data job hides this name.
+/// True if a data job hides this name.
 pub(super) fn is_leaving(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     (name.starts_with(b"_") && !name.contains(&b'=')) || name.ends_with(b"._COPYING_")
 }
 
-/// Whether a file with this name is JSON lines or Parquet, possibly compressed.
+/// True if a file with this name is JSON lines or Parquet, possibly compressed.
 fn is_data(name: &OsStr) -> bool {
     let name = name.to_string_lossy().to_ascii_lowercase();
     let stem = [".gz", ".zst", ".zstd"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(&name);
@@ -167,7 +167,7 @@ fn is_data(name: &OsStr) -> bool {
 }
 
 impl WalkOptions {
-    /// Whether all is hidden that data jobs hide.
+    /// True if all is hidden that data jobs hide.
     fn hides_leavings(&self) -> bool {
         !self.hidden && !self.source
     }

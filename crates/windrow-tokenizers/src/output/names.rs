@@ -32,7 +32,7 @@ pub(crate) fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// Whether it is a folder, and no link to one, which may be anywhere.
+/// True if it is a folder, and no link to one, which may be anywhere.
 pub(crate) fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
@@ -130,7 +130,7 @@ pub(crate) struct Targets {
     stems: Vec<PathBuf>,
     /// Whether the data files are in the folder with the name of the prefix.
     pub(crate) in_folder: bool,
-    /// Whether the list of skipped documents is among the data files.
+    /// True if the list of skipped documents is among the data files.
     pub(crate) has_list: bool,
 }
 
@@ -273,7 +273,7 @@ impl Targets {
         staged.into_iter().chain(aside).chain([self.progress(), self.spill()])
     }
 
-    /// Whether the path has one of the names that a run of any format may create, replace or remove, whether it exists or not.
+    /// True if the path has one of the names that a run of any format may create, replace or remove, whether it exists or not.
     pub(crate) fn own(&self, path: &Path) -> bool {
         let folder = |path: &Path| {
             let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));

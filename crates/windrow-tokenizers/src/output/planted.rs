@@ -122,7 +122,7 @@ impl Encoder for Letters {
 #[derive(Clone)]
 struct Kind {
     options: OutputOptions,
-    /// Whether documents wait on the disk for their order.
+    /// True if documents wait on the disk for their order.
     shuffles: bool,
     /// The input of an output that can resume, the same for each run.
     input: String,

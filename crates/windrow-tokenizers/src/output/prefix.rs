@@ -69,7 +69,7 @@ fn not_a_folder(kind: FileType) -> &'static str {
     if kind.is_file() { "not a directory" } else { "a device, a pipe or a socket" }
 }
 
-/// Whether the path names a device, or the stream of an open file, whatever that is at the moment. The memory of `/dev/shm` is a folder as
+/// True if the path names a device, or the stream of an open file, whatever that is at the moment. The memory of `/dev/shm` is a folder as
 /// others are.
 pub fn is_among_devices(path: &Path) -> bool {
     let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));

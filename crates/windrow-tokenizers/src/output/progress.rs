@@ -309,7 +309,7 @@ fn sound(storage: &dyn Storage, shards: &[FinishedShard], targets: &Targets) -> 
     }
 }
 
-/// Whether the list of skipped documents begins as it was when the shard was finished.
+/// True if the list of skipped documents begins as it was when the shard was finished.
 fn has_list(storage: &dyn Storage, list: Option<&Path>, shard: &FinishedShard) -> io::Result<bool> {
     let Some(list) = list else { return Ok(shard.list_bytes == 0) };
     if plain_size(list).is_none_or(|bytes| bytes < shard.list_bytes) {

@@ -56,7 +56,7 @@ pub(super) fn check(file: &File<'_>) -> Result<Checked, Fault> {
     Ok(Checked { added, size })
 }
 
-/// Whether words may have more than a million characters.
+/// True if words may have more than a million characters.
 pub(super) fn has_long_words(file: &File<'_>) -> bool {
     let most = file.model.options.get("max_input_chars_per_word").and_then(Value::as_u64);
     most.is_some_and(|most| most > 1 << 20)

@@ -99,7 +99,7 @@ impl Tokenizer {
         Explanation { engine: self.engine().name().to_owned(), delegated: self.delegated.clone(), cache }
     }
 
-    /// Whether a text has named a special token that counts as text. Only windrow's own engine notices it.
+    /// True if a text has named a special token that counts as text. Only windrow's own engine notices it.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};

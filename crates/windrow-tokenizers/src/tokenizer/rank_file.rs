@@ -28,7 +28,7 @@ pub(super) struct Known {
     pub(super) more: Vec<(Vec<u8>, u32)>,
 }
 
-/// Whether the first line of a file is that of a rank file.
+/// True if the first line of a file is that of a rank file.
 pub(super) fn is_likely(file: &[u8]) -> bool {
     let line = file[..file.len().min(FIRST)].split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii_end();
     let Some((token, rank)) = str::from_utf8(line).ok().and_then(|line| line.split_once(' ')) else { return false };

@@ -152,7 +152,7 @@ fn has_unmerged_character(file: &File<'_>) -> bool {
     characters.into_iter().any(|token| !is_merged(token, &ranks))
 }
 
-/// Whether a token of several bytes stands for one character.
+/// True if a token of several bytes stands for one character.
 fn is_character(token: &str) -> bool {
     let bytes: Option<Vec<u8>> = token.chars().take(char::MAX.len_utf8() + 1).map(char_to_byte).collect();
     bytes.is_some_and(|bytes| {
@@ -160,7 +160,7 @@ fn is_character(token: &str) -> bool {
     })
 }
 
-/// Whether the bytes of a token become this token.
+/// True if the bytes of a token become this token.
 fn is_merged(token: &str, ranks: &HashMap<(&str, &str), usize>) -> bool {
     // The beginning of each part.
     let mut starts: Vec<usize> = token.char_indices().map(|(at, _)| at).collect();
@@ -191,7 +191,7 @@ fn to_bytes(token: &str) -> Vec<u8> {
     bytes
 }
 
-/// Whether the merges of a BPE model end before each [`WORD`] behind another character: no token has one there, and no other symbol stands for it.
+/// True if the merges of a BPE model end before each [`WORD`] behind another character: no token has one there, and no other symbol stands for it.
 pub(super) fn begins_words(file: &File<'_>) -> bool {
     let begins = |token: &str| !token.trim_start_matches(WORD).contains(WORD);
     file.model.kind == Kind::Bpe

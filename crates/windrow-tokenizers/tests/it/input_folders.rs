@@ -75,7 +75,7 @@ fn what_data_jobs_leave_is_hidden_where_it_is_not_named() {
         ("out/a=1/_committed_7.jsonl", &JOB[5..6]),
     ] {
         if expected.is_empty() {
-            // Inside of a named folder, the rule holds again.
+            // Inside a named folder, the rule holds again.
             let arg = dir.path().join(below).display().to_string();
             let error = resolve(&[arg], &InputOptions::default()).unwrap_err().to_string();
             assert!(error.contains("1 hidden or ignored left out") && error.contains("`--hidden`"), "{error}");

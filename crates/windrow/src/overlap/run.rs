@@ -142,7 +142,7 @@ impl<E> OverlapRun<E> {
         if self.trouble.is_up() { lock(&self.state).cut } else { usize::MAX }
     }
 
-    /// Whether the threads of the run are in this process.
+    /// True if the threads of the run are in this process.
     pub(super) fn is_of_this_process(&self) -> bool {
         self.process.is_this()
     }

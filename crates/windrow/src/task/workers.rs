@@ -15,7 +15,7 @@
 //! [`install`](TaskPool::install), a scope or a broadcast can be requested again on that stack. A call from outside wakes a worker and
 //! waits for it, however little work the call has. Parallel iterators of this crate use [`Pool`](crate::Pool)s, also on a worker.
 //!
-//! A forked child has none of the pool's threads: calls from outside of the pool panic there. A worker that has forked runs its own tasks, joins
+//! A forked child has none of the pool's threads: calls from outside the pool panic there. A worker that has forked runs its own tasks, joins
 //! and scopes by itself, and ends when it leaves its task.
 //!
 //! The crate `rayon-core` in `compat/` of the repository offers these pools under rayon's names.
