@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::base::primitives::{AtomicU32, AtomicU64, Half, Sleepers};
+use crate::base::unwind::quietly;
 
 /// What is to be called when a wait lasts.
 struct LongWaits {
@@ -15,7 +16,8 @@ struct LongWaits {
 static LONG_WAITS: OnceLock<LongWaits> = OnceLock::new();
 
 /// From now on `call` is called on each thread whose wait for other threads of a call has lasted for `after`, with the time that the
-/// thread has waited. Then the thread waits on. Only the first call of this function in a process has an effect.
+/// thread has waited. Then the thread waits on, also after a panic of `call`: other threads use what the waiting frame owns. Only the
+/// first call of this function in a process has an effect.
 ///
 /// Waits for other threads of a call are those of a [`Word`], and those for a batch. Idle workers are parked on a [`WideWord`].
 ///
@@ -46,7 +48,7 @@ pub(crate) fn wait_watched(wait: impl Fn(), wait_for: impl FnOnce(Duration)) {
     wait_for(*after);
     let waited = begun.elapsed();
     if waited >= *after {
-        call(waited);
+        quietly(|| call(waited));
         wait();
     }
 }

@@ -3,10 +3,11 @@
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use windrow_sync::assembly::{Assembly, AssemblyPart};
 use windrow_sync::exit::at_exit;
-use windrow_sync::fork::PerProcess;
+use windrow_sync::fork::{PerProcess, Process, Stranded};
 use windrow_sync::gate::Gate;
 use windrow_sync::latch::Latch;
 use windrow_sync::lend::{Lender, Loan, lending};
@@ -15,7 +16,7 @@ use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::shared::{Owner, SharedWorkers};
 use windrow_sync::table::{HomeSlots, InsertOnlyTable, TableKey};
 use windrow_sync::unwind::{discard, quietly};
-use windrow_sync::word::{WideWord, Word};
+use windrow_sync::word::{WideWord, Word, report_long_waits};
 use windrow_sync::{Pad, Spin, ThreadBound};
 
 use crate::{Live, boom, panics};
@@ -152,6 +153,45 @@ fn values_of_the_process() {
     assert!(std::ptr::eq(workers, SharedWorkers::of_process(start)) && workers.members() == 2);
     std::thread::scope(|scope| [scope.spawn(|| workers.end()), scope.spawn(|| workers.end())].map(drop));
     assert!(workers.gate().is_stopped() && workers.owner::<Threads>().is_some_and(|it| it.0.is_stopped()));
+}
+
+/// The calls of [`long_wait`].
+static LONG_WAITS: AtomicUsize = AtomicUsize::new(0);
+
+fn long_wait(_: Duration) {
+    LONG_WAITS.fetch_add(1, Relaxed);
+    boom()
+}
+
+#[test]
+fn a_report_of_long_waits_that_panics_ends_no_wait() {
+    report_long_waits(Duration::from_millis(1), long_wait);
+    report_long_waits(Duration::ZERO, |_| unreachable!("only the first call has an effect"));
+    let latch = Latch::new();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| latch.wait(Spin::NONE));
+        // A wait of another test may have been the one.
+        while LONG_WAITS.load(Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(10));
+        assert!(!waits.is_finished(), "the panic has not ended the wait");
+        latch.set();
+    });
+}
+
+#[test]
+fn forked_children_know_themselves() {
+    let made_in = Process::this();
+    assert!(std::thread::spawn(move || made_in.is_this()).join().unwrap());
+    let thrown = std::panic::catch_unwind(|| Stranded.raise()).unwrap_err();
+    assert!(Stranded::is_thrown(&*thrown) && Stranded::is_thrown(&Stranded) && !Stranded::is_thrown(&"boom"));
+    let mutex = Mutex::new(1);
+    assert!(panics(|| {
+        let _held = windrow_sync::fork::lock(&mutex);
+        boom()
+    }));
+    assert_eq!(*windrow_sync::fork::lock(&mutex), 1);
 }
 
 #[test]
