@@ -213,6 +213,11 @@ fn children_forked_inside_calls() {
         let lists = || (0..2).into_par_iter().map(|i: u8| (m.part(), vec![i]).1).collect::<Vec<_>>();
         (Pool::new(2).install(lists).concat() == [0, 1]).then_some(()).ok_or("wrong".to_owned())
     });
+    // One thread is inside an item, and the other one inside `next`, which it entered alone.
+    stranded("bridge", &|m| {
+        let pulled = || (0..2).inspect(|i| if *i == 1 { m.part() }).par_bridge();
+        inside(&|| pulled().for_each(|i| if i == 0 { m.part() }))
+    });
     stranded("all lanes", &|m| {
         let gate = Arc::new(Gate::new(1));
         let served = gate.clone();
