@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use napi_derive::napi;
 use windrow_cli::{Failed, FailureKind};
-use windrow_tokenizers::engine::{BatchError, DecodeBatchError, EngineError};
+use windrow_tokenizers::engine::{BatchError, DecodeBatchError, DecodeError, EngineError};
 use windrow_tokenizers::tokenizer::LoadError;
 
 /// Why a call has no result.
@@ -68,7 +68,8 @@ impl From<BatchError> for Failure {
 
 impl From<DecodeBatchError> for Failure {
     fn from(DecodeBatchError { document, error }: DecodeBatchError) -> Self {
-        Self { failure: "item", message: error.to_string(), item: Some(document as f64) }
+        let kind = if matches!(error, DecodeError::NoMemory { .. }) { "memory" } else { "item" };
+        Self { failure: kind, message: error.to_string(), item: Some(document as f64) }
     }
 }
 

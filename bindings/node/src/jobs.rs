@@ -156,7 +156,7 @@ impl Work for Encode {
         }
         if batch.values.len() > COPIED {
             // Here, and not on the thread of the event loop.
-            batch.values.shrink_to_fit();
+            batch.shrink();
         }
         Ok(batch)
     }

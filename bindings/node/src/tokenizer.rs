@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use napi::bindgen_prelude::*;
 use napi_derive::napi;
+use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 use crate::door::{Callback, Outcome, later, now};
@@ -51,7 +52,7 @@ impl Core {
             return Self::of_ranks(&name, encode_special_tokens);
         }
         let json = std::fs::read(file);
-        let json = json.map_err(|error| Failure::file(error.kind(), format!("tokenizer {name}: {error}")))?;
+        let json = json.map_err(|error| Failure::file(error.kind(), format!("tokenizer {}: {error}", shown(name.as_ref()))))?;
         Self::of_json(json, &name, encode_special_tokens)
     }
 

@@ -13,6 +13,8 @@ use pyo3::types::{PyBytes, PyCapsule, PyDict, PyIterator, PyList, PyTuple};
 use pyo3_arrow::ffi::to_array_pycapsules;
 use windrow_tokenizers::engine::Ragged;
 
+use crate::errors::{INT, ask_for};
+
 /// Which of the two columns of a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -116,14 +118,16 @@ impl Column {
     }
 
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        ask_for(self.range.len(), INT)?;
         match self.ids() {
             Some(ids) => PyList::new(py, ids),
             None => PyList::new(py, self.offsets()),
         }
     }
 
-    fn tobytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, self.bytes())
+    fn tobytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        ask_for(self.bytes().len(), 1)?;
+        Ok(PyBytes::new(py, self.bytes()))
     }
 
     /// The protocol of numpy, which keeps this object as long as its array, and does not write.

@@ -12,7 +12,7 @@ use windrow_tokenizers::tokenizers_023::{
 };
 
 use crate::door::enter;
-use crate::errors::Failure;
+use crate::errors::{Failure, INT, PAIR, SMALL_INT, TOKEN, ask_for};
 use crate::inputs::Inputs;
 use crate::ints::Ints;
 use crate::texts::Texts;
@@ -108,7 +108,9 @@ impl PyEncoding {
 
     fn get_mut(&mut self, py: Python<'_>) -> PyResult<&mut Encoding> {
         if let Made::OfIds { .. } = self.0 {
-            let encoding = self.get(py)?.clone();
+            let encoding = self.get(py)?;
+            ask_for(encoding.len(), TOKEN)?;
+            let encoding = encoding.clone();
             self.0 = Made::Whole(Box::new(encoding));
         }
         let Made::Whole(encoding) = &mut self.0 else { unreachable!("it was made whole above") };
@@ -160,6 +162,7 @@ pub(crate) fn truncation_direction(direction: &str) -> PyResult<TruncationDirect
 impl PyEncoding {
     #[getter]
     fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        ask_for(self.__len__(), INT)?;
         match &self.0 {
             Made::Whole(encoding) => PyList::new(py, encoding.get_ids()),
             Made::OfIds { batch, number, .. } => {
@@ -170,19 +173,21 @@ impl PyEncoding {
     }
 
     #[getter]
-    fn type_ids(&self) -> Vec<u32> {
-        match &self.0 {
+    fn type_ids(&self) -> PyResult<Vec<u32>> {
+        ask_for(self.__len__(), INT)?;
+        Ok(match &self.0 {
             Made::Whole(encoding) => encoding.get_type_ids().to_vec(),
             Made::OfIds { batch, number, .. } => {
                 let types = batch.around.get_type_ids();
                 let [before, _] = batch.around();
                 batch.column(types, std::iter::repeat_n(types[before], batch.ids(*number).len()))
             }
-        }
+        })
     }
 
     #[getter]
     fn attention_mask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        ask_for(self.__len__(), SMALL_INT)?;
         match &self.0 {
             Made::Whole(encoding) => Ok(PyList::new(py, encoding.get_attention_mask())?.into_any()),
             Made::OfIds { .. } => PyList::new(py, [1])?.as_sequence().repeat(self.__len__()).map(Bound::into_any),
@@ -190,14 +195,15 @@ impl PyEncoding {
     }
 
     #[getter]
-    fn special_tokens_mask(&self) -> Vec<u32> {
-        match &self.0 {
+    fn special_tokens_mask(&self) -> PyResult<Vec<u32>> {
+        ask_for(self.__len__(), SMALL_INT)?;
+        Ok(match &self.0 {
             Made::Whole(encoding) => encoding.get_special_tokens_mask().to_vec(),
             Made::OfIds { batch, number, .. } => {
                 let special = batch.around.get_special_tokens_mask();
                 batch.column(special, std::iter::repeat_n(0, batch.ids(*number).len()))
             }
-        }
+        })
     }
 
     fn __len__(&self) -> usize {
@@ -216,20 +222,23 @@ impl PyEncoding {
     }
 
     #[getter]
-    fn overflowing(&self) -> Vec<Self> {
-        match &self.0 {
-            Made::Whole(encoding) => encoding.get_overflowing().iter().cloned().map(Self::whole).collect(),
-            Made::OfIds { .. } => Vec::new(),
-        }
+    fn overflowing(&self) -> PyResult<Vec<Self>> {
+        let Made::Whole(encoding) = &self.0 else { return Ok(Vec::new()) };
+        let parts = encoding.get_overflowing();
+        ask_for(parts.iter().map(Encoding::len).sum(), TOKEN)?;
+        Ok(parts.iter().cloned().map(Self::whole).collect())
     }
 
     #[getter]
     fn tokens(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        Ok(self.get(py)?.get_tokens().to_vec())
+        let tokens = self.get(py)?.get_tokens();
+        ask_for(tokens.len(), TOKEN)?;
+        Ok(tokens.to_vec())
     }
 
     #[getter]
     fn offsets(&self, py: Python<'_>) -> PyResult<Vec<(usize, usize)>> {
+        ask_for(self.__len__(), PAIR)?;
         // They are made alone and not kept: the rest would take several times as long, and memory.
         if let Made::OfIds { batch, number, whole } = &self.0
             && whole.get().is_none()
@@ -251,6 +260,7 @@ impl PyEncoding {
         let inputs = Inputs::one(sequence, pair, !sequence.is_instance_of::<PyString>())?;
         let offsets = self.offsets(py)?;
         let encoding = self.get(py)?;
+        ask_for(offsets.len(), PAIR)?;
         let (sequences, words) = (encoding.get_sequence_ids(), encoding.get_word_ids());
         enter(py, |_| {
             let places = sequences.into_iter().zip(words.iter().copied());
@@ -270,7 +280,9 @@ impl PyEncoding {
 
     #[getter]
     fn word_ids(&self, py: Python<'_>) -> PyResult<Vec<Option<u32>>> {
-        Ok(self.get(py)?.get_word_ids().to_vec())
+        let words = self.get(py)?.get_word_ids();
+        ask_for(words.len(), INT)?;
+        Ok(words.to_vec())
     }
 
     /// The older name of `word_ids`.
@@ -281,7 +293,9 @@ impl PyEncoding {
 
     #[getter]
     fn sequence_ids(&self, py: Python<'_>) -> PyResult<Vec<Option<usize>>> {
-        Ok(self.get(py)?.get_sequence_ids())
+        let encoding = self.get(py)?;
+        ask_for(encoding.len(), SMALL_INT)?;
+        Ok(encoding.get_sequence_ids())
     }
 
     #[pyo3(signature = (char_pos, sequence_index = 0))]
@@ -365,6 +379,8 @@ impl PyEncoding {
     #[staticmethod]
     #[pyo3(signature = (encodings, growing_offsets = true))]
     fn merge(py: Python<'_>, encodings: Vec<PyRef<'_, Self>>, growing_offsets: bool) -> PyResult<Self> {
+        // They are copied, and then merged.
+        ask_for(encodings.iter().map(|one| one.__len__()).sum(), 2 * TOKEN)?;
         let encodings: PyResult<Vec<Encoding>> = encodings.iter().map(|one| one.get(py).cloned()).collect();
         Ok(Self::whole(Encoding::merge(encodings?, growing_offsets)))
     }
@@ -384,14 +400,16 @@ impl PyEncoding {
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
         let py = slf.py();
-        let json =
-            serde_json::to_vec(slf.borrow().get(py)?).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let this = slf.borrow();
+        ask_for(this.__len__(), 2 * TOKEN)?;
+        let json = serde_json::to_vec(this.get(py)?).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let restore = slf.get_type().getattr("_restore")?;
         (restore, (PyBytes::new(py, &json),)).into_pyobject(py)
     }
 
     #[staticmethod]
     fn _restore(json: &[u8]) -> PyResult<Self> {
+        ask_for(json.len(), 2)?;
         let encoding = serde_json::from_slice(json).map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(Self::whole(encoding))
     }

@@ -1,8 +1,10 @@
 //! Failures as exceptions. Each is an ordinary `Exception`; a panic of Rust is a `RuntimeError`.
 
+use std::hint::black_box;
+
 use pyo3::exceptions::{PyFileNotFoundError, PyMemoryError, PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
-use windrow_tokenizers::engine::{BatchError, DecodeBatchError, EngineError};
+use windrow_tokenizers::engine::{BatchError, DecodeBatchError, DecodeError, EngineError};
 use windrow_tokenizers::tokenizer::LoadError;
 
 /// Why a call has no result.
@@ -24,6 +26,31 @@ pub(crate) enum Failure {
     Panic(String),
     /// Anything else.
     Other(String),
+}
+
+/// Objects with fewer bytes are made without a check for memory.
+const LARGE: usize = 256 << 10;
+
+/// Bytes that a large object leaves to the small allocations around it.
+const HEADROOM: usize = 4 << 20;
+
+/// Bytes of an item of a list, with the vector that the list is made of: an integer, a small one, a pair of them, and the text of a token.
+pub(crate) const INT: usize = 48;
+pub(crate) const SMALL_INT: usize = 24;
+pub(crate) const PAIR: usize = 160;
+pub(crate) const TOKEN: usize = 128;
+
+/// Fails with `MemoryError` if there is no memory for objects of Python and for what they are made of. An allocation that fails in between
+/// ends the process, or panics.
+pub(crate) fn ask_for(items: usize, bytes_each: usize) -> PyResult<()> {
+    let bytes = items.saturating_mul(bytes_each);
+    let mut trial = Vec::<u8>::new();
+    if bytes > LARGE && trial.try_reserve_exact(bytes.saturating_add(HEADROOM)).is_err() {
+        return Err(PyMemoryError::new_err(format!("no memory for {items} items of about {bytes_each} bytes")));
+    }
+    // Keeps the compiler from removing the allocation.
+    black_box(trial);
+    Ok(())
 }
 
 impl Failure {
@@ -62,7 +89,10 @@ impl From<BatchError> for Failure {
 
 impl From<DecodeBatchError> for Failure {
     fn from(DecodeBatchError { document, error }: DecodeBatchError) -> Self {
-        Self::Item { item: document, reason: error.to_string() }
+        match error {
+            DecodeError::NoMemory { .. } => Self::Memory(format!("item {document}: {error}")),
+            error => Self::Item { item: document, reason: error.to_string() },
+        }
     }
 }
 

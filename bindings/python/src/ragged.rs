@@ -13,11 +13,16 @@ use windrow_tokenizers::engine::Ragged;
 
 use crate::collector::CollectorPause;
 use crate::column::{Column, Kind, buffer, place};
+use crate::errors::{INT, ask_for};
 use crate::ints::Ints;
 
 /// `Ragged` of Python: shared with the columns and arrays made of it, and never changed.
 #[pyclass(frozen, name = "Ragged", module = "windrow")]
 pub(crate) struct PyRagged(Arc<Ragged>);
+
+/// Bytes of an item of a batch as an object: a column, and an empty list.
+const COLUMN: usize = 80;
+const LIST: usize = 88;
 
 /// The bytes of the ids and of the offsets.
 type Columns<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
@@ -63,6 +68,7 @@ impl PyRagged {
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        ask_for(self.0.len(), COLUMN)?;
         PyList::new(py, (0..self.0.len()).map(|number| self.item(number)))?.try_iter()
     }
 
@@ -75,6 +81,8 @@ impl PyRagged {
     }
 
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        ask_for(self.0.values.len(), INT)?;
+        ask_for(self.0.len(), LIST)?;
         let _paused = CollectorPause::begin(py, self.0.len())?;
         let ints = Ints::of(&self.0.values);
         let lists: PyResult<Vec<_>> =
@@ -99,6 +107,7 @@ impl PyRagged {
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Columns<'py>)> {
         let (py, batch) = (slf.py(), &slf.get().0);
+        ask_for(size_of_val::<[_]>(&batch.values) + size_of_val::<[_]>(&batch.offsets), 1)?;
         let columns = [bytemuck::cast_slice(&batch.values), bytemuck::cast_slice(&batch.offsets)];
         Ok((slf.get_type().getattr("_restore")?, columns.map(|column| PyBytes::new(py, column)).into()))
     }
@@ -106,6 +115,7 @@ impl PyRagged {
     /// What `__reduce__` took apart.
     #[staticmethod]
     fn _restore(values: &[u8], offsets: &[u8]) -> PyResult<Self> {
+        ask_for(values.len() + offsets.len(), 1)?;
         let (values, rest) = values.as_chunks::<4>();
         let (offsets, more) = offsets.as_chunks::<8>();
         let batch = Ragged {

@@ -10,12 +10,13 @@ use windrow::Pool;
 use windrow_tokenizers::engine::{DecodeBatchError, Ragged};
 use windrow_tokenizers::full::{FullTokenizer, PostProcessing};
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizers_023::{PaddingParams, PaddingStrategy, TruncationParams, TruncationStrategy};
 
 use crate::collector::CollectorPause;
 use crate::door::{Watch, enter};
 use crate::encoding::{BatchOfIds, PyEncoding, padding_direction, truncation_direction};
-use crate::errors::Failure;
+use crate::errors::{Failure, TOKEN, ask_for};
 use crate::inputs::Inputs;
 use crate::ragged::PyRagged;
 use crate::texts::{Texts, ids_of};
@@ -109,7 +110,7 @@ impl Core {
             let name = self.plain().name();
             let reason = "is a vocabulary of tiktoken, which has no tokenizer.json";
             let hint = "hint: load a tokenizer.json with the same tokens";
-            Failure::Tokenizer(format!("tokenizer {name}: {reason}\n{hint}"))
+            Failure::Tokenizer(format!("tokenizer {}: {reason}\n{hint}", shown(name)))
         })
     }
 }
@@ -155,7 +156,7 @@ impl PyTokenizer {
         if file.extension().is_some_and(|extension| extension == "tiktoken") {
             return enter(py, |_| Core::load(Source::Ranks(&name), &name, encode_special_tokens)).map(Self::new);
         }
-        let read = |error: std::io::Error| Failure::File(error.kind(), format!("tokenizer {name}: {error}"));
+        let read = |error: std::io::Error| Failure::File(error.kind(), format!("tokenizer {}: {error}", shown(&name)));
         let json = enter(py, |_| std::fs::read(&file).map_err(read))?;
         enter(py, |_| Core::load(Source::Json(&json), &name, encode_special_tokens)).map(Self::new)
     }
@@ -181,6 +182,7 @@ impl PyTokenizer {
     ) -> PyResult<Bound<'py, PyList>> {
         let py = input.py();
         let encodings = self.encodings(py, Inputs::of(input, is_pretokenized)?, add_special_tokens)?;
+        ask_for(encodings.len(), TOKEN)?;
         let _paused = CollectorPause::begin(py, encodings.len())?;
         PyList::new(py, encodings)
     }
@@ -246,7 +248,7 @@ fn encodings(
             Ok(texts) => {
                 let mut ids = Ragged::default();
                 full.tokenizer().encode_batch_ids_while(&texts.strs()?, &mut ids, &|| watch.goes_on())?;
-                ids.values.shrink_to_fit();
+                ids.shrink();
                 let (full, post_processing) = (Arc::clone(full), Arc::clone(post_processing));
                 let ints = OnceLock::new();
                 let batch = BatchOfIds { full, post_processing, add_special_tokens, around, texts, ids, ints };
@@ -306,7 +308,7 @@ impl PyTokenizer {
     fn from_pretrained(py: Python<'_>, identifier: &str, revision: &str, token: Option<&str>) -> PyResult<Self> {
         let hub = py.import("huggingface_hub").map_err(|cause| {
             let hint = "hint: pip install huggingface_hub, or load a file with from_file";
-            let message = format!("tokenizer {identifier}: the library huggingface_hub is missing\n{hint}");
+            let message = format!("tokenizer {}: the library huggingface_hub is missing\n{hint}", shown(identifier));
             let error = Failure::Tokenizer(message).into_error(py);
             error.set_cause(py, Some(cause));
             error
@@ -340,7 +342,7 @@ impl PyTokenizer {
     fn save(&self, py: Python<'_>, path: PathBuf, pretty: bool) -> PyResult<()> {
         let json = self.to_str(py, pretty)?;
         enter(py, |_| {
-            let failed = |error: std::io::Error| Failure::File(error.kind(), format!("{}: {error}", path.display()));
+            let failed = |error: std::io::Error| Failure::File(error.kind(), format!("{}: {error}", shown(&path)));
             write(&path, json.as_bytes()).map_err(failed)
         })
     }
@@ -398,6 +400,7 @@ impl PyTokenizer {
     fn get_vocab<'py>(&self, py: Python<'py>, with_added_tokens: bool) -> PyResult<Bound<'py, PyDict>> {
         let core = self.core();
         let tokens = enter(py, |_| vocabulary::tokens(&core.full, core.json().ok(), with_added_tokens))?;
+        ask_for(tokens.len(), 2 * TOKEN)?;
         let vocabulary = PyDict::new(py);
         for (token, id) in tokens {
             vocabulary.set_item(token, id)?;
@@ -560,7 +563,7 @@ impl PyTokenizer {
             let mut batch = Ragged::default();
             let (tokenizer, texts) = (core.of(add_special_tokens)?, texts.strs()?);
             in_parallel(|| tokenizer.encode_batch_ids_while(&texts, &mut batch, &|| watch.goes_on()))?;
-            batch.values.shrink_to_fit();
+            batch.shrink();
             Ok(batch)
         });
         batch.map(PyRagged::new)
@@ -642,10 +645,12 @@ impl PyTokenizer {
     #[pyo3(signature = (ids, skip_special_tokens = true))]
     fn decode(&self, py: Python<'_>, ids: &Bound<'_, PyAny>, skip_special_tokens: bool) -> PyResult<String> {
         let (core, ids) = (self.core(), ids_of(ids)?);
-        enter(py, |_| {
+        let text = enter(py, |_| {
             let text = core.plain().decode(&ids, skip_special_tokens);
             text.map_err(|error| DecodeBatchError { document: 0, error }.into())
-        })
+        })?;
+        ask_for(text.len(), BYTES_OF_CHARACTER)?;
+        Ok(text)
     }
 
     /// The texts of lists of ids.
@@ -657,16 +662,20 @@ impl PyTokenizer {
         skip_special_tokens: bool,
     ) -> PyResult<Vec<String>> {
         let core = self.core();
-        if let Ok(ragged) = sequences.cast::<PyRagged>() {
+        let texts = if let Ok(ragged) = sequences.cast::<PyRagged>() {
             let batch = Arc::clone(ragged.get().batch());
-            return enter(py, |_| {
+            enter(py, |_| {
                 let documents: Vec<&[u32]> = batch.iter().collect();
                 Ok(in_parallel(|| core.plain().decode_batch(&documents, skip_special_tokens))?)
-            });
-        }
-        let documents: PyResult<Vec<Vec<u32>>> = sequences.try_iter()?.map(|ids| ids_of(&ids?)).collect();
-        let documents = documents?;
-        enter(py, |_| Ok(in_parallel(|| core.plain().decode_batch(&documents, skip_special_tokens))?))
+            })?
+        } else {
+            let documents: PyResult<Vec<Vec<u32>>> = sequences.try_iter()?.map(|ids| ids_of(&ids?)).collect();
+            let documents = documents?;
+            enter(py, |_| Ok(in_parallel(|| core.plain().decode_batch(&documents, skip_special_tokens))?))?
+        };
+        ask_for(texts.iter().map(String::len).sum(), BYTES_OF_CHARACTER)?;
+        ask_for(texts.len(), TOKEN)?;
+        Ok(texts)
     }
 
     #[pyo3(signature = (sequences, skip_special_tokens = true))]
@@ -679,6 +688,9 @@ impl PyTokenizer {
         Self::on_thread(slf, "decode_batch", &arguments.iter().collect::<Vec<_>>())
     }
 }
+
+/// Bytes of a character in a text of Python, at most.
+const BYTES_OF_CHARACTER: usize = 4;
 
 /// Writes a file so that another one with its name is replaced as a whole, or not at all.
 fn write(path: &Path, text: &[u8]) -> std::io::Result<()> {

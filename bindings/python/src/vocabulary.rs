@@ -8,6 +8,7 @@ use pyo3::types::PyString;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use windrow_tokenizers::full::{FullTokenizer, PostProcessing};
+use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::LoadOptions;
 use windrow_tokenizers::tokenizers_023::{AddedToken, Tokenizer};
 
@@ -43,7 +44,7 @@ impl Added {
 
 /// The library with a file.
 fn library(json: &[u8]) -> Result<Tokenizer, Failure> {
-    Tokenizer::from_bytes(json).map_err(|error| Failure::Tokenizer(format!("tokenizers 0.23 cannot read it: {error}")))
+    Tokenizer::from_bytes(json).map_err(|error| Failure::Tokenizer(format!("tokenizers 0.23 cannot read it: {}", shown(&error.to_string()))))
 }
 
 /// A file with more tokens, and how many of them are new.

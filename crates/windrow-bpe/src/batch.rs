@@ -9,6 +9,7 @@
 //! done so; otherwise it leaves its buffers to the thread that comes before. Copies run at the same time.
 
 use std::collections::HashMap;
+use std::hint::black_box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use windrow::prelude::*;
@@ -57,6 +58,16 @@ impl Ragged {
     pub fn clear(&mut self) {
         self.values.clear();
         self.offsets.clear();
+    }
+
+    /// Gives back the memory that the ids do not use. It stays if an allocator that copies them could not: that would end the process.
+    pub fn shrink(&mut self) {
+        let mut copy = Vec::<u32>::new();
+        if self.values.capacity() > self.values.len() && copy.try_reserve_exact(self.values.len()).is_ok() {
+            // Keeps the compiler from removing the allocation.
+            drop(black_box(copy));
+            self.values.shrink_to_fit();
+        }
     }
 
     /// The ids of document `number`, or `None` if there are not so many.
@@ -251,7 +262,7 @@ impl Engine {
     pub fn encode_batch<T: AsRef<str> + Sync>(&self, documents: &[T]) -> Result<Ragged, NoMemory> {
         let mut batch = Ragged::default();
         self.encode_batch_into(documents, &mut batch)?;
-        batch.values.shrink_to_fit();
+        batch.shrink();
         Ok(batch)
     }
 

@@ -142,7 +142,7 @@ pub(crate) fn pad(encodings: &mut [Encoding], padding: &PaddingParams) -> Result
 }
 
 /// Bytes of a token in an encoding, in all of its columns and with the allocation for its text.
-pub(crate) const TOKEN_BYTES: usize = 88;
+const TOKEN_BYTES: usize = 104;
 
 /// Tokens that are missing to a length of `len`, in an encoding and its overflowing parts.
 fn missing_in(encoding: &Encoding, len: usize) -> Option<usize> {

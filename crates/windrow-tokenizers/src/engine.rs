@@ -435,6 +435,14 @@ pub enum DecodeError {
         /// The error message of the library.
         reason: String,
     },
+    /// The system gives no memory for the text.
+    #[error("no memory for the text of {ids} ids, about {bytes} bytes (hint: decode fewer at a time)")]
+    NoMemory {
+        /// The number of ids.
+        ids: usize,
+        /// The bytes that were missing, roughly.
+        bytes: usize,
+    },
 }
 
 /// Why a batch of ids has no texts.
@@ -469,8 +477,11 @@ impl EngineError {
     }
 }
 
-/// Texts below this size are encoded without checking for memory first.
+/// Bytes of a large text.
 pub(crate) const LARGE: usize = 1 << 20;
+
+/// Memory that is taken without a check. A check is two calls of the system, and each small allocation may fail as well.
+const UNCHECKED: usize = 1 << 20;
 
 /// What large texts leave to the small allocations of all threads, each of which would end the process if it failed.
 const HEADROOM: usize = 4 << 20;
@@ -478,6 +489,11 @@ const HEADROOM: usize = 4 << 20;
 /// Whether this much memory is available now. A failed allocation in a library ends the process, so windrow checks before the library
 /// allocates. Another thread may take the memory in between.
 pub(crate) fn has_memory(bytes: usize) -> bool {
+    bytes <= UNCHECKED || has_headroom_and(bytes)
+}
+
+/// [`has_memory`], also for a few bytes.
+pub(crate) fn has_headroom_and(bytes: usize) -> bool {
     let mut trial = Vec::<u8>::new();
     let reserved = trial.try_reserve_exact(bytes.saturating_add(HEADROOM));
     // Prevents the compiler from optimizing the allocation away.

@@ -478,7 +478,7 @@ impl Tokenizer {
     pub fn encode_batch_ids(&self, texts: &[&str]) -> Result<Ragged, BatchError> {
         let mut batch = Ragged::default();
         self.engine().encode_batch(texts, &mut batch)?;
-        batch.values.shrink_to_fit();
+        batch.shrink();
         Ok(batch)
     }
 

@@ -215,8 +215,22 @@ fn children_forked_inside_calls() {
     });
     // One thread is inside an item, and the other one inside `next`, which it entered alone.
     stranded("bridge", &|m| {
-        let pulled = || (0..2).inspect(|i| if *i == 1 { m.part() }).par_bridge();
-        inside(&|| pulled().for_each(|i| if i == 0 { m.part() }))
+        let pulled = || {
+            (0..2)
+                .inspect(|i| {
+                    if *i == 1 {
+                        m.part()
+                    }
+                })
+                .par_bridge()
+        };
+        inside(&|| {
+            pulled().for_each(|i| {
+                if i == 0 {
+                    m.part()
+                }
+            })
+        })
     });
     stranded("all lanes", &|m| {
         let gate = Arc::new(Gate::new(1));

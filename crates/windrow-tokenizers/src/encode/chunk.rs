@@ -12,7 +12,7 @@ use super::{LargeDocument, Observer, Step};
 use crate::chat::{Chat, Locate};
 use crate::diagnose::{explain_first, is_pointer};
 use crate::document::{BadDocument, keep_of, null_fault, text_in};
-use crate::engine::{BatchError, Encoder, Engine, EngineError, LARGE, Ragged, has_memory};
+use crate::engine::{BatchError, Encoder, Engine, EngineError, Ragged, has_memory};
 use crate::input::{Batch, Fields, Format, Record};
 use crate::kept::Kept;
 use crate::manifest::{Selection, SkippedDocument};
@@ -171,7 +171,7 @@ impl Workshop<'_> {
         let name = &self.names[record.file as usize];
         // A copy of a long text that cannot be made would end the process.
         let bytes = record.len.saturating_mul(BYTES_OF_COPY);
-        if record.len > LARGE && !has_memory(bytes) {
+        if !has_memory(bytes) {
             let reason = EngineError::no_memory(self.engine.name(), record.len, bytes).to_string();
             return Err(Bad { record: index, document: at_record(name, record, reason), is_out_of_memory: true });
         }

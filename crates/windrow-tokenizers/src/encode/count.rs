@@ -202,7 +202,7 @@ pub fn count(
     let end = batches.ahead(QUEUE).compute("count", lane).run();
     // The reader may wait for memory.
     budget.close();
-    reading.finish();
+    reading.finish(end.is_ok());
     match end {
         Ok(_) => {
             let findings = workshop.seen.findings(&[]);

@@ -39,7 +39,7 @@ pub(super) const QUEUE: usize = 2;
 /// Number of parts of the output that may wait for write-back before the writer is held up.
 const DUE: usize = 2;
 
-/// How long a failed run waits for a reader that is blocked in a read.
+/// How long a run that ends early waits for a reader that is blocked in a read.
 const READER_GRACE: Duration = Duration::from_millis(100);
 
 /// Takes runs of consecutive documents: an [`Output`], or its stand-in in tests.
@@ -363,7 +363,7 @@ pub(super) fn run<S: Sink>(
     });
     // The reader may wait for memory.
     budget.close();
-    let (readers, awaited) = reading.finish();
+    let (readers, awaited) = reading.finish(end.is_ok());
     let trace = job.trace.then(|| {
         let nanos = |time: Duration| time.as_nanos() as f64;
         let since = |at: Instant| nanos(at.duration_since(zero));
@@ -435,9 +435,10 @@ impl Reading {
         Ok(Self { thread, ended })
     }
 
-    /// Waits for the thread to end, and returns what it returns. After a failure the closed budget makes it end; if it is blocked, it is left behind.
-    pub(super) fn finish(self) -> (usize, Vec<Awaited>) {
-        if self.ended.recv_timeout(READER_GRACE) == Err(RecvTimeoutError::Disconnected) {
+    /// Waits for the thread to end, and returns what it returns. `is_read`: it has fed its last item. Otherwise the closed budget makes it end;
+    /// if it is blocked, it is left behind.
+    pub(super) fn finish(self, is_read: bool) -> (usize, Vec<Awaited>) {
+        if is_read || self.ended.recv_timeout(READER_GRACE) == Err(RecvTimeoutError::Disconnected) {
             // The thread catches its panics.
             return self.thread.join().unwrap_or_default();
         }

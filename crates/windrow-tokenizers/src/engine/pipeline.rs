@@ -15,7 +15,7 @@ use tk_encode::utils::byte_level::char_to_byte;
 use super::options::LoadOptions;
 use super::ranks::{Ranks, RanksScratch};
 use super::unicode::{self, Differences};
-use super::{DecodeError, Encoder, Engine, EngineError, LARGE, caught, has_memory};
+use super::{DecodeError, Encoder, Engine, EngineError, caught, has_memory};
 
 const NAME: &str = "tokenizers 1.0.0-rc.3";
 
@@ -195,10 +195,10 @@ fn refused(reason: impl ToString) -> EngineError {
     EngineError::refused(NAME, reason)
 }
 
-/// Checks a large text: an error if the system cannot provide so many bytes of memory for each byte of the text.
+/// An error if the system cannot provide so many bytes of memory for each byte of the text.
 fn ask_for(text: usize, bytes_each: usize) -> Result<(), EngineError> {
     let bytes = text.saturating_mul(bytes_each);
-    if text > LARGE && !has_memory(bytes) {
+    if !has_memory(bytes) {
         return Err(EngineError::no_memory(NAME, text, bytes));
     }
     Ok(())

@@ -21,7 +21,7 @@ use super::decoder::Decoder;
 use super::node::{kind, members, regex_of, replacement};
 use super::options::LoadOptions;
 use super::regex::{self, Regex};
-use super::{DecodeError, Encoded, Encoder, Engine, EngineError, LARGE, caught, has_memory};
+use super::{DecodeError, Encoded, Encoder, Engine, EngineError, caught, has_memory};
 use crate::batch_encode::bytes_of;
 
 /// Memory that the library uses per byte of a text.
@@ -100,7 +100,7 @@ impl Released {
     fn guarded_bytes<T>(&self, text: usize, run: impl FnOnce() -> tokenizers_023::Result<T>) -> Result<T, EngineError> {
         // Each byte has two alignments of 16 bytes and three copies, each token 100 bytes.
         let bytes = text.saturating_mul(BYTES_PER_BYTE);
-        if text > LARGE && !has_memory(bytes) {
+        if !has_memory(bytes) {
             return Err(EngineError::no_memory(Self::NAME, text, bytes));
         }
         regex::begin(text);

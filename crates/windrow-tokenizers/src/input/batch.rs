@@ -6,7 +6,7 @@ use super::digest::Prefix;
 use super::position::{LastRecord, Origin, Position};
 use super::report::FileReport;
 use super::{Format, InputError};
-use crate::engine::has_memory;
+use crate::engine::has_headroom_and;
 use crate::kept::Kept;
 
 /// One raw record of a batch: a document, unless its text turns out to be bad.
@@ -193,7 +193,7 @@ impl<'h> Filling<'h> {
     fn widen_to(&mut self, bytes: usize) -> bool {
         let vec = &mut self.batch.bytes;
         let grows = bytes > vec.capacity();
-        if vec.try_reserve_exact(bytes - vec.len()).is_err() || (grows && !has_memory(0)) {
+        if vec.try_reserve_exact(bytes - vec.len()).is_err() || (grows && !has_headroom_and(0)) {
             return false;
         }
         vec.resize(bytes, 0);

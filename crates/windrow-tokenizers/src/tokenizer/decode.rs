@@ -12,8 +12,7 @@ use super::check::Checked;
 use super::choice::ChosenEngine;
 use super::file::File;
 use super::{AddedId, Tokenizer};
-use crate::batch_encode::TOKEN_BYTES;
-use crate::engine::{Bpe, DecodeBatchError, DecodeError, Encoded, EngineError, LARGE, Released, UnknownId, has_memory};
+use crate::engine::{Bpe, DecodeBatchError, DecodeError, Encoded, EngineError, Released, UnknownId, has_memory};
 use crate::full;
 
 /// The tokens whose bytes the table of an engine does not have: added tokens, and tokens that are not in the byte-level alphabet.
@@ -209,6 +208,15 @@ impl Trims {
     }
 }
 
+/// Memory per id to decode: for the text as it grows, and in a library, which makes a string of each token.
+const BYTES_OF_ID: usize = 16;
+const BYTES_OF_TOKEN: usize = 128;
+
+/// Memory per token to make an encoding: all its columns, what they are made of, and the copy that a post-processor makes.
+///
+/// Measure: `bindings/python/tests/test_memory.py` fails with less.
+const BYTES_OF_ENCODED: usize = 200;
+
 /// # From ids to text, and to places
 impl Tokenizer {
     /// The text of `ids`, without special tokens if `skip_special_tokens`.
@@ -230,6 +238,12 @@ impl Tokenizer {
     /// # Errors
     /// An id of a vocabulary of tiktoken is unknown, or the library cannot use the decoder of the file.
     pub fn decode(&self, ids: &[u32], skip_special_tokens: bool) -> Result<String, DecodeError> {
+        let decodes_itself = matches!(self.engine, ChosenEngine::Bpe(_) if self.joins_bytes)
+            || matches!(self.engine, ChosenEngine::Early(_));
+        let bytes = ids.len().saturating_mul(if decodes_itself { BYTES_OF_ID } else { BYTES_OF_TOKEN });
+        if !has_memory(bytes) {
+            return Err(DecodeError::NoMemory { ids: ids.len(), bytes });
+        }
         match (&self.engine, &self.others) {
             (ChosenEngine::Bpe(bpe), Some(others)) if self.joins_bytes => {
                 others.decode(ids, skip_special_tokens, |ids, bytes| bpe.engine().decode(ids, bytes))
@@ -358,18 +372,20 @@ impl Tokenizer {
     ) -> Result<Option<Encoding>, EngineError> {
         let Some((bpe, others)) = self.locating() else { return Ok(None) };
         let engine = bpe.engine();
-        let ids = match ids {
-            Some(ids) => ids.to_vec(),
+        let encoded = match ids {
+            Some(_) => Vec::new(),
             None => bpe.encode_plain(text)?,
         };
+        let ids = ids.unwrap_or(&encoded);
         // Each of the allocations below would end the process if it failed.
-        let bytes = ids.len().saturating_mul(TOKEN_BYTES);
-        if bytes > LARGE && !has_memory(bytes) {
+        let bytes = ids.len().saturating_mul(BYTES_OF_ENCODED);
+        if !has_memory(bytes) {
             return Err(EngineError::no_memory(Bpe::NAME, text.len(), bytes));
         }
         let tokens = ids.iter().map(|&id| others.spelling(id, engine.token(id))).collect();
-        let words = engine.words(text, &ids).into_iter().map(Some).collect();
-        let offsets = in_characters(text, &engine.places(text, &ids));
+        let words = engine.words(text, ids).into_iter().map(Some).collect();
+        let offsets = in_characters(text, &engine.places(text, ids));
+        let ids = if encoded.is_empty() { ids.to_vec() } else { encoded };
         Ok(Some(full::encoding(ids, tokens, words, offsets, type_id)))
     }
 
