@@ -27,7 +27,8 @@ pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
 
 /// A row for each module and trait of rayon: the names that windrow has too, those of them that `page` describes, and those that are missing.
 fn table(names: &str, api: &str, page: &str) -> String {
-    let described = page.split("\n## ").find(|section| section.starts_with("Same names")).unwrap_or_default();
+    let describes = |section: &&str| section.starts_with("Same names") || section.starts_with("windrow under rayon's name");
+    let described: String = page.split("\n## ").filter(describes).collect();
     let (mut known, mut rows): (Vec<&str>, BTreeMap<&str, [Vec<&str>; 3]>) = Default::default();
     known.extend(matches(r"(?m)^(?:#\[.*?\] )*pub (?:\w+ )+windrow::((?:\w+::)*\w+)", api).iter().map(|it| it.1));
     // What the crate `rayon` takes from elsewhere, or adds.
@@ -88,10 +89,10 @@ mod tests {
         let api = "pub trait windrow::iter::ParallelIterator\n#[must_use] pub fn windrow::iter::ParallelIterator::map<F>()\n\
                    pub fn windrow::ParallelIterator::skip(self)\npub fn windrow::iter::once()\npub use rayon_core::{join};\n#[allow(deprecated)]\npub use rayon_core::{initialize};";
         let names = "iter::ParallelIterator\niter::ParallelIterator::map\niter::ParallelIterator::skip\niter::split\njoin\ninitialize\n";
-        let page = "x\n## Same names, different behaviour\n| `skip` | y |\n";
+        let page = "x\n## Same names, different behaviour\n| `skip` | y |\n## Other names\n`once`\n## windrow under rayon's name\n`join`\n";
         let table = table(names, api, page);
         for row in [
-            "| `rayon` | `join`, `initialize` |  |  |",
+            "| `rayon` | `initialize` | `join` |  |",
             "| `rayon::iter` | `ParallelIterator` |  | `split` |",
             "| `map` | `skip` |  |",
         ] {

@@ -102,8 +102,9 @@ fn a_document_on_another_engine_takes_what_the_page_says() {
         let text = text(size);
         place.file("in.jsonl", format!("{{\"text\": \"small\"}}\n{{\"text\": \"{text}\"}}\n"));
         let options = format!("--tokenizer {name}.json --memory 16M --threads 2 --overwrite");
-        let (fixed, ran) = peak(&place, &format!("encode empty.jsonl -o out {options}"));
-        ran.ok();
+        // On a busy machine the watcher may miss the end of a short run.
+        let alone = || peak(&place, &format!("encode empty.jsonl -o out {options}"));
+        let fixed = (0..3).map(|_| alone()).map(|(peak, ran)| (ran.ok(), peak).1).max().unwrap();
         let (whole, ran) = peak(&place, &format!("encode in.jsonl -o out {options} --json"));
         let ran = ran.ok();
         let each = (whole - fixed) as f64 / text.len() as f64;
@@ -152,7 +153,7 @@ fn runs_with_too_little_memory_end_with_a_message() {
     place.file("in.jsonl", [&rows, &row(&text(3 * MIB)), &rows].map(String::as_str).concat());
     place.file("empty.jsonl", row(""));
     // From what the program itself takes, which is more in address space where each thread has its own arena.
-    for (name, json, step) in [("tiny", tiny(), 7_000), ("words", words(), 9_000), ("whole", one_piece(&["e▁"]), 12_000)] {
+    for (name, json, step) in [("tiny", tiny(), 7_000), ("words", words(), 9_000), ("whole", one_piece(&["e▁"]), 20_000)] {
         place.file(&format!("{name}.json"), json.to_string());
         let run = |limit: usize, input: &str| {
             // A text of two fields is held as a whole by every engine.

@@ -18,6 +18,7 @@ mod chat;
 mod common;
 mod count;
 mod doctor;
+mod doors;
 mod encode;
 mod encode_counts;
 mod encode_fields;
