@@ -27,7 +27,8 @@ pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
 
 /// A row for each module and trait of rayon: the names that windrow has too, those of them that `page` describes, and those that are missing.
 fn table(names: &str, api: &str, page: &str) -> String {
-    let describes = |section: &&str| section.starts_with("Same names") || section.starts_with("windrow under rayon's name");
+    let describes =
+        |section: &&str| section.starts_with("Same names") || section.starts_with("windrow under rayon's name");
     let described: String = page.split("\n## ").filter(describes).collect();
     let (mut known, mut rows): (Vec<&str>, BTreeMap<&str, [Vec<&str>; 3]>) = Default::default();
     known.extend(matches(r"(?m)^(?:#\[.*?\] )*pub (?:\w+ )+windrow::((?:\w+::)*\w+)", api).iter().map(|it| it.1));

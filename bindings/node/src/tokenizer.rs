@@ -52,7 +52,8 @@ impl Core {
             return Self::of_ranks(&name, encode_special_tokens);
         }
         let json = std::fs::read(file);
-        let json = json.map_err(|error| Failure::file(error.kind(), format!("tokenizer {}: {error}", shown(name.as_ref()))))?;
+        let json =
+            json.map_err(|error| Failure::file(error.kind(), format!("tokenizer {}: {error}", shown(name.as_ref()))))?;
         Self::of_json(json, &name, encode_special_tokens)
     }
 

@@ -9,8 +9,8 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use windrow::Pool;
 use windrow_tokenizers::engine::{DecodeBatchError, Ragged};
 use windrow_tokenizers::full::{FullTokenizer, PostProcessing};
-use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 use windrow_tokenizers::shown;
+use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 use windrow_tokenizers::tokenizers_023::{PaddingParams, PaddingStrategy, TruncationParams, TruncationStrategy};
 
 use crate::collector::CollectorPause;

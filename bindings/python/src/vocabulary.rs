@@ -44,7 +44,8 @@ impl Added {
 
 /// The library with a file.
 fn library(json: &[u8]) -> Result<Tokenizer, Failure> {
-    Tokenizer::from_bytes(json).map_err(|error| Failure::Tokenizer(format!("tokenizers 0.23 cannot read it: {}", shown(&error.to_string()))))
+    Tokenizer::from_bytes(json)
+        .map_err(|error| Failure::Tokenizer(format!("tokenizers 0.23 cannot read it: {}", shown(&error.to_string()))))
 }
 
 /// A file with more tokens, and how many of them are new.
@@ -57,7 +58,7 @@ pub(crate) fn with_added(json: &[u8], tokens: &[Added], special: bool) -> Result
     Ok((count, library.to_string(false).map_err(failed)?))
 }
 
-/// Why windrow refuses a file with these tokens: it names them, where the library does not.
+/// Reason to refuse a file with these tokens: it names them, where the library does not.
 fn refused(json: &[u8], tokens: &[Added]) -> Option<Failure> {
     let mut file: Value = serde_json::from_slice(json).ok()?;
     let listed = file.get_mut("added_tokens")?.as_array_mut()?;

@@ -133,7 +133,7 @@ fn shares(options: &Options) -> MemoryShares {
     MemoryShares::new(options.memory, workers(options.threads))
 }
 
-/// What is left to say when all inputs are counted.
+/// Notes and errors for the end, when all inputs are counted.
 struct Finished {
     /// Lines that had to wait.
     text: String,
@@ -191,7 +191,7 @@ pub(crate) fn call(
     }
 }
 
-/// What is wrong with an input, and what helps.
+/// Fault of an input, and its remedy.
 fn message(error: &EncodeError, format: Format) -> String {
     let EncodeError::Document(document) = error else { return error.to_string() };
     document.message(match format {

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use windrow_tokenizers::input::{self, InputOptions, WalkOptions};
 use windrow_tokenizers::manifest::ReadOptions;
 
-/// How the inputs become texts: the same for all commands that read them.
+/// Options that turn inputs into texts: the same for all commands that read them.
 #[derive(Debug, Args)]
 pub(crate) struct Texts {
     /// Treat every line of a text file as a document.
@@ -16,7 +16,7 @@ pub(crate) struct Texts {
     #[arg(long, visible_alias = "column", value_name = "NAME")]
     pub(crate) field: Vec<String>,
 
-    /// What stands between the texts of several fields; \n, \t and \\ are escapes [default: \n].
+    /// Separator of the texts of several fields; \n, \t and \\ are escapes [default: \n].
     #[arg(long, value_name = "TEXT", value_parser = unescaped)]
     pub(crate) join: Option<String>,
 
@@ -47,7 +47,7 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    /// What contradicts each other.
+    /// Options that contradict each other.
     pub(crate) fn check(&self) -> Result<(), String> {
         let has_fields = [(InputFormat::Jsonl, "jsonl"), (InputFormat::Parquet, "parquet")];
         if let Some((_, name)) = has_fields.iter().find(|(format, _)| self.input_format == Some(*format)) {
@@ -63,7 +63,7 @@ impl Texts {
         Ok(())
     }
 
-    /// How the inputs are found. Ignore files count for source code, because build output is not source code. They do not for corpora, which
+    /// Rules by which inputs are found. Ignore files count for source code, because build output is not source code. They do not for corpora, which
     /// may be in a folder that git ignores.
     pub(crate) fn resolving(&self, takes_source: bool) -> InputOptions {
         InputOptions {
@@ -80,7 +80,7 @@ impl Texts {
         }
     }
 
-    /// How records become texts, of the field with this name if none is given.
+    /// Rules by which records become texts, of the field with this name if none is given.
     pub(crate) fn reading(&self, field: &str) -> ReadOptions {
         ReadOptions {
             field: self.field.first().cloned().unwrap_or_else(|| field.to_owned()),

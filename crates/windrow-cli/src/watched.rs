@@ -1,4 +1,4 @@
-//! What commands show of documents while they are encoded.
+//! Reports of commands on documents while they are encoded.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windrow::batch::BatchError;
 
-/// Why a write was not done. It has then left nothing in the database, with two exceptions: what a statement keeps by SQLite's rules (see
+/// Cause of a write that was not done. It has left nothing in the database, with two exceptions: what a statement keeps by SQLite's rules (see
 /// [`execute`](crate::GroupCommit::execute)), and an error of which [`may_be_there`](Error::may_be_there) says so.
 ///
 /// ```

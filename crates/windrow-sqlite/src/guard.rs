@@ -129,7 +129,7 @@ enum State<'c> {
     Failed(rusqlite::Error),
 }
 
-/// Why a write does not count.
+/// Cause for which a write does not count.
 pub(crate) enum Lost {
     /// The write or SQLite has ended the transaction. The error says that the write tried to commit; if it did not, only the write knows more.
     Ended(Option<rusqlite::Error>),

@@ -1,4 +1,4 @@
-//! What an input is that is not what its name says, or why its first record is bad: the cause and the remedy, from a few bytes.
+//! Diagnosis of an input that is not what its name says, or whose first record is bad: cause and remedy, from a few bytes.
 
 use std::path::Path;
 
@@ -101,7 +101,7 @@ const MAGIC: &[(&[u8], Foreign)] = &[
     (b"\xfe\xff", UTF_16),
 ];
 
-/// What a file is that begins with these bytes and should hold data: the kinds of [`binary`], and texts that stand in the place of data.
+/// Kind of a file that begins with these bytes and should hold data: the kinds of [`binary`], and texts that stand in the place of data.
 pub(crate) fn foreign(first: &[u8]) -> Option<Foreign> {
     if is_pointer(first) {
         return Some(POINTER);
@@ -120,12 +120,12 @@ pub(crate) fn foreign(first: &[u8]) -> Option<Foreign> {
     binary(first)
 }
 
-/// What a file is that begins with these bytes, if it is none that `--ext` could make a text.
+/// Kind of a file that begins with these bytes, if it is none that `--ext` could make a text.
 pub(crate) fn not_text(first: &[u8]) -> Option<Foreign> {
     if is_pointer(first) { Some(POINTER) } else { binary(first) }
 }
 
-/// What a file is that begins with these bytes, if that is neither UTF-8 nor read under this name.
+/// Kind of a file that begins with these bytes, if that is neither UTF-8 nor read under this name.
 pub(crate) fn binary(first: &[u8]) -> Option<Foreign> {
     if let Some((_, kind)) = MAGIC.iter().find(|(magic, _)| first.starts_with(magic)) {
         return Some(*kind);
@@ -162,13 +162,13 @@ pub(crate) fn is_pointer(first: &[u8]) -> bool {
         .any(|line| first.starts_with(line))
 }
 
-/// What a Parquet file is not, by its first bytes: also JSON lines are another kind.
+/// Kind of a file that is no Parquet, by its first bytes: JSON lines are another kind, too.
 pub(crate) fn not_parquet(first: &[u8]) -> Option<Foreign> {
     let is_json = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first).trim_ascii_start().starts_with(b"{");
     foreign(first).filter(|found| *found != PARQUET).or(is_json.then_some(JSON_LINES))
 }
 
-/// What a file is by its name, if that is a kind which is not read.
+/// Kind of a file by its name, if that kind is not read.
 pub(crate) fn by_name(path: &Path) -> Option<Foreign> {
     let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
     let compressions = [

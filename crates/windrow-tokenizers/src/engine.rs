@@ -483,7 +483,7 @@ pub(crate) const LARGE: usize = 1 << 20;
 /// Memory that is taken without a check. A check is two calls of the system, and each small allocation may fail as well.
 const UNCHECKED: usize = 1 << 20;
 
-/// What large texts leave to the small allocations of all threads, each of which would end the process if it failed.
+/// Memory that large texts leave to the small allocations of all threads, each of which would end the process if it failed.
 const HEADROOM: usize = 4 << 20;
 
 /// Whether this much memory is available now. A failed allocation in a library ends the process, so windrow checks before the library

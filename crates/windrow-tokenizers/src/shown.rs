@@ -22,7 +22,7 @@ pub fn shown<S: AsRef<OsStr> + ?Sized>(name: &S) -> Shown<'_> {
     Shown { text: name.as_ref(), keeps_lines: false }
 }
 
-/// As [`shown`], for a whole message: its line feeds and tabs stay.
+/// [`shown`] for a whole message: its line feeds and tabs stay.
 ///
 /// ```
 /// use windrow_tokenizers::shown_lines;
@@ -33,7 +33,7 @@ pub fn shown_lines(message: &str) -> Shown<'_> {
     Shown { text: message.as_ref(), keeps_lines: true }
 }
 
-/// What [`shown`] and [`shown_lines`] return.
+/// Escaped text, which [`shown`] and [`shown_lines`] return.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
     text: &'a OsStr,

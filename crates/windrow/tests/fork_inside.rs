@@ -18,7 +18,7 @@ use windrow_sync::Spin;
 use windrow_sync::gate::{Gate, JoinedWorker, LANES};
 use windrow_testkit::{ForkedChild, Side, Sum, end_child, split};
 
-/// How a child leaves the call in which it was forked.
+/// Way in which a child leaves the call in which it was forked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Leaves {
     ByReturn,
@@ -28,7 +28,7 @@ enum Leaves {
 
 const WAYS: [Leaves; 3] = [Leaves::ByReturn, Leaves::ByPanic, Leaves::AtOnce];
 
-/// What a child finds when it has returned from the call.
+/// Outcome that a child finds when it has returned from the call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Finds {
     /// The call failed, because threads of the parent were inside it.

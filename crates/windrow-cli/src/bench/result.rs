@@ -189,7 +189,7 @@ impl Summary {
 pub(super) struct Load {
     pub(super) before: Option<f64>,
     pub(super) after: Option<f64>,
-    /// Why the results are off, if other programs kept the CPUs busy.
+    /// Reason to doubt the results, if other programs kept the CPUs busy.
     pub(super) note: Option<String>,
 }
 

@@ -113,7 +113,7 @@ impl Lines {
         format!("{:width$} {}\n", counted.tokens, shown(&self.inputs[at].name), width = self.table.width)
     }
 
-    /// What was left out or read in another way than its name says.
+    /// Notes on what was left out, or read in another way than its name says.
     pub(super) fn notes(&self, field: &str) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some((&first, others)) = self.texts.split_first() {

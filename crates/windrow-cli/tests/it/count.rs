@@ -301,7 +301,7 @@ fn names_with_an_underscore_are_those_of_source_code() {
     assert_eq!(place.line("count -q --input-format jsonl d").ok().stdout, "1 d/c.jsonl\n");
 }
 
-/// What a user should know of the texts is noted as by `encode`.
+/// Findings on the texts are noted as by `encode`.
 #[test]
 fn large_documents_and_pointers_are_noted() {
     let place = Place::new();

@@ -19,8 +19,7 @@ fn files_have_the_ids_that_all_doors_give() {
         let (text, about) = (row["json"].as_str().unwrap(), &row["about"]);
         place.file("in.jsonl", format!("{{\"text\": {text}}}\n"));
         let encode = "encode in.jsonl -o out --format jsonl --tokenizer tokenizer.json --overwrite --json";
-        let (encoded, counted) =
-            (place.line(encode), place.line("count in.jsonl --tokenizer tokenizer.json --json"));
+        let (encoded, counted) = (place.line(encode), place.line("count in.jsonl --tokenizer tokenizer.json --json"));
         match row["file"].as_array() {
             Some(ids) => {
                 let (tokens, ids) = (counted.ok().summary()["total"]["tokens"].clone(), Value::from(ids.clone()));

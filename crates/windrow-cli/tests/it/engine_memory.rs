@@ -1,4 +1,4 @@
-//! What a document costs on an engine that holds it as a whole, and runs for which the system has too little memory.
+//! Memory of a document on an engine that holds it as a whole, and runs for which the system has too little memory.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -153,7 +153,9 @@ fn runs_with_too_little_memory_end_with_a_message() {
     place.file("in.jsonl", [&rows, &row(&text(3 * MIB)), &rows].map(String::as_str).concat());
     place.file("empty.jsonl", row(""));
     // From what the program itself takes, which is more in address space where each thread has its own arena.
-    for (name, json, step) in [("tiny", tiny(), 7_000), ("words", words(), 9_000), ("whole", one_piece(&["e▁"]), 20_000)] {
+    for (name, json, step) in
+        [("tiny", tiny(), 7_000), ("words", words(), 9_000), ("whole", one_piece(&["e▁"]), 20_000)]
+    {
         place.file(&format!("{name}.json"), json.to_string());
         let run = |limit: usize, input: &str| {
             // A text of two fields is held as a whole by every engine.

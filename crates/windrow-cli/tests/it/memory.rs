@@ -15,7 +15,7 @@ use crate::common::{Place, delegated, gzip, tiny, zstd};
 /// The variable with the command line that [`measure`] runs.
 const LINE: &str = "WINDROW_MEASURED_LINE";
 
-/// How much the peaks may differ, in KiB. What a thread keeps for itself differs from run to run.
+/// Tolerance of the peaks, in KiB. What a thread keeps for itself differs from run to run.
 const SLACK: u64 = 4 << 10;
 
 /// Runs the command line of the variable in this folder, and prints its peak in KiB. A process runs one command: the system reports only the

@@ -8,7 +8,7 @@ use windrow_sqlite::{Error, GroupCommit};
 
 use crate::common::{Call, TABLE, ids, insert, together};
 
-/// What a write does between its two inserts. Errors of its statements are ignored, so it goes on.
+/// Statements of a write between its two inserts. Errors of its statements are ignored, so it goes on.
 const TRICKS: &[&[&str]] = &[
     &["COMMIT"],
     &["END TRANSACTION"],

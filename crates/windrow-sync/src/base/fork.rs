@@ -33,7 +33,7 @@ impl Process {
     }
 }
 
-/// Why a call in a forked child cannot end as in its parent.
+/// Error of a call in a forked child that cannot end as in its parent.
 ///
 /// ```
 /// use windrow_sync::fork::Stranded;

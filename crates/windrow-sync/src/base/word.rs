@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::base::primitives::{AtomicU32, AtomicU64, Half, Sleepers};
 use crate::base::unwind::quietly;
 
-/// What is to be called when a wait lasts.
+/// Function to call when a wait lasts.
 struct LongWaits {
     after: Duration,
     call: fn(Duration),

@@ -103,7 +103,7 @@ impl<'p, S: Divide> Window<'p, S> {
         self.take_rest()
     }
 
-    /// What belongs to no claim on the window.
+    /// Items that belong to no claim on the window.
     fn take_rest(&mut self) -> Option<(Span, S::Chunk<'p>)> {
         handed_out(self.source, self.rest.take_front(usize::MAX))
     }

@@ -22,7 +22,7 @@ pub(super) struct HolderState<T, A, B> {
     fresh: Option<QueuedNode<T, A, B>>,
     /// A future that is not fresh may have given an invitation back. If false, all that are not fresh are invited.
     asks: bool,
-    /// How many nodes of the queue are threads', how many of these are jobs, and how many operations the others and futures hold.
+    /// Number of nodes of the queue that are threads', of those among them that are jobs, and of operations that the others and futures hold.
     threads: usize,
     jobs: usize,
     ops: usize,

@@ -1,4 +1,4 @@
-//! What the protocols and other crates use, the table, and closures on loan.
+//! Building blocks of the protocols and of other crates, the table, and closures on loan.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -67,7 +67,7 @@ fn texts() -> Vec<String> {
     (0..if cfg!(miri) { 8 } else { 200 }).map(|number| number.to_string()).collect()
 }
 
-/// What a witness does; one test at a time uses it.
+/// Behaviour of a witness; one test at a time uses it.
 #[derive(Clone, Copy, PartialEq)]
 enum Tells {
     Nothing,

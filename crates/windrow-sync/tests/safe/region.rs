@@ -16,7 +16,7 @@ use windrow_sync::views::{BlockPieces, Blocks, BlocksChunk, Merged, Part, Pieces
 
 use crate::{Item, Live, boom, panics};
 
-/// What a member does with a chunk.
+/// Behaviour of a member with a chunk.
 #[derive(Clone, Copy, PartialEq)]
 enum Use {
     All,

@@ -52,7 +52,7 @@ fn deal_all<'x>(data: &'x mut Data, deal: &mut Deal<'x, LooksOf>) {
     deal.parts(data.iter_mut().map(Looks));
 }
 
-/// What a leader does with its lead. (`at`: which of the ways.)
+/// Behaviour of a leader with its lead. (`at`: which of the ways.)
 const LEADS: usize = 17;
 fn lead(at: usize, mut lead: LeaderGuard<'_, Data>) {
     match at {
@@ -113,7 +113,7 @@ fn lead(at: usize, mut lead: LeaderGuard<'_, Data>) {
     }
 }
 
-/// What a member does with its message.
+/// Behaviour of a member with its message.
 const FOLLOWS: usize = 6;
 fn follow(at: usize, follow: Follow<'_>) {
     let _ = follow.note();

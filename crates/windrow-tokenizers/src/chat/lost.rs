@@ -139,7 +139,7 @@ impl ChatTemplate {
     }
 }
 
-/// How the content of a message is given.
+/// Form in which the content of a message is given.
 enum Form {
     Text,
     /// A list of objects with a text, and of other objects.
@@ -156,7 +156,7 @@ fn form(message: &Value) -> Form {
     }
 }
 
-/// What to do with a message of this role that was lost.
+/// Verdict on a lost message of this role.
 fn hint(role: &str, is_known: bool) -> String {
     if is_known {
         return "put it where the template writes it, or take another template".to_owned();
@@ -173,7 +173,7 @@ fn hint(role: &str, is_known: bool) -> String {
     format!("name the role {usual:?}")
 }
 
-/// What a message says, without white space at the sides.
+/// Content of a message, without white space at the sides.
 fn words(message: &Value) -> Vec<String> {
     let mut words = Vec::new();
     if let Ok(content) = message.get_attr("content") {

@@ -1,4 +1,4 @@
-//! What the template engine does not know, or does not bound, in the tags of a template.
+//! Tags of a template that the engine does not know, or does not bound.
 //!
 //! `{% generation %}` blocks become `{% call %}` blocks of a function that notes where it is called. Both are blocks, so white space around
 //! them is trimmed alike, and both run their body as a macro, so that variables have the same scope. What tags bind to names is

@@ -17,7 +17,7 @@ pub(super) const DEPTH: usize = 256;
 const STEP: u64 = 64;
 
 thread_local! {
-    /// What a run on this thread may still do without the engine counting it.
+    /// Budget of a run on this thread for work that the engine does not count.
     static LIMITS: Limits = const { Limits { visits: Cell::new(u64::MAX), bytes: Cell::new(usize::MAX), spent: Cell::new(false) } };
 }
 

@@ -96,7 +96,7 @@ impl Row {
     }
 }
 
-/// What is wrong with a message, if that is certain for every template.
+/// Fault of a message, if it is certain for every template.
 fn check(message: &Value) -> Result<(), String> {
     let role = message.get_attr("role").unwrap_or_default();
     if role.as_str().is_none_or(str::is_empty) {

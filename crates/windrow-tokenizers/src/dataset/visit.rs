@@ -1,4 +1,4 @@
-//! How files are opened, and documents are handed out.
+//! Opening of files, and handing out of documents.
 
 use std::fs::{self, File};
 use std::io;

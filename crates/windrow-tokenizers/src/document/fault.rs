@@ -3,7 +3,7 @@
 use memchr::{memchr_iter, memrchr};
 use serde::Serialize;
 
-/// What is wrong with a record.
+/// Fault of a record.
 ///
 /// ```
 /// use windrow_tokenizers::document::{FaultKind, text_of};
@@ -36,7 +36,7 @@ pub enum FaultKind {
     Template,
 }
 
-/// Why a record is not a document, and where.
+/// Cause for which a record is not a document, and its place.
 ///
 /// ```
 /// use windrow_tokenizers::document::text_of;
@@ -56,7 +56,7 @@ pub struct Fault {
     pub line_in_record: u64,
     /// Position in bytes within that line, 1-based.
     pub byte: u64,
-    /// What is wrong, on one line, possibly with a hint.
+    /// The fault, on one line, possibly with a hint.
     pub reason: String,
 }
 

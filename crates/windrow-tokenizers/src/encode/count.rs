@@ -47,7 +47,7 @@ pub struct Counted {
     pub is_text: bool,
 }
 
-/// What the texts show, and a user should know.
+/// Findings in the texts that a user should know.
 ///
 /// ```
 /// use windrow_tokenizers::encode::{Counting, Job, Noticed, count};
@@ -68,7 +68,7 @@ pub struct Noticed {
     pub pointers: (u64, String),
 }
 
-/// How [`count`] runs.
+/// Settings of a run of [`count`].
 ///
 /// ```
 /// use windrow_tokenizers::encode::{Counting, Job, count};
@@ -103,7 +103,7 @@ impl Default for Counting<'_> {
 /// Counts the ids of all inputs of `job`, on the threads of the current pool. `each` receives the result of each input, by its index and in
 /// order, and may end the run by returning false. Of a bad input it receives the first fault; the other inputs are counted.
 ///
-/// What `job` says about an output, its threads, [limits](Job::max_skipped) and [selection](crate::manifest::Selection) is ignored.
+/// Settings of `job` for an output, its threads, [limits](Job::max_skipped) and [selection](crate::manifest::Selection) are ignored.
 ///
 /// ```
 /// use windrow_tokenizers::encode::{Counting, Job, count};

@@ -1,4 +1,4 @@
-//! What a run reports while it proceeds.
+//! Reports of a run while it proceeds.
 
 /// Observes the progress of a run. All workers call it, for each batch and for each chunk of some milliseconds.
 ///
@@ -109,7 +109,7 @@ impl Observer for () {
     fn advanced(&self, _: &Step) {}
 }
 
-/// What has been done since the previous step.
+/// Progress since the previous step.
 ///
 /// ```
 /// use std::sync::Mutex;

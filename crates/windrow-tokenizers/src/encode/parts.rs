@@ -242,7 +242,7 @@ impl Workshop<'_> {
         Ok(())
     }
 
-    /// What is reported of a document that begins like this.
+    /// Report on a document that begins like this.
     fn bad_part(&self, batch: &Batch, begin: Record, first: &[u8], error: PartError) -> Bad {
         let explained = |mut fault: Fault| {
             if batch.number_of(0) == 1 {

@@ -1,4 +1,4 @@
-//! What documents show while they are encoded, and a user should know.
+//! Findings in documents while they are encoded, which a user should know.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ pub(super) struct Seen {
     pointers: Mutex<(u64, String)>,
 }
 
-/// What the documents of a run have shown.
+/// Findings in the documents of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Findings {
     /// Standard input was read as text, but begins with a line of JSON.

@@ -39,7 +39,7 @@ pub(super) const QUEUE: usize = 2;
 /// Number of parts of the output that may wait for write-back before the writer is held up.
 const DUE: usize = 2;
 
-/// How long a run that ends early waits for a reader that is blocked in a read.
+/// Time for which a run that ends early waits for a reader that is blocked in a read.
 const READER_GRACE: Duration = Duration::from_millis(100);
 
 /// Takes runs of consecutive documents: an [`Output`], or its stand-in in tests.

@@ -78,7 +78,7 @@ pub enum InputError {
     Foreign {
         /// The file.
         name: String,
-        /// What it is, by its first bytes or its extension.
+        /// Its kind, by its first bytes or its extension.
         what: &'static str,
         /// The remedy.
         hint: &'static str,

@@ -51,7 +51,7 @@ pub struct InputOptions {
     pub others_are_text: bool,
     /// Every file is text, and is read as it lies: not decompressed, with its byte order mark.
     pub raw: bool,
-    /// What cannot be found, listed or opened is [listed](Resolved::failed), and the rest is resolved. Files are not opened for a check.
+    /// Whatever cannot be found, listed or opened is [listed](Resolved::failed), and the rest is resolved. Files are not opened for a check.
     pub lists_failures: bool,
     /// Which entries of directories are skipped.
     pub walk: WalkOptions,
@@ -120,7 +120,7 @@ impl InputOptions {
     }
 }
 
-/// What a file is.
+/// Kind of a file.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     format: Format,
@@ -178,7 +178,7 @@ pub struct Resolved {
     pub files: Vec<InputFile>,
     /// Notes for the user that need no action: files passed over, files read twice.
     pub notes: Vec<String>,
-    /// What could not be found, listed or opened, if [`InputOptions::lists_failures`] is set.
+    /// Names that could not be found, listed or opened, if [`InputOptions::lists_failures`] is set.
     pub failed: Vec<InputError>,
 }
 
@@ -254,7 +254,7 @@ pub fn resolve<S: AsRef<OsStr>>(args: &[S], options: &InputOptions) -> Result<Re
     Ok(Resolved { files: found.files, notes: found.notes, failed: found.failed })
 }
 
-/// What two names of one file have in common.
+/// Identity of a file, whatever its name.
 #[derive(PartialEq, Eq, Hash)]
 enum Identity {
     /// Device and inode. What a descriptor leads to (a pipe, a deleted file) has no other.

@@ -8,7 +8,7 @@ use super::InputError;
 /// True if the first line of a file of JSON lines is one. Otherwise the file is text.
 pub(crate) type IsRecord = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
-/// What became of inputs, by their index. All readers of a run share it.
+/// Fate of inputs, by their index. All readers of a run share it.
 pub(crate) struct Tolerance {
     is_record: Option<IsRecord>,
     state: Mutex<State>,
@@ -32,7 +32,7 @@ impl Tolerance {
         self.state().given_up.insert(file);
     }
 
-    /// Why this input could not be read to its end. It is known before a record of a later one is delivered.
+    /// Cause for which this input could not be read to its end. It is known before a record of a later one is delivered.
     pub(crate) fn take_failure(&self, file: u32) -> Option<InputError> {
         self.state().failed.remove(&file)
     }

@@ -1,4 +1,4 @@
-//! What stands under a name of an output before a run. The run replaces it or refuses it: it follows no link, waits for no pipe, and changes
+//! Files under a name of an output before a run. The run replaces it or refuses it: it follows no link, waits for no pipe, and changes
 //! nothing in another place.
 
 use std::collections::BTreeSet;

@@ -60,7 +60,7 @@ pub(super) fn check(prefix: &Path, folder: bool) -> Result<(), OutputError> {
     }
 }
 
-/// What a path leads to.
+/// Target of a path.
 fn kind_of(path: &Path) -> Option<FileType> {
     Some(fs::metadata(path).ok()?.file_type())
 }

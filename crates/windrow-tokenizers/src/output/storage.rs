@@ -79,7 +79,7 @@ pub(crate) trait Storage: Debug + Send + Sync {
     }
 }
 
-/// What stands under a name of the output instead of a plain file.
+/// Kind of a file under a name of the output, if it is not a plain one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotPlain {
     #[error("is a symbolic link")]
@@ -92,7 +92,7 @@ pub(crate) enum NotPlain {
     SecondName,
 }
 
-/// Why an entry of a directory, or an open file, is not one that this output alone has made.
+/// Reason for which an entry of a directory, or an open file, is not one that this output alone has made.
 pub(crate) fn not_plain(found: &fs::Metadata) -> Option<NotPlain> {
     #[cfg(unix)]
     let names = std::os::unix::fs::MetadataExt::nlink(found);
@@ -121,7 +121,7 @@ pub(crate) fn open_plain(path: &Path, writes: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// What an error of [`open_plain`] found, if the system had no other.
+/// Finding of an error of [`open_plain`], if the system had no other.
 pub(crate) fn what_is_not_plain(error: &io::Error) -> Option<NotPlain> {
     error.get_ref()?.downcast_ref().copied()
 }

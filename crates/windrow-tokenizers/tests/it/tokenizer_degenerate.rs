@@ -40,7 +40,7 @@ fn equal_tokens() -> Vec<(Value, [&'static str; 2])> {
     ]
 }
 
-/// Those of the tokens, each once.
+/// Characters of the tokens, each once.
 const LETTERS: &str = "abcdefiovCOVID123450<>▁ é\u{301}";
 
 fn normalized(id: usize, content: &str) -> Value {

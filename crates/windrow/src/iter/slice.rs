@@ -386,7 +386,7 @@ pub trait ParallelSliceMut<T: Send> {
     /// Sorts by a comparison; equal items keep their order. Allocates a second buffer of the same size.
     ///
     /// # Panics
-    /// As [`par_sort`](Self::par_sort), if the comparison is no total order.
+    /// Those of [`par_sort`](Self::par_sort), if the comparison is no total order.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -456,7 +456,7 @@ pub trait ParallelSliceMut<T: Send> {
     /// Sorts by a comparison; equal items may change their order.
     ///
     /// # Panics
-    /// As [`par_sort`](Self::par_sort), if the comparison is no total order.
+    /// Those of [`par_sort`](Self::par_sort), if the comparison is no total order.
     ///
     /// ```
     /// use windrow::prelude::*;

@@ -23,7 +23,7 @@ const LONG: Duration = Duration::from_secs(5);
 /// Another duration, in milliseconds, for tests.
 const VARIABLE: &str = "WINDROW_STALL_MS";
 
-/// How long a wait lasts before it is reported, if waits are.
+/// Duration of a wait before it is reported, if waits are.
 pub(crate) fn long_wait(watches: bool) -> Option<Duration> {
     watches.then(|| {
         let millis = std::env::var(VARIABLE).ok().and_then(|value| value.parse().ok());
@@ -46,7 +46,7 @@ struct CallName {
     at: WatchedPlace,
 }
 
-/// What tells a call from others of its kind.
+/// Identity of a call among others of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WatchedPlace {
     Unknown,
@@ -165,7 +165,7 @@ pub(crate) fn report_wait(waited: Duration) {
     report::add_note(&stalled(call.name, &own.thread, waited, &members));
 }
 
-/// What is reported about a call: thread `thread` has `waited` for `members`.
+/// Report on a call: thread `thread` has `waited` for `members`.
 fn stalled(call: CallName, thread: &str, waited: Duration, members: &[AwaitedMember]) -> String {
     let mut text = format!("windrow: {call} has waited for {waited:.1?} on thread {thread}");
     let _ = match members.len() {

@@ -116,14 +116,14 @@ enum Runner {
 
 const RUNNERS: [Runner; 5] = [Runner::Callers, Runner::Thread, Runner::Beside, Runner::Spawned, Runner::Dropped];
 
-/// What a caller got: the line of its reply; or the error, and whether its operation came back.
+/// Outcome of a caller: the line of its reply; or the error, and whether its operation came back.
 type Outcome = Result<u64, (BatchError, bool)>;
 
 fn outcome(result: Result<Line, CallError<Line>>) -> Outcome {
     result.map(|line| line.number).map_err(|error| (error.kind(), error.into_op().is_some()))
 }
 
-/// How callers call.
+/// Ways of calling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     /// One after the other.

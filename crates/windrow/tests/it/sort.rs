@@ -197,7 +197,7 @@ impl Ord for Partial {
     }
 }
 
-/// What is promised of each sort where the order is not total: all items are there, a panic is that of the standard library and reaches the
+/// Promises of each sort where the order is not total: all items are there, a panic is that of the standard library and reaches the
 /// caller, and the pool sorts on.
 #[test]
 fn an_order_that_is_not_total() {
