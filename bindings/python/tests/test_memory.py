@@ -73,7 +73,7 @@ while outcomes.count(0) < 2 and more < 8 << 30:
     outcomes.append(code)
     if code not in (0, 1):
         print(more // MIB, "MiB:", code, file=sys.stderr)
-    more += max(more // 8, MIB)
+    more += max(more // 4, 2 * MIB)
 print(*outcomes)
 """
 

@@ -74,7 +74,6 @@ impl Session {
 
     /// Rolls back the open transaction, if there is one.
     pub(crate) fn roll_back(&self) {
-        self.set_commits(OPEN);
         if !self.connection.is_autocommit() {
             // If this fails, the next `BEGIN` fails too, and its writes get that error. A statement that is alone is checked after it has run.
             let _ = self.step("ROLLBACK");
@@ -200,8 +199,6 @@ impl<'c> Guard<'c> {
                 return ended();
             }
             State::Set(_) if was_ended => return ended(),
-            // Dropping the transaction rolls it back.
-            State::Set(Some(_)) if !is_ok => {}
             State::Set(open) => {
                 let undone = if is_ok { Ok(()) } else { session.step(&session.undo) };
                 match undone.and_then(|()| session.step(&session.end)) {

@@ -283,6 +283,41 @@ fn exclusive_is_outside_of_transactions_and_leaves_none() {
     }
 }
 
+/// A transaction that stays open would lock others out until the next call.
+#[test]
+fn no_call_leaves_the_database_locked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let open = || {
+        let connection = Connection::open(&path).unwrap();
+        connection.busy_timeout(Duration::ZERO).unwrap();
+        connection
+    };
+    let other = open();
+    other.execute_batch(TABLE).unwrap();
+    let db = GroupCommit::new(open()).unwrap();
+    let sql = |sql| -> Call<'_, usize> { Box::pin(db.execute_async(sql, ())) };
+    let fails = |connection: &Connection| {
+        insert(connection, 1)?;
+        Err::<(), _>(rusqlite::Error::InvalidQuery)
+    };
+    let calls: [&dyn Fn(); 4] = [
+        &|| assert!(db.execute("BEGIN IMMEDIATE", ()).is_err()),
+        &|| db.exclusive(|connection| connection.execute_batch("BEGIN IMMEDIATE")).unwrap().unwrap(),
+        &|| assert!(db.call(fails).is_err()),
+        &|| {
+            assert_eq!(
+                together(&db, vec![row(&db, 1), sql("ROLLBACK"), sql("BEGIN IMMEDIATE")]).iter().flatten().count(),
+                0
+            )
+        },
+    ];
+    for (number, call) in calls.into_iter().enumerate() {
+        call();
+        other.execute_batch("BEGIN IMMEDIATE; ROLLBACK").unwrap_or_else(|error| panic!("call {number}: {error}"));
+    }
+}
+
 #[test]
 fn many_threads_get_their_own_results() {
     const THREADS: i64 = 8;

@@ -761,10 +761,9 @@ struct Leave<'a>(&'a RegionLane);
 
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
-        // Release: pairs with the Acquire in `close`, and with the Acquire here of a member that leaves later.
-        // Acquire: pairs with the Release here of members that left before; the last one passes all of it on to the caller
-        // through the count.
-        let before = LaneView(self.0.word().fetch_sub(ONE_ACTIVE, Ordering::AcqRel));
+        // Release: pairs with the Acquire in `close`, which sees what all members did: each change of the word after this one is a
+        // read-modify-write, so all of them are one release sequence.
+        let before = LaneView(self.0.word().fetch_sub(ONE_ACTIVE, Ordering::Release));
         if before.active() == 1 && before.has(WAITED) {
             self.0.wake_holder();
         }
