@@ -166,12 +166,16 @@ fn conversations_do_not_vanish() {
     }
     // What a template does with a role that it knows is its decision, and so is what it does with tool calls.
     let calls = json!({"role": "assistant", "content": "thorns", "tool_calls": [{"function": {"name": "path"}}]});
-    let good =
-        [rows(&[path(), said("assistant", json!(" path")), said("system", json!("of"))]), rows(&[path(), calls])];
+    let good = [
+        rows(&[path(), said("assistant", json!(" path")), said("system", json!("of"))]),
+        rows(&[path(), calls]),
+        // White space as Python has it: nothing is lost.
+        rows(&[path(), said("tool", json!("\u{1f} \u{1f}"))]),
+    ];
     place.file("row.jsonl", good.join("\n"));
     let ran = place.line("encode row.jsonl -o out --tokenizer t --chat=known.jinja --json").ok();
     let summary: Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!((&summary["documents"]["written"], summary.get("documents_without_loss")), (&json!(2), None));
+    assert_eq!((&summary["documents"]["written"], summary.get("documents_without_loss")), (&json!(3), None));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
+use super::methods;
 use super::python::{self, container};
 use super::row::Row;
 use super::{ChatTemplate, Source};
@@ -81,7 +82,7 @@ impl ChatTemplate {
                 ),
             ));
         }
-        if text.trim().is_empty() {
+        if methods::strip(&text, None, [true, true]).is_empty() {
             let what = format!("the chat template ({}) makes an empty text of the messages", self.name);
             return Err(Fault::whole(FaultKind::Template, what));
         }
@@ -185,7 +186,7 @@ fn words(message: &Value) -> Vec<String> {
 fn collect(content: &Value, words: &mut Vec<String>) {
     match content.kind() {
         ValueKind::String => {
-            let word = content.as_str().unwrap_or_default().trim();
+            let word = methods::strip(content.as_str().unwrap_or_default(), None, [true, true]);
             if !word.is_empty() {
                 words.push(word.to_owned());
             }

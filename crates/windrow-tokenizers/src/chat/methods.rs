@@ -125,7 +125,7 @@ pub(super) fn join(
 }
 
 /// `text` without white space or `characters` at its sides.
-fn strip<'t>(mut text: &'t str, characters: Option<&str>, sides: [bool; 2]) -> &'t str {
+pub(super) fn strip<'t>(mut text: &'t str, characters: Option<&str>, sides: [bool; 2]) -> &'t str {
     let goes = |character: char| characters.map_or_else(|| is_space(character), |set| set.contains(character));
     if sides[0] {
         text = text.trim_start_matches(goes);
