@@ -82,7 +82,7 @@ impl ChatTemplate {
                 ),
             ));
         }
-        if methods::strip(&text, None, [true, true]).is_empty() {
+        if methods::strip(text, None, [true, true]).is_empty() {
             let what = format!("the chat template ({}) makes an empty text of the messages", self.name);
             return Err(Fault::whole(FaultKind::Template, what));
         }
