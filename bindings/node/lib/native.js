@@ -1,29 +1,91 @@
 'use strict';
-// The addon: built here, or one of those that come with the package.
+// The addon: built here, or one of those that come with the package. The paths are literal, and each `require` is in a `try`: so bundlers find
+// the files that are there, and do not insist on the others.
 
 const { existsSync } = require('node:fs');
 const path = require('node:path');
 
-/** The name of a target, as the folders of `prebuilds` have it. */
+const { isMusl } = require('./libc.js');
+
+/** The platforms with an addon: those of `prebuilt`, of the workflow `node` and of the README. */
+const TARGETS = ['linux-x64', 'linux-arm64', 'linux-x64-musl', 'linux-arm64-musl', 'darwin-x64', 'darwin-arm64', 'win32-x64'];
+
+/** The name of this platform. */
 function target() {
   const { platform, arch } = process;
-  // Only glibc's report has its version.
-  const isMusl = platform === 'linux' && !(/** @type {any} */ (process.report.getReport()).header.glibcVersionRuntime);
-  return `${platform}-${arch}${isMusl ? '-musl' : ''}`;
+  return `${platform}-${arch}${platform === 'linux' && isMusl('/proc/self/exe') ? '-musl' : ''}`;
+}
+
+function built() {
+  try {
+    return require('../windrow.node');
+  } catch (error) {
+    return unlessThere(error);
+  }
+}
+
+/** @param {string} name */
+function prebuilt(name) {
+  try {
+    switch (name) {
+      case 'linux-x64':
+        return require('../prebuilds/linux-x64/windrow.node');
+      case 'linux-arm64':
+        return require('../prebuilds/linux-arm64/windrow.node');
+      case 'linux-x64-musl':
+        return require('../prebuilds/linux-x64-musl/windrow.node');
+      case 'linux-arm64-musl':
+        return require('../prebuilds/linux-arm64-musl/windrow.node');
+      case 'darwin-x64':
+        return require('../prebuilds/darwin-x64/windrow.node');
+      case 'darwin-arm64':
+        return require('../prebuilds/darwin-arm64/windrow.node');
+      case 'win32-x64':
+        return require('../prebuilds/win32-x64/windrow.node');
+      default:
+        return undefined;
+    }
+  } catch (error) {
+    return unlessThere(error);
+  }
+}
+
+/**
+ * Nothing, for a file that is not there. One that is there and cannot be loaded is an error.
+ * @param {unknown} error
+ */
+function unlessThere(error) {
+  if (/** @type {any} */ (error).code !== 'MODULE_NOT_FOUND') {
+    throw error;
+  }
+}
+
+/** @param {string} name */
+function missing(name) {
+  const root = path.join(__dirname, '..');
+  const build = `build it with Rust: node ${path.join(root, 'scripts', 'build.js')}`;
+  if (existsSync(path.join(root, 'Cargo.toml'))) {
+    return new Error(`windrow has no addon for ${name} yet\nhint: ${build}`);
+  }
+  if (TARGETS.includes(name)) {
+    const hint = 'install the package again; a bundler must copy the file (README, Bundlers)';
+    return new Error(`windrow's addon is missing: prebuilds/${name}/windrow.node\nhint: ${hint}`);
+  }
+  const hint = `choose one of these, or build the addon with Rust in a clone of the repository (node scripts/build.js)`;
+  return new Error(`windrow has no addon for ${name}, only for ${TARGETS.join(', ')}\nhint: ${hint}`);
 }
 
 function load() {
-  const root = path.join(__dirname, '..');
-  const built = path.join(root, 'windrow.node');
-  if (existsSync(built)) {
-    return require(built);
+  const addon = built();
+  if (addon !== undefined) {
+    return addon;
   }
-  const prebuilt = path.join(root, 'prebuilds', target(), 'windrow.node');
-  if (existsSync(prebuilt)) {
-    return require(prebuilt);
+  const name = target();
+  const found = prebuilt(name);
+  if (found === undefined) {
+    throw missing(name);
   }
-  const hint = `hint: npm rebuild windrow, which builds it with Rust; or node ${path.join(root, 'scripts', 'build.js')}`;
-  throw new Error(`windrow has no addon for ${target()}\n${hint}`);
+  return found;
 }
 
 module.exports = load();

@@ -19,19 +19,23 @@ const { values } = parseArgs({
   },
 });
 
-function isThere() {
+/** Why the addon is not there, or null. */
+function whyMissing() {
   try {
     require('../lib/native.js');
-    return true;
-  } catch {
-    return false;
+    return null;
+  } catch (error) {
+    return error;
   }
 }
 
-function build() {
+/**
+ * @param {unknown} why Why it is built.
+ */
+function build(why) {
   const manifest = path.join(root, 'Cargo.toml');
   if (!existsSync(manifest)) {
-    throw new Error('this package has no sources to build\nhint: build it in a clone of the repository');
+    throw why ?? new Error('this package has no sources to build\nhint: build it in a clone of the repository');
   }
   const words = ['build', '--locked', '--manifest-path', manifest, '--profile', values.profile, '--message-format', 'json-render-diagnostics'];
   for (const name of /** @type {const} */ (['features', 'target'])) {
@@ -63,8 +67,9 @@ function build() {
 }
 
 try {
-  if (!(values['if-missing'] && isThere())) {
-    build();
+  const why = values['if-missing'] ? whyMissing() : undefined;
+  if (why !== null) {
+    build(why);
   }
 } catch (error) {
   process.stderr.write(`error: ${/** @type {Error} */ (error).message}\n`);

@@ -1,0 +1,2 @@
+// For the check of `lib/native.js`: the addon has no types.
+declare module '*.node';
