@@ -4,6 +4,7 @@
 //! complete. So a job that waits for its event loop blocks no thread.
 
 use std::collections::VecDeque;
+use std::mem::take;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -116,6 +117,10 @@ impl<W: Work> State<W> {
         self.pieces.front().is_some_and(Piece::is_complete)
     }
 
+    fn waiting(&self) -> usize {
+        self.pieces.iter().filter(|piece| piece.is_complete()).map(|piece| piece.store.units()).sum()
+    }
+
     /// The pieces to work on next. While there are more to come, it is one: the number of threads may change behind it.
     fn take(&mut self) -> Vec<Piece<W::Store>> {
         let count = if self.answer.is_some() { self.pieces.len() } else { usize::from(self.has_complete()) };
@@ -146,7 +151,12 @@ impl<W: Work> Job<W> {
         {
             state.failure.get_or_insert(failure);
         }
-        state.pieces.iter().filter(|piece| piece.is_complete()).map(|piece| piece.store.units()).sum()
+        state.waiting()
+    }
+
+    /// How many units wait in complete items.
+    pub(crate) fn waiting(&self) -> usize {
+        self.state().waiting()
     }
 
     /// Brings the job to the pool, if it has something to do and is not there.
@@ -184,6 +194,12 @@ impl<W: Work> Job<W> {
     pub(crate) fn stop(&self) {
         // Relaxed: a thread may see it late.
         self.is_stopped.store(true, Ordering::Relaxed);
+        // The collector of JavaScript lets a stopped job wait, and does not see this memory.
+        let mut state = self.state();
+        state.pieces.clear();
+        if state.answer.is_none() {
+            state.work = None;
+        }
     }
 
     fn run(&self, mut work: W) {
@@ -191,12 +207,16 @@ impl<W: Work> Job<W> {
             let mut state = self.state();
             let pieces = state.take();
             if pieces.is_empty() || state.failure.is_some() {
+                let goes_on = self.goes_on();
                 let Some(answer) = state.answer.take() else {
-                    state.work = Some(work);
+                    state.work = goes_on.then_some(work);
                     return;
                 };
-                let failure = state.failure.take();
+                let stopped = (!goes_on).then(Failure::stopped);
+                let failure = state.failure.take().or(stopped);
+                let rest = take(&mut state.pieces);
                 drop(state);
+                drop(rest);
                 send(&answer, failure.map_or_else(|| enter(|| work.finish()), Err));
                 return;
             }

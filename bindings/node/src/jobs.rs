@@ -2,6 +2,7 @@
 
 use std::mem::take;
 use std::sync::Arc;
+use std::vec;
 
 use napi::bindgen_prelude::*;
 use napi_derive::napi;
@@ -223,14 +224,14 @@ impl Work for Decode {
         }
         let items = pieces.iter().flat_map(|piece| piece.ranges().map(|range| &piece.store[range]));
         let items: Vec<&[u32]> = items.collect();
-        let decoded = self.core.plain().decode_batch(&items, self.skip_special_tokens);
+        let decoded = self.core.any().decode_batch(&items, self.skip_special_tokens);
         let before = self.texts.len();
         self.texts.extend(decoded.map_err(|error| Failure::from(error).behind(before))?);
         Ok(())
     }
 
     fn finish(self) -> std::result::Result<NativeTexts, Failure> {
-        Ok(NativeTexts { texts: self.texts })
+        Ok(NativeTexts { texts: self.texts.into_iter() })
     }
 
     fn to_js(texts: NativeTexts, _: &Env, _: usize) -> Result<NativeTexts> {
@@ -238,32 +239,33 @@ impl Work for Decode {
     }
 }
 
-/// Texts that become strings of JavaScript when they are taken.
+/// Texts that become strings of JavaScript when they are taken, and then are gone here.
 #[napi]
 pub struct NativeTexts {
-    texts: Vec<String>,
+    texts: vec::IntoIter<String>,
 }
 
 #[napi]
 impl NativeTexts {
-    /// How many there are.
+    /// How many are left.
     #[napi(getter)]
     pub fn length(&self) -> u32 {
         self.texts.len() as u32
     }
 
-    /// Texts from `begin` on: the first, and further ones as long as all together have at most `bytes`.
+    /// Takes the next text, and up to `items` in all as long as they have at most `bytes` together.
     #[napi]
-    pub fn some(&self, begin: u32, bytes: u32) -> Vec<&str> {
+    pub fn take(&mut self, items: u32, bytes: u32) -> Vec<String> {
         let mut left = bytes as usize;
-        let fits = |(number, text): &(usize, &String)| {
-            let is_first = *number == 0;
-            let fits = is_first || text.len() <= left;
+        let further = self.texts.as_slice().iter().skip(1).take((items as usize).saturating_sub(1));
+        left = left.saturating_sub(self.texts.as_slice().first().map_or(0, String::len));
+        let fit = further.take_while(|text| {
+            let fits = text.len() <= left;
             left = left.saturating_sub(text.len());
             fits
-        };
-        let behind = self.texts.get(begin as usize..).unwrap_or_default();
-        behind.iter().enumerate().take_while(fits).map(|(_, text)| text.as_str()).collect()
+        });
+        let count = 1 + fit.count();
+        self.texts.by_ref().take(count).collect()
     }
 }
 
@@ -287,6 +289,12 @@ macro_rules! job {
             #[napi]
             pub fn push(&self, units: $units<'_>, ends: Uint32ArraySlice<'_>) -> f64 {
                 self.0.push(&units, &ends) as f64
+            }
+
+            /// How many units wait in complete items.
+            #[napi(getter)]
+            pub fn waiting(&self) -> f64 {
+                self.0.waiting() as f64
             }
 
             /// Lets the pool work on what is there.

@@ -1,7 +1,7 @@
 //! `Tokenizer` of JavaScript.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use napi::bindgen_prelude::*;
 use napi_derive::napi;
@@ -11,36 +11,69 @@ use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 use crate::door::{Callback, Outcome, later, now};
 use crate::failure::Failure;
 
-/// What the file of a tokenizer says.
+/// What the file of a tokenizer says, or a vocabulary of this package.
 pub(crate) struct Core {
-    plain: Tokenizer,
-    /// A `tokenizer.json`, if it comes from one.
-    json: Option<Vec<u8>>,
+    /// Adds special tokens around texts, and treats those in texts as the caller of the load asked.
+    main: Arc<Tokenizer>,
+    source: Source,
     encode_special_tokens: bool,
-    /// From when it is first asked for: the tokenizer that adds special tokens around texts.
-    adding: OnceLock<Tokenizer>,
-    /// The same for files, whose special tokens are not treated as here; the second adds special tokens around texts.
-    others: [OnceLock<Tokenizer>; 2],
+    /// Whether anything is added around texts.
+    adds: bool,
+    /// From when they are first asked for: the other ways to treat special tokens. See [`Core::of`].
+    others: [OnceLock<Arc<Tokenizer>>; 4],
 }
 
-fn options(add_special_tokens: bool, encode_special_tokens: bool) -> LoadOptions {
-    LoadOptions { add_special_tokens, special_in_text: !encode_special_tokens, ..LoadOptions::default() }
+/// Where a tokenizer is loaded from again.
+enum Source {
+    Json(Vec<u8>),
+    /// The path of a rank file.
+    Ranks,
+    /// The name of a vocabulary of this package.
+    Name,
+}
+
+/// Loaded vocabularies of this package, by name and treatment of special tokens in texts, as long as anyone has them.
+static SHARED: Mutex<Vec<(String, bool, Weak<Tokenizer>)>> = Mutex::new(Vec::new());
+
+/// Bytes of tables for each token, about. Measured: 110 (BERT) to 930 (T5), 450 of most.
+const BYTES_OF_TOKEN: usize = 450;
+
+fn options(add_special_tokens: bool, special_in_text: bool) -> LoadOptions {
+    LoadOptions { add_special_tokens, special_in_text, ..LoadOptions::default() }
+}
+
+/// The vocabulary of this name, shared by all who have it.
+fn shared(name: &str, special_in_text: bool) -> std::result::Result<Arc<Tokenizer>, Failure> {
+    // Held meanwhile: of several loads at once, one builds the tables.
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.retain(|(.., tokenizer)| tokenizer.strong_count() > 0);
+    let found = |name: &str| {
+        let known = shared.iter().find(|(known, special, _)| known == name && *special == special_in_text);
+        known.and_then(|(.., tokenizer)| tokenizer.upgrade())
+    };
+    if let Some(tokenizer) = found(name) {
+        return Ok(tokenizer);
+    }
+    let loaded = Arc::new(Tokenizer::load(name, &options(false, special_in_text))?);
+    // It may be there under its other name.
+    let tokenizer = found(loaded.name()).unwrap_or(loaded);
+    let own = tokenizer.name().to_owned();
+    for name in [name.to_owned(), own] {
+        shared.push((name, special_in_text, Arc::downgrade(&tokenizer)));
+    }
+    Ok(tokenizer)
 }
 
 impl Core {
     fn of_json(json: Vec<u8>, name: &str, encode_special_tokens: bool) -> std::result::Result<Self, Failure> {
-        let plain = Tokenizer::from_json(&json, name, &options(false, encode_special_tokens))?;
-        Ok(Self::new(plain, Some(json), encode_special_tokens))
+        let main = Tokenizer::from_json(&json, name, &options(true, !encode_special_tokens))?;
+        // What stands around an empty text is added to every text.
+        let adds = main.encode_batch_ids(&[""]).map_or(true, |batch| !batch.values.is_empty());
+        Ok(Self { adds, ..Self::new(Arc::new(main), Source::Json(json), encode_special_tokens) })
     }
 
-    /// A vocabulary of tiktoken: its name, or the path of its file.
-    fn of_ranks(name: &str, encode_special_tokens: bool) -> std::result::Result<Self, Failure> {
-        let plain = Tokenizer::load(name, &options(false, encode_special_tokens))?;
-        Ok(Self::new(plain, None, encode_special_tokens))
-    }
-
-    fn new(plain: Tokenizer, json: Option<Vec<u8>>, encode_special_tokens: bool) -> Self {
-        Self { plain, json, encode_special_tokens, adding: OnceLock::new(), others: Default::default() }
+    fn new(main: Arc<Tokenizer>, source: Source, encode_special_tokens: bool) -> Self {
+        Self { main, source, encode_special_tokens, adds: false, others: Default::default() }
     }
 
     /// A `tokenizer.json`, a folder that has one, or a `.tiktoken` file.
@@ -49,7 +82,8 @@ impl Core {
         let file = if Path::new(path).is_dir() && inside.is_file() { &inside } else { Path::new(path) };
         let name = file.to_string_lossy();
         if file.extension().is_some_and(|extension| extension == "tiktoken") {
-            return Self::of_ranks(&name, encode_special_tokens);
+            let main = Tokenizer::load(&name, &options(false, !encode_special_tokens))?;
+            return Ok(Self::new(Arc::new(main), Source::Ranks, encode_special_tokens));
         }
         let json = std::fs::read(file);
         let json =
@@ -57,64 +91,96 @@ impl Core {
         Self::of_json(json, &name, encode_special_tokens)
     }
 
-    /// A vocabulary of tiktoken by its name.
+    /// A vocabulary of this package by its name.
     fn of_name(name: &str, encode_special_tokens: bool) -> std::result::Result<Self, Failure> {
-        if name.contains(['/', '\\', '.']) {
+        if is_path(name) {
             let hint = "hint: Tokenizer.fromFile reads files";
             return Err(Failure::tokenizer(format!("tokenizer {name:?} is not the name of a vocabulary\n{hint}")));
         }
-        Self::of_ranks(name, encode_special_tokens)
+        let main = shared(name, !encode_special_tokens)?;
+        Ok(Self::new(main, Source::Name, encode_special_tokens))
+    }
+
+    /// A name or a path, as the command takes it: a file does not hide a vocabulary of the same name.
+    fn of_word(word: &str, encode_special_tokens: bool) -> std::result::Result<Self, Failure> {
+        if is_path(word) {
+            return Self::of_file(word, encode_special_tokens);
+        }
+        let named = Self::of_name(word, encode_special_tokens);
+        if named.is_err() && Path::new(word).exists() { Self::of_file(word, encode_special_tokens) } else { named }
     }
 
     fn load(source: &str, text: String, encode_special_tokens: bool) -> std::result::Result<NativeTokenizer, Failure> {
         let core = match source {
             "file" => Self::of_file(&text, encode_special_tokens),
             "string" => Self::of_json(text.into_bytes(), "a string", encode_special_tokens),
+            "word" => Self::of_word(&text, encode_special_tokens),
             _ => Self::of_name(&text, encode_special_tokens),
         };
-        Ok(NativeTokenizer { core: Arc::new(core?) })
+        Ok(NativeTokenizer { core: Arc::new(core?), reported: 0 })
     }
 
-    pub(crate) fn plain(&self) -> &Tokenizer {
-        &self.plain
+    /// Any of its tokenizers: all have the same tokens.
+    pub(crate) fn any(&self) -> &Tokenizer {
+        &self.main
     }
 
+    /// The tokenizer that adds special tokens around texts if asked to, and treats those in texts as the caller of the load asked.
     pub(crate) fn of(&self, add_special_tokens: bool) -> std::result::Result<&Tokenizer, Failure> {
-        let Some(json) = self.json.as_ref().filter(|_| add_special_tokens) else { return Ok(&self.plain) };
-        if let Some(adding) = self.adding.get() {
-            return Ok(adding);
-        }
-        // Two threads may load it; one is kept.
-        let adding = Tokenizer::from_json(json, self.plain.name(), &options(true, self.encode_special_tokens))?;
-        Ok(self.adding.get_or_init(|| adding))
+        self.of_files(add_special_tokens, !self.encode_special_tokens)
     }
 
-    /// The tokenizer of files: `special_in_text` says whether it recognizes special tokens that are written there, whatever this one does.
+    /// The tokenizer of files: `special_in_text` says whether it recognizes special tokens that are written there, whatever the caller of the
+    /// load asked for texts.
     pub(crate) fn of_files(
         &self,
         add_special_tokens: bool,
         special_in_text: bool,
     ) -> std::result::Result<&Tokenizer, Failure> {
-        if special_in_text != self.encode_special_tokens {
-            return self.of(add_special_tokens);
+        let add_special_tokens = add_special_tokens || !self.adds;
+        if add_special_tokens && special_in_text != self.encode_special_tokens {
+            return Ok(&self.main);
         }
-        let other = &self.others[usize::from(add_special_tokens)];
+        let other = &self.others[2 * usize::from(add_special_tokens) + usize::from(special_in_text)];
         if let Some(other) = other.get() {
             return Ok(other);
         }
-        let (name, options) = (self.plain.name(), options(add_special_tokens, !special_in_text));
-        let loaded = match &self.json {
-            Some(json) => Tokenizer::from_json(json, name, &options)?,
-            None => Tokenizer::load(name, &options)?,
+        let (name, options) = (self.main.name(), options(add_special_tokens, special_in_text));
+        // Two threads may load it; one is kept.
+        let loaded = match &self.source {
+            Source::Json(json) => Arc::new(Tokenizer::from_json(json, name, &options)?),
+            Source::Ranks => Arc::new(Tokenizer::load(name, &options)?),
+            Source::Name => shared(name, special_in_text)?,
         };
         Ok(other.get_or_init(|| loaded))
     }
+
+    /// Bytes that this one needs, and no other one before it, about.
+    fn bytes(&self) -> usize {
+        if Arc::strong_count(&self.main) > 1 {
+            return size_of::<Self>();
+        }
+        let json = if let Source::Json(json) = &self.source { json.len() } else { 0 };
+        json + self.main.vocab_size() as usize * BYTES_OF_TOKEN
+    }
+}
+
+fn is_path(word: &str) -> bool {
+    word.contains(['/', '\\', '.'])
 }
 
 /// A vocabulary, and what encodes with it.
-#[napi]
+#[napi(custom_finalize)]
 pub struct NativeTokenizer {
     core: Arc<Core>,
+    /// Bytes that the collector of JavaScript knows of.
+    reported: i64,
+}
+
+impl ObjectFinalize for NativeTokenizer {
+    fn finalize(self, env: Env) -> Result<()> {
+        env.adjust_external_memory(-self.reported).map(drop)
+    }
 }
 
 #[napi]
@@ -123,7 +189,17 @@ impl NativeTokenizer {
         Arc::clone(&self.core)
     }
 
-    /// A tokenizer from a `source`: `file`, `string` or `tiktoken`.
+    /// Reports the memory of this tokenizer to the collector of JavaScript, once: it would let tokenizers pile up, which are small objects to it.
+    #[napi]
+    pub fn report_memory(&mut self, env: &Env) -> Result<()> {
+        if self.reported == 0 {
+            self.reported = self.core.bytes() as i64;
+            env.adjust_external_memory(self.reported)?;
+        }
+        Ok(())
+    }
+
+    /// A tokenizer from a `source`: `file`, `string`, `tiktoken`, or `word`, a name or a path.
     #[napi]
     pub fn load(
         source: String,
@@ -143,36 +219,36 @@ impl NativeTokenizer {
     /// The name of the vocabulary, or the path that was loaded.
     #[napi(getter)]
     pub fn name(&self) -> &str {
-        self.core.plain.name()
+        self.core.any().name()
     }
 
     /// The largest id, plus one.
     #[napi(getter)]
     pub fn vocab_size(&self) -> u32 {
-        self.core.plain.vocab_size()
+        self.core.any().vocab_size()
     }
 
     /// Why windrow's own engine does not encode with it; null if it does.
     #[napi(getter)]
     pub fn delegated(&self) -> Option<&str> {
-        self.core.plain.delegated()
+        self.core.any().delegated()
     }
 
     /// What encodes, why, and what it has done so far.
     #[napi]
     pub fn explain(&self) -> String {
-        self.core.plain.explain().to_string()
+        self.core.any().explain().to_string()
     }
 
     /// The id of a token.
     #[napi]
     pub fn token_to_id(&self, token: String) -> Option<u32> {
-        self.core.plain.token_to_id(&token)
+        self.core.any().token_to_id(&token)
     }
 
     /// The token with this id.
     #[napi]
     pub fn id_to_token(&self, id: u32) -> Outcome<Option<String>> {
-        now(|| Ok(self.core.plain.id_to_token(id)))
+        now(|| Ok(self.core.any().id_to_token(id)))
     }
 }
