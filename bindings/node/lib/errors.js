@@ -10,8 +10,8 @@ class WindrowError extends Error {
     super(message);
     this.name = new.target.name;
     /**
-     * For programs: `ERR_WINDROW_ITEM`, `ERR_WINDROW_TOKENIZER`, `ERR_WINDROW_INPUT`, `ERR_WINDROW_MEMORY`, `ERR_WINDROW_FAULT`, `ENOENT`, `EIO`
-     * or `ERR_WINDROW`.
+     * For programs: `ERR_WINDROW_ITEM`, `ERR_WINDROW_TOKENIZER`, `ERR_WINDROW_INPUT`, `ERR_WINDROW_MEMORY`, `ERR_WINDROW_DISPOSED`, `ERR_WINDROW_FAULT`,
+     * `ENOENT`, `EIO` or `ERR_WINDROW`.
      * @type {string}
      */
     this.code = code;

@@ -1,16 +1,15 @@
 'use strict';
 // Jobs: batches that this thread copies piece by piece, in turns with the event loop, while other threads work on them.
 
-const { Turns, kindOf, later, resultOf } = require('./door.js');
+const { setImmediate, setTimeout } = require('node:timers');
 
-/** Bytes and items of a piece: what is copied without a look at the clock. */
-const BYTES = 1 << 19;
-const ITEMS = 1 << 14;
+const { Turns, halfOf, kindOf, later, resultOf, throwIfAborted } = require('./door.js');
+const { ItemError, WindrowError } = require('./errors.js');
+const limits = require('./limits.js');
 
-/** A copy waits while so many units have been copied and not worked on. */
-const WAITING = 16 << 20;
+const { bytes: BYTES, items: ITEMS } = limits;
 
-/** Milliseconds between two looks at whether they have. */
+/** Milliseconds between two looks at whether copied units have been worked on. */
 const LOOK = 2;
 
 /** A text of more units takes longer to be joined to others than to be copied by a call. */
@@ -25,12 +24,7 @@ const words = new Uint32Array(slab.buffer, 0, BYTES / 4);
 const ends = new Uint32Array(ITEMS);
 const none = ends.subarray(0, 0);
 
-/**
- * Bytes of results of calls on this thread, between two turns of the event loop, from which on further ones are copied: large results are
- * borrowed from the addon, and are given back in a turn only.
- */
-const LENT = 64 << 20;
-
+/** Bytes of results that are lent by now: see `limits.lent`. */
 let lent = 0;
 
 /** A unit of UTF-16 has at most so many bytes of UTF-8. */
@@ -40,6 +34,7 @@ const WIDEST = 3;
  * @template R
  * @typedef {{
  *   push(units: any, ends: Uint32Array): number,
+ *   readonly waiting: number,
  *   begin(): void,
  *   finish(callback: (outcome: any) => void): void,
  *   finishHere(copies: boolean): any,
@@ -71,8 +66,8 @@ class Items {
 /**
  * Copies texts into a job, a piece between two yields, which give how many bytes wait.
  *
- * Half of a surrogate pair becomes U+FFFD, as everywhere in the platform where text becomes UTF-8. Ends are counted in units of UTF-16: those
- * of short texts are not known in bytes, since several of them become one string first.
+ * Half of a surrogate pair is an error: it has no form in UTF-8. Ends are counted in units of UTF-16: those of short texts are not known in
+ * bytes, since several of them become one string first.
  * @param {Job<any>} job
  * @param {Items<string>} texts
  * @returns {Generator<number, void, void>}
@@ -92,11 +87,11 @@ function* copyTexts(job, texts) {
     while ((text.length - begin) * WIDEST > BYTES) {
       const full = begin + Math.floor(BYTES / WIDEST);
       const end = isHighSurrogate(text.charCodeAt(full - 1)) ? full - 1 : full;
-      const bytes = slab.write(text.slice(begin, end));
+      const bytes = copy(text.slice(begin, end), 0, texts.list, item);
       yield job.push(slab.subarray(0, bytes), none);
       begin = end;
     }
-    const bytes = slab.write(text.slice(begin));
+    const bytes = copy(text.slice(begin), 0, texts.list, item);
     ends[0] = text.length - begin;
     yield job.push(slab.subarray(0, bytes), ends.subarray(0, 1));
     item++;
@@ -114,6 +109,7 @@ let waiting = 0;
  * @returns {number}
  */
 function copySome(job, texts, item) {
+  const first = item;
   let [used, units, count, joined] = [0, 0, 0, ''];
   const last = Math.min(texts.length, item + ITEMS);
   for (; item < last; item++) {
@@ -128,12 +124,12 @@ function copySome(job, texts, item) {
     // Two halves in two texts are no pair.
     if (length > SHORT || joined.length > JOINED || isLowSurrogate(text.charCodeAt(0))) {
       if (joined !== '') {
-        used += slab.write(joined, used);
+        used += copy(joined, used, texts, first);
         joined = '';
       }
     }
     if (length > SHORT) {
-      used += slab.write(text, used);
+      used += copy(text, used, texts, first);
     } else {
       joined += text;
     }
@@ -141,10 +137,26 @@ function copySome(job, texts, item) {
     ends[count++] = units;
   }
   if (count > 0) {
-    used += slab.write(joined, used);
+    used += copy(joined, used, texts, first);
     waiting = job.push(slab.subarray(0, used), ends.subarray(0, count));
   }
   return item;
+}
+
+/**
+ * Copies a string that consists of texts from `first` on, and returns the number of bytes.
+ * @param {string} string
+ * @param {number} used
+ * @param {readonly string[]} texts
+ * @param {number} first
+ * @returns {number}
+ */
+function copy(string, used, texts, first) {
+  if (!string.isWellFormed()) {
+    const item = texts.findIndex((text, number) => number >= first && !text.isWellFormed());
+    throw new ItemError(item, halfOf(texts[item]));
+  }
+  return slab.write(string, used);
 }
 
 /** @param {number} unit */
@@ -164,21 +176,43 @@ function isLowSurrogate(unit) {
  * @returns {Generator<number, void, void>}
  */
 function* copyIds(job, items) {
-  let [used, count] = [0, 0];
+  let [used, count, item] = [0, 0, 0];
   for (const ids of items) {
-    if (ids.length > words.length - used || count === ITEMS) {
+    const { length } = ids;
+    if (length > words.length - used || count === ITEMS) {
       yield job.push(words.subarray(0, used), ends.subarray(0, count));
       [used, count] = [0, 0];
     }
     let begin = 0;
-    for (; ids.length - begin > words.length; begin += words.length) {
+    for (; length - begin > words.length; begin += words.length) {
       yield job.push(ids.subarray(begin, begin + words.length), none);
     }
+    if (ids.length < length) {
+      // Others had a turn.
+      throw disposed(`item ${item}`);
+    }
     words.set(begin === 0 ? ids : ids.subarray(begin), used);
-    used += ids.length - begin;
+    used += length - begin;
     ends[count++] = used;
+    item++;
   }
   yield job.push(words.subarray(0, used), ends.subarray(0, count));
+}
+
+/** @param {string} name */
+function disposed(name) {
+  const hint = 'hint: use it before its block ends, or copy what is needed later: ids.slice()';
+  return new WindrowError(`${name} was disposed of, and its ids are gone\n${hint}`, 'ERR_WINDROW_DISPOSED');
+}
+
+/** @param {ArrayBufferLike} buffer */
+function isDetached(buffer) {
+  try {
+    new Uint8Array(buffer);
+    return false;
+  } catch {
+    return true;
+  }
 }
 
 /**
@@ -190,7 +224,7 @@ function* copyIds(job, items) {
  */
 function runHere(job, copies) {
   for (const _ of copies);
-  const result = resultOf(job.finishHere(lent > LENT));
+  const result = resultOf(job.finishHere(lent > limits.lent));
   const bytes = bytesOf(result);
   if (lent === 0 && bytes > 0) {
     setImmediate(() => {
@@ -226,16 +260,16 @@ async function run(job, copies, signal, items) {
       if (waiting > BYTES && turns.isHalfOver) {
         job.begin();
       }
-      if (turns.isOver || waiting > WAITING) {
+      if (turns.isOver || waiting > limits.waiting) {
         job.begin();
         items?.keep();
         await turns.next();
-        signal?.throwIfAborted();
+        throwIfAborted(signal);
       }
-      while (waiting > WAITING) {
+      while (waiting > limits.waiting) {
         await new Promise((resolve) => setTimeout(resolve, LOOK));
-        signal?.throwIfAborted();
-        waiting = job.push(slab.subarray(0, 0), none);
+        throwIfAborted(signal);
+        waiting = job.waiting;
       }
     }
   } catch (error) {
@@ -245,4 +279,4 @@ async function run(job, copies, signal, items) {
   return later((callback) => job.finish(callback), signal, () => job.stop());
 }
 
-module.exports = { Items, copyIds, copyTexts, run, runHere };
+module.exports = { Items, copyIds, copyTexts, disposed, isDetached, run, runHere };

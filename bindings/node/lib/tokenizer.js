@@ -1,33 +1,33 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 'use strict';
 
-const path = require('node:path');
 const { fileURLToPath } = require('node:url');
 
-const { Turns, kindOf, later, resultOf, signalOf } = require('./door.js');
-const { Items, copyIds, copyTexts, run, runHere } = require('./jobs.js');
+const { Turns, kindOf, later, optionsOf, resultOf, signalOf, stringOf, throwIfAborted } = require('./door.js');
+const { Gather } = require('./gather.js');
+const { Items, copyIds, copyTexts, disposed, isDetached, run, runHere } = require('./jobs.js');
+const limits = require('./limits.js');
 const native = require('./native.js');
-
-/** Bytes of texts that become strings without a look at the clock. */
-const BYTES = 1 << 18;
 
 /**
  * @typedef {object} LoadOptions
- * @property {boolean} [encodeSpecialTokens] Special tokens that are written in a text are encoded as any other text. Default: false.
+ * @property {boolean | null} [encodeSpecialTokens] Special tokens that are written in a text are encoded as any other text. Default: false.
  */
 
 /**
  * @typedef {object} EncodeOptions
- * @property {boolean} [addSpecialTokens] Adds the special tokens of the tokenizer around each text. Default: false.
+ * @property {boolean | null} [addSpecialTokens] Adds the special tokens of the tokenizer around each text, such as `[CLS]` and `[SEP]`. Default:
+ * true, as in Hugging Face's libraries.
  */
 
 /**
  * @typedef {object} DecodeOptions
- * @property {boolean} [skipSpecialTokens] Leaves special tokens out. Default: true.
+ * @property {boolean | null} [skipSpecialTokens] Leaves special tokens out. Default: true.
  */
 
 /**
  * @typedef {object} SignalOptions
- * @property {AbortSignal} [signal] Ends the call early.
+ * @property {AbortSignal | null} [signal] Ends the call early.
  */
 
 /**
@@ -49,85 +49,130 @@ const BYTES = 1 << 18;
  */
 
 /**
+ * What the addon calls a tokenizer, for the modules of this package.
+ * @type {(tokenizer: Tokenizer) => any}
+ */
+let nativeOf;
+
+/**
+ * A tokenizer that is named as the command names one: a vocabulary, or else a file.
+ * @type {(word: string, encodes: boolean) => Promise<Tokenizer>}
+ */
+let ofWord;
+
+/**
  * A vocabulary, and what encodes with it.
  *
  * It never changes, so any number of calls may use it at the same time. A method whose name ends in `Sync` works on the calling thread, and
  * others help; the methods without it leave the event loop free.
+ *
+ * A text has the ids that Hugging Face's libraries give it: special tokens are added around it (`addSpecialTokens: false` adds none), and those
+ * that are written in it are recognized (the load option `encodeSpecialTokens: true` makes them text). Padding and truncation that a
+ * `tokenizer.json` asks for are not applied.
  */
 class Tokenizer {
+  static {
+    nativeOf = (tokenizer) => tokenizer.#native;
+    ofWord = (word, encodes) => Tokenizer.#load('word', word, encodes);
+  }
+
   /** @type {any} */
   #native;
+  /** @type {Record<string, Gather<any, any>>} */
+  #gathers = {};
 
   /**
    * For the functions of this class.
    * @param {any} loaded
-   * @internal
+   * @private
    */
   constructor(loaded) {
     if (!(loaded instanceof native.NativeTokenizer)) {
       throw new TypeError('a Tokenizer is made by Tokenizer.fromFile, fromString or fromTiktoken');
     }
+    loaded.reportMemory();
     this.#native = loaded;
   }
 
   /**
    * Reads a `tokenizer.json`, a folder that has one, or a published `.tiktoken` file.
    * @param {string | URL} file
-   * @param {LoadOptions} [options]
+   * @param {LoadOptions | null} [options]
    * @returns {Promise<Tokenizer>}
    */
   static async fromFile(file, options) {
-    return load('file', pathOf(file), options);
+    return Tokenizer.#load('file', pathOf(file, 'file'), encodesSpecialTokens(options, 'fromFile'));
   }
 
   /**
    * `fromFile`, on this thread.
    * @param {string | URL} file
-   * @param {LoadOptions} [options]
+   * @param {LoadOptions | null} [options]
    * @returns {Tokenizer}
    */
   static fromFileSync(file, options) {
-    return loadHere('file', pathOf(file), options);
+    return Tokenizer.#loadHere('file', pathOf(file, 'file'), encodesSpecialTokens(options, 'fromFileSync'));
   }
 
   /**
    * Reads the text of a `tokenizer.json`.
    * @param {string} json
-   * @param {LoadOptions} [options]
+   * @param {LoadOptions | null} [options]
    * @returns {Promise<Tokenizer>}
    */
   static async fromString(json, options) {
-    return load('string', stringOf(json, 'json'), options);
+    return Tokenizer.#load('string', stringOf(json, 'json'), encodesSpecialTokens(options, 'fromString'));
   }
 
   /**
    * `fromString`, on this thread.
    * @param {string} json
-   * @param {LoadOptions} [options]
+   * @param {LoadOptions | null} [options]
    * @returns {Tokenizer}
    */
   static fromStringSync(json, options) {
-    return loadHere('string', stringOf(json, 'json'), options);
+    return Tokenizer.#loadHere('string', stringOf(json, 'json'), encodesSpecialTokens(options, 'fromStringSync'));
   }
 
   /**
-   * A vocabulary of tiktoken, which is part of this package: `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`.
+   * A vocabulary of tiktoken, which is part of this package: `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`. All who load the same name
+   * share its memory.
    * @param {string} name
-   * @param {LoadOptions} [options]
+   * @param {LoadOptions | null} [options]
    * @returns {Promise<Tokenizer>}
    */
   static async fromTiktoken(name, options) {
-    return load('tiktoken', stringOf(name, 'name'), options);
+    return Tokenizer.#load('tiktoken', stringOf(name, 'name'), encodesSpecialTokens(options, 'fromTiktoken'));
   }
 
   /**
    * `fromTiktoken`, on this thread.
    * @param {string} name
-   * @param {LoadOptions} [options]
+   * @param {LoadOptions | null} [options]
    * @returns {Tokenizer}
    */
   static fromTiktokenSync(name, options) {
-    return loadHere('tiktoken', stringOf(name, 'name'), options);
+    return Tokenizer.#loadHere('tiktoken', stringOf(name, 'name'), encodesSpecialTokens(options, 'fromTiktokenSync'));
+  }
+
+  /**
+   * @param {string} source
+   * @param {string} text
+   * @param {boolean} encodes
+   * @returns {Promise<Tokenizer>}
+   */
+  static async #load(source, text, encodes) {
+    return new Tokenizer(await later((callback) => native.NativeTokenizer.load(source, text, encodes, callback)));
+  }
+
+  /**
+   * @param {string} source
+   * @param {string} text
+   * @param {boolean} encodes
+   * @returns {Tokenizer}
+   */
+  static #loadHere(source, text, encodes) {
+    return new Tokenizer(resultOf(native.NativeTokenizer.loadHere(source, text, encodes)));
   }
 
   /**
@@ -183,162 +228,267 @@ class Tokenizer {
   /**
    * The ids of a text.
    * @param {string} text
-   * @param {EncodeOptions & SignalOptions} [options]
+   * @param {(EncodeOptions & SignalOptions) | null} [options]
    * @returns {Promise<Uint32Array>}
    */
   async encode(text, options) {
-    return (await this.encodeBatch([text], options)).ids;
+    const { signal, adds } = laterOptions(options, 'encode');
+    if (textOf(text).length > limits.small) {
+      return (await this.#encodeBatch([text], adds, signal)).ids;
+    }
+    const gather = this.#gather(`encode ${adds}`, async (texts, stop) => {
+      const batch = await this.#encodeBatch(texts, adds, stop);
+      const { ids, offsets } = batch;
+      return texts.length === 1 ? () => ids : (item) => ids.slice(offsets[item], offsets[item + 1]);
+    });
+    return gather.add(text, signal);
   }
 
   /**
    * `encode`, on this thread.
    * @param {string} text
-   * @param {EncodeOptions} [options]
+   * @param {EncodeOptions | null} [options]
    * @returns {Uint32Array}
    */
   encodeSync(text, options) {
-    return this.encodeBatchSync([text], options).ids;
+    const adds = hereOptions(options, 'encodeSync');
+    return this.#encodeBatchHere([textOf(text)], adds).ids;
   }
 
   /**
    * The ids of many texts, in flat memory, by all CPUs that the process may use.
    *
-   * Half of a surrogate pair counts as U+FFFD, as for `TextEncoder`. An `ItemError` says which text has no ids.
+   * An `ItemError` says which text has no ids, such as one with half of a surrogate pair.
    * @param {Iterable<string>} texts
-   * @param {EncodeOptions & SignalOptions} [options]
+   * @param {(EncodeOptions & SignalOptions) | null} [options]
    * @returns {Promise<Batch>}
    */
-  async encodeBatch(texts, options = {}) {
-    const signal = signalOf(options);
-    const job = new native.EncodeJob(this.#native, addsSpecialTokens(options));
-    const items = new Items(iterableOf(texts));
-    return disposable(await run(job, copyTexts(job, items), signal, items));
+  async encodeBatch(texts, options) {
+    const { signal, adds } = laterOptions(options, 'encodeBatch');
+    return this.#encodeBatch(textsOf(texts), adds, signal);
   }
 
   /**
    * `encodeBatch`, on this thread and with the help of others.
    * @param {Iterable<string>} texts
-   * @param {EncodeOptions} [options]
+   * @param {EncodeOptions | null} [options]
    * @returns {Batch}
    */
-  encodeBatchSync(texts, options = {}) {
-    const job = new native.EncodeJob(this.#native, addsSpecialTokens(options));
-    return disposable(runHere(job, copyTexts(job, new Items(iterableOf(texts)))));
+  encodeBatchSync(texts, options) {
+    const adds = hereOptions(options, 'encodeBatchSync');
+    return this.#encodeBatchHere(textsOf(texts), adds);
   }
 
   /**
    * How many ids a text has.
    * @param {string} text
-   * @param {EncodeOptions & SignalOptions} [options]
+   * @param {(EncodeOptions & SignalOptions) | null} [options]
    * @returns {Promise<number>}
    */
   async count(text, options) {
-    return (await this.countBatch([text], options))[0];
+    const { signal, adds } = laterOptions(options, 'count');
+    if (textOf(text).length > limits.small) {
+      return (await this.#countBatch([text], adds, signal))[0];
+    }
+    const gather = this.#gather(`count ${adds}`, async (texts, stop) => {
+      const counts = await this.#countBatch(texts, adds, stop);
+      return (item) => counts[item];
+    });
+    return gather.add(text, signal);
   }
 
   /**
    * `count`, on this thread.
    * @param {string} text
-   * @param {EncodeOptions} [options]
+   * @param {EncodeOptions | null} [options]
    * @returns {number}
    */
   countSync(text, options) {
-    return this.countBatchSync([text], options)[0];
+    const adds = hereOptions(options, 'countSync');
+    return this.#countBatchHere([textOf(text)], adds)[0];
   }
 
   /**
    * How many ids each text has, as whole numbers.
    * @param {Iterable<string>} texts
-   * @param {EncodeOptions & SignalOptions} [options]
+   * @param {(EncodeOptions & SignalOptions) | null} [options]
    * @returns {Promise<Float64Array>}
    */
-  async countBatch(texts, options = {}) {
-    const signal = signalOf(options);
-    const job = new native.CountJob(this.#native, addsSpecialTokens(options));
-    const items = new Items(iterableOf(texts));
-    return run(job, copyTexts(job, items), signal, items);
+  async countBatch(texts, options) {
+    const { signal, adds } = laterOptions(options, 'countBatch');
+    return this.#countBatch(textsOf(texts), adds, signal);
   }
 
   /**
    * `countBatch`, on this thread and with the help of others.
    * @param {Iterable<string>} texts
-   * @param {EncodeOptions} [options]
+   * @param {EncodeOptions | null} [options]
    * @returns {Float64Array}
    */
-  countBatchSync(texts, options = {}) {
-    const job = new native.CountJob(this.#native, addsSpecialTokens(options));
-    return runHere(job, copyTexts(job, new Items(iterableOf(texts))));
+  countBatchSync(texts, options) {
+    const adds = hereOptions(options, 'countBatchSync');
+    return this.#countBatchHere(textsOf(texts), adds);
   }
 
   /**
    * The text of ids.
    * @param {IdsLike} ids
-   * @param {DecodeOptions & SignalOptions} [options]
+   * @param {(DecodeOptions & SignalOptions) | null} [options]
    * @returns {Promise<string>}
    */
   async decode(ids, options) {
-    return (await this.decodeBatch([ids], options))[0];
+    const { signal, skips } = decodeLaterOptions(options, 'decode');
+    const numbers = numbersOf(ids, 'ids');
+    if (numbers.length > limits.small) {
+      return (await this.#decodeBatch([numbers], skips, signal))[0];
+    }
+    const gather = this.#gather(`decode ${skips}`, async (items, stop) => {
+      const texts = await this.#decodeBatch(items, skips, stop);
+      return (item) => texts[item];
+    });
+    // The caller may change them before the turn is over.
+    return gather.add(numbers === ids ? numbers.slice() : numbers, signal);
   }
 
   /**
    * `decode`, on this thread.
    * @param {IdsLike} ids
-   * @param {DecodeOptions} [options]
+   * @param {DecodeOptions | null} [options]
    * @returns {string}
    */
   decodeSync(ids, options) {
-    return this.decodeBatchSync([ids], options)[0];
+    const skips = decodeHereOptions(options, 'decodeSync');
+    return this.#decodeBatchHere([numbersOf(ids, 'ids')], skips)[0];
   }
 
   /**
    * The texts of a batch of ids: what `encodeBatch` returns, or the ids of each text.
    * @param {Ragged | Iterable<IdsLike>} batch
-   * @param {DecodeOptions & SignalOptions} [options]
+   * @param {(DecodeOptions & SignalOptions) | null} [options]
    * @returns {Promise<string[]>}
    */
-  async decodeBatch(batch, options = {}) {
-    const signal = signalOf(options);
-    const job = new native.DecodeJob(this.#native, skipsSpecialTokens(options));
-    const texts = await run(job, copyIds(job, idsOf(batch)), signal);
+  async decodeBatch(batch, options) {
+    const { signal, skips } = decodeLaterOptions(options, 'decodeBatch');
+    return this.#decodeBatch(idsOf(batch), skips, signal);
+  }
+
+  /**
+   * `decodeBatch`, on this thread and with the help of others.
+   * @param {Ragged | Iterable<IdsLike>} batch
+   * @param {DecodeOptions | null} [options]
+   * @returns {string[]}
+   */
+  decodeBatchSync(batch, options) {
+    const skips = decodeHereOptions(options, 'decodeBatchSync');
+    return this.#decodeBatchHere(idsOf(batch), skips);
+  }
+
+  /**
+   * What gathers the calls of a kind.
+   * @param {string} kind
+   * @param {(items: any[], signal: AbortSignal) => Promise<(item: number) => any>} work
+   * @returns {Gather<any, any>}
+   */
+  #gather(kind, work) {
+    this.#gathers[kind] ??= new Gather(work);
+    return this.#gathers[kind];
+  }
+
+  /**
+   * @param {Iterable<string>} texts
+   * @param {boolean} adds
+   * @param {AbortSignal} [signal]
+   * @returns {Promise<Batch>}
+   */
+  async #encodeBatch(texts, adds, signal) {
+    const job = new native.EncodeJob(this.#native, adds);
+    const items = new Items(texts);
+    return disposable(await run(job, copyTexts(job, items), signal, items));
+  }
+
+  /**
+   * @param {Iterable<string>} texts
+   * @param {boolean} adds
+   * @returns {Batch}
+   */
+  #encodeBatchHere(texts, adds) {
+    const job = new native.EncodeJob(this.#native, adds);
+    return disposable(runHere(job, copyTexts(job, new Items(texts))));
+  }
+
+  /**
+   * @param {Iterable<string>} texts
+   * @param {boolean} adds
+   * @param {AbortSignal} [signal]
+   * @returns {Promise<Float64Array>}
+   */
+  async #countBatch(texts, adds, signal) {
+    const job = new native.CountJob(this.#native, adds);
+    const items = new Items(texts);
+    return run(job, copyTexts(job, items), signal, items);
+  }
+
+  /**
+   * @param {Iterable<string>} texts
+   * @param {boolean} adds
+   * @returns {Float64Array}
+   */
+  #countBatchHere(texts, adds) {
+    const job = new native.CountJob(this.#native, adds);
+    return runHere(job, copyTexts(job, new Items(texts)));
+  }
+
+  /**
+   * @param {Iterable<Uint32Array>} ids
+   * @param {boolean} skips
+   * @param {AbortSignal} [signal]
+   * @returns {Promise<string[]>}
+   */
+  async #decodeBatch(ids, skips, signal) {
+    const job = new native.DecodeJob(this.#native, skips);
+    const texts = await run(job, copyIds(job, ids), signal);
     const turns = new Turns();
     /** @type {string[]} */
     const strings = [];
-    while (strings.length < texts.length) {
-      strings.push(...texts.some(strings.length, BYTES));
+    while (takeSome(texts, strings)) {
       if (turns.isOver) {
         await turns.next();
-        signal?.throwIfAborted();
+        throwIfAborted(signal);
       }
     }
     return strings;
   }
 
   /**
-   * `decodeBatch`, on this thread and with the help of others.
-   * @param {Ragged | Iterable<IdsLike>} batch
-   * @param {DecodeOptions} [options]
+   * @param {Iterable<Uint32Array>} ids
+   * @param {boolean} skips
    * @returns {string[]}
    */
-  decodeBatchSync(batch, options = {}) {
-    const job = new native.DecodeJob(this.#native, skipsSpecialTokens(options));
-    const texts = runHere(job, copyIds(job, idsOf(batch)));
+  #decodeBatchHere(ids, skips) {
+    const job = new native.DecodeJob(this.#native, skips);
+    const texts = runHere(job, copyIds(job, ids));
     /** @type {string[]} */
     const strings = [];
-    while (strings.length < texts.length) {
-      strings.push(...texts.some(strings.length, BYTES));
-    }
+    while (takeSome(texts, strings));
     return strings;
   }
+}
 
-  /**
-   * What the addon calls this tokenizer, for the modules of this package.
-   * @param {Tokenizer} tokenizer
-   * @returns {any}
-   * @internal
-   */
-  static _native(tokenizer) {
-    return tokenizer.#native;
+/**
+ * Moves texts into strings, some at a time. Returns whether there are more.
+ * @param {any} texts
+ * @param {string[]} strings
+ * @returns {boolean}
+ */
+function takeSome(texts, strings) {
+  if (texts.length === 0) {
+    return false;
   }
+  // Without a spread: there may be more than a call can have arguments.
+  for (const text of texts.take(limits.decodedItems, limits.decodedBytes)) {
+    strings.push(text);
+  }
+  return true;
 }
 
 /**
@@ -361,35 +511,45 @@ function dispose() {
 }
 
 /**
- * @param {string} source
- * @param {string} text
- * @param {LoadOptions} [options]
- * @returns {Promise<Tokenizer>}
+ * @param {LoadOptions | null | undefined} options
+ * @param {string} call
  */
-async function load(source, text, options = {}) {
-  const encodes = flagOf(options, 'encodeSpecialTokens', false);
-  return new Tokenizer(await later((callback) => native.NativeTokenizer.load(source, text, encodes, callback)));
+function encodesSpecialTokens(options, call) {
+  return flagOf(optionsOf(options, call, ['encodeSpecialTokens']), 'encodeSpecialTokens', false);
 }
 
 /**
- * @param {string} source
- * @param {string} text
- * @param {LoadOptions} [options]
- * @returns {Tokenizer}
+ * @param {(EncodeOptions & SignalOptions) | null | undefined} options
+ * @param {string} call
  */
-function loadHere(source, text, options = {}) {
-  const encodes = flagOf(options, 'encodeSpecialTokens', false);
-  return new Tokenizer(resultOf(native.NativeTokenizer.loadHere(source, text, encodes)));
+function laterOptions(options, call) {
+  const known = optionsOf(options, call, ['addSpecialTokens', 'signal']);
+  return { adds: flagOf(known, 'addSpecialTokens', true), signal: signalOf(known) };
 }
 
-/** @param {EncodeOptions} options */
-function addsSpecialTokens(options) {
-  return flagOf(options, 'addSpecialTokens', false);
+/**
+ * @param {EncodeOptions | null | undefined} options
+ * @param {string} call
+ */
+function hereOptions(options, call) {
+  return flagOf(optionsOf(options, call, ['addSpecialTokens']), 'addSpecialTokens', true);
 }
 
-/** @param {DecodeOptions} options */
-function skipsSpecialTokens(options) {
-  return flagOf(options, 'skipSpecialTokens', true);
+/**
+ * @param {(DecodeOptions & SignalOptions) | null | undefined} options
+ * @param {string} call
+ */
+function decodeLaterOptions(options, call) {
+  const known = optionsOf(options, call, ['skipSpecialTokens', 'signal']);
+  return { skips: flagOf(known, 'skipSpecialTokens', true), signal: signalOf(known) };
+}
+
+/**
+ * @param {DecodeOptions | null | undefined} options
+ * @param {string} call
+ */
+function decodeHereOptions(options, call) {
+  return flagOf(optionsOf(options, call, ['skipSpecialTokens']), 'skipSpecialTokens', true);
 }
 
 /**
@@ -407,75 +567,147 @@ function flagOf(options, name, otherwise) {
 }
 
 /**
- * @param {unknown} value
+ * A path or a URL of a store.
+ * @param {unknown} file
  * @param {string} name
  * @returns {string}
  */
-function stringOf(value, name) {
-  if (typeof value !== 'string') {
-    throw new TypeError(`${name} must be a string, not ${kindOf(value)}`);
+function pathOf(file, name) {
+  if (file instanceof URL) {
+    return file.protocol === 'file:' ? fileURLToPath(file) : file.href;
   }
-  return value;
+  if (stringOf(file, name) === '') {
+    throw new TypeError(`${name} must not be empty`);
+  }
+  return /** @type {string} */ (file);
 }
 
 /**
- * @param {unknown} file
+ * @param {unknown} text
  * @returns {string}
  */
-function pathOf(file) {
-  return file instanceof URL ? fileURLToPath(file) : path.normalize(stringOf(file, 'file'));
+function textOf(text) {
+  if (typeof text !== 'string') {
+    throw new TypeError(`text must be a string, not ${kindOf(text)}`);
+  }
+  return text;
+}
+
+/**
+ * @param {Iterable<string>} texts
+ * @returns {Iterable<string>}
+ */
+function textsOf(texts) {
+  if (typeof texts === 'string') {
+    throw new TypeError('texts must be several texts, not a single one (hint: put it into an array)');
+  }
+  return iterableOf(texts, 'texts', 'strings');
 }
 
 /**
  * @template T
  * @param {Iterable<T>} items
+ * @param {string} name
+ * @param {string} what
  * @returns {Iterable<T>}
  */
-function iterableOf(items) {
-  if (typeof items === 'string') {
-    throw new TypeError('expected several texts, not a single one (hint: put it into an array)');
-  }
+function iterableOf(items, name, what) {
   if (typeof items?.[Symbol.iterator] !== 'function') {
-    throw new TypeError(`expected an array or another iterable of items, not ${kindOf(items)}`);
+    throw new TypeError(`${name} must be an array or another iterable of ${what}, not ${kindOf(items)}`);
   }
   return items;
 }
 
 /**
  * @param {unknown} id
+ * @param {string} [list]
+ * @param {number} [index]
  * @returns {number}
  */
-function idOf(id) {
+function idOf(id, list, index) {
   if (!(Number.isInteger(id) && /** @type {number} */ (id) >= 0 && /** @type {number} */ (id) <= 0xffffffff)) {
     const shown = typeof id === 'number' ? String(id) : kindOf(id);
-    throw new TypeError(`an id must be a whole number from 0 to 4294967295, not ${shown}`);
+    const name = list === undefined ? 'id' : `${list}[${index}]`;
+    throw new TypeError(`${name} must be a whole number from 0 to 4294967295, not ${shown}`);
   }
   return /** @type {number} */ (id);
 }
 
 /**
+ * The ids of a text, as they are if they are in an array of the right kind.
+ * @param {IdsLike} ids
+ * @param {string} name
+ * @returns {Uint32Array}
+ */
+function numbersOf(ids, name) {
+  if (!isUint32Array(ids)) {
+    return Uint32Array.from(iterableOf(ids, name, 'ids'), (id, index) => idOf(id, name, index));
+  }
+  if (ids.length === 0 && isDetached(ids.buffer)) {
+    throw disposed(name);
+  }
+  return ids;
+}
+
+/**
+ * @param {any} ids
+ * @returns {ids is Uint32Array}
+ */
+function isUint32Array(ids) {
+  // Not `instanceof`: it may be of another realm.
+  return ArrayBuffer.isView(ids) && /** @type {any} */ (ids)[Symbol.toStringTag] === 'Uint32Array';
+}
+
+/**
  * The ids of each item.
  * @param {Ragged | Iterable<IdsLike>} batch
+ * @returns {Iterable<Uint32Array>}
+ */
+function idsOf(batch) {
+  if (typeof batch === 'object' && batch !== null && 'ids' in batch && 'offsets' in batch) {
+    if (!isUint32Array(batch.ids)) {
+      throw new TypeError(`batch.ids must be a Uint32Array, not ${kindOf(batch.ids)}`);
+    }
+    if (typeof batch.offsets?.length !== 'number') {
+      throw new TypeError(`batch.offsets must be an array of numbers, not ${kindOf(batch.offsets)}`);
+    }
+    return raggedOf(batch);
+  }
+  return listsOf(iterableOf(batch, 'batch', 'ids'));
+}
+
+/**
+ * @param {Ragged} batch
  * @returns {Generator<Uint32Array, void, void>}
  */
-function* idsOf(batch) {
-  if (batch && 'ids' in batch && 'offsets' in batch) {
-    const { ids, offsets } = batch;
-    for (let item = 0; item + 1 < offsets.length; item++) {
-      if (!(offsets[item] <= offsets[item + 1] && offsets[item + 1] <= ids.length)) {
-        throw new RangeError(`item ${item}: its offsets ${offsets[item]} and ${offsets[item + 1]} are not within the ids`);
-      }
-      yield ids.subarray(offsets[item], offsets[item + 1]);
+function* raggedOf({ ids, offsets }) {
+  const { length } = offsets;
+  const check = () => {
+    // An empty list of offsets is none of a batch: that of no texts has one. Others may have had a turn meanwhile.
+    if (length === 0 || offsets.length < length || (ids.length === 0 && isDetached(ids.buffer))) {
+      throw disposed('batch');
     }
-    return;
-  }
-  for (const ids of iterableOf(batch)) {
-    if (ids instanceof Uint32Array) {
-      yield ids;
-    } else {
-      yield Uint32Array.from(iterableOf(ids), idOf);
+  };
+  check();
+  for (let item = 0; item + 1 < length; item++) {
+    const [begin, end] = [offsets[item], offsets[item + 1]];
+    if (!(begin >= 0 && begin <= end && end <= ids.length)) {
+      check();
+      throw new RangeError(`batch.offsets: item ${item} is from ${begin} to ${end}, which is not within the ${ids.length} ids`);
     }
+    yield ids.subarray(begin, end);
   }
 }
 
-module.exports = { Tokenizer, pathOf, stringOf };
+/**
+ * @param {Iterable<IdsLike>} items
+ * @returns {Generator<Uint32Array, void, void>}
+ */
+function* listsOf(items) {
+  let item = 0;
+  for (const ids of items) {
+    yield numbersOf(ids, `batch[${item++}]`);
+  }
+}
+
+module.exports = { Tokenizer, iterableOf, nativeOf, ofWord, pathOf };

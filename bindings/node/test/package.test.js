@@ -1,9 +1,9 @@
 'use strict';
-// The package as others see it: its types, both kinds of modules, and the programs of its README.
+// The package as others see it: its types, both kinds of modules, bundles, platforms, and the programs of its README.
 
 const assert = require('node:assert/strict');
 const { execFile, execFileSync } = require('node:child_process');
-const { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } = require('node:fs');
+const { copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { test } = require('node:test');
@@ -12,19 +12,34 @@ const { promisify } = require('node:util');
 const root = path.join(__dirname, '..');
 const tsc = path.join(root, 'node_modules/typescript/bin/tsc');
 
-/** A folder in which the package is installed. @param {import('node:test').TestContext} context */
-function installed(context) {
+const run = promisify(execFile);
+
+/** A folder that is removed after the test. @param {import('node:test').TestContext} context */
+function folderOf(context) {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'windrow-'));
   context.after(() => rmSync(folder, { recursive: true }));
-  const modules = path.join(folder, 'node_modules');
-  execFileSync('mkdir', [modules]);
-  symlinkSync(root, path.join(modules, 'windrow'), 'dir');
+  return folder;
+}
+
+/** A folder in which the package is installed. @param {import('node:test').TestContext} context */
+function installed(context) {
+  const folder = folderOf(context);
+  mkdirSync(path.join(folder, 'node_modules'));
+  symlinkSync(root, path.join(folder, 'node_modules/windrow'), 'dir');
+  return folder;
+}
+
+/** A folder with what npm brings, without an addon. @param {import('node:test').TestContext} context */
+function withoutAddon(context) {
+  const folder = folderOf(context);
+  for (const name of ['lib', 'scripts', 'package.json']) {
+    cpSync(path.join(root, name), path.join(folder, name), { recursive: true });
+  }
   return folder;
 }
 
 test('the types are those of the sources', { skip: !existsSync(tsc) && 'typescript is not installed' }, (context) => {
-  const folder = mkdtempSync(path.join(os.tmpdir(), 'windrow-'));
-  context.after(() => rmSync(folder, { recursive: true }));
+  const folder = folderOf(context);
   execFileSync(process.execPath, [tsc, '--project', path.join(root, 'tsconfig.types.json'), '--outDir', folder]);
   const files = readdirSync(folder).sort();
   assert.deepEqual(readdirSync(path.join(root, 'types')).sort(), files);
@@ -44,7 +59,7 @@ test('both kinds of modules get the same', async (context) => {
      const names = Object.keys(await import('windrow')).filter((name) => !['default', 'module.exports'].includes(name)).sort();
      console.log(JSON.stringify([required === windrow, required.Tokenizer === Tokenizer, names.join() === Object.keys(required).sort().join()]));`,
   );
-  const { stdout } = await promisify(execFile)(process.execPath, ['program.mjs'], { cwd: folder });
+  const { stdout } = await run(process.execPath, ['program.mjs'], { cwd: folder });
   assert.equal(stdout, '[true,true,true]\n');
 });
 
@@ -55,15 +70,165 @@ test('the programs of the README run', async (context) => {
   assert.ok(programs.length >= 3);
   // They follow each other, and await as modules may.
   writeFileSync(path.join(folder, 'program.mjs'), programs.join('\n'));
-  await promisify(execFile)(process.execPath, ['program.mjs'], { cwd: folder });
+  await run(process.execPath, ['program.mjs'], { cwd: folder });
+});
+
+test('the types are those of both kinds of modules, for each way to find them', { skip: !existsSync(tsc) && 'typescript is not installed' }, async (context) => {
+  const folder = installed(context);
+  symlinkSync(path.join(root, 'node_modules/@types'), path.join(folder, 'node_modules/@types'), 'dir');
+  for (const extension of ['mts', 'cts', 'ts']) {
+    copyFileSync(path.join(root, 'test/types.ts'), path.join(folder, `types.${extension}`));
+  }
+  const compile = async (/** @type {string} */ words) => {
+    const failed = (/** @type {any} */ error) => assert.fail(`tsc ${words}\n${error.stdout}`);
+    await run(process.execPath, [tsc, '--strict', '--noEmit', '--target', 'es2022', ...words.split(' ')], { cwd: folder }).catch(failed);
+  };
+  await compile('--module nodenext --types node types.mts types.cts');
+  await compile('--module preserve --moduleResolution bundler --types node types.mts types.cts types.ts');
+  // A program of browsers has no types of Node.
+  await compile('--module esnext --moduleResolution bundler --lib es2022,dom --typeRoots none types.ts');
+});
+
+test('both kinds of modules have the same types', () => {
+  const names = ['index.d.ts', 'index.d.mts'].map((file) => {
+    const text = readFileSync(path.join(root, 'types', file), 'utf8');
+    return [...text.matchAll(/^export type (\w+)/gm)].map((found) => found[1]).sort();
+  });
+  assert.ok(names[0].length >= 10);
+  assert.deepEqual(names[0], names[1]);
 });
 
 test('an addon that is missing is named with the remedy', async (context) => {
-  const folder = mkdtempSync(path.join(os.tmpdir(), 'windrow-'));
-  context.after(() => rmSync(folder, { recursive: true }));
-  execFileSync('cp', ['-r', path.join(root, 'lib'), path.join(root, 'package.json'), folder]);
-  await assert.rejects(promisify(execFile)(process.execPath, ['-e', `require(${JSON.stringify(folder)})`]), (error) => {
-    assert.match(/** @type {any} */ (error).stderr, /windrow has no addon for [a-z0-9-]+\n *hint: npm rebuild windrow/);
+  const folder = withoutAddon(context);
+  await assert.rejects(run(process.execPath, ['-e', `require(${JSON.stringify(folder)})`]), (error) => {
+    assert.match(/** @type {any} */ (error).stderr, /windrow's addon is missing: prebuilds\/[a-z0-9-]+\/windrow\.node\n *hint: install the package again/);
     return true;
   });
+});
+
+test('a file that is no addon is an error', async (context) => {
+  const folder = withoutAddon(context);
+  writeFileSync(path.join(folder, 'windrow.node'), 'no addon');
+  await assert.rejects(run(process.execPath, ['-e', `require(${JSON.stringify(folder)})`]), (error) => {
+    assert.doesNotMatch(/** @type {any} */ (error).stderr, /addon is missing/);
+    assert.match(/** @type {any} */ (error).stderr, /windrow\.node/);
+    return true;
+  });
+});
+
+/** A program whose dynamic linker is this one, as far as its header says. @param {string} linker @param {number} place */
+function elf(linker, place) {
+  const file = Buffer.alloc(place + linker.length + 1);
+  file.writeUInt32BE(0x7f454c46, 0);
+  file.writeBigUInt64LE(64n, 32);
+  file.writeUInt16LE(56, 54);
+  file.writeUInt16LE(2, 56);
+  file.writeUInt32LE(6, 64);
+  file.writeUInt32LE(3, 64 + 56);
+  file.writeBigUInt64LE(BigInt(place), 64 + 56 + 8);
+  file.writeBigUInt64LE(BigInt(linker.length + 1), 64 + 56 + 32);
+  file.write(linker, place);
+  return file;
+}
+
+test('musl is known by the dynamic linker', (context) => {
+  const { isMusl } = require('../lib/libc.js');
+  const file = path.join(folderOf(context), 'program');
+  for (const [linker, place, expected] of /** @type {const} */ ([
+    ['/lib/ld-musl-x86_64.so.1', 176, true],
+    ['/lib/ld-musl-aarch64.so.1', 90_000, true],
+    ['/nix/store/abc-musl-1.2.5/lib/ld-musl-x86_64.so.1', 5000, true],
+    ['/lib64/ld-linux-x86-64.so.2', 176, false],
+    ['/lib/ld-linux-aarch64.so.1', 176, false],
+  ])) {
+    writeFileSync(file, elf(linker, place));
+    assert.equal(isMusl(file), expected, linker);
+  }
+  for (const text of ['', '#!/bin/sh', 'x'.repeat(200)]) {
+    writeFileSync(file, text);
+    assert.equal(isMusl(file), false);
+  }
+  assert.equal(isMusl('/no/such/file'), false);
+});
+
+test('each platform gets its addon, or one sentence', { skip: process.platform !== 'linux' && 'the platform is made up with files of Linux' }, async (context) => {
+  const folder = withoutAddon(context);
+  const program = path.join(folder, 'program');
+  writeFileSync(program, elf('/lib/ld-musl-x86_64.so.1', 176));
+  const load = async (/** @type {string} */ arch) => {
+    const pretend = `
+      Object.defineProperty(process, 'arch', { value: ${JSON.stringify(arch)} });
+      const fs = require('node:fs');
+      const { openSync } = fs;
+      fs.openSync = (file, ...rest) => openSync(file === '/proc/self/exe' ? ${JSON.stringify(program)} : file, ...rest);`;
+    const outcome = await run(process.execPath, ['-e', `${pretend} require(${JSON.stringify(folder)})`]).catch((error) => error);
+    return String(outcome.stderr);
+  };
+  assert.match(await load('x64'), /windrow's addon is missing: prebuilds\/linux-x64-musl\/windrow\.node/);
+  assert.match(await load('arm64'), /windrow's addon is missing: prebuilds\/linux-arm64-musl\/windrow\.node/);
+  assert.match(await load('riscv64'), /windrow has no addon for linux-riscv64-musl, only for linux-x64, [^]*hint: choose one of these, or build/);
+  // npm says the same at the installation.
+  const install = await run(process.execPath, [path.join(folder, 'scripts/build.js'), '--if-missing']).catch((error) => error);
+  assert.match(install.stderr, /^error: windrow's addon is missing: prebuilds\/[a-z0-9-]+\/windrow\.node\nhint: /);
+});
+
+test('the addons that are asked for are built, and the README names them', () => {
+  const loader = readFileSync(path.join(root, 'lib/native.js'), 'utf8');
+  const asked = [...loader.matchAll(/case '([a-z0-9-]+)':\n\s*return require\('\.\.\/prebuilds\/\1\/windrow\.node'\)/g)].map((found) => found[1]);
+  assert.ok(asked.length >= 7);
+  const listed = [...(/TARGETS = \[(.*)\]/.exec(loader)?.[1] ?? '').matchAll(/'([a-z0-9-]+)'/g)].map((found) => found[1]);
+  assert.deepEqual(listed, asked);
+  const readme = readFileSync(path.join(root, 'README.md'), 'utf8');
+  assert.deepEqual(asked.filter((name) => !readme.includes(`\`${name}\``)), []);
+  // Not part of what npm brings.
+  const workflow = path.join(root, '../../.github/workflows/node.yml');
+  if (existsSync(workflow)) {
+    const built = [...readFileSync(workflow, 'utf8').matchAll(/- \{ name: ([a-z0-9-]+)/g)].map((found) => found[1]);
+    assert.deepEqual(built.sort(), asked.sort());
+  }
+});
+
+test('an import looks at nothing of the process', async () => {
+  // A report looks up the addresses of all sockets, and other runtimes have none.
+  const load = `const begin = performance.now(); require(${JSON.stringify(root)}); const took = performance.now() - begin;`;
+  const { stdout } = await run(process.execPath, ['-e', `Object.defineProperty(process, 'report', { get() { throw new Error('a report'); } }); ${load} console.log(took > 0)`]);
+  assert.equal(stdout, 'true\n');
+  // 127.0.0.2 has no name.
+  const sockets = `
+    const net = require('node:net');
+    const server = net.createServer().listen(0, '127.0.0.2', async () => {
+      const { port } = server.address();
+      const open = () => new Promise((resolve) => { const socket = net.connect(port, '127.0.0.2', () => resolve(socket)); });
+      await Promise.all(Array.from({ length: 50 }, open));
+      ${load}
+      console.log(took);
+      process.exit();
+    });`;
+  /** @type {number[]} */
+  const times = [];
+  for (let round = 0; round < 5; round++) {
+    times.push(Number((await run(process.execPath, ['-e', sockets])).stdout));
+  }
+  // Beside other processes some take longer.
+  assert.ok(Math.min(...times) <= 30, `${times.map(Math.round)} ms`);
+});
+
+test('a bundle runs', { skip: !existsSync(path.join(root, 'node_modules/esbuild')) && 'esbuild is not installed' }, async (context) => {
+  const folder = installed(context);
+  writeFileSync(path.join(folder, 'program.mjs'), `import { Tokenizer } from 'windrow'; console.log(Tokenizer.fromTiktokenSync('gpt2').countSync('Hello world'));`);
+  const esbuild = require('esbuild');
+  const outdir = path.join(folder, 'dist');
+  const { warnings, errors } = await esbuild.build({
+    entryPoints: [path.join(folder, 'program.mjs')],
+    bundle: true,
+    platform: 'node',
+    outdir,
+    loader: { '.node': 'copy' },
+    logLevel: 'silent',
+  });
+  assert.deepEqual([warnings, errors], [[], []]);
+  // The bundle stands for itself.
+  rmSync(path.join(folder, 'node_modules'), { recursive: true });
+  const { stdout } = await run(process.execPath, [path.join(outdir, 'program.js')]);
+  assert.equal(stdout, '2\n');
 });

@@ -1,6 +1,6 @@
 // Programs that the types must accept, and some that they must refuse. It is checked, and never runs.
 
-import windrow, { ItemError, Tokenizer, encodeFiles, type Batch, type Ragged, type Summary } from 'windrow';
+import windrow, { ItemError, Tokenizer, encodeFiles, type Batch, type EncodeOptions, type IdsLike, type Progress, type Ragged, type Summary } from 'windrow';
 
 export async function accepted(): Promise<void> {
   const tokenizer: Tokenizer = await Tokenizer.fromFile(new URL('file:///tokenizer.json'), { encodeSpecialTokens: true });
@@ -13,6 +13,11 @@ export async function accepted(): Promise<void> {
   const id: number | null = tokenizer.tokenToId(texts[0] + same[0]);
   const counts: Float64Array = tokenizer.countBatchSync(new Set(['a']));
   const summary: Summary = await encodeFiles(['a.jsonl'], 'out', { format: 'megatron', progress: ({ tokens }) => tokens.toFixed() });
+  const options: EncodeOptions = { addSpecialTokens: null };
+  const ids: IdsLike = await tokenizer.encode('a', { ...options, signal: null });
+  const progress = ({ tokens }: Progress): void => console.log(tokens);
+  await encodeFiles('a', new URL('file:///b'), { progress, tokenizer: null, keep: 'id' });
+  console.log(ids.length, await tokenizer.decode(ids, null));
   console.log(id, counts, further.ids.length, summary.documents.read, windrow.version.length, new ItemError(1, 'reason').item);
 }
 
@@ -23,6 +28,8 @@ export async function refused(tokenizer: Tokenizer): Promise<void> {
   await tokenizer.encode('a', { addSpecial: true });
   // @ts-expect-error: a signal has no use for a call that blocks
   tokenizer.encodeSync('a', { signal: AbortSignal.timeout(1) });
+  // @ts-expect-error: it is made by functions that load
+  new Tokenizer();
   // @ts-expect-error: no such format
   await encodeFiles('a', 'b', { format: 'zip' });
 }

@@ -15,6 +15,12 @@ export class Turns {
     #private;
 }
 /**
+ * Where a string has the first half of a surrogate pair that is alone, with the remedy.
+ * @param {string} text
+ * @returns {string}
+ */
+export function halfOf(text: string): string;
+/**
  * What a value is, for messages.
  * @param {unknown} value
  * @returns {string}
@@ -30,6 +36,28 @@ export function kindOf(value: unknown): string;
  */
 export function later<R>(call: (callback: (outcome: Outcome<R>) => void) => unknown, signal?: AbortSignal, stop?: () => void): Promise<R>;
 /**
+ * Calls `end` when the signal is aborted, until the function that it returns is called.
+ * @param {AbortSignal} signal
+ * @param {() => void} end
+ * @returns {() => void}
+ */
+export function onAbort(signal: AbortSignal, end: () => void): () => void;
+/**
+ * The options of a call: none for null and undefined.
+ * @template {object} O
+ * @param {O | null | undefined} options
+ * @param {string} call
+ * @param {readonly string[]} names
+ * @returns {O}
+ */
+export function optionsOf<O extends object>(options: O | null | undefined, call: string, names: readonly string[]): O;
+/**
+ * Why a signal was aborted. Polyfills may not say it.
+ * @param {AbortSignal} signal
+ * @returns {unknown}
+ */
+export function reasonOf(signal: AbortSignal): unknown;
+/**
  * The result of an outcome.
  * @template R
  * @param {Outcome<R>} outcome
@@ -37,10 +65,19 @@ export function later<R>(call: (callback: (outcome: Outcome<R>) => void) => unkn
  */
 export function resultOf<R>(outcome: Outcome<R>): R;
 /**
- * The signal of options, if it is one and has not been aborted.
- * @param {{ signal?: AbortSignal | undefined }} options
+ * The signal of options, if it is one and has not been aborted. Signals of other realms and polyfills are welcome.
+ * @param {{ signal?: AbortSignal | null | undefined }} options
  * @returns {AbortSignal | undefined}
  */
 export function signalOf({ signal }: {
-    signal?: AbortSignal | undefined;
+    signal?: AbortSignal | null | undefined;
 }): AbortSignal | undefined;
+/**
+ * A string that has a form in UTF-8.
+ * @param {unknown} value
+ * @param {string} name
+ * @returns {string}
+ */
+export function stringOf(value: unknown, name: string): string;
+/** @param {AbortSignal | undefined} signal */
+export function throwIfAborted(signal: AbortSignal | undefined): void;

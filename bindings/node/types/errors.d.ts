@@ -6,8 +6,8 @@ export class WindrowError extends Error {
      */
     constructor(message: string, code?: string);
     /**
-     * For programs: `ERR_WINDROW_ITEM`, `ERR_WINDROW_TOKENIZER`, `ERR_WINDROW_INPUT`, `ERR_WINDROW_MEMORY`, `ERR_WINDROW_FAULT`, `ENOENT`, `EIO`
-     * or `ERR_WINDROW`.
+     * For programs: `ERR_WINDROW_ITEM`, `ERR_WINDROW_TOKENIZER`, `ERR_WINDROW_INPUT`, `ERR_WINDROW_MEMORY`, `ERR_WINDROW_DISPOSED`, `ERR_WINDROW_FAULT`,
+     * `ENOENT`, `EIO` or `ERR_WINDROW`.
      * @type {string}
      */
     code: string;

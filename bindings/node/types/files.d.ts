@@ -63,56 +63,61 @@ export type Summary = {
     notes: string[];
 };
 /**
- * The options of the command `windrow encode`, which `windrow encode --help` explains.
+ * The options of the command `windrow encode`, which `windrow encode --help` explains. Null is no option.
  */
 export type EncodeFilesOptions = {
     /**
      * A tokenizer, a name of tiktoken, or the path of a file. Default: `o200k_base`.
      */
-    tokenizer?: string | Tokenizer | URL | undefined;
+    tokenizer?: string | Tokenizer | URL | null | undefined;
     /**
      * Default: `npy`.
      */
-    format?: "npy" | "nanogpt" | "megatron" | "datatrove" | "mds" | "jsonl" | "arrow" | "parquet" | undefined;
-    dtype?: string | undefined;
-    appendEos?: boolean | undefined;
-    eos?: string | number | undefined;
-    bos?: string | number | undefined;
-    addSpecialTokens?: boolean | undefined;
+    format?: "npy" | "nanogpt" | "megatron" | "datatrove" | "mds" | "jsonl" | "arrow" | "parquet" | null | undefined;
+    dtype?: string | null | undefined;
+    appendEos?: boolean | null | undefined;
+    eos?: string | number | null | undefined;
+    bos?: string | number | null | undefined;
     /**
-     * Recognizes special tokens that are written in a text. Default: they are text, whatever the tokenizer does.
+     * Adds the special tokens of the tokenizer around each document. Default: false, as the command; texts
+     * have them by default.
      */
-    specialInText?: boolean | undefined;
-    lines?: boolean | undefined;
-    field?: string | readonly string[] | undefined;
-    join?: string | undefined;
-    keep?: readonly string[] | undefined;
-    inputFormat?: "jsonl" | "parquet" | "text" | "lines" | undefined;
-    extensions?: readonly string[] | undefined;
-    allText?: boolean | undefined;
-    hidden?: boolean | undefined;
+    addSpecialTokens?: boolean | null | undefined;
+    /**
+     * Recognizes special tokens that are written in a document. Default: they are text, whatever the
+     * tokenizer does.
+     */
+    specialInText?: boolean | null | undefined;
+    lines?: boolean | null | undefined;
+    field?: string | readonly string[] | null | undefined;
+    join?: string | null | undefined;
+    keep?: string | readonly string[] | null | undefined;
+    inputFormat?: "lines" | "jsonl" | "parquet" | "text" | null | undefined;
+    extensions?: string | readonly string[] | null | undefined;
+    allText?: boolean | null | undefined;
+    hidden?: boolean | null | undefined;
     /**
      * Default: true.
      */
-    ignoreFiles?: boolean | undefined;
+    ignoreFiles?: boolean | null | undefined;
     /**
      * Default: `fail`.
      */
-    onError?: "fail" | "skip" | undefined;
-    maxSkipped?: string | number | undefined;
-    overwrite?: boolean | undefined;
-    shardSize?: string | number | undefined;
-    resume?: boolean | undefined;
-    threads?: number | undefined;
-    memory?: string | number | undefined;
+    onError?: "fail" | "skip" | null | undefined;
+    maxSkipped?: string | number | null | undefined;
+    overwrite?: boolean | null | undefined;
+    shardSize?: string | number | null | undefined;
+    resume?: boolean | null | undefined;
+    threads?: number | null | undefined;
+    memory?: string | number | null | undefined;
     /**
      * Is called some ten times a second, and at the end. What it throws ends the run.
      */
-    progress?: ((progress: Progress) => void) | undefined;
+    progress?: ((progress: Progress) => void) | null | undefined;
     /**
      * Ends the run; nothing is published then.
      */
-    signal?: AbortSignal | undefined;
+    signal?: AbortSignal | null | undefined;
 };
 /**
  * Encodes files into token files, as `windrow encode` does, and returns its account.
@@ -120,8 +125,8 @@ export type EncodeFilesOptions = {
  * After an error nothing is published. A bad document or option is an `InputError`, a file that cannot be read or written a `FileError`.
  * @param {string | URL | Iterable<string | URL>} inputs Files, folders or patterns.
  * @param {string | URL} output The prefix of the files to write.
- * @param {EncodeFilesOptions} [options]
+ * @param {EncodeFilesOptions | null} [options]
  * @returns {Promise<Summary>}
  */
-export function encodeFiles(inputs: string | URL | Iterable<string | URL>, output: string | URL, options?: EncodeFilesOptions): Promise<Summary>;
+export function encodeFiles(inputs: string | URL | Iterable<string | URL>, output: string | URL, options?: EncodeFilesOptions | null): Promise<Summary>;
 import { Tokenizer } from "./tokenizer.js";

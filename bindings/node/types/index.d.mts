@@ -1,3 +1,13 @@
 export default windrow;
+export type LoadOptions = import("./index.js").LoadOptions;
+export type EncodeOptions = import("./index.js").EncodeOptions;
+export type DecodeOptions = import("./index.js").DecodeOptions;
+export type SignalOptions = import("./index.js").SignalOptions;
+export type Ragged = import("./index.js").Ragged;
+export type Batch = import("./index.js").Batch;
+export type IdsLike = import("./index.js").IdsLike;
+export type EncodeFilesOptions = import("./index.js").EncodeFilesOptions;
+export type Progress = import("./index.js").Progress;
+export type Summary = import("./index.js").Summary;
 import windrow from './index.js';
 export { FileError, InputError, ItemError, Tokenizer, TokenizerError, WindrowError, encodeFiles, version } from "./index.js";

@@ -1,5 +1,6 @@
 export type Job<R> = {
     push(units: any, ends: Uint32Array): number;
+    readonly waiting: number;
     begin(): void;
     finish(callback: (outcome: any) => void): void;
     finishHere(copies: boolean): any;
@@ -9,6 +10,7 @@ export type Job<R> = {
  * @template R
  * @typedef {{
  *   push(units: any, ends: Uint32Array): number,
+ *   readonly waiting: number,
  *   begin(): void,
  *   finish(callback: (outcome: any) => void): void,
  *   finishHere(copies: boolean): any,
@@ -38,13 +40,17 @@ export function copyIds(job: Job<any>, items: Iterable<Uint32Array>): Generator<
 /**
  * Copies texts into a job, a piece between two yields, which give how many bytes wait.
  *
- * Half of a surrogate pair becomes U+FFFD, as everywhere in the platform where text becomes UTF-8. Ends are counted in units of UTF-16: those
- * of short texts are not known in bytes, since several of them become one string first.
+ * Half of a surrogate pair is an error: it has no form in UTF-8. Ends are counted in units of UTF-16: those of short texts are not known in
+ * bytes, since several of them become one string first.
  * @param {Job<any>} job
  * @param {Items<string>} texts
  * @returns {Generator<number, void, void>}
  */
 export function copyTexts(job: Job<any>, texts: Items<string>): Generator<number, void, void>;
+/** @param {string} name */
+export function disposed(name: string): WindrowError;
+/** @param {ArrayBufferLike} buffer */
+export function isDetached(buffer: ArrayBufferLike): boolean;
 /**
  * The result of a job on other threads. It begins once there is more than a piece and the copy takes long: they work meanwhile.
  * @template R
@@ -63,3 +69,4 @@ export function run<R>(job: Job<R>, copies: Generator<number, void, void>, signa
  * @returns {R}
  */
 export function runHere<R>(job: Job<R>, copies: Generator<number, void, void>): R;
+import { WindrowError } from "./errors.js";

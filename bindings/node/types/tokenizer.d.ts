@@ -1,26 +1,28 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 export type LoadOptions = {
     /**
      * Special tokens that are written in a text are encoded as any other text. Default: false.
      */
-    encodeSpecialTokens?: boolean | undefined;
+    encodeSpecialTokens?: boolean | null | undefined;
 };
 export type EncodeOptions = {
     /**
-     * Adds the special tokens of the tokenizer around each text. Default: false.
+     * Adds the special tokens of the tokenizer around each text, such as `[CLS]` and `[SEP]`. Default:
+     * true, as in Hugging Face's libraries.
      */
-    addSpecialTokens?: boolean | undefined;
+    addSpecialTokens?: boolean | null | undefined;
 };
 export type DecodeOptions = {
     /**
      * Leaves special tokens out. Default: true.
      */
-    skipSpecialTokens?: boolean | undefined;
+    skipSpecialTokens?: boolean | null | undefined;
 };
 export type SignalOptions = {
     /**
      * Ends the call early.
      */
-    signal?: AbortSignal | undefined;
+    signal?: AbortSignal | null | undefined;
 };
 /**
  * The ids of a batch: those of text `n` are `ids.subarray(offsets[n], offsets[n + 1])`.
@@ -45,98 +47,79 @@ export type Batch = Ragged & Disposable;
  */
 export type IdsLike = Uint32Array | readonly number[];
 /**
- * @typedef {object} LoadOptions
- * @property {boolean} [encodeSpecialTokens] Special tokens that are written in a text are encoded as any other text. Default: false.
- */
-/**
- * @typedef {object} EncodeOptions
- * @property {boolean} [addSpecialTokens] Adds the special tokens of the tokenizer around each text. Default: false.
- */
-/**
- * @typedef {object} DecodeOptions
- * @property {boolean} [skipSpecialTokens] Leaves special tokens out. Default: true.
- */
-/**
- * @typedef {object} SignalOptions
- * @property {AbortSignal} [signal] Ends the call early.
- */
-/**
- * The ids of a batch: those of text `n` are `ids.subarray(offsets[n], offsets[n + 1])`.
- * @typedef {object} Ragged
- * @property {Uint32Array} ids The ids of all texts, one after the other.
- * @property {Float64Array} offsets Where each text begins, and the end of the last one. Whole numbers.
- */
-/**
- * A batch that was encoded. `using` gives its memory back at the end of a block, or `batch[Symbol.dispose]()` at once: the collector of JavaScript
- * lets tens of MB wait before it begins. Both arrays are empty from then on, and so are their subarrays.
- * @typedef {Ragged & Disposable} Batch
- */
-/**
- * Ids of a text.
- * @typedef {Uint32Array | readonly number[]} IdsLike
- */
-/**
  * A vocabulary, and what encodes with it.
  *
  * It never changes, so any number of calls may use it at the same time. A method whose name ends in `Sync` works on the calling thread, and
  * others help; the methods without it leave the event loop free.
+ *
+ * A text has the ids that Hugging Face's libraries give it: special tokens are added around it (`addSpecialTokens: false` adds none), and those
+ * that are written in it are recognized (the load option `encodeSpecialTokens: true` makes them text). Padding and truncation that a
+ * `tokenizer.json` asks for are not applied.
  */
 export class Tokenizer {
     /**
      * Reads a `tokenizer.json`, a folder that has one, or a published `.tiktoken` file.
      * @param {string | URL} file
-     * @param {LoadOptions} [options]
+     * @param {LoadOptions | null} [options]
      * @returns {Promise<Tokenizer>}
      */
-    static fromFile(file: string | URL, options?: LoadOptions): Promise<Tokenizer>;
+    static fromFile(file: string | URL, options?: LoadOptions | null): Promise<Tokenizer>;
     /**
      * `fromFile`, on this thread.
      * @param {string | URL} file
-     * @param {LoadOptions} [options]
+     * @param {LoadOptions | null} [options]
      * @returns {Tokenizer}
      */
-    static fromFileSync(file: string | URL, options?: LoadOptions): Tokenizer;
+    static fromFileSync(file: string | URL, options?: LoadOptions | null): Tokenizer;
     /**
      * Reads the text of a `tokenizer.json`.
      * @param {string} json
-     * @param {LoadOptions} [options]
+     * @param {LoadOptions | null} [options]
      * @returns {Promise<Tokenizer>}
      */
-    static fromString(json: string, options?: LoadOptions): Promise<Tokenizer>;
+    static fromString(json: string, options?: LoadOptions | null): Promise<Tokenizer>;
     /**
      * `fromString`, on this thread.
      * @param {string} json
-     * @param {LoadOptions} [options]
+     * @param {LoadOptions | null} [options]
      * @returns {Tokenizer}
      */
-    static fromStringSync(json: string, options?: LoadOptions): Tokenizer;
+    static fromStringSync(json: string, options?: LoadOptions | null): Tokenizer;
     /**
-     * A vocabulary of tiktoken, which is part of this package: `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`.
+     * A vocabulary of tiktoken, which is part of this package: `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`. All who load the same name
+     * share its memory.
      * @param {string} name
-     * @param {LoadOptions} [options]
+     * @param {LoadOptions | null} [options]
      * @returns {Promise<Tokenizer>}
      */
-    static fromTiktoken(name: string, options?: LoadOptions): Promise<Tokenizer>;
+    static fromTiktoken(name: string, options?: LoadOptions | null): Promise<Tokenizer>;
     /**
      * `fromTiktoken`, on this thread.
      * @param {string} name
-     * @param {LoadOptions} [options]
+     * @param {LoadOptions | null} [options]
      * @returns {Tokenizer}
      */
-    static fromTiktokenSync(name: string, options?: LoadOptions): Tokenizer;
+    static fromTiktokenSync(name: string, options?: LoadOptions | null): Tokenizer;
     /**
-     * What the addon calls this tokenizer, for the modules of this package.
-     * @param {Tokenizer} tokenizer
-     * @returns {any}
-     * @internal
+     * @param {string} source
+     * @param {string} text
+     * @param {boolean} encodes
+     * @returns {Promise<Tokenizer>}
      */
-    static _native(tokenizer: Tokenizer): any;
+    static "__#private@#load"(source: string, text: string, encodes: boolean): Promise<Tokenizer>;
+    /**
+     * @param {string} source
+     * @param {string} text
+     * @param {boolean} encodes
+     * @returns {Tokenizer}
+     */
+    static "__#private@#loadHere"(source: string, text: string, encodes: boolean): Tokenizer;
     /**
      * For the functions of this class.
      * @param {any} loaded
-     * @internal
+     * @private
      */
-    constructor(loaded: any);
+    private constructor();
     /**
      * The name of the vocabulary, or the path that was loaded.
      * @returns {string}
@@ -172,99 +155,145 @@ export class Tokenizer {
     /**
      * The ids of a text.
      * @param {string} text
-     * @param {EncodeOptions & SignalOptions} [options]
+     * @param {(EncodeOptions & SignalOptions) | null} [options]
      * @returns {Promise<Uint32Array>}
      */
-    encode(text: string, options?: EncodeOptions & SignalOptions): Promise<Uint32Array>;
+    encode(text: string, options?: (EncodeOptions & SignalOptions) | null): Promise<Uint32Array>;
     /**
      * `encode`, on this thread.
      * @param {string} text
-     * @param {EncodeOptions} [options]
+     * @param {EncodeOptions | null} [options]
      * @returns {Uint32Array}
      */
-    encodeSync(text: string, options?: EncodeOptions): Uint32Array;
+    encodeSync(text: string, options?: EncodeOptions | null): Uint32Array;
     /**
      * The ids of many texts, in flat memory, by all CPUs that the process may use.
      *
-     * Half of a surrogate pair counts as U+FFFD, as for `TextEncoder`. An `ItemError` says which text has no ids.
+     * An `ItemError` says which text has no ids, such as one with half of a surrogate pair.
      * @param {Iterable<string>} texts
-     * @param {EncodeOptions & SignalOptions} [options]
+     * @param {(EncodeOptions & SignalOptions) | null} [options]
      * @returns {Promise<Batch>}
      */
-    encodeBatch(texts: Iterable<string>, options?: EncodeOptions & SignalOptions): Promise<Batch>;
+    encodeBatch(texts: Iterable<string>, options?: (EncodeOptions & SignalOptions) | null): Promise<Batch>;
     /**
      * `encodeBatch`, on this thread and with the help of others.
      * @param {Iterable<string>} texts
-     * @param {EncodeOptions} [options]
+     * @param {EncodeOptions | null} [options]
      * @returns {Batch}
      */
-    encodeBatchSync(texts: Iterable<string>, options?: EncodeOptions): Batch;
+    encodeBatchSync(texts: Iterable<string>, options?: EncodeOptions | null): Batch;
     /**
      * How many ids a text has.
      * @param {string} text
-     * @param {EncodeOptions & SignalOptions} [options]
+     * @param {(EncodeOptions & SignalOptions) | null} [options]
      * @returns {Promise<number>}
      */
-    count(text: string, options?: EncodeOptions & SignalOptions): Promise<number>;
+    count(text: string, options?: (EncodeOptions & SignalOptions) | null): Promise<number>;
     /**
      * `count`, on this thread.
      * @param {string} text
-     * @param {EncodeOptions} [options]
+     * @param {EncodeOptions | null} [options]
      * @returns {number}
      */
-    countSync(text: string, options?: EncodeOptions): number;
+    countSync(text: string, options?: EncodeOptions | null): number;
     /**
      * How many ids each text has, as whole numbers.
      * @param {Iterable<string>} texts
-     * @param {EncodeOptions & SignalOptions} [options]
+     * @param {(EncodeOptions & SignalOptions) | null} [options]
      * @returns {Promise<Float64Array>}
      */
-    countBatch(texts: Iterable<string>, options?: EncodeOptions & SignalOptions): Promise<Float64Array>;
+    countBatch(texts: Iterable<string>, options?: (EncodeOptions & SignalOptions) | null): Promise<Float64Array>;
     /**
      * `countBatch`, on this thread and with the help of others.
      * @param {Iterable<string>} texts
-     * @param {EncodeOptions} [options]
+     * @param {EncodeOptions | null} [options]
      * @returns {Float64Array}
      */
-    countBatchSync(texts: Iterable<string>, options?: EncodeOptions): Float64Array;
+    countBatchSync(texts: Iterable<string>, options?: EncodeOptions | null): Float64Array;
     /**
      * The text of ids.
      * @param {IdsLike} ids
-     * @param {DecodeOptions & SignalOptions} [options]
+     * @param {(DecodeOptions & SignalOptions) | null} [options]
      * @returns {Promise<string>}
      */
-    decode(ids: IdsLike, options?: DecodeOptions & SignalOptions): Promise<string>;
+    decode(ids: IdsLike, options?: (DecodeOptions & SignalOptions) | null): Promise<string>;
     /**
      * `decode`, on this thread.
      * @param {IdsLike} ids
-     * @param {DecodeOptions} [options]
+     * @param {DecodeOptions | null} [options]
      * @returns {string}
      */
-    decodeSync(ids: IdsLike, options?: DecodeOptions): string;
+    decodeSync(ids: IdsLike, options?: DecodeOptions | null): string;
     /**
      * The texts of a batch of ids: what `encodeBatch` returns, or the ids of each text.
      * @param {Ragged | Iterable<IdsLike>} batch
-     * @param {DecodeOptions & SignalOptions} [options]
+     * @param {(DecodeOptions & SignalOptions) | null} [options]
      * @returns {Promise<string[]>}
      */
-    decodeBatch(batch: Ragged | Iterable<IdsLike>, options?: DecodeOptions & SignalOptions): Promise<string[]>;
+    decodeBatch(batch: Ragged | Iterable<IdsLike>, options?: (DecodeOptions & SignalOptions) | null): Promise<string[]>;
     /**
      * `decodeBatch`, on this thread and with the help of others.
      * @param {Ragged | Iterable<IdsLike>} batch
-     * @param {DecodeOptions} [options]
+     * @param {DecodeOptions | null} [options]
      * @returns {string[]}
      */
-    decodeBatchSync(batch: Ragged | Iterable<IdsLike>, options?: DecodeOptions): string[];
+    decodeBatchSync(batch: Ragged | Iterable<IdsLike>, options?: DecodeOptions | null): string[];
     #private;
 }
 /**
- * @param {unknown} file
- * @returns {string}
+ * @template T
+ * @param {Iterable<T>} items
+ * @param {string} name
+ * @param {string} what
+ * @returns {Iterable<T>}
  */
-export function pathOf(file: unknown): string;
+export function iterableOf<T>(items: Iterable<T>, name: string, what: string): Iterable<T>;
 /**
- * @param {unknown} value
+ * @typedef {object} LoadOptions
+ * @property {boolean | null} [encodeSpecialTokens] Special tokens that are written in a text are encoded as any other text. Default: false.
+ */
+/**
+ * @typedef {object} EncodeOptions
+ * @property {boolean | null} [addSpecialTokens] Adds the special tokens of the tokenizer around each text, such as `[CLS]` and `[SEP]`. Default:
+ * true, as in Hugging Face's libraries.
+ */
+/**
+ * @typedef {object} DecodeOptions
+ * @property {boolean | null} [skipSpecialTokens] Leaves special tokens out. Default: true.
+ */
+/**
+ * @typedef {object} SignalOptions
+ * @property {AbortSignal | null} [signal] Ends the call early.
+ */
+/**
+ * The ids of a batch: those of text `n` are `ids.subarray(offsets[n], offsets[n + 1])`.
+ * @typedef {object} Ragged
+ * @property {Uint32Array} ids The ids of all texts, one after the other.
+ * @property {Float64Array} offsets Where each text begins, and the end of the last one. Whole numbers.
+ */
+/**
+ * A batch that was encoded. `using` gives its memory back at the end of a block, or `batch[Symbol.dispose]()` at once: the collector of JavaScript
+ * lets tens of MB wait before it begins. Both arrays are empty from then on, and so are their subarrays.
+ * @typedef {Ragged & Disposable} Batch
+ */
+/**
+ * Ids of a text.
+ * @typedef {Uint32Array | readonly number[]} IdsLike
+ */
+/**
+ * What the addon calls a tokenizer, for the modules of this package.
+ * @type {(tokenizer: Tokenizer) => any}
+ */
+export let nativeOf: (tokenizer: Tokenizer) => any;
+/**
+ * A tokenizer that is named as the command names one: a vocabulary, or else a file.
+ * @type {(word: string, encodes: boolean) => Promise<Tokenizer>}
+ */
+export let ofWord: (word: string, encodes: boolean) => Promise<Tokenizer>;
+/**
+ * A path or a URL of a store.
+ * @param {unknown} file
  * @param {string} name
  * @returns {string}
  */
-export function stringOf(value: unknown, name: string): string;
+export function pathOf(file: unknown, name: string): string;

@@ -1,0 +1,69 @@
+'use strict';
+// The words of the command `windrow encode` and the options of `encodeFiles`.
+
+/** Options whose word is another one than their name. */
+const OTHERS = new Map([
+  ['extensions', 'ext'],
+  ['ignoreFiles', 'no-ignore'],
+]);
+
+const NAMES = new Map([...OTHERS].map(([name, word]) => [word, name]));
+
+/** Flags that hints ask for. */
+const FLAGS = ['add-special-tokens', 'all-text', 'append-eos', 'hidden', 'lines', 'overwrite', 'resume', 'special-in-text'];
+
+/**
+ * The word of the command for an option.
+ * @param {string} name
+ * @returns {string}
+ */
+function wordOf(name) {
+  return OTHERS.get(name) ?? name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
+/**
+ * A word of a message of the command: in a usage error `'--threads <N>'`, in a hint `--on-error skip`, `--overwrite` or `-o`. Not one in a path.
+ */
+const WORD = /'--([a-z][a-z-]*)(?:[ =]<[^>]*>(?:\.\.\.)?)?'|(?<![\w./\\-])(?:-(o)|--([a-z][a-z-]*[a-z])(?:[ =]([A-Z][A-Z_]*|\d\w*|skip|fail|jsonl|lines|parquet|text)\b)?)(?![\w./\\-])/g;
+
+/** What a hint pipes into the command. A function has no such input. */
+const PIPE = / \| windrow encode - --input-format ([a-z|]+)/;
+
+/**
+ * A message of the command in the words of the options.
+ * @param {string} message
+ * @returns {string}
+ */
+function inOptions(message) {
+  return message.split('\n').map(lineInOptions).join('\n');
+}
+
+/** @param {string} line */
+function lineInOptions(line) {
+  const [pipe, formats] = PIPE.exec(line) ?? [];
+  if (pipe !== undefined) {
+    const quoted = formats.split('|').map((format) => `'${format}'`);
+    return line.replace(pipe, () => ` > NEW, and give NEW with inputFormat: ${quoted.join(' or ')}`);
+  }
+  return line.replaceAll(WORD, (found, usage, o, word, value, place) => {
+    const name = nameOf(usage ?? word ?? 'output');
+    if (usage !== undefined || o !== undefined) {
+      return name;
+    }
+    if (word === 'no-ignore') {
+      return 'ignoreFiles: false';
+    }
+    if (value !== undefined && !FLAGS.includes(word)) {
+      return `${name}: ${/^\d+$/.test(value) ? value : `'${value}'`}`;
+    }
+    const isAskedFor = FLAGS.includes(word) && !/(leave out|or|the)\s$/.test(line.slice(0, place));
+    return `${name}${isAskedFor ? ': true' : ''}${value === undefined ? '' : found.slice(found.length - value.length - 1)}`;
+  });
+}
+
+/** @param {string} word */
+function nameOf(word) {
+  return NAMES.get(word) ?? word.replaceAll(/-([a-z])/g, (_, letter) => letter.toUpperCase());
+}
+
+module.exports = { inOptions, wordOf };
