@@ -42,17 +42,21 @@ class Gather {
         });
       }
       if (this.#calls.push(call) === 1) {
-        setImmediate(() => this.#run(this.#calls.splice(0)));
+        setImmediate(() => this.flush());
       }
     });
   }
 
-  /** @param {Call<T, R>[]} all */
-  async #run(all) {
-    const calls = all.filter(({ isOver }) => !isOver);
-    if (calls.length === 0) {
-      return;
+  /** Begins the batch of the calls so far. */
+  flush() {
+    const calls = this.#calls.splice(0).filter(({ isOver }) => !isOver);
+    if (calls.length > 0) {
+      this.#run(calls);
     }
+  }
+
+  /** @param {Call<T, R>[]} calls */
+  async #run(calls) {
     const stop = new AbortController();
     let left = calls.length;
     for (const call of calls) {
@@ -73,7 +77,7 @@ class Gather {
       // An item without a result fails its own call, and not those beside it.
       const isOfOne = error instanceof ItemError && calls.length > 1;
       await each(calls, (call) => {
-        if (isOfOne) {
+        if (isOfOne && !call.isOver) {
           this.#run([call]);
         } else {
           call.forget();

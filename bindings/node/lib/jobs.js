@@ -201,8 +201,7 @@ function* copyIds(job, items) {
 
 /** @param {string} name */
 function disposed(name) {
-  const hint = 'hint: use it before its block ends, or copy what is needed later: ids.slice()';
-  return new WindrowError(`${name} was disposed of, and its ids are gone\n${hint}`, 'ERR_WINDROW_DISPOSED');
+  return new WindrowError(`${name} was disposed of\nhint: use it before its block ends, or load or encode it again`, 'ERR_WINDROW_DISPOSED');
 }
 
 /** @param {ArrayBufferLike} buffer */

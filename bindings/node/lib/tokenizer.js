@@ -72,11 +72,14 @@ let ofWord;
  */
 class Tokenizer {
   static {
-    nativeOf = (tokenizer) => tokenizer.#native;
+    nativeOf = (tokenizer) => tokenizer.#open;
     ofWord = (word, encodes) => Tokenizer.#load('word', word, encodes);
   }
 
-  /** @type {any} */
+  /**
+   * Undefined once it was disposed of.
+   * @type {any}
+   */
   #native;
   /** @type {Record<string, Gather<any, any>>} */
   #gathers = {};
@@ -135,8 +138,8 @@ class Tokenizer {
   }
 
   /**
-   * A vocabulary of tiktoken, which is part of this package: `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`. All who load the same name
-   * share its memory.
+   * A vocabulary of tiktoken, which is part of this package: `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`. All tokenizers of
+   * one vocabulary share its memory.
    * @param {string} name
    * @param {LoadOptions | null} [options]
    * @returns {Promise<Tokenizer>}
@@ -175,12 +178,30 @@ class Tokenizer {
     return new Tokenizer(resultOf(native.NativeTokenizer.loadHere(source, text, encodes)));
   }
 
+  get #open() {
+    if (this.#native === undefined) {
+      throw disposed('the tokenizer');
+    }
+    return this.#native;
+  }
+
+  /**
+   * Gives its memory back at once, or at the end of a block that begins with `using`; calls that are running end as usual. The collector of
+   * JavaScript does it otherwise.
+   */
+  [Symbol.dispose]() {
+    // Calls that have begun, as their callers see it.
+    Object.values(this.#gathers).forEach((gather) => gather.flush());
+    this.#native?.dispose();
+    this.#native = undefined;
+  }
+
   /**
    * The name of the vocabulary, or the path that was loaded.
    * @returns {string}
    */
   get name() {
-    return this.#native.name;
+    return this.#open.name;
   }
 
   /**
@@ -188,7 +209,7 @@ class Tokenizer {
    * @returns {number}
    */
   get vocabSize() {
-    return this.#native.vocabSize;
+    return this.#open.vocabSize;
   }
 
   /**
@@ -196,7 +217,7 @@ class Tokenizer {
    * @returns {string | null}
    */
   get delegated() {
-    return this.#native.delegated ?? null;
+    return this.#open.delegated ?? null;
   }
 
   /**
@@ -204,7 +225,7 @@ class Tokenizer {
    * @returns {string}
    */
   explain() {
-    return this.#native.explain();
+    return this.#open.explain();
   }
 
   /**
@@ -213,7 +234,7 @@ class Tokenizer {
    * @returns {number | null}
    */
   tokenToId(token) {
-    return this.#native.tokenToId(stringOf(token, 'token')) ?? null;
+    return this.#open.tokenToId(stringOf(token, 'token')) ?? null;
   }
 
   /**
@@ -222,7 +243,7 @@ class Tokenizer {
    * @returns {string | null}
    */
   idToToken(id) {
-    return resultOf(this.#native.idToToken(idOf(id))) ?? null;
+    return resultOf(this.#open.idToToken(idOf(id))) ?? null;
   }
 
   /**
@@ -401,7 +422,7 @@ class Tokenizer {
    * @returns {Promise<Batch>}
    */
   async #encodeBatch(texts, adds, signal) {
-    const job = new native.EncodeJob(this.#native, adds);
+    const job = new native.EncodeJob(this.#open, adds);
     const items = new Items(texts);
     return disposable(await run(job, copyTexts(job, items), signal, items));
   }
@@ -412,7 +433,7 @@ class Tokenizer {
    * @returns {Batch}
    */
   #encodeBatchHere(texts, adds) {
-    const job = new native.EncodeJob(this.#native, adds);
+    const job = new native.EncodeJob(this.#open, adds);
     return disposable(runHere(job, copyTexts(job, new Items(texts))));
   }
 
@@ -423,7 +444,7 @@ class Tokenizer {
    * @returns {Promise<Float64Array>}
    */
   async #countBatch(texts, adds, signal) {
-    const job = new native.CountJob(this.#native, adds);
+    const job = new native.CountJob(this.#open, adds);
     const items = new Items(texts);
     return run(job, copyTexts(job, items), signal, items);
   }
@@ -434,7 +455,7 @@ class Tokenizer {
    * @returns {Float64Array}
    */
   #countBatchHere(texts, adds) {
-    const job = new native.CountJob(this.#native, adds);
+    const job = new native.CountJob(this.#open, adds);
     return runHere(job, copyTexts(job, new Items(texts)));
   }
 
@@ -445,7 +466,7 @@ class Tokenizer {
    * @returns {Promise<string[]>}
    */
   async #decodeBatch(ids, skips, signal) {
-    const job = new native.DecodeJob(this.#native, skips);
+    const job = new native.DecodeJob(this.#open, skips);
     const texts = await run(job, copyIds(job, ids), signal);
     const turns = new Turns();
     /** @type {string[]} */
@@ -465,7 +486,7 @@ class Tokenizer {
    * @returns {string[]}
    */
   #decodeBatchHere(ids, skips) {
-    const job = new native.DecodeJob(this.#native, skips);
+    const job = new native.DecodeJob(this.#open, skips);
     const texts = runHere(job, copyIds(job, ids));
     /** @type {string[]} */
     const strings = [];

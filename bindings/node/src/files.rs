@@ -80,7 +80,7 @@ impl FilesJob {
         let (staging, progress) = (Staging::default(), Arc::<Mutex<Progress>>::default());
         let steps =
             Steps { progress: Arc::clone(&progress), staging: staging.clone(), environment: Environment::current() };
-        let core = tokenizer.core();
+        let core = tokenizer.core()?;
         let run = move || {
             let tokenizer = core.of_files(add_special_tokens, special_in_text)?;
             let files = EncodeFiles::prepare(&words, tokenizer, &steps.staging)?;

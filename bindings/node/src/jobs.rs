@@ -280,9 +280,9 @@ macro_rules! job {
         impl $name {
             /// A batch without items.
             #[napi(constructor)]
-            pub fn new(tokenizer: &NativeTokenizer, special_tokens: bool) -> Self {
+            pub fn new(tokenizer: &NativeTokenizer, special_tokens: bool) -> Result<Self> {
                 let make: fn(Arc<Core>, bool) -> $work = $make;
-                Self(Job::new(make(tokenizer.core(), special_tokens)))
+                Ok(Self(Job::new(make(tokenizer.core()?, special_tokens))))
             }
 
             /// Copies units, and the ends of items among them. Returns how many units wait in complete items.

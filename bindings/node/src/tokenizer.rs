@@ -1,5 +1,6 @@
 //! `Tokenizer` of JavaScript.
 
+use std::mem::take;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
@@ -32,7 +33,7 @@ enum Source {
     Name,
 }
 
-/// Loaded vocabularies of this package, by name and treatment of special tokens in texts, as long as anyone has them.
+/// Loaded vocabularies of this package, by name and treatment of special tokens in texts, as long as a tokenizer has them.
 static SHARED: Mutex<Vec<(String, bool, Weak<Tokenizer>)>> = Mutex::new(Vec::new());
 
 /// Bytes of tables for each token, about. Measured: 110 (BERT) to 930 (T5), 450 of most.
@@ -42,7 +43,7 @@ fn options(add_special_tokens: bool, special_in_text: bool) -> LoadOptions {
     LoadOptions { add_special_tokens, special_in_text, ..LoadOptions::default() }
 }
 
-/// The vocabulary of this name, shared by all who have it.
+/// The vocabulary of this name, one for all tokenizers.
 fn shared(name: &str, special_in_text: bool) -> std::result::Result<Arc<Tokenizer>, Failure> {
     // Held meanwhile: of several loads at once, one builds the tables.
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,7 +118,7 @@ impl Core {
             "word" => Self::of_word(&text, encode_special_tokens),
             _ => Self::of_name(&text, encode_special_tokens),
         };
-        Ok(NativeTokenizer { core: Arc::new(core?), reported: 0 })
+        Ok(NativeTokenizer { core: Some(Arc::new(core?)), reported: 0 })
     }
 
     /// Any of its tokenizers: all have the same tokens.
@@ -172,7 +173,8 @@ fn is_path(word: &str) -> bool {
 /// A vocabulary, and what encodes with it.
 #[napi(custom_finalize)]
 pub struct NativeTokenizer {
-    core: Arc<Core>,
+    /// None once it was disposed of.
+    core: Option<Arc<Core>>,
     /// Bytes that the collector of JavaScript knows of.
     reported: i64,
 }
@@ -185,18 +187,34 @@ impl ObjectFinalize for NativeTokenizer {
 
 #[napi]
 impl NativeTokenizer {
-    pub(crate) fn core(&self) -> Arc<Core> {
-        Arc::clone(&self.core)
+    pub(crate) fn core(&self) -> Result<Arc<Core>> {
+        self.here().cloned()
+    }
+
+    /// `lib/tokenizer.js` asks a tokenizer that was disposed of for nothing.
+    fn here(&self) -> Result<&Arc<Core>> {
+        self.core.as_ref().ok_or_else(|| Error::from_reason("the tokenizer was disposed of"))
+    }
+
+    fn any(&self) -> Result<&Tokenizer> {
+        Ok(self.here()?.any())
     }
 
     /// Reports the memory of this tokenizer to the collector of JavaScript, once: it would let tokenizers pile up, which are small objects to it.
     #[napi]
     pub fn report_memory(&mut self, env: &Env) -> Result<()> {
         if self.reported == 0 {
-            self.reported = self.core.bytes() as i64;
+            self.reported = self.here()?.bytes() as i64;
             env.adjust_external_memory(self.reported)?;
         }
         Ok(())
+    }
+
+    /// Frees its memory, once the calls that use it are through.
+    #[napi]
+    pub fn dispose(&mut self, env: &Env) -> Result<()> {
+        self.core = None;
+        env.adjust_external_memory(-take(&mut self.reported)).map(drop)
     }
 
     /// A tokenizer from a `source`: `file`, `string`, `tiktoken`, or `word`, a name or a path.
@@ -218,37 +236,38 @@ impl NativeTokenizer {
 
     /// The name of the vocabulary, or the path that was loaded.
     #[napi(getter)]
-    pub fn name(&self) -> &str {
-        self.core.any().name()
+    pub fn name(&self) -> Result<&str> {
+        Ok(self.any()?.name())
     }
 
     /// The largest id, plus one.
     #[napi(getter)]
-    pub fn vocab_size(&self) -> u32 {
-        self.core.any().vocab_size()
+    pub fn vocab_size(&self) -> Result<u32> {
+        Ok(self.any()?.vocab_size())
     }
 
     /// Why windrow's own engine does not encode with it; null if it does.
     #[napi(getter)]
-    pub fn delegated(&self) -> Option<&str> {
-        self.core.any().delegated()
+    pub fn delegated(&self) -> Result<Option<&str>> {
+        Ok(self.any()?.delegated())
     }
 
     /// What encodes, why, and what it has done so far.
     #[napi]
-    pub fn explain(&self) -> String {
-        self.core.any().explain().to_string()
+    pub fn explain(&self) -> Result<String> {
+        Ok(self.any()?.explain().to_string())
     }
 
     /// The id of a token.
     #[napi]
-    pub fn token_to_id(&self, token: String) -> Option<u32> {
-        self.core.any().token_to_id(&token)
+    pub fn token_to_id(&self, token: String) -> Result<Option<u32>> {
+        Ok(self.any()?.token_to_id(&token))
     }
 
     /// The token with this id.
     #[napi]
-    pub fn id_to_token(&self, id: u32) -> Outcome<Option<String>> {
-        now(|| Ok(self.core.any().id_to_token(id)))
+    pub fn id_to_token(&self, id: u32) -> Result<Outcome<Option<String>>> {
+        let tokenizer = self.any()?;
+        Ok(now(|| Ok(tokenizer.id_to_token(id))))
     }
 }

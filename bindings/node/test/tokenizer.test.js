@@ -7,7 +7,7 @@ const os = require('node:os');
 const path = require('node:path');
 const { pathToFileURL } = require('node:url');
 
-const { FileError, ItemError, Tokenizer, TokenizerError, WindrowError, version } = require('windrow');
+const { FileError, ItemError, Tokenizer, TokenizerError, WindrowError, encodeFiles, version } = require('windrow');
 
 const gpt2 = Tokenizer.fromTiktokenSync('gpt2');
 
@@ -181,7 +181,7 @@ test('a batch of any number of items decodes', async () => {
 });
 
 test('a batch that was disposed of is an error wherever it is used', async () => {
-  const disposed = { name: 'WindrowError', code: 'ERR_WINDROW_DISPOSED', message: /was disposed of, and its ids are gone\nhint: / };
+  const disposed = { name: 'WindrowError', code: 'ERR_WINDROW_DISPOSED', message: /was disposed of\nhint: / };
   const batch = await gpt2.encodeBatch(['Hello world', 'Hello']);
   const some = batch.ids.subarray(0, 2);
   batch[Symbol.dispose]();
@@ -213,6 +213,28 @@ test('a batch that is disposed of while it is decoded is an error, or decodes as
       assert.ok(outcome.code === 'ERR_WINDROW_DISPOSED' || outcome.length === texts.length, String(outcome));
     }
   }
+});
+
+test('a tokenizer that was disposed of is an error wherever it is used', async () => {
+  const disposed = { name: 'WindrowError', code: 'ERR_WINDROW_DISPOSED', message: /^the tokenizer was disposed of\nhint: / };
+  const words = /** @type {any} */ (await Tokenizer.fromString(WORDS));
+  const call = words.encodeBatch(Array(1000).fill('one two'));
+  const gathered = words.encode('one two');
+  words[Symbol.dispose]();
+  words[Symbol.dispose]();
+  assert.equal((await call).ids.length, 3000);
+  assert.deepEqual(await gathered, Uint32Array.of(3, 1, 2));
+  for (const [method, argument] of /** @type {const} */ ([['encode', 'a'], ['count', 'a'], ['encodeBatch', ['a']], ['countBatch', ['a']], ['decode', [1]], ['decodeBatch', [[1]]]])) {
+    await assert.rejects(words[method](argument), disposed);
+    assert.throws(() => words[`${method}Sync`](argument), disposed);
+  }
+  for (const property of ['name', 'vocabSize', 'delegated']) {
+    assert.throws(() => words[property], disposed);
+  }
+  assert.throws(() => words.explain(), disposed);
+  assert.throws(() => words.tokenToId('a'), disposed);
+  assert.throws(() => words.idToToken(1), disposed);
+  await assert.rejects(encodeFiles('a', 'b', { tokenizer: words }), disposed);
 });
 
 test('a tokenizer says what it is', () => {

@@ -23,5 +23,7 @@ export class Gather<T, R> {
      * @returns {Promise<R>}
      */
     add(item: T, signal?: AbortSignal): Promise<R>;
+    /** Begins the batch of the calls so far. */
+    flush(): void;
     #private;
 }

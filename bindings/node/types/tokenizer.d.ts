@@ -86,8 +86,8 @@ export class Tokenizer {
      */
     static fromStringSync(json: string, options?: LoadOptions | null): Tokenizer;
     /**
-     * A vocabulary of tiktoken, which is part of this package: `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`. All who load the same name
-     * share its memory.
+     * A vocabulary of tiktoken, which is part of this package: `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`. All tokenizers of
+     * one vocabulary share its memory.
      * @param {string} name
      * @param {LoadOptions | null} [options]
      * @returns {Promise<Tokenizer>}
@@ -238,6 +238,11 @@ export class Tokenizer {
      * @returns {string[]}
      */
     decodeBatchSync(batch: Ragged | Iterable<IdsLike>, options?: DecodeOptions | null): string[];
+    /**
+     * Gives its memory back at once, or at the end of a block that begins with `using`; calls that are running end as usual. The collector of
+     * JavaScript does it otherwise.
+     */
+    [Symbol.dispose](): void;
     #private;
 }
 /**
