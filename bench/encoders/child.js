@@ -29,7 +29,8 @@ async function load(arm, path) {
   }
   const tokenizer = await require('windrow').Tokenizer.fromFile(path);
   const each = ({ ids, offsets }) => Array.from({ length: offsets.length - 1 }, (_, k) => ids.subarray(offsets[k], offsets[k + 1]));
-  return [arm.includes('-sync') ? (texts) => tokenizer.encodeBatchSync(texts) : (texts) => tokenizer.encodeBatch(texts), each];
+  const plain = { addSpecialTokens: false };
+  return [arm.includes('-sync') ? (texts) => tokenizer.encodeBatchSync(texts, plain) : (texts) => tokenizer.encodeBatch(texts, plain), each];
 }
 
 const peak = () => Number(/VmHWM:\s*(\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))[1]);

@@ -92,8 +92,8 @@ async function batches(arm, file, texts) {
     const tokenizer = await require('windrow').Tokenizer.fromFile(file);
     encode =
       arm === 'windrow-disposed'
-        ? async (batch) => (await tokenizer.encodeBatch(batch))[Symbol.dispose]()
-        : (batch) => tokenizer.encodeBatch(batch);
+        ? async (batch) => (await tokenizer.encodeBatch(batch, { addSpecialTokens: false }))[Symbol.dispose]()
+        : (batch) => tokenizer.encodeBatch(batch, { addSpecialTokens: false });
     library = path.join(path.dirname(require.resolve('windrow')), '..', 'windrow.node');
   }
   const [before, bytes, size] = [memory().VmRSS, bytesOf(some), statSync(library).size];

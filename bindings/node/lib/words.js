@@ -24,10 +24,13 @@ function wordOf(name) {
 /**
  * A word of a message of the command: in a usage error `'--threads <N>'`, in a hint `--on-error skip`, `--overwrite` or `-o`. Not one in a path.
  */
-const WORD = /'--([a-z][a-z-]*)(?:[ =]<[^>]*>(?:\.\.\.)?)?'|(?<![\w./\\-])(?:-(o)|--([a-z][a-z-]*[a-z])(?:[ =]([A-Z][A-Z_]*|\d\w*|skip|fail|jsonl|lines|parquet|text)\b)?)(?![\w./\\-])/g;
+const WORD = /'--([a-z][a-z-]*)(?:[ =]<[^>]*>(?:\.\.\.)?)?'|(?<![\w./\\-])(?:-(o)|--([a-z][a-z-]*[a-z])(?:[ =]([A-Z][A-Z_]*|\d\w*|(?:skip|fail|jsonl|lines|parquet|text)(?:\|[a-z]+)*)\b)?)(?![\w./\\-])/g;
 
 /** What a hint pipes into the command. A function has no such input. */
 const PIPE = / \| windrow encode - --input-format ([a-z|]+)/;
+
+/** A remedy that is none for this package. */
+const INSTALL = /cargo install windrow-cli --features [a-z-]+, or /;
 
 /**
  * A message of the command in the words of the options.
@@ -42,10 +45,9 @@ function inOptions(message) {
 function lineInOptions(line) {
   const [pipe, formats] = PIPE.exec(line) ?? [];
   if (pipe !== undefined) {
-    const quoted = formats.split('|').map((format) => `'${format}'`);
-    return line.replace(pipe, () => ` > NEW, and give NEW with inputFormat: ${quoted.join(' or ')}`);
+    return line.replace(pipe, () => ` > NEW, and give NEW with inputFormat: ${quoted(formats)}`);
   }
-  return line.replaceAll(WORD, (found, usage, o, word, value, place) => {
+  return line.replace(INSTALL, '').replaceAll(WORD, (found, usage, o, word, value, place) => {
     const name = nameOf(usage ?? word ?? 'output');
     if (usage !== undefined || o !== undefined) {
       return name;
@@ -54,11 +56,20 @@ function lineInOptions(line) {
       return 'ignoreFiles: false';
     }
     if (value !== undefined && !FLAGS.includes(word)) {
-      return `${name}: ${/^\d+$/.test(value) ? value : `'${value}'`}`;
+      return `${name}: ${/^\d+$/.test(value) ? value : quoted(value)}`;
     }
     const isAskedFor = FLAGS.includes(word) && !/(leave out|or|the)\s$/.test(line.slice(0, place));
     return `${name}${isAskedFor ? ': true' : ''}${value === undefined ? '' : found.slice(found.length - value.length - 1)}`;
   });
+}
+
+/**
+ * A value, or several of which one is meant.
+ * @param {string} values
+ * @returns {string}
+ */
+function quoted(values) {
+  return values.split('|').map((value) => `'${value}'`).join(' or ');
 }
 
 /** @param {string} word */

@@ -34,6 +34,17 @@ impl Failure {
         Self::new("tokenizer", message)
     }
 
+    /// The same for a function that takes the names of vocabularies and no paths.
+    pub(crate) fn of_names(mut self) -> Self {
+        for (from, to) in [
+            ("neither the name of a vocabulary nor a file", "not the name of a vocabulary"),
+            ("a path to a tokenizer.json or .tiktoken file is accepted", "Tokenizer.fromFile reads files"),
+        ] {
+            self.message = self.message.replace(from, to);
+        }
+        self
+    }
+
     /// The text of a panic.
     pub(crate) fn panic(message: &str) -> Self {
         let hint = "hint: please report this, with what RUST_BACKTRACE=1 adds";

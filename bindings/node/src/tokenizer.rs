@@ -1,5 +1,6 @@
 //! `Tokenizer` of JavaScript.
 
+use std::io::ErrorKind;
 use std::mem::take;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -86,9 +87,16 @@ impl Core {
             let main = Tokenizer::load(&name, &options(false, !encode_special_tokens))?;
             return Ok(Self::new(Arc::new(main), Source::Ranks, encode_special_tokens));
         }
-        let json = std::fs::read(file);
-        let json =
-            json.map_err(|error| Failure::file(error.kind(), format!("tokenizer {}: {error}", shown(name.as_ref()))))?;
+        let json = std::fs::read(file).map_err(|error| {
+            let hint = if name.contains("://") {
+                "download it first: files of this machine are read"
+            } else if error.kind() == ErrorKind::IsADirectory {
+                "name the file, or a folder that has a tokenizer.json"
+            } else {
+                "check the path and its permissions"
+            };
+            Failure::file(error.kind(), format!("tokenizer {}: {error}\nhint: {hint}", shown(name.as_ref())))
+        })?;
         Self::of_json(json, &name, encode_special_tokens)
     }
 
@@ -98,8 +106,7 @@ impl Core {
             let hint = "hint: Tokenizer.fromFile reads files";
             return Err(Failure::tokenizer(format!("tokenizer {name:?} is not the name of a vocabulary\n{hint}")));
         }
-        let main = shared(name, !encode_special_tokens)?;
-        Ok(Self::new(main, Source::Name, encode_special_tokens))
+        Ok(Self::new(shared(name, !encode_special_tokens)?, Source::Name, encode_special_tokens))
     }
 
     /// A name or a path, as the command takes it: a file does not hide a vocabulary of the same name.
@@ -116,7 +123,7 @@ impl Core {
             "file" => Self::of_file(&text, encode_special_tokens),
             "string" => Self::of_json(text.into_bytes(), "a string", encode_special_tokens),
             "word" => Self::of_word(&text, encode_special_tokens),
-            _ => Self::of_name(&text, encode_special_tokens),
+            _ => Self::of_name(&text, encode_special_tokens).map_err(Failure::of_names),
         };
         Ok(NativeTokenizer { core: Some(Arc::new(core?)), reported: 0 })
     }

@@ -84,7 +84,11 @@ test('functions that load', async () => {
   await assert.rejects(Tokenizer.fromFile(folder), FileError);
   await assert.rejects(Tokenizer.fromString(''), TokenizerError);
   await assert.rejects(Tokenizer.fromTiktoken(''), TokenizerError);
-  await assert.rejects(Tokenizer.fromTiktoken('a b'), TokenizerError);
+  await assert.rejects(Tokenizer.fromTiktoken('a b'), (error) => {
+    assert.ok(error instanceof TokenizerError);
+    assert.match(error.message, /^tokenizer "a b" is not the name of a vocabulary\nhint: the names are [^/]*, and Tokenizer\.fromFile reads files$/);
+    return true;
+  });
   await assert.rejects(Tokenizer.fromFile('s3://bucket/tokenizer.json'), (error) => error instanceof WindrowError && error.message.includes('s3://bucket/tokenizer.json'));
   await assert.rejects(Tokenizer.fromFile(new URL('s3://bucket/tokenizer.json')), (error) => error instanceof WindrowError && error.message.includes('s3://bucket/tokenizer.json'));
 });
@@ -198,6 +202,8 @@ test('every message of the command has the words of the options', () => {
     ['--max-skipped has no effect\nhint: pass --on-error skip too', "maxSkipped has no effect\nhint: pass onError: 'skip' too"],
     ['/a/--overwrite/x: bad', '/a/--overwrite/x: bad'],
     ['hint: give --memory 512M', "hint: give memory: '512M'"],
+    ['hint: cargo install windrow-cli --features object-store, or download it first', 'hint: download it first'],
+    ['add `--input-format text|lines`, or take it for text with `--all-text`', "add `inputFormat: 'text' or 'lines'`, or take it for text with `allText: true`"],
     ['--ext and --no-ignore', 'extensions and ignoreFiles: false'],
     ['decompress it: xz --format=lzma -dc FILE | windrow encode - --input-format text|jsonl', "decompress it: xz --format=lzma -dc FILE > NEW, and give NEW with inputFormat: 'text' or 'jsonl'"],
   ]) {

@@ -204,13 +204,16 @@ test('an import looks at nothing of the process', async () => {
       console.log(took);
       process.exit();
     });`;
-  /** @type {number[]} */
-  const times = [];
+  /** @type {number[][]} */
+  const times = [[], []];
   for (let round = 0; round < 5; round++) {
-    times.push(Number((await run(process.execPath, ['-e', sockets])).stdout));
+    for (const [place, program] of [sockets, `${load} console.log(took);`].entries()) {
+      times[place].push(Number((await run(process.execPath, ['-e', program])).stdout));
+    }
   }
-  // Beside other processes some take longer.
-  assert.ok(Math.min(...times) <= 30, `${times.map(Math.round)} ms`);
+  // Beside other processes both take longer. Fifty addresses without names took 5 s.
+  const [open, none] = times.map((each) => Math.min(...each));
+  assert.ok(open <= Math.max(30, 2 * none), `${open} ms with 50 open sockets, ${none} ms without`);
 });
 
 test('a bundle runs', { skip: !existsSync(path.join(root, 'node_modules/esbuild')) && 'esbuild is not installed' }, async (context) => {
