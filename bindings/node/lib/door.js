@@ -90,7 +90,7 @@ function onAbort(signal, end) {
   return () => {
     if (ends.delete(end) && ends.size === 0 && watched.get(signal)?.ends === ends) {
       watched.delete(signal);
-      signal.removeEventListener('abort', listener);
+      signal.removeEventListener?.('abort', listener);
     }
   };
 }
@@ -179,8 +179,8 @@ function signalOf({ signal }) {
   if (signal === undefined || signal === null) {
     return undefined;
   }
-  const { aborted, addEventListener, removeEventListener } = /** @type {any} */ (signal);
-  if (typeof aborted !== 'boolean' || typeof addEventListener !== 'function' || typeof removeEventListener !== 'function') {
+  const { aborted, addEventListener } = /** @type {any} */ (signal);
+  if (typeof aborted !== 'boolean' || typeof addEventListener !== 'function') {
     throw new TypeError(`signal must be an AbortSignal, not ${kindOf(signal)}`);
   }
   throwIfAborted(signal);
@@ -223,7 +223,7 @@ function stringOf(value, name) {
 const HALF = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/;
 
 /**
- * Where a string has the first half of a surrogate pair that is alone, with the remedy.
+ * Where a string has the first half of a surrogate pair without the other half, with the remedy.
  * @param {string} text
  * @returns {string}
  */

@@ -6,7 +6,7 @@ module.exports = {
   bytes: 1 << 19,
   items: 1 << 14,
 
-  /** A copy waits while so many units have been copied and not worked on. */
+  /** Units that are copied and not worked on, from which on a copy waits. */
   waiting: 16 << 20,
 
   /**

@@ -15,7 +15,7 @@ export class Turns {
     #private;
 }
 /**
- * Where a string has the first half of a surrogate pair that is alone, with the remedy.
+ * Where a string has the first half of a surrogate pair without the other half, with the remedy.
  * @param {string} text
  * @returns {string}
  */

@@ -225,7 +225,8 @@ export class Tokenizer {
      */
     decodeSync(ids: IdsLike, options?: DecodeOptions | null): string;
     /**
-     * The texts of a batch of ids: what `encodeBatch` returns, or the ids of each text.
+     * The texts of a batch of ids: what `encodeBatch` returns, or the ids of each text. Arrays of ids are read until the call ends: they must not
+     * change before.
      * @param {Ragged | Iterable<IdsLike>} batch
      * @param {(DecodeOptions & SignalOptions) | null} [options]
      * @returns {Promise<string[]>}
