@@ -292,3 +292,17 @@ fn inner_iterators_of_every_kind_equal_serial_ones() {
         serial.iter().copied().collect::<std::collections::LinkedList<_>>() => v.par_iter().flatten().copied().collect::<std::collections::LinkedList<_>>();
     }
 }
+
+/// The accumulators of `fold` are those of blocks, also inside `flat_map`, which runs inner iterators in pieces.
+#[test]
+fn accumulators_inside_flat_map_are_those_outside() {
+    const ITEMS: u64 = if cfg!(miri) { 50 } else { 3000 };
+    for cost in [0, 200] {
+        let sums = |outer: u64| {
+            let items = (0..ITEMS).into_par_iter().inspect(move |_| spin(cost));
+            items.map(move |item| item + outer).fold(|| 0, |sum, item| sum + item)
+        };
+        let expected: Vec<u64> = (0..6).flat_map(|outer| sums(outer).collect::<Vec<_>>()).collect();
+        assert_eq!(on_all(|| (0..6).into_par_iter().flat_map(sums).collect::<Vec<_>>()), expected);
+    }
+}
