@@ -872,3 +872,21 @@ fn a_claim_whose_items_have_become_long_is_left_in_the_middle() {
         }
     }
 }
+
+/// `run` hands out an iterator that may become the inner one of another.
+#[test]
+fn an_iterator_with_a_token_ends_inside_flat_map() {
+    for threads in [1, 3] {
+        let (token, items) = (CancelToken::new(), AtomicUsize::new(0));
+        let inner = (0..u64::MAX).into_par_iter().filter(|_| {
+            if items.fetch_add(1, Relaxed) == 1000 {
+                token.cancel();
+            }
+            items.load(Relaxed) > 10_000_000
+        });
+        let ended = Pool::new(threads).install(|| {
+            inner.with_cancel(&token).run(|inner| (0..2).into_par_iter().flat_map(|_| inner.clone()).any(|_| true))
+        });
+        assert!(ended.is_err() && items.into_inner() < 10_000_000, "on {threads} threads");
+    }
+}
