@@ -386,3 +386,41 @@ fn a_future_that_is_dropped_during_a_batch_that_panics() {
         assert_eq!(faults.alive.load(Relaxed), 0, "panics {panics}");
     }
 }
+
+/// A structure without a common cost may keep the replies that it has given before a panic.
+#[test]
+fn kept_replies_outlive_a_panic() {
+    struct Keeps((mpsc::Sender<()>, mpsc::Receiver<()>));
+
+    impl BatchOps for Keeps {
+        type Op = u32;
+        type Reply = u32;
+        const KEEPS_REPLIES: bool = true;
+
+        fn run(&mut self, batch: &mut Batch<'_, u32, u32>) {
+            for entry in batch.iter_mut() {
+                let op = entry.take();
+                if op == 0 {
+                    self.0.0.send(()).unwrap();
+                    self.0.1.recv().unwrap();
+                }
+                assert_ne!(op, 3, "injected");
+                entry.reply(op);
+            }
+        }
+    }
+
+    let ((runs, ran), (go, gone)) = (mpsc::channel(), mpsc::channel());
+    let batched = Batched::builder().recover(|_: &mut Keeps| ()).build_on_thread(move || Keeps((runs, gone))).unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut first = Box::pin(batched.call_async(0));
+    assert!(first.as_mut().poll(&mut context).is_pending());
+    ran.recv().unwrap();
+    // They wait for the first batch, and are the second.
+    let mut futures: Vec<_> = (1..=4).map(|op| Box::pin(batched.call_async(op))).collect();
+    assert!(futures.iter_mut().all(|future| future.as_mut().poll(&mut context).is_pending()));
+    go.send(()).unwrap();
+    assert_eq!(block_on(first).unwrap(), 0);
+    let outcomes: Vec<_> = futures.into_iter().map(|future| block_on(future).map_err(|error| error.kind())).collect();
+    assert_eq!(outcomes, [Ok(1), Ok(2), Err(BatchError::Panicked), Err(BatchError::Panicked)]);
+}
