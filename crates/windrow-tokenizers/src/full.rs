@@ -14,7 +14,7 @@ use windrow::prelude::*;
 
 use crate::batch_encode::{bytes_of, pad};
 use crate::engine::{BatchError, EngineError, Released, caught};
-use crate::tokenizer::{Late, LoadError, LoadOptions, Tokenizer, released_without_processor};
+use crate::tokenizer::{Late, LoadError, LoadOptions, Tokenizer, file_of, released_without_processor};
 
 /// A tokenizer that makes whole encodings: with tokens, offsets in characters, words and masks, of single texts, pairs and lists of words, truncated
 /// and padded.
@@ -37,6 +37,8 @@ pub struct FullTokenizer {
     tokenizer: Tokenizer,
     post_processing: PostProcessing,
     reference: Option<Reference>,
+    /// The rank file of a vocabulary of tiktoken that comes from one.
+    ranks: Option<Box<[u8]>>,
     /// What goes around a text without and with special tokens, from when it is first asked for.
     around: [OnceLock<Arc<Encoding>>; 2],
 }
@@ -268,7 +270,55 @@ impl FullTokenizer {
     /// The tokenizer comes from a `tokenizer.json`; [`from_json`](Self::from_json) reads those.
     pub fn new(tokenizer: Tokenizer) -> Self {
         assert!(tokenizer.is_of_ranks(), "{} is not a vocabulary of tiktoken", tokenizer.name());
-        Self { tokenizer, post_processing: PostProcessing::none(), reference: None, around: Default::default() }
+        let post_processing = PostProcessing::none();
+        Self { tokenizer, post_processing, reference: None, ranks: None, around: Default::default() }
+    }
+
+    /// Loads what [`Tokenizer::load`] loads: the vocabulary of this name, or the file at this path.
+    /// [`LoadOptions::add_special_tokens`] is not used.
+    ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::LoadOptions;
+    ///
+    /// let full = FullTokenizer::load("gpt2", &LoadOptions::default())?;
+    /// assert_eq!((full.tokenizer().name(), full.file()), ("r50k_base", None));
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Tokenizer::load`] and of [`from_bytes`](Self::from_bytes).
+    pub fn load(name_or_path: &str, options: &LoadOptions) -> Result<Self, LoadError> {
+        match file_of(name_or_path)? {
+            Some((name, file)) => Self::from_bytes(&file, &name, options),
+            None => {
+                Tokenizer::load(name_or_path, &LoadOptions { add_special_tokens: false, ..*options }).map(Self::new)
+            }
+        }
+    }
+
+    /// Reads the bytes of a `tokenizer.json` or of a published `.tiktoken` file. `name` is for messages;
+    /// [`LoadOptions::add_special_tokens`] is not used.
+    ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::LoadOptions;
+    ///
+    /// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"}}"#;
+    /// let full = FullTokenizer::from_bytes(json, "words", &LoadOptions::default())?;
+    /// assert_eq!(full.file(), Some(&json[..]));
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Tokenizer::from_bytes`] and of [`from_json`](Self::from_json).
+    pub fn from_bytes(file: &[u8], name: &str, options: &LoadOptions) -> Result<Self, LoadError> {
+        let options = LoadOptions { add_special_tokens: false, ..*options };
+        let tokenizer = Tokenizer::from_bytes(file, name, &options)?;
+        if tokenizer.is_of_ranks() {
+            return Ok(Self { ranks: Some(file.into()), ..Self::new(tokenizer) });
+        }
+        Self::over(tokenizer, file, name, options)
     }
 
     /// Reads a `tokenizer.json`. `name` is for messages; [`LoadOptions::add_special_tokens`] is not used.
@@ -289,7 +339,11 @@ impl FullTokenizer {
     /// Those of [`Tokenizer::from_json`], or its settings of post-processing, truncation or padding cannot be read.
     pub fn from_json(json: &[u8], name: &str, options: &LoadOptions) -> Result<Self, LoadError> {
         let options = LoadOptions { add_special_tokens: false, ..*options };
-        let tokenizer = Tokenizer::from_json(json, name, &options)?;
+        Self::over(Tokenizer::from_json(json, name, &options)?, json, name, options)
+    }
+
+    /// Over the tokenizer of a `tokenizer.json`.
+    fn over(tokenizer: Tokenizer, json: &[u8], name: &str, options: LoadOptions) -> Result<Self, LoadError> {
         let json = String::from_utf8_lossy(json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json));
         let post_processing =
             PostProcessing::of_file(&json).map_err(|reason| LoadError::Refused { name: name.to_owned(), reason })?;
@@ -297,6 +351,7 @@ impl FullTokenizer {
             tokenizer,
             post_processing,
             reference: Some(Reference { json: json.into(), options, released: Late::default() }),
+            ranks: None,
             around: Default::default(),
         })
     }
@@ -329,6 +384,23 @@ impl FullTokenizer {
     /// ```
     pub fn json(&self) -> Option<&str> {
         self.reference.as_ref().map(|reference| &*reference.json)
+    }
+
+    /// The bytes of its file: those of a `tokenizer.json` or of a rank file; `None` for a vocabulary of this crate.
+    ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::LoadOptions;
+    ///
+    /// let options = LoadOptions::default();
+    /// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"}}"#;
+    /// let full = FullTokenizer::from_json(json, "words", &options)?;
+    /// let again = FullTokenizer::from_bytes(full.file().expect("it has one"), "words", &options)?;
+    /// assert_eq!(again.json(), full.json());
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
+    pub fn file(&self) -> Option<&[u8]> {
+        self.json().map(str::as_bytes).or(self.ranks.as_deref())
     }
 
     /// The post-processing that the file has.

@@ -239,58 +239,41 @@ impl Tokenizer {
     }
 
     fn load_for(name_or_path: &str, options: &LoadOptions, early: Option<u64>) -> Result<Self, LoadError> {
-        match embedded::find(name_or_path) {
-            Some(embedded) => Self::from_embedded(embedded, &[], embedded.name, options, early),
-            None => Self::read(name_or_path, options, early),
+        if let Some(embedded) = embedded::find(name_or_path) {
+            return Self::from_embedded(embedded, &[], embedded.name, options, early);
         }
+        let (name, file) = read(name_or_path)?;
+        Self::from_file(&file, &name, options, early)
     }
 
-    /// Reads the file at this path. `early` is the amount of text for [`load_early`](Self::load_early).
-    fn read(name_or_path: &str, options: &LoadOptions, early: Option<u64>) -> Result<Self, LoadError> {
-        let path = Path::new(name_or_path);
-        let read_error = |source| LoadError::Read { name: name_or_path.to_owned(), source };
-        let metadata = match fs::metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(LoadError::Unknown { name: name_or_path.to_owned() });
-            }
-            metadata => metadata.map_err(read_error)?,
-        };
-        if metadata.is_dir() {
-            let inside = path.join("tokenizer.json");
-            return match inside.to_str() {
-                Some(inside) if Path::new(inside).is_file() => Self::read(inside, options, early),
-                _ => Err(LoadError::invalid(
-                    name_or_path,
-                    Fault::new("", "a directory without tokenizer.json", "give the path of the file"),
-                )),
-            };
-        }
-        let too_large = |bytes| {
-            let reason = format!("has {bytes} bytes, more than a tokenizer.json can have");
-            LoadError::invalid(name_or_path, Fault::new("", reason, format!("no more than {MAX_BYTES} are read")))
-        };
-        if !metadata.is_file() {
-            let fault = Fault::new("", "not a regular file", "write it to a file first");
-            return Err(LoadError::invalid(name_or_path, fault));
-        }
-        if metadata.len() > MAX_BYTES {
-            return Err(too_large(metadata.len()));
-        }
-        let mut json = Vec::new();
-        // The file may have grown since its size was checked.
-        DiskFile::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut json)).map_err(read_error)?;
-        if json.len() as u64 > MAX_BYTES {
-            return Err(too_large(json.len() as u64));
-        }
-        let has_extension = |name: &str| path.extension().is_some_and(|extension| extension == name);
-        if let Some(fault) = other_format(&json, has_extension("model")) {
-            return Err(LoadError::invalid(name_or_path, fault));
+    /// Reads the bytes of a `tokenizer.json` or of a published `.tiktoken` file. `name` is for messages.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let json = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"}}"#;
+    /// let tokenizer = Tokenizer::from_bytes(json, "words", &LoadOptions::default())?;
+    /// assert_eq!(tokenizer.encode_batch_ids(&["one"])?.values, [0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// They are of neither, or no engine can encode with the file.
+    pub fn from_bytes(file: &[u8], name: &str, options: &LoadOptions) -> Result<Self, LoadError> {
+        Self::from_file(file, name, options, None)
+    }
+
+    /// `early` is the amount of text for [`load_early`](Self::load_early).
+    fn from_file(file: &[u8], name: &str, options: &LoadOptions, early: Option<u64>) -> Result<Self, LoadError> {
+        let has_extension = |wanted: &str| Path::new(name).extension().is_some_and(|extension| extension == wanted);
+        if let Some(fault) = other_format(file, has_extension("model")) {
+            return Err(LoadError::invalid(name, fault));
         }
         // Llama 3 has a rank file under the name tokenizer.model.
-        if has_extension("tiktoken") || rank_file::is_likely(&json) {
-            return Self::from_ranks(&json, name_or_path, options, early);
+        if has_extension("tiktoken") || rank_file::is_likely(file) {
+            return Self::from_ranks(file, name, options, early);
         }
-        Self::from_json(&json, name_or_path, options)
+        Self::from_json(file, name, options)
     }
 
     /// Reads a rank file of tiktoken.
@@ -662,6 +645,51 @@ impl Tokenizer {
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
+}
+
+/// The path and the bytes of the file at this path, or of the `tokenizer.json` in this directory.
+fn read(name_or_path: &str) -> Result<(String, Vec<u8>), LoadError> {
+    let path = Path::new(name_or_path);
+    let read_error = |source| LoadError::Read { name: name_or_path.to_owned(), source };
+    let metadata = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(LoadError::Unknown { name: name_or_path.to_owned() });
+        }
+        metadata => metadata.map_err(read_error)?,
+    };
+    if metadata.is_dir() {
+        let inside = path.join("tokenizer.json");
+        return match inside.to_str() {
+            Some(inside) if Path::new(inside).is_file() => read(inside),
+            _ => Err(LoadError::invalid(
+                name_or_path,
+                Fault::new("", "a directory without tokenizer.json", "give the path of the file"),
+            )),
+        };
+    }
+    let too_large = |bytes| {
+        let reason = format!("has {bytes} bytes, more than a tokenizer.json can have");
+        LoadError::invalid(name_or_path, Fault::new("", reason, format!("no more than {MAX_BYTES} are read")))
+    };
+    if !metadata.is_file() {
+        let fault = Fault::new("", "not a regular file", "write it to a file first");
+        return Err(LoadError::invalid(name_or_path, fault));
+    }
+    if metadata.len() > MAX_BYTES {
+        return Err(too_large(metadata.len()));
+    }
+    let mut json = Vec::new();
+    // The file may have grown since its size was checked.
+    DiskFile::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut json)).map_err(read_error)?;
+    if json.len() as u64 > MAX_BYTES {
+        return Err(too_large(json.len() as u64));
+    }
+    Ok((name_or_path.to_owned(), json))
+}
+
+/// The path and the bytes of a file of a tokenizer; `None` for the name of a vocabulary of this crate.
+pub(crate) fn file_of(name_or_path: &str) -> Result<Option<(String, Vec<u8>)>, LoadError> {
+    if embedded::find(name_or_path).is_some() { Ok(None) } else { read(name_or_path).map(Some) }
 }
 
 /// A note if added tokens get other ids than the file states: Hugging Face numbers added tokens itself.
