@@ -99,6 +99,7 @@ impl From<Failed> for Failure {
             FailureKind::Usage | FailureKind::BadInput => Self::new("input", message),
             FailureKind::Missing => Self::file(ErrorKind::NotFound, message),
             FailureKind::Io => Self::file(ErrorKind::Other, message),
+            FailureKind::Exists => Self::file(ErrorKind::AlreadyExists, message),
             FailureKind::Stopped => Self::stopped(),
             _ => Self::other(message),
         }

@@ -86,8 +86,8 @@ impl FilesJob {
             let files = EncodeFiles::prepare(&words, tokenizer, &steps.staging)?;
             let stored = files.stored().map(|stored| stored as f64);
             steps.progress.lock().unwrap_or_else(PoisonError::into_inner).total_bytes = stored;
-            let notes = files.notes().to_vec();
-            Ok::<_, Failure>(FilesDone { summary: files.run(&steps)?, notes })
+            let (summary, notes) = files.run(&steps)?;
+            Ok::<_, Failure>(FilesDone { summary, notes })
         };
         let thread = thread::Builder::new().name("windrow-files".to_owned());
         let started = thread.spawn(move || send(&answer, enter(run)));

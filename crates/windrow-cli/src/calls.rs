@@ -32,6 +32,8 @@ pub enum FailureKind {
     BadInput,
     /// The system could not read, write or create a file.
     Io,
+    /// A file of the output exists, and is not to be replaced.
+    Exists,
     /// The caller stopped it.
     Stopped,
     /// Anything else.
@@ -44,6 +46,9 @@ impl Failed {
             Code::Usage => FailureKind::Usage,
             Code::Missing => FailureKind::Missing,
             Code::BadInput => FailureKind::BadInput,
+            Code::CannotCreate if message.lines().next().is_some_and(|line| line.ends_with(" already exists")) => {
+                FailureKind::Exists
+            }
             Code::CannotCreate | Code::Io => FailureKind::Io,
             Code::Signal(_) => FailureKind::Stopped,
             Code::Done | Code::Failed => FailureKind::Other,
@@ -83,7 +88,8 @@ fn parsed<T>(words: &[String], of: impl FnOnce(Command) -> Option<T>) -> Result<
 /// let words = ["windrow", "encode", &text, "-o", &out].map(str::to_owned);
 /// let run = EncodeFiles::prepare(&words, &tokenizer, &Staging::default()).unwrap();
 /// assert_eq!(run.stored(), Some(11));
-/// assert!(run.run(&()).unwrap().contains(r#""tokens":2"#));
+/// let (summary, notes) = run.run(&()).unwrap();
+/// assert!(summary.contains(r#""tokens":2"#) && notes.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct EncodeFiles<'t> {
@@ -113,17 +119,13 @@ impl<'t> EncodeFiles<'t> {
         self.prepared.stored()
     }
 
-    /// What the command would print as notes before it runs.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    /// Encodes everything, and returns what the command prints with `--json`.
+    /// Encodes everything, and returns what the command prints with `--json`, and its notes.
     ///
     /// # Errors
     /// The first failure in the order of the documents; nothing is published then.
-    pub fn run(self, observer: &dyn Observer) -> Result<String, Failed> {
-        Ok(self.prepared.call(&self.options, observer)?)
+    pub fn run(self, observer: &dyn Observer) -> Result<(String, Vec<String>), Failed> {
+        let (json, notes) = self.prepared.call(&self.options, observer)?;
+        Ok((json, self.notes.into_iter().chain(notes).collect()))
     }
 }
 

@@ -277,14 +277,24 @@ impl Prepared<'_> {
         self.job.inputs.iter().map(InputFile::bytes).sum()
     }
 
-    /// Encodes, and returns the summary as JSON.
-    pub(crate) fn call(self, options: &Encode, observer: &dyn Observer) -> Result<String, Refused> {
+    /// Encodes, and returns the summary as JSON with the notes of the command.
+    pub(crate) fn call(self, options: &Encode, observer: &dyn Observer) -> Result<(String, Vec<String>), Refused> {
         let Self { job, tokenizer, output, timeline } = self;
+        let skips = job.reading.on_error == OnError::Skip;
+        // An engine reports once that texts name special tokens; those of an earlier run must not count as those of this one.
+        let had_named_text = tokenizer.has_named_text();
         let summary = encode(job, &tokenizer, output, observer).map_err(|failed| failed.error)?;
         if let Some(timeline) = timeline {
             timeline.write(summary.trace.as_ref()).map_err(|message| Refused(message, Code::Io))?;
         }
-        Ok(summary::json(&summary, options, tokenizer.name(), None))
+        let described = summary::Described {
+            skips,
+            budget: options.memory,
+            tokenizer: tokenizer.name().to_owned(),
+            has_named_text: tokenizer.has_named_text() && !had_named_text,
+        };
+        let notes = summary::notes(&summary, options, &described);
+        Ok((summary::json(&summary, options, tokenizer.name(), None), notes))
     }
 
     fn run(self, options: &Encode, bar: ProgressBar) -> Code {

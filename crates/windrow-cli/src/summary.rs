@@ -162,12 +162,68 @@ pub(crate) struct Described {
     pub(crate) has_named_text: bool,
 }
 
+/// What the command notes when a run has ended.
+pub(crate) fn notes(summary: &Summary, options: &Encode, described: &Described) -> Vec<String> {
+    let documents = summary.documents;
+    let mut notes = Vec::new();
+    if summary.stdin_looks_like_json_lines && !options.texts.all_text {
+        notes.push(
+            "-: begins with a line of JSON, and was read as text (--input-format jsonl reads JSON lines)".to_owned(),
+        );
+    }
+    let Some(published) = &summary.published else { return notes };
+    if summary.peak_in_flight > described.budget {
+        let which = match summary.exceeding {
+            0 | 1 => "a large document, which ran alone".to_owned(),
+            many => format!("{many} large documents, each of which ran alone"),
+        };
+        notes.push(format!(
+            "--memory was exceeded by {which}: {} in flight, of {}",
+            size(summary.peak_in_flight as u64),
+            size(described.budget as u64)
+        ));
+    }
+    notes.extend(published.left_behind.iter().map(|path| format!("{} could not be removed", shown(path))));
+    if documents.skipped > 0 {
+        let list = published.files.last().map_or("", |list| &list.file);
+        let list = options.output.with_file_name(list);
+        notes.push(format!("{} left out, see {}", counted(documents.skipped, "bad document"), shown(&list)));
+    }
+    if summary.special_tokens > 0 {
+        notes.push(format!(
+            "the texts name special tokens: {} (--special-in-text recognizes them)",
+            counted(summary.special_tokens, "id")
+        ));
+    }
+    if let Some(documents @ 1..) = summary.documents_without_loss {
+        notes.push(format!(
+            "{} without loss: no message has the role assistant, or the template writes none of it",
+            counted(documents, "document")
+        ));
+    }
+    let missing =
+        |field: &String| format!("no document has the field \"{}\" of --keep: all its values are null", shown(field));
+    notes.extend(summary.keep_missing.iter().map(missing));
+    notes.extend(watched::note_pointers(&summary.pointers));
+    notes.extend(note_empty(&summary.inputs));
+    if described.has_named_text {
+        let note = "the texts name special tokens, which are plain text here (--special-in-text recognizes them)";
+        notes.push(note.to_owned());
+    }
+    if summary.is_limited {
+        notes.push("--limit was reached; what follows was not read".to_owned());
+    }
+    if let Some(resumed) = &summary.resumed {
+        let shards = counted(resumed.shards as u64, "finished shard");
+        notes.push(format!("resumed behind {shards} with {}", counted(resumed.documents, "document")));
+    }
+    notes
+}
+
 /// The summary on stderr.
 pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Described) {
+    notes(summary, options, described).iter().for_each(report::note);
     let documents = summary.documents;
-    if summary.stdin_looks_like_json_lines && !options.texts.all_text {
-        report::note("-: begins with a line of JSON, and was read as text (--input-format jsonl reads JSON lines)");
-    }
     let Some(published) = &summary.published else {
         report::say(format_args!(
             "nothing was published; {} read until then: {} good, {} skipped, {} failed{}",
@@ -180,57 +236,11 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
         report::kept(summary.kept_shards);
         return;
     };
-    if summary.peak_in_flight > described.budget {
-        let which = match summary.exceeding {
-            0 | 1 => "a large document, which ran alone".to_owned(),
-            many => format!("{many} large documents, each of which ran alone"),
-        };
-        report::note(format_args!(
-            "--memory was exceeded by {which}: {} in flight, of {}",
-            size(summary.peak_in_flight as u64),
-            size(described.budget as u64)
-        ));
-    }
-    for path in &published.left_behind {
-        report::note(format_args!("{} could not be removed", shown(path)));
-    }
-    if documents.skipped > 0 {
-        let list = published.files.last().map_or("", |list| &list.file);
-        let list = options.output.with_file_name(list);
-        report::note(format_args!("{} left out, see {}", counted(documents.skipped, "bad document"), shown(&list)));
-    }
-    if summary.special_tokens > 0 {
-        report::note(format_args!(
-            "the texts name special tokens: {} (--special-in-text recognizes them)",
-            counted(summary.special_tokens, "id")
-        ));
-    }
-    if let Some(documents @ 1..) = summary.documents_without_loss {
-        report::note(format_args!(
-            "{} without loss: no message has the role assistant, or the template writes none of it",
-            counted(documents, "document")
-        ));
-    }
-    for field in &summary.keep_missing {
-        report::note(format_args!("no document has the field \"{}\" of --keep: all its values are null", shown(field)));
-    }
-    watched::note_pointers(&summary.pointers).iter().for_each(report::note);
-    note_empty(&summary.inputs);
-    if described.has_named_text {
-        report::note("the texts name special tokens, which are plain text here (--special-in-text recognizes them)");
-    }
-    if summary.is_limited {
-        report::note("--limit was reached; what follows was not read");
-    }
     let counts =
         [(described.skips, documents.skipped, "skipped"), (options.sample.is_some(), documents.left_out, "left out")];
     let counts: Vec<String> =
         counts.iter().filter(|(shown, ..)| *shown).map(|(_, count, what)| format!("{count} {what}")).collect();
     let skipped = if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };
-    if let Some(resumed) = &summary.resumed {
-        let shards = counted(resumed.shards as u64, "finished shard");
-        report::note(format_args!("resumed behind {shards} with {}", counted(resumed.documents, "document")));
-    }
     let loss = summary.loss_tokens.map_or_else(String::new, |tokens| format!(", {tokens} with loss"));
     report::say(format_args!(
         "{}{skipped}, {} of text, {} of {}{loss} ({}{}{})",
@@ -268,13 +278,13 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
 }
 
 /// Names the inputs without documents.
-fn note_empty(inputs: &[InputFile]) {
+fn note_empty(inputs: &[InputFile]) -> Option<String> {
     let mut empty = inputs.iter().filter(|input| input.documents == 0);
-    let Some(first) = empty.next() else { return };
-    match empty.count() {
-        0 => report::note(format_args!("{}: holds no document", shown(&first.name))),
-        more => report::note(format_args!("{} and {more} more inputs hold no document", shown(&first.name))),
-    }
+    let first = shown(&empty.next()?.name);
+    Some(match empty.count() {
+        0 => format!("{first}: holds no document"),
+        more => format!("{first} and {more} more inputs hold no document"),
+    })
 }
 
 /// The element type of the ids.
