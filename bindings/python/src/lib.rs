@@ -3,6 +3,7 @@
 //! A thin layer: what Python passes is checked and borrowed here, and all work runs behind [`door::enter`]. There is no state between
 //! calls but what the objects of Python hold.
 
+mod arguments;
 mod batcher;
 mod collector;
 mod column;
@@ -12,12 +13,15 @@ mod errors;
 mod files;
 mod inputs;
 mod ints;
+mod lists;
 mod profile;
 mod ragged;
+mod settings;
 mod stream;
 mod texts;
 mod tokenizer;
 mod vocabulary;
+mod wording;
 
 // Makes its allocator the global one of this module.
 #[cfg(feature = "mimalloc")]
@@ -59,6 +63,7 @@ fn _windrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<column::Column>()?;
     module.add_class::<encoding::PyEncoding>()?;
     module.add_class::<stream::PyDecodeStream>()?;
+    module.add_class::<door::PyStop>()?;
     module.add_class::<profile::PyProfile>()?;
     module.add_class::<ragged::PyRagged>()?;
     module.add_class::<tokenizer::PyTokenizer>()?;

@@ -5,34 +5,42 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use windrow::Pool;
+use windrow::prelude::*;
 use windrow_tokenizers::engine::{DecodeBatchError, Ragged};
 use windrow_tokenizers::full::{FullTokenizer, PostProcessing};
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 use windrow_tokenizers::tokenizers_023::{PaddingParams, PaddingStrategy, TruncationParams, TruncationStrategy};
 
-use crate::collector::CollectorPause;
-use crate::door::{Watch, enter};
+use crate::arguments;
+use crate::door::{Watch, ask, enter};
 use crate::encoding::{BatchOfIds, PyEncoding, padding_direction, truncation_direction};
 use crate::errors::{Failure, TOKEN, ask_for};
 use crate::inputs::Inputs;
+use crate::lists::{PIECE, Turns, containers, list};
 use crate::ragged::PyRagged;
+use crate::settings::{self, Settings};
 use crate::texts::{Texts, ids_of};
 use crate::vocabulary::{self, Added};
 
-/// A vocabulary, what encodes with it, and how its encodings are truncated and padded.
+/// A vocabulary, what encodes with it, and its settings.
 ///
-/// Both are replaced as a whole, so each call works with what it found at its begin. The locks are held for moments, by threads that hold
-/// the interpreter's lock: no forked process finds them taken.
+/// They are replaced as a whole, so each call works with what it found at its begin. The lock is held for moments, by threads that hold
+/// the interpreter's lock: no forked process finds it taken.
 #[pyclass(frozen, name = "Tokenizer", module = "windrow")]
-pub(crate) struct PyTokenizer {
-    core: Mutex<Arc<Core>>,
-    post_processing: Mutex<Arc<PostProcessing>>,
+pub(crate) struct PyTokenizer(Mutex<State>);
+
+/// All that a tokenizer is.
+#[derive(Clone)]
+struct State {
+    core: Arc<Core>,
+    /// With truncation and padding.
+    post_processing: Arc<PostProcessing>,
 }
 
-/// What the file of a tokenizer says.
+/// A vocabulary, and how it treats special tokens in texts.
 pub(crate) struct Core {
     pub(crate) full: Arc<FullTokenizer>,
     encode_special_tokens: bool,
@@ -43,33 +51,62 @@ pub(crate) struct Core {
 }
 
 /// Where a tokenizer comes from.
+#[derive(Clone, Copy)]
 enum Source<'a> {
-    /// A `tokenizer.json`.
-    Json(&'a [u8]),
-    /// A vocabulary of tiktoken: its name, or the path of its file.
-    Ranks(&'a str),
+    /// The bytes of a `tokenizer.json` or of a rank file.
+    Bytes(&'a [u8]),
+    /// The name of a vocabulary, or a path.
+    Named(&'a str),
 }
 
 fn options(add_special_tokens: bool, encode_special_tokens: bool) -> LoadOptions {
     LoadOptions { add_special_tokens, special_in_text: !encode_special_tokens, ..LoadOptions::default() }
 }
 
+impl State {
+    /// With the settings of the file, or with others.
+    fn load(source: Source<'_>, name: &str, settings: Option<&Settings>) -> Result<Self, Failure> {
+        let mut state = Self::of(Core::load(source, name, settings.map(|settings| settings.encode_special_tokens))?);
+        if let Some(settings) = settings {
+            state.post_processing = Arc::new(settings.apply(&state.post_processing)?);
+        }
+        Ok(state)
+    }
+
+    /// With the truncation and the padding of the file.
+    fn of(core: Core) -> Self {
+        let post_processing = Arc::new(core.full.post_processing().clone());
+        Self { core: Arc::new(core), post_processing }
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            encode_special_tokens: self.core.encode_special_tokens,
+            truncation: self.post_processing.truncation().cloned(),
+            padding: self.post_processing.padding().cloned(),
+        }
+    }
+}
+
 impl Core {
-    fn load(source: Source<'_>, name: &str, encode_special_tokens: bool) -> Result<Self, Failure> {
-        let options = options(false, encode_special_tokens);
+    /// Without `encode_special_tokens`, that of the file.
+    fn load(source: Source<'_>, name: &str, encode_special_tokens: Option<bool>) -> Result<Self, Failure> {
+        let options = options(false, encode_special_tokens.unwrap_or(false));
         let full = match source {
-            Source::Json(json) => FullTokenizer::from_json(json, name, &options)?,
-            Source::Ranks(name) => FullTokenizer::new(Tokenizer::load(name, &options)?),
+            Source::Bytes(file) => FullTokenizer::from_bytes(file, name, &options)?,
+            Source::Named(name) => FullTokenizer::load(name, &options)?,
         };
+        if encode_special_tokens.is_none() && full.json().is_some_and(settings::encodes_special_tokens) {
+            let name = full.tokenizer().name();
+            return Self::load(full.file().map_or(source, Source::Bytes), name, Some(true));
+        }
         let (adding, others) = (OnceLock::new(), Default::default());
+        let encode_special_tokens = encode_special_tokens.unwrap_or(false);
         Ok(Self { full: Arc::new(full), encode_special_tokens, adding, others })
     }
 
-    /// The same with another setting.
-    fn reloaded(&self, encode_special_tokens: bool) -> Result<Self, Failure> {
-        let name = self.plain().name();
-        let source = self.full.json().map_or(Source::Ranks(name), |json| Source::Json(json.as_bytes()));
-        Self::load(source, name, encode_special_tokens)
+    fn source(&self) -> Source<'_> {
+        self.full.file().map_or(Source::Named(self.plain().name()), Source::Bytes)
     }
 
     pub(crate) fn plain(&self) -> &Tokenizer {
@@ -97,26 +134,22 @@ impl Core {
             return Ok(other);
         }
         let (name, options) = (self.plain().name(), options(add_special_tokens, !special_in_text));
-        let loaded = match self.full.json() {
-            Some(json) => Tokenizer::from_json(json.as_bytes(), name, &options)?,
-            None => Tokenizer::load(name, &options)?,
+        let loaded = match self.source() {
+            Source::Bytes(file) => Tokenizer::from_bytes(file, name, &options)?,
+            Source::Named(name) => Tokenizer::load(name, &options)?,
         };
         Ok(other.get_or_init(|| loaded))
     }
 
     /// The file.
-    fn json(&self) -> Result<&[u8], Failure> {
-        self.full.json().map(str::as_bytes).ok_or_else(|| {
+    fn json(&self) -> Result<&str, Failure> {
+        self.full.json().ok_or_else(|| {
             let name = self.plain().name();
             let reason = "is a vocabulary of tiktoken, which has no tokenizer.json";
-            let hint = "hint: load a tokenizer.json with the same tokens";
+            let hint = "hint: load a tokenizer.json with the same tokens; pickle and copy need none";
             Failure::Tokenizer(format!("tokenizer {}: {reason}\n{hint}", shown(name)))
         })
     }
-}
-
-fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs a batch with the threads of the pool, or with this one if `TOKENIZERS_PARALLELISM` says so.
@@ -139,38 +172,55 @@ pub(crate) fn in_parallel<R: Send>(batch: impl FnOnce() -> R + Send) -> R {
 }
 
 impl PyTokenizer {
-    fn new(core: Core) -> Self {
-        let post_processing = Arc::new(core.full.post_processing().clone());
-        Self { core: Mutex::new(Arc::new(core)), post_processing: Mutex::new(post_processing) }
+    fn new(state: State) -> Self {
+        Self(Mutex::new(state))
     }
 
-    fn load(py: Python<'_>, source: Source<'_>, name: &str) -> PyResult<Self> {
-        enter(py, |_| Core::load(source, name, false)).map(Self::new)
+    fn load(py: Python<'_>, source: Source<'_>, name: &str, settings: Option<&Settings>) -> PyResult<Self> {
+        enter(py, |_| State::load(source, name, settings)).map(Self::new)
     }
 
-    /// Reads a `tokenizer.json`, a folder that has one, or a published `.tiktoken` file.
-    fn read(py: Python<'_>, path: PathBuf, encode_special_tokens: bool) -> PyResult<Self> {
-        let inside = path.join("tokenizer.json");
-        let file = if path.is_dir() && inside.is_file() { inside } else { path };
-        let name = file.to_string_lossy().into_owned();
-        if file.extension().is_some_and(|extension| extension == "tiktoken") {
-            return enter(py, |_| Core::load(Source::Ranks(&name), &name, encode_special_tokens)).map(Self::new);
-        }
-        let read = |error: std::io::Error| Failure::File(error.kind(), format!("tokenizer {}: {error}", shown(&name)));
-        let json = enter(py, |_| std::fs::read(&file).map_err(read))?;
-        enter(py, |_| Core::load(Source::Json(&json), &name, encode_special_tokens)).map(Self::new)
+    /// Reads a `tokenizer.json`, a folder that has one, or a published `.tiktoken` file. `encode_special_tokens` replaces what the file says.
+    fn read(py: Python<'_>, path: &Path, encode_special_tokens: Option<bool>) -> PyResult<Self> {
+        let Some(name) = path.to_str() else {
+            let message = format!("path {} is not UTF-8\nhint: from_buffer reads the bytes of a file", shown(path));
+            return Err(Failure::Tokenizer(message).into_error(py));
+        };
+        // A file may have the name of a vocabulary.
+        let is_single = path.components().count() == 1 && path.extension().is_none();
+        let named = if is_single { format!("./{name}") } else { name.to_owned() };
+        enter(py, |_| Self::named(&named, encode_special_tokens)).map_err(|error| {
+            if path.try_exists().unwrap_or(true) {
+                return error;
+            }
+            let hint = "hint: check the path; from_tiktoken takes the names of vocabularies";
+            let message = format!("tokenizer {}: there is no such file\n{hint}", shown(name));
+            Failure::File(std::io::ErrorKind::NotFound, message).into_error(py)
+        })
+    }
+
+    fn named(name: &str, encode_special_tokens: Option<bool>) -> Result<Self, Failure> {
+        Core::load(Source::Named(name), name, encode_special_tokens).map(State::of).map(Self::new)
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> State {
+        self.locked().clone()
     }
 
     pub(crate) fn core(&self) -> Arc<Core> {
-        Arc::clone(&locked(&self.core))
+        Arc::clone(&self.locked().core)
     }
 
     fn post_processing(&self) -> Arc<PostProcessing> {
-        Arc::clone(&locked(&self.post_processing))
+        Arc::clone(&self.locked().post_processing)
     }
 
     fn encodings(&self, py: Python<'_>, inputs: Inputs, add_special_tokens: bool) -> PyResult<Vec<PyEncoding>> {
-        let (core, post_processing) = (self.core(), self.post_processing());
+        let State { core, post_processing } = self.state();
         enter(py, |watch| in_parallel(|| encodings(&core.full, &post_processing, inputs, add_special_tokens, watch)))
     }
 
@@ -183,20 +233,21 @@ impl PyTokenizer {
         let py = input.py();
         let encodings = self.encodings(py, Inputs::of(input, is_pretokenized)?, add_special_tokens)?;
         ask_for(encodings.len(), TOKEN)?;
-        let _paused = CollectorPause::begin(py, encodings.len())?;
-        PyList::new(py, encodings)
+        containers(py, encodings.into_iter())
     }
 
     /// Adds tokens, as the library does, and returns how many are new.
     fn add(&self, py: Python<'_>, tokens: &Bound<'_, PyAny>, special: bool) -> PyResult<usize> {
-        let tokens: Vec<Added> =
-            tokens.try_iter()?.map(|token| Added::of(&token?, special)).collect::<PyResult<_>>()?;
+        let tokens: Vec<Added> = arguments::several("tokens", tokens)?
+            .enumerate()
+            .map(|(number, token)| Added::of(number, &token?, special))
+            .collect::<PyResult<_>>()?;
         loop {
             let before = self.core();
             let (count, after) = enter(py, |_| {
-                let (count, json) = vocabulary::with_added(before.json()?, &tokens, special)?;
-                let source = Source::Json(json.as_bytes());
-                Ok((count, Core::load(source, before.plain().name(), before.encode_special_tokens)?))
+                let (count, json) = vocabulary::with_added(before.json()?.as_bytes(), &tokens, special)?;
+                let source = Source::Bytes(json.as_bytes());
+                Ok((count, Core::load(source, before.plain().name(), Some(before.encode_special_tokens))?))
             })?;
             if self.replace(&before, after) {
                 return Ok(count);
@@ -206,10 +257,10 @@ impl PyTokenizer {
 
     /// Replaces what `after` was made of, unless another thread has done so meanwhile.
     fn replace(&self, before: &Arc<Core>, after: Core) -> bool {
-        let mut core = locked(&self.core);
-        let is_as_before = Arc::ptr_eq(&core, before);
+        let mut state = self.locked();
+        let is_as_before = Arc::ptr_eq(&state.core, before);
         if is_as_before {
-            *core = Arc::new(after);
+            state.core = Arc::new(after);
         }
         is_as_before
     }
@@ -220,12 +271,42 @@ impl PyTokenizer {
         method: &str,
         arguments: &[Bound<'py, PyAny>],
     ) -> PyResult<Bound<'py, PyAny>> {
+        Self::in_task(slf, "on_thread", method, arguments)
+    }
+
+    /// A coroutine that calls a method of this object: `on_thread` or `at_once`.
+    fn in_task<'py>(
+        slf: &Bound<'py, Self>,
+        way: &str,
+        method: &str,
+        arguments: &[Bound<'py, PyAny>],
+    ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let call = slf.getattr(method)?;
         let arguments: Vec<_> = std::iter::once(&call).chain(arguments).collect();
-        let arguments = PyTuple::new(py, arguments)?;
-        py.import("asyncio")?.call_method1("to_thread", arguments)
+        py.import("windrow.tasks")?.call_method1(way, PyTuple::new(py, arguments)?)
     }
+}
+
+/// The texts of lists of ids.
+fn decoded<T: AsRef<[u32]> + Sync>(
+    tokenizer: &Tokenizer,
+    sequences: &[T],
+    skip_special_tokens: bool,
+    watch: &Watch,
+) -> Result<Vec<String>, Failure> {
+    let decoded = sequences.par_iter().weigh(|ids| ids.as_ref().len());
+    let decode = |ids: &T| watch.goes_on().then(|| tokenizer.decode(ids.as_ref(), skip_special_tokens));
+    let decoded: Vec<_> = decoded.map(decode).collect();
+    let numbered = decoded.into_iter().enumerate();
+    // After a stop nothing is returned, so what has no text does not matter.
+    let text = |(document, text): (usize, Option<Result<_, _>>)| {
+        text.unwrap_or(Ok(String::new())).map_err(|error| (document, error))
+    };
+    numbered
+        .map(text)
+        .collect::<Result<_, _>>()
+        .map_err(|(document, error)| DecodeBatchError { document, error }.into())
 }
 
 /// The encodings of a batch. Those of single texts are made of their ids when they are first looked at, if they follow from them.
@@ -237,7 +318,9 @@ fn encodings(
     watch: &Watch,
 ) -> Result<Vec<PyEncoding>, Failure> {
     let is_simple = post_processing.truncation().is_none() && post_processing.padding().is_none();
-    let around = match is_simple && full.follows_from_ids() {
+    // Of one text the library makes the rest when it is looked at, which takes ten times as long as the ids. Those of a batch are made here, by all threads.
+    let is_late = inputs.is_one() && !full.tokenizer().engine().name().starts_with("tokenizers 0.23");
+    let around = match is_simple && (full.follows_from_ids() || is_late) {
         true => Some(full.around(add_special_tokens).map_err(|error| Failure::Tokenizer(error.to_string()))?),
         false => None,
     };
@@ -266,40 +349,66 @@ fn encodings(
 
 #[pymethods]
 impl PyTokenizer {
-    /// A copy of a tokenizer of the libraries `tokenizers` or `transformers`, with its truncation and padding.
+    /// A copy of a tokenizer: of one of this class, or of the libraries `tokenizers` or `transformers`. It has all settings.
     #[new]
     fn from_other(py: Python<'_>, tokenizer: &Bound<'_, PyAny>) -> PyResult<Self> {
         let backend = tokenizer.getattr_opt("backend_tokenizer")?.unwrap_or_else(|| tokenizer.clone());
+        if let Ok(ours) = backend.cast::<Self>() {
+            return Ok(ours.get().__copy__());
+        }
         let Some(to_str) = backend.getattr_opt("to_str")? else {
-            let expected = "expected a Tokenizer of tokenizers or a fast tokenizer of transformers";
+            let expected = "tokenizer: expected a Tokenizer of tokenizers or a fast tokenizer of transformers";
             let hint = "hint: from_file, from_str and from_tiktoken load others";
             let name = tokenizer.get_type().name()?;
             return Err(PyTypeError::new_err(format!("{expected}, not {name} ({hint})")));
         };
         let json: String = to_str.call0()?.extract()?;
-        Self::load(py, Source::Json(json.as_bytes()), "an object")
+        // The file does not tell.
+        let encodes = backend.getattr_opt("encode_special_tokens")?.map(|encodes| encodes.is_truthy()).transpose()?;
+        let state = enter(py, |_| {
+            let mut state = State::load(Source::Bytes(json.as_bytes()), "an object", None)?;
+            if encodes == Some(true) && !state.core.encode_special_tokens {
+                state.core = Arc::new(Core::load(state.core.source(), "an object", encodes)?);
+            }
+            Ok(state)
+        });
+        state.map(Self::new)
     }
 
     /// Reads a `tokenizer.json`, a folder that has one, or a published `.tiktoken` file.
     #[staticmethod]
     fn from_file(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        Self::read(py, path, false)
+        Self::read(py, &path, None)
     }
 
-    /// [`from_file`](Self::from_file), to encode files with.
+    /// What `tokenizer` is or names, for calls that take either: a tokenizer; a text, which is the name of a vocabulary or else a path, as in the
+    /// command; or a path object. `encode_special_tokens` is that of what is loaded here.
     #[staticmethod]
-    fn _of_files(py: Python<'_>, path: PathBuf, encode_special_tokens: bool) -> PyResult<Self> {
-        Self::read(py, path, encode_special_tokens)
+    #[pyo3(signature = (tokenizer, encode_special_tokens = None))]
+    fn _of<'py>(tokenizer: &Bound<'py, PyAny>, encode_special_tokens: Option<bool>) -> PyResult<Bound<'py, Self>> {
+        let py = tokenizer.py();
+        if let Ok(ours) = tokenizer.cast::<Self>() {
+            return Ok(ours.clone());
+        }
+        let loaded = if let Ok(name) = tokenizer.cast::<PyString>() {
+            let name: String = name.extract()?;
+            enter(py, |_| Self::named(&name, encode_special_tokens))?
+        } else if tokenizer.hasattr("__fspath__")? {
+            Self::read(py, &tokenizer.extract::<PathBuf>()?, encode_special_tokens)?
+        } else {
+            Self::from_other(py, tokenizer)?
+        };
+        Bound::new(py, loaded)
     }
 
     #[staticmethod]
     fn from_str(py: Python<'_>, json: String) -> PyResult<Self> {
-        Self::load(py, Source::Json(json.as_bytes()), "a string")
+        Self::load(py, Source::Bytes(json.as_bytes()), "a string", None)
     }
 
     #[staticmethod]
     fn from_buffer(py: Python<'_>, buffer: &[u8]) -> PyResult<Self> {
-        Self::load(py, Source::Json(buffer), "a buffer")
+        Self::load(py, Source::Bytes(buffer), "a buffer", None)
     }
 
     /// The tokenizer of a model on the Hugging Face Hub: from the cache, or downloaded by the library `huggingface_hub`.
@@ -327,14 +436,14 @@ impl PyTokenizer {
             let message = format!("tokenizer {name:?} is not the name of a vocabulary\nhint: from_file reads files");
             return Err(Failure::Tokenizer(message).into_error(py));
         }
-        Self::load(py, Source::Ranks(name), name)
+        Self::load(py, Source::Named(name), name, None)
     }
 
-    /// The file with the truncation and the padding that are set now.
+    /// The file with the settings of now.
     #[pyo3(signature = (pretty = false))]
     fn to_str(&self, py: Python<'_>, pretty: bool) -> PyResult<String> {
-        let (core, post_processing) = (self.core(), self.post_processing());
-        enter(py, |_| vocabulary::with_settings(core.json()?, &post_processing, pretty))
+        let state = self.state();
+        enter(py, |_| state.settings().write(state.core.json()?, pretty))
     }
 
     /// Writes a `tokenizer.json`.
@@ -348,23 +457,26 @@ impl PyTokenizer {
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
-        let (py, this) = (slf.py(), slf.get());
-        let core = this.core();
+        let py = slf.py();
+        let state = slf.get().state();
+        let settings =
+            serde_json::to_string(&state.settings()).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let file = state.core.full.file().map(|file| PyBytes::new(py, file));
         let restore = slf.get_type().getattr("_restore")?;
-        let (name, encodes) = (core.plain().name(), core.encode_special_tokens);
-        let json = core.full.json().is_some().then(|| this.to_str(py, false)).transpose()?;
-        (restore, (json, name, encodes)).into_pyobject(py)
+        (restore, (file, state.core.plain().name(), settings)).into_pyobject(py)
     }
 
+    /// What `__reduce__` took apart: the file of the vocabulary, if it is none of tiktoken's names, and all settings.
     #[staticmethod]
-    fn _restore(py: Python<'_>, json: Option<String>, name: &str, encode_special_tokens: bool) -> PyResult<Self> {
-        let source = json.as_ref().map_or(Source::Ranks(name), |json| Source::Json(json.as_bytes()));
-        enter(py, |_| Core::load(source, name, encode_special_tokens)).map(Self::new)
+    fn _restore(py: Python<'_>, file: Option<&[u8]>, name: &str, settings: &str) -> PyResult<Self> {
+        let settings: Settings =
+            serde_json::from_str(settings).map_err(|error| PyValueError::new_err(format!("settings: {error}")))?;
+        Self::load(py, file.map_or(Source::Named(name), Source::Bytes), name, Some(&settings))
     }
 
     /// The copy shares what has been loaded.
     fn __copy__(&self) -> Self {
-        Self { core: Mutex::new(self.core()), post_processing: Mutex::new(self.post_processing()) }
+        Self::new(self.state())
     }
 
     fn __deepcopy__(&self, _memo: &Bound<'_, PyAny>) -> Self {
@@ -392,18 +504,21 @@ impl PyTokenizer {
     #[pyo3(signature = (with_added_tokens = true))]
     fn get_vocab_size(&self, py: Python<'_>, with_added_tokens: bool) -> PyResult<usize> {
         let core = self.core();
-        enter(py, |_| Ok(vocabulary::tokens(&core.full, core.json().ok(), with_added_tokens)?.len()))
+        enter(py, |_| Ok(vocabulary::tokens(&core.full, core.full.json(), with_added_tokens)?.len()))
     }
 
     /// All tokens with their ids.
     #[pyo3(signature = (with_added_tokens = true))]
     fn get_vocab<'py>(&self, py: Python<'py>, with_added_tokens: bool) -> PyResult<Bound<'py, PyDict>> {
         let core = self.core();
-        let tokens = enter(py, |_| vocabulary::tokens(&core.full, core.json().ok(), with_added_tokens))?;
+        let tokens = enter(py, |_| vocabulary::tokens(&core.full, core.full.json(), with_added_tokens))?;
         ask_for(tokens.len(), 2 * TOKEN)?;
-        let vocabulary = PyDict::new(py);
-        for (token, id) in tokens {
+        let (vocabulary, mut turns) = (PyDict::new(py), Turns::new(py));
+        for (made, (token, id)) in tokens.into_iter().enumerate() {
             vocabulary.set_item(token, id)?;
+            if made % PIECE == 0 {
+                turns.pass(|| Ok(()))?;
+            }
         }
         Ok(vocabulary)
     }
@@ -411,7 +526,7 @@ impl PyTokenizer {
     /// The added tokens by their ids.
     fn get_added_tokens_decoder<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let core = self.core();
-        let added = enter(py, |_| vocabulary::added(core.json()?))?;
+        let added = enter(py, |_| vocabulary::added(core.json()?.as_bytes()))?;
         let decoder = PyDict::new(py);
         for (id, token) in added {
             decoder.set_item(id, token.into_object(py)?)?;
@@ -423,7 +538,7 @@ impl PyTokenizer {
         self.core().plain().token_to_id(token)
     }
 
-    fn id_to_token(&self, py: Python<'_>, id: u32) -> PyResult<Option<String>> {
+    fn id_to_token(&self, py: Python<'_>, #[pyo3(from_py_with = arguments::id)] id: u32) -> PyResult<Option<String>> {
         let core = self.core();
         enter(py, |_| Ok(core.plain().id_to_token(id)))
     }
@@ -456,7 +571,7 @@ impl PyTokenizer {
             if before.encode_special_tokens == value {
                 return Ok(());
             }
-            let after = enter(py, |_| before.reloaded(value))?;
+            let after = enter(py, |_| Core::load(before.source(), before.plain().name(), Some(value)))?;
             if self.replace(&before, after) {
                 return Ok(());
             }
@@ -489,23 +604,23 @@ impl PyTokenizer {
     fn enable_padding(
         &self,
         direction: &str,
-        pad_id: u32,
-        pad_type_id: u32,
+        #[pyo3(from_py_with = arguments::pad_id)] pad_id: u32,
+        #[pyo3(from_py_with = arguments::pad_type_id)] pad_type_id: u32,
         pad_token: &str,
-        length: Option<usize>,
-        pad_to_multiple_of: Option<usize>,
+        #[pyo3(from_py_with = arguments::length::optional)] length: Option<usize>,
+        #[pyo3(from_py_with = arguments::pad_to_multiple_of)] pad_to_multiple_of: Option<usize>,
     ) -> PyResult<()> {
         let strategy = length.map_or(PaddingStrategy::BatchLongest, PaddingStrategy::Fixed);
         let direction = padding_direction(direction)?;
         let pad_token = pad_token.to_owned();
         let padding = PaddingParams { strategy, direction, pad_to_multiple_of, pad_id, pad_type_id, pad_token };
-        Arc::make_mut(&mut locked(&self.post_processing)).set_padding(Some(padding));
+        Arc::make_mut(&mut self.locked().post_processing).set_padding(Some(padding));
         Ok(())
     }
 
     /// From now on, encodings are not padded.
     fn no_padding(&self) {
-        Arc::make_mut(&mut locked(&self.post_processing)).set_padding(None);
+        Arc::make_mut(&mut self.locked().post_processing).set_padding(None);
     }
 
     /// How encodings are truncated; `None` if they are not.
@@ -523,7 +638,13 @@ impl PyTokenizer {
 
     /// From now on, encodings have at most `max_length` tokens, special tokens included.
     #[pyo3(signature = (max_length, stride = 0, strategy = "longest_first", direction = "right"))]
-    fn enable_truncation(&self, max_length: usize, stride: usize, strategy: &str, direction: &str) -> PyResult<()> {
+    fn enable_truncation(
+        &self,
+        #[pyo3(from_py_with = arguments::max_length)] max_length: usize,
+        #[pyo3(from_py_with = arguments::stride)] stride: usize,
+        strategy: &str,
+        direction: &str,
+    ) -> PyResult<()> {
         let strategy = match strategy {
             "longest_first" => TruncationStrategy::LongestFirst,
             "only_first" => TruncationStrategy::OnlyFirst,
@@ -535,14 +656,14 @@ impl PyTokenizer {
         };
         let direction = truncation_direction(direction)?;
         let truncation = TruncationParams { direction, max_length, strategy, stride };
-        let mut post_processing = locked(&self.post_processing);
-        Arc::make_mut(&mut post_processing).set_truncation(Some(truncation)).map_err(PyValueError::new_err)
+        let mut state = self.locked();
+        Arc::make_mut(&mut state.post_processing).set_truncation(Some(truncation)).map_err(PyValueError::new_err)
     }
 
     /// From now on, encodings are not truncated.
     fn no_truncation(&self) -> PyResult<()> {
-        let mut post_processing = locked(&self.post_processing);
-        Arc::make_mut(&mut post_processing).set_truncation(None).map_err(PyValueError::new_err)
+        let mut state = self.locked();
+        Arc::make_mut(&mut state.post_processing).set_truncation(None).map_err(PyValueError::new_err)
     }
 
     fn __repr__(&self) -> String {
@@ -550,8 +671,9 @@ impl PyTokenizer {
         format!("<windrow.Tokenizer {:?} of {} ids>", core.plain().name(), core.plain().vocab_size())
     }
 
-    /// The ids of all texts, in flat memory, by all threads of the process's pool. They are neither truncated nor padded.
-    #[pyo3(signature = (texts, add_special_tokens = false))]
+    /// The ids of all texts, in flat memory, by all threads of the process's pool, with the special tokens around each text. They are neither
+    /// truncated nor padded.
+    #[pyo3(signature = (texts, add_special_tokens = true))]
     fn encode_batch_ids(
         &self,
         py: Python<'_>,
@@ -616,8 +738,13 @@ impl PyTokenizer {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let pair = pair.unwrap_or_else(|| py.None().into_bound(py));
-        let arguments = (sequence, pair, is_pretokenized, add_special_tokens).into_pyobject(py)?;
-        Self::on_thread(slf, "encode", &arguments.iter().collect::<Vec<_>>())
+        let arguments = (&sequence, pair, is_pretokenized, add_special_tokens).into_pyobject(py)?;
+        // A thread costs more than the ids of a short text.
+        let method = match sequence.cast::<PyString>().is_ok_and(|text| text.len().is_ok_and(|len| len <= SHORT)) {
+            true => "at_once",
+            false => "on_thread",
+        };
+        Self::in_task(slf, method, "encode", &arguments.iter().collect::<Vec<_>>())
     }
 
     #[pyo3(signature = (input, is_pretokenized = false, add_special_tokens = true))]
@@ -655,27 +782,28 @@ impl PyTokenizer {
 
     /// The texts of lists of ids.
     #[pyo3(signature = (sequences, skip_special_tokens = true))]
-    fn decode_batch(
+    fn decode_batch<'py>(
         &self,
-        py: Python<'_>,
-        sequences: &Bound<'_, PyAny>,
+        sequences: &Bound<'py, PyAny>,
         skip_special_tokens: bool,
-    ) -> PyResult<Vec<String>> {
-        let core = self.core();
+    ) -> PyResult<Bound<'py, PyList>> {
+        let (core, py) = (self.core(), sequences.py());
         let texts = if let Ok(ragged) = sequences.cast::<PyRagged>() {
             let batch = Arc::clone(ragged.get().batch());
-            enter(py, |_| {
-                let documents: Vec<&[u32]> = batch.iter().collect();
-                Ok(in_parallel(|| core.plain().decode_batch(&documents, skip_special_tokens))?)
+            enter(py, |watch| {
+                let sequences: Vec<&[u32]> = batch.iter().collect();
+                in_parallel(|| decoded(core.plain(), &sequences, skip_special_tokens, watch))
             })?
         } else {
-            let documents: PyResult<Vec<Vec<u32>>> = sequences.try_iter()?.map(|ids| ids_of(&ids?)).collect();
-            let documents = documents?;
-            enter(py, |_| Ok(in_parallel(|| core.plain().decode_batch(&documents, skip_special_tokens))?))?
+            let sequences = arguments::several("sequences", sequences)?;
+            // Large lists take longer to read than to decode.
+            let read = |ids: PyResult<Bound<'_, PyAny>>| ask(py).and_then(|()| ids_of(&ids?));
+            let sequences: Vec<Vec<u32>> = sequences.map(read).collect::<PyResult<_>>()?;
+            enter(py, |watch| in_parallel(|| decoded(core.plain(), &sequences, skip_special_tokens, watch)))?
         };
         ask_for(texts.iter().map(String::len).sum(), BYTES_OF_CHARACTER)?;
         ask_for(texts.len(), TOKEN)?;
-        Ok(texts)
+        list(py, texts.into_iter())
     }
 
     #[pyo3(signature = (sequences, skip_special_tokens = true))]
@@ -688,6 +816,9 @@ impl PyTokenizer {
         Self::on_thread(slf, "decode_batch", &arguments.iter().collect::<Vec<_>>())
     }
 }
+
+/// Characters of a text that a task encodes without a thread: within some hundred microseconds.
+const SHORT: usize = 4096;
 
 /// Bytes of a character in a text of Python, at most.
 const BYTES_OF_CHARACTER: usize = 4;

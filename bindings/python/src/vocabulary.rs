@@ -5,31 +5,35 @@ use std::collections::HashMap;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use windrow_tokenizers::full::{FullTokenizer, PostProcessing};
+use windrow_tokenizers::full::FullTokenizer;
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::LoadOptions;
 use windrow_tokenizers::tokenizers_023::{AddedToken, Tokenizer};
 
 use crate::errors::Failure;
+use crate::texts::Item;
 
 /// A token to add, or that was added.
 pub(crate) struct Added(AddedToken);
 
 impl Added {
     /// A `str`, or an object with the attributes of `AddedToken`.
-    pub(crate) fn of(token: &Bound<'_, PyAny>, special: bool) -> PyResult<Self> {
-        if let Ok(content) = token.cast::<PyString>() {
-            return Ok(Self(AddedToken::from(content.to_cow()?, special)));
+    pub(crate) fn of(number: usize, token: &Bound<'_, PyAny>, special: bool) -> PyResult<Self> {
+        let content = |content: Bound<'_, PyAny>| {
+            let content = Item::of(number, content)?;
+            Ok::<_, PyErr>(content.text(number).map_err(|failure| failure.into_error(token.py()))?.to_owned())
+        };
+        if token.is_instance_of::<PyString>() {
+            return Ok(Self(AddedToken::from(content(token.clone())?, special)));
         }
-        let Some(content) = token.getattr_opt("content")? else {
+        let Some(found) = token.getattr_opt("content")? else {
             let name = token.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("expected str or AddedToken, not {name}")));
+            return Err(PyTypeError::new_err(format!("tokens: item {number}: expected str or AddedToken, not {name}")));
         };
         let flag = |name: &str| token.getattr(name)?.extract::<bool>();
         let is_special = special || flag("special")?;
-        let added = AddedToken::from(content.extract::<String>()?, is_special);
+        let added = AddedToken::from(content(found)?, is_special);
         let added = added.single_word(flag("single_word")?).lstrip(flag("lstrip")?).rstrip(flag("rstrip")?);
         Ok(Self(added.normalized(flag("normalized")?)))
     }
@@ -88,45 +92,14 @@ pub(crate) fn added(json: &[u8]) -> Result<Vec<(u32, Added)>, Failure> {
 /// All tokens with their ids. `json` is the file, if there is one.
 pub(crate) fn tokens(
     full: &FullTokenizer,
-    json: Option<&[u8]>,
+    json: Option<&str>,
     with_added_tokens: bool,
 ) -> Result<HashMap<String, u32>, Failure> {
     if let Some(json) = json {
-        return Ok(library(json)?.get_vocab(with_added_tokens));
+        return Ok(library(json.as_bytes())?.get_vocab(with_added_tokens));
     }
     let tokenizer = full.tokenizer();
     let added: Vec<u32> = tokenizer.eos_candidates().into_iter().map(|(_, id)| id).collect();
     let ids = (0..tokenizer.vocab_size()).filter(|id| with_added_tokens || !added.contains(id));
     Ok(ids.filter_map(|id| Some((tokenizer.id_to_token(id)?, id))).collect())
-}
-
-/// A file with the truncation and the padding of `post_processing`.
-pub(crate) fn with_settings(json: &[u8], post_processing: &PostProcessing, pretty: bool) -> Result<String, Failure> {
-    const ORDER: [&str; 9] = [
-        "version",
-        "truncation",
-        "padding",
-        "added_tokens",
-        "normalizer",
-        "pre_tokenizer",
-        "post_processor",
-        "decoder",
-        "model",
-    ];
-    let failed = |error: serde_json::Error| Failure::Tokenizer(error.to_string());
-    let mut parts: HashMap<&str, &RawValue> = serde_json::from_slice(json).map_err(failed)?;
-    let truncation = serde_json::value::to_raw_value(&post_processing.truncation()).map_err(failed)?;
-    let padding = serde_json::value::to_raw_value(&post_processing.padding()).map_err(failed)?;
-    parts.insert("truncation", &truncation);
-    parts.insert("padding", &padding);
-    let place = |name: &str| ORDER.iter().position(|known| *known == name).unwrap_or(ORDER.len());
-    let mut parts: Vec<(&str, &RawValue)> = parts.into_iter().collect();
-    parts.sort_by_key(|(name, _)| (place(name), *name));
-    let texts: Vec<String> = parts.iter().map(|(name, value)| format!("{name:?}:{}", value.get())).collect();
-    let text = format!("{{{}}}", texts.join(","));
-    if !pretty {
-        return Ok(text);
-    }
-    let library = library(text.as_bytes())?;
-    library.to_string(true).map_err(|error| Failure::Tokenizer(error.to_string()))
 }

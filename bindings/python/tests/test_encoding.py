@@ -7,6 +7,8 @@ import json
 import os
 import pathlib
 import pickle
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -293,6 +295,24 @@ def test_added_tokens_that_become_equal() -> None:
         tokenizer.add_tokens(["Covid"])
     tokenizer.add_tokens([windrow.AddedToken("Covid", normalized=False)])
     assert len(tokenizer.encode_batch_ids(["COVID Covid"]).tolist()[0]) == 3
+
+
+def test_ids_of_one_text_take_no_whole_encoding() -> None:
+    """The library takes ten times as long for a whole encoding, which nobody has asked for."""
+    file = DATA / "tok/bert_base_uncased.json"
+    if not file.exists():
+        pytest.skip(f"no {file}")
+    tokenizer = windrow.Tokenizer.from_file(file)
+    text = "The quick brown fox jumps over the lazy dog, 12345 times. " * 5000
+
+    def cpu(call: Callable[[], object]) -> float:
+        begin = time.process_time()
+        call()
+        return time.process_time() - begin
+
+    plain, whole = (min(cpu(call) for _ in range(3)) for call in (lambda: tokenizer.encode_batch_ids([text]), lambda: tokenizer.encode(text).ids))
+    assert whole < 4 * plain, (plain, whole)
+    assert tokenizer.encode(text).ids == tokenizer.encode_batch_ids([text]).tolist()[0]
 
 
 def test_byte_offsets(gpt2: windrow.Tokenizer) -> None:
