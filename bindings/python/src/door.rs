@@ -1,21 +1,56 @@
 //! The door: every call that works for more than a moment enters Rust here.
 //!
 //! Inside, the interpreter runs other threads. The thread of the call asks Python for signals again and again, so that Ctrl-C ends a
-//! batch. Errors, panics and interrupts become exceptions in one place.
+//! batch; a call of a task ends when the task is cancelled. Errors, panics and interrupts become exceptions in one place.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Instant;
 
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::errors::Failure;
 
 /// A signal waits so long before Python handles it, beside the longest item. People notice 100 ms.
 pub(crate) const POLL_MILLIS: u64 = 25;
+
+thread_local! {
+    /// The stop of the calls of this thread.
+    static STOP: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// Ends calls of another thread: those of a task that is cancelled.
+#[pyclass(frozen, name = "Stop", module = "windrow._windrow")]
+#[derive(Default)]
+pub(crate) struct PyStop(Arc<AtomicBool>);
+
+#[pymethods]
+impl PyStop {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ends the call that runs, and those to come.
+    fn set(&self) {
+        // Relaxed: a thread may see the stop late.
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Calls a function on this thread. What it does here in Rust ends within an item of the stop.
+    #[pyo3(signature = (call, *arguments))]
+    fn run<'py>(&self, call: &Bound<'py, PyAny>, arguments: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+        let before = STOP.replace(Some(Arc::clone(&self.0)));
+        let outcome = call.call1(arguments);
+        STOP.replace(before);
+        outcome
+    }
+}
 
 /// Tells the work whether to go on.
 pub(crate) struct Watch {
@@ -26,6 +61,7 @@ pub(crate) struct Watch {
     next: AtomicU64,
     stopped: AtomicBool,
     interrupt: Mutex<Option<PyErr>>,
+    stop: Option<Arc<AtomicBool>>,
 }
 
 impl Watch {
@@ -36,13 +72,19 @@ impl Watch {
             next: AtomicU64::new(POLL_MILLIS),
             stopped: AtomicBool::new(false),
             interrupt: Mutex::new(None),
+            stop: STOP.with_borrow(Option::clone),
         }
     }
 
-    /// Whether no signal has raised an exception so far. All threads of the work call it again and again.
+    fn is_cancelled(&self) -> bool {
+        // Relaxed: a thread may see the stop late.
+        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
+    /// Whether no signal has raised an exception so far, and no task was cancelled. All threads of the work call it again and again.
     pub(crate) fn goes_on(&self) -> bool {
         // Relaxed: a thread may see the stop late.
-        if self.stopped.load(Ordering::Relaxed) {
+        if self.stopped.load(Ordering::Relaxed) || self.is_cancelled() {
             return false;
         }
         if thread::current().id() != self.caller {
@@ -67,15 +109,36 @@ impl Watch {
     }
 }
 
-/// Runs `work` without the interpreter's lock. If a signal has raised an exception, that is the result, whatever `work` returns.
+/// Runs `work` without the interpreter's lock. If a signal has raised an exception, that is the result, whatever `work` returns; after a
+/// cancellation nobody waits for one.
 pub(crate) fn enter<R: Send>(py: Python<'_>, work: impl FnOnce(&Watch) -> Result<R, Failure> + Send) -> PyResult<R> {
     let watch = Watch::new();
+    if watch.is_cancelled() {
+        return Err(cancelled(py));
+    }
     let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(|| work(&watch))));
+    let is_cancelled = watch.is_cancelled();
     if let Some(interrupt) = watch.interrupt.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(interrupt);
     }
+    if is_cancelled {
+        return Err(cancelled(py));
+    }
     let outcome = outcome.unwrap_or_else(|payload| Err(Failure::Panic(message(payload.as_ref()))));
     outcome.map_err(|failure| failure.into_error(py))
+}
+
+/// To be called for each argument that is read: fails if a signal has raised an exception, or the task of this thread was cancelled.
+pub(crate) fn ask(py: Python<'_>) -> PyResult<()> {
+    // Relaxed: a thread may see the stop late.
+    if STOP.with_borrow(|stop| stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))) {
+        return Err(cancelled(py));
+    }
+    py.check_signals()
+}
+
+fn cancelled(py: Python<'_>) -> PyErr {
+    Failure::Other("stopped: its task was cancelled".to_owned()).into_error(py)
 }
 
 fn message(payload: &(dyn Any + Send)) -> String {

@@ -5,6 +5,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 use windrow_tokenizers::tokenizers_023::{EncodeInput, InputSequence};
 
+use crate::arguments::several;
+use crate::door::ask;
 use crate::errors::Failure;
 use crate::texts::{Item, Texts};
 
@@ -26,8 +28,15 @@ impl Inputs {
         if inputs.is_instance_of::<PyString>() {
             return Err(PyTypeError::new_err("expected several inputs, not a single text (hint: encode takes one)"));
         }
-        let read = |(number, input): (usize, PyResult<Bound<'_, PyAny>>)| Input::of(number, &input?, is_pretokenized);
-        inputs.try_iter()?.enumerate().map(read).collect::<PyResult<_>>().map(Self)
+        let read = |(number, input): (usize, PyResult<Bound<'_, PyAny>>)| {
+            ask(inputs.py())?;
+            Input::of(number, &input?, is_pretokenized)
+        };
+        several("input", inputs)?.enumerate().map(read).collect::<PyResult<_>>().map(Self)
+    }
+
+    pub(crate) fn is_one(&self) -> bool {
+        self.0.len() == 1
     }
 
     /// A batch of one.
@@ -101,9 +110,11 @@ impl Input {
 impl Sequence {
     fn of(number: usize, sequence: &Bound<'_, PyAny>, is_pretokenized: bool) -> PyResult<Self> {
         let is_text = sequence.is_instance_of::<PyString>();
-        if is_pretokenized && !is_text {
-            let words = sequence.try_iter()?.map(|word| Item::of(number, word?)).collect::<PyResult<_>>()?;
-            return Ok(Self::Words(words));
+        if is_pretokenized
+            && !is_text
+            && let Ok(words) = sequence.try_iter()
+        {
+            return words.map(|word| Item::of(number, word?)).collect::<PyResult<_>>().map(Self::Words);
         }
         if is_text && !is_pretokenized {
             return Ok(Self::Text(Item::of(number, sequence.clone())?));

@@ -1,0 +1,49 @@
+"""Calls of tasks: a task that is cancelled stops its call."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from windrow._windrow import Stop
+
+__all__ = ["at_once", "on_thread"]
+
+Result = TypeVar("Result")
+
+_threads: ThreadPoolExecutor | None = None
+
+
+def _own_threads() -> ThreadPoolExecutor:
+    """Threads besides those of asyncio, which look names of hosts up and must not wait for batches."""
+    global _threads
+    if _threads is None:
+        _threads = ThreadPoolExecutor(thread_name_prefix="windrow-task")
+    return _threads
+
+
+def _after_fork() -> None:
+    # The threads are those of the parent.
+    global _threads
+    _threads = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+async def on_thread(call: Callable[..., Result], *arguments: object) -> Result:
+    """Calls a function on another thread. When the task is cancelled, what the function does in windrow ends within an item."""
+    stop = Stop()
+    try:
+        return await asyncio.get_running_loop().run_in_executor(_own_threads(), stop.run, call, *arguments)
+    finally:
+        stop.set()
+
+
+async def at_once(call: Callable[..., Result], *arguments: object) -> Result:
+    """Calls a function that takes less time than a thread."""
+    return call(*arguments)
