@@ -1,7 +1,7 @@
 //! Texts and ids that Python passes: borrowed, not copied.
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, GenericStringArray, OffsetSizeTrait};
 use arrow_schema::DataType;
 use pyo3::exceptions::{PyTypeError, PyUnicodeEncodeError};
 use pyo3::prelude::*;
@@ -9,6 +9,7 @@ use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use pyo3_arrow::input::AnyArray;
 
+use crate::arguments::{number, several};
 use crate::column::Column;
 use crate::errors::Failure;
 
@@ -34,16 +35,13 @@ impl Texts {
         if let Ok(tuple) = texts.cast::<PyTuple>() {
             return Self::items(tuple.iter());
         }
-        if texts.is_instance_of::<PyString>() || texts.is_instance_of::<PyBytes>() {
-            return Err(PyTypeError::new_err("expected several texts, not a single one (hint: put it into a list)"));
-        }
         if texts.hasattr("__arrow_c_stream__")? || texts.hasattr("__arrow_c_array__")? {
             return Self::columns(texts);
         }
         if texts.hasattr("__array_interface__")? {
             return Self::of(&texts.call_method0("tolist")?);
         }
-        let items: PyResult<Vec<_>> = texts.try_iter()?.collect();
+        let items: PyResult<Vec<_>> = several("texts", texts)?.collect();
         Self::items(items?.into_iter())
     }
 
@@ -85,16 +83,66 @@ impl Texts {
                         let reason = "is null (hint: fill or drop nulls first)".to_owned();
                         return Err(Failure::Item { item: texts.len() + null, reason });
                     }
-                    match chunk.data_type() {
-                        DataType::Utf8 => texts.extend(chunk.as_string::<i32>().iter().flatten()),
-                        DataType::LargeUtf8 => texts.extend(chunk.as_string::<i64>().iter().flatten()),
-                        _ => texts.extend(chunk.as_string_view().iter().flatten()),
-                    }
+                    let first = texts.len();
+                    append(chunk, &mut texts).map_err(|(at, reason)| Failure::Item { item: first + at, reason })?;
                 }
                 Ok(texts)
             }
         }
     }
+}
+
+/// Appends the texts of a chunk without nulls. Arrow's import believes what a column claims: that its offsets are in order and its bytes UTF-8.
+/// So both are checked here; an error has the number of the text in the chunk.
+fn append<'a>(chunk: &'a ArrayRef, texts: &mut Vec<&'a str>) -> Result<(), (usize, String)> {
+    /// Longest text within a view.
+    const INLINE: usize = 12;
+
+    fn of<'a, O: OffsetSizeTrait>(
+        column: &'a GenericStringArray<O>,
+        texts: &mut Vec<&'a str>,
+    ) -> Result<(), (usize, String)> {
+        let bytes = column.value_data();
+        // An empty column may have no offsets at all.
+        for (number, ends) in column.value_offsets().windows(2).take(column.len()).enumerate() {
+            let [begin, end] = [ends[0], ends[1]].map(|offset| offset.to_usize());
+            let text = begin.zip(end).and_then(|(begin, end)| bytes.get(begin..end));
+            let outside = || {
+                (number, format!("has offsets {:?} and {:?} in a column of {} bytes", ends[0], ends[1], bytes.len()))
+            };
+            texts.push(utf8(text.ok_or_else(outside)?).map_err(|reason| (number, reason))?);
+        }
+        Ok(())
+    }
+    match chunk.data_type() {
+        DataType::Utf8 => of(chunk.as_string::<i32>(), texts),
+        DataType::LargeUtf8 => of(chunk.as_string::<i64>(), texts),
+        _ => {
+            let column = chunk.as_string_view();
+            let inline = bytemuck::cast_slice::<u128, u8>(column.views());
+            for (number, &view) in column.views().iter().enumerate() {
+                // The length; then the text, or its first four bytes, the number of its buffer, and its place there.
+                let [length, buffer, begin] = [0, 64, 96].map(|bits| (view >> bits) as u32 as usize);
+                let text = if length <= INLINE {
+                    let at = number * size_of::<u128>() + size_of::<u32>();
+                    inline.get(at..at + length)
+                } else {
+                    column.data_buffers().get(buffer).and_then(|buffer| buffer.get(begin..begin.checked_add(length)?))
+                };
+                let text = text.ok_or_else(|| (number, "is a view outside the buffers of its column".to_owned()))?;
+                texts.push(utf8(text).map_err(|reason| (number, reason))?);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Bytes that are said to be UTF-8, or why they are not.
+fn utf8(bytes: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let byte = error.valid_up_to();
+        format!("is not UTF-8 at byte {byte} (hint: decode it, with errors=\"replace\" if it must)")
+    })
 }
 
 impl Item {
@@ -115,12 +163,7 @@ impl Item {
     pub(crate) fn text(&self, number: usize) -> Result<&str, Failure> {
         match self {
             Self::Str(text) => Ok(text),
-            Self::Bytes(bytes) => std::str::from_utf8(bytes).map_err(|error| {
-                let byte = error.valid_up_to();
-                let reason =
-                    format!("is not UTF-8 at byte {byte} (hint: decode it, with errors=\"replace\" if it must)");
-                Failure::Item { item: number, reason }
-            }),
+            Self::Bytes(bytes) => utf8(bytes).map_err(|reason| Failure::Item { item: number, reason }),
         }
     }
 }
@@ -144,8 +187,7 @@ pub(crate) fn ids_of(ids: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
     if let Some(ids) = ids.cast::<Column>().ok().and_then(|column| column.get().ids()) {
         return Ok(ids.to_vec());
     }
-    match ids.hasattr("__array_interface__")? {
-        true => ids.call_method0("tolist")?.extract(),
-        false => ids.try_iter()?.map(|id| id?.extract()).collect(),
-    }
+    let list = if ids.hasattr("__array_interface__")? { ids.call_method0("tolist")? } else { ids.clone() };
+    let id = |(at, id): (usize, PyResult<Bound<'_, PyAny>>)| number(&format_args!("ids[{at}]"), &id?);
+    several("ids", &list)?.enumerate().map(id).collect()
 }

@@ -4,12 +4,14 @@ import copy
 import doctest
 import gc
 import pickle
+import struct
 import sys
 import threading
 
 import pytest
 
 import windrow
+from windrow.tables import EncodeColumn
 
 TEXTS = ["Hello world", "", "Hello", "naïve 中文 🙂", "a" * 20_000]
 
@@ -96,6 +98,58 @@ def test_arrow(gpt2: windrow.Tokenizer, expected: list[list[int]]) -> None:
         gpt2.encode_batch_ids(pa.array([1]))
 
 
+def bad_columns() -> dict[str, tuple[object, int, str]]:
+    """Columns that Arrow makes without a look at their bytes, the first bad item, and what is wrong with it."""
+    pa = pytest.importorskip("pyarrow")
+
+    def column(type: object, offsets: list[int], data: bytes) -> object:
+        width = "i" if type == pa.string() else "q"
+        buffers = [None, pa.py_buffer(struct.pack(f"{len(offsets)}{width}", *offsets)), pa.py_buffer(data)]
+        return pa.Array.from_buffers(type, len(offsets) - 1, buffers)
+
+    def views(*views: bytes) -> object:
+        return pa.Array.from_buffers(pa.string_view(), len(views), [None, pa.py_buffer(b"".join(views)), pa.py_buffer(b"b" * 20 + b"\xff")])
+
+    inline = struct.pack("i12s", 2, b"ok")
+    text = "is not UTF-8 at byte "
+    found: dict[str, tuple[object, int, str]] = {
+        "bytes": (column(pa.string(), [0, 2, 5], b"ok\xff\xfe!"), 1, f"{text}0"),
+        "large": (column(pa.large_string(), [0, 2, 5], b"oka\xfe!"), 1, f"{text}1"),
+        "half of a character": (column(pa.string(), [0, 1, 2], "é".encode()), 0, f"{text}0"),
+        "surrogate": (column(pa.string(), [0, 3], b"\xed\xa0\x80"), 0, f"{text}0"),
+        "order": (column(pa.string(), [0, 4, 2, 5], b"okabc"), 1, "has offsets 4 and 2"),
+        "large order": (column(pa.large_string(), [0, 4, 2, 5], b"okabc"), 1, "has offsets 4 and 2"),
+        "beyond": (column(pa.string(), [0, 90, 5], b"okabc"), 0, "has offsets 0 and 90 in a column of 5 bytes"),
+        "inline": (views(inline, struct.pack("i12s", 3, b"a\xff\xfe")), 1, f"{text}1"),
+        "view": (views(inline, struct.pack("i4sii", 13, b"bbbb", 0, 8)), 1, f"{text}12"),
+        "later chunk": (pa.chunked_array([pa.array(["a", "b"]), column(pa.string(), [0, 1], b"\xff")]), 2, f"{text}0"),
+    }
+    for name, view in {"outside": (21, b"bbbb", 0, 1), "no buffer": (20, b"bbbb", 7, 0), "negative": (13, b"bbbb", 0, -1)}.items():
+        try:
+            found[name] = (views(inline, struct.pack("i4sii", *view)), 1, "is a view outside the buffers")
+        except pa.ArrowInvalid:
+            pass  # This version looks itself.
+    return found
+
+
+@pytest.mark.parametrize("name", bad_columns())
+def test_columns_that_are_not_what_they_claim(gpt2: windrow.Tokenizer, name: str) -> None:
+    column, item, says = bad_columns()[name]
+    with pytest.raises(windrow.ItemError) as caught:
+        gpt2.encode_batch_ids(column)
+    assert caught.value.item == item and str(caught.value).startswith(f"item {item}: {says}"), caught.value
+    table = pytest.importorskip("pyarrow").table({"text": column})
+    with pytest.raises(windrow.ItemError, match=f"^item {item}: "):
+        EncodeColumn(gpt2)(table)
+
+
+def test_slices_of_bad_columns(gpt2: windrow.Tokenizer) -> None:
+    column, item, _ = bad_columns()["bytes"]
+    assert item == 1
+    assert gpt2.encode_batch_ids(column[:1]).tolist() == gpt2.encode_batch_ids(["ok"]).tolist()  # type: ignore[index]
+    assert gpt2.encode_batch_ids(column[:0]).tolist() == []  # type: ignore[index]
+
+
 def test_copies(gpt2: windrow.Tokenizer) -> None:
     batch = gpt2.encode_batch_ids(TEXTS)
     for other in (pickle.loads(pickle.dumps(batch)), copy.copy(batch), copy.deepcopy(batch)):
@@ -130,8 +184,11 @@ def test_decode(gpt2: windrow.Tokenizer) -> None:
     assert gpt2.decode([995, 50256], skip_special_tokens=False) == " world<|endoftext|>"
     with pytest.raises(windrow.ItemError, match="^item 1: .*60000"):
         gpt2.decode_batch([[1], [60000]])
-    with pytest.raises((OverflowError, TypeError)):
-        gpt2.decode([-1])
+    for bad in ([995, -1], [995, 2**32], [995, 10**5000]):
+        with pytest.raises(ValueError, match=r"^ids\[1\] is .*, and must be from 0 to 4294967295$"):
+            gpt2.decode(bad)
+    with pytest.raises(TypeError, match=r"^ids\[0\] must be an int, not str$"):
+        gpt2.decode(["a"])
 
 
 def test_threads_share_a_tokenizer(gpt2: windrow.Tokenizer, expected: list[list[int]]) -> None:
