@@ -23,6 +23,11 @@ impl<'py> CollectorPause<'py> {
         collector.call_method0("disable")?;
         Ok(Self(Some(collector)))
     }
+
+    /// Has the collector look at the objects that are new. At the end it would look at all of them at once, and no thread would run meanwhile.
+    pub(crate) fn look(&self) -> PyResult<()> {
+        self.0.as_ref().map_or(Ok(()), |collector| collector.call_method1("collect", (1,)).map(drop))
+    }
 }
 
 impl Drop for CollectorPause<'_> {

@@ -14,6 +14,7 @@ use pyo3_arrow::ffi::to_array_pycapsules;
 use windrow_tokenizers::engine::Ragged;
 
 use crate::errors::{INT, ask_for};
+use crate::lists::{apart, list};
 
 /// Which of the two columns of a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -110,7 +111,9 @@ impl Column {
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        other.cast::<Self>().is_ok_and(|other| (self.kind, self.bytes()) == (other.get().kind, other.get().bytes()))
+        let Ok(column) = other.cast::<Self>() else { return false };
+        let column = column.get();
+        apart(other.py(), self.range.len(), || (self.kind, self.bytes()) == (column.kind, column.bytes()))
     }
 
     fn __repr__(&self) -> String {
@@ -120,8 +123,8 @@ impl Column {
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         ask_for(self.range.len(), INT)?;
         match self.ids() {
-            Some(ids) => PyList::new(py, ids),
-            None => PyList::new(py, self.offsets()),
+            Some(ids) => list(py, ids.iter()),
+            None => list(py, self.offsets().iter()),
         }
     }
 

@@ -11,10 +11,12 @@ use windrow_tokenizers::tokenizers_023::{
     Encoding, PaddingDirection, PaddingParams, PaddingStrategy, TruncationDirection,
 };
 
+use crate::arguments;
 use crate::door::enter;
 use crate::errors::{Failure, INT, PAIR, SMALL_INT, TOKEN, ask_for};
 use crate::inputs::Inputs;
 use crate::ints::Ints;
+use crate::lists::{apart, containers, list};
 use crate::texts::Texts;
 
 /// The encoding of an input: whole, or its ids, of which the rest is made when it is first asked for.
@@ -118,6 +120,29 @@ impl PyEncoding {
     }
 }
 
+impl PyEncoding {
+    /// A column that has this value for each token of the text, and that of `around` for the others.
+    fn constant<'py>(&self, py: Python<'py>, around: &[u32], value: u32) -> PyResult<Bound<'py, PyList>> {
+        let Made::OfIds { batch, number, .. } = &self.0 else { unreachable!("its columns are there") };
+        let len = batch.ids(*number).len();
+        list(py, batch.column(around, std::iter::repeat_n(value, len)).into_iter())
+    }
+
+    /// The offsets in characters.
+    fn places(&self, py: Python<'_>) -> PyResult<Vec<(usize, usize)>> {
+        ask_for(self.__len__(), PAIR)?;
+        // They are made alone and not kept: the rest would take several times as long, and memory.
+        if let Made::OfIds { batch, number, whole } = &self.0
+            && whole.get().is_none()
+            && let Some(offsets) = enter(py, |_| batch.offsets(*number))?
+        {
+            return Ok(offsets);
+        }
+        let offsets = self.get(py)?.get_offsets();
+        Ok(apart(py, offsets.len(), || offsets.to_vec()))
+    }
+}
+
 /// Where the characters of a text begin, for the text that was last asked about.
 #[derive(Default)]
 struct CharStarts<'t> {
@@ -164,46 +189,44 @@ impl PyEncoding {
     fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         ask_for(self.__len__(), INT)?;
         match &self.0 {
-            Made::Whole(encoding) => PyList::new(py, encoding.get_ids()),
+            Made::Whole(encoding) => list(py, encoding.get_ids().iter()),
             Made::OfIds { batch, number, .. } => {
-                let ids = batch.column(batch.around.get_ids(), batch.ids(*number).iter().copied());
-                Ints::list(batch.ints().as_ref(), py, ids.into_iter())
+                let ids = || batch.column(batch.around.get_ids(), batch.ids(*number).iter().copied());
+                let ids = apart(py, self.__len__(), ids);
+                let ints = apart(py, batch.ids.values.len(), || batch.ints());
+                Ints::list(ints.as_ref(), py, ids.into_iter())
             }
         }
     }
 
     #[getter]
-    fn type_ids(&self) -> PyResult<Vec<u32>> {
+    fn type_ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         ask_for(self.__len__(), INT)?;
-        Ok(match &self.0 {
-            Made::Whole(encoding) => encoding.get_type_ids().to_vec(),
-            Made::OfIds { batch, number, .. } => {
+        match &self.0 {
+            Made::Whole(encoding) => list(py, encoding.get_type_ids().iter()),
+            Made::OfIds { batch, .. } => {
                 let types = batch.around.get_type_ids();
-                let [before, _] = batch.around();
-                batch.column(types, std::iter::repeat_n(types[before], batch.ids(*number).len()))
+                self.constant(py, types, types[batch.around()[0]])
             }
-        })
+        }
     }
 
     #[getter]
     fn attention_mask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         ask_for(self.__len__(), SMALL_INT)?;
         match &self.0 {
-            Made::Whole(encoding) => Ok(PyList::new(py, encoding.get_attention_mask())?.into_any()),
+            Made::Whole(encoding) => Ok(list(py, encoding.get_attention_mask().iter())?.into_any()),
             Made::OfIds { .. } => PyList::new(py, [1])?.as_sequence().repeat(self.__len__()).map(Bound::into_any),
         }
     }
 
     #[getter]
-    fn special_tokens_mask(&self) -> PyResult<Vec<u32>> {
+    fn special_tokens_mask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         ask_for(self.__len__(), SMALL_INT)?;
-        Ok(match &self.0 {
-            Made::Whole(encoding) => encoding.get_special_tokens_mask().to_vec(),
-            Made::OfIds { batch, number, .. } => {
-                let special = batch.around.get_special_tokens_mask();
-                batch.column(special, std::iter::repeat_n(0, batch.ids(*number).len()))
-            }
-        })
+        match &self.0 {
+            Made::Whole(encoding) => list(py, encoding.get_special_tokens_mask().iter()),
+            Made::OfIds { batch, .. } => self.constant(py, batch.around.get_special_tokens_mask(), 0),
+        }
     }
 
     fn __len__(&self) -> usize {
@@ -222,47 +245,38 @@ impl PyEncoding {
     }
 
     #[getter]
-    fn overflowing(&self) -> PyResult<Vec<Self>> {
-        let Made::Whole(encoding) = &self.0 else { return Ok(Vec::new()) };
+    fn overflowing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let Made::Whole(encoding) = &self.0 else { return Ok(PyList::empty(py)) };
         let parts = encoding.get_overflowing();
         ask_for(parts.iter().map(Encoding::len).sum(), TOKEN)?;
-        Ok(parts.iter().cloned().map(Self::whole).collect())
+        containers(py, parts.iter().map(|part| Self::whole(part.clone())))
     }
 
     #[getter]
-    fn tokens(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+    fn tokens<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let tokens = self.get(py)?.get_tokens();
         ask_for(tokens.len(), TOKEN)?;
-        Ok(tokens.to_vec())
+        list(py, tokens.iter())
     }
 
     #[getter]
-    fn offsets(&self, py: Python<'_>) -> PyResult<Vec<(usize, usize)>> {
-        ask_for(self.__len__(), PAIR)?;
-        // They are made alone and not kept: the rest would take several times as long, and memory.
-        if let Made::OfIds { batch, number, whole } = &self.0
-            && whole.get().is_none()
-            && let Some(offsets) = enter(py, |_| batch.offsets(*number))?
-        {
-            return Ok(offsets);
-        }
-        Ok(self.get(py)?.get_offsets().to_vec())
+    fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        containers(py, self.places(py)?.into_iter())
     }
 
     /// The offsets in bytes of UTF-8, for what was encoded: a text, or words; and the second part of a pair.
     #[pyo3(signature = (sequence, pair = None))]
-    fn byte_offsets(
+    fn byte_offsets<'py>(
         &self,
-        py: Python<'_>,
-        sequence: &Bound<'_, PyAny>,
-        pair: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Vec<(usize, usize)>> {
+        py: Python<'py>,
+        sequence: &Bound<'py, PyAny>,
+        pair: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyList>> {
         let inputs = Inputs::one(sequence, pair, !sequence.is_instance_of::<PyString>())?;
-        let offsets = self.offsets(py)?;
+        let offsets = self.places(py)?;
         let encoding = self.get(py)?;
-        ask_for(offsets.len(), PAIR)?;
-        let (sequences, words) = (encoding.get_sequence_ids(), encoding.get_word_ids());
-        enter(py, |_| {
+        let found = enter(py, |_| {
+            let (sequences, words) = (encoding.get_sequence_ids(), encoding.get_word_ids());
             let places = sequences.into_iter().zip(words.iter().copied());
             let mut starts = CharStarts::default();
             let in_bytes = |((begin, end), (sequence, word)): ((usize, usize), (Option<usize>, Option<u32>))| {
@@ -275,48 +289,72 @@ impl PyEncoding {
             found.ok_or_else(|| {
                 Failure::Input("the encoding is not of this input (hint: pass what was encoded)".to_owned())
             })
-        })
+        })?;
+        containers(py, found.into_iter())
     }
 
     #[getter]
-    fn word_ids(&self, py: Python<'_>) -> PyResult<Vec<Option<u32>>> {
+    fn word_ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let words = self.get(py)?.get_word_ids();
         ask_for(words.len(), INT)?;
-        Ok(words.to_vec())
+        list(py, words.iter().copied())
     }
 
     /// The older name of `word_ids`.
     #[getter]
-    fn words(&self, py: Python<'_>) -> PyResult<Vec<Option<u32>>> {
+    fn words<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.word_ids(py)
     }
 
     #[getter]
-    fn sequence_ids(&self, py: Python<'_>) -> PyResult<Vec<Option<usize>>> {
+    fn sequence_ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let encoding = self.get(py)?;
         ask_for(encoding.len(), SMALL_INT)?;
-        Ok(encoding.get_sequence_ids())
+        let sequences = apart(py, encoding.len(), || encoding.get_sequence_ids());
+        list(py, sequences.into_iter())
     }
 
     #[pyo3(signature = (char_pos, sequence_index = 0))]
-    fn char_to_token(&self, py: Python<'_>, char_pos: usize, sequence_index: usize) -> PyResult<Option<usize>> {
+    fn char_to_token(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::char_pos)] char_pos: usize,
+        #[pyo3(from_py_with = arguments::sequence_index)] sequence_index: usize,
+    ) -> PyResult<Option<usize>> {
         Ok(self.get(py)?.char_to_token(char_pos, sequence_index))
     }
 
     #[pyo3(signature = (char_pos, sequence_index = 0))]
-    fn char_to_word(&self, py: Python<'_>, char_pos: usize, sequence_index: usize) -> PyResult<Option<u32>> {
+    fn char_to_word(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::char_pos)] char_pos: usize,
+        #[pyo3(from_py_with = arguments::sequence_index)] sequence_index: usize,
+    ) -> PyResult<Option<u32>> {
         Ok(self.get(py)?.char_to_word(char_pos, sequence_index))
     }
 
-    fn token_to_chars(&self, py: Python<'_>, token_index: usize) -> PyResult<Option<(usize, usize)>> {
+    fn token_to_chars(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::token_index)] token_index: usize,
+    ) -> PyResult<Option<(usize, usize)>> {
         Ok(self.get(py)?.token_to_chars(token_index).map(|(_, chars)| chars))
     }
 
-    fn token_to_sequence(&self, py: Python<'_>, token_index: usize) -> PyResult<Option<usize>> {
+    fn token_to_sequence(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::token_index)] token_index: usize,
+    ) -> PyResult<Option<usize>> {
         Ok(self.get(py)?.token_to_sequence(token_index))
     }
 
-    fn token_to_word(&self, py: Python<'_>, token_index: usize) -> PyResult<Option<u32>> {
+    fn token_to_word(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::token_index)] token_index: usize,
+    ) -> PyResult<Option<u32>> {
         Ok(self.get(py)?.token_to_word(token_index).map(|(_, word)| word))
     }
 
@@ -324,8 +362,8 @@ impl PyEncoding {
     fn word_to_chars(
         &self,
         py: Python<'_>,
-        word_index: u32,
-        sequence_index: usize,
+        #[pyo3(from_py_with = arguments::word_index)] word_index: u32,
+        #[pyo3(from_py_with = arguments::sequence_index)] sequence_index: usize,
     ) -> PyResult<Option<(usize, usize)>> {
         Ok(self.get(py)?.word_to_chars(word_index, sequence_index))
     }
@@ -334,8 +372,8 @@ impl PyEncoding {
     fn word_to_tokens(
         &self,
         py: Python<'_>,
-        word_index: u32,
-        sequence_index: usize,
+        #[pyo3(from_py_with = arguments::word_index)] word_index: u32,
+        #[pyo3(from_py_with = arguments::sequence_index)] sequence_index: usize,
     ) -> PyResult<Option<(usize, usize)>> {
         Ok(self.get(py)?.word_to_tokens(word_index, sequence_index))
     }
@@ -345,10 +383,10 @@ impl PyEncoding {
     fn pad(
         &mut self,
         py: Python<'_>,
-        length: usize,
+        #[pyo3(from_py_with = arguments::length::given)] length: usize,
         direction: &str,
-        pad_id: u32,
-        pad_type_id: u32,
+        #[pyo3(from_py_with = arguments::pad_id)] pad_id: u32,
+        #[pyo3(from_py_with = arguments::pad_type_id)] pad_type_id: u32,
         pad_token: &str,
     ) -> PyResult<()> {
         let direction = padding_direction(direction)?;
@@ -360,7 +398,13 @@ impl PyEncoding {
 
     /// Truncates this encoding; what is cut off becomes overflowing parts.
     #[pyo3(signature = (max_length, stride = 0, direction = "right"))]
-    fn truncate(&mut self, py: Python<'_>, max_length: usize, stride: usize, direction: &str) -> PyResult<()> {
+    fn truncate(
+        &mut self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::max_length)] max_length: usize,
+        #[pyo3(from_py_with = arguments::stride)] stride: usize,
+        direction: &str,
+    ) -> PyResult<()> {
         let direction = truncation_direction(direction)?;
         if max_length > 0 && stride >= max_length {
             return Err(PyValueError::new_err(format!("the stride {stride} is not below max_length {max_length}")));
@@ -370,7 +414,11 @@ impl PyEncoding {
     }
 
     /// Says that all tokens are of this sequence.
-    fn set_sequence_id(&mut self, py: Python<'_>, sequence_id: usize) -> PyResult<()> {
+    fn set_sequence_id(
+        &mut self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::sequence_id)] sequence_id: usize,
+    ) -> PyResult<()> {
         self.get_mut(py)?.set_sequence_id(sequence_id);
         Ok(())
     }
@@ -381,13 +429,15 @@ impl PyEncoding {
     fn merge(py: Python<'_>, encodings: Vec<PyRef<'_, Self>>, growing_offsets: bool) -> PyResult<Self> {
         // They are copied, and then merged.
         ask_for(encodings.iter().map(|one| one.__len__()).sum(), 2 * TOKEN)?;
-        let encodings: PyResult<Vec<Encoding>> = encodings.iter().map(|one| one.get(py).cloned()).collect();
-        Ok(Self::whole(Encoding::merge(encodings?, growing_offsets)))
+        let whole: Vec<&Encoding> = encodings.iter().map(|one| one.get(py)).collect::<PyResult<_>>()?;
+        let merge = || Encoding::merge(whole.into_iter().cloned(), growing_offsets);
+        Ok(Self::whole(apart(py, encodings.iter().map(|one| one.__len__()).sum(), merge)))
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
         let Ok(other) = other.extract::<PyRef<'_, Self>>() else { return Ok(false) };
-        Ok(self.get(py)? == other.get(py)?)
+        let (one, other) = (self.get(py)?, other.get(py)?);
+        Ok(apart(py, one.len(), || one == other))
     }
 
     fn __repr__(&self) -> String {
@@ -402,15 +452,18 @@ impl PyEncoding {
         let py = slf.py();
         let this = slf.borrow();
         ask_for(this.__len__(), 2 * TOKEN)?;
-        let json = serde_json::to_vec(this.get(py)?).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let encoding = this.get(py)?;
+        let json = apart(py, encoding.len(), || serde_json::to_vec(encoding));
+        let json = json.map_err(|error| PyValueError::new_err(error.to_string()))?;
         let restore = slf.get_type().getattr("_restore")?;
         (restore, (PyBytes::new(py, &json),)).into_pyobject(py)
     }
 
     #[staticmethod]
-    fn _restore(json: &[u8]) -> PyResult<Self> {
+    fn _restore(py: Python<'_>, json: &[u8]) -> PyResult<Self> {
         ask_for(json.len(), 2)?;
-        let encoding = serde_json::from_slice(json).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let encoding = apart(py, json.len(), || serde_json::from_slice(json));
+        let encoding = encoding.map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(Self::whole(encoding))
     }
 }

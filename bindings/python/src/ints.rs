@@ -1,9 +1,11 @@
 //! Ids as Python's integers.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList};
+
+use crate::lists::{PIECE, Turns, list};
 
 /// The integers of a batch, each made once: text repeats its tokens, and a further reference costs a fraction of another integer.
 ///
@@ -21,14 +23,33 @@ impl Ints {
     pub(crate) fn list<'py>(
         this: Option<&Self>,
         py: Python<'py>,
-        ids: impl ExactSizeIterator<Item = u32>,
+        mut ids: impl ExactSizeIterator<Item = u32>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let Some(Self(made)) = this else { return PyList::new(py, ids) };
-        let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
-        let int = |id: u32| match made.get_mut(id as usize) {
-            Some(int) => int.get_or_insert_with(|| PyInt::new(py, id).unbind()).bind(py).clone(),
-            None => PyInt::new(py, id),
-        };
-        PyList::new(py, ids.map(int))
+        let Some(ints) = this else { return list(py, ids) };
+        if ids.len() <= PIECE {
+            let mut made = ints.made();
+            return PyList::new(py, ids.map(|id| int(py, &mut made, id)));
+        }
+        let (list, mut turns) = (PyList::empty(py), Turns::new(py));
+        while ids.len() > 0 {
+            // Released before other threads have their turn: they may wait for it with the interpreter in their hands.
+            let mut made = ints.made();
+            ids.by_ref().take(PIECE).try_for_each(|id| list.append(int(py, &mut made, id)))?;
+            drop(made);
+            turns.pass(|| Ok(()))?;
+        }
+        Ok(list)
+    }
+
+    fn made(&self) -> MutexGuard<'_, Vec<Option<Py<PyInt>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The integer of an id.
+fn int<'py>(py: Python<'py>, made: &mut [Option<Py<PyInt>>], id: u32) -> Bound<'py, PyInt> {
+    match made.get_mut(id as usize) {
+        Some(int) => int.get_or_insert_with(|| PyInt::new(py, id).unbind()).bind(py).clone(),
+        None => PyInt::new(py, id),
     }
 }

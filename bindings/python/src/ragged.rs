@@ -15,6 +15,7 @@ use crate::collector::CollectorPause;
 use crate::column::{Column, Kind, buffer, place};
 use crate::errors::{INT, ask_for};
 use crate::ints::Ints;
+use crate::lists::{PIECE, Turns, apart, containers};
 
 /// `Ragged` of Python: shared with the columns and arrays made of it, and never changed.
 #[pyclass(frozen, name = "Ragged", module = "windrow")]
@@ -69,11 +70,13 @@ impl PyRagged {
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
         ask_for(self.0.len(), COLUMN)?;
-        PyList::new(py, (0..self.0.len()).map(|number| self.item(number)))?.try_iter()
+        containers(py, (0..self.0.len()).map(|number| self.item(number)))?.try_iter()
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        other.cast::<Self>().is_ok_and(|other| self.0 == other.get().0)
+        let Ok(ragged) = other.cast::<Self>() else { return false };
+        let ragged = ragged.get();
+        apart(other.py(), self.0.values.len(), || self.0 == ragged.0)
     }
 
     fn __repr__(&self) -> String {
@@ -83,11 +86,19 @@ impl PyRagged {
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         ask_for(self.0.values.len(), INT)?;
         ask_for(self.0.len(), LIST)?;
-        let _paused = CollectorPause::begin(py, self.0.len())?;
-        let ints = Ints::of(&self.0.values);
-        let lists: PyResult<Vec<_>> =
-            self.0.iter().map(|ids| Ints::list(ints.as_ref(), py, ids.iter().copied())).collect();
-        PyList::new(py, lists?)
+        let paused = CollectorPause::begin(py, self.0.len())?;
+        let ints = apart(py, self.0.values.len(), || Ints::of(&self.0.values));
+        let of = |ids: &[u32]| Ints::list(ints.as_ref(), py, ids.iter().copied());
+        let (lists, mut turns, mut made) = (PyList::empty(py), Turns::new(py), 0);
+        for ids in self.0.iter() {
+            lists.append(of(ids)?)?;
+            made += 1 + ids.len();
+            if made > PIECE {
+                made = 0;
+                turns.pass(|| paused.look())?;
+            }
+        }
+        Ok(lists)
     }
 
     /// A large list of uint32.
@@ -109,13 +120,20 @@ impl PyRagged {
         let (py, batch) = (slf.py(), &slf.get().0);
         ask_for(size_of_val::<[_]>(&batch.values) + size_of_val::<[_]>(&batch.offsets), 1)?;
         let columns = [bytemuck::cast_slice(&batch.values), bytemuck::cast_slice(&batch.offsets)];
-        Ok((slf.get_type().getattr("_restore")?, columns.map(|column| PyBytes::new(py, column)).into()))
+        let [values, offsets] = columns.map(|column| copied(py, column));
+        Ok((slf.get_type().getattr("_restore")?, (values?, offsets?)))
     }
 
     /// What `__reduce__` took apart.
     #[staticmethod]
-    fn _restore(values: &[u8], offsets: &[u8]) -> PyResult<Self> {
+    fn _restore(py: Python<'_>, values: &[u8], offsets: &[u8]) -> PyResult<Self> {
         ask_for(values.len() + offsets.len(), 1)?;
+        apart(py, values.len(), || Self::restored(values, offsets))
+    }
+}
+
+impl PyRagged {
+    fn restored(values: &[u8], offsets: &[u8]) -> PyResult<Self> {
         let (values, rest) = values.as_chunks::<4>();
         let (offsets, more) = offsets.as_chunks::<8>();
         let batch = Ragged {
@@ -126,4 +144,17 @@ impl PyRagged {
         let is_whole = rest.is_empty() && more.is_empty() && ends && batch.offsets.is_sorted();
         if is_whole { Ok(Self::new(batch)) } else { Err(PyValueError::new_err("damaged columns of a Ragged")) }
     }
+}
+
+/// A copy of a column, made in pieces between which other threads have their turn.
+fn copied<'py>(py: Python<'py>, column: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    /// Bytes that are copied within a millisecond or two.
+    const COPIED: usize = 4 << 20;
+    if column.len() <= COPIED {
+        return Ok(PyBytes::new(py, column));
+    }
+    PyBytes::new_with(py, column.len(), |bytes| {
+        py.detach(|| bytes.copy_from_slice(column));
+        Ok(())
+    })
 }

@@ -1,0 +1,74 @@
+//! Lists of many objects. Making objects needs the interpreter, so other threads get it in between.
+
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::collector::CollectorPause;
+
+/// Objects that are made without a look at the clock: some hundred microseconds of work.
+pub(crate) const PIECE: usize = 4096;
+
+/// Time after which other threads have their turn: the interpreter's own switch interval.
+const TURN: Duration = Duration::from_millis(5);
+
+/// Gives the interpreter to other threads now and then.
+pub(crate) struct Turns<'py> {
+    py: Python<'py>,
+    begin: Instant,
+}
+
+impl<'py> Turns<'py> {
+    pub(crate) fn new(py: Python<'py>) -> Self {
+        Self { py, begin: Instant::now() }
+    }
+
+    /// To be called after each [`PIECE`], while no lock is held. `at_end` is called at the end of this thread's turn.
+    pub(crate) fn pass(&mut self, at_end: impl FnOnce() -> PyResult<()>) -> PyResult<()> {
+        if self.begin.elapsed() >= TURN {
+            at_end()?;
+            self.py.detach(|| ());
+            self.begin = Instant::now();
+        }
+        Ok(())
+    }
+}
+
+/// A list of these items. A long one grows by appending: other threads must not find one with empty places.
+pub(crate) fn list<'py, T: IntoPyObject<'py>>(
+    py: Python<'py>,
+    items: impl ExactSizeIterator<Item = T>,
+) -> PyResult<Bound<'py, PyList>> {
+    grown(py, items, || Ok(()))
+}
+
+/// A list of containers: of objects that the cycle collector looks at.
+pub(crate) fn containers<'py, T: IntoPyObject<'py>>(
+    py: Python<'py>,
+    items: impl ExactSizeIterator<Item = T>,
+) -> PyResult<Bound<'py, PyList>> {
+    let paused = CollectorPause::begin(py, items.len())?;
+    grown(py, items, || paused.look())
+}
+
+fn grown<'py, T: IntoPyObject<'py>>(
+    py: Python<'py>,
+    mut items: impl ExactSizeIterator<Item = T>,
+    at_end: impl Fn() -> PyResult<()>,
+) -> PyResult<Bound<'py, PyList>> {
+    if items.len() <= PIECE {
+        return PyList::new(py, items);
+    }
+    let (list, mut turns) = (PyList::empty(py), Turns::new(py));
+    while items.len() > 0 {
+        items.by_ref().take(PIECE).try_for_each(|item| list.append(item))?;
+        turns.pass(&at_end)?;
+    }
+    Ok(list)
+}
+
+/// Runs work over so many items without the interpreter, if there are many.
+pub(crate) fn apart<R: Send>(py: Python<'_>, items: usize, work: impl FnOnce() -> R + Send) -> R {
+    if items > PIECE { py.detach(work) } else { work() }
+}

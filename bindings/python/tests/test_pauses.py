@@ -1,0 +1,75 @@
+"""Other threads run while large results become objects of Python."""
+
+import gc
+import pickle
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import windrow
+
+# The interpreter gives a thread its turn within some milliseconds; machines that run tests have other work.
+LONGEST = 0.05
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return "".join(f"word {number} and more " for number in range(250_000))
+
+
+@pytest.fixture
+def pauses() -> Iterator[Callable[[Callable[[], object]], float]]:
+    """A function that runs another one, and returns the longest time for which this process's other threads did not run."""
+
+    def longest(call: Callable[[], object]) -> float:
+        ends, seen = threading.Event(), [0.0]
+
+        def watch() -> None:
+            last = time.perf_counter()
+            while not ends.is_set():
+                time.sleep(0.001)
+                now = time.perf_counter()
+                seen[0], last = max(seen[0], now - last), now
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        time.sleep(0.05)
+        kept = call()
+        ends.set()
+        thread.join()
+        assert kept is not None
+        return seen[0]
+
+    yield longest
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other clocks")
+@pytest.mark.parametrize(
+    "name",
+    ["tolist", "many lists", "iteration", "values", "pickle", "equal", "ids", "type_ids", "special_tokens_mask", "offsets", "tokens", "word_ids"],
+)
+def test_other_threads_run(gpt2: windrow.Tokenizer, text: str, pauses: Callable[[Callable[[], object]], float], name: str) -> None:
+    whole, parts = gpt2.encode_batch_ids([text]), gpt2.encode_batch_ids(text.split())
+    encoding, again = gpt2.encode(text), gpt2.encode_batch_ids([text])
+    assert len(whole.values) > 900_000 and len(parts) > 900_000
+    calls: dict[str, Callable[[], object]] = {
+        "tolist": whole.tolist,
+        "many lists": parts.tolist,
+        "iteration": lambda: list(parts),
+        "values": whole.values.tolist,
+        "pickle": lambda: pickle.loads(pickle.dumps(whole)),
+        "equal": lambda: whole == again,
+    }
+    call = calls.get(name, lambda: getattr(encoding, name))
+    # A look of the collector at a million containers stops all threads, whoever made them.
+    if name in ("many lists", "iteration"):
+        gc.disable()
+    try:
+        waits = [pauses(call) for _ in range(5)]
+    finally:
+        gc.enable()
+    # The least: what else runs here makes pauses, too.
+    assert min(waits) < LONGEST, waits
