@@ -16,6 +16,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use windrow::batch::{Batch, BatchError, BatchOps, Batched, CallError, Overflow};
 
+use crate::arguments;
+
 /// How often a blocked thread asks for signals.
 const POLL: Duration = Duration::from_millis(25);
 
@@ -229,10 +231,14 @@ pub(crate) struct PyBatcher {
 impl PyBatcher {
     #[new]
     #[pyo3(signature = (function, *, limit = None, queue = None))]
-    fn new(function: &Bound<'_, PyAny>, limit: Option<usize>, queue: Option<usize>) -> PyResult<Self> {
+    fn new(
+        function: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = arguments::limit)] limit: Option<usize>,
+        #[pyo3(from_py_with = arguments::queue)] queue: Option<usize>,
+    ) -> PyResult<Self> {
         if !function.is_callable() {
             let name = function.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("expected a function that takes a list, not {name}")));
+            return Err(PyTypeError::new_err(format!("function must be one that takes a list, not {name}")));
         }
         let mut builder = Batched::builder();
         if let Some(limit) = limit {

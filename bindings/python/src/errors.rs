@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use pyo3::exceptions::{PyFileNotFoundError, PyMemoryError, PyOSError, PyRuntimeError};
+use pyo3::exceptions::{PyFileExistsError, PyFileNotFoundError, PyMemoryError, PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use windrow_tokenizers::engine::{BatchError, DecodeBatchError, DecodeError, EngineError};
 use windrow_tokenizers::tokenizer::LoadError;
@@ -61,6 +61,7 @@ impl Failure {
             Self::Input(message) => from_package(py, "InputError", (message,)),
             Self::Other(message) => from_package(py, "WindrowError", (message,)),
             Self::Python(error) => error,
+            Self::File(std::io::ErrorKind::AlreadyExists, message) => PyFileExistsError::new_err(message),
             Self::Memory(message) => PyMemoryError::new_err(message),
             Self::File(std::io::ErrorKind::NotFound, message) => PyFileNotFoundError::new_err(message),
             Self::File(_, message) => PyOSError::new_err(message),

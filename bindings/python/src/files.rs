@@ -13,6 +13,7 @@ use windrow_tokenizers::output::Staging;
 use crate::door::{POLL_MILLIS, enter};
 use crate::errors::Failure;
 use crate::tokenizer::{PyTokenizer, in_parallel};
+use crate::wording::in_python;
 
 /// Time between two looks at signals and progress.
 const LOOK: Duration = Duration::from_millis(POLL_MILLIS);
@@ -63,8 +64,8 @@ pub(crate) fn encode_files(
                 let tokenizer = core.of_files(add_special_tokens, special_in_text)?;
                 let files = EncodeFiles::prepare(&words, tokenizer, &staging)?;
                 done.lock().unwrap_or_else(PoisonError::into_inner).stored = files.stored();
-                let notes = files.notes().to_vec();
-                Ok((files.run(&Steps(done))?, notes))
+                let (summary, notes) = files.run(&Steps(done))?;
+                Ok((summary, notes.iter().map(|note| in_python(note)).collect()))
             }
         };
         let thread = thread::Builder::new().name("windrow-files".to_owned()).spawn(move || {
@@ -110,31 +111,29 @@ pub(crate) fn encode_files(
     })
 }
 
-/// Runs `windrow count --json` in these words, and returns the object. What has no count is an error, unless `lists_errors`.
+/// Runs `windrow count --json` in these words, and returns the object, and the errors of what has no count.
 #[pyfunction]
 pub(crate) fn count(
     py: Python<'_>,
     words: Vec<String>,
     tokenizer: &Bound<'_, PyTokenizer>,
     special_in_text: bool,
-    lists_errors: bool,
-) -> PyResult<String> {
+) -> PyResult<(String, Vec<PyErr>)> {
     let core = tokenizer.get().core();
-    enter(py, |watch| {
+    let (json, failed) = enter(py, |watch| {
         let tokenizer = core.of_files(false, special_in_text)?;
-        let (json, failed) = in_parallel(|| count_files(&words, tokenizer, &|| watch.goes_on()))?;
-        match failed.into_iter().next() {
-            Some(first) if !lists_errors => Err(first.into()),
-            _ => Ok(json),
-        }
-    })
+        Ok(in_parallel(|| count_files(&words, tokenizer, &|| watch.goes_on()))?)
+    })?;
+    Ok((json, failed.into_iter().map(|failed| Failure::from(failed).into_error(py)).collect()))
 }
 
 impl From<Failed> for Failure {
     fn from(Failed { message, kind }: Failed) -> Self {
+        let message = in_python(&message);
         match kind {
             FailureKind::Usage | FailureKind::BadInput => Self::Input(message),
             FailureKind::Missing => Self::File(std::io::ErrorKind::NotFound, message),
+            FailureKind::Exists => Self::File(std::io::ErrorKind::AlreadyExists, message),
             FailureKind::Io => Self::File(std::io::ErrorKind::Other, message),
             _ => Self::Other(message),
         }

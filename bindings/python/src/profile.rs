@@ -6,6 +6,7 @@ use windrow_collective::Profile;
 use windrow_tiling::Rows;
 use windrow_tiling::tile::Tiles;
 
+use crate::arguments::{self, number, several};
 use crate::door::enter;
 use crate::errors::Failure;
 
@@ -34,17 +35,19 @@ impl PyProfile {
         self.0.fit_error()
     }
 
-    fn _plan(&self, py: Python<'_>, rows: u64) -> PyResult<Plan> {
+    fn _plan(&self, py: Python<'_>, #[pyo3(from_py_with = arguments::rows)] rows: u64) -> PyResult<Plan> {
         enter(py, |_| {
-            let plan = self.0.plan(rows).map_err(|error| Failure::Input(error.to_string()))?;
+            let plan = self.0.plan(rows).map_err(|error| Failure::Input(format!("rows {rows}: {error}")))?;
             let tiles = plan.tiles.iter().map(|rows| rows.0).collect();
             Ok((tiles, plan.predicted.as_micros(), plan.serial.as_micros(), plan.gap, plan.to_string()))
         })
     }
 
     /// The predicted time of these tiles, in microseconds.
-    fn predict(&self, tiles: Vec<u64>) -> PyResult<f64> {
-        let refused = |error: &dyn std::fmt::Display| PyValueError::new_err(error.to_string());
+    fn predict(&self, tiles: &Bound<'_, PyAny>) -> PyResult<f64> {
+        let rows = |(at, rows): (usize, PyResult<Bound<'_, PyAny>>)| number(&format_args!("tiles[{at}]"), &rows?);
+        let tiles: Vec<u64> = several("tiles", tiles)?.enumerate().map(rows).collect::<PyResult<_>>()?;
+        let refused = |error: &dyn std::fmt::Display| PyValueError::new_err(format!("tiles: {error}"));
         let tiles = Tiles::new(tiles.into_iter().map(Rows).collect::<Vec<_>>()).map_err(|error| refused(&error))?;
         let predicted = self.0.predict(tiles.total().0, &tiles).map_err(|error| refused(&error))?;
         Ok(predicted.as_micros())

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use windrow_tokenizers::engine::DecodeBatchError;
 use windrow_tokenizers::tokenizer::Tokenizer;
 
+use crate::arguments;
 use crate::errors::Failure;
 use crate::texts::ids_of;
 use crate::tokenizer::PyTokenizer;
@@ -64,9 +65,9 @@ impl PyDecodeStream {
 
     /// The text that is complete with another id, or several; `None` if there is no more of it yet.
     fn step(&mut self, tokenizer: &PyTokenizer, id: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
-        let new = match id.extract::<u32>() {
-            Ok(id) => vec![id],
-            Err(_) => ids_of(id)?,
+        let new = match id.hasattr("__index__")? || id.try_iter().is_err() {
+            true => vec![arguments::id(id)?],
+            false => ids_of(id)?,
         };
         let core = tokenizer.core();
         self.push(core.full.tokenizer(), &new).map_err(|failure| failure.into_error(id.py()))

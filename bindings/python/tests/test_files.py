@@ -74,7 +74,7 @@ def test_options_reach_the_command(corpus: pathlib.Path, tmp_path: pathlib.Path)
     (corpus / "code.rs").write_text("fn main() {}")
     assert windrow.encode_files(corpus, tmp_path / "b", "gpt2", extensions=["rs"])["documents"]["read"] == 5
     assert windrow.encode_files(corpus, tmp_path / "c", "gpt2", lines=True)["documents"]["read"] == 3
-    with pytest.raises(OSError, match="already exists"):
+    with pytest.raises(FileExistsError, match=r"already exists\nhint: pass overwrite=True to replace it, or choose another output$"):
         windrow.encode_files(corpus, tmp_path / "c", "gpt2")
     assert windrow.encode_files(corpus, tmp_path / "c", "gpt2", overwrite=True)["documents"]["read"] == 4
 
@@ -103,7 +103,7 @@ def test_tokenizers(corpus: pathlib.Path, tmp_path: pathlib.Path) -> None:
         (lambda folder: windrow.encode_files(folder / "x.txt", folder / "o"), FileNotFoundError, "x.txt: no such file"),
         (lambda folder: windrow.encode_files(folder, folder / "no" / "o"), OSError, "mkdir -p"),
         (lambda folder: windrow.encode_files(folder, folder / "o"), windrow.InputError, "bad.txt:1:5: not valid UTF-8"),
-        (lambda folder: windrow.encode_files([], folder / "o"), windrow.InputError, "INPUT"),
+        (lambda folder: windrow.encode_files([], folder / "o"), windrow.InputError, "inputs: no input given"),
         (lambda folder: windrow.encode_files(folder, folder / "o", threads=-1), windrow.InputError, "threads"),
         (lambda folder: windrow.count(folder), windrow.InputError, "bad.txt:1:5: not valid UTF-8"),
         (lambda folder: windrow.count(folder / "x.txt"), FileNotFoundError, "x.txt: no such file"),
@@ -138,6 +138,33 @@ def test_count(corpus: pathlib.Path) -> None:
     assert [file["tokens"] for file in counts["files"]][:2] == [2, 0]
     assert len(counts["errors"]) == 1 and len(counts["binary"]) == 1
     assert [file["path"][-5:] for file in windrow.count([corpus], top=1, on_error="skip")["files"]] == ["3.txt"]
+
+
+def test_other_files_are_counted(corpus: pathlib.Path) -> None:
+    (corpus / "bad.txt").write_bytes(b"bad \xff")
+    paths = [corpus / "0.txt", corpus / "none.txt", corpus / "bad.txt", corpus / "3.txt"]
+    with pytest.raises(FileNotFoundError, match="none.txt: no such file") as caught:
+        windrow.count(paths, "gpt2")
+    counts: windrow.files.Counts = caught.value.counts  # type: ignore[attr-defined]
+    assert [pathlib.Path(file["path"]).name for file in counts["files"]] == ["0.txt", "3.txt"]
+    assert counts["files"][0]["tokens"] == 2 and len(counts["errors"]) == 2
+    assert windrow.count(paths, "gpt2", on_error="skip") == counts
+
+
+def test_notes_of_the_command(corpus: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    named = "the texts name special tokens"
+    # The engine that looks for them works from some amount of text on.
+    (corpus / "named.txt").write_text("<|endoftext|> in a text. " * 100_000)
+    (corpus / "empty.jsonl").write_text("")
+    notes = windrow.encode_files(corpus, tmp_path / "a", "gpt2")["notes"]
+    assert f"{named}, which are plain text here (special_in_text=True recognizes them)" in notes
+    assert any("holds no document" in note for note in notes)
+    notes = windrow.encode_files(corpus, tmp_path / "b", "gpt2", special_in_text=True)["notes"]
+    assert any(note.startswith(f"{named}: 100001 ids") for note in notes)
+    tokenizer = windrow.Tokenizer.from_tiktoken("gpt2")
+    assert any(named in note for note in windrow.encode_files(corpus, tmp_path / "c", tokenizer)["notes"])
+    # Not of texts that another run has seen.
+    assert not any(named in note for note in windrow.encode_files(corpus / "0.txt", tmp_path / "d", tokenizer)["notes"])
 
 
 def test_progress(corpus: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -61,5 +61,5 @@ def test_a_killed_run_resumes(corpus: pathlib.Path, tmp_path: pathlib.Path) -> N
 
 
 def test_resume_needs_shards(corpus: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(windrow.InputError, match="--shard-size"):
+    with pytest.raises(windrow.InputError, match="shard_size"):
         windrow.encode_files(corpus, tmp_path / "out", "gpt2", resume=True)

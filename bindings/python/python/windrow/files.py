@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 from windrow._windrow import Tokenizer
 from windrow._windrow import count as _count
 from windrow._windrow import encode_files as _encode_files
+from windrow.errors import InputError
 
 __all__ = ["Counted", "Counts", "Documents", "Input", "Progress", "Summary", "count", "encode_files"]
 
@@ -125,12 +126,17 @@ def encode_files(
     """Encodes files into token files, as ``windrow encode`` does, and returns its account.
 
     ``inputs`` are files, folders or patterns, and ``output`` is the prefix of the files to write. ``tokenizer`` is a ``Tokenizer``, what
-    ``Tokenizer(...)`` takes, a name of tiktoken, or the path of a ``tokenizer.json``. Special tokens that are written in a text are text,
-    whatever a ``Tokenizer`` does with them, unless ``special_in_text``. The other options are those of the command
+    ``Tokenizer(...)`` takes, a path object, or a text: a name of tiktoken, or else the path of a ``tokenizer.json``, as in the command. So a file
+    called ``gpt2`` is ``"./gpt2"``.
+
+    A document gets no special tokens around it, unless ``add_special_tokens``: documents of a corpus have an end of text between them
+    (``append_eos``). Special tokens that are written in a text are text, whatever a ``Tokenizer`` does with them, unless
+    ``special_in_text``. Calls that encode texts do the opposite of both by default. The other options are those of the command
     (``windrow encode --help``). With ``progress=True`` the library tqdm draws a bar; a function is called with a ``Progress`` some forty times
     a second, and what it raises ends the run.
 
-    After an error nothing is published. A bad document or option raises ``InputError``, a file that cannot be read or written ``OSError``.
+    After an error nothing is published. A bad document or option raises ``InputError``, a file that cannot be read or written ``OSError``,
+    an output that exists ``FileExistsError``. ``notes`` of the result are what the command would print as notes.
 
     >>> import pathlib, tempfile
     >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -138,16 +144,17 @@ def encode_files(
     >>> encode_files(folder, folder / "ids", "gpt2")["tokens"]
     2
     """
-    words = ["windrow", "encode", f"--output={os.fspath(output)}", f"--format={format}"]
+    inputs = _paths("inputs", inputs)
+    words = ["windrow", "encode", f"--output={_path('output', output)}", f"--format={format}"]
     words += _fields(field, join, keep)
     words += _options(dtype=dtype, eos=eos, bos=bos, input_format=input_format, max_skipped=max_skipped, threads=threads, memory=memory)
     words += _options(shard_size=shard_size)
     words += _flags(append_eos=append_eos, add_special_tokens=add_special_tokens, lines=lines, all_text=all_text)
     words += _flags(special_in_text=special_in_text)
     words += _flags(hidden=hidden, no_ignore=not ignore_files, overwrite=overwrite, resume=resume)
-    words += [f"--ext={extension}" for extension in _strings(extensions)]
-    words += [f"--on-error={on_error}", "--", *_strings(inputs)]
-    loaded = _loaded(tokenizer, special_in_text)
+    words += [f"--ext={extension}" for extension in _texts("extensions", extensions)]
+    words += [f"--on-error={on_error}", "--", *inputs]
+    loaded = Tokenizer._of(tokenizer, not special_in_text)
     if progress is True:
         with _Bar() as bar:
             summary, notes = _encode_files(words, loaded, add_special_tokens, special_in_text, bar.show)
@@ -178,8 +185,9 @@ def count(
 ) -> Counts:
     """Counts the tokens of files and folders, as ``windrow count`` does: what ``encode_files`` would write.
 
-    ``tokenizer`` and ``special_in_text`` are as for ``encode_files``. A file with a bad document or that cannot be read raises its error when
-    all others are counted, or is listed under ``errors`` with ``on_error="skip"``. Binary files of folders are listed under ``binary``.
+    ``tokenizer`` and ``special_in_text`` are as for ``encode_files``, and no special tokens are added. A file with a bad document or that cannot
+    be read raises its error when all others are counted: the error's attribute ``counts`` is the result, without that file. With
+    ``on_error="skip"`` it is listed under ``errors``. Binary files of folders are listed under ``binary``.
 
     >>> import pathlib, tempfile
     >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -192,9 +200,13 @@ def count(
     words = ["windrow", "count", "--json", *_options(top=top, threads=threads, memory=memory, input_format=input_format)]
     words += _fields(field, join, ())
     words += _flags(special_in_text=special_in_text, lines=lines, raw=raw)
-    words += [*_flags(hidden=hidden, no_ignore=not ignore_files), "--", *_strings(paths)]
-    loaded = _loaded(tokenizer, special_in_text)
-    result: Counts = json.loads(_count(words, loaded, special_in_text, on_error == "skip"))
+    words += [*_flags(hidden=hidden, no_ignore=not ignore_files), "--", *_paths("paths", paths)]
+    counted, failed = _count(words, Tokenizer._of(tokenizer, not special_in_text), special_in_text)
+    result: Counts = json.loads(counted)
+    if failed and on_error == "fail":
+        error = failed[0]
+        error.counts = result  # type: ignore[attr-defined]
+        raise error
     return result
 
 
@@ -208,32 +220,53 @@ def _flags(**flags: bool) -> Iterator[str]:
 
 def _fields(field: str | Iterable[str], join: str, keep: Iterable[str]) -> list[str]:
     """The options of fields. ``join`` has an effect with several."""
-    fields = [field] if isinstance(field, str) else list(field)
+    fields = _texts("field", field)
     words = [f"--field={name}" for name in fields]
+    if not isinstance(join, str):
+        raise TypeError(f"join must be a str, not {type(join).__name__}")
     if len(fields) > 1:
         escaped = join.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
         words.append(f"--join={escaped}")
-    return words + [f"--keep={name}" for name in ([keep] if isinstance(keep, str) else keep)]
+    return words + [f"--keep={name}" for name in _texts("keep", keep)]
 
 
-def _strings(paths: Path | Iterable[Path]) -> list[str]:
+def _path(name: str, path: Path) -> str:
+    """The path that the argument of this name is."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"{name} must be a path, not {type(path).__name__}")
+    text = os.fspath(path)
+    if not text:
+        raise InputError(f"{name} is an empty path")
+    return text
+
+
+def _paths(name: str, paths: Path | Iterable[Path]) -> list[str]:
     if isinstance(paths, str | os.PathLike):
-        return [os.fspath(paths)]
-    return [os.fspath(path) for path in paths]
+        return [_path(name, paths)]
+    if not isinstance(paths, Iterable):
+        raise TypeError(f"{name} must be a path or several, not {type(paths).__name__}")
+    found = [_path(f"{name}[{at}]", path) for at, path in enumerate(paths)]
+    if not found:
+        raise InputError(f"{name}: no input given\nhint: pass files, folders or patterns")
+    return found
 
 
-def _loaded(tokenizer: object, special_in_text: bool) -> Tokenizer:
-    """A tokenizer, from all that names one. What is loaded here treats special tokens as it will be used."""
-    if isinstance(tokenizer, Tokenizer):
-        return tokenizer
-    if isinstance(tokenizer, os.PathLike) or (isinstance(tokenizer, str) and os.path.exists(tokenizer)):
-        return Tokenizer._of_files(os.fspath(tokenizer), not special_in_text)
-    if isinstance(tokenizer, str):
-        return Tokenizer._restore(None, tokenizer, not special_in_text)
-    return Tokenizer(tokenizer)
+def _texts(name: str, texts: str | Iterable[str]) -> list[str]:
+    """The texts of an argument that takes one or several."""
+    if isinstance(texts, str):
+        return [texts]
+    if not isinstance(texts, Iterable):
+        raise TypeError(f"{name} must be a str or several, not {type(texts).__name__}")
+    found = list(texts)
+    for at, text in enumerate(found):
+        if not isinstance(text, str):
+            raise TypeError(f"{name}[{at}] must be a str, not {type(text).__name__}")
+    return found
 
 
 def _called(progress: Callable[[Progress], object]) -> Callable[..., object]:
+    if not callable(progress):
+        raise TypeError(f"progress must be a bool or a function, not {type(progress).__name__}")
     return lambda *numbers: progress(Progress(*numbers))
 
 

@@ -1,0 +1,101 @@
+//! Numbers that are passed as arguments: an error names the argument.
+
+use std::fmt::Display;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyIterator, PyString};
+
+/// The unsigned types of arguments.
+pub(crate) trait Number: for<'a, 'py> FromPyObject<'a, 'py> + Display {
+    const MAX: Self;
+}
+
+impl Number for u32 {
+    const MAX: Self = Self::MAX;
+}
+
+impl Number for u64 {
+    const MAX: Self = Self::MAX;
+}
+
+impl Number for usize {
+    const MAX: Self = Self::MAX;
+}
+
+/// The number that `value` is. `name` is that of the argument.
+pub(crate) fn number<T: Number>(name: &dyn Display, value: &Bound<'_, PyAny>) -> PyResult<T> {
+    value.extract().or_else(|_| {
+        if !value.hasattr("__index__")? {
+            let found = value.get_type().name()?;
+            return Err(PyTypeError::new_err(format!("{name} must be an int, not {found}")));
+        }
+        // Python refuses to print integers of thousands of digits.
+        let shown = value.str().map_or_else(|_| "too large".to_owned(), |shown| shown.to_string());
+        Err(PyValueError::new_err(format!("{name} is {shown}, and must be from 0 to {}", T::MAX)))
+    })
+}
+
+/// The items of the argument with this name.
+pub(crate) fn several<'py>(name: &str, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
+    let found = items.get_type().name()?;
+    if items.is_instance_of::<PyString>() || items.is_instance_of::<PyBytes>() {
+        let hint = "hint: put it into a list";
+        return Err(PyTypeError::new_err(format!("{name}: expected several, not a single {found} ({hint})")));
+    }
+    items.try_iter().map_err(|error| match error.is_instance_of::<PyTypeError>(items.py()) {
+        true => PyTypeError::new_err(format!("{name}: expected a list or another iterable, not {found}")),
+        false => error,
+    })
+}
+
+/// Functions for `from_py_with`, which have the names of their arguments.
+macro_rules! numbers {
+    ($($name:ident: $type:ty),* $(,)?) => {
+        $(pub(crate) fn $name(value: &Bound<'_, PyAny>) -> PyResult<$type> {
+            number(&stringify!($name), value)
+        })*
+    };
+}
+
+/// The same for arguments that may be `None`.
+macro_rules! optional {
+    ($($name:ident: $type:ty),* $(,)?) => {
+        $(pub(crate) fn $name(value: &Bound<'_, PyAny>) -> PyResult<Option<$type>> {
+            if value.is_none() { Ok(None) } else { number(&stringify!($name), value).map(Some) }
+        })*
+    };
+}
+
+numbers! {
+    char_pos: usize,
+    id: u32,
+    max_length: usize,
+    pad_id: u32,
+    pad_type_id: u32,
+    rows: u64,
+    sequence_id: usize,
+    sequence_index: usize,
+    stride: usize,
+    token_index: usize,
+    word_index: u32,
+}
+
+optional! {
+    limit: usize,
+    pad_to_multiple_of: usize,
+    queue: usize,
+}
+
+/// `length`, which is a number in one method and may be `None` in another one.
+pub(crate) mod length {
+    use super::*;
+
+    pub(crate) fn given(value: &Bound<'_, PyAny>) -> PyResult<usize> {
+        number(&"length", value)
+    }
+
+    pub(crate) fn optional(value: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+        if value.is_none() { Ok(None) } else { given(value).map(Some) }
+    }
+}
