@@ -1,8 +1,10 @@
 """Tiles: planned, calibrated and run."""
 
 import json
+import sys
 import threading
 import time
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 import windrow
 from windrow.overlap import Profile, calibrate, run
-from windrow.products import Communicator, Group, RankError, calibrate_matmul
+from windrow.products import Communicator, Group, Rank, RankError, calibrate_matmul
 
 COMPUTE = [(256, 60.0), (512, 110.0), (1024, 210.0)]
 COMMUNICATE = [(256, 50.0), (512, 90.0), (1024, 170.0)]
@@ -50,7 +52,7 @@ def test_a_profile_is_json() -> None:
         (lambda: Profile.of(COMPUTE, [(256, -1.0), (512, 90.0), (1024, 170.0)]), "-1"),
         (lambda: Profile.of(COMPUTE, COMMUNICATE, operation="matmul"), "matmul-all-reduce"),  # type: ignore[arg-type]
         (lambda: Profile.of(COMPUTE, COMMUNICATE).predict([0]), "no rows"),
-        (lambda: run([2, 0], print, print), "without rows"),
+        (lambda: run([2, 0], print, print), r"tiles\[1\] is 0"),
         (lambda: run([2], print, print, order="both"), "order"),  # type: ignore[arg-type]
         (lambda: calibrate(print, print, [1, 2]), "three sizes"),
     ],
@@ -252,5 +254,52 @@ def test_a_group_ends_when_a_rank_raises() -> None:
 
     with pytest.raises(LookupError, match="rank 0 leaves"):
         Group(2).run(product)
-    with pytest.raises(ValueError, match="0 ranks"):
+    with pytest.raises(ValueError, match="size is 0, and must be an int of 1 or more"):
         Group(0)
+
+
+@pytest.mark.parametrize("level", ["THREAD_SINGLE", "THREAD_FUNNELED", "THREAD_SERIALIZED", "THREAD_MULTIPLE"])
+def test_an_mpi_that_allows_no_other_thread_is_refused(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module in the place of mpi4py.MPI, whose communicator is a rank of a group."""
+    mpi = types.ModuleType("mpi4py.MPI")
+    for number, name in enumerate(("THREAD_SINGLE", "THREAD_FUNNELED", "THREAD_SERIALIZED", "THREAD_MULTIPLE")):
+        setattr(mpi, name, number)
+    levels = threading.local()
+    mpi.Comm = Rank  # type: ignore[attr-defined]
+    # Only the last rank has it: all must raise, and none computes.
+    mpi.Query_thread = lambda: getattr(levels, "level", 3)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "mpi4py.MPI", mpi)
+    is_refused = level in ("THREAD_SINGLE", "THREAD_FUNNELED")
+    a, b = np.ones((8, 4), "f4"), np.ones((4, 3), "f4")
+
+    def product(rank: Communicator) -> None:
+        if rank.Get_rank() == 2:
+            levels.level = getattr(mpi, level)
+        calls: list[Callable[[], Any]] = [
+            lambda: windrow.matmul_all_reduce(rank, a, b, tiles=2),
+            lambda: calibrate_matmul(rank, "matmul-all-reduce", 4, 4, [2, 4, 8], repeats=1, tiles=1),
+        ]
+        for call in calls:
+            if is_refused:
+                with pytest.raises(RankError, match=rf"rank 2: .*MPI_{level}.*\nhint: set mpi4py.rc.thread_level = 'serialized'"):
+                    call()
+            else:
+                call()
+
+    Group(3).run(product)
+
+
+def test_a_plan_is_made_once() -> None:
+    profile = Profile.of(COMPUTE, COMMUNICATE)
+    first = profile.plan(4096)
+    begin = time.perf_counter()
+    for _ in range(1000):
+        again = profile.plan(4096)
+    # Microseconds a call; to plan takes some hundred times as long.
+    assert (time.perf_counter() - begin) * 1e3 < 100
+    assert again == first and again is not first
+    first.tiles.clear()
+    assert profile.plan(4096) == again
+    for rows in range(1, 200):
+        assert sum(profile.plan(rows).tiles) == rows
+    assert profile.plan(4096) == again

@@ -15,13 +15,14 @@ The idea of tiles from fitted costs is that of Huawei's guide to fused operators
 from __future__ import annotations
 
 import json
+import operator
 import statistics
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from windrow import _windrow
 
@@ -54,6 +55,43 @@ class Plan:
         return self.explanation
 
 
+PLANS = 64
+"""Plans that a profile keeps: a program has few numbers of rows."""
+
+
+def _count(name: str, value: object, least: int = 1) -> int:
+    """The number that the argument of this name is."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}") from None
+    if isinstance(value, bool) or number < least:
+        raise ValueError(f"{name} is {value}, and must be an int of {least} or more")
+    return number
+
+
+def _counts(name: str, values: object) -> list[int]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} must be a list of int, not {type(values).__name__}")
+    return [_count(f"{name}[{at}]", value) for at, value in enumerate(values)]
+
+
+def _samples(name: str, samples: Samples) -> list[tuple[int, float]]:
+    if not isinstance(samples, Iterable):
+        raise TypeError(f"{name} must be pairs of rows and microseconds, not {type(samples).__name__}")
+    found = list(samples)
+    for at, sample in enumerate(found):
+        if not isinstance(sample, Sequence) or len(sample) != 2:
+            raise TypeError(f"{name}[{at}] must be a pair of rows and microseconds, not {sample!r}")
+        _count(f"rows of {name}[{at}]", sample[0])
+    return found
+
+
+def _function(name: str, value: Any) -> None:
+    if not callable(value):
+        raise TypeError(f"{name} must be a function of two rows, not {type(value).__name__}")
+
+
 class Profile(_windrow.Profile):
     """The measured costs of an operation's tiles. Its JSON is what ``windrow plan`` and the Rust library read and write."""
 
@@ -77,7 +115,11 @@ class Profile(_windrow.Profile):
         ``contention`` is the factor by which each lane takes longer while the other one is busy. ``operation`` says which lane comes first.
         A fit that misses a sample by a larger share than ``limit`` is refused.
         """
-        lanes = (("compute", compute), ("communicate", communicate))
+        lanes = (("compute", _samples("compute", compute)), ("communicate", _samples("communicate", communicate)))
+        for argument, count in (("align", align), ("ranks", ranks), ("n", n), ("k", k)):
+            _count(argument, count)
+        if most_tiles is not None:
+            _count("most_tiles", most_tiles)
         stored: dict[str, object] = {
             **{"operation": operation, "element": element, "ranks": ranks, "n": n, "k": k},
             **{"align": align, "tolerance": 0.1, "limit": limit, "noise": 0.01},
@@ -94,8 +136,18 @@ class Profile(_windrow.Profile):
         return operation
 
     def plan(self, rows: int) -> Plan:
-        """The best cut of so many rows, which may be no cut."""
-        return Plan(*self._plan(rows))
+        """The best cut of so many rows, which may be no cut. It is computed once for each number of rows."""
+        rows = _count("rows", rows, 0)
+        # Made here: a base class of Rust has no place for it in its `__new__`.
+        plans = self.__dict__.setdefault("_plans", {})
+        found = plans.get(rows)
+        if found is None:
+            found = self._plan(rows)
+            if len(plans) >= PLANS:
+                plans.clear()
+            plans[rows] = found
+        tiles, *rest = found
+        return Plan(list(tiles), *rest)
 
 
 def plan(rows: int, compute: Samples, communicate: Samples, *, align: int = 1, most_tiles: int | None = None) -> Plan:
@@ -142,9 +194,9 @@ def run(
     no further tile begins, and this call raises it. With ``communicate_all`` all tiles are communicated nevertheless: then other
     processes that take part do not wait for this one.
     """
-    sizes = list(tiles.tiles if isinstance(tiles, Plan) else tiles)
-    if any(rows <= 0 for rows in sizes):
-        raise ValueError(f"tiles {sizes} have one without rows")
+    sizes = _counts("tiles", tiles.tiles if isinstance(tiles, Plan) else tiles)
+    _function("compute", compute)
+    _function("communicate", communicate)
     ends = [sum(sizes[: place + 1]) for place in range(len(sizes))]
     ranges = [(end - rows, end) for rows, end in zip(sizes, ends, strict=True)]
     begin = time.perf_counter()
@@ -250,6 +302,13 @@ def calibrate(
     with other processes, all of them call this with the same arguments, and ``slowest`` returns the largest values of all processes for its
     own, so that all call the functions equally often. ``shape`` are further arguments of ``Profile.of``.
     """
+    rows = _counts("rows", rows)
+    for name, work in (("compute", compute), ("communicate", communicate), ("slowest", slowest)):
+        _function(name, work)
+    for name, count in (("repeats", repeats), ("tiles", tiles), ("align", align)):
+        _count(name, count)
+    if order not in ("compute-first", "communicate-first"):
+        raise ValueError(f"order {order!r} is neither 'compute-first' nor 'communicate-first'")
     if len(set(rows)) < 3:
         raise ValueError(f"rows {list(rows)} are fewer than three sizes")
     times: dict[int, tuple[list[float], list[float]]] = {size: ([], []) for size in rows}

@@ -12,15 +12,16 @@ A communicator is one of mpi4py, or a ``Rank`` of a ``Group``, whose ranks are t
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from windrow.errors import WindrowError
-from windrow.overlap import Outcome, Plan, Profile, calibrate, run
+from windrow.overlap import Outcome, Plan, Profile, _count, _counts, calibrate, run
 
 if TYPE_CHECKING:
     from windrow.overlap import _Operation
@@ -35,6 +36,8 @@ __all__ = [
     "matmul_all_reduce",
     "matmul_reduce_scatter",
 ]
+
+OPERATIONS = ("matmul-all-reduce", "matmul-reduce-scatter", "all-gather-matmul")
 
 Array = np.ndarray[Any, Any]
 Tiles = int | Sequence[int] | Plan | None
@@ -69,8 +72,7 @@ class Group:
     """Ranks in one process, a thread each, for tests and for learning."""
 
     def __init__(self, size: int) -> None:
-        if size < 1:
-            raise ValueError(f"a group of {size} ranks")
+        size = _count("size", size)
         self._barrier = threading.Barrier(size)
         self._posted: list[Any] = [None] * size
         self.ranks: list[Rank] = [Rank(self, rank) for rank in range(size)]
@@ -141,6 +143,33 @@ class Rank:
         self._meet(sendbuf, take)
 
 
+def _check(comm: object) -> None:
+    for method in ("Get_rank", "Get_size", "allgather"):
+        if not callable(getattr(comm, method, None)):
+            raise TypeError(f"comm must be a communicator of mpi4py or a Rank of a Group, not {type(comm).__name__}")
+
+
+def _check_threads(comm: object) -> None:
+    """Refuses an MPI that takes calls of its main thread only: a thread of this package communicates. No rank raises it by itself."""
+    mpi: Any = sys.modules.get("mpi4py.MPI")
+    if mpi is None or not isinstance(comm, mpi.Comm):
+        return
+    level = mpi.Query_thread()
+    if level < mpi.THREAD_SERIALIZED:
+        name = "MPI_THREAD_SINGLE" if level == mpi.THREAD_SINGLE else "MPI_THREAD_FUNNELED"
+        hint = "hint: set mpi4py.rc.thread_level = 'serialized' or 'multiple' before mpi4py.MPI is imported"
+        raise WindrowError(f"comm: MPI was initialized with {name}, and another thread than the main one communicates\n{hint}")
+
+
+def _matrix(name: str, value: object) -> None:
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{name} must be an array of numpy, not {type(value).__name__}")
+    if value.ndim != 2:
+        raise ValueError(f"{name} has {value.ndim} dimensions, and must have 2")
+    if value.dtype.kind not in "iufc":
+        raise TypeError(f"{name} is of {value.dtype}, and must be of numbers")
+
+
 def _sum(parts: list[Any], out: Any) -> None:
     out[:] = parts[0]
     for part in parts[1:]:
@@ -165,6 +194,8 @@ def matmul_all_reduce(
     """
 
     def prepared() -> _Call:
+        _matrix("a", a)
+        _matrix("b", b)
         m, n = a.shape[0], b.shape[1]
         sums = _result(out, (m, n), a, b)
         partial = np.empty_like(sums)
@@ -196,6 +227,8 @@ def matmul_reduce_scatter(
     """
 
     def prepared() -> _Call:
+        _matrix("a", a)
+        _matrix("b", b)
         ranks = comm.Get_size()
         m, n = a.shape[0], b.shape[1]
         each = _each(m, ranks)
@@ -233,6 +266,8 @@ def all_gather_matmul(
     """
 
     def prepared() -> _Call:
+        _matrix("a", a)
+        _matrix("b", b)
         ranks = comm.Get_size()
         each, k, n = a.shape[0], a.shape[1], b.shape[1]
         product = _result(out, (each * ranks, n), a, b)
@@ -271,6 +306,9 @@ def _result(out: Array | None, shape: tuple[int, int], a: Array, b: Array) -> Ar
     dtype = np.result_type(a, b)
     if out is None:
         return np.empty(shape, dtype)
+    _matrix("out", out)
+    if not out.flags.writeable:
+        raise ValueError("out is read-only")
     if out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous:
         raise ValueError(f"out must be a contiguous {shape[0]} x {shape[1]} array of {dtype}, not {out.shape} of {out.dtype}")
     return out
@@ -291,8 +329,10 @@ def _run(
     outcomes: list[Outcome] | None,
 ) -> Array:
     """Agrees with the other ranks about the call, runs it, and agrees about how it ended. No rank raises before the others know."""
+    _check(comm)
     call, cut, failed = None, None, None
     try:
+        _check_threads(comm)
         call = prepared()
         cut = _cut(call.equal[0], call.unit, tiles, profile) if comm.Get_rank() == 0 else None
     except Exception as error:
@@ -331,20 +371,25 @@ def _raise_of(reasons: list[str | None], failed: Exception | None) -> None:
 
 def _cut(rows: int, unit: int, tiles: Tiles, profile: Profile | None) -> tuple[list[int], float | None]:
     """The rows of each tile, of all ranks together, and the predicted time."""
+    if profile is not None and not isinstance(profile, Profile):
+        raise TypeError(f"profile must be a Profile, not {type(profile).__name__}")
     if tiles is None and profile is not None:
         tiles = profile.plan(rows)
     if isinstance(tiles, Plan):
-        return tiles.tiles, tiles.predicted
+        predicted, tiles = tiles.predicted, tiles.tiles
+    else:
+        predicted = None
     if tiles is None:
         tiles = 1
-    if isinstance(tiles, int):
+    if not isinstance(tiles, Iterable):
         units = rows // unit
-        count = min(max(tiles, 1), max(units, 1))
+        count = min(_count("tiles", tiles), max(units, 1))
         sizes = [(units * (place + 1) // count - units * place // count) * unit for place in range(count)]
         return [size for size in sizes if size], None
-    if sum(tiles) != rows or any(size <= 0 or size % unit for size in tiles):
-        raise ValueError(f"tiles {list(tiles)} are not {rows} rows in multiples of {unit}")
-    return list(tiles), None
+    sizes = _counts("tiles", tiles)
+    if sum(sizes) != rows or any(size % unit for size in sizes):
+        raise ValueError(f"tiles {sizes} are not {rows} rows in multiples of {unit}")
+    return sizes, predicted
 
 
 def calibrate_matmul(
@@ -363,10 +408,26 @@ def calibrate_matmul(
 
     Where rows are dealt out to ranks, ``rows`` are multiples of their number.
     """
-    ranks, unit = comm.Get_size(), 1 if operation == "matmul-all-reduce" else comm.Get_size()
-    for size in rows:
-        _each(size, unit)
-    dtype = np.dtype(dtype)
+    _check(comm)
+    failed = None
+    try:
+        _check_threads(comm)
+        if operation not in OPERATIONS:
+            raise ValueError(f"operation {operation!r} is none of {', '.join(OPERATIONS)}")
+        for name, count in (("n", n), ("k", k), ("align", align), ("repeats", repeats), ("tiles", tiles)):
+            _count(name, count)
+        dtype = np.dtype(dtype)
+        if dtype.kind not in "iufc":
+            raise TypeError(f"dtype is {dtype}, and must be of numbers")
+        ranks, unit = comm.Get_size(), 1 if operation == "matmul-all-reduce" else comm.Get_size()
+        rows = _counts("rows", rows)
+        for size in rows:
+            _each(size, unit)
+        if len(set(rows)) < 3:
+            raise ValueError(f"rows {rows} are fewer than three sizes")
+    except Exception as error:
+        failed = error
+    _raise_of(comm.allgather(_reason(failed)), failed)
     b = np.ones((k, n), dtype)
     most = max(rows)
     a, c = np.ones((most, k), dtype), np.empty((most, n), dtype)
