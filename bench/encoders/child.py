@@ -98,8 +98,8 @@ def load(arm, path):
         if package == "fastokens":
             return list, lambda texts: tokenizer.encode_batch_flat(texts, add_special_tokens=False), flat_bytes
         if kind == "lists":
-            return list, lambda texts: tokenizer.encode_batch_ids(texts).tolist(), iter
-        return list, tokenizer.encode_batch_ids, iter
+            return list, lambda texts: tokenizer.encode_batch_ids(texts, add_special_tokens=False).tolist(), iter
+        return list, lambda texts: tokenizer.encode_batch_ids(texts, add_special_tokens=False), iter
 
     import gigatoken
 

@@ -60,8 +60,38 @@ def test_sources(tmp_path: pathlib.Path) -> None:
 def test_special_tokens_around_texts() -> None:
     tokenizer = windrow.Tokenizer.from_str(byte_level(special=True))
     for _ in range(2):
-        assert tokenizer.encode_batch_ids(["ab", ""]).tolist() == [[256], []]
-        assert tokenizer.encode_batch_ids(["ab", ""], add_special_tokens=True).tolist() == [[257, 256], [257]]
+        for ids in (
+            tokenizer.encode_batch_ids(["ab", ""]).tolist(),
+            windrow.encode_batch_ids(tokenizer, ["ab", ""]).tolist(),
+            [one.ids for one in tokenizer.encode_batch(["ab", ""])],
+            [tokenizer.encode(text).ids for text in ("ab", "")],
+        ):
+            assert ids == [[257, 256], [257]]
+        for ids in (
+            tokenizer.encode_batch_ids(["ab", ""], add_special_tokens=False).tolist(),
+            windrow.encode_batch_ids(tokenizer, ["ab", ""], add_special_tokens=False).tolist(),
+            [one.ids for one in tokenizer.encode_batch(["ab", ""], add_special_tokens=False)],
+        ):
+            assert ids == [[256], []]
+
+
+def test_special_tokens_of_files(tmp_path: pathlib.Path) -> None:
+    """Files have none around their documents, and what is written there is text."""
+    file, text = tmp_path / "tokenizer.json", tmp_path / "a.txt"
+    file.write_text(byte_level(special=True))
+    text.write_text("ab<s>")
+    loaded = windrow.Tokenizer.from_file(file)
+    for tokenizer in (file, str(file), loaded):
+        assert windrow.count(text, tokenizer)["total"]["tokens"] == 4
+        assert windrow.count(text, tokenizer, special_in_text=True)["total"]["tokens"] == 2
+        plain = windrow.encode_files(text, tmp_path / "ids", tokenizer, overwrite=True)
+        assert (plain["tokens"], plain["special_tokens"]) == (4, 0)
+        every = windrow.encode_files(
+            text, tmp_path / "ids", tokenizer, overwrite=True, add_special_tokens=True, special_in_text=True
+        )
+        assert every["tokens"] == 3
+    # Texts have both.
+    assert loaded.encode_batch_ids(["ab<s>"]).tolist() == [[257, 256, 257]]
 
 
 def test_names() -> None:

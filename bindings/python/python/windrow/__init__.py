@@ -6,7 +6,8 @@
 >>> batch.tolist()
 [[15496, 995], [], [15496]]
 
-``batch.values`` and ``batch.offsets`` are flat memory, which numpy, pyarrow, polars and duckdb read without a copy.
+Texts get the special tokens that a tokenizer's file puts around them, such as ``[CLS]`` and ``[SEP]``, unless ``add_special_tokens=False``.
+``encode_files`` and ``count`` add none by default: see there. ``batch.values`` and ``batch.offsets`` are flat memory, which numpy, pyarrow, polars and duckdb read without a copy.
 
 >>> encoding = tokenizer.encode("Hello wörld")
 >>> encoding.tokens, encoding.offsets
@@ -76,12 +77,11 @@ def __getattr__(name: str) -> object:
 
 
 def encode_batch_ids(
-    tokenizer: object, texts: Iterable[str | bytes] | object, add_special_tokens: bool = False
+    tokenizer: object, texts: Iterable[str | bytes] | object, add_special_tokens: bool = True
 ) -> Ragged:
-    """The ids of all texts, by a ``Tokenizer`` or by what ``Tokenizer(...)`` takes.
+    """The ids of all texts, by a ``Tokenizer``, what ``Tokenizer(...)`` takes, a name of tiktoken or the path of a file.
 
     A tokenizer of another library is copied at each call, because it may have changed; make a ``Tokenizer`` of it to encode more
     than once.
     """
-    ours = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer(tokenizer)
-    return ours.encode_batch_ids(texts, add_special_tokens)
+    return Tokenizer._of(tokenizer).encode_batch_ids(texts, add_special_tokens)

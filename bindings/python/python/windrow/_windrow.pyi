@@ -1,7 +1,7 @@
 from asyncio import Future
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from os import PathLike
-from typing import Any, Literal, SupportsIndex, final
+from typing import Any, Literal, SupportsIndex, TypeVar, final
 
 from windrow.added import AddedToken
 
@@ -12,6 +12,7 @@ __all__ = [
     "Encoding",
     "Profile",
     "Ragged",
+    "Stop",
     "Tokenizer",
     "__version__",
     "count",
@@ -20,6 +21,8 @@ __all__ = [
 ]
 
 __version__: str
+
+_Result = TypeVar("_Result")
 
 class Batcher:
     """Calls of many threads and tasks, run as one call. See ``windrow.Batcher``."""
@@ -33,6 +36,14 @@ class Batcher:
     def close(self) -> None: ...
     def __enter__(self) -> Batcher: ...
     def __exit__(self, *_exception: Any) -> None: ...
+
+@final
+class Stop:
+    """Ends calls of another thread: those of a task that is cancelled."""
+
+    def __new__(cls) -> Stop: ...
+    def set(self) -> None: ...
+    def run(self, call: Callable[..., _Result], *arguments: Any) -> _Result: ...
 
 @final
 class Column:
@@ -148,6 +159,12 @@ class Tokenizer:
     """A vocabulary, what encodes with it, and how its encodings are truncated and padded.
 
     Encoding and decoding never change it, so threads may share it. The methods have the names and results of Hugging Face's library.
+
+    All calls that encode texts add the special tokens that the file puts around a text, such as ``[CLS]`` and ``[SEP]``;
+    ``add_special_tokens=False`` turns that off. Special tokens that are written in a text, such as ``<|endoftext|>``, become their ids, unless
+    ``encode_special_tokens`` is set. Files are treated otherwise: see ``windrow.encode_files``.
+
+    Every copy has all settings: those of ``pickle``, ``copy`` and ``Tokenizer(other)``, and of ``to_str`` or ``save`` with loading.
     """
 
     def __new__(cls, tokenizer: object) -> Tokenizer: ...
@@ -167,9 +184,9 @@ class Tokenizer:
     def __deepcopy__(self, _memo: object) -> Tokenizer: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
     @staticmethod
-    def _restore(json: str | None, name: str, encode_special_tokens: bool) -> Tokenizer: ...
+    def _restore(file: bytes | None, name: str, settings: str) -> Tokenizer: ...
     @staticmethod
-    def _of_files(path: str, encode_special_tokens: bool) -> Tokenizer: ...
+    def _of(tokenizer: object, encode_special_tokens: bool | None = None) -> Tokenizer: ...
     @property
     def name(self) -> str: ...
     @property
@@ -205,7 +222,7 @@ class Tokenizer:
         self, max_length: int, stride: int = 0, strategy: str = "longest_first", direction: str = "right"
     ) -> None: ...
     def no_truncation(self) -> None: ...
-    def encode_batch_ids(self, texts: Iterable[str | bytes] | object, add_special_tokens: bool = False) -> Ragged: ...
+    def encode_batch_ids(self, texts: Iterable[str | bytes] | object, add_special_tokens: bool = True) -> Ragged: ...
     def encode(
         self, sequence: Any, pair: Any | None = None, is_pretokenized: bool = False, add_special_tokens: bool = True
     ) -> Encoding: ...
@@ -230,7 +247,7 @@ class Tokenizer:
         self, sequences: Iterable[Sequence[int]] | Ragged, skip_special_tokens: bool = True
     ) -> Coroutine[Any, Any, list[str]]: ...
 
-def count(words: list[str], tokenizer: Tokenizer, special_in_text: bool, lists_errors: bool) -> str: ...
+def count(words: list[str], tokenizer: Tokenizer, special_in_text: bool) -> tuple[str, list[Exception]]: ...
 def encode_files(
     words: list[str],
     tokenizer: Tokenizer,

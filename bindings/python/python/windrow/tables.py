@@ -11,7 +11,8 @@ __all__ = ["EncodeColumn", "encode_dataset"]
 class EncodeColumn:
     """Adds the ids of a column of texts to a table.
 
-    ``tokenizer`` is a ``Tokenizer`` or the path of its file. An object of this class is a function of a table, and can be pickled:
+    ``tokenizer`` is a ``Tokenizer``, a name of tiktoken, or else the path of a file. The special tokens around a text are added, unless
+    ``add_special_tokens=False``. An object of this class is a function of a table, and can be pickled:
 
     * datasets: ``dataset.with_format("arrow").map(EncodeColumn("tokenizer.json"), batched=True)``;
     * Ray Data: see ``encode_dataset``.
@@ -25,9 +26,12 @@ class EncodeColumn:
         tokenizer: Tokenizer | str | PathLike[str],
         column: str = "text",
         ids: str = "ids",
-        add_special_tokens: bool = False,
+        add_special_tokens: bool = True,
     ) -> None:
-        self.tokenizer: Tokenizer = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.from_file(tokenizer)
+        for name, value in (("column", column), ("ids", ids)):
+            if not isinstance(value, str):
+                raise TypeError(f"{name} must be the name of a column, not {type(value).__name__}")
+        self.tokenizer: Tokenizer = Tokenizer._of(tokenizer)
         self.column: str = column
         self.ids: str = ids
         self.add_special_tokens: bool = add_special_tokens
@@ -36,6 +40,8 @@ class EncodeColumn:
         """The table with one more column; one that has its name is replaced."""
         import pyarrow  # type: ignore[import-untyped]
 
+        if not hasattr(table, "column_names"):
+            raise TypeError(f"table must be a table of Arrow, not {type(table).__name__}")
         if self.column not in table.column_names:
             names = ", ".join(table.column_names)
             raise KeyError(f"no column {self.column!r} among {names}")
@@ -51,7 +57,7 @@ def encode_dataset(
     column: str = "text",
     *,
     ids: str = "ids",
-    add_special_tokens: bool = False,
+    add_special_tokens: bool = True,
     concurrency: int = 1,
     **options: Any,
 ) -> Any:
