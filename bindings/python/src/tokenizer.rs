@@ -432,11 +432,26 @@ impl PyTokenizer {
     /// A vocabulary of tiktoken by its name: `r50k_base` (also `gpt2`), `cl100k_base`, `o200k_base`.
     #[staticmethod]
     fn from_tiktoken(py: Python<'_>, name: &str) -> PyResult<Self> {
-        if name.contains(['/', '\\', '.']) {
+        let no_name = || {
             let message = format!("tokenizer {name:?} is not the name of a vocabulary\nhint: from_file reads files");
-            return Err(Failure::Tokenizer(message).into_error(py));
+            Failure::Tokenizer(message)
+        };
+        if name.contains(['/', '\\', '.']) {
+            return Err(no_name().into_error(py));
         }
-        Self::load(py, Source::Named(name), name, None)
+        let state = enter(py, |_| {
+            let state = State::load(Source::Named(name), name, None).map_err(|failure| match failure {
+                // Paths are accepted elsewhere.
+                Failure::Tokenizer(message) => Failure::Tokenizer(message.replace(
+                    ", and a path to a tokenizer.json or .tiktoken file is accepted",
+                    "; from_file reads files",
+                )),
+                other => other,
+            })?;
+            // A folder may have a name without a dot.
+            if state.core.full.file().is_some() { Err(no_name()) } else { Ok(state) }
+        });
+        state.map(Self::new)
     }
 
     /// The file with the settings of now.

@@ -99,12 +99,16 @@ def test_names() -> None:
         assert windrow.Tokenizer.from_tiktoken(name).encode_batch_ids(["Hello"]).tolist() == [[id]]
 
 
-def test_what_cannot_be_loaded(tmp_path: pathlib.Path) -> None:
+def test_what_cannot_be_loaded(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere.json"):
         windrow.Tokenizer.from_file(tmp_path / "nowhere.json")
-    for name in ("gpt5", "./gpt2", ""):
-        with pytest.raises(windrow.TokenizerError, match="hint: "):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "tokenizer.json").write_text(byte_level())
+    monkeypatch.chdir(tmp_path)
+    for name in ("gpt5", "gpt-4o", "./gpt2", "", "folder"):
+        with pytest.raises(windrow.TokenizerError, match=r"hint: .*from_file reads files") as caught:
             windrow.Tokenizer.from_tiktoken(name)
+        assert "path" not in str(caught.value)
     for text in ("", "{", "[]", "[" * 200_000, '{"model": 3}'):
         with pytest.raises(windrow.TokenizerError):
             windrow.Tokenizer.from_str(text)
