@@ -68,7 +68,7 @@ fn grown<'py, T: IntoPyObject<'py>>(
     Ok(list)
 }
 
-/// Runs work over so many items without the interpreter, if there are many.
+/// Runs work over this number of items, without the interpreter if it is large.
 pub(crate) fn apart<R: Send>(py: Python<'_>, items: usize, work: impl FnOnce() -> R + Send) -> R {
     if items > PIECE { py.detach(work) } else { work() }
 }

@@ -18,7 +18,7 @@ _threads: ThreadPoolExecutor | None = None
 
 
 def _own_threads() -> ThreadPoolExecutor:
-    """Threads besides those of asyncio, which look names of hosts up and must not wait for batches."""
+    """The threads of this package. Those of asyncio look up names of hosts, which must not wait for batches."""
     global _threads
     if _threads is None:
         _threads = ThreadPoolExecutor(thread_name_prefix="windrow-task")
