@@ -2,12 +2,14 @@
 
 import json
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow  # type: ignore[import-untyped]
 import pytest
 
 import windrow
+from windrow.tables import EncodeColumn
 
 DOORS: dict[str, Any] = json.loads(pathlib.Path(__file__).parents[2].joinpath("doors.json").read_text())
 
@@ -20,7 +22,7 @@ def tokenizer() -> windrow.Tokenizer:
 @pytest.mark.parametrize("row", DOORS["texts"], ids=lambda row: row["about"])
 def test_texts(tokenizer: windrow.Tokenizer, row: dict[str, Any]) -> None:
     text = json.loads(row["json"])
-    calls = [
+    calls: list[tuple[Callable[[], object], list[int] | None]] = [
         (lambda: tokenizer.encode_batch_ids([text]).tolist()[0], row["text"]),
         (lambda: tokenizer.encode_batch_ids([text], add_special_tokens=False).tolist()[0], row["text"] and row["text"][1:-1]),
         (lambda: tokenizer.encode(text).ids, row["encoding"]),
@@ -30,11 +32,11 @@ def test_texts(tokenizer: windrow.Tokenizer, row: dict[str, Any]) -> None:
         if ids is None:
             with pytest.raises(windrow.ItemError, match="half of a surrogate pair") as raised:
                 call()
-            assert raised.value.item == 0
+            assert raised.value.item == 0, number
         else:
             assert call() == ids, number
     if row["text"] is not None:
-        table = windrow.EncodeColumn(tokenizer)(pyarrow.table({"text": [text]}))
+        table = EncodeColumn(tokenizer)(pyarrow.table({"text": [text]}))
         assert table["ids"].to_pylist() == [row["text"]]
 
 
