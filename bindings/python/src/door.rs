@@ -110,7 +110,7 @@ impl Watch {
 }
 
 /// Runs `work` without the interpreter's lock. If a signal has raised an exception, that is the result, whatever `work` returns; after a
-/// cancellation nobody waits for one.
+/// cancellation no task waits for one.
 pub(crate) fn enter<R: Send>(py: Python<'_>, work: impl FnOnce(&Watch) -> Result<R, Failure> + Send) -> PyResult<R> {
     let watch = Watch::new();
     if watch.is_cancelled() {
