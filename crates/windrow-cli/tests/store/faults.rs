@@ -71,7 +71,13 @@ fn what_is_wrong_is_said_with_its_remedy() {
     fails(&place, &server, "SERVER/bkt/no.txt", 2, &["/bkt/no.txt: no such object"]);
     fails(&place, &server, "SERVER/bkt/", 2, &["a web server does not list its files\nhint: name the files"]);
     fails(&place, &server, "s3://bkt", 65, &["s3://bkt/l.jsonl:6:1: "]);
-    fails(&place, &server, "s3://bkt/l.jsonl --input-format parquet", 65, &["s3://bkt/l.jsonl: not a Parquet file"]);
+    fails(
+        &place,
+        &server,
+        "s3://bkt/l.jsonl --input-format parquet",
+        65,
+        &["s3://bkt/l.jsonl: not Parquet but JSON lines"],
+    );
     let nested = Server::start(&[("/bkt/c/d.txt", b"the"), ("/bkt/e.bin", b"the")]);
     let says = ["error: s3://bkt/c: this is a folder, with s3://bkt/c/d.txt in it\nhint: end it with `/`"];
     fails(&place, &nested, "s3://bkt/c", 2, &says);
