@@ -61,7 +61,7 @@ function resultOf(outcome) {
 }
 
 /**
- * What the abort of a signal ends. A signal has one listener, however many calls use it: Node warns of a leak from the eleventh on.
+ * Calls that the abort of a signal ends. A signal has one listener, however many calls use it: Node warns of a leak from the eleventh on.
  * @type {WeakMap<AbortSignal, { listener: () => void, ends: Set<() => void> }>}
  */
 const watched = new WeakMap();
@@ -195,7 +195,7 @@ function throwIfAborted(signal) {
 }
 
 /**
- * Why a signal was aborted. Polyfills may not say it.
+ * Reason of an aborted signal. Polyfills may have none.
  * @param {AbortSignal} signal
  * @returns {unknown}
  */
@@ -223,7 +223,7 @@ function stringOf(value, name) {
 const HALF = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/;
 
 /**
- * Where a string has the first half of a surrogate pair without the other half, with the remedy.
+ * Place of a half of a surrogate pair in a string, with the remedy.
  * @param {string} text
  * @returns {string}
  */

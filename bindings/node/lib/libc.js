@@ -7,7 +7,7 @@ const { closeSync, openSync, readSync } = require('node:fs');
 const INTERPRETER = 3;
 
 /**
- * Whether a program of 64 bits runs with musl, by the dynamic linker that its ELF file names. `process.report` would say so too, but looks up
+ * True if a program of 64 bits runs with musl, by the dynamic linker that its ELF file names. `process.report` would say so too, but looks up
  * the addresses of all open sockets, and not every runtime has it.
  * @param {string} program
  * @returns {boolean}

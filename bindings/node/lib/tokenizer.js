@@ -49,7 +49,7 @@ const native = require('./native.js');
  */
 
 /**
- * What the addon calls a tokenizer, for the modules of this package.
+ * The addon's object of a tokenizer, for the modules of this package.
  * @type {(tokenizer: Tokenizer) => any}
  */
 let nativeOf;
@@ -406,7 +406,7 @@ class Tokenizer {
   }
 
   /**
-   * What gathers the calls of a kind.
+   * Gatherers, one for each kind of call.
    * @param {string} kind
    * @param {(items: any[], signal: AbortSignal) => Promise<(item: number) => any>} work
    * @returns {Gather<any, any>}

@@ -26,7 +26,7 @@ function wordOf(name) {
  */
 const WORD = /'--([a-z][a-z-]*)(?:[ =]<[^>]*>(?:\.\.\.)?)?'|(?<![\w./\\-])(?:-(o)|--([a-z][a-z-]*[a-z])(?:[ =]([A-Z][A-Z_]*|\d\w*|(?:skip|fail|jsonl|lines|parquet|text)(?:\|[a-z]+)*)\b)?)(?![\w./\\-])/g;
 
-/** What a hint pipes into the command. A function has no such input. */
+/** Pipe into the command in a hint. A function has no such input. */
 const PIPE = / \| windrow encode - --input-format ([a-z|]+)/;
 
 /** A remedy that is none for this package. */

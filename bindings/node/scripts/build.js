@@ -19,7 +19,7 @@ const { values } = parseArgs({
   },
 });
 
-/** Why the addon is not there, or null. */
+/** Cause for which the addon is not there, or null. */
 function whyMissing() {
   try {
     require('../lib/native.js');

@@ -154,7 +154,7 @@ impl<W: Work> Job<W> {
         state.waiting()
     }
 
-    /// How many units wait in complete items.
+    /// Number of units that wait in complete items.
     pub(crate) fn waiting(&self) -> usize {
         self.state().waiting()
     }

@@ -247,7 +247,7 @@ pub struct NativeTexts {
 
 #[napi]
 impl NativeTexts {
-    /// How many are left.
+    /// Number of texts that are left.
     #[napi(getter)]
     pub fn length(&self) -> u32 {
         self.texts.len() as u32
@@ -291,7 +291,7 @@ macro_rules! job {
                 self.0.push(&units, &ends) as f64
             }
 
-            /// How many units wait in complete items.
+            /// Number of units that wait in complete items.
             #[napi(getter)]
             pub fn waiting(&self) -> f64 {
                 self.0.waiting() as f64

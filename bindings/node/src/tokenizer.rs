@@ -13,19 +13,19 @@ use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 use crate::door::{Callback, Outcome, later, now};
 use crate::failure::Failure;
 
-/// What the file of a tokenizer says, or a vocabulary of this package.
+/// Content of a tokenizer's file, or a vocabulary of this package.
 pub(crate) struct Core {
     /// Adds special tokens around texts, and treats those in texts as the caller of the load asked.
     main: Arc<Tokenizer>,
     source: Source,
     encode_special_tokens: bool,
-    /// Whether anything is added around texts.
+    /// True if anything is added around texts.
     adds: bool,
     /// From when they are first asked for: the other ways to treat special tokens. See [`Core::of`].
     others: [OnceLock<Arc<Tokenizer>>; 4],
 }
 
-/// Where a tokenizer is loaded from again.
+/// Source from which a tokenizer is loaded again.
 enum Source {
     Json(Vec<u8>),
     /// The path of a rank file.

@@ -100,7 +100,7 @@ test('ids that change after the call', async () => {
 
 const root = JSON.stringify(path.join(__dirname, '..'));
 
-/** What a program prints. @param {string} text */
+/** Output of a program. @param {string} text */
 async function printed(text) {
   const program = `const { Tokenizer } = require(${root});\n(async () => {${text}})();`;
   const { stdout } = await promisify(execFile)(process.execPath, ['-e', program], { timeout: 300_000, maxBuffer: 1 << 24 });

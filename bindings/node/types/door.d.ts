@@ -15,7 +15,7 @@ export class Turns {
     #private;
 }
 /**
- * Where a string has the first half of a surrogate pair without the other half, with the remedy.
+ * Place of a half of a surrogate pair in a string, with the remedy.
  * @param {string} text
  * @returns {string}
  */
@@ -52,7 +52,7 @@ export function onAbort(signal: AbortSignal, end: () => void): () => void;
  */
 export function optionsOf<O extends object>(options: O | null | undefined, call: string, names: readonly string[]): O;
 /**
- * Why a signal was aborted. Polyfills may not say it.
+ * Reason of an aborted signal. Polyfills may have none.
  * @param {AbortSignal} signal
  * @returns {unknown}
  */

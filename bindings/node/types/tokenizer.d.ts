@@ -287,7 +287,7 @@ export function iterableOf<T>(items: Iterable<T>, name: string, what: string): I
  * @typedef {Uint32Array | readonly number[]} IdsLike
  */
 /**
- * What the addon calls a tokenizer, for the modules of this package.
+ * The addon's object of a tokenizer, for the modules of this package.
  * @type {(tokenizer: Tokenizer) => any}
  */
 export let nativeOf: (tokenizer: Tokenizer) => any;

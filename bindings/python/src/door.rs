@@ -81,7 +81,7 @@ impl Watch {
         self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
-    /// Whether no signal has raised an exception so far, and no task was cancelled. All threads of the work call it again and again.
+    /// True if no signal has raised an exception so far, and no task was cancelled. All threads of the work call it again and again.
     pub(crate) fn goes_on(&self) -> bool {
         // Relaxed: a thread may see the stop late.
         if self.stopped.load(Ordering::Relaxed) || self.is_cancelled() {

@@ -45,7 +45,7 @@ fn marked(parts: &HashMap<&str, &RawValue>) -> Option<Vec<Map<String, Value>>> {
     serde_json::from_str(added.get()).ok()
 }
 
-/// Whether a file says that special tokens in texts are encoded as text.
+/// True if a file says that special tokens in texts are encoded as text.
 pub(crate) fn encodes_special_tokens(json: &str) -> bool {
     if !json.contains(IN_TEXT) {
         return false;

@@ -381,7 +381,7 @@ impl PyTokenizer {
         Self::read(py, &path, None)
     }
 
-    /// What `tokenizer` is or names, for calls that take either: a tokenizer; a text, which is the name of a vocabulary or else a path, as in the
+    /// Tokenizer that the argument is or names, for calls that take either: a tokenizer; a text, which is the name of a vocabulary or else a path, as in the
     /// command; or a path object. `encode_special_tokens` is that of what is loaded here.
     #[staticmethod]
     #[pyo3(signature = (tokenizer, encode_special_tokens = None))]
@@ -481,7 +481,7 @@ impl PyTokenizer {
         (restore, (file, state.core.plain().name(), settings)).into_pyobject(py)
     }
 
-    /// What `__reduce__` took apart: the file of the vocabulary, if it is none of tiktoken's names, and all settings.
+    /// Inverse of `__reduce__`: from the file of the vocabulary, if it is none of tiktoken's names, and all settings.
     #[staticmethod]
     fn _restore(py: Python<'_>, file: Option<&[u8]>, name: &str, settings: &str) -> PyResult<Self> {
         let settings: Settings =

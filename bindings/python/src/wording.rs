@@ -39,7 +39,7 @@ const VALUES: [&str; 18] = [
     "u8",
 ];
 
-/// How hints of the command end a shell's pipe.
+/// Ends of a shell's pipe in hints of the command.
 const PIPE: &str = " | windrow encode - ";
 
 pub(crate) fn in_python(message: &str) -> String {

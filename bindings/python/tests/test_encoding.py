@@ -298,7 +298,7 @@ def test_added_tokens_that_become_equal() -> None:
 
 
 def test_ids_of_one_text_take_no_whole_encoding() -> None:
-    """The library takes ten times as long for a whole encoding, which nobody has asked for."""
+    """A call that returns ids alone must not make a whole encoding: the library takes ten times as long for one."""
     file = DATA / "tok/bert_base_uncased.json"
     if not file.exists():
         pytest.skip(f"no {file}")

@@ -64,7 +64,7 @@ def test_other_threads_run(gpt2: windrow.Tokenizer, text: str, pauses: Callable[
         "equal": lambda: whole == again,
     }
     call = calls.get(name, lambda: getattr(encoding, name))
-    # A look of the collector at a million containers stops all threads, whoever made them.
+    # CPython's collector stops all threads while it visits a million containers, in any program.
     if name in ("many lists", "iteration"):
         gc.disable()
     try:

@@ -81,7 +81,7 @@ FILES = ("to_str", "pretty to_str", "save")
 
 
 def answers(tokenizer: windrow.Tokenizer) -> Any:
-    """What the settings change."""
+    """Results that the settings change."""
     encodings = [*tokenizer.encode_batch(TEXTS), *(tokenizer.encode(text) for text in TEXTS)]
     fields = [(one.ids, one.attention_mask, one.special_tokens_mask, one.type_ids, one.offsets, one.tokens) for one in encodings]
     ids = tokenizer.encode_batch_ids(TEXTS).tolist()
@@ -135,7 +135,7 @@ def test_settings_of_other_libraries(encodes: bool) -> None:
     assert [one.ids for one in ours.encode_batch(TEXTS)] == [one.ids for one in theirs.encode_batch(TEXTS)]
 
     class Fast:
-        """As a fast tokenizer of transformers."""
+        """Stand-in for a fast tokenizer of transformers."""
 
         backend_tokenizer = theirs
 

@@ -162,7 +162,7 @@ pub(crate) struct Described {
     pub(crate) has_named_text: bool,
 }
 
-/// What the command notes when a run has ended.
+/// Notes of the command when a run has ended.
 pub(crate) fn notes(summary: &Summary, options: &Encode, described: &Described) -> Vec<String> {
     let documents = summary.documents;
     let mut notes = Vec::new();

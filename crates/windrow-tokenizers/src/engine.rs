@@ -477,9 +477,6 @@ impl EngineError {
     }
 }
 
-/// Bytes of a large text.
-pub(crate) const LARGE: usize = 1 << 20;
-
 /// Memory that is taken without a check. A check is two calls of the system, and each small allocation may fail as well.
 const UNCHECKED: usize = 1 << 20;
 

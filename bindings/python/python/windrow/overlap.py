@@ -136,7 +136,7 @@ class Profile(_windrow.Profile):
         return operation
 
     def plan(self, rows: int) -> Plan:
-        """The best cut of so many rows, which may be no cut. It is computed once for each number of rows."""
+        """The best cut of ``rows`` rows, which may be no cut. Each number of rows is planned once."""
         rows = _count("rows", rows, 0)
         # Made here: a base class of Rust has no place for it in its `__new__`.
         plans = self.__dict__.setdefault("_plans", {})

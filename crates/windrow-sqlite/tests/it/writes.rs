@@ -1,5 +1,6 @@
 //! The outcome of each write of a batch.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -164,15 +165,18 @@ fn a_savepoint_that_a_statement_leaves_behind_is_out_of_reach() {
     assert_eq!(ids(&db), [1, 2, 4], "no statement of the batch has committed the first");
 }
 
+/// A connection that waits for no lock.
+fn impatient(path: &Path) -> Connection {
+    let connection = Connection::open(path).unwrap();
+    connection.busy_timeout(Duration::ZERO).unwrap();
+    connection
+}
+
 #[test]
 fn a_busy_connection_is_waited_for_and_then_nothing_is_applied() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
-    let open = || {
-        let connection = Connection::open(&path).unwrap();
-        connection.busy_timeout(Duration::ZERO).unwrap();
-        connection
-    };
+    let open = || impatient(&path);
     let (writer, other) = (open(), open());
     writer.execute_batch(TABLE).unwrap();
     let db = GroupCommit::new(writer).unwrap();
@@ -288,11 +292,7 @@ fn exclusive_is_outside_of_transactions_and_leaves_none() {
 fn no_call_leaves_the_database_locked() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
-    let open = || {
-        let connection = Connection::open(&path).unwrap();
-        connection.busy_timeout(Duration::ZERO).unwrap();
-        connection
-    };
+    let open = || impatient(&path);
     let other = open();
     other.execute_batch(TABLE).unwrap();
     let db = GroupCommit::new(open()).unwrap();

@@ -101,7 +101,7 @@ fn tell(_: &'static Location<'static>, joins: u32, _: f32) {
     }
 }
 
-/// A witness runs while no other member is inside the join that it is told of, whatever the witness does.
+/// A witness runs while no other member is inside the join that is reported, whatever the witness does.
 #[test]
 fn a_witness_cannot_leave_a_shared_join() {
     let _alone = ONE_TEST.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

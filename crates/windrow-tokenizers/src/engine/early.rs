@@ -7,7 +7,10 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{BatchError, Bpe, Encoder, Engine, EngineError, LARGE, Pipeline, Ragged, UnknownId, append_each, caught};
+use super::{BatchError, Bpe, Encoder, Engine, EngineError, Pipeline, Ragged, UnknownId, append_each, caught};
+
+/// Bytes of text for which the fast engine is built at once: from ranks, so much takes longer than the build.
+const LARGE: usize = 1 << 20;
 
 /// Builds the fast engine.
 type Build = Box<dyn Fn() -> Result<Bpe, String> + Send + Sync>;

@@ -195,7 +195,7 @@ fn refused(reason: impl ToString) -> EngineError {
     EngineError::refused(NAME, reason)
 }
 
-/// An error if the system cannot provide so many bytes of memory for each byte of the text.
+/// Fails if the system cannot provide `bytes_each` bytes of memory for each byte of the text.
 fn ask_for(text: usize, bytes_each: usize) -> Result<(), EngineError> {
     let bytes = text.saturating_mul(bytes_each);
     if !has_memory(bytes) {

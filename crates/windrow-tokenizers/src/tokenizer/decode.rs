@@ -214,7 +214,7 @@ const BYTES_OF_TOKEN: usize = 128;
 
 /// Memory per token to make an encoding: all its columns, what they are made of, and the copy that a post-processor makes.
 ///
-/// Measure: `bindings/python/tests/test_memory.py` fails with less.
+/// Measure: `bindings/python/tests/test_memory.py` failed with 88.
 const BYTES_OF_ENCODED: usize = 200;
 
 /// # From ids to text, and to places
