@@ -98,5 +98,6 @@ def test_too_little_memory(call: str) -> None:
     assert set(outcomes) <= {0, 1, 3, 127, -signal.SIGABRT}
     assert outcomes.count(3) <= done.stderr.count("PanicException: PyObject pointer is null")
     assert outcomes.count(-signal.SIGABRT) <= done.stderr.count("memory allocation of ")
-    failed = [int(size) for size in re.findall(r"memory allocation of (\d+) bytes failed", done.stderr)]
+    # Two threads may print at the same time, and mix their digits.
+    failed = [int(size) for size in re.findall(r"^memory allocation of (\d+) bytes failed$", done.stderr, re.MULTILINE)]
     assert all(size <= 1 << 20 for size in failed)
