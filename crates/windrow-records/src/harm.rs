@@ -109,11 +109,20 @@ pub(crate) fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) 
 }
 
 /// A cell's name, and its ratio in each run of the record.
-type Runs = (String, Vec<f64>);
+pub(crate) type Runs = (String, Vec<f64>);
 
-/// The table of harm, by group and in total.
-pub(crate) fn table_of(file: &str, records: &[Record]) -> Result<Record> {
-    let (mut ratios, mut problems) = (Vec::new(), Vec::new());
+/// A cell of the table in one run of its record.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) group: String,
+    /// `RECORD | CELL | ARM`, the record without the number of its run: runs of one command are runs of the same cells.
+    pub(crate) name: String,
+    pub(crate) ratio: f64,
+}
+
+/// The cells of all records, from the lines of `bench/harm.txt`.
+pub(crate) fn runs(file: &str, records: &[Record]) -> Result<Vec<Run>> {
+    let (mut runs, mut problems) = (Vec::new(), Vec::new());
     for (line, comparison) in Comparison::parse_all(file)? {
         let [group, pattern, _, windrow, plain, _] = comparison.0;
         let mut found = records.iter().filter(|record| comparison.is_of(&record.name)).peekable();
@@ -121,31 +130,71 @@ pub(crate) fn table_of(file: &str, records: &[Record]) -> Result<Record> {
             problems.push(format!("{line}: no record is called {pattern}"));
         }
         for record in found {
-            // Runs of one command are runs of the same cells.
-            let named = |it: &Cell| {
-                let name = format!("{} {}", it.cell, it.arm);
-                Ok((group, (format!("{}: {}", record.base(), name.trim_start()), it.ratio(plain)?)))
+            let run = |it: &Cell| {
+                let cell = if it.cell.is_empty() { "-" } else { &it.cell };
+                let name = format!("{} | {cell} | {}", record.base(), it.arm);
+                Ok(Run { group: group.to_owned(), name, ratio: it.ratio(plain)? })
             };
-            let of = comparison.cells(record).and_then(|cells| cells.iter().map(named).collect::<Result<Vec<_>, _>>());
+            let of = comparison.cells(record).and_then(|cells| cells.iter().map(run).collect::<Result<Vec<_>, _>>());
             match of {
                 Ok(of) if of.is_empty() => problems.push(format!("{line}: {}: no row is of {windrow}", record.name)),
-                Ok(of) => ratios.extend(of),
+                Ok(of) => runs.extend(of),
                 Err(why) => problems.push(format!("{line}: {}: {why}", record.name)),
             }
         }
     }
-    unless_empty("bench/harm.txt", &problems)?;
-    let mut groups: Vec<(&str, Vec<Runs>)> =
-        grouped(ratios).into_iter().map(|(group, ratios)| (group, grouped(ratios))).collect();
+    unless_empty("bench/harm.txt", &problems).map(|()| runs)
+}
+
+/// The cells of each group, with the ratios of their runs.
+pub(crate) fn by_group(runs: &[Run]) -> Vec<(&str, Vec<Runs>)> {
+    let groups = grouped(runs.iter().map(|run| (run.group.as_str(), (run.name.clone(), run.ratio))));
+    groups.into_iter().map(|(group, runs)| (group, grouped(runs))).collect()
+}
+
+/// The table of harm, by group and in total.
+pub(crate) fn table_of(runs: &[Run]) -> Record {
+    let mut groups = by_group(runs);
     let all = |without: fn(&str) -> bool| -> Vec<Runs> {
         groups.iter().filter(|(group, _)| !without(group)).flat_map(|(_, cells)| cells.clone()).collect()
     };
-    let totals = [("all but cold", all(|group| group.contains("cold"))), ("all", all(|_| false))];
+    let totals = [("all but cold", all(is_cold)), ("all", all(|_| false))];
     groups.extend(totals);
     let columns = ["group", "cells", "above", "share", "twice", "repeated", "median", "worst", "worst_twice", "cell"];
     let rows = groups.iter().map(|(group, cells)| row(group, cells)).collect();
-    Ok(Record { name: NAME.to_owned(), columns: columns.map(str::to_owned).into(), rows, ..Record::default() })
+    Record { name: NAME.to_owned(), columns: columns.map(str::to_owned).into(), rows, ..Record::default() }
 }
+
+fn is_cold(group: &str) -> bool {
+    group.contains("cold")
+}
+
+const LIST_HEAD: &str = "\
+# The cells that the total `all but cold` of the table of harm counts: `cargo xtask results --write` adds new ones.
+# A listed cell must be in a record. One that no longer is leaves the count only with a reason, as a fifth field.
+# group | record | cell | arm | reason
+";
+
+/// `bench/harm-cells.txt` as it must be, from the list as it is. Also the listed cells that no record measures, and have no reason.
+pub(crate) fn list(old: &str, runs: &[Run]) -> (String, Vec<String>) {
+    let counted = runs.iter().filter(|run| !is_cold(&run.group));
+    let cells: Vec<String> = counted.map(|run| format!("{} | {}", run.group, run.name)).collect();
+    let mut list = LIST_HEAD.to_owned();
+    grouped(cells.iter().map(|cell| (cell, ()))).iter().for_each(|(cell, _)| list.push_str(&format!("{cell}\n")));
+    let mut problems = Vec::new();
+    for (at, line) in old.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
+        let cell = line.splitn(5, " | ").take(4).collect::<Vec<_>>().join(" | ");
+        if !cells.contains(&cell) {
+            list.push_str(&format!("{line}\n"));
+            if cell == line {
+                problems
+                    .push(format!("bench/harm-cells.txt:{}: no record measures {cell}\n    hint: | REASON", at + 1));
+            }
+        }
+    }
+    (list, problems)
+}
+
 /// A cell counts once. Its worst run counts, except that `twice` and `worst_twice` take its best run.
 fn row(group: &str, cells: &[Runs]) -> Vec<String> {
     let worst_run = |runs: &[f64]| runs.iter().copied().fold(0.0, f64::max);
@@ -166,7 +215,7 @@ fn row(group: &str, cells: &[Runs]) -> Vec<String> {
         format!("{:.3}", median(&cells.iter().map(|(_, runs)| median(runs)).collect::<Vec<f64>>())),
         format!("{:.3}", worst_run(&worst)),
         or_dash(format!("{:.3}", worst_run(&best))),
-        cell.clone(),
+        cell.replace(" | ", " ").replace(" - ", " "),
     ]
 }
 
@@ -201,14 +250,14 @@ mod tests {
     #[test]
     fn cells_above_five_percent_are_counted_once_and_in_both_runs() {
         let file = "loops | loops-? | cell | windrow | serial | ratio\ncold | cold | n | windrow | mutex; btree; absent | 1/per_s\n";
-        let harm = table_of(file, &records()).unwrap();
-        assert_eq!(harm.rows[0].join(","), "loops,2,2,100.0,1,2,1.025,1.300,1.100,loops: b windrow");
-        assert_eq!(harm.rows[1].join(","), "cold,1,1,100.0,-,0,4.000,4.000,-,cold: 1 windrow");
+        let harm = table_of(&runs(file, &records()).unwrap());
+        assert_eq!(harm.rows[0].join(","), "loops,2,2,100.0,1,2,1.025,1.300,1.100,loops b windrow");
+        assert_eq!(harm.rows[1].join(","), "cold,1,1,100.0,-,0,4.000,4.000,-,cold 1 windrow");
         assert_eq!(harm.rows[2][..2], ["all but cold", "2"]);
         assert_eq!(harm.rows[3][..4], ["all", "3", "3", "100.0"]);
         assert!(
             markdown(&harm)
-                .contains("| loops | 2 | 2 | 100.0 % | 1 of 2 | 1.025 | 1.300 | 1.100 | loops: b windrow |\n")
+                .contains("| loops | 2 | 2 | 100.0 % | 1 of 2 | 1.025 | 1.300 | 1.100 | loops b windrow |\n")
         );
     }
 
@@ -220,7 +269,19 @@ mod tests {
             ("a | loops-1 | cell | windrow | mutex | ratio", "a has no row of mutex"),
             ("a | loops-1 | n | windrow | serial | ratio", "no column n"),
         ] {
-            assert!(table_of(file, &records()).unwrap_err().to_string().contains(message), "{file}");
+            assert!(runs(file, &records()).unwrap_err().to_string().contains(message), "{file}");
         }
+    }
+    #[test]
+    fn a_listed_cell_stays_measured_or_has_a_reason() {
+        let file = "loops | loops-? | cell | windrow | serial | ratio\ncold | cold | n | windrow | mutex | 1/per_s\n";
+        let runs = runs(file, &records()).unwrap();
+        let whole = format!("{LIST_HEAD}loops | loops | a | windrow\nloops | loops | b | windrow\n");
+        assert_eq!(list("", &runs), (whole.clone(), vec![]), "a cell of two runs is listed once, a cold one never");
+        let gone = "sums | reduces | 10 | windrow";
+        let (list_, problems) = list(&format!("{whole}{gone}\n"), &runs);
+        assert_eq!(list_, format!("{whole}{gone}\n"));
+        assert!(problems[0].starts_with("bench/harm-cells.txt:6: no record measures sums"), "{problems:?}");
+        assert_eq!(list(&format!("{whole}{gone} | one sum is left\n"), &runs).1, Vec::<String>::new());
     }
 }
