@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use crate::suite::{self, Repeat};
 use crate::workspace::{self, Workspace, succeed};
-use crate::{api, book, deps, house, mutants, node, orderings, python, rayon, results, sources};
+use crate::{api, book, deps, house, mutants, node, orderings, python, rayon, results};
 
 /// In the order in which they run: steps of seconds come before steps of minutes.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -99,7 +99,7 @@ fn one(workspace: &Workspace, step: Step) -> Result<()> {
         Step::Fmt => cargo(workspace, &["fmt", "--all", "--check"], &[]),
         Step::House => house::run(workspace, false),
         Step::Orderings => orderings::run(workspace, false),
-        Step::Results => results::run(workspace, false).and_then(|()| sources::run(workspace, false)),
+        Step::Results => results::run(workspace, false),
         Step::Rayon => rayon::run(workspace, false),
         Step::Arrows => deps::arrows(workspace),
         Step::Licences => deps::licences(workspace),

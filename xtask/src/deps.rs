@@ -34,7 +34,7 @@ const LAYERS: &[(&str, &str)] = &[
     ),
     ("windrow-node", "windrow windrow-allocator windrow-cli windrow-tokenizers"),
     ("windrow-python", "windrow windrow-allocator windrow-cli windrow-collective windrow-tiling windrow-tokenizers"),
-    ("xtask", "windrow-records windrow-sources windrow-tiling"),
+    ("xtask", "windrow-records windrow-sources"),
 ];
 
 /// For tests, and for the stress program of windrow-bench.

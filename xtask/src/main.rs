@@ -11,10 +11,8 @@ mod node;
 mod orderings;
 mod python;
 mod rayon;
-mod rerun;
 mod results;
 mod sanitize;
-mod sources;
 mod suite;
 mod workspace;
 
@@ -65,20 +63,12 @@ enum Task {
         #[arg(long)]
         write: bool,
     },
-    /// Figures, verdicts and bench/RESULTS.md are what bench/record says.
+    /// Blocks of figures, verdicts, the picture and the cells of harm are what bench/record says.
     Results {
-        /// Make bench/RESULTS.md anew.
+        /// Make them anew.
         #[arg(long)]
         write: bool,
     },
-    /// docs/sources.md is what bench/sources.txt, bench/record and the planner say.
-    Sources {
-        /// Make it anew.
-        #[arg(long)]
-        write: bool,
-    },
-    /// Run the command of a record again, and say what moved.
-    Rerun(rerun::Options),
     /// Weaken every memory ordering; a loom model must fail each time.
     Mutants(mutants::Options),
 }
@@ -99,7 +89,6 @@ fn run(workspace: &Workspace, task: &Task) -> Result<()> {
         Task::Mutants(options) => return mutants::run(workspace, options),
         Task::Fuzz(options) => return fuzz::run(workspace, options),
         Task::Sanitize(options) => return sanitize::run(workspace, options),
-        Task::Rerun(options) => return rerun::run(workspace, options),
         Task::Arrows => deps::arrows(workspace)?,
         Task::Licences => deps::licences(workspace)?,
         Task::Book => book::run(workspace)?,
@@ -108,7 +97,6 @@ fn run(workspace: &Workspace, task: &Task) -> Result<()> {
         Task::Api { write } => api::run(workspace, *write)?,
         Task::Rayon { write } => rayon::run(workspace, *write)?,
         Task::Results { write } => results::run(workspace, *write)?,
-        Task::Sources { write } => sources::run(workspace, *write)?,
     }
     println!("ok");
     Ok(())
@@ -128,21 +116,10 @@ mod tests {
             "repeat 20 windrow::batch",
             "mutants --only gate --jobs 2 --timeout 30",
             "fuzz jsonl --seconds 9",
-            "rerun latency --runs 2 --by 5",
         ] {
             assert!(parse(good), "{good}");
         }
-        for bad in [
-            "mutant",
-            "arrows now",
-            "ci fnt",
-            "repeat",
-            "repeat 0",
-            "repeat many",
-            "mutants --jobs 0",
-            "rerun",
-            "rerun a --runs 0",
-        ] {
+        for bad in ["mutant", "arrows now", "ci fnt", "repeat", "repeat 0", "repeat many", "mutants --jobs 0"] {
             assert!(!parse(bad), "{bad}");
         }
     }

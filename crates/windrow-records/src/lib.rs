@@ -1,18 +1,17 @@
-//! Records: the tables below `bench/record`, and what is made from them. Harm, verdicts, `bench/RESULTS.md`, and the figures that documents
-//! quote; CONTRIBUTING.md has the grammar.
+//! Records: the tables below `bench/record`, and what is made from them.
+//!
+//! That is the table of harm, the verdicts, the picture, and the blocks of figures in documents; CONTRIBUTING.md has the grammar.
 
 mod bars;
-mod document;
-mod figures;
+mod blocks;
 mod harm;
+mod picture;
 mod record;
-mod rerun;
-mod sources;
+mod results;
 pub mod tools;
 mod value;
 
-pub use document::Results;
 pub use harm::{Cell, Comparison};
 pub use record::Record;
-pub use rerun::{BarChanges, Change, Rerun, Unpaired};
+pub use results::Results;
 pub use value::median;

@@ -21,8 +21,6 @@ Made from the sources by `cargo xtask house --write`. A threshold is a multiple 
 nap, wake: `windrow_plan::machine`) or of what a call site measures (item, call, round, batch). Shares and counts depend on no machine. What
 is chosen has a reason that is no property of a machine.
 
-<!-- given: values of the sources -->
-
 ";
 
 /// The table, and the complaints about constants without a measure.

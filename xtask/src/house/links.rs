@@ -46,10 +46,10 @@ pub(super) fn check(documents: &BTreeMap<String, String>, root: &Path, files: &[
             problems.push(format!("{path}:{}: {target} {problem}", line(text, at)));
         }
     }
-    for (path, text) in documents.iter().filter(|(path, _)| path.starts_with(BOOK)) {
+    for (path, text) in documents {
         problems.extend(broken_paragraphs(text).map(|at| {
-            let hint = "hint: begin the line with a word";
-            format!("{path}:{at}: a comment at the start of a line ends the paragraph before it\n    {hint}")
+            let hint = "hint: put an empty line between them, or begin the line with a word";
+            format!("{path}:{at}: a comment at the start of a line breaks the paragraph beside it\n    {hint}")
         }));
     }
     let is_listed = |page: &str| linked.contains(&(SUMMARY, page.to_owned()));
@@ -64,11 +64,23 @@ pub(super) fn check(documents: &BTreeMap<String, String>, root: &Path, files: &[
     problems
 }
 
-/// Lines within a paragraph or a list that begin with a comment: Markdown takes them for a block of HTML.
+/// Lines that begin with a comment, directly below or above a paragraph or a list: Markdown takes them for a block of HTML.
 fn broken_paragraphs(text: &str) -> impl Iterator<Item = usize> {
-    let lines = text.lines().zip(text.lines().skip(1)).zip(2..);
-    let is_text = |line: &str| !line.trim().is_empty() && !line.starts_with('|') && !line.starts_with("```");
-    lines.filter(move |((before, line), _)| line.trim_start().starts_with("<!--") && is_text(before)).map(|it| it.1)
+    let lines: Vec<&str> = text.lines().collect();
+    let mut is_code = false;
+    let is_comment = |line: &str| line.trim_start().starts_with("<!--");
+    let is_text = move |line: Option<&&str>| {
+        line.is_some_and(|it| {
+            !it.trim().is_empty() && !is_comment(it) && !it.starts_with('|') && !it.starts_with("```")
+        })
+    };
+    let broken = (0..lines.len()).filter(move |&at| {
+        is_code ^= lines[at].trim_start().starts_with("```");
+        let before = at.checked_sub(1).and_then(|before| lines.get(before));
+        let is_beside_text = is_text(before) || (lines[at].contains("-->") && is_text(lines.get(at + 1)));
+        !is_code && is_comment(lines[at]) && is_beside_text
+    });
+    broken.map(|at| at + 1)
 }
 
 /// Pages of modules: rustdoc checks their links.
@@ -178,9 +190,11 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_does_not_end_a_paragraph() {
-        let text = "It took\n<!-- record: a -->1 ms.\n\n<!-- columns: a -->\n| a |\n- b\n  <!-- given -->2 ms\n";
-        assert_eq!(broken_paragraphs(text).collect::<Vec<_>>(), [2, 7]);
+    fn a_comment_stands_apart_from_paragraphs() {
+        let text = "It took\n<!-- a -->1 ms.\n\n<!-- b -->\n| a |\n- b\n  <!-- c -->2 ms\n\n<!-- d -->\nText\n";
+        assert_eq!(broken_paragraphs(text).collect::<Vec<_>>(), [2, 7, 9]);
+        let text = "Text\n\n<!-- a -->\n<!-- b -->\n\n| c |\n<!-- end -->\n\n```html\nx\n<!-- c -->\ny\n```\n";
+        assert_eq!(broken_paragraphs(text).collect::<Vec<_>>(), Vec::<usize>::new());
     }
 
     #[test]

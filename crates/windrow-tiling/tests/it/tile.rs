@@ -77,6 +77,22 @@ fn every_number_of_the_rule_s_example() {
     assert_eq!(format!("{:.1}", 100.0 * (serial - fused) / serial), "32.7");
 }
 
+/// The guide's product of 200 us in two halves, which take 100, 150 or 200 us each.
+#[test]
+fn halves_save_what_the_guide_says_and_are_planned_only_if_they_save() {
+    for (half, saved) in [(100.0, 100.0), (150.0, 50.0), (200.0, -50.0)] {
+        let compute = |rows| Nanos::micros(if rows == Rows(2) { 200.0 } else { half });
+        // Communication takes longer than the product, so that only the halves decide.
+        let communicate = |rows: Rows| Nanos::micros(150.0 * rows.0 as f64);
+        let problem = Problem::new(Rows(2), &compute, &communicate);
+        let whole = problem.predict(&Tiles::one(Rows(2))).unwrap().as_micros();
+        let halves = problem.predict(&tiles(&[1, 1])).unwrap().as_micros();
+        let planned = problem.plan().unwrap().predicted.as_micros();
+        assert!((whole - halves - saved).abs() < 1e-6, "{half}: {whole} - {halves}");
+        assert!((whole - planned - saved.max(0.0)).abs() < 1e-6, "{half}: {whole} - {planned}");
+    }
+}
+
 #[test]
 fn the_best_cut_of_the_guide_s_example_is_a_growing_ramp() {
     with_guide(|problem| {
