@@ -1,5 +1,4 @@
 //! A forked child has its own value, even if other threads of the parent were building one.
-#![cfg(all(target_os = "linux", not(miri)))]
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

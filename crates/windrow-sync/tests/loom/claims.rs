@@ -1,5 +1,4 @@
 //! Models of chunks and slots handed out through an open gate: exclusive items in, ordered results out, nothing lost.
-#![cfg(loom)]
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -9,11 +8,7 @@ use windrow_sync::gate::Gate;
 use windrow_sync::slots::Slots;
 use windrow_sync::sources::{SliceMut, VecItems};
 
-fn model(f: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
-    builder.check(f);
-}
+use crate::model;
 
 /// A region over `n` items that the lead shares after its first one; `keep` is the number of chunks that each member takes.
 fn region(n: usize, keep: usize) -> (Vec<usize>, Option<Vec<usize>>) {
@@ -57,7 +52,7 @@ fn region(n: usize, keep: usize) -> (Vec<usize>, Option<Vec<usize>>) {
 
 #[test]
 fn every_item_once_and_results_in_order() {
-    model(|| {
+    model(2, || {
         let (touched, results) = region(3, usize::MAX);
         assert_eq!(touched, [1; 3]);
         assert_eq!(results, Some(vec![0, 10, 20]));
@@ -66,7 +61,7 @@ fn every_item_once_and_results_in_order() {
 
 #[test]
 fn untaken_items_are_dropped_and_the_results_are_not_whole() {
-    model(|| {
+    model(2, || {
         let (touched, results) = region(4, 1);
         assert!(touched.iter().sum::<usize>() < 4 && touched.iter().all(|&count| count <= 1));
         assert_eq!(results, None);
@@ -76,7 +71,7 @@ fn untaken_items_are_dropped_and_the_results_are_not_whole() {
 /// Models `any` and similar searches: the stop is seen, and all unclaimed items are still there for the drop.
 #[test]
 fn stop_loses_nothing() {
-    model(|| {
+    model(2, || {
         static DROPS: AtomicUsizeHolder = AtomicUsizeHolder::new();
         struct Counted;
         impl Drop for Counted {

@@ -1,43 +1,15 @@
 //! Models of the gate: a worker that joins sees what the caller wrote, the caller sees what members wrote, no thread parks for
 //! ever (loom reports a deadlock), and no job pointer is read while it is written.
-#![cfg(loom)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use windrow_sync::Spin;
 use windrow_sync::gate::{Gate, JoinedWorker};
 use windrow_sync::latch::Latch;
 
-/// A plain cell that loom watches: any two accesses without an order between them fail the model.
-struct Watched(UnsafeCell<usize>);
-
-// SAFETY: loom checks that accesses are ordered.
-unsafe impl Sync for Watched {}
-// SAFETY: a number.
-unsafe impl Send for Watched {}
-
-impl Watched {
-    fn new(value: usize) -> Self {
-        Watched(UnsafeCell::new(value))
-    }
-    fn get(&self) -> usize {
-        // SAFETY: loom reports a conflicting access instead of performing it.
-        self.0.with(|p| unsafe { *p })
-    }
-    fn set(&self, value: usize) {
-        // SAFETY: as above.
-        self.0.with_mut(|p| unsafe { *p = value });
-    }
-}
-
-fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.check(f);
-}
+use crate::{Watched, model};
 
 fn worker(gate: &Arc<Gate>, member: usize) -> loom::thread::JoinHandle<()> {
     let gate = gate.clone();

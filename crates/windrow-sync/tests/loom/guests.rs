@@ -1,73 +1,13 @@
 //! Models of invitations: guests come when called, see the work, and are waited for.
-#![cfg(loom)]
 
-use std::cell::RefCell;
-
-use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use windrow_sync::Spin;
 use windrow_sync::join::guests::Invitation;
-use windrow_sync::join::tree::{Asked, JoinTiming, OfferDecision, Tree};
 use windrow_sync::latch::Latch;
 
-/// Makes an offer at every join, at any time.
-const EAGER: JoinTiming = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
-
-/// A plain cell that loom watches: any two accesses without an order between them fail the model.
-struct Watched(UnsafeCell<usize>);
-
-// SAFETY: loom checks that accesses are ordered.
-unsafe impl Sync for Watched {}
-// SAFETY: a number.
-unsafe impl Send for Watched {}
-
-impl Watched {
-    fn new(value: usize) -> Self {
-        Watched(UnsafeCell::new(value))
-    }
-    fn get(&self) -> usize {
-        // SAFETY: loom reports a conflicting access instead of performing it.
-        self.0.with(|p| unsafe { *p })
-    }
-    fn set(&self, value: usize) {
-        // SAFETY: as above.
-        self.0.with_mut(|p| unsafe { *p = value });
-    }
-}
-
-fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.check(f);
-}
-
-fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
-where
-    A: FnOnce() -> RA,
-    B: FnOnce() -> RB + Send,
-    RB: Send,
-{
-    windrow_sync::join::join(None, a, b, |_, _| panic!("not in a tree"))
-}
-
-/// Runs `f` as the lead of a tree with `others` other members.
-fn grow<R>(others: usize, f: impl FnOnce() -> R) -> R {
-    let tree = Box::into_raw(Box::new(Tree::new(1 + others, EAGER)));
-    // SAFETY: just made; `'static`, as loom's threads want it, and given back below when they have ended.
-    let (lead, shared) = unsafe { &mut *tree }.lead();
-    let threads = RefCell::new(Vec::new());
-    let open = |asked: &Asked<'_>| {
-        asked.furnish();
-        threads.borrow_mut().extend((0..others).map(|_| loom::thread::spawn(|| shared.serve())));
-        OfferDecision::Opened
-    };
-    let result = lead.grow(0, &open, f);
-    threads.into_inner().into_iter().for_each(|thread| thread.join().unwrap());
-    // SAFETY: no thread uses it any more.
-    drop(unsafe { Box::from_raw(tree) });
-    result
-}
+use crate::join::{grow, join};
+use crate::{Watched, model};
 
 /// A guest sees the work that was put down before the call, and is waited for.
 #[test]

@@ -1,16 +1,16 @@
 //! Models of joins: a half that another member runs sees what came before it, the owner sees its result, and the owner does not
 //! park for ever (loom reports a deadlock).
-#![cfg(loom)]
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 
-use loom::cell::UnsafeCell;
 use windrow_sync::Spin;
 use windrow_sync::join::join_at_once;
 use windrow_sync::join::tree::{Asked, JoinTiming, OfferDecision, Tree};
 use windrow_sync::join::witness::JoinWitness;
 use windrow_sync::latch::Latch;
+
+use crate::{Watched, model};
 
 /// Makes an offer at every join, at any time.
 const EAGER: JoinTiming = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
@@ -19,35 +19,7 @@ const EAGER: JoinTiming = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin:
 const NEVER: JoinTiming =
     JoinTiming { look: u64::MAX / 8, hungry: u64::MAX, alone: u64::MAX, idle: Spin::NONE, settle: Spin::NONE };
 
-/// A plain cell that loom watches: any two accesses without an order between them fail the model.
-struct Watched(UnsafeCell<usize>);
-
-// SAFETY: loom checks that accesses are ordered.
-unsafe impl Sync for Watched {}
-// SAFETY: a number.
-unsafe impl Send for Watched {}
-
-impl Watched {
-    fn new(value: usize) -> Self {
-        Watched(UnsafeCell::new(value))
-    }
-    fn get(&self) -> usize {
-        // SAFETY: loom reports a conflicting access instead of performing it.
-        self.0.with(|p| unsafe { *p })
-    }
-    fn set(&self, value: usize) {
-        // SAFETY: as above.
-        self.0.with_mut(|p| unsafe { *p = value });
-    }
-}
-
-fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.check(f);
-}
-
-fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+pub(crate) fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
     A: FnOnce() -> RA,
     B: FnOnce() -> RB + Send,
@@ -57,7 +29,7 @@ where
 }
 
 /// Runs `f` as the lead of a tree with `others` other members.
-fn grow<R>(others: usize, f: impl FnOnce() -> R) -> R {
+pub(crate) fn grow<R>(others: usize, f: impl FnOnce() -> R) -> R {
     grow_at(EAGER, others, f)
 }
 

@@ -1,11 +1,12 @@
 //! Models of the words that threads park on: a wake after a change is never lost.
-#![cfg(loom)]
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use windrow_sync::Spin;
 use windrow_sync::gate::Gate;
 use windrow_sync::latch::Latch;
+
+use crate::model;
 
 /// The latch is a word with a waiter; the setter may come before, between and after every step of parking.
 #[test]
@@ -24,9 +25,7 @@ fn a_sleeper_wakes() {
 /// The gate is a wide word: its lower half changes while workers are parked on the upper one.
 #[test]
 fn changes_of_the_lower_half_lose_no_wake() {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(|| {
+    model(3, || {
         let gate = Arc::new(Gate::new(1));
         let thread = {
             let gate = gate.clone();

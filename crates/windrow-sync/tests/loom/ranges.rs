@@ -1,18 +1,17 @@
 //! Models of the range words: every index is claimed once, or drained once, for every order of steals.
-#![cfg(loom)]
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use windrow_sync::ranges::{Ranges, Run};
+
+use crate::model;
 
 fn half(run: &Run) -> u32 {
     run.start + (run.end - run.start) / 2
 }
 
 fn check(n: u32, members: usize, threads: &'static [usize], want: u32, stop_after: Option<usize>) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(if threads.len() > 2 { 1 } else { 2 });
-    builder.check(move || {
+    model(if threads.len() > 2 { 1 } else { 2 }, move || {
         let mut ranges = Ranges::new(members);
         ranges.fill(n, members, 0, |part| n * part as u32 / members as u32);
         let ranges = Arc::new(ranges);

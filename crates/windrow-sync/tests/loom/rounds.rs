@@ -2,34 +2,11 @@
 //! is a race that loom reports; a member that no thread wakes is a deadlock.
 //!
 //! Under loom a group has two slots, so three members are two groups.
-#![cfg(loom)]
 
-use loom::cell::UnsafeCell;
 use windrow_sync::Spin;
 use windrow_sync::rounds::{Ended, MemberSlot, Rounds, Turn};
 
-/// A plain cell that loom watches: any two accesses without an order between them fail the model.
-#[derive(Debug)]
-struct Watched(UnsafeCell<usize>);
-
-// SAFETY: loom checks that accesses are ordered.
-unsafe impl Sync for Watched {}
-// SAFETY: a number.
-unsafe impl Send for Watched {}
-
-impl Watched {
-    fn new(value: usize) -> Self {
-        Watched(UnsafeCell::new(value))
-    }
-    fn get(&self) -> usize {
-        // SAFETY: loom reports a conflicting access instead of performing it.
-        self.0.with(|p| unsafe { *p })
-    }
-    fn set(&self, value: usize) {
-        // SAFETY: as above.
-        self.0.with_mut(|p| unsafe { *p = value });
-    }
-}
+use crate::{Watched, model};
 
 /// What a team shares, a part for each member, and what goes from leader to leader.
 #[derive(Debug)]
@@ -40,12 +17,6 @@ struct Data {
 }
 
 type TestSlot = MemberSlot<'static, Data>;
-
-fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.check(f);
-}
 
 /// Runs `member` on a thread for each slot, on this one for the first; its results.
 fn run<R: Send + 'static>(width: usize, member: impl Fn(TestSlot) -> R + Copy + Send + 'static) -> Vec<R> {

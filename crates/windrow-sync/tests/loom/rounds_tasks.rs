@@ -1,50 +1,21 @@
 //! Models of rounds whose members are tasks: a waker that is kept is woken, a task that gives up waiting harms no other, and the
 //! data comes back when all have gone.
-#![cfg(loom)]
 
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use loom::cell::UnsafeCell;
 use loom::sync::Notify;
 use windrow_sync::Spin;
 use windrow_sync::rounds::{Ended, TaskRounds, TaskSlot, Turn};
 
-/// A plain cell that loom watches: any two accesses without an order between them fail the model.
-#[derive(Debug)]
-struct Watched(UnsafeCell<usize>);
-
-// SAFETY: loom checks that accesses are ordered.
-unsafe impl Sync for Watched {}
-// SAFETY: a number.
-unsafe impl Send for Watched {}
-
-impl Watched {
-    fn new(value: usize) -> Self {
-        Watched(UnsafeCell::new(value))
-    }
-    fn get(&self) -> usize {
-        // SAFETY: loom reports a conflicting access instead of performing it.
-        self.0.with(|p| unsafe { *p })
-    }
-    fn set(&self, value: usize) {
-        // SAFETY: as above.
-        self.0.with_mut(|p| unsafe { *p = value });
-    }
-}
+use crate::{Watched, model};
 
 type Data = Vec<Watched>;
 
 fn data(width: usize) -> Data {
     (0..width).map(|_| Watched::new(0)).collect()
-}
-
-fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.check(f);
 }
 
 /// Runs a future on this thread, which parks until it is woken.

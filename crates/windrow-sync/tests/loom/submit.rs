@@ -1,67 +1,35 @@
 //! Models of implicit batching: every operation is run once, alone with the data, and answered; every caller that waits is woken.
-#![cfg(loom)]
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
-use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use windrow_sync::Spin;
 use windrow_sync::submit::{Closed, Entry, Fate, Launch, Limit, LockGuard, Submit, TaskOp};
 
-/// A number that loom watches: any two accesses without an order between them fail the model.
-struct Sum(UnsafeCell<usize>);
+use crate::{Watched, model};
 
-// SAFETY: loom checks that accesses are ordered.
-unsafe impl Sync for Sum {}
-// SAFETY: a number.
-unsafe impl Send for Sum {}
-
-impl Sum {
-    fn get(&self) -> usize {
-        // SAFETY: loom reports a conflicting access instead of performing it.
-        self.0.with(|p| unsafe { *p })
-    }
-
-    /// Adds `more`; returns the previous value.
-    fn add(&mut self, more: usize) -> usize {
-        let before = self.get();
-        // SAFETY: as above.
-        self.0.with_mut(|p| unsafe { *p = before + more });
-        before
-    }
+/// Adds `more`; returns the previous value.
+fn add(sum: &Watched, more: usize) -> usize {
+    let before = sum.get();
+    sum.set(before + more);
+    before
 }
 
-type List = Submit<Sum, usize, usize>;
+type List = Submit<Watched, usize, usize>;
 
 fn list() -> Arc<List> {
-    Arc::new(Submit::new(Sum(UnsafeCell::new(0)), None))
+    Arc::new(Submit::new(Watched::new(0), None))
 }
 
 const RAN: Fate = Fate(7);
 
-/// Checks all interleavings.
-fn model(f: impl Fn() + Sync + Send + 'static) {
-    check(None, f);
-}
-
-/// Checks those with so many preemptions: for models with too many interleavings.
-fn model_of(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
-    check(Some(preemptions), f);
-}
-
-fn check(preemptions: Option<usize>, f: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = preemptions;
-    builder.check(f);
-}
-
 /// Runs batches of at most `most` until the caller's own operation is answered.
-fn lead(most: usize) -> impl FnMut(&mut LockGuard<'_, Sum, usize, usize>) {
+fn lead(most: usize) -> impl FnMut(&mut LockGuard<'_, Watched, usize, usize>) {
     move |held| {
         let _any = held.data().get();
         while !held.is_mine_answered() {
@@ -70,13 +38,13 @@ fn lead(most: usize) -> impl FnMut(&mut LockGuard<'_, Sum, usize, usize>) {
     }
 }
 
-fn batch(held: &mut LockGuard<'_, Sum, usize, usize>, most: usize) -> bool {
+fn batch(held: &mut LockGuard<'_, Watched, usize, usize>, most: usize) -> bool {
     let Some(mut cut) = held.cut(&Limit { ops: most, weight: None }) else { return false };
     cut.set_fate(RAN);
     // Of two parked threads, one wakes the other.
     cut.set_heads(1);
     let (sum, entries) = cut.parts();
-    entries.iter_mut().for_each(|entry| entry.answer(|more| sum.add(more)));
+    entries.iter_mut().for_each(|entry| entry.answer(|more| add(sum, more)));
     true
 }
 
@@ -154,7 +122,7 @@ fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
 #[test]
 fn callers_get_what_was_there_before() {
     for most in [1, 2] {
-        model(move || {
+        model(None, move || {
             let list = list();
             let other = {
                 let list = list.clone();
@@ -170,7 +138,7 @@ fn callers_get_what_was_there_before() {
 
 #[test]
 fn three_callers_and_a_limit_of_one() {
-    model_of(3, || {
+    model(3, || {
         let list = list();
         let others = [1, 1].map(|add| {
             let list = list.clone();
@@ -185,7 +153,7 @@ fn three_callers_and_a_limit_of_one() {
 
 #[test]
 fn of_two_that_sleep_one_wakes_the_other() {
-    model_of(2, || {
+    model(2, || {
         let list = list();
         let mut held = list.try_lock().expect("it is free");
         let others = [1, 1].map(|add| {
@@ -205,7 +173,7 @@ fn of_two_that_sleep_one_wakes_the_other() {
 
 #[test]
 fn the_fast_path_and_the_list() {
-    model(|| {
+    model(None, || {
         let list = list();
         let other = {
             let list = list.clone();
@@ -214,7 +182,7 @@ fn the_fast_path_and_the_list() {
         for _ in 0..2 {
             match list.try_lock() {
                 Some(mut held) => {
-                    held.data().add(1);
+                    add(held.data(), 1);
                 }
                 None => {
                     call(&list, 1, 2).unwrap();
@@ -228,14 +196,14 @@ fn the_fast_path_and_the_list() {
 
 #[test]
 fn a_job_runs_alone() {
-    model(|| {
+    model(None, || {
         let list = list();
         let other = {
             let list = list.clone();
             thread::spawn(move || call(&list, 1, 2).unwrap())
         };
         let mut seen = None;
-        list.job(&mut |sum| seen = Some(sum.add(2)), Spin::NONE, lead(2)).unwrap();
+        list.job(&mut |sum| seen = Some(add(sum, 2)), Spin::NONE, lead(2)).unwrap();
         let theirs = other.join().unwrap();
         assert!((seen, theirs) == (Some(0), 2) || (seen, theirs) == (Some(1), 0));
         assert_eq!(total(list), 3);
@@ -244,7 +212,7 @@ fn a_job_runs_alone() {
 
 #[test]
 fn readers_share_and_keep_callers_out() {
-    model_of(3, || {
+    model(3, || {
         let list = list();
         let others = [1, 0].map(|add| {
             let list = list.clone();
@@ -265,7 +233,7 @@ fn readers_share_and_keep_callers_out() {
 
 #[test]
 fn a_close_waits_for_what_came_before() {
-    model(|| {
+    model(None, || {
         let list = list();
         let other = {
             let list = list.clone();
@@ -285,7 +253,7 @@ fn a_close_waits_for_what_came_before() {
 fn tasks_invite_each_other() {
     // (Tasks that wake themselves take too many turns for all interleavings.)
     for (launch, preemptions) in [(Launch::Now, None), (Launch::Deferred, Some(4))] {
-        check(preemptions, move || {
+        model(preemptions, move || {
             let list = list();
             let other = {
                 let list = list.clone();
@@ -302,7 +270,7 @@ fn tasks_invite_each_other() {
 #[test]
 fn a_task_and_a_thread() {
     for launch in [Launch::Now, Launch::Deferred] {
-        model_of(4, move || {
+        model(4, move || {
             let list = list();
             let other = {
                 let list = list.clone();
@@ -318,13 +286,13 @@ fn a_task_and_a_thread() {
 /// A lead that answers all callers, but hands the lock on to a task that is still registering, or was polled without being woken.
 #[test]
 fn an_invitation_is_not_lost() {
-    model(|| {
+    model(None, || {
         let list = list();
         let other = {
             let list = list.clone();
             thread::spawn(move || {
                 if let Some(mut held) = list.try_lock() {
-                    held.data().add(1);
+                    add(held.data(), 1);
                 }
             })
         };
@@ -357,7 +325,7 @@ impl Wake for Counted {
 
 #[test]
 fn the_latest_waker_is_woken() {
-    model(|| {
+    model(None, || {
         let list = list();
         let held = list.try_lock().unwrap();
         let (first, second) = (std::sync::Arc::new(Counted::default()), Waker::noop());
@@ -392,7 +360,7 @@ fn a_task_is_polled_and_dropped_whenever_it_likes() {
     for (is_cut, polls, is_dropped) in
         [(true, 1, true), (true, 2, false), (true, 2, true), (false, 1, true), (false, 2, false), (false, 2, true)]
     {
-        model(move || {
+        model(None, move || {
             let list = list();
             let mut held = list.try_lock().unwrap();
             let mut mine = Box::pin({
@@ -448,7 +416,7 @@ fn unclonable() -> Waker {
 #[test]
 fn wakers_that_panic_keep_nothing_up() {
     for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-        model(move || {
+        model(None, move || {
             let list = list();
             let held = list.try_lock().unwrap();
             let mut mine = Box::pin({
@@ -479,7 +447,7 @@ fn wakers_that_panic_keep_nothing_up() {
 #[test]
 fn a_dropped_task_runs_once_or_never_and_its_slot_comes_back() {
     for launch in [Launch::Now, Launch::Deferred] {
-        model_of(3, move || {
+        model(3, move || {
             let list = list();
             let other = {
                 let list = list.clone();
@@ -500,7 +468,7 @@ fn a_dropped_task_runs_once_or_never_and_its_slot_comes_back() {
 
 #[test]
 fn a_dropped_lead_hands_on_its_duty() {
-    model(|| {
+    model(None, || {
         let list = list();
         let mut leads = Box::pin({
             let list = list.clone();
@@ -526,7 +494,7 @@ fn kept(list: &Arc<List>) -> std::pin::Pin<Box<impl Future<Output = usize> + use
 #[test]
 fn a_kept_future_does_not_stop_a_task_that_comes_later() {
     for launch in [Launch::Now, Launch::Deferred] {
-        model(move || {
+        model(None, move || {
             let list = list();
             let mut kept = kept(&list);
             assert!(poll_once(kept.as_mut()).is_pending());
@@ -545,7 +513,7 @@ fn a_kept_future_does_not_stop_a_task_that_comes_later() {
 #[test]
 fn a_kept_future_does_not_stop_a_task_that_queued_behind_it() {
     for launch in [Launch::Now, Launch::Deferred] {
-        model_of(3, move || {
+        model(3, move || {
             let list = list();
             let held = list.try_lock().expect("it is free");
             let mut kept = kept(&list);
@@ -565,7 +533,7 @@ fn a_kept_future_does_not_stop_a_task_that_queued_behind_it() {
 /// The second is invited, comes while the lock is held, and gives the invitation back; the first is not polled.
 #[test]
 fn a_kept_future_does_not_stop_a_task_that_was_invited_before() {
-    model_of(2, || {
+    model(2, || {
         let list = list();
         let held = list.try_lock().expect("it is free");
         let mut kept = kept(&list);
@@ -587,7 +555,7 @@ fn a_kept_future_does_not_stop_a_task_that_was_invited_before() {
 
 #[test]
 fn a_kept_future_does_not_stop_a_thread_behind_it() {
-    model(|| {
+    model(None, || {
         let list = list();
         let held = list.try_lock().expect("it is free");
         let mut kept = kept(&list);
@@ -605,13 +573,13 @@ fn a_kept_future_does_not_stop_a_thread_behind_it() {
 
 #[test]
 fn a_runner_elsewhere_is_signalled() {
-    model_of(3, || {
+    model(3, || {
         let told = Arc::new(Told::default());
         let signal = {
             let told = told.clone();
             Box::new(move || told.tell())
         };
-        let list: Arc<List> = Arc::new(Submit::new(Sum(UnsafeCell::new(0)), Some(signal)));
+        let list: Arc<List> = Arc::new(Submit::new(Watched::new(0), Some(signal)));
         let runs = {
             let list = list.clone();
             thread::spawn(move || {

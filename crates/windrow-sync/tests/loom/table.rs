@@ -2,7 +2,6 @@
 //!
 //! The thread that finds is the spawned one, which loom runs after the thread that inserts at first. Loom then tries every value that a load may
 //! have. In the other order it misses the race: it keeps the last access to a word only, and an insert loads the tag before it stores it.
-#![cfg(loom)]
 
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@ use windrow_sync::unwind::{discard, quietly};
 use windrow_sync::word::{WideWord, Word, report_long_waits};
 use windrow_sync::{Pad, Spin, ThreadBound};
 
-use crate::{Live, boom, panics};
+use super::{Live, boom, panics};
 
 #[test]
 fn an_assembly_is_whole_or_nothing() {

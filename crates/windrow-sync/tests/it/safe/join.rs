@@ -12,7 +12,7 @@ use windrow_sync::join::witness::JoinWitness;
 use windrow_sync::join::{apart, is_inside, join, join_at_once, tell_singly, would_queue};
 use windrow_sync::latch::Latch;
 
-use crate::{Live, boom, panics, wait_a_while};
+use super::{Live, boom, panics, wait_a_while};
 
 /// Offers at every join.
 const EAGER: JoinTiming = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };

@@ -151,5 +151,5 @@ fn every_public_item_is_called() {
             }
         }
     }
-    assert!(missing.is_empty(), "public items without a call in tests/safe: {missing:#?}");
+    assert!(missing.is_empty(), "public items without a call in tests/it/safe: {missing:#?}");
 }

@@ -14,7 +14,7 @@ use windrow_sync::slots::{Fill, Slots};
 use windrow_sync::sources::{Runs, RunsMut, SliceMut, Take, VecItems};
 use windrow_sync::views::{BlockPieces, Blocks, BlocksChunk, Merged, Part, Pieces, PiecesChunk, Window};
 
-use crate::{Item, Live, boom, panics};
+use super::{Item, Live, boom, panics};
 
 /// Behaviour of a member with a chunk.
 #[derive(Clone, Copy, PartialEq)]

@@ -12,7 +12,7 @@ use windrow_sync::rounds::{
     Mut, Own, Ref, Rounds, Sent, TaskRounds, TaskSlot, Turn, Waited,
 };
 
-use crate::{boom, panics};
+use super::{boom, panics};
 
 /// A part that writes to the data when it is dropped, and panics if the data says so.
 struct Looks<'x>(&'x mut String);

@@ -10,7 +10,7 @@ use windrow_sync::submit::{
     BatchGuard, Closed, Entry, Fate, Launch, Limit, LockGuard, Notify, Reading, Submit, TaskOp, TaskPoll, WeighOp,
 };
 
-use crate::{Item, Live, boom, panics};
+use super::{Item, Live, boom, panics};
 
 type List<'l> = Submit<Vec<Item<'l>>, Item<'l>, String>;
 type Guard<'s, 'l> = LockGuard<'s, Vec<Item<'l>>, Item<'l>, String>;
