@@ -1,9 +1,9 @@
 //! An overlap: a file is read, compressed and written at the same time, in blocks and in order.
 //!
-//! `cargo run --release -p windrow --example compress -- FILE` writes `FILE.rle`; without a file, it compresses one of its own.
+//! `cargo run --release -p windrow --example compress -- FILE` writes `FILE.rle`; without one, a bitmap that it makes.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::path::PathBuf;
 
 use windrow::overlap;
@@ -17,12 +17,13 @@ fn pack(block: &[u8]) -> Vec<u8> {
 
 // The tests run it too.
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let own = std::env::temp_dir().join(format!("windrow-{}.bitmap", std::process::id()));
-    let path = std::env::args_os().nth(1).map(PathBuf::from).filter(|path| path.is_file()).unwrap_or(own.clone());
-    if path == own {
-        std::fs::write(&own, (0..8_u32 << 20).map(|at| (at >> 10) as u8).collect::<Vec<_>>())?;
+    let bitmap = std::env::temp_dir().join(format!("windrow-{}.bitmap", std::process::id()));
+    let path = std::env::args_os().nth(1).map(PathBuf::from).filter(|path| path.is_file()).unwrap_or(bitmap.clone());
+    if path == bitmap {
+        std::fs::write(&bitmap, (0..8_u32 << 20).map(|at| (at >> 10) as u8).collect::<Vec<_>>())?;
     }
-    let packed = PathBuf::from([path.as_os_str(), ".rle".as_ref()].join("".as_ref()));
+    let mut packed = path.clone().into_os_string();
+    packed.push(".rle");
     let (mut from, mut to) = (File::open(&path)?, File::create(&packed)?);
     let blocks = from.metadata()?.len().div_ceil(BLOCK);
 
@@ -30,20 +31,20 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     overlap::source(0..blocks)
         .blocking("read", |_| {
             let mut block = Vec::new();
-            from.by_ref().take(BLOCK).read_to_end(&mut block).map(|_| block)
+            Read::by_ref(&mut from).take(BLOCK).read_to_end(&mut block).map(|_| block)
         })
         .compute_each("compress", |block: Vec<u8>| Ok(pack(&block)))
         .blocking("write", |packed| to.write_all(&packed))
         .trace(&mut trace)
         .run()?;
 
-    println!("{} bytes, packed into {}", path.metadata()?.len(), packed.metadata()?.len());
+    println!("{} bytes, packed into {}", path.metadata()?.len(), std::fs::metadata(&packed)?.len());
     println!("{}", trace.explain());
     let pairs = std::fs::read(&packed)?;
     let unpacked = pairs.chunks_exact(2).flat_map(|pair| std::iter::repeat_n(pair[1], usize::from(pair[0])));
     assert!(unpacked.eq(std::fs::read(&path)?), "other bytes");
-    if path == own {
-        std::fs::remove_file(own)?;
+    if path == bitmap {
+        std::fs::remove_file(bitmap)?;
         std::fs::remove_file(packed)?;
     }
     Ok(())

@@ -11,8 +11,8 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut1, Axis, Slice};
 use windrow::team::Own;
 use windrow::team::split::{self, ViewMut, ViewRef};
 
-const SIDE: usize = 256;
-const STEPS: usize = 100;
+const SIDE: usize = 200;
+const STEPS: usize = 50;
 
 /// The new cells of an inner row, from the old ones around it.
 fn row(now: ArrayView2<'_, f64>, at: usize, mut next: ArrayViewMut1<'_, f64>) {
@@ -48,8 +48,9 @@ fn heat() -> Array2<f64> {
 
 // The tests run it too.
 pub(crate) fn main() {
+    let first = heat(); // on one thread: the pool's others are still starting
     let (plate, why) = windrow::explain(heat);
     why.iter().for_each(|line| println!("{line}"));
     println!("below the middle of the hot edge: {:.3}", plate[(1, SIDE / 2)]);
-    assert_eq!(plate, windrow::Pool::new(1).install(heat), "the plate of one member");
+    assert_eq!(plate, first, "another plate");
 }

@@ -38,7 +38,7 @@ fn steps(re: f64, im: f64) -> u8 {
 pub(crate) fn main() -> io::Result<()> {
     let (pixels, why) = windrow::explain(paint);
     let inside = pixels.par_chunks(3).filter(|pixel| pixel[0] == 255).count();
-    let path = std::env::temp_dir().join(format!("windrow-{}.ppm", std::process::id()));
+    let path = std::env::temp_dir().join("windrow-mandelbrot.ppm");
     std::fs::write(&path, [format!("P6 {WIDTH} {HEIGHT} 255\n").as_bytes(), &pixels].concat())?;
     println!("{}: {inside} of {} pixels are in the set", path.display(), WIDTH * HEIGHT);
     println!("{}", why[0]);

@@ -1,9 +1,9 @@
-//! A team: 400 equations are solved by LU decomposition with partial pivoting, one round for each column.
-//!
-//! One member moves the pivot row, then all members clear the column in their rows. The last cell of a row is the right-hand side.
+//! A team: 400 equations are solved by LU decomposition with partial pivoting, one round for each column. One member moves the pivot row,
+//! then all members clear the column in their rows. The last cell of a row is the right-hand side.
 //!
 //! `cargo run --release -p windrow --example lu`
 
+use windrow::prelude::*;
 use windrow::team::split;
 
 /// Swaps the row with the largest cell of column `k` to row `k`. Returns that row, and the rows below it.
@@ -30,7 +30,7 @@ fn clear(k: usize, pivot: &[f64], rows: &mut [f64]) {
 // The tests run it too.
 pub(crate) fn main() {
     let (n, width) = (400, 401);
-    let mut cells: Vec<f64> = (0..n * width).map(|at| ((at * at) as f64).sin()).collect();
+    let mut cells: Vec<f64> = (0..n * width).into_par_iter().map(|at| ((at * at) as f64).sin()).collect();
     // The solution is 1, 2, 3 and so on.
     for row in cells.chunks_exact_mut(width) {
         row[n] = row[..n].iter().zip(1..).map(|(cell, x)| cell * f64::from(x)).sum();

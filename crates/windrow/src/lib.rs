@@ -9,7 +9,6 @@
 //! [`overlap`]: mod@overlap
 //! [`explain`]: fn@explain
 //! [`workers::TaskPool`]: struct@workers::TaskPool
-//!
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
