@@ -9,7 +9,7 @@ and failed.
 
 --fetch         lets Cargo download what the tests depend on
 --check         stops when the rest compiles, and lists what was cut
---write         writes results.txt in this folder, from which `cargo xtask rayon --write` makes documents
+--write         writes results.txt in this folder
 --compare       fails if a function does not pass that passes by results.txt
 --crate FOLDER  another crate in place of this one, by its name (crates/windrow: the rename without this folder)
 FILTER          runs only tests whose name contains it

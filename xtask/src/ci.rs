@@ -1,14 +1,15 @@
-//! `cargo xtask ci`: runs all checks that must pass before a commit.
+//! `cargo xtask test` runs the tests, `cargo xtask ci` what a change must pass, `cargo xtask ci full` everything.
 
 use std::fmt::Write as _;
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 
-use crate::suite::{self, Repeat};
+use crate::suite::{self, Built, Repeat};
 use crate::workspace::{self, Workspace, succeed};
-use crate::{api, book, deps, house, mutants, node, orderings, python, rayon, results};
+use crate::{api, book, checks, deps, loom, node, python, sanitize};
 
 /// In the order in which they run: steps of seconds come before steps of minutes.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -21,45 +22,53 @@ pub(crate) enum Step {
     Orderings,
     /// the documents quote what the records say
     Results,
-    /// what is said of rayon's names and tests
-    Rayon,
     /// crates depend on each other in one direction
     Arrows,
-    /// every dependency has an accepted licence
-    Licences,
     /// clippy finds nothing
     Clippy,
-    /// the same on the portable fallback
+    /// all tests of Rust, Python and Node: `cargo xtask test`
+    Test,
+    /// the models of the protocols that changed in the last 20 commits
+    LoomChanged,
+    /// clippy on the portable fallback
     ClippyPortable,
     /// the documentation builds without a warning
     Doc,
     /// the book builds without a warning
     Book,
-    /// all tests of Rust
-    Test,
-    /// the tests of the Python package
-    Python,
-    /// the tests of the Node package
-    Node,
     /// the tests of Rust on the portable fallback
     TestPortable,
-    /// the models of the synchronization
+    /// all models of the synchronization
     Loom,
-    /// clippy and tests of windrow-bench, beside its peers; only if named
-    Bench,
-    /// the public items of the libraries are those of api/; only if named
+    /// the public items of the libraries are those of api/
     Api,
-    /// clippy and tests of inputs in object stores; only if named
+    /// clippy and tests of inputs in object stores
     Store,
+    /// every public method of windrow-sync from safe code under AddressSanitizer
+    Sanitize,
+    /// rayon's own tests on windrow
+    Compat,
+    /// clippy and tests of windrow-bench, next to its peers
+    Bench,
+    /// every memory ordering, weakened
+    Mutants,
+    /// all of these, the tests with ten times as many cases
+    Full,
 }
+
+/// What a change must pass.
+const CHANGE: [Step; 8] =
+    [Step::Fmt, Step::House, Step::Orderings, Step::Results, Step::Arrows, Step::Clippy, Step::Test, Step::LoomChanged];
 
 /// All members except the crate of peers and measurements: its dependencies take longer to build than all other crates. With the views of
 /// ndarray, which an example of windrow-product uses anyway, the service of tower, and the spans of tracing.
-const EVERYDAY: &[&str] =
-    &["--workspace", "--exclude", "windrow-bench", "--features", "windrow/ndarray,windrow/tower,windrow/tracing"];
-
-/// Steps that run only if they are named.
-const BY_NAME: [Step; 3] = [Step::Bench, Step::Api, Step::Store];
+const EVERYDAY: &[&str] = &[
+    "--workspace",
+    "--exclude",
+    "windrow-bench",
+    "--features",
+    "windrow/ndarray,windrow/tower,windrow/tracing,xtask/checks",
+];
 
 const BENCH: &[&str] = &["--package", "windrow-bench"];
 
@@ -80,7 +89,7 @@ pub(crate) fn run(workspace: &Workspace, names: &[Step]) -> Result<()> {
         println!("ci: {name} ({what})");
         let start = Instant::now();
         let hint = format!("ci: step `{name}` failed\n  hint: repeat it alone with cargo xtask ci {name}");
-        one(workspace, step).map_err(|error| anyhow!("{error:#}\n{hint}"))?;
+        one(workspace, step, names.contains(&Step::Full)).map_err(|error| anyhow!("{error:#}\n{hint}"))?;
         let line = format!("{name:16} {:7.1} s", start.elapsed().as_secs_f64());
         println!("ci: {line}  ok");
         let _ = writeln!(summary, "  {line}");
@@ -90,39 +99,55 @@ pub(crate) fn run(workspace: &Workspace, names: &[Step]) -> Result<()> {
 }
 
 fn chosen(names: &[Step]) -> impl Iterator<Item = Step> {
-    let is_chosen = |step: &Step| if names.is_empty() { !BY_NAME.contains(step) } else { names.contains(step) };
+    let is_chosen = move |step: &Step| match names {
+        [] => CHANGE.contains(step),
+        // All models include the changed ones.
+        names if names.contains(&Step::Full) => ![Step::Full, Step::LoomChanged].contains(step),
+        names => names.contains(step),
+    };
     Step::value_variants().iter().copied().filter(is_chosen)
 }
 
-fn one(workspace: &Workspace, step: Step) -> Result<()> {
+fn one(workspace: &Workspace, step: Step, is_full: bool) -> Result<()> {
     match step {
         Step::Fmt => cargo(workspace, &["fmt", "--all", "--check"], &[]),
-        Step::House => house::run(workspace, false),
-        Step::Orderings => orderings::run(workspace, false),
-        Step::Results => results::run(workspace, false),
-        Step::Rayon => rayon::run(workspace, false),
+        Step::House => checks::run(workspace, &["house"]),
+        Step::Orderings => checks::run(workspace, &["orderings"]),
+        Step::Results => checks::run(workspace, &["results"]),
         Step::Arrows => deps::arrows(workspace),
-        Step::Licences => deps::licences(workspace),
         Step::Clippy => lint(workspace, EVERYDAY),
+        Step::Test => test(workspace, if is_full { Some("10") } else { None }),
+        Step::LoomChanged => loom::run_changed(workspace),
         Step::ClippyPortable => lint(workspace, PORTABLE),
         Step::Doc => {
             let command = &mut workspace::cargo(&workspace.root, &["doc", "--no-deps", "--locked"]);
             succeed(command.args(EVERYDAY).env("RUSTDOCFLAGS", "-D warnings"))
         }
         Step::Book => book::step(workspace),
-        Step::Test => tests(workspace, EVERYDAY),
-        Step::Python => python::run(workspace),
-        Step::Node => node::run(workspace),
-        Step::TestPortable => tests(workspace, PORTABLE),
-        // A separate folder: the flag changes every crate, and would replace the usual build each time.
-        Step::Loom => {
-            let command = &mut workspace::cargo(&workspace.root, &["test", "--locked", "--package", "windrow-sync"]);
-            succeed(mutants::models(command).env("CARGO_TARGET_DIR", workspace.target.join("loom")))
-        }
+        Step::TestPortable => rust_tests(workspace, PORTABLE, None).map(drop),
+        Step::Loom => loom::run(workspace, &[]),
         Step::Api => api::run(workspace, false),
         Step::Store => store(workspace),
-        Step::Bench => lint(workspace, BENCH).and_then(|()| tests(workspace, BENCH)),
+        Step::Sanitize => sanitize::run(workspace, &sanitize::Options::default()),
+        Step::Compat => compat(workspace),
+        Step::Bench => lint(workspace, BENCH).and_then(|()| rust_tests(workspace, BENCH, None).map(drop)),
+        Step::Mutants => checks::run(workspace, &["mutants"]),
+        Step::Full => Ok(()),
     }
+}
+
+/// All tests of Rust, Python and Node, of one build. `cases` multiplies the random cases of properties.
+pub(crate) fn test(workspace: &Workspace, cases: Option<&str>) -> Result<()> {
+    let built = rust_tests(workspace, EVERYDAY, cases)?;
+    python::run(workspace, &built)?;
+    node::run(workspace, &built)
+}
+
+/// rayon's own tests: by rename, compared with the listed results, and through rayon-core.
+fn compat(workspace: &Workspace) -> Result<()> {
+    let run = |program: &str, words: &[&str]| succeed(Command::new(workspace.root.join(program)).args(words));
+    run("compat/rayon/run-rayon-tests.py", &["--fetch", "--compare"])?;
+    run("compat/rayon-core/run-rayon-tests.sh", &["--fetch"])
 }
 
 fn cargo(workspace: &Workspace, words: &[&str], more: &[&str]) -> Result<()> {
@@ -150,14 +175,16 @@ fn store(workspace: &Workspace) -> Result<()> {
 }
 
 /// Unit and integration tests side by side, then the examples in the documentation.
-fn tests(workspace: &Workspace, of: &[&str]) -> Result<()> {
-    suite::run(workspace, &suite::build(&workspace.root, of)?)?;
-    cargo(workspace, &["test", "--doc", "--locked"], of)
+fn rust_tests(workspace: &Workspace, of: &[&str], cases: Option<&str>) -> Result<Built> {
+    let built = suite::build(&workspace.root, of)?;
+    suite::run(workspace, &built.tests, cases)?;
+    cargo(workspace, &["test", "--doc", "--locked"], of)?;
+    Ok(built)
 }
 
-/// Runs the everyday tests repeatedly. The examples in the documentation run in `ci` only.
+/// Runs the everyday tests of Rust repeatedly. The examples in the documentation run in `test` only.
 pub(crate) fn repeat(workspace: &Workspace, how: &Repeat) -> Result<()> {
-    suite::repeat(workspace, suite::build(&workspace.root, EVERYDAY)?, how)
+    suite::repeat(workspace, suite::build(&workspace.root, EVERYDAY)?.tests, how)
 }
 
 #[cfg(test)]
@@ -168,9 +195,11 @@ mod tests {
     #[test]
     fn steps_are_chosen_by_name_and_keep_their_order() {
         assert_eq!(chosen(&[Step::Arrows, Step::Fmt]).collect::<Vec<_>>(), [Step::Fmt, Step::Arrows]);
-        assert_eq!(chosen(&[]).count(), Step::value_variants().len() - BY_NAME.len());
-        assert!(chosen(&[]).all(|step| step != Step::Bench));
+        assert_eq!(chosen(&[]).collect::<Vec<_>>(), CHANGE);
         assert_eq!(chosen(&[Step::Bench]).collect::<Vec<_>>(), [Step::Bench]);
+        let full: Vec<Step> = chosen(&[Step::Full]).collect();
+        assert_eq!(full.len(), Step::value_variants().len() - 2);
+        assert!(CHANGE.iter().all(|step| full.contains(step) || *step == Step::LoomChanged));
     }
 
     /// Other crates only pass the feature on, so nothing else needs to be built a second time.

@@ -2,19 +2,25 @@
 
 mod api;
 mod book;
+mod checks;
 mod ci;
 mod deps;
 mod fuzz;
-mod house;
-mod mutants;
+mod loom;
 mod node;
-mod orderings;
 mod python;
-mod rayon;
-mod results;
 mod sanitize;
 mod suite;
 mod workspace;
+
+#[cfg(feature = "checks")]
+mod house;
+#[cfg(feature = "checks")]
+mod mutants;
+#[cfg(feature = "checks")]
+mod orderings;
+#[cfg(feature = "checks")]
+mod results;
 
 use std::process::ExitCode;
 
@@ -22,11 +28,16 @@ use anyhow::Result;
 use clap::Parser;
 use workspace::Workspace;
 
+/// Commands that a plain build leaves to a build with the feature `checks`.
+const FURTHER: &str = "Checks that read sources and records: house, orderings, results, mutants";
+
 /// Checks of the windrow workspace.
 #[derive(Parser)]
-#[command(bin_name = "cargo xtask")]
+#[command(bin_name = "cargo xtask", after_help = FURTHER)]
 enum Task {
-    /// Run all steps, or the named ones, and stop at the first failure.
+    /// Run all tests of Rust, Python and Node.
+    Test,
+    /// Run what a change must pass, or the named steps (`full`: all), and stop at the first failure.
     Ci {
         #[arg(value_name = "STEP")]
         steps: Vec<ci::Step>,
@@ -39,38 +50,21 @@ enum Task {
     Sanitize(sanitize::Options),
     /// Which crate may depend on which.
     Arrows,
-    /// Every dependency has a licence on the list of deny.toml.
-    Licences,
-    /// Size of files, links, unsafe code, comments on orderings, forbidden words, constants without a measure.
-    House {
-        /// Make docs/constants.md anew.
-        #[arg(long)]
-        write: bool,
-    },
     /// Build the book with mdBook, which is installed into the target folder first.
     Book,
-    /// crates/windrow-sync/orderings.txt equals the source.
-    Orderings,
     /// api/*.txt list the public items of the libraries.
     Api {
         /// Make them anew.
         #[arg(long)]
         write: bool,
     },
-    /// The tables of docs/from-rayon.md are what api/windrow.txt and the results of rayon's tests say.
-    Rayon {
-        /// Make them anew.
-        #[arg(long)]
-        write: bool,
-    },
-    /// Blocks of figures, verdicts, the picture and the cells of harm are what bench/record says.
-    Results {
-        /// Make them anew.
-        #[arg(long)]
-        write: bool,
-    },
-    /// Weaken every memory ordering; a loom model must fail each time.
-    Mutants(mutants::Options),
+    #[cfg(feature = "checks")]
+    #[command(flatten)]
+    Check(checks::Check),
+    /// A check that this build does not have.
+    #[cfg(not(feature = "checks"))]
+    #[command(external_subcommand)]
+    Check(Vec<String>),
 }
 
 fn main() -> ExitCode {
@@ -84,25 +78,22 @@ fn main() -> ExitCode {
 
 fn run(workspace: &Workspace, task: &Task) -> Result<()> {
     match task {
-        Task::Ci { steps } => return ci::run(workspace, steps),
-        Task::Repeat(how) => return ci::repeat(workspace, how),
-        Task::Mutants(options) => return mutants::run(workspace, options),
-        Task::Fuzz(options) => return fuzz::run(workspace, options),
-        Task::Sanitize(options) => return sanitize::run(workspace, options),
-        Task::Arrows => deps::arrows(workspace)?,
-        Task::Licences => deps::licences(workspace)?,
-        Task::Book => book::run(workspace)?,
-        Task::House { write } => house::run(workspace, *write)?,
-        Task::Orderings => orderings::run(workspace, false)?,
-        Task::Api { write } => api::run(workspace, *write)?,
-        Task::Rayon { write } => rayon::run(workspace, *write)?,
-        Task::Results { write } => results::run(workspace, *write)?,
+        Task::Test => ci::test(workspace, None),
+        Task::Ci { steps } => ci::run(workspace, steps),
+        Task::Repeat(how) => ci::repeat(workspace, how),
+        Task::Fuzz(options) => fuzz::run(workspace, options),
+        Task::Sanitize(options) => sanitize::run(workspace, options),
+        Task::Arrows => deps::arrows(workspace),
+        Task::Book => book::run(workspace),
+        Task::Api { write } => api::run(workspace, *write),
+        #[cfg(feature = "checks")]
+        Task::Check(check) => check.run(workspace),
+        #[cfg(not(feature = "checks"))]
+        Task::Check(words) => checks::run(workspace, &words.iter().map(String::as_str).collect::<Vec<_>>()),
     }
-    println!("ok");
-    Ok(())
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "checks"))]
 mod tests {
     use super::*;
     use clap::CommandFactory;

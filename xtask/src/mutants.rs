@@ -11,16 +11,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use windrow_sources::{Crate, Source};
 
-use crate::house::SYNC;
+use crate::loom::{is_named_after, models, with_loom};
 use crate::orderings::{self, Site};
 use crate::suite::{self, Binary, TIMED_OUT};
-use crate::workspace::{self, Workspace};
+use crate::workspace::{self, SYNC, Workspace};
 
 /// A limit is this many times the unmutated run, so that a timeout means a hang and not a slow machine.
 const HEADROOM: u32 = 10;
 const SHORTEST_LIMIT: Duration = Duration::from_secs(60);
-
-const PREEMPTIONS: &str = "LOOM_MAX_PREEMPTIONS";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -30,7 +28,7 @@ pub(crate) struct Options {
     /// As many copies at a time, each with its own build.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: u16,
-    /// Limit of a test file [default: 10 times the unchanged run, at least 60].
+    /// Limit of a module of models [default: 10 times the unchanged run, at least 60].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
     /// Show the mutants, and run none.
@@ -122,15 +120,6 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     workspace::unless_empty("mutants that no model notices", &survivors)
 }
 
-/// Makes a `cargo test` run the loom models. Three preemptions find every known kind of reordering and keep the models at seconds. A larger
-/// number in the environment is kept.
-pub(crate) fn models(command: &mut Command) -> &mut Command {
-    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
-    let preemptions = std::env::var(PREEMPTIONS).unwrap_or_else(|_| "3".to_owned());
-    command.args(["--release", "--test", "loom_*"]).env(PREEMPTIONS, preemptions);
-    command.env("RUSTFLAGS", format!("{flags} --cfg loom").trim_start())
-}
-
 /// A workspace that holds a copy of windrow-sync alone, to be changed and tested.
 struct Scratch {
     root: PathBuf,
@@ -149,17 +138,19 @@ impl Scratch {
         Ok(Scratch { root })
     }
 
-    fn build(&self) -> Result<Vec<Binary>> {
+    fn build(&self) -> Result<Binary> {
         // Rebuilt for every mutant and run for seconds: no debug information, and only what changed.
-        let command = &mut workspace::cargo(&self.root, &["test", "--quiet"]);
-        let command = models(command).env("CARGO_PROFILE_RELEASE_INCREMENTAL", "true");
-        suite::built(command.env("CARGO_TARGET_DIR", self.root.join("target")))
+        let command = &mut workspace::cargo(&self.root, &["test", "--quiet", "--no-run"]);
+        let command = with_loom(command).env("CARGO_PROFILE_RELEASE_INCREMENTAL", "true");
+        let built = suite::built(command.env("CARGO_TARGET_DIR", self.root.join("target")))?;
+        built.tests.into_iter().next().context("Cargo has built no models")
     }
 
-    /// Runs a test file until its end, its first failure or the limit.
-    fn run(&self, file: &Binary, limit: Duration) -> Result<suite::Ran> {
+    /// Runs a module of models until its end, its first failure or the limit.
+    fn run(&self, binary: &Binary, model: &str, limit: Duration) -> Result<suite::Ran> {
         // One at a time, so that the last name printed is the test that runs.
-        suite::one(file, &self.root.join("logs"), limit, &["--test-threads=1"], |log| failed_test(log).is_some())
+        let words = ["--test-threads=1", &format!("{model}::")];
+        suite::one(binary, &self.root.join("logs"), limit, &words, None, |log| failed_test(log).is_some())
     }
 }
 
@@ -172,16 +163,16 @@ fn manifest(whole: &str) -> Result<String> {
     Ok(kept.join("\n").replacen("[workspace]", &one, 1))
 }
 
-/// Runs the unchanged models and gives each test file its limit.
+/// Runs the unchanged models and gives each module its limit.
 fn limits(scratch: &Scratch, timeout: Option<Duration>) -> Result<Vec<(String, Duration)>> {
-    let mut limits = Vec::new();
-    for file in scratch.build()? {
+    let (binary, mut limits) = (scratch.build()?, Vec::new());
+    for model in models(&scratch.root)? {
         // Long but finite: an endless model must not stop the whole run.
-        let ran = scratch.run(&file, timeout.unwrap_or(Duration::from_secs(1800)))?;
-        ensure!(ran.failed.is_none(), "the unchanged models must pass, but {}\n{}", file.name, ran.output);
-        let limit = limit(ran.took, timeout).with_context(|| file.name.clone())?;
-        println!("  {:32} {:6.1} s, limit {} s", file.name, ran.took.as_secs_f64(), limit.as_secs());
-        limits.push((file.name, limit));
+        let ran = scratch.run(&binary, &model, timeout.unwrap_or(Duration::from_secs(1800)))?;
+        ensure!(ran.failed.is_none(), "the unchanged models must pass, but {model}\n{}", ran.output);
+        let limit = limit(ran.took, timeout).with_context(|| model.clone())?;
+        println!("  {model:32} {:6.1} s, limit {} s", ran.took.as_secs_f64(), limit.as_secs());
+        limits.push((model, limit));
     }
     Ok(limits)
 }
@@ -202,27 +193,20 @@ fn judge(mutant: &Mutant, scratch: &Scratch, limits: &[(String, Duration)]) -> R
     let file = &mutant.site.found.file;
     let path = scratch.root.join(SYNC).join(file);
     workspace::write(&path, &mutant.applied())?;
-    let tests = scratch.build();
+    let binary = scratch.build();
     workspace::write(&path, mutant.text)?;
-    let mut tests = tests?;
-    order(&mut tests, file);
-    for test in tests {
-        let limit = limits.iter().find(|(name, _)| *name == test.name).map_or(SHORTEST_LIMIT, |&(_, limit)| limit);
-        let ran = scratch.run(&test, limit)?;
+    let binary = binary?;
+    // The likely ones to fail come first.
+    let (likely, others): (Vec<_>, Vec<_>) = limits.iter().partition(|(model, _)| is_named_after(model, file));
+    for (model, limit) in likely.into_iter().chain(others) {
+        let ran = scratch.run(&binary, model, *limit)?;
         if let Some(how) = ran.failed {
             let which = failed_test(&ran.output).or_else(|| running_test(&ran.output)).unwrap_or("?");
             let by = if how == TIMED_OUT { "the time limit in " } else { "" };
-            return Ok(Some(format!("killed by {by}{}::{which}", test.name)));
+            return Ok(Some(format!("killed by {by}{which}")));
         }
     }
     Ok(None)
-}
-
-/// Puts the models named like the file or its folder first: they are the likely ones to fail.
-fn order(tests: &mut [Binary], file: &str) {
-    let path = file.trim_start_matches("src/").trim_end_matches(".rs");
-    let is_likely = |test: &Binary| path.split('/').any(|part| test.name.contains(&format!("::loom_{part}")));
-    tests.sort_by_key(|test| !is_likely(test));
 }
 
 /// The name of a failed test in a report of libtest.

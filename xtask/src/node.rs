@@ -4,16 +4,17 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::workspace::Workspace;
+use crate::suite::Built;
+use crate::workspace::{self, Workspace};
 
 const FOLDER: &str = "bindings/node";
 
 /// The oldest Node that the package supports.
 const OLDEST: &str = "process.exit(Number(process.versions.node.split('.')[0]) < 20 ? 1 : 0)";
 
-/// Builds the addon as the tests of Rust are built, and runs the package's tests and the check of its types. Without a Node or a package
+/// Runs the tests of the package and the check of its types, with the addon that was built with the tests of Rust. Without a Node or a package
 /// index it says what it skips.
-pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+pub(crate) fn run(workspace: &Workspace, built: &Built) -> Result<()> {
     let what = format!("the tests of {FOLDER}");
     let status = Command::new("node").args(["-e", OLDEST]).stderr(Stdio::null()).status();
     if !status.is_ok_and(|status| status.success()) {
@@ -34,6 +35,6 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         println!("node: {error:#}, so {what} are skipped");
         return Ok(());
     }
-    succeed("node", &["scripts/build.js", "--profile", "dev"])?;
+    workspace::replace(built.library("windrow_node")?, &folder.join("windrow.node"))?;
     succeed(npm, &["test", "--silent"])
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use windrow_sources::{Crate, Ordering, Source};
 
-use crate::house::SYNC;
+use crate::workspace::SYNC;
 use crate::workspace::{self, Workspace};
 
 /// Orderings that synchronize: these are listed, explained and weakened.

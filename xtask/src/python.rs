@@ -3,30 +3,52 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
-use crate::workspace::{self, Workspace};
+use crate::suite::{self, Built};
+use crate::workspace::{self, Workspace, succeed};
 
 const FOLDER: &str = "bindings/python";
 
 /// The oldest Python that the package supports.
 const OLDEST: &str = "import sys; sys.exit(sys.version_info < (3, 10))";
 
-/// Builds the package as the tests of Rust are built, and runs its tests and the check of its types. Without a Python or a package index
-/// it says what it skips.
-pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+/// Runs the tests of the package and the check of its types, with the library that was built with the tests of Rust. Without a Python or a
+/// package index it says what it skips.
+pub(crate) fn run(workspace: &Workspace, built: &Built) -> Result<()> {
     let place = workspace.target.join("python");
-    let requirements = workspace.root.join(FOLDER).join("requirements.txt");
-    let Some(bin) = environment(&place, &requirements, &format!("the tests of {FOLDER}"))? else { return Ok(()) };
     let folder = workspace.root.join(FOLDER);
+    let Some(bin) = environment(&place, &folder.join("requirements.txt"), &format!("the tests of {FOLDER}"))? else {
+        return Ok(());
+    };
+    install(&folder, built.library("_windrow")?, &bin)?;
     let tool = |name: &str, words: &[&str]| {
         let mut command = Command::new(bin.join(name));
         succeed(command.args(words).current_dir(&folder).env("VIRTUAL_ENV", &place))
     };
-    tool("maturin", &["develop", "--quiet", "--locked", "--profile", "dev"])?;
     tool("mypy", &["--strict", "python", "tests", "examples"])?;
     tool("stubtest", &["windrow", "--ignore-disjoint-bases"])?;
-    tool("python", &["-m", "pytest", "--quiet", "-p", "no:cacheprovider"])
+    let deadline = format!("faulthandler_timeout={}", suite::DEADLINE.as_secs());
+    let (traces, ends) = (["-o", &deadline], ["-o", "faulthandler_exit_on_timeout=true"]);
+    tool("python", &[&["-m", "pytest", "--quiet", "-p", "no:cacheprovider"], &traces[..], &ends].concat())
+}
+
+/// Makes the environment import the package from its folder, as an editable installation does, and have its command.
+fn install(folder: &Path, library: &Path, bin: &Path) -> Result<()> {
+    let ending = if cfg!(windows) { "pyd" } else { "abi3.so" };
+    workspace::replace(library, &folder.join(format!("python/windrow/_windrow.{ending}")))?;
+    let mut ask = Command::new(bin.join("python"));
+    let site = workspace::output_of(ask.args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]))?;
+    workspace::write(&Path::new(site.trim()).join("windrow.pth"), &format!("{}\n", folder.join("python").display()))?;
+    let python = bin.join("python");
+    let script =
+        format!("#!{}\nimport sys\n\nfrom windrow.__main__ import main\n\nsys.exit(main())\n", python.display());
+    let command = bin.join("windrow");
+    workspace::write(&command, &script)?;
+    #[cfg(unix)]
+    std::fs::set_permissions(&command, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .with_context(|| format!("cannot make {} executable", command.display()))?;
+    Ok(())
 }
 
 /// The programs of a virtual environment with these requirements. Without a Python or a package index it says that `what` is skipped.
@@ -58,10 +80,4 @@ fn interpreter() -> Option<PathBuf> {
         status.is_ok_and(|status| status.success())
     };
     ["python3", "python"].into_iter().find(is_new).map(|name| Path::new(name).to_owned())
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
-    ensure!(status.success(), "{command:?}: {status}");
-    Ok(())
 }

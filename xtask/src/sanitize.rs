@@ -19,11 +19,18 @@ pub(crate) struct Options {
     #[arg(long, default_value = "windrow-sync")]
     package: String,
     /// The test file.
-    #[arg(long, default_value = "safe")]
+    #[arg(long, default_value = "it")]
     test: String,
     /// Only tests whose name contains this.
-    #[arg(default_value = "")]
+    #[arg(default_value = "safe::")]
     filter: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let [package, test, filter] = ["windrow-sync", "it", "safe::"].map(str::to_owned);
+        Options { package, test, filter }
+    }
 }
 
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {

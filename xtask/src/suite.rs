@@ -3,6 +3,8 @@
 //! `cargo test` runs one binary after the other, and waits at the end of each for its slowest test. Here as many binaries run at once as
 //! keep the processors busy. The output of each goes to a separate file, which is shown if the binary fails.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,8 +17,14 @@ use serde_json::Value;
 
 use crate::workspace::{self, Workspace, text};
 
-/// A binary that takes longer hangs: the slowest takes less than a minute on two processors.
+/// A binary that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
+
+/// Deadline of a test: the slowest takes some ten seconds on two busy processors.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(5 * 60);
+
+/// End of the line that libtest prints of a test that is slow, after a minute.
+const SLOW: &str = " has been running for over 60 seconds";
 
 /// A test binary.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,21 +36,55 @@ pub(crate) struct Binary {
     folder: PathBuf,
 }
 
-/// Builds the tests that these arguments of `cargo test` select.
-pub(crate) fn build(root: &Path, words: &[&str]) -> Result<Vec<Binary>> {
-    built(workspace::cargo(root, &["test", "--locked"]).args(words))
+/// What a build has made.
+#[derive(Debug, Default)]
+pub(crate) struct Built {
+    pub(crate) tests: Vec<Binary>,
+    /// Dynamic libraries of members.
+    libraries: Vec<PathBuf>,
 }
 
-/// Builds the tests of a `cargo test`.
-pub(crate) fn built(command: &mut Command) -> Result<Vec<Binary>> {
-    let messages = workspace::output_of(command.args(["--no-run", "--message-format", "json-render-diagnostics"]))?;
-    Ok(binaries(&messages))
+impl Built {
+    /// The dynamic library of the member with this name of a library.
+    pub(crate) fn library(&self, name: &str) -> Result<&Path> {
+        let is_it = |file: &&PathBuf| {
+            let stem = file.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
+            stem == name || stem == format!("lib{name}")
+        };
+        self.libraries.iter().find(is_it).map(PathBuf::as_path).with_context(|| format!("Cargo has built no {name}"))
+    }
 }
 
-/// The test binaries in Cargo's messages.
+/// Builds all targets that these arguments of `cargo build` select: tests, and the libraries that other languages load.
+pub(crate) fn build(root: &Path, words: &[&str]) -> Result<Built> {
+    built(workspace::cargo(root, &["build", "--lib", "--bins", "--tests", "--examples", "--locked"]).args(words))
+}
+
+/// Runs a build.
+pub(crate) fn built(command: &mut Command) -> Result<Built> {
+    let messages = workspace::output_of(command.args(["--message-format", "json-render-diagnostics"]))?;
+    Ok(Built { tests: binaries(&messages), libraries: libraries(&messages) })
+}
+
+fn parsed(messages: &str) -> impl Iterator<Item = Value> {
+    messages.lines().filter_map(|line| serde_json::from_str(line).ok())
+}
+
+/// The dynamic libraries in Cargo's messages, but macros.
+fn libraries(messages: &str) -> Vec<PathBuf> {
+    let made = parsed(messages).filter(|message| message["target"]["kind"] == serde_json::json!(["cdylib"]));
+    let files = made.flat_map(|message| {
+        let files = workspace::list(&message, "filenames").iter().filter_map(Value::as_str).map(PathBuf::from);
+        files.collect::<Vec<_>>()
+    });
+    files
+        .filter(|file| file.extension().is_some_and(|it| ["so", "dylib", "dll"].iter().any(|one| it == *one)))
+        .collect()
+}
+
+/// The test binaries in Cargo's messages, the largest first: it is likely to run longest.
 fn binaries(messages: &str) -> Vec<Binary> {
-    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let tests = messages.filter(|message| message["profile"]["test"] == true && message["executable"].is_string());
+    let tests = parsed(messages).filter(|it| it["profile"]["test"] == true && it["executable"].is_string());
     let mut binaries: Vec<Binary> = tests
         .map(|message| {
             let folder = Path::new(text(&message, "manifest_path")).parent().unwrap_or(Path::new("")).to_owned();
@@ -56,7 +98,8 @@ fn binaries(messages: &str) -> Vec<Binary> {
             }
         })
         .collect();
-    binaries.sort_by(|a, b| a.name.cmp(&b.name));
+    let size = |binary: &Binary| fs::metadata(&binary.program).map_or(0, |facts| facts.len());
+    binaries.sort_by_cached_key(|binary| (Reverse(size(binary)), binary.name.clone()));
     binaries
 }
 
@@ -69,9 +112,9 @@ pub(crate) struct Ran {
     pub(crate) failed: Option<String>,
 }
 
-/// Runs all of them, and shows the failures.
-pub(crate) fn run(workspace: &Workspace, binaries: &[Binary]) -> Result<()> {
-    let mut ran = all(&workspace.target.join("xtask/tests"), binaries)?;
+/// Runs all of them, and shows the failures. `cases` multiplies the random cases of properties.
+pub(crate) fn run(workspace: &Workspace, binaries: &[Binary], cases: Option<&str>) -> Result<()> {
+    let mut ran = all(&workspace.target.join("xtask/tests"), binaries, cases)?;
     let failed: Vec<String> = ran.iter().filter_map(show).collect();
     ran.sort_by_key(|ran| std::cmp::Reverse(ran.took));
     let slowest = ran.iter().take(5).map(|ran| format!("{} {:.1} s", ran.name, ran.took.as_secs_f64()));
@@ -89,10 +132,12 @@ fn show(ran: &Ran) -> Option<String> {
 }
 
 /// Runs as many binaries at once as half of the processors, at least two: each binary uses several threads.
-fn all(logs: &Path, binaries: &[Binary]) -> Result<Vec<Ran>> {
+fn all(logs: &Path, binaries: &[Binary], cases: Option<&str>) -> Result<Vec<Ran>> {
     let jobs = thread::available_parallelism().map_or(2, |cpus| cpus.get().div_ceil(2)).max(2);
     let ran = side_by_side(vec![(); jobs], binaries.iter().collect(), |(), binary| {
-        let ran = one(binary, logs, LIMIT, &[], |_| false)?;
+        let mut slow = Slow::default();
+        let environment = cases.map(|cases| ("WINDROW_CASES", cases));
+        let ran = one(binary, logs, LIMIT, &[], environment, |output| slow.hangs(output))?;
         println!("test: {:7.1} s  {}  {}", ran.took.as_secs_f64(), ran.name, ran.failed.as_deref().unwrap_or("ok"));
         Ok(ran)
     });
@@ -130,7 +175,8 @@ pub(crate) fn one(
     logs: &Path,
     limit: Duration,
     words: &[&str],
-    is_enough: fn(&str) -> bool,
+    environment: Option<(&str, &str)>,
+    mut is_enough: impl FnMut(&str) -> bool,
 ) -> Result<Ran> {
     let log = logs.join(binary.name.replace("::", "-").replace(' ', "-") + ".log");
     fs::create_dir_all(logs).with_context(|| format!("cannot create {}", logs.display()))?;
@@ -139,7 +185,7 @@ pub(crate) fn one(
     let mut command = Command::new(&binary.program);
     command.args(words).current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
     command.env("CARGO_MANIFEST_PATH", binary.folder.join("Cargo.toml"));
-    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    command.envs(environment).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
     let start = Instant::now();
     let failed = match command.spawn() {
         Ok(mut child) => ended(&mut child, start + limit, || is_enough(&output())).err(),
@@ -148,13 +194,32 @@ pub(crate) fn one(
     Ok(Ran { name: binary.name.clone(), took: start.elapsed(), output: output(), failed })
 }
 
+/// The tests that libtest has called slow, and when that was seen.
+#[derive(Default)]
+struct Slow(BTreeMap<String, Instant>);
+
+impl Slow {
+    /// Whether one of them is past its deadline. Shows its name.
+    fn hangs(&mut self, output: &str) -> bool {
+        for name in output.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(SLOW)) {
+            let since = *self.0.entry(name.to_owned()).or_insert_with(Instant::now);
+            let has_ended = || output.lines().any(|line| line.starts_with(&format!("test {name} ... ")));
+            if since.elapsed() + Duration::from_secs(60) > DEADLINE && !has_ended() {
+                println!("test: {name} hangs: it has run for {} s", DEADLINE.as_secs());
+                return true;
+            }
+        }
+        false
+    }
+}
+
 /// The sum of the numbers before `what` in lines like `test result: ok. 3 passed; 0 failed; 0 ignored`.
 fn count(log: &str, what: &str) -> usize {
     let results = log.lines().filter_map(|line| line.strip_prefix("test result: ")?.split_once(what));
     results.filter_map(|(before, _)| before.rsplit(' ').next()?.parse::<usize>().ok()).sum()
 }
 
-fn ended(child: &mut Child, limit: Instant, is_enough: impl Fn() -> bool) -> Result<(), String> {
+fn ended(child: &mut Child, limit: Instant, mut is_enough: impl FnMut() -> bool) -> Result<(), String> {
     loop {
         let why = match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
@@ -194,7 +259,7 @@ pub(crate) fn repeat(workspace: &Workspace, mut binaries: Vec<Binary>, Repeat { 
         let (busy, load) = if round % 2 == 0 { (2, "beside two busy processes") } else { (0, "as the machine is") };
         let yes = |_| Command::new("yes").stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         let mut busy = (0..busy).map(yes).collect::<Result<Vec<Child>, _>>().context("cannot start yes")?;
-        let (start, ran) = (Instant::now(), all(&logs.join(round.to_string()), &binaries));
+        let (start, ran) = (Instant::now(), all(&logs.join(round.to_string()), &binaries, None));
         busy.iter_mut().try_for_each(|child| child.kill().and_then(|()| child.wait()).map(|_| ()))?;
         let ran = ran?;
         let failures: Vec<String> = ran.iter().filter_map(show).collect();
@@ -247,7 +312,7 @@ mod tests {
             program: program.into(),
             folder: "/".into(),
         };
-        let ran = all(&logs, &["/bin/true", "/bin/false", "/no/such"].map(binary)).expect("logs can be written");
+        let ran = all(&logs, &["/bin/true", "/bin/false", "/no/such"].map(binary), None).expect("logs can be written");
         let failed = |name: &str| ran.iter().find(|ran| ran.name.ends_with(name)).expect("all ran").failed.clone();
         assert_eq!(failed("true"), None);
         assert!(failed("false").is_some_and(|how| how.contains("exit status: 1")));
@@ -262,7 +327,7 @@ mod tests {
         let shell = |script: &str, limit: u64| {
             let binary = Binary { name: script.replace('/', "-"), program: "/bin/sh".into(), folder: "/".into() };
             let limit = Duration::from_millis(limit);
-            one(&binary, &logs, limit, &["-c", script], |output| output.contains("FAILED"))
+            one(&binary, &logs, limit, &["-c", script], None, |output| output.contains("FAILED"))
                 .expect("logs can be written")
         };
         let ran = shell("echo out; echo err >&2", 60_000);

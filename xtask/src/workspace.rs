@@ -6,10 +6,30 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-pub(crate) use windrow_records::tools::{read, unless_empty};
+/// The crate of the synchronization, relative to the root. It holds all unsafe code but that of two files (`unsafety::PLACES`).
+pub(crate) const SYNC: &str = "crates/windrow-sync/";
+
+/// The text of a file.
+pub(crate) fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Fails with the list of `problems`, if there are any.
+pub(crate) fn unless_empty(what: &str, problems: &[String]) -> Result<()> {
+    ensure!(problems.is_empty(), "{what}: {} problem(s)\n  {}", problems.len(), problems.join("\n  "));
+    Ok(())
+}
 
 pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Replaces a file by a copy of another one, as a whole: a process may have the old one loaded.
+pub(crate) fn replace(from: &Path, to: &Path) -> Result<()> {
+    let staged = to.with_extension(format!("{}", std::process::id()));
+    std::fs::copy(from, &staged)
+        .and_then(|_| std::fs::rename(&staged, to))
+        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
 }
 
 /// The Cargo that started this program, so that a chosen toolchain is kept.

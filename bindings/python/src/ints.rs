@@ -30,7 +30,7 @@ impl Ints {
             let mut made = ints.made();
             return PyList::new(py, ids.map(|id| int(py, &mut made, id)));
         }
-        let (list, mut turns) = (PyList::empty(py), Turns::new(py));
+        let (list, mut turns) = (PyList::empty(py), Turns::new(py)?);
         while ids.len() > 0 {
             // Released before other threads have their turn: they may wait for it with the interpreter in their hands.
             let mut made = ints.made();

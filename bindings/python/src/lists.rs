@@ -10,23 +10,29 @@ use crate::collector::CollectorPause;
 /// Objects that are made without a look at the clock: some hundred microseconds of work.
 pub(crate) const PIECE: usize = 4096;
 
-/// Time after which other threads have their turn: the interpreter's own switch interval.
-const TURN: Duration = Duration::from_millis(5);
+/// Shortest turn, whatever `sys.setswitchinterval` says.
+const SHORTEST_TURN: Duration = Duration::from_millis(1);
 
 /// Gives the interpreter to other threads now and then.
 pub(crate) struct Turns<'py> {
     py: Python<'py>,
+    turn: Duration,
     begin: Instant,
 }
 
 impl<'py> Turns<'py> {
-    pub(crate) fn new(py: Python<'py>) -> Self {
-        Self { py, begin: Instant::now() }
+    /// A turn lasts twice the interpreter's switch interval. A waiting thread asks for the interpreter once it has waited for that interval
+    /// without a switch, and only then does the end of a turn hand over: shorter turns wake the waiting thread, take the interpreter back
+    /// before it runs, and have it wait from the start, so it would never ask.
+    pub(crate) fn new(py: Python<'py>) -> PyResult<Self> {
+        let interval: f64 = py.import("sys")?.call_method0("getswitchinterval")?.extract()?;
+        let turn = Duration::try_from_secs_f64(2.0 * interval).unwrap_or(Duration::MAX).max(SHORTEST_TURN);
+        Ok(Self { py, turn, begin: Instant::now() })
     }
 
     /// To be called after each [`PIECE`], while no lock is held. `at_end` is called at the end of this thread's turn.
     pub(crate) fn pass(&mut self, at_end: impl FnOnce() -> PyResult<()>) -> PyResult<()> {
-        if self.begin.elapsed() >= TURN {
+        if self.begin.elapsed() >= self.turn {
             at_end()?;
             self.py.detach(|| ());
             self.begin = Instant::now();
@@ -60,7 +66,7 @@ fn grown<'py, T: IntoPyObject<'py>>(
     if items.len() <= PIECE {
         return PyList::new(py, items);
     }
-    let (list, mut turns) = (PyList::empty(py), Turns::new(py));
+    let (list, mut turns) = (PyList::empty(py), Turns::new(py)?);
     while items.len() > 0 {
         items.by_ref().take(PIECE).try_for_each(|item| list.append(item))?;
         turns.pass(&at_end)?;

@@ -89,7 +89,7 @@ impl PyRagged {
         let paused = CollectorPause::begin(py, self.0.len())?;
         let ints = apart(py, self.0.values.len(), || Ints::of(&self.0.values));
         let of = |ids: &[u32]| Ints::list(ints.as_ref(), py, ids.iter().copied());
-        let (lists, mut turns, mut made) = (PyList::empty(py), Turns::new(py), 0);
+        let (lists, mut turns, mut made) = (PyList::empty(py), Turns::new(py)?, 0);
         for ids in self.0.iter() {
             lists.append(of(ids)?)?;
             made += 1 + ids.len();

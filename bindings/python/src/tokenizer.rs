@@ -528,7 +528,7 @@ impl PyTokenizer {
         let core = self.core();
         let tokens = enter(py, |_| vocabulary::tokens(&core.full, core.full.json(), with_added_tokens))?;
         ask_for(tokens.len(), 2 * TOKEN)?;
-        let (vocabulary, mut turns) = (PyDict::new(py), Turns::new(py));
+        let (vocabulary, mut turns) = (PyDict::new(py), Turns::new(py)?);
         for (made, (token, id)) in tokens.into_iter().enumerate() {
             vocabulary.set_item(token, id)?;
             if made % PIECE == 0 {

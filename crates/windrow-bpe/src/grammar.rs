@@ -354,7 +354,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 1000 }, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { windrow_testkit::cases(100) }, ..ProptestConfig::default() })]
 
         #[test]
         fn pieces_are_those_of_the_regex(text in texts()) {

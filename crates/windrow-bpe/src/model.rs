@@ -490,7 +490,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(300))]
+        #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(100)))]
         /// Merges in any order: many make a pair that comes before their own.
         #[test]
         fn long_pieces_merge_by_the_definition(

@@ -691,7 +691,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 1500 }, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { windrow_testkit::cases(150) }, ..ProptestConfig::default() })]
 
         #[test]
         fn masks_find_the_pieces_of_single_characters(text in texts()) {

@@ -298,7 +298,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 3000 }, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { windrow_testkit::cases(300) }, ..ProptestConfig::default() })]
 
         #[test]
         fn text_can_be_cut_where_no_token_is(

@@ -160,7 +160,7 @@ fn ragged(documents: &[Vec<u32>]) -> Ragged {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 60 }, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { windrow_testkit::cases(20) }, ..ProptestConfig::default() })]
 
     #[test]
     fn ids_are_those_of_the_definition(seeds in seeds(), texts in texts(), ignore_merges: bool, nfc: bool) {
@@ -184,7 +184,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 60 }, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { windrow_testkit::cases(20) }, ..ProptestConfig::default() })]
 
     #[test]
     fn ids_decode_to_the_text(seeds in seeds(), texts in texts(), nfc: bool) {

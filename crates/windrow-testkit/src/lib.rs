@@ -15,6 +15,7 @@ pub mod shapes;
 #[cfg(feature = "runtime")]
 pub mod teams;
 
+mod cases;
 mod executor;
 mod faults;
 #[cfg(target_os = "linux")]
@@ -24,6 +25,7 @@ mod rng;
 mod seed;
 mod time;
 
+pub use cases::cases;
 pub use executor::{block_on, waker};
 pub use faults::{Live, items, message_of};
 #[cfg(target_os = "linux")]

@@ -642,7 +642,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(3_000))]
+        #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(300)))]
 
         #[test]
         fn any_line_is_as_good_in_parts_as_whole(pieces in vec(piece(), 0..12), lengths in vec(1..20_usize, 1..4)) {

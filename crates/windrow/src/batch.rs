@@ -297,18 +297,23 @@ pub trait BatchOps {
 /// A structure that many callers use at once. See the [module page](self).
 ///
 /// ```
-/// # use windrow::batch::{Batch, BatchOps, Batched};
-/// # struct Sum(u64);
-/// # impl BatchOps for Sum {
-/// #     type Op = u64;
-/// #     type Reply = u64;
-/// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
-/// #         for entry in batch.iter_mut() {
-/// #             self.0 += entry.take();
-/// #             entry.reply(self.0);
-/// #         }
-/// #     }
-/// # }
+/// use windrow::batch::{Batch, BatchOps, Batched};
+///
+/// /// Adds numbers up, and replies with the sum so far.
+/// struct Sum(u64);
+///
+/// impl BatchOps for Sum {
+///     type Op = u64;
+///     type Reply = u64;
+///
+///     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+///         for entry in batch.iter_mut() {
+///             self.0 += entry.take();
+///             entry.reply(self.0);
+///         }
+///     }
+/// }
+///
 /// let sum = Batched::new(Sum(0));
 /// std::thread::scope(|scope| {
 ///     for number in 1..=4 {

@@ -1,3 +1,14 @@
+// Of two definitions of a link the first one counts: here these names lead to items, and where the README is shown alone, to docs.rs.
+//! [`prelude`]: mod@prelude
+//! [`join`]: fn@join
+//! [`scope`]: fn@scope
+//! [`spawn`]: fn@spawn
+//! [`team`]: fn@team
+//! [`AsyncTeam`]: struct@AsyncTeam
+//! [`batch`]: mod@batch
+//! [`overlap`]: mod@overlap
+//! [`explain`]: fn@explain
+//! [`workers::TaskPool`]: struct@workers::TaskPool
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,6 @@
 //! The rules that the compiler and clippy do not check (see CONTRIBUTING.md).
 
-mod circles;
 mod constants;
-mod links;
 mod orderings;
 mod packages;
 mod prose;
@@ -14,13 +12,7 @@ use anyhow::{Context, Result};
 use windrow_records::tools::line;
 use windrow_sources::{Source, matches};
 
-use crate::workspace::{self, Workspace};
-
-/// The crate of the synchronization, relative to the root. It holds all unsafe code but that of two files (`unsafety::PLACES`).
-pub(crate) const SYNC: &str = "crates/windrow-sync/";
-
-const MOST_LINES: usize = 899;
-const MOST_LINES_OF_ARCHITECTURE: usize = 250;
+use crate::workspace::{self, SYNC, Workspace};
 
 /// A Rust file, its path relative to the root with `/` as separator.
 struct RustFile {
@@ -49,17 +41,14 @@ impl RustFile {
 pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
     let (mut problems, mut rust) = (Vec::new(), Vec::new());
     let files = workspace.files()?;
-    let documents = files.iter().filter(|path| path.ends_with(".md"));
-    let documents: BTreeMap<String, String> =
-        documents.map(|path| Ok((path.clone(), workspace.read(path)?))).collect::<Result<_>>()?;
-    problems.extend(links::check(&documents, &workspace.root, &files));
-    for path in files.into_iter().filter(|path| is_counted(path)) {
-        let text = workspace.read(&path)?;
-        problems.extend(size(&path, &text));
+    for path in files {
+        let is_read = [".rs", ".md"].iter().any(|ending| path.ends_with(ending));
+        let text = if is_read { workspace.read(&path)? } else { continue };
         if path.ends_with(".rs") {
             rust.push(RustFile { source: Source::new(&text).with_context(|| path.clone())?, path });
-        } else if path.ends_with(".md") {
+        } else {
             problems.extend(fences(&path, &text));
+            problems.extend(broken_paragraphs(&path, &text));
             problems.extend(prose::check(&path, &text));
         }
     }
@@ -69,27 +58,36 @@ pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
         problems.extend(misplaced(file));
         problems.extend(unsafety::printed(file));
     }
-    let [sync, bpe, product] = unsafety::PLACES.map(|(folder, _)| workspace.read(&format!("{folder}README.md")));
-    problems.extend(unsafety::check(&rust, [&sync?, &bpe?, &product?]));
+    problems.extend(unsafety::check(&rust));
     problems.extend(orderings::check(&rust, &Source::load(&workspace.root.join(SYNC))?));
     problems.extend(names(&rust));
     problems.extend(packages::check(workspace));
-    problems.extend(circles::check(workspace)?);
     let (table, unmeasured) = constants::table(&rust);
     problems.extend(unmeasured);
     problems.extend(workspace.stale(constants::FILE, &table, "house", write)?);
     workspace::unless_empty("house rules", &problems)
 }
 
-/// Files that are written by hand.
-fn is_counted(path: &str) -> bool {
-    [".rs", ".md", ".yml", ".toml", ".sh"].iter().any(|ending| path.ends_with(ending))
-}
-
-fn size(path: &str, text: &str) -> Option<String> {
-    let limit = if path == "ARCHITECTURE.md" { MOST_LINES_OF_ARCHITECTURE } else { MOST_LINES };
-    let lines = text.lines().count();
-    (lines > limit).then(|| format!("{path} has {lines} lines, more than {limit}\n    hint: split it by subject"))
+/// Lines that begin with a comment, directly below or above a paragraph or a list: Markdown takes them for a block of HTML.
+fn broken_paragraphs(path: &str, text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut is_code = false;
+    let is_comment = |line: &str| line.trim_start().starts_with("<!--");
+    let is_text = move |line: Option<&&str>| {
+        line.is_some_and(|it| {
+            !it.trim().is_empty() && !is_comment(it) && !it.starts_with('|') && !it.starts_with("```")
+        })
+    };
+    let broken = (0..lines.len()).filter(move |&at| {
+        is_code ^= lines[at].trim_start().starts_with("```");
+        let before = at.checked_sub(1).and_then(|before| lines.get(before));
+        let is_beside_text = is_text(before) || (lines[at].contains("-->") && is_text(lines.get(at + 1)));
+        !is_code && is_comment(lines[at]) && is_beside_text
+    });
+    let hint = "hint: put an empty line between them, or begin the line with a word";
+    let problem =
+        |at| format!("{path}:{at}: a comment at the start of a line breaks the paragraph beside it\n    {hint}");
+    broken.map(|at| problem(at + 1)).collect()
 }
 
 /// Code fences in documentation that are never compiled.
@@ -102,7 +100,9 @@ fn fences(path: &str, text: &str) -> Vec<String> {
 /// `cfg(loom)` and ignored tests, which have their places. A lint can demand a reason for an ignored test, but not refuse it.
 fn misplaced(file: &RustFile) -> Vec<String> {
     let mut problems = Vec::new();
-    let is_model = |path: &str| path == "src/base/primitives/mod.rs" || path.starts_with("tests/loom_");
+    let is_model = |path: &str| {
+        path == "src/base/primitives/mod.rs" || path.starts_with("tests/loom/") || path == "tests/it/main.rs"
+    };
     if !file.in_sync().is_some_and(is_model) {
         for (at, _) in matches(r"\bcfg(?:_attr)?\s*!?\s*\([\w\s,()=]*\bloom\b", &file.source.code) {
             problems.push(format!(
@@ -145,13 +145,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_file_is_named() {
-        assert_eq!(size("a.rs", &"x\n".repeat(899)), None);
-        assert!(size("a.rs", &"x\n".repeat(900)).is_some_and(|it| it.starts_with("a.rs has 900 lines")));
-        assert_eq!(size("ARCHITECTURE.md", &"x\n".repeat(250)), None);
-        assert!(size("ARCHITECTURE.md", &"x\n".repeat(251)).is_some());
-        assert!(is_counted(".github/workflows/ci.yml") && !is_counted("Cargo.lock"));
-        assert!(is_counted("README.md") && !is_counted("bench/verdicts.txt"));
+    fn a_comment_stands_apart_from_paragraphs() {
+        let text = "It took\n<!-- a -->1 ms.\n\n<!-- b -->\n| a |\n- b\n  <!-- c -->2 ms\n\n<!-- d -->\nText\n";
+        let found = broken_paragraphs("a.md", text);
+        let places: Vec<&str> = found.iter().filter_map(|it| it.split(": ").next()).collect();
+        assert_eq!(places, ["a.md:2", "a.md:7", "a.md:9"]);
+        let text = "Text\n\n<!-- a -->\n<!-- b -->\n\n| c |\n<!-- end -->\n\n```html\nx\n<!-- c -->\ny\n```\n";
+        assert_eq!(broken_paragraphs("a.md", text), Vec::<String>::new());
     }
 
     #[test]
@@ -196,8 +196,8 @@ mod tests {
         ] {
             assert_eq!(found("crates/windrow-sync/src/gate.rs", text).len(), 1, "{text}");
             assert!(found("crates/windrow-sync/src/base/primitives/mod.rs", text).is_empty());
-            assert!(found("crates/windrow-sync/tests/loom_gate.rs", text).is_empty());
-            assert_eq!(found("crates/windrow/tests/loom_gate.rs", text).len(), 1);
+            assert!(found("crates/windrow-sync/tests/loom/gate.rs", text).is_empty());
+            assert_eq!(found("crates/windrow/tests/loom/gate.rs", text).len(), 1);
         }
         assert!(found("a.rs", "loom::model(|| {}); f(loom); let x = cfg(unix) + f(loom)").is_empty());
     }

@@ -102,7 +102,7 @@ where
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(24)))]
 
     #[test]
     fn numbers_of_a_small_range(batches in batches(0..500_u64)) {

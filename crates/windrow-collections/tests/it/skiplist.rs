@@ -73,7 +73,7 @@ fn same<K: Key + Debug>(batches: Vec<Vec<SetOp<K>>>) -> Result<(), TestCaseError
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(16)))]
 
     #[test]
     fn numbers_of_a_small_range(batches in batches(0..300_u64)) {

@@ -60,7 +60,7 @@ fn keys<K: Debug>(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(16)))]
 
     #[test]
     fn numbers((many, few) in keys(0..2_000_u64)) {

@@ -205,7 +205,7 @@ fn call(rank: &mut Rank, what: u8, len: usize) -> Result<(), Error> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(32)))]
 
     /// For any calls of the ranks, each call has the same correct outcome on all of them.
     #[test]

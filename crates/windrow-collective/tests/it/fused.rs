@@ -86,7 +86,7 @@ fn nothing_is_an_operation_too() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(16)))]
 
     #[test]
     fn any_shape_and_any_cut(

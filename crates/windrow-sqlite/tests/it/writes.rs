@@ -377,7 +377,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(20)))]
 
     #[test]
     fn batches_are_as_transactions_one_after_the_other(steps in proptest::collection::vec(step(), 1..40), limit in 1..20_usize) {

@@ -40,7 +40,7 @@ pub(crate) struct Released {
 }
 
 impl Released {
-    pub(crate) const NAME: &str = "tokenizers 0.23.1";
+    pub(crate) const NAME: &str = "tokenizers 0.23.2";
 
     /// Reads a `tokenizer.json` without its decoder, and the decoder. Truncation and padding must be null.
     pub(crate) fn from_json(json: &str, decoder: Option<&str>, options: &LoadOptions) -> Result<Self, String> {

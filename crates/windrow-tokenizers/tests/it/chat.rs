@@ -230,7 +230,7 @@ fn reference(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(16)))]
 
     #[test]
     fn every_row_is_accounted_for(

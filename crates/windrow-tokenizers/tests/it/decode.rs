@@ -286,7 +286,7 @@ fn a_damaged_decoder_hinders_decoding_alone() {
             let file = small_with(&[("decoder", decoder.clone()), ("normalizer", normalizer)]);
             let tokenizer = Tokenizer::from_json(&file, "x.json", &LoadOptions::default()).expect("loads");
             let error = tokenizer.decode(&[1], false).expect_err("no decoder");
-            assert!(error.to_string().starts_with("tokenizers 0.23.1 cannot decode: decoder: "), "{error}");
+            assert!(error.to_string().starts_with("tokenizers 0.23.2 cannot decode: decoder: "), "{error}");
             assert_eq!(tokenizer.encode_with_offsets("the").expect("encodes").ids, [257]);
         }
     }

@@ -313,7 +313,7 @@ fn some_line() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(60)))]
 
     #[test]
     fn every_line_is_accounted_for_as_a_plain_reader_would(

@@ -18,12 +18,6 @@ use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 use crate::input_columns;
 
-/// So many cases of a property, or with `WINDROW_CASES=N` N times as many.
-pub(crate) fn cases(everyday: u32) -> u32 {
-    let times = std::env::var("WINDROW_CASES").map_or(1, |times| times.parse().expect("WINDROW_CASES is a number"));
-    everyday * times
-}
-
 /// One id per byte, so that the output can be read as text. It refuses texts with a `\u{1}`.
 pub(crate) struct Bytes;
 
@@ -244,7 +238,7 @@ pub(crate) fn texts(directory: &Path, shard_bytes: Option<u64>) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases(64)))]
+    #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(16)))]
 
     #[test]
     fn every_document_is_accounted_for(

@@ -14,7 +14,7 @@ use windrow_tokenizers::encode::Job;
 use windrow_tokenizers::manifest::{OnError, Pack, PackMode, Packed, PartShare};
 use windrow_tokenizers::output::{Format, Output, OutputErrorKind, OutputOptions};
 
-use crate::encode_account::{Corpus, cases, corpus, run_to};
+use crate::encode_account::{Corpus, corpus, run_to};
 use crate::encode_select::{documents, hash};
 use crate::encode_split::{EOS, contents, divisible, read};
 use crate::output_columns;
@@ -127,7 +127,7 @@ fn rows_of(directory: &Path, format: Format, stem: &str, row: usize, options: &O
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases(32)))]
+    #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(8)))]
 
     #[test]
     fn rows_are_those_of_the_documents(

@@ -14,7 +14,7 @@ use windrow_tokenizers::input::{Compression, Format, InputFile};
 use windrow_tokenizers::manifest::{Documents, OnError, TokenizerIdentity};
 use windrow_tokenizers::output::{self, Output, OutputOptions};
 
-use crate::encode_account::{Bytes, Corpus, cases, corpus};
+use crate::encode_account::{Bytes, Corpus, corpus};
 use crate::input_common::{gzip, zstd};
 
 /// How a corpus is stored.
@@ -98,7 +98,7 @@ fn run(inputs: &[(Corpus, Stored)], shard_bytes: Option<u64>, job: Job) -> Outco
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases(48)))]
+    #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(12)))]
 
     #[test]
     fn readers_change_nothing(

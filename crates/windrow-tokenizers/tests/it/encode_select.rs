@@ -11,7 +11,7 @@ use windrow_tokenizers::encode::{EncodeError, Job};
 use windrow_tokenizers::input::Format;
 use windrow_tokenizers::manifest::{Documents, Manifest, OnError, Selection};
 
-use crate::encode_account::{Corpus, cases, corpus, reference, run, texts};
+use crate::encode_account::{Corpus, corpus, reference, run, texts};
 
 /// The documented hash: SplitMix64 over the seed, the purpose, the index of the file and the number of the document there.
 pub(crate) fn hash(seed: u64, purpose: u64, file: usize, number: usize) -> u64 {
@@ -86,7 +86,7 @@ fn expected(documents: &[Document], sample: Option<u64>, seed: u64, limit: Optio
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases(48)))]
+    #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(12)))]
 
     #[test]
     fn wanted_documents_are_written_and_the_others_counted(

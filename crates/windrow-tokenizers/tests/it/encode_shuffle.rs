@@ -11,12 +11,12 @@ use windrow_tokenizers::encode::{Job, encode_with};
 use windrow_tokenizers::manifest::{OnError, PartShare, Selection};
 use windrow_tokenizers::output::{Format, Output, OutputErrorKind, OutputOptions};
 
-use crate::encode_account::{Bytes, cases, corpus, kept, run_to};
+use crate::encode_account::{Bytes, corpus, kept, run_to};
 use crate::encode_select::{documents, hash};
 use crate::encode_split::{EOS, contents, divisible, read};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases(32)))]
+    #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(8)))]
 
     #[test]
     fn documents_are_in_the_order_of_their_hashes(

@@ -16,7 +16,7 @@ use windrow_tokenizers::input::{Compression, Format as InputFormat, InputFile};
 use windrow_tokenizers::manifest::{OnError, Selection, TokenizerIdentity};
 use windrow_tokenizers::output::{Format, Output, OutputErrorKind, OutputOptions};
 
-use crate::encode_account::{Bytes, cases};
+use crate::encode_account::Bytes;
 use crate::encode_split::contents;
 use crate::output_formats::samples;
 
@@ -79,7 +79,7 @@ fn line() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases(24)))]
+    #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(8)))]
 
     #[test]
     fn sinks_hold_what_json_lines_hold(

@@ -14,7 +14,7 @@ use windrow_tokenizers::encode::Job;
 use windrow_tokenizers::manifest::{OnError, PartShare, Selection};
 use windrow_tokenizers::output::{Format, OutputErrorKind, OutputOptions};
 
-use crate::encode_account::{cases, corpus, run_to};
+use crate::encode_account::{corpus, run_to};
 use crate::encode_select::{documents, hash};
 
 /// The end of every document; no text has it.
@@ -45,7 +45,7 @@ pub(crate) fn read(dataset: &Dataset) -> Vec<Vec<u32>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases(32)))]
+    #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(8)))]
 
     #[test]
     fn parts_have_their_documents_in_order(

@@ -211,7 +211,7 @@ fn a_byte_order_mark_inside_the_compressed_data_is_dropped() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(20)))]
 
     #[test]
     fn cuts_into_members_and_frames_change_nothing(

@@ -299,7 +299,7 @@ fn some_format() -> impl Strategy<Value = Format> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(150)))]
 
     #[test]
     fn records_depend_neither_on_batches_nor_on_reads(

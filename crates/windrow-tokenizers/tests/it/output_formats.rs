@@ -489,7 +489,7 @@ fn skipped_documents_that_are_not_listed_are_a_wrong_account() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(16)))]
     #[test]
     fn runs_do_not_change_a_byte(
         documents in prop::collection::vec(prop::collection::vec(0u32..300, 0..40), 0..30),

@@ -1,7 +1,7 @@
 //! Files that no trainer writes and people have: vocabularies that are extended or trimmed by hand, empty strings, tokens that are there twice.
 //! Each has the ids of `tokenizers` 0.23, whichever engine encodes, and the same in every process.
 //!
-//! `WINDROW_CASES` is the number of generated files.
+//! `WINDROW_CASES=N` generates N times as many files.
 
 use std::env;
 use std::fmt::Write;
@@ -345,7 +345,7 @@ fn generated(random: &mut Random) -> Value {
 
 #[test]
 fn generated_files() {
-    let cases = env::var("WINDROW_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(60_u64);
+    let cases = u64::from(windrow_testkit::cases(20));
     let seed = env::var("WINDROW_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1_u64);
     let (mut compared, mut engines, mut wrong) = (0, std::collections::BTreeMap::new(), Vec::new());
     for case in seed..seed + cases {

@@ -9,7 +9,7 @@ use tokenizers_023::Tokenizer as Oracle;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 pub(crate) const CANDIDATE: &str = "tokenizers 1.0.0-rc.3";
-pub(crate) const RELEASED: &str = "tokenizers 0.23.1";
+pub(crate) const RELEASED: &str = "tokenizers 0.23.2";
 
 /// The same numbers in every run.
 pub(crate) struct Random(pub(crate) u64);
@@ -108,7 +108,7 @@ pub(crate) fn engine_of(file: &Value, texts: &[impl AsRef<str>]) -> String {
             }
         }
         engine = tokenizer.engine().name().to_owned();
-        let fallback = tokenizer.notes().iter().any(|note| note.contains("encoded by tokenizers 0.23.1"));
+        let fallback = tokenizer.notes().iter().any(|note| note.contains("encoded by tokenizers 0.23.2"));
         assert_eq!(fallback, engine == RELEASED, "{:?}", tokenizer.notes());
     }
     engine

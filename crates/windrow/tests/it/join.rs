@@ -101,7 +101,7 @@ fn shape() -> impl Strategy<Value = Shape> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if SMALL { 3 } else { 150 }, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: if SMALL { 3 } else { windrow_testkit::cases(50) }, failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn any_recursion_gives_what_it_gives_serially(shape in shape(), threads in 1..4usize) {

@@ -11,6 +11,7 @@ mod batch_returns;
 mod batch_tower;
 mod batches;
 mod cancel;
+mod examples;
 mod explain;
 mod faults;
 mod join;

@@ -255,7 +255,7 @@ fn regions_nest_and_run_at_once() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 200 }))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { windrow_testkit::cases(50) }))]
 
     #[test]
     fn pipelines_equal_the_standard_library(

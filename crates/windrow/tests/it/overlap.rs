@@ -44,7 +44,7 @@ fn lanes() -> impl Strategy<Value = Vec<Lane>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if SMALL { 3 } else { 200 }, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: if SMALL { 3 } else { windrow_testkit::cases(50) }, failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn results_are_those_of_a_serial_run(tiles in 0..60usize, lanes in lanes(), fed: bool) {

@@ -89,7 +89,7 @@ fn orders_of_many_kinds() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if SMALL { 2 } else { 60 }, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: if SMALL { 2 } else { windrow_testkit::cases(20) }, failure_persistence: None, ..Default::default() })]
 
     /// Slow comparisons, so that short slices are shared, too.
     #[test]

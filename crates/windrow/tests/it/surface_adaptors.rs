@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use windrow::prelude::*;
 use windrow_testkit::{on_all, pools, same, spin};
 
-const CASES: u32 = if cfg!(miri) { 1 } else { 40 };
 const MOST: usize = if cfg!(miri) { 12 } else { 250 };
 
 /// One of `a`, one of `b`, and the rest of the longer one.
@@ -20,7 +19,7 @@ fn in_turns<T>(a: Vec<T>, b: Vec<T>) -> Vec<T> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(CASES))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { windrow_testkit::cases(16) }))]
 
     #[test]
     fn indices(v in vec(0u32..1000, 0..MOST), w in vec(0u32..1000, 0..MOST), k in 0usize..300, step in 1usize..40, cost in 0u64..3) {

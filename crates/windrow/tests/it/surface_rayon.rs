@@ -11,7 +11,6 @@ use windrow::iter::{repeatn, split, walk_tree, walk_tree_prefix};
 use windrow::prelude::*;
 use windrow_testkit::{on_all, pools, same, spin};
 
-const CASES: u32 = if cfg!(miri) { 1 } else { 60 };
 const MOST: usize = if cfg!(miri) { 12 } else { 600 };
 
 /// What a change of all runs leaves, and the lengths of the runs. Runs are changed by their length, so a wrong run shows.
@@ -27,7 +26,7 @@ fn separated<T: PartialEq + Clone>(v: &[T], separator: T) -> Vec<T> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(CASES))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { windrow_testkit::cases(20) }))]
 
     #[test]
     fn adaptors_keep_their_indices(v in vec(0u32..1000, 0..MOST), k in 0usize..300, cost in 0u64..3) {

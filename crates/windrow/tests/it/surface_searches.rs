@@ -9,11 +9,10 @@ use proptest::prelude::*;
 use windrow::prelude::*;
 use windrow_testkit::{on_all, pools, same, spin};
 
-const CASES: u32 = if cfg!(miri) { 1 } else { 60 };
 const MOST: usize = if cfg!(miri) { 12 } else { 400 };
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(CASES))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { windrow_testkit::cases(20) }))]
 
     #[test]
     fn searches(v in vec(0u32..300, 0..MOST), hit in 0u32..300, cost in 0u64..3) {

@@ -11,7 +11,6 @@ use windrow::iter::Either;
 use windrow::prelude::*;
 use windrow_testkit::{on_all, pools, same, spin};
 
-const CASES: u32 = if cfg!(miri) { 1 } else { 60 };
 const MOST: usize = if cfg!(miri) { 12 } else { 300 };
 
 fn sorted<T: Ord>(items: impl IntoIterator<Item = T>) -> Vec<T> {
@@ -21,7 +20,7 @@ fn sorted<T: Ord>(items: impl IntoIterator<Item = T>) -> Vec<T> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(CASES))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { windrow_testkit::cases(20) }))]
 
     #[test]
     fn collections(v in vec((0u16..300, 0u32..1000), 0..MOST), turn in 0..MOST, cost in 0u64..2) {

@@ -1,0 +1,309 @@
+//! Building blocks of the protocols and of other crates, the table, and closures on loan.
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use windrow_sync::assembly::{Assembly, AssemblyPart};
+use windrow_sync::exit::at_exit;
+use windrow_sync::fork::{PerProcess, Process, Stranded};
+use windrow_sync::gate::Gate;
+use windrow_sync::latch::Latch;
+use windrow_sync::lend::{Lender, Loan, lending};
+use windrow_sync::machine::{Thread, be_prompt, cpu, cpus, fork_generation, prefetch, tick, ticks_per_micro};
+use windrow_sync::relaxed::RelaxedU64;
+use windrow_sync::shared::{Owner, SharedWorkers};
+use windrow_sync::table::{HomeSlots, InsertOnlyTable, TableKey};
+use windrow_sync::unwind::{discard, quietly};
+use windrow_sync::word::{WideWord, Word, report_long_waits};
+use windrow_sync::{Pad, Spin, ThreadBound};
+
+use super::{Live, boom, panics};
+
+#[test]
+fn an_assembly_is_whole_or_nothing() {
+    let assembly = Assembly::new(Vec::from([1, 2]));
+    assert!(panics(|| drop(assembly.reserve(usize::MAX))), "no space");
+    let room = Assembly::<u8>::with_capacity(64);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| room.reserve(8).copy_from(&[7; 8]));
+        }
+    });
+    assert!(panics(|| drop(room.reserve(1))));
+    assert_eq!(room.into_vec(), Some(vec![7; 64]));
+    drop(assembly);
+    for hostile in 0..4 {
+        let assembly = Assembly::with_capacity(4);
+        let part: AssemblyPart<'_, u64> = assembly.reserve(2);
+        assert_eq!(part.begin(), 0);
+        match hostile {
+            0 => assert!(panics(|| part.fill(&[1, 2], |at| if *at == 2 { boom() } else { *at }))),
+            1 => std::mem::forget(part),
+            2 => assert!(panics(|| part.copy_from(&[1]))),
+            // The map takes a part meanwhile.
+            _ => part.fill(&[1, 2], |at| {
+                assembly.reserve(1).copy_from(&[9]);
+                *at
+            }),
+        }
+        assert_eq!(assembly.into_vec(), (hostile == 3).then(|| vec![1, 2, 9, 9]));
+    }
+    let nothing = Assembly::new(vec![(); 3]);
+    let all = nothing.reserve(usize::MAX - 3);
+    assert!(all.begin() == 3 && panics(|| drop(nothing.reserve(1))));
+    std::mem::forget(all);
+    assert_eq!(nothing.into_vec(), None);
+}
+
+#[test]
+fn a_table_with_hostile_words() {
+    struct Lies(usize);
+    impl Iterator for Lies {
+        type Item = u64;
+        fn next(&mut self) -> Option<u64> {
+            Some(6)
+        }
+    }
+    impl ExactSizeIterator for Lies {
+        fn len(&self) -> usize {
+            self.0
+        }
+    }
+    let table = InsertOnlyTable::new(16, 8);
+    assert!(panics(|| drop(InsertOnlyTable::new(3, 0))) && panics(|| drop(InsertOnlyTable::new(0, 0))));
+    let key = |tag| TableKey { tag, rest: 0 };
+    assert_eq!(table.store([7, 7].into_iter()), Some(0));
+    assert!(panics(|| _ = table.store([0].into_iter().map(|_| boom()))));
+    // Three words are given out: one less than none is left to count.
+    for lie in [usize::MAX - 2, 1, 9, usize::MAX] {
+        assert_eq!(table.store(Lies(lie)), None, "{lie}");
+    }
+    assert!(table.words(0, 2).eq([7, 7]), "words in use are not given out again");
+    assert!(table.used_words() >= 8 && panics(|| _ = table.words(8, 1).count()) && panics(|| drop(table.words(0, 9))));
+    assert!(panics(|| _ = table.insert(0, key(0), [0, 1])) && panics(|| _ = table.insert(0, key(1), [0, 1 << 63])));
+    assert!(table.insert(u32::MAX, key(1), [4, 1]));
+    assert!(panics(|| _ = table.find_where(u32::MAX, key(1), |_| boom())));
+    assert_eq!(table.find(u32::MAX, key(1)), Some([4, 1]));
+    let homes: HomeSlots<'_> = table.home_slots();
+    homes.prefetch(7);
+    assert_eq!(homes.find(u32::MAX, key(1)), Some([4, 1]));
+    assert_eq!((table.entries().count(), table.used(), table.capacity(), table.bytes()), (1, 1, 16, 16 * 32 + 8 * 8));
+    // A short one: what it does not give stays as it was.
+    let short = InsertOnlyTable::new(2, 4);
+    assert_eq!(short.store([1, 2].into_iter().chain([]).collect::<Vec<_>>().into_iter()), Some(0));
+    assert_eq!(short.store(Lies(2)), Some(2));
+    assert!(short.words(2, 2).eq([6, 6]));
+}
+
+#[test]
+fn thread_bound_values() {
+    let mut here = ThreadBound::confined(Rc::new(String::from("not for others")));
+    assert!(here.is_here() && here.get_mut().is_some());
+    let text = ThreadBound::confined(String::from("shared, and for this thread"));
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(!text.is_here() && text.get().is_none() && here.get_mut().is_none()));
+    });
+    assert_eq!(text.get().map(String::len), Some(27));
+    // Leaked where it may not be dropped: a second count of the `Rc` keeps its memory in sight.
+    let kept = here.get_mut().expect("on its thread").clone();
+    let moved = std::thread::spawn(move || here.into_inner().is_none()).join();
+    assert!(moved.unwrap() && Rc::strong_count(&kept) == 2);
+    let everywhere = ThreadBound::new(String::from("for all"));
+    assert_eq!(std::thread::spawn(|| everywhere.into_inner().map(|text| text.len())).join().unwrap(), Some(7));
+    let live = Live::default();
+    assert!(panics(|| drop(ThreadBound::confined(live.bomb(1)))));
+    assert_eq!(live.count(), 0);
+}
+
+#[test]
+fn values_of_the_process() {
+    static TEXT: PerProcess<String> = PerProcess::new();
+    static OTHER: std::sync::LazyLock<PerProcess<String>> = std::sync::LazyLock::new(PerProcess::<String>::default);
+    assert!(panics(|| _ = TEXT.get(|| boom())) && TEXT.peek().is_none());
+    let built = AtomicUsize::new(0);
+    // A build that builds, in several threads at once: one result is kept, the others are dropped.
+    std::thread::scope(|scope| {
+        for at in 0..4 {
+            let built = &built;
+            scope.spawn(move || {
+                TEXT.get(|| {
+                    built.fetch_add(1, Relaxed);
+                    format!("{at}, {}", TEXT.get(|| "inner".to_owned()))
+                })
+            });
+        }
+    });
+    assert_eq!(TEXT.peek().map(String::as_str), Some("inner"));
+    assert_eq!(OTHER.get(|| "other".to_owned()), "other");
+
+    struct Threads(Arc<Gate>);
+    impl Owner for Threads {
+        fn end(&self) {
+            self.0.stop();
+        }
+    }
+    assert!(SharedWorkers::existing().is_none() && panics(|| _ = SharedWorkers::of_process(|| boom())));
+    let start = || {
+        let gate = Arc::new(Gate::new(1));
+        SharedWorkers::new(gate.clone(), 2, Threads(gate))
+    };
+    let workers = SharedWorkers::of_process(start);
+    assert!(std::ptr::eq(workers, SharedWorkers::of_process(start)) && workers.members() == 2);
+    std::thread::scope(|scope| [scope.spawn(|| workers.end()), scope.spawn(|| workers.end())].map(drop));
+    assert!(workers.gate().is_stopped() && workers.owner::<Threads>().is_some_and(|it| it.0.is_stopped()));
+}
+
+/// The calls of [`long_wait`].
+static LONG_WAITS: AtomicUsize = AtomicUsize::new(0);
+
+fn long_wait(_: Duration) {
+    LONG_WAITS.fetch_add(1, Relaxed);
+    boom()
+}
+
+#[test]
+fn a_report_of_long_waits_that_panics_ends_no_wait() {
+    report_long_waits(Duration::from_millis(1), long_wait);
+    report_long_waits(Duration::ZERO, |_| unreachable!("only the first call has an effect"));
+    let latch = Latch::new();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| latch.wait(Spin::NONE));
+        // A wait of another test may have been the one.
+        while LONG_WAITS.load(Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(10));
+        assert!(!waits.is_finished(), "the panic has not ended the wait");
+        latch.set();
+    });
+}
+
+#[test]
+fn forked_children_know_themselves() {
+    let made_in = Process::this();
+    assert!(std::thread::spawn(move || made_in.is_this()).join().unwrap());
+    let thrown = std::panic::catch_unwind(|| Stranded.raise()).unwrap_err();
+    assert!(Stranded::is_thrown(&*thrown) && Stranded::is_thrown(&Stranded) && !Stranded::is_thrown(&"boom"));
+    let mutex = Mutex::new(1);
+    assert!(panics(|| {
+        let _held = windrow_sync::fork::lock(&mutex);
+        boom()
+    }));
+    assert_eq!(*windrow_sync::fork::lock(&mutex), 1);
+}
+
+#[test]
+fn words_latches_and_the_machine() {
+    extern "C" fn last() {}
+    at_exit(last);
+    let latch = Latch::new();
+    latch.set();
+    latch.set();
+    assert!(latch.is_set());
+    latch.wait(Spin { busy: u64::MAX, yielding: u64::MAX });
+    std::thread::scope(|scope| {
+        scope.spawn(|| latch.set());
+        latch.wait(Spin::NONE);
+    });
+    let (word, wide) = (Pad(Word::new(1)), WideWord::new(1));
+    word.0.wait(0);
+    wide.wait(1);
+    word.0.wake(u32::MAX);
+    wide.wake(u32::MAX);
+    assert!(panics(|| _ = Spin { busy: 1, yielding: u64::MAX }.until(|| boom())));
+    let number = RelaxedU64::new(u64::MAX);
+    number.add(2);
+    assert_eq!(number.get(), 1);
+    number.set_f64(-0.0);
+    number.set(number.get());
+    assert_eq!(number.get_f64().to_bits(), 1 << 63);
+    prefetch(&[(); 0]);
+    assert!(ticks_per_micro() > 0.0 && cpus() > 0 && fork_generation() == fork_generation());
+    let _ = tick();
+    let _ = (cpu(), be_prompt());
+    let this = Thread::this();
+    let allowed = this.allowed();
+    this.confine(&[]);
+    this.confine(&[u32::MAX]);
+    assert_eq!(this.allowed(), allowed);
+    let ended = std::thread::spawn(Thread::this).join().unwrap();
+    ended.confine(&allowed);
+    let live = Live::default();
+    discard((live.bomb(1), live.item(2)));
+    quietly(|| drop(live.bomb(1)));
+    quietly(|| std::panic::resume_unwind(Box::new(Bomb)));
+    assert_eq!(live.count(), 0);
+}
+
+/// A payload whose drop panics.
+struct Bomb;
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        boom()
+    }
+}
+
+#[test]
+fn jobs_on_loan() {
+    let live = Live::default();
+    for hostile in 0..8 {
+        let (texts, ended) = (Mutex::new(vec![String::from("borrowed")]), Arc::new(AtomicUsize::new(0)));
+        let queue: Mutex<Vec<Loan>> = Mutex::default();
+        let kept = Mutex::new(None);
+        let ends = ended.clone();
+        let on_end = move || {
+            ends.fetch_add(1, Relaxed);
+            // It may panic in `run`, where no other panic is on its way.
+            if hostile == 5 && !std::thread::panicking() {
+                boom();
+            }
+        };
+        let item = live.item(1);
+        let panicked = panics(|| {
+            std::thread::scope(|scope| {
+                let result: Box<dyn std::any::Any + Send> = lending(
+                    on_end,
+                    |is_over| {
+                        assert!(!is_over() || hostile == 5);
+                        scope.spawn(|| queue.lock().unwrap().drain(..).for_each(|loan| quietly(|| loan.run())));
+                        if hostile == 3 {
+                            std::panic::resume_unwind(Box::new(Bomb));
+                        }
+                    },
+                    |lender: &Lender<'_, _>| {
+                        let (inner, texts, item) = (lender.clone(), &texts, &item);
+                        let push = move |text: &str| texts.lock().unwrap().push(format!("{text} {}", item.number()));
+                        queue.lock().unwrap().push(lender.lend(move || {
+                            inner.lend(move || push("inner")).run();
+                            push("outer");
+                            if hostile == 1 {
+                                boom();
+                            }
+                        }));
+                        drop(lender.lend(move || push("never")));
+                        let bomb = item.live.bomb(2);
+                        queue.lock().unwrap().push(lender.lend(move || push(&bomb.text)));
+                        *kept.lock().unwrap() = Some(lender.clone());
+                        match hostile {
+                            2 => boom(),
+                            // A result that no caller receives, and whose drop panics.
+                            3 => Box::new(Bomb) as _,
+                            4 => std::panic::resume_unwind(Box::new(Bomb)),
+                            _ => Box::new(()) as _,
+                        }
+                    },
+                );
+                drop(result);
+            });
+        });
+        assert_eq!(panicked, matches!(hostile, 2..=4), "{hostile}");
+        let late = kept.into_inner().unwrap().expect("the host has run");
+        assert!(panics(|| late.lend(|| ()).run()), "its scope is over");
+        assert_eq!(texts.into_inner().unwrap()[1..].len(), 3);
+        assert!(ended.load(Relaxed) > 0);
+        drop(item);
+        assert_eq!(live.count(), 0);
+    }
+}

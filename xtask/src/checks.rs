@@ -1,0 +1,69 @@
+//! Checks that read sources and records. They are behind the feature `checks`: their dependencies take longer to build than all others of this
+//! program, and `cargo xtask test` needs none of them.
+
+use anyhow::Result;
+#[cfg(feature = "checks")]
+use {
+    crate::{house, mutants, orderings, results},
+    clap::{Parser, Subcommand},
+};
+
+use crate::workspace::Workspace;
+
+/// Commands of `cargo xtask`.
+#[cfg(feature = "checks")]
+#[derive(Subcommand)]
+pub(crate) enum Check {
+    /// Unsafe code, comments on orderings, forbidden words, constants without a measure.
+    House {
+        /// Make docs/constants.md again.
+        #[arg(long)]
+        write: bool,
+    },
+    /// crates/windrow-sync/orderings.txt equals the source.
+    Orderings,
+    /// Blocks of figures, verdicts, the picture and the cells of harm are what bench/record says.
+    Results {
+        /// Make them again.
+        #[arg(long)]
+        write: bool,
+    },
+    /// Weaken every memory ordering; a loom model must fail each time.
+    Mutants(mutants::Options),
+}
+
+#[cfg(feature = "checks")]
+#[derive(Parser)]
+#[command(no_binary_name = true)]
+struct Words {
+    #[command(subcommand)]
+    check: Check,
+}
+
+/// Runs a check that is given as on the command line.
+#[cfg(feature = "checks")]
+pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<()> {
+    Words::try_parse_from(words)?.check.run(workspace)
+}
+
+#[cfg(feature = "checks")]
+impl Check {
+    pub(crate) fn run(&self, workspace: &Workspace) -> Result<()> {
+        match self {
+            Check::House { write } => house::run(workspace, *write)?,
+            Check::Orderings => orderings::run(workspace, false)?,
+            Check::Results { write } => results::run(workspace, *write)?,
+            Check::Mutants(options) => return mutants::run(workspace, options),
+        }
+        println!("ok");
+        Ok(())
+    }
+}
+
+/// Builds this program with the checks, and passes these words on.
+#[cfg(not(feature = "checks"))]
+pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<()> {
+    use crate::workspace::{cargo, succeed};
+    let build = ["run", "--quiet", "--locked", "--package", "xtask", "--features", "checks", "--"];
+    succeed(cargo(&workspace.root, &build).args(words))
+}

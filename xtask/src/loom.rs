@@ -1,0 +1,110 @@
+//! The models of windrow-sync's protocols, all of them or those of files that changed.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::workspace::{self, SYNC, Workspace, output_of, succeed};
+
+const PREEMPTIONS: &str = "LOOM_MAX_PREEMPTIONS";
+
+/// Commits whose changes `LoomChanged` looks at.
+const RECENT: u32 = 20;
+
+/// Makes a `cargo test` run the loom models. Three preemptions find every known kind of reordering and keep the models at seconds. A larger
+/// number in the environment is kept.
+pub(crate) fn with_loom(command: &mut Command) -> &mut Command {
+    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    let preemptions = std::env::var(PREEMPTIONS).unwrap_or_else(|_| "3".to_owned());
+    command.args(["--release", "--test", "loom"]).env(PREEMPTIONS, preemptions);
+    command.env("RUSTFLAGS", format!("{flags} --cfg loom").trim_start())
+}
+
+/// The modules of models, from their files.
+pub(crate) fn models(root: &Path) -> Result<Vec<String>> {
+    let folder = root.join(SYNC).join("tests/loom");
+    let files = fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    let stems = files.filter_map(|file| Some(file.ok()?.path().file_stem()?.to_str()?.to_owned()));
+    let mut models: Vec<String> = stems.filter(|stem| stem != "main").collect();
+    models.sort_unstable();
+    Ok(models)
+}
+
+/// Whether a model bears the name of this file of windrow-sync or of its folder: of `src/rounds/task.rs`, `rounds` and `rounds_tasks` do.
+pub(crate) fn is_named_after(model: &str, file: &str) -> bool {
+    let path = file.trim_start_matches("src/").trim_end_matches(".rs");
+    path.split('/').any(|part| model.starts_with(part))
+}
+
+/// The models with these names; all models if there are none. In a separate folder: the flag changes every crate, and would replace the
+/// usual build each time.
+pub(crate) fn run(workspace: &Workspace, models: &[String]) -> Result<()> {
+    let command = &mut workspace::cargo(&workspace.root, &["test", "--locked", "--package", "windrow-sync"]);
+    let command = with_loom(command).env("CARGO_TARGET_DIR", workspace.target.join("loom"));
+    succeed(command.arg("--").args(models.iter().map(|model| format!("{model}::"))))
+}
+
+/// The models of changed files, and all models where a change belongs to none, or is older than this clone.
+pub(crate) fn run_changed(workspace: &Workspace) -> Result<()> {
+    let mut git = Command::new("git");
+    git.arg("-c").arg(format!("safe.directory={}", workspace.root.display())).current_dir(&workspace.root);
+    git.args(["diff", "--name-only", &format!("HEAD~{RECENT}"), "--", SYNC]);
+    let Ok(changed) = output_of(&mut git) else {
+        println!("loom: this clone has fewer than {RECENT} commits, so all models run");
+        return run(workspace, &[]);
+    };
+    match models_of(changed.lines(), &models(&workspace.root)?) {
+        Some(models) if models.is_empty() => println!("loom: no protocol changed in {RECENT} commits"),
+        models => run(workspace, &models.unwrap_or_default())?,
+    }
+    Ok(())
+}
+
+/// The models of these files, relative to the root; `None` if a file belongs to no model and so to all.
+fn models_of<'a>(changed: impl Iterator<Item = &'a str>, models: &[String]) -> Option<Vec<String>> {
+    let mut chosen = Vec::new();
+    for file in changed.filter_map(|file| file.strip_prefix(SYNC)) {
+        let Some(file) = file.strip_prefix("tests/loom/").or(file.starts_with("src/").then_some(file)) else {
+            continue;
+        };
+        let count = chosen.len();
+        chosen.extend(models.iter().filter(|model| is_named_after(model, file)).cloned());
+        if chosen.len() == count {
+            return None;
+        }
+    }
+    chosen.sort_unstable();
+    chosen.dedup();
+    Some(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_are_found_by_the_names_of_files() {
+        let workspace = Workspace::load().expect("Cargo knows the workspace");
+        let models = models(&workspace.root).expect("there are models");
+        let of = |file: &str| models.iter().filter(|model| is_named_after(model, file)).cloned().collect::<Vec<_>>();
+        assert_eq!(of("src/rounds/task.rs"), ["rounds", "rounds_tasks"]);
+        assert_eq!(of("src/region/gate.rs"), ["gate"]);
+        assert_eq!(of("src/join/tree.rs"), ["join", "tree"]);
+        assert!(of("src/base/word.rs").is_empty());
+    }
+
+    #[test]
+    fn models_of_changed_files_are_chosen() {
+        let models = ["gate", "join", "rounds", "rounds_tasks", "tree"].map(str::to_owned);
+        let of = |files: &[&str]| {
+            let files: Vec<String> = files.iter().map(|file| format!("{SYNC}{file}")).collect();
+            models_of(files.iter().map(String::as_str), &models)
+        };
+        assert_eq!(of(&["README.md", "tests/it/gate.rs"]), Some(vec![]));
+        assert_eq!(of(&["src/region/gate.rs"]), Some(vec!["gate".to_owned()]));
+        assert_eq!(of(&["tests/loom/rounds.rs", "src/rounds/mod.rs"]).map(|it| it.len()), Some(2));
+        assert_eq!(of(&["src/region/gate.rs", "src/base/word.rs"]), None, "every protocol uses it");
+    }
+}
