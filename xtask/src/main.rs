@@ -11,6 +11,7 @@ mod node;
 mod orderings;
 mod python;
 mod rayon;
+mod release;
 mod rerun;
 mod results;
 mod sanitize;
@@ -77,6 +78,8 @@ enum Task {
         #[arg(long)]
         write: bool,
     },
+    /// Write a version into all files that repeat it, with the heading of the changelog; or compare them.
+    Release(release::Options),
     /// Run the command of a record again, and say what moved.
     Rerun(rerun::Options),
     /// Weaken every memory ordering; a loom model must fail each time.
@@ -107,6 +110,7 @@ fn run(workspace: &Workspace, task: &Task) -> Result<()> {
         Task::Orderings => orderings::run(workspace, false)?,
         Task::Api { write } => api::run(workspace, *write)?,
         Task::Rayon { write } => rayon::run(workspace, *write)?,
+        Task::Release(options) => release::run(workspace, options)?,
         Task::Results { write } => results::run(workspace, *write)?,
         Task::Sources { write } => sources::run(workspace, *write)?,
     }

@@ -8,7 +8,7 @@ use crate::workspace::Workspace;
 
 const FOLDER: &str = "bindings/node";
 
-/// The oldest Node that the package supports.
+/// The oldest Node that runs npm and the build. The tests run on the oldest one that the package supports, which npx brings.
 const OLDEST: &str = "process.exit(Number(process.versions.node.split('.')[0]) < 20 ? 1 : 0)";
 
 /// Builds the addon as the tests of Rust are built, and runs the package's tests and the check of its types. Without a Node or a package
