@@ -18,6 +18,8 @@ const PLACES: &[(&str, &str)] = &[
     ("Cargo.lock", LOCKED),
     ("compat/rayon/Cargo.lock", LOCKED),
     ("compat/rayon-core/Cargo.lock", LOCKED),
+    ("compat/rayon-core/programs/Cargo.lock", LOCKED),
+    ("bench/encoders/Cargo.lock", LOCKED),
     ("bindings/node/package.json", r#"(?m)(^  "version": ")([^"]+)"#),
     ("bindings/node/package-lock.json", r#"("name": "windrow",\n +"version": ")([^"]+)"#),
     ("CITATION.cff", r"(?m)(^version: )(\S+)"),
