@@ -9,6 +9,7 @@ mod fuzz;
 mod loom;
 mod node;
 mod python;
+mod release;
 mod sanitize;
 mod suite;
 mod workspace;
@@ -62,6 +63,8 @@ enum Task {
         #[arg(long)]
         write: bool,
     },
+    /// Write a version into all files that repeat it, with the heading of the changelog; or compare them.
+    Release(release::Options),
     #[cfg(feature = "checks")]
     #[command(flatten)]
     Check(checks::Check),
@@ -90,6 +93,7 @@ fn run(workspace: &Workspace, task: &Task) -> Result<()> {
         Task::Arrows => deps::arrows(workspace),
         Task::Book => book::run(workspace),
         Task::Api { write } => api::run(workspace, *write),
+        Task::Release(options) => release::run(workspace, options),
         #[cfg(feature = "checks")]
         Task::Check(check) => check.run(workspace),
         #[cfg(not(feature = "checks"))]
