@@ -4,7 +4,7 @@
 use anyhow::Result;
 #[cfg(feature = "checks")]
 use {
-    crate::{house, mutants, orderings, rerun, results, sources},
+    crate::{house, mutants, orderings, release, rerun, results, sources},
     clap::{Parser, Subcommand},
 };
 
@@ -34,6 +34,8 @@ pub(crate) enum Check {
         #[arg(long)]
         write: bool,
     },
+    /// Write a version into all files that repeat it, with the heading of the changelog; or compare them.
+    Release(release::Options),
     /// Run the command of a record again, and say what moved.
     Rerun(rerun::Options),
     /// Weaken every memory ordering; a loom model must fail each time.
@@ -62,6 +64,7 @@ impl Check {
             Check::Orderings => orderings::run(workspace, false)?,
             Check::Results { write } => results::run(workspace, *write)?,
             Check::Sources { write } => sources::run(workspace, *write)?,
+            Check::Release(options) => release::run(workspace, options)?,
             Check::Rerun(options) => return rerun::run(workspace, options),
             Check::Mutants(options) => return mutants::run(workspace, options),
         }

@@ -9,7 +9,6 @@ mod fuzz;
 mod loom;
 mod node;
 mod python;
-mod release;
 mod sanitize;
 mod suite;
 mod workspace;
@@ -20,6 +19,8 @@ mod house;
 mod mutants;
 #[cfg(feature = "checks")]
 mod orderings;
+#[cfg(feature = "checks")]
+mod release;
 #[cfg(feature = "checks")]
 mod rerun;
 #[cfg(feature = "checks")]
@@ -34,7 +35,7 @@ use clap::Parser;
 use workspace::Workspace;
 
 /// Commands that a plain build leaves to a build with the feature `checks`.
-const FURTHER: &str = "Checks that read sources and records: house, orderings, results, rerun, mutants";
+const FURTHER: &str = "Checks that read sources and records: house, orderings, results, rerun, mutants, release";
 
 /// Checks of the windrow workspace.
 #[derive(Parser)]
@@ -63,8 +64,6 @@ enum Task {
         #[arg(long)]
         write: bool,
     },
-    /// Write a version into all files that repeat it, with the heading of the changelog; or compare them.
-    Release(release::Options),
     #[cfg(feature = "checks")]
     #[command(flatten)]
     Check(checks::Check),
@@ -93,7 +92,6 @@ fn run(workspace: &Workspace, task: &Task) -> Result<()> {
         Task::Arrows => deps::arrows(workspace),
         Task::Book => book::run(workspace),
         Task::Api { write } => api::run(workspace, *write),
-        Task::Release(options) => release::run(workspace, options),
         #[cfg(feature = "checks")]
         Task::Check(check) => check.run(workspace),
         #[cfg(not(feature = "checks"))]

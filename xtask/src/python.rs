@@ -50,11 +50,13 @@ fn install(folder: &Path, library: &Path, bin: &Path) -> Result<()> {
     let python = bin.join("python");
     let script =
         format!("#!{}\nimport sys\n\nfrom windrow.__main__ import main\n\nsys.exit(main())\n", python.display());
-    let command = bin.join("windrow");
-    workspace::write(&command, &script)?;
-    #[cfg(unix)]
-    std::fs::set_permissions(&command, std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .with_context(|| format!("cannot make {} executable", command.display()))?;
+    for name in ["windrow", "windrow-rs"] {
+        let command = bin.join(name);
+        workspace::write(&command, &script)?;
+        #[cfg(unix)]
+        std::fs::set_permissions(&command, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .with_context(|| format!("cannot make {} executable", command.display()))?;
+    }
     Ok(())
 }
 
