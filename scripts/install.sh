@@ -1,10 +1,11 @@
 #!/bin/sh
-# Installs the `windrow` command from an archive of a release, after checking its SHA-256.
+# Installs the `windrow` command from an archive of a release, after checking its SHA-256. Needs curl. Where the archive was built is shown by
+# `gh attestation verify ARCHIVE --repo windrow-rs/windrow`.
 #
 #   sh windrow-installer.sh [VERSION]
 #
 # WINDROW_INSTALL_DIR  the folder of the command (default: ~/.local/bin)
-# WINDROW_ARCHIVES     where archives come from: an address or a folder (default: the releases of the repository)
+# WINDROW_ARCHIVES     where archives come from: an https address or a folder (default: the releases of the repository)
 set -eu
 
 version=${1:-latest}
@@ -40,17 +41,19 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 get() {
     case $archives in
-        https://*) if command -v curl >/dev/null; then curl --proto '=https' -fsSL "$archives/$1" -o "$scratch/$1"; else wget --https-only -q "$archives/$1" -O "$scratch/$1"; fi ;;
-        http://*) false ;;
+        # `--proto` holds for redirects, too. wget follows a redirect to http, so it is not used.
+        https://*) curl --proto '=https' --tlsv1.2 -fsSL "$archives/$1" -o "$scratch/$1" ;;
+        *://*) false ;;
         *) cp "$archives/$1" "$scratch/$1" ;;
     esac || fail "cannot get $archives/$1" "check the version and the network, or cargo install windrow-cli"
 }
 get "$archive"
 get "$archive.sha256"
-(
-    cd "$scratch"
-    if command -v sha256sum >/dev/null; then sha256sum -c "$archive.sha256"; else shasum -a 256 -c "$archive.sha256"; fi
-) >/dev/null || fail "$archive does not have its SHA-256" "download it again; do not use this one"
+# The digests are compared here: `sha256sum -c` checks the files that the list names, which need not be this one.
+digest=$(if command -v sha256sum >/dev/null; then sha256sum "$scratch/$archive"; else shasum -a 256 "$scratch/$archive"; fi | cut -c 1-64)
+if [ "${#digest}" -ne 64 ] || [ "$digest" != "$(cut -c 1-64 "$scratch/$archive.sha256")" ]; then
+    fail "$archive does not have its SHA-256" "download it again; do not use this one"
+fi
 
 tar xzf "$scratch/$archive" -C "$scratch"
 mkdir -p "$folder"

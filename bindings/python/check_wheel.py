@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks wheels: their size, and that their library has no symbols for debuggers."""
+"""Checks wheels: their size, their licences and commands, and that their library has no symbols for debuggers."""
 
 import argparse
 import pathlib
@@ -21,9 +21,11 @@ def problems(wheel: pathlib.Path, max_bytes: int) -> list[str]:
             found.append(f"has {len(libraries)} extension modules")
         found.extend("is not stripped" for name in libraries if b"\0.symtab\0" in files.read(name))
         found.extend(f"has no {name}" for name in ("windrow/py.typed", "windrow/_windrow.pyi") if name not in names)
-        scripts = [files.read(name) for name in names if name.endswith("entry_points.txt")]
-    if not any(b"windrow=windrow.__main__:main" in text.replace(b" ", b"") for text in scripts):
-        found.append("has no command windrow")
+        licences = ("licenses/LICENSE-APACHE", "licenses/LICENSE-MIT", "licenses/THIRD-PARTY.txt")
+        found.extend(f"has no {ending}" for ending in (*licences, ".cyclonedx.json") if not any(name.endswith(ending) for name in names))
+        scripts = b"".join(files.read(name) for name in names if name.endswith("entry_points.txt")).replace(b" ", b"").splitlines()
+    commands = (b"windrow=windrow.__main__:main", b"windrow-rs=windrow.__main__:main")
+    found.extend(f"has no command {command.decode()}" for command in commands if command not in scripts)
     return found
 
 

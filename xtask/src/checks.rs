@@ -4,7 +4,7 @@
 use anyhow::Result;
 #[cfg(feature = "checks")]
 use {
-    crate::{house, mutants, orderings, results},
+    crate::{house, mutants, orderings, release, results},
     clap::{Parser, Subcommand},
 };
 
@@ -28,6 +28,8 @@ pub(crate) enum Check {
         #[arg(long)]
         write: bool,
     },
+    /// Write a version into all files that repeat it, with the heading of the changelog; or compare them.
+    Release(release::Options),
     /// Weaken every memory ordering; a loom model must fail each time.
     Mutants(mutants::Options),
 }
@@ -53,6 +55,7 @@ impl Check {
             Check::House { write } => house::run(workspace, *write)?,
             Check::Orderings => orderings::run(workspace, false)?,
             Check::Results { write } => results::run(workspace, *write)?,
+            Check::Release(options) => release::run(workspace, options)?,
             Check::Mutants(options) => return mutants::run(workspace, options),
         }
         println!("ok");

@@ -28,6 +28,8 @@ pub(crate) enum Step {
     Clippy,
     /// all tests of Rust, Python and Node: `cargo xtask test`
     Test,
+    /// the types of the Python package hold
+    Types,
     /// the models of the protocols that changed in the last 20 commits
     LoomChanged,
     /// clippy on the portable fallback
@@ -57,8 +59,17 @@ pub(crate) enum Step {
 }
 
 /// What a change must pass.
-const CHANGE: [Step; 8] =
-    [Step::Fmt, Step::House, Step::Orderings, Step::Results, Step::Arrows, Step::Clippy, Step::Test, Step::LoomChanged];
+const CHANGE: [Step; 9] = [
+    Step::Fmt,
+    Step::House,
+    Step::Orderings,
+    Step::Results,
+    Step::Arrows,
+    Step::Clippy,
+    Step::Test,
+    Step::Types,
+    Step::LoomChanged,
+];
 
 /// All members except the crate of peers and measurements: its dependencies take longer to build than all other crates. With the views of
 /// ndarray, which an example of windrow-product uses anyway, the service of tower, and the spans of tracing.
@@ -117,6 +128,7 @@ fn one(workspace: &Workspace, step: Step, is_full: bool) -> Result<()> {
         Step::Arrows => deps::arrows(workspace),
         Step::Clippy => lint(workspace, EVERYDAY),
         Step::Test => test(workspace, if is_full { Some("10") } else { None }),
+        Step::Types => python::types(workspace),
         Step::LoomChanged => loom::run_changed(workspace),
         Step::ClippyPortable => lint(workspace, PORTABLE),
         Step::Doc => {

@@ -20,6 +20,8 @@ mod mutants;
 #[cfg(feature = "checks")]
 mod orderings;
 #[cfg(feature = "checks")]
+mod release;
+#[cfg(feature = "checks")]
 mod results;
 
 use std::process::ExitCode;
@@ -29,7 +31,7 @@ use clap::Parser;
 use workspace::Workspace;
 
 /// Commands that a plain build leaves to a build with the feature `checks`.
-const FURTHER: &str = "Checks that read sources and records: house, orderings, results, mutants";
+const FURTHER: &str = "Checks that read sources and records: house, orderings, results, mutants, release";
 
 /// Checks of the windrow workspace.
 #[derive(Parser)]

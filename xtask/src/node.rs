@@ -9,7 +9,7 @@ use crate::workspace::{self, Workspace};
 
 const FOLDER: &str = "bindings/node";
 
-/// The oldest Node that the package supports.
+/// The oldest Node that runs npm and the build. The tests run on the oldest one that the package supports, which npx brings.
 const OLDEST: &str = "process.exit(Number(process.versions.node.split('.')[0]) < 20 ? 1 : 0)";
 
 /// Runs the tests of the package and the check of its types, with the addon that was built with the tests of Rust. Without a Node or a package

@@ -13,24 +13,31 @@ const FOLDER: &str = "bindings/python";
 /// The oldest Python that the package supports.
 const OLDEST: &str = "import sys; sys.exit(sys.version_info < (3, 10))";
 
-/// Runs the tests of the package and the check of its types, with the library that was built with the tests of Rust. Without a Python or a
-/// package index it says what it skips.
+/// Runs the tests of the package, with the library that was built with the tests of Rust. Without a Python or a package index it says what it
+/// skips.
 pub(crate) fn run(workspace: &Workspace, built: &Built) -> Result<()> {
-    let place = workspace.target.join("python");
     let folder = workspace.root.join(FOLDER);
-    let Some(bin) = environment(&place, &folder.join("requirements.txt"), &format!("the tests of {FOLDER}"))? else {
-        return Ok(());
-    };
+    let Some(bin) = own_environment(workspace)? else { return Ok(()) };
     install(&folder, built.library("_windrow")?, &bin)?;
-    let tool = |name: &str, words: &[&str]| {
-        let mut command = Command::new(bin.join(name));
-        succeed(command.args(words).current_dir(&folder).env("VIRTUAL_ENV", &place))
-    };
-    tool("mypy", &["--strict", "python", "tests", "examples"])?;
-    tool("stubtest", &["windrow", "--ignore-disjoint-bases"])?;
     let deadline = format!("faulthandler_timeout={}", suite::DEADLINE.as_secs());
     let (traces, ends) = (["-o", &deadline], ["-o", "faulthandler_exit_on_timeout=true"]);
-    tool("python", &[&["-m", "pytest", "--quiet", "-p", "no:cacheprovider"], &traces[..], &ends].concat())
+    let words = [&["-m", "pytest", "--quiet", "-p", "no:cacheprovider"], &traces[..], &ends].concat();
+    succeed(Command::new(bin.join("python")).args(words).current_dir(folder))
+}
+
+/// Checks the types of the package, of its tests and examples, after [`run`].
+pub(crate) fn types(workspace: &Workspace) -> Result<()> {
+    let Some(bin) = own_environment(workspace)? else { return Ok(()) };
+    let tool = |name: &str, words: &[&str]| {
+        succeed(Command::new(bin.join(name)).args(words).current_dir(workspace.root.join(FOLDER)))
+    };
+    tool("mypy", &["--strict", "python", "tests", "examples"])?;
+    tool("stubtest", &["windrow", "--ignore-disjoint-bases"])
+}
+
+fn own_environment(workspace: &Workspace) -> Result<Option<PathBuf>> {
+    let requirements = workspace.root.join(FOLDER).join("requirements.txt");
+    environment(&workspace.target.join("python"), &requirements, &format!("the tests of {FOLDER}"))
 }
 
 /// Makes the environment import the package from its folder, as an editable installation does, and have its command.
@@ -43,11 +50,13 @@ fn install(folder: &Path, library: &Path, bin: &Path) -> Result<()> {
     let python = bin.join("python");
     let script =
         format!("#!{}\nimport sys\n\nfrom windrow.__main__ import main\n\nsys.exit(main())\n", python.display());
-    let command = bin.join("windrow");
-    workspace::write(&command, &script)?;
-    #[cfg(unix)]
-    std::fs::set_permissions(&command, std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .with_context(|| format!("cannot make {} executable", command.display()))?;
+    for name in ["windrow", "windrow-rs"] {
+        let command = bin.join(name);
+        workspace::write(&command, &script)?;
+        #[cfg(unix)]
+        std::fs::set_permissions(&command, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .with_context(|| format!("cannot make {} executable", command.display()))?;
+    }
     Ok(())
 }
 

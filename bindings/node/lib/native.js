@@ -1,20 +1,11 @@
 'use strict';
-// The addon: built here, or one of those that come with the package. The paths are literal, and each `require` is in a `try`: so bundlers find
-// the files that are there, and do not insist on the others.
+// The addon: built here, or from the package of this platform. The paths are literal, and each `require` is in a `try`: so bundlers find the
+// files that are there, and do not insist on the others.
 
 const { existsSync } = require('node:fs');
 const path = require('node:path');
 
-const { isMusl } = require('./libc.js');
-
-/** The platforms with an addon: those of `prebuilt`, of the workflow `node` and of the README. */
-const TARGETS = ['linux-x64', 'linux-arm64', 'linux-x64-musl', 'linux-arm64-musl', 'darwin-x64', 'darwin-arm64', 'win32-x64'];
-
-/** The name of this platform. */
-function target() {
-  const { platform, arch } = process;
-  return `${platform}-${arch}${platform === 'linux' && isMusl('/proc/self/exe') ? '-musl' : ''}`;
-}
+const { SCOPE, TARGETS, target } = require('./targets.js');
 
 function built() {
   try {
@@ -29,19 +20,19 @@ function prebuilt(name) {
   try {
     switch (name) {
       case 'linux-x64':
-        return require('../prebuilds/linux-x64/windrow.node');
+        return require('@windrow-rs/linux-x64/windrow.node');
       case 'linux-arm64':
-        return require('../prebuilds/linux-arm64/windrow.node');
+        return require('@windrow-rs/linux-arm64/windrow.node');
       case 'linux-x64-musl':
-        return require('../prebuilds/linux-x64-musl/windrow.node');
+        return require('@windrow-rs/linux-x64-musl/windrow.node');
       case 'linux-arm64-musl':
-        return require('../prebuilds/linux-arm64-musl/windrow.node');
+        return require('@windrow-rs/linux-arm64-musl/windrow.node');
       case 'darwin-x64':
-        return require('../prebuilds/darwin-x64/windrow.node');
+        return require('@windrow-rs/darwin-x64/windrow.node');
       case 'darwin-arm64':
-        return require('../prebuilds/darwin-arm64/windrow.node');
+        return require('@windrow-rs/darwin-arm64/windrow.node');
       case 'win32-x64':
-        return require('../prebuilds/win32-x64/windrow.node');
+        return require('@windrow-rs/win32-x64/windrow.node');
       default:
         return undefined;
     }
@@ -68,10 +59,10 @@ function missing(name) {
     return new Error(`windrow has no addon for ${name} yet\nhint: ${build}`);
   }
   if (TARGETS.includes(name)) {
-    const hint = 'install the package again; a bundler must copy the file (README, Bundlers)';
-    return new Error(`windrow's addon is missing: prebuilds/${name}/windrow.node\nhint: ${hint}`);
+    const hint = 'install windrow again, with optional dependencies; a bundler must copy the addon (README, Bundlers)';
+    return new Error(`windrow's addon is missing: the package ${SCOPE}/${name} is not installed\nhint: ${hint}`);
   }
-  const hint = `choose one of these, or build the addon with Rust in a clone of the repository (node scripts/build.js)`;
+  const hint = 'choose one of these platforms, or build the addon with Rust in a clone of the repository';
   return new Error(`windrow has no addon for ${name}, only for ${TARGETS.join(', ')}\nhint: ${hint}`);
 }
 

@@ -4,7 +4,7 @@
 //     node scripts/build.js [--profile NAME] [--features NAMES] [--target TRIPLE] [--out FILE] [--if-missing]
 
 const { execFileSync } = require('node:child_process');
-const { copyFileSync, existsSync, mkdirSync, renameSync } = require('node:fs');
+const { copyFileSync, mkdirSync, renameSync } = require('node:fs');
 const path = require('node:path');
 const { parseArgs } = require('node:util');
 
@@ -19,24 +19,18 @@ const { values } = parseArgs({
   },
 });
 
-/** Cause for which the addon is not there, or null. */
-function whyMissing() {
+/** Whether the addon cannot be loaded. */
+function isMissing() {
   try {
     require('../lib/native.js');
-    return null;
-  } catch (error) {
-    return error;
+    return false;
+  } catch {
+    return true;
   }
 }
 
-/**
- * @param {unknown} why Why it is built.
- */
-function build(why) {
+function build() {
   const manifest = path.join(root, 'Cargo.toml');
-  if (!existsSync(manifest)) {
-    throw why ?? new Error('this package has no sources to build\nhint: build it in a clone of the repository');
-  }
   const words = ['build', '--locked', '--manifest-path', manifest, '--profile', values.profile, '--message-format', 'json-render-diagnostics'];
   for (const name of /** @type {const} */ (['features', 'target'])) {
     if (values[name] !== undefined) {
@@ -67,9 +61,8 @@ function build(why) {
 }
 
 try {
-  const why = values['if-missing'] ? whyMissing() : undefined;
-  if (why !== null) {
-    build(why);
+  if (!values['if-missing'] || isMissing()) {
+    build();
   }
 } catch (error) {
   process.stderr.write(`error: ${/** @type {Error} */ (error).message}\n`);

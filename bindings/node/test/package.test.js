@@ -3,11 +3,13 @@
 
 const assert = require('node:assert/strict');
 const { execFile, execFileSync } = require('node:child_process');
-const { copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } = require('node:fs');
+const { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { test } = require('node:test');
 const { promisify } = require('node:util');
+
+const { SCOPE, TARGETS, target } = require('../lib/targets.js');
 
 const root = path.join(__dirname, '..');
 const tsc = path.join(root, 'node_modules/typescript/bin/tsc');
@@ -29,13 +31,22 @@ function installed(context) {
   return folder;
 }
 
-/** A folder with what npm brings, without an addon. @param {import('node:test').TestContext} context */
-function withoutAddon(context) {
+/** The folders that npm publishes, each with a file that is no addon. @param {import('node:test').TestContext} context */
+function packed(context) {
   const folder = folderOf(context);
-  for (const name of ['lib', 'scripts', 'package.json']) {
-    cpSync(path.join(root, name), path.join(folder, name), { recursive: true });
+  for (const target of TARGETS) {
+    mkdirSync(path.join(folder, 'addons', target), { recursive: true });
+    writeFileSync(path.join(folder, 'addons', target, 'windrow.node'), 'no addon');
   }
+  const notices = path.join(folder, 'notices');
+  writeFileSync(notices, 'the notices');
+  execFileSync(process.execPath, [path.join(root, 'scripts/pack.js'), '--addons', path.join(folder, 'addons'), '--notices', notices, '--out', folder]);
   return folder;
+}
+
+/** The folder of the package as npm brings it, without the package of a platform. @param {import('node:test').TestContext} context */
+function withoutAddon(context) {
+  return path.join(packed(context), 'windrow');
 }
 
 test('the types are those of the sources', { skip: !existsSync(tsc) && 'typescript is not installed' }, (context) => {
@@ -101,7 +112,7 @@ test('both kinds of modules have the same types', () => {
 test('an addon that is missing is named with the remedy', async (context) => {
   const folder = withoutAddon(context);
   await assert.rejects(run(process.execPath, ['-e', `require(${JSON.stringify(folder)})`]), (error) => {
-    assert.match(/** @type {any} */ (error).stderr, /windrow's addon is missing: prebuilds\/[a-z0-9-]+\/windrow\.node\n *hint: install the package again/);
+    assert.match(/** @type {any} */ (error).stderr, /windrow's addon is missing: the package @windrow-rs\/[a-z0-9-]+ is not installed\n *hint: install windrow again/);
     return true;
   });
 });
@@ -164,40 +175,53 @@ test('each platform gets its addon, or one sentence', { skip: process.platform !
     const outcome = await run(process.execPath, ['-e', `${pretend} require(${JSON.stringify(folder)})`]).catch((error) => error);
     return String(outcome.stderr);
   };
-  assert.match(await load('x64'), /windrow's addon is missing: prebuilds\/linux-x64-musl\/windrow\.node/);
-  assert.match(await load('arm64'), /windrow's addon is missing: prebuilds\/linux-arm64-musl\/windrow\.node/);
-  assert.match(await load('riscv64'), /windrow has no addon for linux-riscv64-musl, only for linux-x64, [^]*hint: choose one of these, or build/);
-  // npm says the same at the installation.
-  const install = await run(process.execPath, [path.join(folder, 'scripts/build.js'), '--if-missing']).catch((error) => error);
-  assert.match(install.stderr, /^error: windrow's addon is missing: prebuilds\/[a-z0-9-]+\/windrow\.node\nhint: /);
+  assert.match(await load('x64'), /windrow's addon is missing: the package @windrow-rs\/linux-x64-musl is not/);
+  assert.match(await load('arm64'), /windrow's addon is missing: the package @windrow-rs\/linux-arm64-musl is not/);
+  assert.match(await load('riscv64'), /windrow has no addon for linux-riscv64-musl, only for linux-x64, [^]*hint: choose one of these platforms, or build/);
 });
 
 test('the addons that are asked for are built, and the README names them', () => {
   const loader = readFileSync(path.join(root, 'lib/native.js'), 'utf8');
-  const asked = [...loader.matchAll(/case '([a-z0-9-]+)':\n\s*return require\('\.\.\/prebuilds\/\1\/windrow\.node'\)/g)].map((found) => found[1]);
-  assert.ok(asked.length >= 7);
-  const listed = [...(/TARGETS = \[(.*)\]/.exec(loader)?.[1] ?? '').matchAll(/'([a-z0-9-]+)'/g)].map((found) => found[1]);
-  assert.deepEqual(listed, asked);
+  const asked = [...loader.matchAll(/case '([a-z0-9-]+)':\n\s*return require\('@windrow-rs\/\1\/windrow\.node'\)/g)].map((found) => found[1]);
+  assert.deepEqual(asked, TARGETS);
   const readme = readFileSync(path.join(root, 'README.md'), 'utf8');
   assert.deepEqual(asked.filter((name) => !readme.includes(`\`${name}\``)), []);
-  // Not part of what npm brings.
-  const workflow = path.join(root, '../../.github/workflows/node.yml');
-  if (existsSync(workflow)) {
-    const built = [...readFileSync(workflow, 'utf8').matchAll(/- \{ name: ([a-z0-9-]+)/g)].map((found) => found[1]);
-    assert.deepEqual(built.sort(), asked.sort());
-  }
+  const workflow = readFileSync(path.join(root, '../../.github/workflows/node.yml'), 'utf8');
+  const built = [...workflow.matchAll(/- \{ name: ([a-z0-9-]+)/g)].map((found) => found[1]);
+  assert.deepEqual(built.sort(), asked.sort());
 });
 
-/** The folder of `withoutAddon`, with the addon as npm brings it. @param {import('node:test').TestContext} context */
+test('a platform gets the addon that it can load, and no script runs at its installation', (context) => {
+  const folder = packed(context);
+  const manifest = (/** @type {string} */ name) => JSON.parse(readFileSync(path.join(folder, name, 'package.json'), 'utf8'));
+  const { version, scripts, devDependencies, optionalDependencies, files } = manifest('windrow');
+  assert.deepEqual([scripts, devDependencies], [undefined, undefined]);
+  assert.deepEqual(optionalDependencies, Object.fromEntries(TARGETS.map((each) => [`${SCOPE}/${each}`, version])));
+  for (const each of TARGETS) {
+    const { name, version: own, os: system, cpu, libc, main } = manifest(each);
+    const wanted = system[0] === 'linux' ? [`${system}-${cpu}${libc[0] === 'musl' ? '-musl' : ''}`, 1] : [`${system}-${cpu}`, undefined];
+    assert.deepEqual([name, own, each, libc?.length], [`${SCOPE}/${each}`, version, ...wanted]);
+    assert.ok(existsSync(path.join(folder, each, main)));
+  }
+  for (const name of ['windrow', ...TARGETS]) {
+    const listed = manifest(name).files;
+    assert.ok(listed.includes('THIRD-PARTY.txt') && listed.includes('LICENSE-MIT'), name);
+    assert.deepEqual(listed.filter((/** @type {string} */ file) => !existsSync(path.join(folder, name, file))), [], name);
+  }
+  assert.ok(files.includes('types'));
+});
+
+/** The folder of `withoutAddon`, beside the package of this platform. @param {import('node:test').TestContext} context */
 function asPublished(context) {
   require('windrow');
-  const folder = withoutAddon(context);
+  const folder = packed(context);
+  const modules = path.join(folder, 'windrow/node_modules', SCOPE);
+  mkdirSync(modules, { recursive: true });
+  renameSync(path.join(folder, target()), path.join(modules, target()));
   const addon = /** @type {string} */ (Object.keys(require.cache).find((file) => file.endsWith('windrow.node')));
-  const isMusl = process.platform === 'linux' && require('../lib/libc.js').isMusl('/proc/self/exe');
-  const prebuilt = path.join(folder, 'prebuilds', `${process.platform}-${process.arch}${isMusl ? '-musl' : ''}`);
-  mkdirSync(prebuilt, { recursive: true });
-  symlinkSync(addon, path.join(prebuilt, 'windrow.node'));
-  return folder;
+  rmSync(path.join(modules, target(), 'windrow.node'));
+  symlinkSync(addon, path.join(modules, target(), 'windrow.node'));
+  return path.join(folder, 'windrow');
 }
 
 test('an import looks at nothing of the process', async (context) => {

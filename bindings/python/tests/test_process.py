@@ -239,10 +239,10 @@ def test_import_is_quick() -> None:
     assert min(times) < 0.03, times
 
 
-COMMANDS = [[sys.executable, "-m", "windrow"], [str(pathlib.Path(sys.executable).with_name("windrow"))]]
+SCRIPTS = [[str(pathlib.Path(sys.executable).with_name(name))] for name in ("windrow", "windrow-rs")]
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=["module", "script"])
+@pytest.mark.parametrize("command", [[sys.executable, "-m", "windrow"], *SCRIPTS], ids=["module", "script", "distribution"])
 def test_the_command(tmp_path: pathlib.Path, command: list[str]) -> None:
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([*command, *words], cwd=tmp_path, capture_output=True, text=True, check=False)

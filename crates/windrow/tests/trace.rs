@@ -548,8 +548,8 @@ fn a_forked_child_writes_its_own_file() {
     let calls = |path: &Path| read(path).of("call").map(|(_, slice)| slice.name.clone()).collect::<Vec<_>>();
     assert_eq!(calls(&path), [call("loop", "parent")]);
     let files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path()).collect();
-    let [childs] = &files.iter().filter(|file| **file != path).collect::<Vec<_>>()[..] else { panic!("{files:?}") };
-    let number = childs.to_str().unwrap().strip_prefix(&format!("{}.", path.display())).map(str::parse::<u32>);
-    assert!(matches!(number, Some(Ok(_))), "{childs:?}");
-    assert_eq!(calls(childs), [call("loop", "forked")]);
+    let [other] = &files.iter().filter(|file| **file != path).collect::<Vec<_>>()[..] else { panic!("{files:?}") };
+    let number = other.to_str().unwrap().strip_prefix(&format!("{}.", path.display())).map(str::parse::<u32>);
+    assert!(matches!(number, Some(Ok(_))), "{other:?}");
+    assert_eq!(calls(other), [call("loop", "forked")]);
 }

@@ -41,7 +41,7 @@ fn what_is_counted_is_what_encode_writes() {
     let words = |i: usize| format!("{i} the path <|end|> of thorns \u{4e2d}\u{e9}\r\n").repeat(i % 50);
     let rows: String =
         (0..800).map(|i| format!("{}\n", json!({"text": words(i), "title": format!("the {i}")}))).collect();
-    let large = words(49).repeat(1_000);
+    let large = words(49).repeat(300);
     let jsonl = format!("{rows}{}\n\n", json!({"title": "x", "more": [{}, 1], "text": large}));
     place.file("tiny.json", tiny().to_string()).file("delegated.json", delegated());
     place

@@ -148,7 +148,7 @@ fn noise_and_bad_moments_change_nothing() {
     ];
     for moment in moments {
         let mut profile = fresh.clone();
-        let refits = observe(&mut profile, 2000, |profile, place| {
+        let refits = observe(&mut profile, 500, |profile, place| {
             let slower = moment(place, [dice(&mut seed), dice(&mut seed)]);
             Machine { operation, slower }.run(profile, M)
         });
@@ -269,6 +269,8 @@ fn one_by_one(profile: &Profile, slower: [f64; 2]) -> Outcome {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(32)))]
+
     /// Also without the feature float_roundtrip of serde_json, which this workspace does not turn on.
     #[test]
     fn what_is_written_is_read_bit_by_bit(

@@ -41,7 +41,8 @@ pub fn report_long_waits(after: Duration, call: fn(Duration)) {
     let _ = LONG_WAITS.set(LongWaits { after, call });
 }
 
-/// Waits by `wait`, or if long waits are reported, by `wait_for`, which gives up after the time that it is given. Both may return spuriously.
+/// Waits by `wait`, or if long waits are reported, by `wait_for`, which gives up after the time that it is given, and then by `wait`. Both may
+/// return spuriously. `wait` looks again whether there is something to wait for: the wake that it waits for may have ended `wait_for`, late.
 pub(crate) fn wait_watched(wait: impl Fn(), wait_for: impl FnOnce(Duration)) {
     let Some(LongWaits { after, call }) = LONG_WAITS.get() else { return wait() };
     let begun = Instant::now();

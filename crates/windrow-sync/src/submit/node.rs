@@ -236,8 +236,14 @@ impl<T, A, B> Node<T, A, B> {
         self.waiter.with_mut(|waiter| unsafe { *waiter = Some(WakeTarget::Thread(current())) });
         // Release: pairs with the Acquire in `LockGuard::turn_thread`; the waiter is visible. Relaxed: `news` loads the state again.
         let _ = self.state.compare_exchange(QUEUED, QUEUED | WATCHED, Ordering::Release, Ordering::Relaxed);
+        // After a report the state is loaded again: the wake that ended the timed park is gone, and no second one comes.
+        let park_again = || {
+            if news() == QUEUED {
+                park();
+            }
+        };
         while news() == QUEUED {
-            wait_watched(park, std::thread::park_timeout);
+            wait_watched(park_again, std::thread::park_timeout);
         }
         news()
     }

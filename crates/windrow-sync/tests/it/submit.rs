@@ -290,6 +290,31 @@ fn threads_and_tasks_of_one_batch_are_all_woken() {
     }
 }
 
+/// The answer comes about when the wait becomes a long one, and its wake ends the timed wait before the report, or after it.
+#[test]
+#[cfg_attr(miri, ignore = "waits for real time")]
+fn an_answer_during_a_report_of_long_waits_is_seen() {
+    windrow_sync::word::report_long_waits(Duration::from_millis(1), crate::safe::long_wait);
+    for round in 0..200 {
+        let list = List::new(0, None);
+        thread::scope(|scope| {
+            let mut held = list.try_lock().expect("no other caller is there yet");
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut mine = [Entry::Op(1)];
+                    list.call(&mut mine, 0, Spin::NONE, batch).expect("the list is open");
+                    assert!(mine[0].is_answered());
+                });
+            }
+            while held.queued() != Some(4) {
+                thread::yield_now();
+            }
+            thread::sleep(Duration::from_micros(800 + 2 * round));
+            answer_all(&mut held, 2);
+        });
+    }
+}
+
 struct Bad;
 
 impl Wake for Bad {

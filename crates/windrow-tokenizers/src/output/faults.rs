@@ -207,6 +207,12 @@ fn cases() -> impl Iterator<Item = (Format, bool)> {
     formats.into_iter().flat_map(|format| [(format, false), (format, true)])
 }
 
+/// The calls at which a test has its fault: with `WINDROW_CASES` all of them, otherwise some of each part of a run and the last one.
+fn chosen(calls: usize) -> impl Iterator<Item = usize> {
+    let is_every = windrow_testkit::cases(1) > 1;
+    (1..=calls).filter(move |at| is_every || at % 7 == 1 || *at == calls)
+}
+
 #[test]
 fn a_failing_call_leaves_the_directory_as_it_was() {
     let mut failed_calls = BTreeSet::new();
@@ -300,7 +306,7 @@ fn assert_manifest_is_true(directory: &Path, case: &str) {
 fn after_a_crash_no_manifest_lies_and_the_next_run_clears_the_rest() {
     for (format, overwrite) in cases() {
         let whole = whole(format);
-        for at in 1..=count_calls(format, overwrite) {
+        for at in chosen(count_calls(format, overwrite)) {
             let (directory, _) = prepare(format, overwrite);
             let disk = Faulty::new(at);
             let result = write(&options(directory.path(), format, overwrite), &disk.staging(|_| Fault::Crash), 1);
@@ -339,7 +345,7 @@ fn fail(options: &OutputOptions) -> OutputError {
 fn after_a_crash_a_failing_run_leaves_the_old_data_or_the_new() {
     for ((format, overwrite), variant) in cases().flat_map(|case| [(case, 0), (case, 1)]) {
         let new = whole_of(format, variant);
-        for at in 1..=count_calls(format, overwrite) {
+        for at in chosen(count_calls(format, overwrite)) {
             let (directory, before) = prepare(format, overwrite);
             let disk = Faulty::new(at);
             let options = options(directory.path(), format, overwrite);
@@ -359,7 +365,7 @@ fn after_a_crash_a_failing_run_leaves_the_old_data_or_the_new() {
 fn a_crash_while_a_crash_is_taken_back_loses_nothing() {
     for (format, overwrite, variant) in [(Format::Npy, true, 0), (Format::Npy, true, 1), (Format::Jsonl, false, 0)] {
         let new = whole_of(format, variant);
-        for at in 1..=count_calls(format, overwrite) {
+        for at in chosen(count_calls(format, overwrite)) {
             for second in 1.. {
                 let (directory, before) = prepare(format, overwrite);
                 let (first, disk) = (Faulty::new(at), Faulty::new(second));
@@ -386,7 +392,7 @@ fn a_crash_while_a_crash_is_taken_back_loses_nothing() {
 
 #[test]
 fn an_undivided_run_takes_back_a_divided_one() {
-    for at in 1..=count_calls(Format::Arrow, true) {
+    for at in chosen(count_calls(Format::Arrow, true)) {
         let (directory, before) = prepare(Format::Arrow, true);
         let new = whole(Format::Arrow);
         let options = options(directory.path(), Format::Arrow, true);
@@ -418,7 +424,7 @@ fn a_run_of_another_format_takes_back_too() {
 #[test]
 fn what_cannot_be_renamed_back_is_removed_and_old_files_left_aside_are_named() {
     for (format, overwrite) in cases() {
-        for at in 1..=count_calls(format, overwrite) {
+        for at in chosen(count_calls(format, overwrite)) {
             let (directory, before) = prepare(format, overwrite);
             let disk = Faulty::new(at);
             let staging = disk.staging(|_| Fault::NoRename);
@@ -442,7 +448,7 @@ fn what_cannot_be_renamed_back_is_removed_and_old_files_left_aside_are_named() {
 fn abandonment_at_any_call_is_all_or_nothing() {
     for (format, overwrite) in cases() {
         let whole = whole(format);
-        for at in 1..=count_calls(format, overwrite) {
+        for at in chosen(count_calls(format, overwrite)) {
             let (directory, before) = prepare(format, overwrite);
             let disk = Faulty::new(at);
             let staging = disk.staging(|staging| Fault::Abandon(staging.clone()));

@@ -169,7 +169,7 @@ fn a_broken_input_ends_the_run_after_what_came_before() {
     impl Read for Broken {
         fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
             self.0 += 1;
-            if self.0 > 100 {
+            if self.0 > 10 {
                 return Err(io::Error::other("the cable is out"));
             }
             bytes.fill(b'\n');

@@ -79,7 +79,6 @@ fn tokens_that_become_equal_are_refused() {
                 assert!(message.starts_with(&tokens), "{message}");
                 assert!(message.contains(" after normalization\nhint: set its `normalized` to false"), "{message}");
             }
-            assert!(file.to_string().parse::<Oracle>().is_err(), "the reference refuses it, too: {file}");
             // One that is found before normalization is another token.
             file["added_tokens"][0]["normalized"] = json!(false);
             load(&file, EngineChoice::Automatic).expect("loads");

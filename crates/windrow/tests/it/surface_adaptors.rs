@@ -295,7 +295,7 @@ fn inner_iterators_of_every_kind_equal_serial_ones() {
 /// The accumulators of `fold` are those of blocks, also inside `flat_map`, which runs inner iterators in pieces.
 #[test]
 fn accumulators_inside_flat_map_are_those_outside() {
-    const ITEMS: u64 = if cfg!(miri) { 50 } else { 3000 };
+    const ITEMS: u64 = if cfg!(miri) { 50 } else { 500 };
     for cost in [0, 200] {
         let sums = |outer: u64| {
             let items = (0..ITEMS).into_par_iter().inspect(move |_| spin(cost));

@@ -8,7 +8,10 @@ use windrow_testkit::shapes::{Account, World};
 use windrow_testkit::teams::{Fault, Plan, WIDTHS};
 use windrow_testkit::{Rng, Seed};
 
-const TURNS: u64 = if cfg!(miri) { 3 } else { 2000 };
+/// Teams of each thread.
+fn turns() -> u64 {
+    if cfg!(miri) { 3 } else { windrow_testkit::cases(250).into() }
+}
 
 /// Random teams of several threads on shared pools. The seed of one that fails is what it says.
 fn random_teams(fault: impl Fn(&mut Rng, &Plan) -> Fault + Sync) -> u64 {
@@ -16,7 +19,7 @@ fn random_teams(fault: impl Fn(&mut Rng, &Plan) -> Fault + Sync) -> u64 {
     let caller = &|thread: u64| {
         let account = Account::new(world);
         let (mut teams, mut faults) = (0, 0);
-        for turn in 0..TURNS {
+        for turn in 0..turns() {
             let seed = thread << 32 | turn;
             let _seed = Seed("team", seed);
             let mut rng = Rng(seed);
@@ -28,7 +31,7 @@ fn random_teams(fault: impl Fn(&mut Rng, &Plan) -> Fault + Sync) -> u64 {
             }
             teams += plan.teams();
         }
-        assert!(teams > TURNS, "some lie inside of others");
+        assert!(teams > turns(), "some lie inside of others");
         faults
     };
     let faults = thread::scope(|scope| {
@@ -46,10 +49,10 @@ fn random_teams_give_the_serial_result() {
 
 #[test]
 fn members_that_panic_release_the_others() {
-    assert!(random_teams(|rng, plan| Fault::Panic(rng.below(plan.points() as u64 + 1) as usize)) > TURNS);
+    assert!(random_teams(|rng, plan| Fault::Panic(rng.below(plan.points() as u64 + 1) as usize)) > turns());
 }
 
 #[test]
 fn members_that_return_release_the_others() {
-    assert!(random_teams(|rng, plan| Fault::Return(rng.below(plan.returns() + 1) as usize)) > TURNS);
+    assert!(random_teams(|rng, plan| Fault::Return(rng.below(plan.returns() + 1) as usize)) > turns());
 }

@@ -158,7 +158,7 @@ fn values_of_the_process() {
 /// The calls of [`long_wait`].
 static LONG_WAITS: AtomicUsize = AtomicUsize::new(0);
 
-fn long_wait(_: Duration) {
+pub(crate) fn long_wait(_: Duration) {
     LONG_WAITS.fetch_add(1, Relaxed);
     boom()
 }

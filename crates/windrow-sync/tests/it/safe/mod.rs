@@ -16,6 +16,8 @@ mod region;
 mod rounds;
 mod submit;
 
+pub(crate) use base::long_wait;
+
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
 
