@@ -210,7 +210,7 @@ fn cases() -> impl Iterator<Item = (Format, bool)> {
 /// The calls at which a test has its fault: with `WINDROW_CASES` all of them, otherwise some of each part of a run and the last one.
 fn chosen(calls: usize) -> impl Iterator<Item = usize> {
     let is_every = windrow_testkit::cases(1) > 1;
-    (1..=calls).filter(move |at| is_every || at % 7 == 1 || *at == calls)
+    (1..=calls).filter(move |at| is_every || at % 5 == 1 || *at == calls)
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(super) fn of_candidate(file: &File<'_>, tokenizer: &PipelineTokenizer) -> Re
 
 const REMEDY: &str = "set its `normalized` to false, or remove it";
 
-/// Refuses two tokens of one form. `tokenizers` 0.23.1 refused them too; later versions take the id of one of them, and not that of the same one
+/// Refuses two tokens of one form. `tokenizers` 0.23.2 takes the id of one of them, and not that of the same one
 /// in each process. It also refuses a token without a form.
 pub(super) fn check(file: &File<'_>, checked: &Checked, forms: &Forms) -> Result<(), Fault> {
     // The last token with an id has it.

@@ -89,7 +89,6 @@ fn tokens_that_become_equal_are_refused() {
     nothing["added_tokens"] = json!([normalized(40, "  ")]);
     let message = load(&nothing, EngineChoice::Automatic).err().expect("refused").to_string();
     assert!(message.contains("nothing is left of token \"  \" after normalization"), "{message}");
-    assert!(nothing.to_string().parse::<Oracle>().is_err());
 }
 
 const PARTS: [&str; 26] = [
