@@ -16,11 +16,8 @@ ROOT = pathlib.Path(__file__).parents[3]
 
 
 def test_examples() -> None:
-    readme = (ROOT / "bindings/python/README.md").read_text(encoding="utf-8")
-    section = re.search(r"^## Python$(.*?)^## ", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    assert section
-    for text in (readme, section[1]):
-        blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    for page in ("bindings/python/README.md", "README.md"):
+        blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
         assert blocks
         names: dict[str, object] = {}
         for block in blocks:

@@ -269,7 +269,7 @@ fn threads_do_not_change_ids() {
                 // A small cache, so that it fills up and grows while others read.
                 let options = EngineOptions {
                     cache_bytes: 1 << 20,
-                    seeded: (round as usize + threads) % 2 == 0,
+                    seeded: (round as usize + threads).is_multiple_of(2),
                     ..EngineOptions::default()
                 };
                 let engine = Engine::new(&case.definition, &options).unwrap();
