@@ -73,7 +73,7 @@ def test_other_threads_run(gpt2: windrow.Tokenizer, text: str, pauses: Callable[
     if name in ("many lists", "iteration"):
         gc.disable()
     try:
-        waits = []
+        waits: list[float] = []
         while len(waits) < TRIES and not any(wait < LONGEST for wait in waits):
             waits.append(pauses(call))
     finally:
