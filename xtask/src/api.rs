@@ -1,6 +1,6 @@
 //! The public items of the published libraries, as rustdoc sees them, in `api/`. A change of the API shows in a change of these files.
 //!
-//! rustdoc's JSON has a version, so this check runs on the toolchain of its CI job only. It is behind the feature `api`, since no other check
+//! rustdoc's JSON has a version, so this check runs on the toolchain of its CI job only. It needs the feature `api`, since no other check
 //! needs the crate that reads this JSON.
 
 use anyhow::Result;

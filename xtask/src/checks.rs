@@ -1,4 +1,4 @@
-//! Checks that read sources and records. They are behind the feature `checks`: their dependencies take longer to build than all others of this
+//! Checks that read sources and records. They need the feature `checks`: their dependencies take longer to build than all others of this
 //! program, and `cargo xtask test` needs none of them.
 
 use anyhow::Result;

@@ -58,7 +58,7 @@ pub(crate) enum Step {
     Full,
 }
 
-/// What a change must pass.
+/// Steps that a change must pass.
 const CHANGE: [Step; 9] = [
     Step::Fmt,
     Step::House,

@@ -32,7 +32,7 @@ pub(crate) fn models(root: &Path) -> Result<Vec<String>> {
     Ok(models)
 }
 
-/// Whether a model bears the name of this file of windrow-sync or of its folder: of `src/rounds/task.rs`, `rounds` and `rounds_tasks` do.
+/// True if a model has the name of this file of windrow-sync, or of its folder: `src/rounds/task.rs` has `rounds` and `rounds_tasks`.
 pub(crate) fn is_named_after(model: &str, file: &str) -> bool {
     let path = file.trim_start_matches("src/").trim_end_matches(".rs");
     path.split('/').any(|part| model.starts_with(part))

@@ -56,7 +56,7 @@ enum Task {
     Book,
     /// api/*.txt list the public items of the libraries.
     Api {
-        /// Make them anew.
+        /// Make them again.
         #[arg(long)]
         write: bool,
     },

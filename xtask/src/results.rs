@@ -5,7 +5,7 @@ use windrow_records::Results;
 
 use crate::workspace::{self, Workspace};
 
-/// Prints the table of harm. With `write`, makes the files and blocks anew.
+/// Prints the table of harm. With `write`, renders the files and blocks.
 pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
     let results = Results::load(&workspace.root.join("bench"))?;
     println!("{}", results.harm());

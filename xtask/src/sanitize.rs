@@ -13,22 +13,25 @@ const FLAGS: &str = "-Zsanitizer=address -Cdebug-assertions -Coverflow-checks";
 /// on purpose, and count the others.
 const OPTIONS: &str = "detect_stack_use_after_return=1:detect_leaks=0";
 
+/// Package, test program and filter: the tests of windrow-sync from safe code.
+const DEFAULTS: [&str; 3] = ["windrow-sync", "it", "safe::"];
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// The package; its tests are run.
-    #[arg(long, default_value = "windrow-sync")]
+    #[arg(long, default_value = DEFAULTS[0])]
     package: String,
     /// The test file.
-    #[arg(long, default_value = "it")]
+    #[arg(long, default_value = DEFAULTS[1])]
     test: String,
     /// Only tests whose name contains this.
-    #[arg(default_value = "safe::")]
+    #[arg(default_value = DEFAULTS[2])]
     filter: String,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        let [package, test, filter] = ["windrow-sync", "it", "safe::"].map(str::to_owned);
+        let [package, test, filter] = DEFAULTS.map(str::to_owned);
         Options { package, test, filter }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Binary {
     folder: PathBuf,
 }
 
-/// What a build has made.
+/// Products of a build.
 #[derive(Debug, Default)]
 pub(crate) struct Built {
     pub(crate) tests: Vec<Binary>,
@@ -199,7 +199,7 @@ pub(crate) fn one(
 struct Slow(BTreeMap<String, Instant>);
 
 impl Slow {
-    /// Whether one of them is past its deadline. Shows its name.
+    /// True if one of them is past its deadline. Shows its name.
     fn hangs(&mut self, output: &str) -> bool {
         for name in output.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(SLOW)) {
             let since = *self.0.entry(name.to_owned()).or_insert_with(Instant::now);

@@ -266,6 +266,7 @@ mod tests {
             assert!(runs(file, &records()).unwrap_err().to_string().contains(message), "{file}");
         }
     }
+
     #[test]
     fn a_listed_cell_stays_measured_or_has_a_reason() {
         let file = "loops | loops-? | cell | windrow | serial | ratio\ncold | cold | n | windrow | mutex | 1/per_s\n";

@@ -1,4 +1,4 @@
-//! The picture of the first page: the time of each loop by that of the plain loop, a row of dots for each runtime.
+//! The picture of the first page: the time of each loop relative to the plain loop, a row of dots for each runtime.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ const WIDTH: f64 = 860.0;
 /// The first row's middle, and the distance of rows.
 const TOP: f64 = 66.0;
 const ROW: f64 = 44.0;
-/// Where the axis begins and ends.
+/// Ends of the axis, from left to right.
 const AXIS: (f64, f64) = (190.0, 730.0);
 const RANGE: (f64, f64) = (0.45, 16.0);
 const RADIUS: f64 = 4.0;

@@ -1,4 +1,4 @@
-//! What the records say: the blocks of the documents, and the files that are made of all records.
+//! Results of the records: the blocks of the documents, and the files that are made of all records.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -18,10 +18,10 @@ const VERDICTS_HEAD: &str = "\
 # record | met or MISSED | what: value | bar
 ";
 
-/// What the records say.
+/// Results of all records.
 #[derive(Debug)]
 pub struct Results {
-    /// Files that are made anew: their paths and texts.
+    /// Generated files: path and text.
     pub files: Vec<(&'static str, String)>,
     /// Listed cells that no record measures.
     pub problems: Vec<String>,
@@ -84,7 +84,7 @@ impl Results {
 /// Pages with tables of simulations and predictions, which tests hold to the programs that compute them.
 const COMPUTED: [&str; 2] = ["docs/claim-words.md", "docs/tiling.md"];
 
-/// Whether tables of this document must quote records: front pages, guides and the book.
+/// True if tables of this document must quote records: front pages, guides and the book.
 fn is_checked(path: &str) -> bool {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let is_readme = path.ends_with("/README.md") && folder.starts_with("crates/") && folder.matches('/').count() == 1;

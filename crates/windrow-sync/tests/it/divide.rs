@@ -8,24 +8,12 @@ use windrow_sync::slots::Slots;
 use windrow_sync::sources::{Runs, RunsMut, SliceMut, VecItems};
 use windrow_sync::views::Blocks;
 
+use crate::Counter;
+
 const N: usize = if cfg!(miri) { 100 } else { 5000 };
 
 fn half(lo: usize, hi: usize) -> usize {
     lo.midpoint(hi)
-}
-
-/// Counts values while they live, per test.
-struct Counter<'a>(&'a AtomicIsize, usize);
-impl<'a> Counter<'a> {
-    fn new(live: &'a AtomicIsize, value: usize) -> Self {
-        live.fetch_add(1, Relaxed);
-        Counter(live, value)
-    }
-}
-impl Drop for Counter<'_> {
-    fn drop(&mut self) {
-        assert!(self.0.fetch_sub(1, Relaxed) > 0, "dropped twice");
-    }
 }
 
 /// Shares a source at once among `threads` threads and runs `work` on every chunk. (A macro: a closure over chunks of any

@@ -15,3 +15,22 @@ mod submit;
 mod table;
 mod unwind;
 mod views;
+
+use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
+
+/// Counts values while they live.
+#[derive(Debug)]
+struct Counter<'a>(&'a AtomicIsize, usize);
+
+impl<'a> Counter<'a> {
+    fn new(live: &'a AtomicIsize, value: usize) -> Self {
+        live.fetch_add(1, Relaxed);
+        Counter(live, value)
+    }
+}
+
+impl Drop for Counter<'_> {
+    fn drop(&mut self) {
+        assert!(self.0.fetch_sub(1, Relaxed) > 0, "dropped twice");
+    }
+}

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 
 use windrow_sync::merge::{Merge, merging};
 
+use crate::Counter;
+
 fn random(seed: usize) -> impl FnMut() -> usize {
     let mut state = seed as u64;
     move || {
@@ -78,25 +80,12 @@ fn a_level_counts_when_all_of_it_has_run() {
     assert!(refused.is_err());
 }
 
-struct Counter<'a>(&'a AtomicIsize, usize);
-
-impl Drop for Counter<'_> {
-    fn drop(&mut self) {
-        assert!(self.0.fetch_sub(1, Relaxed) > 0, "dropped twice");
-    }
-}
-
 #[test]
 fn a_panic_leaves_all_items() {
     for at in 0..200 {
         let (live, compared) = (AtomicIsize::new(0), AtomicUsize::new(0));
         let mut next = random(at);
-        let mut items: Vec<_> = (0..40)
-            .map(|_| {
-                live.fetch_add(1, Relaxed);
-                Counter(&live, next() % 10)
-            })
-            .collect();
+        let mut items: Vec<_> = (0..40).map(|_| Counter::new(&live, next() % 10)).collect();
         let mut before: Vec<usize> = items.iter().map(|item| item.1).collect();
         let is_less = |a: &Counter<'_>, b: &Counter<'_>| {
             if compared.fetch_add(1, Relaxed) == at {

@@ -8,20 +8,7 @@ use windrow_sync::divide::{Divide, Division, Leaf, Span};
 use windrow_sync::sources::VecItems;
 use windrow_sync::views::{Merged, Part, Pieces, Window};
 
-/// Counts values while they live.
-#[derive(Debug)]
-struct Counter<'a>(&'a AtomicIsize, usize);
-impl<'a> Counter<'a> {
-    fn new(live: &'a AtomicIsize, value: usize) -> Self {
-        live.fetch_add(1, Relaxed);
-        Counter(live, value)
-    }
-}
-impl Drop for Counter<'_> {
-    fn drop(&mut self) {
-        assert!(self.0.fetch_sub(1, Relaxed) > 0, "dropped twice");
-    }
-}
+use crate::Counter;
 
 fn counters(live: &AtomicIsize, from: usize, n: usize) -> VecItems<Counter<'_>> {
     VecItems::new((from..from + n).map(|i| Counter::new(live, i)).collect())

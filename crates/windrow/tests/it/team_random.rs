@@ -31,7 +31,7 @@ fn random_teams(fault: impl Fn(&mut Rng, &Plan) -> Fault + Sync) -> u64 {
             }
             teams += plan.teams();
         }
-        assert!(teams > turns(), "some lie inside of others");
+        assert!(teams > turns(), "some lie inside others");
         faults
     };
     let faults = thread::scope(|scope| {
