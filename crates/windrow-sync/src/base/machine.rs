@@ -152,6 +152,11 @@ impl Thread {
         Thread(system::thread())
     }
 
+    /// The thread that the process began with.
+    pub fn first() -> Thread {
+        Thread(system::process())
+    }
+
     /// The CPUs in the thread's affinity mask, in order; none where the system does not say, or if the thread has ended.
     pub fn allowed(self) -> Vec<u32> {
         system::affinity(self.0)
@@ -238,6 +243,11 @@ mod system {
         unsafe { libc::gettid() }
     }
 
+    pub(super) fn process() -> i32 {
+        // SAFETY: no arguments.
+        unsafe { libc::getpid() }
+    }
+
     const SIZE: usize = size_of::<cpu_set_t>();
 
     fn no_cpus() -> cpu_set_t {
@@ -291,6 +301,9 @@ mod system {
         None
     }
     pub(super) fn thread() -> i32 {
+        0
+    }
+    pub(super) fn process() -> i32 {
         0
     }
     pub(super) fn affinity(_: i32) -> Vec<u32> {

@@ -8,9 +8,15 @@
 //! 2. A caller that is about to wake a worker that is pinned to the caller's CPU pins that worker to another CPU first.
 //! 3. An awake worker may run on all CPUs of its affinity mask. So closures, and the threads that they start, never see the pinning.
 //!
-//! That costs four system calls of less than 1 us each time a worker parks. The caller does not wait for them.
+//! That costs some ten system calls of less than 1 us each time a worker parks. The caller does not wait for them.
+//!
+//! Others change masks too: `taskset -ap`, container runtimes and batch systems set those of all threads, the first thread's first. No
+//! system call changes a mask only if it is still what was read, so a worker that pins itself at that moment would undo their change
+//! for good. Changes here therefore look at the first thread's mask before and after, and keep off for a millisecond once it has changed.
 
 use std::sync::{Mutex, OnceLock};
+use std::thread;
+use std::time::Duration;
 
 use windrow_sync::fork::lock;
 use windrow_sync::machine::{self, Thread};
@@ -18,6 +24,71 @@ use windrow_sync::relaxed::RelaxedU64;
 
 /// 1 once a worker has found itself on its caller's CPU: this machine packs threads. For all pools.
 static PACKED: RelaxedU64 = RelaxedU64::new(0);
+
+/// The mask of the process's first thread, for all pools.
+struct Process {
+    /// A hash of the mask when it was last read; 0 is before the first read.
+    mask: RelaxedU64,
+    /// The tick at which it was last seen to have changed.
+    changed: RelaxedU64,
+}
+
+static PROCESS: Process = Process { mask: RelaxedU64::new(0), changed: RelaxedU64::new(0) };
+
+/// Who changes all masks of a process has reached all its threads so long after the first.
+const SETTLES: Duration = Duration::from_millis(1);
+
+impl Process {
+    /// The tick of the last change, after a look.
+    fn look(&self) -> u64 {
+        let mask = Thread::first()
+            .allowed()
+            .iter()
+            .fold(1, |hash: u64, &cpu| (hash ^ u64::from(cpu)).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let before = self.mask.get();
+        if before != mask {
+            if before != 0 {
+                self.changed.set(machine::tick());
+            }
+            self.mask.set(mask);
+        }
+        self.changed.get()
+    }
+
+    /// The tick of the last change, if that was long enough ago.
+    fn settled(&self) -> Option<u64> {
+        let changed = self.look();
+        let ago = machine::tick().saturating_sub(changed) as f64 / machine::ticks_per_micro();
+        (changed == 0 || ago > SETTLES.as_micros() as f64).then_some(changed)
+    }
+
+    /// Sets the mask of `thread` to what `new` makes of it, unless masks are being changed from outside. Returns whether it did.
+    fn change(&self, thread: Thread, new: impl FnOnce(Vec<u32>) -> Option<Vec<u32>>) -> bool {
+        self.settled().is_some_and(|changed| self.change_since(changed, thread, new))
+    }
+
+    /// As [`change`](Self::change), after masks have settled.
+    fn change_at_last(&self, thread: Thread, new: impl FnOnce(Vec<u32>) -> Option<Vec<u32>>) {
+        let changed = loop {
+            match self.settled() {
+                Some(changed) => break changed,
+                None => thread::sleep(SETTLES / 4),
+            }
+        };
+        self.change_since(changed, thread, new);
+    }
+
+    fn change_since(&self, changed: u64, thread: Thread, new: impl FnOnce(Vec<u32>) -> Option<Vec<u32>>) -> bool {
+        let Some(new) = new(thread.allowed()) else { return false };
+        thread.confine(&new);
+        let stands = self.look() == changed;
+        if !stands {
+            // The change from outside may have come before this one.
+            thread.confine(&Thread::first().allowed());
+        }
+        stands
+    }
+}
 
 /// See the [module page](self).
 #[derive(Debug)]
@@ -113,8 +184,9 @@ impl Placement {
                 continue;
             }
             if let (Some(worker), Some(new)) = (worker.get(), elsewhere(&allowed, cpu)) {
-                pinned.set(u64::from(new) + 1);
-                worker.thread.confine(&[new]);
+                if PROCESS.change(worker.thread, |now| is_only(&now, cpu).then(|| vec![new])) {
+                    pinned.set(u64::from(new) + 1);
+                }
             }
         }
     }
@@ -136,15 +208,18 @@ impl Placement {
     #[cold]
     fn move_off(&self, here: u64) {
         let me = Thread::this();
-        let allowed = me.allowed();
-        let others: Vec<u32> = allowed.iter().copied().filter(|&cpu| u64::from(cpu) + 1 != here).collect();
+        let (mut allowed, mut others) = (Vec::new(), Vec::new());
+        let moved = PROCESS.change(me, |now| {
+            others.extend(now.iter().copied().filter(|&cpu| u64::from(cpu) + 1 != here));
+            allowed = now;
+            (!others.is_empty()).then(|| others.clone())
+        });
         if !others.is_empty() {
             PACKED.set(1);
-            me.confine(&others);
+        }
+        if moved {
             // This thread may have waited for a CPU meanwhile. A mask that was set from outside in that time stays, unless it equals `others`.
-            if me.allowed() == others {
-                me.confine(&allowed);
-            }
+            PROCESS.change_at_last(me, |now| (now == others).then_some(allowed));
         }
     }
 
@@ -166,11 +241,17 @@ impl Placement {
             return;
         }
         let mut allowed = lock(&worker.allowed);
-        *allowed = worker.thread.allowed();
-        let place = if here == self.caller.get() { elsewhere(&allowed, here) } else { u32::try_from(here - 1).ok() };
-        if let Some(place) = place.filter(|_| allowed.len() > 1) {
-            self.pinned[member - 1].set(u64::from(place) + 1);
-            worker.thread.confine(&[place]);
+        let pinned = &self.pinned[member - 1];
+        let stands = PROCESS.change(worker.thread, |now| {
+            *allowed = now;
+            let place =
+                if here == self.caller.get() { elsewhere(&allowed, here) } else { u32::try_from(here - 1).ok() };
+            let place = place.filter(|_| allowed.len() > 1)?;
+            pinned.set(u64::from(place) + 1);
+            Some(vec![place])
+        });
+        if !stands {
+            pinned.set(0);
         }
     }
 
@@ -179,18 +260,16 @@ impl Placement {
         let pinned = &self.pinned[member - 1];
         if let (Some(worker), true) = (self.workers[member - 1].get(), pinned.get() != 0) {
             let allowed = lock(&worker.allowed);
-            if self.is_pinned_here(worker, pinned.get()) {
-                worker.thread.confine(&allowed);
-            }
+            PROCESS
+                .change_at_last(worker.thread, |now| self.is_pinned_here(&now, pinned.get()).then(|| allowed.clone()));
             pinned.set(0);
         }
     }
 
-    /// Whether the worker's mask is still the CPU that it was pinned to here. If the last caller was pinned to the same CPU, the mask counts as
+    /// Whether `allowed`, a worker's mask, is still the CPU that it was pinned to here. If the last caller was pinned to the same CPU, the mask counts as
     /// one that was set from outside.
-    fn is_pinned_here(&self, worker: &Worker, pinned: u64) -> bool {
-        let allowed = worker.thread.allowed();
-        allowed.iter().map(|&cpu| u64::from(cpu) + 1).eq([pinned]) && self.pinned_caller.get() != pinned
+    fn is_pinned_here(&self, allowed: &[u32], pinned: u64) -> bool {
+        is_only(allowed, pinned) && self.pinned_caller.get() != pinned
     }
 
     /// The number of CPUs that the process may use, from the mask of worker `member`; `None` if that mask does not say.
@@ -199,14 +278,16 @@ impl Placement {
         if worker.chosen.get().is_some() {
             return None;
         }
-        let pinned = self.pinned[member - 1].get();
-        let cpus = if pinned != 0 && self.is_pinned_here(worker, pinned) {
-            worker.allowed.try_lock().ok()?.len()
-        } else {
-            worker.thread.allowed().len()
-        };
+        let (pinned, now) = (self.pinned[member - 1].get(), worker.thread.allowed());
+        let is_pinned = pinned != 0 && self.is_pinned_here(&now, pinned);
+        let cpus = if is_pinned { worker.allowed.try_lock().ok()?.len() } else { now.len() };
         (cpus > 0).then_some(cpus)
     }
+}
+
+/// Whether these CPUs are `cpu` (which is plus one) alone.
+fn is_only(allowed: &[u32], cpu: u64) -> bool {
+    matches!(allowed, &[only] if u64::from(only) + 1 == cpu)
 }
 
 /// One of these CPUs, other than `cpu` (which is plus one).
@@ -217,6 +298,7 @@ fn elsewhere(allowed: &[u32], cpu: u64) -> Option<u32> {
 #[cfg(all(test, target_os = "linux", not(miri)))]
 mod tests {
     use super::*;
+    use windrow_testkit::alone;
 
     /// Workers that a start handler pins to a CPU each do not make the machine one of one CPU.
     #[test]
@@ -239,6 +321,34 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    /// A worker that pins itself while all masks are narrowed does not undo that.
+    #[test]
+    fn masks_set_from_outside_meanwhile_stand() {
+        alone(
+            module_path!(),
+            "masks_set_from_outside_meanwhile_stand",
+            |_| (),
+            || {
+                let me = Thread::this();
+                let all = me.allowed();
+                if all.len() < 2 {
+                    return println!("skipped: one CPU");
+                }
+                let narrow = |to: &[u32]| [Thread::first(), me].iter().for_each(|thread| thread.confine(to));
+                let elsewhere = || Some(vec![all[1]]);
+                let changed = PROCESS.change(me, |_| {
+                    narrow(&all[..1]);
+                    elsewhere()
+                });
+                assert_eq!((changed, me.allowed()), (false, all[..1].to_vec()));
+                narrow(&all);
+                assert!(!PROCESS.change(me, |_| elsewhere()), "more threads may follow");
+                PROCESS.change_at_last(me, |_| elsewhere());
+                assert_eq!(me.allowed(), all[1..2]);
+            },
+        );
     }
 
     #[test]

@@ -230,6 +230,10 @@ fn words_latches_and_the_machine() {
     assert_eq!(this.allowed(), allowed);
     let ended = std::thread::spawn(Thread::this).join().unwrap();
     ended.confine(&allowed);
+    assert!(
+        !allowed.is_empty() && Thread::first().allowed().len() >= allowed.len(),
+        "threads that the tests start inherit its mask"
+    );
     let live = Live::default();
     discard((live.bomb(1), live.item(2)));
     quietly(|| drop(live.bomb(1)));
