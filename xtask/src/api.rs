@@ -7,20 +7,6 @@ use anyhow::Result;
 
 use crate::workspace::{self, Workspace, succeed};
 
-#[cfg(feature = "api")]
-const LIBRARIES: [&str; 10] = [
-    "windrow",
-    "windrow-bpe",
-    "windrow-collections",
-    "windrow-collective",
-    "windrow-plan",
-    "windrow-product",
-    "windrow-sqlite",
-    "windrow-sync",
-    "windrow-tiling",
-    "windrow-tokenizers",
-];
-
 /// Builds this program with the feature `api`, and runs it.
 #[cfg(not(feature = "api"))]
 pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
@@ -32,7 +18,8 @@ pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
 #[cfg(feature = "api")]
 pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
     let mut problems = Vec::new();
-    for library in LIBRARIES {
+    for list in workspace.files()?.iter().filter_map(|file| file.strip_prefix("api/")) {
+        let library = list.trim_end_matches(".txt");
         let words = ["rustdoc", "--quiet", "--locked", "--lib", "--package", library, "--"];
         let command = &mut workspace::cargo(&workspace.root, &words);
         // The format is not stable yet; any toolchain of its version will do.

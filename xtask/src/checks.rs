@@ -4,7 +4,8 @@
 use anyhow::Result;
 #[cfg(feature = "checks")]
 use {
-    crate::{house, mutants, orderings, release, results},
+    crate::Task,
+    crate::{house, mutants, release, results},
     clap::{Parser, Subcommand},
 };
 
@@ -14,15 +15,13 @@ use crate::workspace::Workspace;
 #[cfg(feature = "checks")]
 #[derive(Subcommand)]
 pub(crate) enum Check {
-    /// Unsafe code, comments on orderings, forbidden words, constants without a measure.
+    /// Which crate depends on which, orderings without a partner, constants without a measure, `Debug` of memory that may hold nothing.
     House {
         /// Make docs/constants.md again.
         #[arg(long)]
         write: bool,
     },
-    /// crates/windrow-sync/orderings.txt equals the source.
-    Orderings,
-    /// Blocks of figures, verdicts, the picture and the cells of harm are what bench/record says.
+    /// Blocks of figures, verdicts, the picture and the cells of harm are what bench/record says; comments break no paragraph.
     Results {
         /// Make them again.
         #[arg(long)]
@@ -34,18 +33,10 @@ pub(crate) enum Check {
     Mutants(mutants::Options),
 }
 
-#[cfg(feature = "checks")]
-#[derive(Parser)]
-#[command(no_binary_name = true)]
-struct Words {
-    #[command(subcommand)]
-    check: Check,
-}
-
 /// Runs a check that is given as on the command line.
 #[cfg(feature = "checks")]
 pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<()> {
-    Words::try_parse_from(words)?.check.run(workspace)
+    crate::run(workspace, &Task::try_parse_from([&["xtask"], words].concat())?)
 }
 
 #[cfg(feature = "checks")]
@@ -53,7 +44,6 @@ impl Check {
     pub(crate) fn run(&self, workspace: &Workspace) -> Result<()> {
         match self {
             Check::House { write } => house::run(workspace, *write)?,
-            Check::Orderings => orderings::run(workspace, false)?,
             Check::Results { write } => results::run(workspace, *write)?,
             Check::Release(options) => release::run(workspace, options)?,
             Check::Mutants(options) => return mutants::run(workspace, options),

@@ -7,23 +7,19 @@ use std::time::Instant;
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 
-use crate::suite::{self, Built, Repeat};
+use crate::suite::{self, Built};
 use crate::workspace::{self, Workspace, succeed};
-use crate::{api, book, checks, deps, loom, node, python, sanitize};
+use crate::{api, book, checks, loom, node, python, sanitize};
 
 /// In the order in which they run: steps of seconds come before steps of minutes.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 pub(crate) enum Step {
     /// the code is formatted
     Fmt,
-    /// the rules of the house
+    /// the rules of the house, and crates depend on each other in one direction
     House,
-    /// the list of memory orderings is up to date
-    Orderings,
     /// the documents quote what the records say
     Results,
-    /// crates depend on each other in one direction
-    Arrows,
     /// clippy finds nothing
     Clippy,
     /// all tests of Rust, Python and Node: `cargo xtask test`
@@ -57,19 +53,6 @@ pub(crate) enum Step {
     /// all of these, the tests with ten times as many cases
     Full,
 }
-
-/// Steps that a change must pass.
-const CHANGE: [Step; 9] = [
-    Step::Fmt,
-    Step::House,
-    Step::Orderings,
-    Step::Results,
-    Step::Arrows,
-    Step::Clippy,
-    Step::Test,
-    Step::Types,
-    Step::LoomChanged,
-];
 
 /// All members except the crate of peers and measurements: its dependencies take longer to build than all other crates. With the views of
 /// ndarray, which an example of windrow-product uses anyway, the service of tower, and the spans of tracing.
@@ -109,9 +92,10 @@ pub(crate) fn run(workspace: &Workspace, names: &[Step]) -> Result<()> {
     Ok(())
 }
 
+/// The steps of these names; without names, those that a change must pass.
 fn chosen(names: &[Step]) -> impl Iterator<Item = Step> {
     let is_chosen = move |step: &Step| match names {
-        [] => CHANGE.contains(step),
+        [] => *step as u8 <= Step::LoomChanged as u8,
         // All models include the changed ones.
         names if names.contains(&Step::Full) => ![Step::Full, Step::LoomChanged].contains(step),
         names => names.contains(step),
@@ -123,9 +107,7 @@ fn one(workspace: &Workspace, step: Step, is_full: bool) -> Result<()> {
     match step {
         Step::Fmt => cargo(workspace, &["fmt", "--all", "--check"], &[]),
         Step::House => checks::run(workspace, &["house"]),
-        Step::Orderings => checks::run(workspace, &["orderings"]),
         Step::Results => checks::run(workspace, &["results"]),
-        Step::Arrows => deps::arrows(workspace),
         Step::Clippy => lint(workspace, EVERYDAY),
         Step::Test => test(workspace, if is_full { Some("10") } else { None }),
         Step::Types => python::types(workspace),
@@ -135,7 +117,7 @@ fn one(workspace: &Workspace, step: Step, is_full: bool) -> Result<()> {
             let command = &mut workspace::cargo(&workspace.root, &["doc", "--no-deps", "--locked"]);
             succeed(command.args(EVERYDAY).env("RUSTDOCFLAGS", "-D warnings"))
         }
-        Step::Book => book::step(workspace),
+        Step::Book => book::run(workspace),
         Step::TestPortable => rust_tests(workspace, PORTABLE, None).map(drop),
         Step::Loom => loom::run(workspace, &[]),
         Step::Api => api::run(workspace, false),
@@ -194,41 +176,10 @@ fn rust_tests(workspace: &Workspace, of: &[&str], cases: Option<&str>) -> Result
     Ok(built)
 }
 
-/// Runs the everyday tests of Rust repeatedly. The examples in the documentation run in `test` only.
-pub(crate) fn repeat(workspace: &Workspace, how: &Repeat) -> Result<()> {
-    suite::repeat(workspace, suite::build(&workspace.root, EVERYDAY)?.tests, how)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A named step runs; a step that is not part of every run runs only by name.
-    #[test]
-    fn steps_are_chosen_by_name_and_keep_their_order() {
-        assert_eq!(chosen(&[Step::Arrows, Step::Fmt]).collect::<Vec<_>>(), [Step::Fmt, Step::Arrows]);
-        assert_eq!(chosen(&[]).collect::<Vec<_>>(), CHANGE);
-        assert_eq!(chosen(&[Step::Bench]).collect::<Vec<_>>(), [Step::Bench]);
-        let full: Vec<Step> = chosen(&[Step::Full]).collect();
-        assert_eq!(full.len(), Step::value_variants().len() - 2);
-        assert!(CHANGE.iter().all(|step| full.contains(step) || *step == Step::LoomChanged));
-    }
-
-    /// Other crates only pass the feature on, so nothing else needs to be built a second time.
-    #[test]
-    fn the_fallback_is_windrow_syncs_alone() {
-        let workspace = Workspace::load().expect("cargo metadata works here");
-        let mut with: Vec<String> = Vec::new();
-        let files = workspace.files().expect("git lists the files");
-        for file in files.iter().filter(|file| file.ends_with(".rs")) {
-            let code = workspace.read(file).expect("a file of the workspace");
-            if code.contains(concat!("feature = ", "\"portable\"")) {
-                with.extend(file.split('/').nth(1).map(str::to_owned));
-            }
-        }
-        with.dedup();
-        with.sort_unstable();
-        with.dedup();
-        assert_eq!(with, ["windrow", "windrow-sync"], "PORTABLE lists the crates that are tested on it");
-    }
+#[test]
+fn steps_are_chosen_by_name_and_keep_their_order() {
+    let of = |names: &[Step]| chosen(names).collect::<Vec<_>>();
+    assert_eq!(of(&[Step::Clippy, Step::Fmt]), [Step::Fmt, Step::Clippy]);
+    assert_eq!(of(&[]).last(), Some(&Step::LoomChanged));
+    assert_eq!(of(&[Step::Full]).len(), Step::value_variants().len() - 2, "all models include the changed ones");
 }

@@ -39,11 +39,15 @@ pub(crate) fn is_named_after(model: &str, file: &str) -> bool {
 }
 
 /// The models with these names; all models if there are none. In a separate folder: the flag changes every crate, and would replace the
-/// usual build each time.
+/// usual build each time. The usual clippy does not see the models.
 pub(crate) fn run(workspace: &Workspace, models: &[String]) -> Result<()> {
-    let command = &mut workspace::cargo(&workspace.root, &["test", "--locked", "--package", "windrow-sync"]);
-    let command = with_loom(command).env("CARGO_TARGET_DIR", workspace.target.join("loom"));
-    succeed(command.arg("--").args(models.iter().map(|model| format!("{model}::"))))
+    let start = |what: &str| {
+        let mut command = workspace::cargo(&workspace.root, &[what, "--locked", "--package", "windrow-sync"]);
+        with_loom(&mut command).env("CARGO_TARGET_DIR", workspace.target.join("loom")).arg("--");
+        command
+    };
+    succeed(start("clippy").args(["-D", "warnings"]))?;
+    succeed(start("test").args(models.iter().map(|model| format!("{model}::"))))
 }
 
 /// The models of changed files, and all models where a change belongs to none, or is older than this clone.
@@ -80,31 +84,15 @@ fn models_of<'a>(changed: impl Iterator<Item = &'a str>, models: &[String]) -> O
     Some(chosen)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn models_are_found_by_the_names_of_files() {
-        let workspace = Workspace::load().expect("Cargo knows the workspace");
-        let models = models(&workspace.root).expect("there are models");
-        let of = |file: &str| models.iter().filter(|model| is_named_after(model, file)).cloned().collect::<Vec<_>>();
-        assert_eq!(of("src/rounds/task.rs"), ["rounds", "rounds_tasks"]);
-        assert_eq!(of("src/region/gate.rs"), ["gate"]);
-        assert_eq!(of("src/join/tree.rs"), ["join", "tree"]);
-        assert!(of("src/base/word.rs").is_empty());
-    }
-
-    #[test]
-    fn models_of_changed_files_are_chosen() {
-        let models = ["gate", "join", "rounds", "rounds_tasks", "tree"].map(str::to_owned);
-        let of = |files: &[&str]| {
-            let files: Vec<String> = files.iter().map(|file| format!("{SYNC}{file}")).collect();
-            models_of(files.iter().map(String::as_str), &models)
-        };
-        assert_eq!(of(&["README.md", "tests/it/gate.rs"]), Some(vec![]));
-        assert_eq!(of(&["src/region/gate.rs"]), Some(vec!["gate".to_owned()]));
-        assert_eq!(of(&["tests/loom/rounds.rs", "src/rounds/mod.rs"]).map(|it| it.len()), Some(2));
-        assert_eq!(of(&["src/region/gate.rs", "src/base/word.rs"]), None, "every protocol uses it");
-    }
+#[test]
+fn models_of_changed_files_are_chosen() {
+    let models = ["gate", "join", "rounds", "rounds_tasks", "tree"].map(str::to_owned);
+    let of = |files: &[&str]| {
+        let files: Vec<String> = files.iter().map(|file| format!("{SYNC}{file}")).collect();
+        models_of(files.iter().map(String::as_str), &models)
+    };
+    assert_eq!(of(&["README.md", "tests/it/gate.rs"]), Some(vec![]));
+    assert_eq!(of(&["src/join/tree.rs"]), Some(vec!["join".to_owned(), "tree".to_owned()]));
+    assert_eq!(of(&["tests/loom/rounds.rs", "src/rounds/mod.rs"]).map(|it| it.len()), Some(2));
+    assert_eq!(of(&["src/region/gate.rs", "src/base/word.rs"]), None, "every protocol uses it");
 }

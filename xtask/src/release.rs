@@ -93,21 +93,8 @@ fn write(workspace: &Workspace, version: &str, today: &str) -> Result<()> {
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_files_of_this_workspace_agree() {
-        let workspace = Workspace::load().expect("cargo metadata works here");
-        assert_eq!(disagreements(&workspace).expect("the files are there"), Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_version_is_replaced_and_nothing_else() {
-        let lock = "name = \"windrow-sync\"\nversion = \"0.1.0\"\n\nname = \"windows\"\nversion = \"0.1.0\"\n";
-        let made = replaced(lock, LOCKED, "0.2.0-rc.1").expect("a pattern");
-        assert_eq!(found(&made, LOCKED).expect("a pattern"), ["0.2.0-rc.1"]);
-        assert!(made.ends_with("\"windows\"\nversion = \"0.1.0\"\n"));
-    }
+#[test]
+fn the_files_of_this_workspace_agree() {
+    let workspace = Workspace::load().expect("cargo metadata works here");
+    assert_eq!(disagreements(&workspace).expect("the files are there"), Vec::<String>::new());
 }

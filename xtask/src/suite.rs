@@ -1,4 +1,4 @@
-//! Builds test binaries with Cargo, and runs them side by side or repeatedly.
+//! Builds test binaries with Cargo, and runs them side by side.
 //!
 //! `cargo test` runs one binary after the other, and waits at the end of each for its slowest test. Here as many binaries run at once as
 //! keep the processors busy. The output of each goes to a separate file, which is shown if the binary fails.
@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::workspace::{self, Workspace, text};
@@ -241,65 +241,22 @@ fn ended(child: &mut Child, limit: Instant, mut is_enough: impl FnMut() -> bool)
 
 pub(crate) const TIMED_OUT: &str = "still running at its limit of time";
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Repeat {
-    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    times: u32,
-    /// Parts of the names of binaries (package::target); all binaries if there are none.
-    #[arg(value_name = "NAME")]
-    names: Vec<String>,
-}
-
-/// Runs tests repeatedly, every second time beside two busy processes. All failures are shown at the end.
-pub(crate) fn repeat(workspace: &Workspace, mut binaries: Vec<Binary>, Repeat { times, names }: &Repeat) -> Result<()> {
-    binaries.retain(|binary| names.is_empty() || names.iter().any(|name| binary.name.contains(name.as_str())));
-    ensure!(!binaries.is_empty(), "no test binary is called {}", names.join(" or "));
-    let (logs, mut failed) = (workspace.target.join("xtask/repeat"), Vec::new());
-    for round in 1..=*times {
-        let (busy, load) = if round % 2 == 0 { (2, "beside two busy processes") } else { (0, "as the machine is") };
-        let yes = |_| Command::new("yes").stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-        let mut busy = (0..busy).map(yes).collect::<Result<Vec<Child>, _>>().context("cannot start yes")?;
-        let (start, ran) = (Instant::now(), all(&logs.join(round.to_string()), &binaries, None));
-        busy.iter_mut().try_for_each(|child| child.kill().and_then(|()| child.wait()).map(|_| ()))?;
-        let ran = ran?;
-        let failures: Vec<String> = ran.iter().filter_map(show).collect();
-        let (passed, count, took) = (ran.len() - failures.len(), ran.len(), start.elapsed().as_secs_f64());
-        println!("repeat: round {round} of {times}, {load}: {passed} of {count} passed, {took:.1} s");
-        failed.extend(failures.into_iter().map(|failure| format!("round {round}, {load}: {failure}")));
-    }
-    workspace::unless_empty("tests failed", &failed)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn results_of_a_binary_are_counted() {
-        let log = "running 3 tests\ntest result: FAILED. 12 passed; 1 failed; 0 ignored; 0 measured\n\ntest result: ok. 5 passed; 0 failed";
-        assert_eq!([count(log, " passed"), count(log, " failed")], [17, 1]);
-        assert_eq!(count("no test harness", " passed"), 0);
-    }
-
-    #[test]
     fn test_binaries_are_found_among_messages() {
         let message = |kind: &str, test: bool, executable: &str| {
             format!(
-                r#"{{"reason":"compiler-artifact","manifest_path":"/w/crates/windrow/Cargo.toml","target":{{"kind":["{kind}"],"name":"batch"}},"profile":{{"test":{test}}},"executable":{executable}}}"#
+                r#"{{"manifest_path":"/w/windrow/Cargo.toml","target":{{"kind":["{kind}"],"name":"batch"}},"profile":{{"test":{test}}},"executable":{executable}}}"#
             )
         };
-        let messages = [
-            message("test", true, r#""/t/batch-1""#),
-            message("lib", true, r#""/t/windrow-1""#),
-            message("bin", false, r#""/t/windrow""#),
-            message("lib", false, "null"),
-            r#"{"reason":"build-finished","success":true}"#.to_owned(),
-            "   Compiling windrow".to_owned(),
-        ];
-        let found: Vec<_> =
-            binaries(&messages.join("\n")).into_iter().map(|binary| (binary.name, binary.program)).collect();
-        let expected = [("windrow::batch", "/t/batch-1"), ("windrow::lib batch", "/t/windrow-1")];
-        assert_eq!(found, expected.map(|(name, program)| (name.to_owned(), PathBuf::from(program))));
+        let tests = [message("test", true, "\"/t/1\""), message("lib", true, "\"/t/2\"")];
+        let others = [message("bin", false, "\"/t/3\""), message("lib", false, "null"), "Compiling windrow".to_owned()];
+        let found = binaries(&[&tests[..], &others].concat().join("\n"));
+        let names: Vec<(&str, &Path)> = found.iter().map(|it| (it.name.as_str(), it.program.as_path())).collect();
+        assert_eq!(names, [("windrow::batch", Path::new("/t/1")), ("windrow::lib batch", Path::new("/t/2"))]);
     }
 
     /// A binary that fails, hangs or cannot be started is a failure, with its output.
@@ -307,35 +264,19 @@ mod tests {
     #[test]
     fn a_binary_that_fails_is_reported() {
         let logs = std::env::temp_dir().join(format!("xtask-suite-{}", std::process::id()));
-        let binary = |program: &str| Binary {
-            name: format!("p::{}", program.replace('/', "-")),
-            program: program.into(),
-            folder: "/".into(),
+        let run = |program: &str, script: &str, limit: u64| {
+            let binary = Binary { name: script.replace('/', "-"), program: program.into(), folder: "/".into() };
+            let is_enough = |output: &str| output.contains("FAILED");
+            let ran = one(&binary, &logs, Duration::from_millis(limit), &["-c", script], None, is_enough);
+            let ran = ran.expect("logs can be written");
+            (ran.output, ran.failed.unwrap_or_default())
         };
-        let ran = all(&logs, &["/bin/true", "/bin/false", "/no/such"].map(binary), None).expect("logs can be written");
-        let failed = |name: &str| ran.iter().find(|ran| ran.name.ends_with(name)).expect("all ran").failed.clone();
-        assert_eq!(failed("true"), None);
-        assert!(failed("false").is_some_and(|how| how.contains("exit status: 1")));
-        assert!(failed("such").is_some_and(|how| how.contains("cannot be started")));
-        fs::remove_dir_all(logs).expect("they were written");
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn a_binary_ends_by_itself_at_its_limit_or_when_its_output_is_enough() {
-        let logs = std::env::temp_dir().join(format!("xtask-limits-{}", std::process::id()));
-        let shell = |script: &str, limit: u64| {
-            let binary = Binary { name: script.replace('/', "-"), program: "/bin/sh".into(), folder: "/".into() };
-            let limit = Duration::from_millis(limit);
-            one(&binary, &logs, limit, &["-c", script], None, |output| output.contains("FAILED"))
-                .expect("logs can be written")
-        };
-        let ran = shell("echo out; echo err >&2", 60_000);
-        assert_eq!((ran.output.as_str(), ran.failed), ("out\nerr\n", None));
+        assert_eq!(run("/bin/sh", "echo out; echo err >&2", 60_000), ("out\nerr\n".to_owned(), String::new()));
+        assert!(run("/bin/sh", "exit 1", 60_000).1.contains("exit status: 1"));
+        assert!(run("/no/such", "", 60_000).1.contains("cannot be started"));
         // Wait for ever: only the limit, or the output, ends them.
-        assert_eq!(shell("while :; do :; done", 100).failed.as_deref(), Some(TIMED_OUT));
-        assert_eq!(shell("exec > /dev/null; while :; do :; done", 100).failed.as_deref(), Some(TIMED_OUT));
-        assert_eq!(shell("echo FAILED; while :; do :; done", 60_000).failed.as_deref(), Some("ended early"));
+        assert_eq!(run("/bin/sh", "while :; do :; done", 100).1, TIMED_OUT);
+        assert_eq!(run("/bin/sh", "echo FAILED; while :; do :; done", 60_000).1, "ended early");
         fs::remove_dir_all(logs).expect("they were written");
     }
 }

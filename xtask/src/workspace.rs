@@ -63,19 +63,18 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     pub(crate) target: PathBuf,
-    pub(crate) metadata: Value,
 }
 
 impl Workspace {
     pub(crate) fn load() -> Result<Workspace> {
         // Read at run time: several checkouts may share a target folder, and with it this program.
         let own = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
-        let words = ["metadata", "--format-version", "1", "--locked", "--all-features"];
-        let metadata: Value = serde_json::from_str(&output_of(&mut cargo(Path::new(&own), &words))?)?;
+        let metadata = metadata(Path::new(&own))?;
         let path = |key: &str| PathBuf::from(text(&metadata, key));
-        Ok(Workspace { root: path("workspace_root"), target: path("target_directory"), metadata })
+        Ok(Workspace { root: path("workspace_root"), target: path("target_directory") })
     }
 
+    #[cfg(feature = "checks")]
     pub(crate) fn read(&self, path: &str) -> Result<String> {
         read(&self.root.join(path))
     }
@@ -86,12 +85,12 @@ impl Workspace {
         if write {
             self::write(&self.root.join(path), made)?;
         }
-        let is_stale = self.read(path).unwrap_or_default() != made;
+        let is_stale = read(&self.root.join(path)).unwrap_or_default() != made;
         Ok(is_stale.then(|| format!("{path} is out of date\n    hint: cargo xtask {command} --write")))
     }
 
     /// The files that git tracks or would add, as paths relative to the root.
-    #[cfg(any(feature = "checks", test))]
+    #[cfg(any(feature = "checks", feature = "api"))]
     pub(crate) fn files(&self) -> Result<Vec<String>> {
         let mut command = Command::new("git");
         // A container may check the workspace out as another user; reading the list of its files is harmless.
@@ -104,10 +103,10 @@ impl Workspace {
     }
 }
 
-/// The members of the workspace among the packages of `cargo metadata`.
-pub(crate) fn members(metadata: &Value) -> impl Iterator<Item = &Value> {
-    let ids = list(metadata, "workspace_members");
-    list(metadata, "packages").iter().filter(|package| ids.contains(&package["id"]))
+/// Cargo's description of the workspace around a folder.
+pub(crate) fn metadata(folder: &Path) -> Result<Value> {
+    let words = ["metadata", "--format-version", "1", "--no-deps", "--locked"];
+    Ok(serde_json::from_str(&output_of(&mut cargo(folder, &words))?)?)
 }
 
 /// The array at `key`; empty where there is none.

@@ -84,10 +84,6 @@ pub(crate) fn noted(note: &str) -> Option<Verdict> {
 mod tests {
     use super::*;
 
-    fn record(name: &str, text: &str) -> Record {
-        Record::parse(name, text)
-    }
-
     #[test]
     fn bars_that_programs_noted_are_verdicts() {
         let verdict = |what: &str, bar: &str, is_met| Some(Verdict { what: what.into(), bar: bar.into(), is_met });
@@ -98,33 +94,20 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_bar_is_said_to_be_missed() {
-        let records = [record("r-1", "arm,ns\nwindrow,12\nmutex,10\n")];
+    fn a_record_is_held_to_bars() {
+        let records = [Record::parse("r-1", "arm,ns\nwindrow,12\nmutex,10\n")];
         let bars = "# comment\n\nr-? | by a mutex | . windrow by mutex ns | <= 1.5 | issue\nr-1 | ns | . windrow ns | <= 11 | none\n";
         let verdicts = verdicts(bars, &records).unwrap();
-        let shown: Vec<(&str, bool)> = verdicts[0].iter().map(|it| (it.what.as_str(), it.is_met)).collect();
-        assert_eq!(shown, [("by a mutex: 1.200", true), ("ns: 12", false)]);
-        assert_eq!(verdicts[0][0].bar, "<= 1.5 (issue)");
-    }
-
-    #[test]
-    fn a_record_without_a_verdict_fails() {
-        let records = [record("judged", "# x, bar 1 met\na\n"), record("long-line", "# a note\na\n1\n")];
-        let error = verdicts("", &records).unwrap_err().to_string();
-        assert!(error.ends_with("1 problem(s)\n  record long-line is held to nothing: it needs a line"), "{error}");
-    }
-
-    #[test]
-    fn lines_that_say_nothing_fail() {
-        let records = [record("r", "# x, bar 1 met\narm,ns\na,1\n")];
+        let shown = verdicts[0].iter().map(|it| format!("{} {} {}", it.what, it.bar, it.is_met));
+        assert_eq!(shown.collect::<Vec<_>>(), ["by a mutex: 1.200 <= 1.5 (issue) true", "ns: 12 <= 11 (none) false"]);
         for (bars, message) in [
-            ("r | a | . a ns | <= 1", "1: 5 fields"),
+            ("", "record r-1 is held to nothing: it needs a line"),
+            ("r-1 | a | . a ns | <= 1", "1: 5 fields"),
             ("s | a | . a ns | <= 1 | s", "1: no record is called s"),
-            ("r | a | . b ns | <= 1 | s", "1: r: r has no row with b"),
-            ("r | a | . a ns | = 1 | s", "1: r: = is neither"),
-            ("r | a | . a ns | 1 | s", "1: r: a bar is"),
+            ("r-1 | a | . b ns | <= 1 | s", "1: r-1: r-1 has no row with b"),
+            ("r-1 | a | . mutex ns | = 1 | s", "1: r-1: = is neither"),
         ] {
-            let error = verdicts(bars, &records).unwrap_err().to_string();
+            let error = super::verdicts(bars, &records).unwrap_err().to_string();
             assert!(error.contains(message), "{bars}: {error}");
         }
     }

@@ -256,18 +256,6 @@ mod tests {
     }
 
     #[test]
-    fn a_group_without_cells_or_plain_code_fails() {
-        for (file, message) in [
-            ("a | b | cell | windrow | serial | ratio", "1: no record is called b"),
-            ("a | loops-1 | cell | rayon | serial | ratio", "1: loops-1: no row is of rayon"),
-            ("a | loops-1 | cell | windrow | mutex | ratio", "a has no row of mutex"),
-            ("a | loops-1 | n | windrow | serial | ratio", "no column n"),
-        ] {
-            assert!(runs(file, &records()).unwrap_err().to_string().contains(message), "{file}");
-        }
-    }
-
-    #[test]
     fn a_listed_cell_stays_measured_or_has_a_reason() {
         let file = "loops | loops-? | cell | windrow | serial | ratio\ncold | cold | n | windrow | mutex | 1/per_s\n";
         let runs = runs(file, &records()).unwrap();

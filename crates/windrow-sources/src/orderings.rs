@@ -16,8 +16,6 @@ use crate::source::Crate;
 pub struct Ordering {
     /// The file, relative to the crate.
     pub file: String,
-    /// The innermost function around it: `Type::name` for a method, else `name`; `-` outside of all functions.
-    pub function: String,
     /// `X`.
     pub name: String,
     /// Where `Ordering::X` stands in the file.
@@ -45,8 +43,7 @@ pub struct Call {
 
 /// Every ordering of the modules below `src/lib.rs`, in the order of the files.
 pub fn orderings(files: &Crate) -> Vec<Ordering> {
-    let place = Ordering { function: "-".to_owned(), ..Ordering::default() };
-    let mut walk = Walk { files, found: Vec::new(), place, owner: None, off: [false; 3] };
+    let mut walk = Walk { files, found: Vec::new(), place: Ordering::default(), off: [false; 3] };
     walk.file("src/lib.rs");
     walk.found.sort_by_key(|it| (it.file.clone(), it.span.start));
     walk.found
@@ -57,8 +54,6 @@ struct Walk<'a> {
     found: Vec<Ordering>,
     /// An ordering at the place of the walk, except for its name and span.
     place: Ordering,
-    /// The type or trait whose methods are walked over.
-    owner: Option<String>,
     /// Which of the builds leave this place out.
     off: [bool; 3],
 }
@@ -84,29 +79,18 @@ impl Walk<'_> {
     }
 }
 
-/// Overrides for the nodes that can have a `cfg`, and for functions.
+/// Overrides for the nodes that can have a `cfg`.
 macro_rules! nodes {
-    (compiled: $($name:ident $node:ty),*; functions: $($function:ident $item:ty),*) => {
+    ($($name:ident $node:ty),*) => {
         $(fn $name(&mut self, node: &$node) {
             self.compiled(&attributes(node), |walk| visit::$name(walk, node));
-        })*
-        $(fn $function(&mut self, node: &$item) {
-            let name = self.owner.iter().map(|owner| format!("{owner}::")).collect::<String>();
-            let name = format!("{name}{}", node.sig.ident);
-            // A function inside of a method is no method.
-            self.within(|walk| &mut walk.owner, None, |walk| {
-                walk.within(|walk| &mut walk.place.function, name, |walk| visit::$function(walk, node));
-            });
         })*
     };
 }
 
 impl Visit<'_> for Walk<'_> {
-    nodes! {
-        compiled: visit_item syn::Item, visit_impl_item syn::ImplItem, visit_trait_item syn::TraitItem,
-            visit_stmt syn::Stmt, visit_arm syn::Arm, visit_field syn::Field, visit_field_value syn::FieldValue;
-        functions: visit_item_fn syn::ItemFn, visit_impl_item_fn syn::ImplItemFn, visit_trait_item_fn syn::TraitItemFn
-    }
+    nodes!(visit_item syn::Item, visit_impl_item syn::ImplItem, visit_trait_item syn::TraitItem, visit_stmt syn::Stmt,
+        visit_arm syn::Arm, visit_field syn::Field, visit_field_value syn::FieldValue);
 
     fn visit_file(&mut self, node: &syn::File) {
         self.compiled(&node.attrs, |walk| visit::visit_file(walk, node));
@@ -119,19 +103,6 @@ impl Visit<'_> for Walk<'_> {
             }
         }
         visit::visit_item_mod(self, node);
-    }
-
-    fn visit_item_impl(&mut self, node: &syn::ItemImpl) {
-        let name = match &*node.self_ty {
-            syn::Type::Path(it) => it.path.segments.last().map(|last| last.ident.to_string()),
-            other => Some(other.to_token_stream().to_string()),
-        };
-        self.within(|walk| &mut walk.owner, name, |walk| visit::visit_item_impl(walk, node));
-    }
-
-    fn visit_item_trait(&mut self, node: &syn::ItemTrait) {
-        let name = Some(node.ident.to_string());
-        self.within(|walk| &mut walk.owner, name, |walk| visit::visit_item_trait(walk, node));
     }
 
     fn visit_expr_call(&mut self, node: &syn::ExprCall) {
@@ -187,17 +158,5 @@ mod tests {
             |in_test| found(text).into_iter().filter(|it| it.in_test == in_test).map(|it| it.name).collect::<String>();
         assert_eq!([of(true), of(false)], ["ABCEGI", "DFH"]);
         assert!(found("#![cfg(test)]\nfn f() { Ordering::A }")[0].in_test);
-    }
-
-    #[test]
-    fn functions_carry_their_type() {
-        let text = "fn free(x: impl Fn() -> [u8; 4]) -> impl A { let f: fn(u8) = g; Ordering::A }
-            impl<T: Fn() -> u8> Drop for a::Guard<'_, T> where T: B {
-                fn drop(&mut self) { fn inner() { Ordering::B } Ordering::C }
-            }
-            trait Park { fn wait(&self); fn wake(&self) { Ordering::D } }
-            const C: u8 = Ordering::E;";
-        let names: Vec<String> = found(text).into_iter().map(|it| it.function).collect();
-        assert_eq!(names, ["free", "inner", "Guard::drop", "Park::wake", "-"]);
     }
 }

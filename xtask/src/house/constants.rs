@@ -81,51 +81,27 @@ fn problem(it: &Constant, in_sync: bool) -> Option<String> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn found(text: &str) -> (String, Vec<String>) {
-        table(&[RustFile::new("crates/windrow-plan/src/a.rs", text)])
+#[test]
+fn a_constant_has_a_measure() {
+    let found = |path: &str, text: &str| table(&[RustFile::new(path, text)]);
+    let plan = |text: &str| found("crates/windrow-plan/src/a.rs", text);
+    let text = "/// Spins.\n///\n/// Measure: 13 wakes.\nconst A: f64 = 13.0;\nconst B: f64 = 6.5 * 2.0;";
+    let (table, problems) = plan(text);
+    assert_eq!(problems, Vec::<String>::new());
+    assert!(table.contains("| `A` in `windrow-plan/a.rs` | `13.0` | 13 wakes |"), "{table}");
+    assert!(table.contains("| `6.5 * 2.0` | 13 wakes |"), "{table}");
+    for (text, message) in [
+        ("/// Measure: 2 wakes.\nconst B: f64 = 2.0;\n\nconst A: usize = 1;", ":4: A has no measure"),
+        ("/// Measure: 13 wakes.\nconst A: f64 = 12.0;", "A is not \"13 wakes\""),
+        ("/// Measure: 13 snoozes.\nconst A: f64 = 1.0;", "no measure begins like \"13 snoozes\""),
+        ("/// Measure: 1 wake.\nconst A: Nanos = Nanos(5.0);", "a time is no multiple of"),
+        ("fn f() { wait(Duration::from_millis(5)) }", "Duration::from_millis(5) is a time in the code"),
+    ] {
+        assert!(plan(text).1.first().is_some_and(|it| it.contains(message)), "{text}: {:?}", plan(text).1);
     }
-
-    #[test]
-    fn a_constant_has_a_measure() {
-        let text = "/// Spins.\n///\n/// Measure: 13 wakes.\nconst A: f64 = 13.0;\nconst B: f64 = 6.5 * 2.0;\n\n// Measure: count of calls.\nconst C: [u8; 2] = [1, 2];";
-        let (table, problems) = found(text);
-        assert_eq!(problems, Vec::<String>::new());
-        for row in
-            ["| `A` in `windrow-plan/a.rs` | `13.0` | 13 wakes |", "| `6.5 * 2.0` | 13 wakes |", "| count of calls |"]
-        {
-            assert!(table.contains(row), "{row}\n{table}");
-        }
-        for (text, message) in [
-            ("const A: f64 = 13.0;", "a.rs:1: A has no measure"),
-            ("/// Measure: 2 wakes.\nconst B: f64 = 2.0;\n\nconst A: usize = 1;", ":4: A has no measure"),
-            ("/// Measure: 13 wakes.\nconst A: f64 = 12.0;", "A is not \"13 wakes\""),
-            ("impl X { const A: u64 = 1; }", "A has no measure"),
-            ("fn f() { static A: f32 = 1.0; }", "A has no measure"),
-            ("/// Measure: 13 snoozes.\nconst A: f64 = 1.0;", "no measure begins like \"13 snoozes\""),
-            ("/// Measure: 1 wake.\nconst A: Nanos = Nanos(5.0);", "a time is no multiple of"),
-            ("fn f() { wait(Duration::from_millis(5)) }", "Duration::from_millis(5) is a time in the code"),
-            ("fn f() { Nanos(5e3) }", "Nanos(5e3) is a time"),
-        ] {
-            assert!(found(text).1.first().is_some_and(|it| it.contains(message)), "{text}: {:?}", found(text).1);
-        }
-    }
-
-    #[test]
-    fn other_constants_need_none() {
-        for text in [
-            "const A: &str = \"1\"; const B: bool = true; fn f() { Nanos(0.0); Nanos(2.0 * x); Nanos(f64::MAX) }",
-            "#[cfg(test)] mod tests { const A: f64 = 1.0; fn f() { Nanos(1.0) } }",
-            "/// Measure: chosen, for people.\nconst A: Duration = Duration::from_secs(5);",
-        ] {
-            assert_eq!(found(text).1, Vec::<String>::new(), "{text}");
-        }
-        // The protocols know no costs.
-        let sync = |text| table(&[RustFile::new("crates/windrow-sync/src/a.rs", text)]).1.len();
-        assert_eq!((sync("const A: u32 = 1;"), sync("const A: f64 = 1.0;")), (0, 1));
-        assert!(found("// Measure: bits of x.\nconst A: u8 = 1 | 2;").0.contains("`1 \\| 2`"));
-    }
+    let none = "const A: &str = \"1\"; fn f() { Nanos(2.0 * x) }\n#[cfg(test)] mod tests { const A: f64 = 1.0; }";
+    assert_eq!(plan(none).1, Vec::<String>::new());
+    // The protocols know no costs.
+    let sync = |text| found("crates/windrow-sync/src/a.rs", text).1.len();
+    assert_eq!((sync("const A: u32 = 1;"), sync("const A: f64 = 1.0;")), (0, 1));
 }

@@ -35,7 +35,9 @@ struct Process {
 
 static PROCESS: Process = Process { mask: RelaxedU64::new(0), changed: RelaxedU64::new(0) };
 
-/// Who changes all masks of a process has reached all its threads so long after the first.
+/// After this time a change of all masks has reached the last thread.
+///
+/// Measure: chosen, a walk over /proc/PID/task takes microseconds a thread.
 const SETTLES: Duration = Duration::from_millis(1);
 
 impl Process {
