@@ -1,13 +1,15 @@
 //! `cargo xtask test` runs the tests, `cargo xtask ci` what a change must pass, `cargo xtask ci full` everything.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::Command;
+use std::thread;
 use std::time::Instant;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Error, Result, anyhow};
 use clap::ValueEnum;
 
-use crate::suite::{self, Built};
+use crate::suite::{self, Tests};
 use crate::workspace::{self, Workspace, succeed};
 use crate::{api, book, checks, loom, node, python, sanitize};
 
@@ -118,13 +120,13 @@ fn one(workspace: &Workspace, step: Step, is_full: bool) -> Result<()> {
             succeed(command.args(EVERYDAY).env("RUSTDOCFLAGS", "-D warnings"))
         }
         Step::Book => book::run(workspace),
-        Step::TestPortable => rust_tests(workspace, PORTABLE, None).map(drop),
+        Step::TestPortable => rust_tests(workspace, PORTABLE),
         Step::Loom => loom::run(workspace, &[]),
         Step::Api => api::run(workspace, false),
         Step::Store => store(workspace),
         Step::Sanitize => sanitize::run(workspace, &sanitize::Options::default()),
         Step::Compat => compat(workspace),
-        Step::Bench => lint(workspace, BENCH).and_then(|()| rust_tests(workspace, BENCH, None).map(drop)),
+        Step::Bench => lint(workspace, BENCH).and_then(|()| rust_tests(workspace, BENCH)),
         Step::Mutants => checks::run(workspace, &["mutants"]),
         Step::Full => Ok(()),
     }
@@ -132,9 +134,25 @@ fn one(workspace: &Workspace, step: Step, is_full: bool) -> Result<()> {
 
 /// All tests of Rust, Python and Node, of one build. `cases` multiplies the random cases of properties.
 pub(crate) fn test(workspace: &Workspace, cases: Option<&str>) -> Result<()> {
-    let built = rust_tests(workspace, EVERYDAY, cases)?;
-    python::run(workspace, &built)?;
-    node::run(workspace, &built)
+    // Packages come from the network while Cargo builds.
+    let (built, python, node) = thread::scope(|scope| {
+        let packages = scope.spawn(|| (python::packages(workspace), node::packages(workspace)));
+        let built = suite::build(&workspace.root, EVERYDAY);
+        let (python, node) = packages.join().expect("an installation panics at nothing");
+        Ok::<_, Error>((built?, python?, node?))
+    })?;
+    // The longest ones first.
+    let mut tests = Vec::from_iter(python::tests(workspace, &built, python)?);
+    tests.extend(node::tests(workspace, &built, node)?);
+    tests.push(examples(workspace, EVERYDAY));
+    tests.extend(built.tests);
+    suite::run(workspace, tests, cases)
+}
+
+/// The examples in the documentation.
+fn examples(workspace: &Workspace, of: &[&str]) -> Tests {
+    let program = std::env::var_os("CARGO").map_or("cargo".into(), PathBuf::from);
+    Tests::new("examples", program, &[&["test", "--doc", "--locked"], of].concat(), &workspace.root)
 }
 
 /// rayon's own tests: by rename, compared with the listed results, and through rayon-core.
@@ -168,12 +186,11 @@ fn store(workspace: &Workspace) -> Result<()> {
     succeed(tests.args(STORE))
 }
 
-/// Unit and integration tests side by side, then the examples in the documentation.
-fn rust_tests(workspace: &Workspace, of: &[&str], cases: Option<&str>) -> Result<Built> {
-    let built = suite::build(&workspace.root, of)?;
-    suite::run(workspace, &built.tests, cases)?;
-    cargo(workspace, &["test", "--doc", "--locked"], of)?;
-    Ok(built)
+/// Unit and integration tests, and the examples in the documentation.
+fn rust_tests(workspace: &Workspace, of: &[&str]) -> Result<()> {
+    let mut tests = suite::build(&workspace.root, of)?.tests;
+    tests.push(examples(workspace, of));
+    suite::run(workspace, tests, None)
 }
 
 #[test]

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use windrow_sources::{Crate, Ordering, Source};
 
 use crate::loom::{is_named_after, models, with_loom};
-use crate::suite::{self, Binary, TIMED_OUT};
+use crate::suite::{self, TIMED_OUT, Tests};
 use crate::workspace::{self, SYNC, Workspace};
 
 /// Orderings that synchronize.
@@ -138,7 +138,7 @@ impl Scratch {
         Ok(Scratch { root })
     }
 
-    fn build(&self) -> Result<Binary> {
+    fn build(&self) -> Result<Tests> {
         // Rebuilt for every mutant and run for seconds: no debug information, and only what changed.
         let command = &mut workspace::cargo(&self.root, &["test", "--quiet", "--no-run"]);
         let command = with_loom(command).env("CARGO_PROFILE_RELEASE_INCREMENTAL", "true");
@@ -147,7 +147,7 @@ impl Scratch {
     }
 
     /// Runs a module of models until its end, its first failure or the limit.
-    fn run(&self, binary: &Binary, model: &str, limit: Duration) -> Result<suite::Ran> {
+    fn run(&self, binary: &Tests, model: &str, limit: Duration) -> Result<suite::Ran> {
         // One at a time, so that the last name printed is the test that runs.
         let words = ["--test-threads=1", &format!("{model}::")];
         suite::one(binary, &self.root.join("logs"), limit, &words, None, |log| failed_test(log).is_some())
@@ -256,12 +256,5 @@ mod tests {
         assert_eq!(failed_test(report), Some("b::c - should panic"));
         assert_eq!(failed_test("test a ... ok\ntest b ... "), None);
         assert_eq!(running_test("test a ... ok\ntest b ... "), Some("b"));
-    }
-
-    #[test]
-    fn the_manifest_has_one_member() {
-        let whole = Workspace::load().and_then(|workspace| workspace.read("Cargo.toml")).expect("it is there");
-        let one = manifest(&whole).expect("both lines are there");
-        assert!(one.contains("[workspace]\nmembers = [\"crates/windrow-sync\"]\n") && !one.contains("default-members"));
     }
 }

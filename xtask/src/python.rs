@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::suite::{self, Built};
+use crate::suite::{self, Built, Tests};
 use crate::workspace::{self, Workspace, succeed};
 
 const FOLDER: &str = "bindings/python";
@@ -13,21 +13,19 @@ const FOLDER: &str = "bindings/python";
 /// The oldest Python that the package supports.
 const OLDEST: &str = "import sys; sys.exit(sys.version_info < (3, 10))";
 
-/// Runs the tests of the package, with the library that was built with the tests of Rust. Without a Python or a package index it says what it
-/// skips.
-pub(crate) fn run(workspace: &Workspace, built: &Built) -> Result<()> {
-    let folder = workspace.root.join(FOLDER);
-    let Some(bin) = own_environment(workspace)? else { return Ok(()) };
+/// The tests of the package, with the library that was built with the tests of Rust.
+pub(crate) fn tests(workspace: &Workspace, built: &Built, bin: Option<PathBuf>) -> Result<Option<Tests>> {
+    let (Some(bin), folder) = (bin, workspace.root.join(FOLDER)) else { return Ok(None) };
     install(&folder, built.library("_windrow")?, &bin)?;
     let deadline = format!("faulthandler_timeout={}", suite::DEADLINE.as_secs());
     let (traces, ends) = (["-o", &deadline], ["-o", "faulthandler_exit_on_timeout=true"]);
     let words = [&["-m", "pytest", "--quiet", "-p", "no:cacheprovider"], &traces[..], &ends].concat();
-    succeed(Command::new(bin.join("python")).args(words).current_dir(folder))
+    Ok(Some(Tests::new(FOLDER, bin.join("python"), &words, folder)))
 }
 
-/// Checks the types of the package, of its tests and examples, after [`run`].
+/// Checks the types of the package, of its tests and examples, after [`tests`].
 pub(crate) fn types(workspace: &Workspace) -> Result<()> {
-    let Some(bin) = own_environment(workspace)? else { return Ok(()) };
+    let Some(bin) = packages(workspace)? else { return Ok(()) };
     let tool = |name: &str, words: &[&str]| {
         succeed(Command::new(bin.join(name)).args(words).current_dir(workspace.root.join(FOLDER)))
     };
@@ -35,7 +33,8 @@ pub(crate) fn types(workspace: &Workspace) -> Result<()> {
     tool("stubtest", &["windrow", "--ignore-disjoint-bases"])
 }
 
-fn own_environment(workspace: &Workspace) -> Result<Option<PathBuf>> {
+/// An environment with what the tests need. Without a Python or a package index it says what it skips.
+pub(crate) fn packages(workspace: &Workspace) -> Result<Option<PathBuf>> {
     let requirements = workspace.root.join(FOLDER).join("requirements.txt");
     environment(&workspace.target.join("python"), &requirements, &format!("the tests of {FOLDER}"))
 }

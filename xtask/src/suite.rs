@@ -1,7 +1,7 @@
-//! Builds test binaries with Cargo, and runs them side by side.
+//! Builds test binaries with Cargo, and runs them and the suites of other languages side by side.
 //!
-//! `cargo test` runs one binary after the other, and waits at the end of each for its slowest test. Here as many binaries run at once as
-//! keep the processors busy. The output of each goes to a separate file, which is shown if the binary fails.
+//! `cargo test` runs one binary after the other, and waits at the end of each for its slowest test. Here as many programs run at once as
+//! keep the processors busy. The output of each goes to a separate file, which is shown if the program fails.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -26,20 +26,28 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(5 * 60);
 /// End of the line that libtest prints of a test that is slow, after a minute.
 const SLOW: &str = " has been running for over 60 seconds";
 
-/// A test binary.
+/// A program that tests something.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Binary {
+pub(crate) struct Tests {
     /// The package and the target, as in `windrow::batch`.
     pub(crate) name: String,
     program: PathBuf,
+    words: Vec<String>,
     /// The folder of the package, where tests are run.
     folder: PathBuf,
+}
+
+impl Tests {
+    pub(crate) fn new(name: &str, program: impl Into<PathBuf>, words: &[&str], folder: impl Into<PathBuf>) -> Tests {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        Tests { name: name.to_owned(), program: program.into(), words, folder: folder.into() }
+    }
 }
 
 /// Products of a build.
 #[derive(Debug, Default)]
 pub(crate) struct Built {
-    pub(crate) tests: Vec<Binary>,
+    pub(crate) tests: Vec<Tests>,
     /// Dynamic libraries of members.
     libraries: Vec<PathBuf>,
 }
@@ -83,22 +91,19 @@ fn libraries(messages: &str) -> Vec<PathBuf> {
 }
 
 /// The test binaries in Cargo's messages, the largest first: it is likely to run longest.
-fn binaries(messages: &str) -> Vec<Binary> {
+fn binaries(messages: &str) -> Vec<Tests> {
     let tests = parsed(messages).filter(|it| it["profile"]["test"] == true && it["executable"].is_string());
-    let mut binaries: Vec<Binary> = tests
+    let mut binaries: Vec<Tests> = tests
         .map(|message| {
             let folder = Path::new(text(&message, "manifest_path")).parent().unwrap_or(Path::new("")).to_owned();
             let package = folder.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
             let target = &message["target"];
             let kind = target["kind"][0].as_str().filter(|kind| *kind != "test").map(|kind| format!("{kind} "));
-            Binary {
-                name: format!("{package}::{}{}", kind.unwrap_or_default(), text(target, "name")),
-                program: PathBuf::from(text(&message, "executable")),
-                folder,
-            }
+            let name = format!("{package}::{}{}", kind.unwrap_or_default(), text(target, "name"));
+            Tests::new(&name, text(&message, "executable"), &[], folder)
         })
         .collect();
-    let size = |binary: &Binary| fs::metadata(&binary.program).map_or(0, |facts| facts.len());
+    let size = |binary: &Tests| fs::metadata(&binary.program).map_or(0, |facts| facts.len());
     binaries.sort_by_cached_key(|binary| (Reverse(size(binary)), binary.name.clone()));
     binaries
 }
@@ -112,15 +117,22 @@ pub(crate) struct Ran {
     pub(crate) failed: Option<String>,
 }
 
-/// Runs all of them, and shows the failures. `cases` multiplies the random cases of properties.
-pub(crate) fn run(workspace: &Workspace, binaries: &[Binary], cases: Option<&str>) -> Result<()> {
-    let mut ran = all(&workspace.target.join("xtask/tests"), binaries, cases)?;
+/// Runs all of them, as many at once as half of the processors, at least two: each uses several threads. Shows the failures.
+/// `cases` multiplies the random cases of properties.
+pub(crate) fn run(workspace: &Workspace, all: Vec<Tests>, cases: Option<&str>) -> Result<()> {
+    let jobs = thread::available_parallelism().map_or(2, |cpus| cpus.get().div_ceil(2)).max(2);
+    let logs = workspace.target.join("xtask/tests");
+    let ran = side_by_side(vec![(); jobs], all, |(), tests| {
+        let mut slow = Slow::default();
+        let environment = cases.map(|cases| ("WINDROW_CASES", cases));
+        let ran = one(&tests, &logs, LIMIT, &[], environment, |output| slow.hangs(output))?;
+        println!("test: {:7.1} s  {}  {}", ran.took.as_secs_f64(), ran.name, ran.failed.as_deref().unwrap_or("ok"));
+        Ok(ran)
+    });
+    let ran = ran.into_iter().collect::<Result<Vec<Ran>>>()?;
     let failed: Vec<String> = ran.iter().filter_map(show).collect();
-    ran.sort_by_key(|ran| std::cmp::Reverse(ran.took));
-    let slowest = ran.iter().take(5).map(|ran| format!("{} {:.1} s", ran.name, ran.took.as_secs_f64()));
-    println!("test: {} binaries; the slowest are {}", ran.len(), slowest.collect::<Vec<_>>().join(", "));
     let sum = |what| ran.iter().map(|ran| count(&ran.output, what)).sum::<usize>();
-    println!("test: {} passed, {} failed", sum(" passed"), sum(" failed"));
+    println!("test: {} tests of Rust passed, {} failed", sum(" passed"), sum(" failed"));
     workspace::unless_empty("tests failed", &failed)
 }
 
@@ -129,19 +141,6 @@ fn show(ran: &Ran) -> Option<String> {
     let how = ran.failed.as_ref()?;
     println!("\ntest: {} failed ({how}):\n{}", ran.name, ran.output);
     Some(format!("{} ({how})", ran.name))
-}
-
-/// Runs as many binaries at once as half of the processors, at least two: each binary uses several threads.
-fn all(logs: &Path, binaries: &[Binary], cases: Option<&str>) -> Result<Vec<Ran>> {
-    let jobs = thread::available_parallelism().map_or(2, |cpus| cpus.get().div_ceil(2)).max(2);
-    let ran = side_by_side(vec![(); jobs], binaries.iter().collect(), |(), binary| {
-        let mut slow = Slow::default();
-        let environment = cases.map(|cases| ("WINDROW_CASES", cases));
-        let ran = one(binary, logs, LIMIT, &[], environment, |output| slow.hangs(output))?;
-        println!("test: {:7.1} s  {}  {}", ran.took.as_secs_f64(), ran.name, ran.failed.as_deref().unwrap_or("ok"));
-        Ok(ran)
-    });
-    ran.into_iter().collect()
 }
 
 /// Does all tasks, as many at once as there are workers.
@@ -171,7 +170,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Runs a binary as `cargo test` does, until it ends, the limit has passed, or its output `is_enough`.
 pub(crate) fn one(
-    binary: &Binary,
+    binary: &Tests,
     logs: &Path,
     limit: Duration,
     words: &[&str],
@@ -183,7 +182,7 @@ pub(crate) fn one(
     let file = File::create(&log).with_context(|| format!("cannot create {}", log.display()))?;
     let output = || fs::read(&log).map_or(String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned());
     let mut command = Command::new(&binary.program);
-    command.args(words).current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
+    command.args(&binary.words).args(words).current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
     command.env("CARGO_MANIFEST_PATH", binary.folder.join("Cargo.toml"));
     command.envs(environment).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
     let start = Instant::now();
@@ -265,9 +264,9 @@ mod tests {
     fn a_binary_that_fails_is_reported() {
         let logs = std::env::temp_dir().join(format!("xtask-suite-{}", std::process::id()));
         let run = |program: &str, script: &str, limit: u64| {
-            let binary = Binary { name: script.replace('/', "-"), program: program.into(), folder: "/".into() };
+            let tests = Tests::new(&script.replace('/', "-"), program, &["-c", script], "/");
             let is_enough = |output: &str| output.contains("FAILED");
-            let ran = one(&binary, &logs, Duration::from_millis(limit), &["-c", script], None, is_enough);
+            let ran = one(&tests, &logs, Duration::from_millis(limit), &[], None, is_enough);
             let ran = ran.expect("logs can be written");
             (ran.output, ran.failed.unwrap_or_default())
         };

@@ -25,7 +25,7 @@ mod rng;
 mod seed;
 mod time;
 
-pub use cases::cases;
+pub use cases::{cases, step};
 pub use executor::{block_on, waker};
 pub use faults::{Live, items, message_of};
 #[cfg(target_os = "linux")]

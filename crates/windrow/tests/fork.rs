@@ -39,10 +39,10 @@ impl Drop for Done<'_> {
 }
 
 #[test]
-fn a_thousand_children_of_a_used_pool() {
+fn children_of_a_used_pool() {
     assert!(region());
     let threads = windrow::current_num_threads();
-    for child in 0..1000 {
+    for child in 0..windrow_testkit::cases(150) {
         assert!(forked(|| region() && windrow::current_num_threads() == threads), "child {child}");
         // The parent's pool is as it was.
         assert!(child % 100 > 0 || region());
@@ -50,7 +50,7 @@ fn a_thousand_children_of_a_used_pool() {
 }
 
 #[test]
-fn a_thousand_children_forked_while_other_threads_are_inside() {
+fn children_forked_while_other_threads_are_inside() {
     let (own, done) = (Pool::new(3), AtomicBool::new(false));
     thread::scope(|scope| {
         let _done = Done(&done);
@@ -70,7 +70,7 @@ fn a_thousand_children_forked_while_other_threads_are_inside() {
                 assert!(own.spawn_joinable(region).wait())
             }
         });
-        for child in 0..1000 {
+        for child in 0..windrow_testkit::cases(150) {
             let went_well = forked(|| match child % 4 {
                 0 => region(),
                 // Without its threads: on the caller.
@@ -97,7 +97,7 @@ fn children_forked_while_other_threads_start() {
             });
         }
         let _done = Done(&done);
-        for child in 0..1000 {
+        for child in 0..windrow_testkit::cases(150) {
             let went_well = forked(|| {
                 let pool = Pool::new(3);
                 region() && pool.install(region) && pool.spawn_joinable(region).wait()

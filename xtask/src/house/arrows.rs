@@ -25,7 +25,10 @@ const LAYERS: &[(&str, &str)] = &[
     ("windrow-tokenizers", "windrow windrow-bpe windrow-testkit"),
     ("windrow-fuzz", "windrow-tokenizers"),
     ("windrow-book", "windrow windrow-collections windrow-collective windrow-sqlite windrow-tiling"),
-    ("windrow-cli", "windrow windrow-allocator windrow-collective windrow-sync windrow-tiling windrow-tokenizers"),
+    (
+        "windrow-cli",
+        "windrow windrow-allocator windrow-collective windrow-sync windrow-testkit windrow-tiling windrow-tokenizers",
+    ),
     (
         "windrow-bench",
         "windrow windrow-allocator windrow-cli windrow-collections windrow-collective windrow-plan windrow-product windrow-records windrow-sqlite \

@@ -55,7 +55,7 @@ fn small_documents_stay_within_the_budget() {
 
 #[test]
 fn one_line_of_many_megabytes() {
-    const MEGABYTES: usize = 200;
+    const MEGABYTES: usize = 80;
     let place = place();
     let line = "encode - -o out --tokenizer tiny.json --input-format jsonl --memory 16M --json --threads 2";
     let mut command = place.command(line.split(' '));

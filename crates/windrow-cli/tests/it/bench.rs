@@ -16,9 +16,9 @@ fn measured(place: &Place, line: &str) -> Ran {
 }
 
 #[test]
-fn loops_are_measured_and_written_completely() {
+fn a_run_is_measured_and_written_completely_and_its_page_fits_all_windows() {
     let place = Place::new();
-    let ran = measured(&place, "--quick --only loops --json out.json --report out.html");
+    let ran = measured(&place, "--quick --only loops,batch,overlap --json out.json --report out.html");
     assert_eq!(place.names(), ["out.html", "out.json"], "nothing else is left");
     let run = place.json("out.json");
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
@@ -28,7 +28,7 @@ fn loops_are_measured_and_written_completely() {
     );
     assert_eq!(
         (&run["command"], &run["threads"]),
-        (&json!("windrow bench --quick --only loops --threads 2 --tiny"), &json!(2))
+        (&json!("windrow bench --quick --only loops,batch,overlap --threads 2 --tiny"), &json!(2))
     );
     assert_eq!(keys(&run["load"]), "after before note");
     let busy = run["load"]["note"].as_str();
@@ -39,9 +39,11 @@ fn loops_are_measured_and_written_completely() {
     }
     assert!(ran.stderr.contains("measuring loops (0 of "), "stderr is no terminal: {}", ran.stderr);
     let cells = run["cells"].as_array().unwrap();
-    assert!(cells.len() > 5 && cells.iter().all(|cell| cell["shape"] == "loops"), "{cells:?}");
-    assert_eq!(run["summaries"][0]["cells"], json!(cells.len()));
-    for cell in cells {
+    for (at, shape) in ["loops", "batch", "overlap"].into_iter().enumerate() {
+        let count = cells.iter().filter(|cell| cell["shape"] == shape).count();
+        assert!(count > 0 && run["summaries"][at]["cells"] == json!(count), "{cells:?}");
+    }
+    for cell in cells.iter().filter(|cell| cell["shape"] == "loops") {
         assert_eq!(
             keys(cell),
             "beats_bound best bound calls cold control family harm name regret repetitions serial shape size sweep \
@@ -69,6 +71,7 @@ fn loops_are_measured_and_written_completely() {
         "{}",
         ran.stdout
     );
+    fits(&place, &page, &run);
 }
 
 #[test]
@@ -169,19 +172,15 @@ fn opened(chromium: &Path, place: &Place, page: &str, width: u32, is_dark: bool)
     serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said:?} in {} bytes", dom.len()))
 }
 
-#[test]
-fn the_page_fits_windows_of_all_widths_and_shows_the_numbers_of_the_json() {
+/// Windows of all widths show the page whole, with the numbers of the JSON.
+fn fits(place: &Place, page: &str, run: &Value) {
     let Some(chromium) = chromium() else {
         println!("skipped: no Chromium on this machine");
         return;
     };
-    let place = Place::new();
-    measured(&place, "--only loops,batch,overlap --json out.json --report out.html");
-    let page = fs::read_to_string(place.path("out.html")).unwrap();
-    let run = place.json("out.json");
     let mut papers = Vec::new();
     for (width, is_dark, wide) in [(390, false, false), (1280, true, true)] {
-        let look = opened(&chromium, &place, &page, width, is_dark);
+        let look = opened(&chromium, place, page, width, is_dark);
         assert_eq!((&look["width"], &look["window"]), (&json!(width), &json!(width)), "at {width} px");
         assert_eq!(look["overlaps"], json!([]), "at {width} px");
         let pictures: Vec<u64> = serde_json::from_value(look["pictures"].clone()).unwrap();

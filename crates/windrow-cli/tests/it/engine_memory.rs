@@ -168,7 +168,7 @@ fn runs_with_too_little_memory_end_with_a_message() {
         let enough = |limit: &usize| run(*limit, "empty.jsonl").code == Some(0);
         let first = (40_000..).step_by(12_000).find(enough).unwrap();
         let (mut failed, mut done) = (0, 0);
-        for limit in (first..).step_by(step).take(40) {
+        for limit in (first..).step_by(step * windrow_testkit::step(3)).take(40) {
             let ran = run(limit, "in.jsonl");
             match ran.code {
                 Some(0) => done += 1,

@@ -117,8 +117,8 @@ fn while_it_reads_encodes_and_writes() {
     let folder = tempfile::tempdir().unwrap();
     let lines = "the quick brown fox jumps over the lazy dog \n".repeat(1_500);
     let mut ended = Vec::new();
-    for moment in (0..24_usize).step_by(2) {
-        let memory = ["1G", "1M"][moment / 2 % 2];
+    for moment in (0..24_usize).step_by(windrow_testkit::step(4)) {
+        let memory = ["1G", "1M"][moment / 4 % 2];
         let mut child = start(
             folder.path(),
             &format!("encode - --lines -o out --tokenizer gpt2 --format megatron --memory {memory} --quiet"),
@@ -151,7 +151,7 @@ fn from_its_first_instruction_to_its_last() {
         begin.elapsed()
     };
     let mut ended = Vec::new();
-    for moment in (0..40_u32).step_by(2) {
+    for moment in (0..40_u32).step_by(windrow_testkit::step(4)) {
         let child = start(folder.path(), arguments);
         // At most of these moments no progress is visible from outside, so they are points in time, the last ones dense.
         let at = if moment < 20 { whole * moment / 20 } else { whole * 3 / 4 + whole * (moment - 20) / 50 };

@@ -15,7 +15,7 @@ fn plan(rows: &[u64]) -> Tiles {
 fn whole_numbers_have_the_same_bits_however_they_are_cut() {
     for operation in OPERATIONS {
         for ranks in 1..=4 {
-            let case = Case { operation, ranks, each: 24, n: 17, k: 40, gap: 0 };
+            let case = Case { operation, ranks, each: 12, n: 17, k: 20, gap: 0 };
             let m = case.m() as u64;
             let tail = case.operation.unit(ranks) as u64 * 5;
             for tiles in
@@ -33,7 +33,7 @@ fn whole_numbers_have_the_same_bits_however_they_are_cut() {
 #[test]
 fn fractions_stay_within_the_bound() {
     for operation in OPERATIONS {
-        for (ranks, k) in [(1, 1), (2, 300), (3, 77)] {
+        for (ranks, k) in [(1, 1), (2, 150), (3, 77)] {
             let case = Case { operation, ranks, each: 33, n: 20, k, gap: 3 };
             for tiles in [Tiles::None, Tiles::Uniform(4), Tiles::Uniform(33)] {
                 case.check::<f32>(&tiles, false);

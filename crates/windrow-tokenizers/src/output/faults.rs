@@ -41,7 +41,7 @@ struct Script {
     abandonment: Option<JoinHandle<bool>>,
 }
 
-/// The disk, with a fault. Writes are short, 300,000 bytes at most, so that files take several calls. Syncs are only counted: no test
+/// The disk, with a fault. Writes are short, 75,000 bytes at most, so that files take several calls. Syncs are only counted: no test
 /// cuts the power, and real syncs would take most of the time.
 #[derive(Clone, Debug)]
 struct Faulty(Arc<Mutex<Script>>);
@@ -93,7 +93,7 @@ impl Storage for Faulty {
     }
 
     fn write(&self, file: &File, bytes: &[u8]) -> io::Result<usize> {
-        self.call("write").and_then(|()| Disk.write(file, &bytes[..bytes.len().min(300_000)]))
+        self.call("write").and_then(|()| Disk.write(file, &bytes[..bytes.len().min(75_000)]))
     }
 
     fn truncate(&self, file: &File, bytes: u64) -> io::Result<()> {
@@ -140,7 +140,7 @@ fn options(directory: &Path, format: Format, overwrite: bool) -> OutputOptions {
 
 /// Three documents; those of `variant` 0 and 1 differ.
 fn write(options: &OutputOptions, staging: &Staging, variant: u32) -> Result<Published, OutputError> {
-    let ids: Vec<u32> = (0..400_000 + variant).map(|id| (id + variant) % 60_000).collect();
+    let ids: Vec<u32> = (0..100_000 + variant).map(|id| (id + variant) % 60_000).collect();
     let mut output = Output::create_in(options, staging)?;
     output.append(&ids, &[10, 10, ids.len()])?;
     output.append(&[], &[])?;
@@ -207,10 +207,9 @@ fn cases() -> impl Iterator<Item = (Format, bool)> {
     formats.into_iter().flat_map(|format| [(format, false), (format, true)])
 }
 
-/// The calls at which a test has its fault: with `WINDROW_CASES` all of them, otherwise some of each part of a run and the last one.
+/// The calls at which a test has its fault: some of each part of a run and the last one, with `WINDROW_CASES=10` all of them.
 fn chosen(calls: usize) -> impl Iterator<Item = usize> {
-    let is_every = windrow_testkit::cases(1) > 1;
-    (1..=calls).filter(move |at| is_every || at % 5 == 1 || *at == calls)
+    (1..=calls).filter(move |at| at % windrow_testkit::step(7) == 0 || [1, calls].contains(at))
 }
 
 #[test]

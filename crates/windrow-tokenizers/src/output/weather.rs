@@ -482,7 +482,8 @@ fn put_old_data(directory: &Path, format: Format) {
 }
 
 fn kills() -> u64 {
-    std::env::var("WINDROW_KILLS").map_or(40, |number| number.parse().expect("WINDROW_KILLS is a number"))
+    std::env::var("WINDROW_KILLS")
+        .map_or(20 * u64::from(windrow_testkit::cases(1)), |number| number.parse().expect("WINDROW_KILLS is a number"))
 }
 
 #[test]

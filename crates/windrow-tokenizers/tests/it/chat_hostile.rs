@@ -117,6 +117,11 @@ fn chains_of_syntax_do_not_exhaust_the_stack() {
         // A tag of 500 words and signs holds so many operators of three, of two and of one.
         for length in [160, 240, 490, 50_000] {
             for [before, middle, after] in expressions {
+                // The deepest that is compiled, for the length of what is repeated, and what is refused.
+                let deepest = [490, 490, 240, 160][before.len().max(after.len()).min(3)];
+                if length != deepest && length < 1000 && windrow_testkit::step(4) > 1 {
+                    continue;
+                }
                 let expression = before.repeat(length) + middle + &after.repeat(length);
                 for [begin, end] in [["{{ ", " }}"], ["{% set x = ", " %}"], ["{% if ", " %}{% endif %}"]] {
                     let case = format!("{begin}{before}{middle}{after} {length}");

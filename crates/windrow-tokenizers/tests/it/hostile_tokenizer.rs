@@ -272,7 +272,7 @@ fn regexes() {
         let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false});
         with("/pre_tokenizer", json!({"type": "Sequence", "pretokenizers": [split, bytes]})).to_string()
     };
-    let text = format!("{}!", "a".repeat(50_000));
+    let text = format!("{}!", "a".repeat(20_000));
     // Backtracking has a limit: on both patterns, 0.23 itself panics.
     let backtracks = load(split("(a+)+$")).expect("loads").engine().encoder().encode(&text, &mut Vec::new());
     assert!(matches!(backtracks, Err(EngineError::Refused { .. })), "{backtracks:?}");

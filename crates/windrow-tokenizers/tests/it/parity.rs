@@ -90,15 +90,17 @@ fn documents(data: &std::path::Path) -> Vec<String> {
     assert!(lipsum.len() > 5, "the lipsum files are gone");
 
     // The sample takes every nth document of each kind.
-    let (pages_step, lines_step) = if full() { (1, 1) } else { (20, 100) };
+    let (pages_step, lines_step) =
+        if full() { (1, 1) } else { (windrow_testkit::step(60), windrow_testkit::step(300)) };
+    let long = if windrow_testkit::step(2) == 1 || full() { 100_000 } else { 30_000 };
     let mut documents: Vec<String> = TRICKY.map(str::to_owned).to_vec();
     for run in ["a", " ", "\n", "ab", "^", "\u{e9}", "a ", "1"] {
-        documents.push(run.repeat(100_000));
+        documents.push(run.repeat(long));
         documents.push(format!("{}x", run.repeat(if full() { 100_000 } else { 10_000 })));
     }
     documents.extend(pages(&big).into_iter().step_by(pages_step).map(str::to_owned));
     documents.extend(big.lines().step_by(lines_step).map(str::to_owned));
-    documents.extend(lipsum.iter().flat_map(|text| text.lines().step_by(lines_step.min(5))).map(str::to_owned));
+    documents.extend(lipsum.iter().flat_map(|text| text.lines().step_by(lines_step.min(20))).map(str::to_owned));
     documents.extend(lipsum);
     if full() {
         documents.push(big);

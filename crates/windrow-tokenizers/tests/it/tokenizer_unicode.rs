@@ -1,7 +1,7 @@
 //! Compares every character, and every pair that composes, with `tokenizers` 0.23, in everything that depends on Unicode tables.
 //!
-//! By default, the tests check the characters that are in a table of some version and a sample of the rest. All characters take some
-//! minutes: `WINDROW_PARITY=full cargo test --release -p windrow-tokenizers --test tokenizer_unicode`.
+//! By default, the tests check the scripts of Europe, Asia's short ones and all marks and signs below U+3400, and a sample of the rest, with
+//! `WINDROW_CASES=10` all that behave unlike their neighbours. All characters take some minutes: `WINDROW_PARITY=full cargo test --release -p windrow-tokenizers --test tokenizer_unicode`.
 
 use serde_json::{Map, Value, json};
 use tk_encode::normalizers::{NFC, NFD};
@@ -21,7 +21,8 @@ const UNIFORM: [(u32, u32); 6] = [
     (0xe0200, 0x11_0000),
 ];
 
-pub(crate) fn characters() -> impl Iterator<Item = char> {
+/// All characters of scripts whose characters differ, and a sample of the others.
+fn unlike_characters() -> impl Iterator<Item = char> {
     let full = std::env::var_os("WINDROW_PARITY").is_some_and(|value| value == "full");
     (0..=0x10_ffff).filter_map(char::from_u32).filter(move |&character| {
         let code = u32::from(character);
@@ -29,10 +30,20 @@ pub(crate) fn characters() -> impl Iterator<Item = char> {
     })
 }
 
+/// Of these the ones below U+3400, and a sample of the rest.
+pub(crate) fn characters() -> impl Iterator<Item = char> {
+    let full = std::env::var_os("WINDROW_PARITY").is_some_and(|value| value == "full");
+    let step = windrow_testkit::step(10) as u32;
+    unlike_characters().filter(move |&character| {
+        let code = u32::from(character);
+        full || code < 0x3400 || code % step == 0 || code % 997 == 0
+    })
+}
+
 /// Encodes each character in each context and counts the texts that differ.
 fn compare(file: &Value, contexts: &[fn(char) -> String]) {
     let texts = characters().flat_map(|character| contexts.iter().map(move |context| context(character)));
-    assert!(compare_texts(file, texts) > 50_000);
+    assert!(compare_texts(file, texts) > 25_000);
 }
 
 /// Encodes the texts, none of which may differ, and counts them.
@@ -138,7 +149,7 @@ fn composes_from(character: char) -> Option<(String, char)> {
 /// Marks that only one library reorders, between marks that both do.
 #[test]
 fn order_of_marks() {
-    let marks: Vec<char> = characters().filter(|&c| !c.is_alphanumeric() && reorders(c)).collect();
+    let marks: Vec<char> = unlike_characters().filter(|&c| !c.is_alphanumeric() && reorders(c)).collect();
     assert!(marks.len() > 700, "{} marks", marks.len());
     for form in ["NFC", "NFD", "NFKC", "NFKD"] {
         let texts = marks.iter().flat_map(|mark| {

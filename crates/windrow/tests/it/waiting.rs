@@ -18,13 +18,15 @@ fn ends(what: &'static str, f: impl FnOnce() + Send + 'static) {
 }
 
 /// Calls one after another, and calls after pauses that let workers park.
-const PAUSES: [(usize, u64); 2] = [(300, 0), (if cfg!(miri) { 2 } else { 12 }, 3)];
+fn pauses() -> [(u32, u64); 2] {
+    [(windrow_testkit::cases(60), 0), (if cfg!(miri) { 2 } else { 12 }, 3)]
+}
 
 fn in_pools(what: &'static str, call: impl Fn() + Send + Sync + Copy + 'static) {
     ends(what, move || {
         for threads in [2, 4] {
             let pool = Pool::new(threads);
-            for (calls, pause) in PAUSES {
+            for (calls, pause) in pauses() {
                 for _ in 0..calls {
                     pool.install(call);
                     if pause > 0 {
