@@ -1,3 +1,4 @@
+import os
 import signal
 
 import pytest
@@ -6,6 +7,11 @@ import windrow
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so would the processes that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def cases(usual: int) -> int:
+    """Cases of a test: ``usual``, and with ``WINDROW_CASES=N`` in the environment N times as many."""
+    return usual * int(os.environ.get("WINDROW_CASES", "1"))
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import cases
 from test_load import byte_level
 
 import windrow
@@ -94,10 +95,12 @@ def calls_of_files(folder: pathlib.Path) -> Iterator[Case]:
     lines = folder / "a.jsonl"
     lines.write_text('{"a": "b"}\n')
     (folder / "full.ids.npy").write_text("")
+    # A small one takes less time than the name of a large one, which each call loads.
+    usual = tokenizer() if cases(1) == 1 else "gpt2"
 
     def encode(**options: Any) -> Callable[[Any], object]:
         (name,) = (name for name, value in options.items() if value is ...)
-        given = {"inputs": text, "output": folder / "out", "tokenizer": "gpt2", "overwrite": True, **options}
+        given = {"inputs": text, "output": folder / "out", "tokenizer": usual, "overwrite": True, **options}
         return lambda value: windrow.encode_files(**{**given, name: value})
 
     options: dict[str, list[Any]] = {
@@ -130,7 +133,7 @@ def calls_of_files(folder: pathlib.Path) -> Iterator[Case]:
     yield "encode_files", encode(inputs=...), "none.txt", [folder / "none.txt"]
 
     def count(name: str, **options: Any) -> Callable[[Any], object]:
-        return lambda value: windrow.count(**{"paths": text, "tokenizer": "gpt2", **options, name: value})
+        return lambda value: windrow.count(**{"paths": text, "tokenizer": usual, **options, name: value})
 
     options = {
         "paths": [None, 3, "", [], [3], [""]],
@@ -213,9 +216,9 @@ def calls_of_overlap() -> Iterator[Case]:
     yield "Batcher", lambda value: windrow.Batcher(function, queue=value), "queue", [0, *NOT_NUMBERS, *OUTSIDE]
 
 
-def check(cases: Iterator[Case]) -> None:
+def check(calls: Iterator[Case]) -> None:
     wrong = []
-    for call, function, argument, values in cases:
+    for call, function, argument, values in calls:
         for value in values:
             try:
                 function(value)

@@ -253,7 +253,7 @@ def test_interrupts_and_exits() -> None:
         "import signal, threading, time, windrow\n"
         # In the background of a shell it is ignored.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "batcher = windrow.Batcher(lambda items: time.sleep(3) or items)\n"
+        "batcher = windrow.Batcher(lambda items: time.sleep(1) or items)\n"
         "threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()\n"
         "begin = time.monotonic()\n"
         "try:\n    batcher.call(1)\n"

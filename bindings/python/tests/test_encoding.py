@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import tokenizers
+from conftest import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_load import byte_level
@@ -99,13 +100,13 @@ def test_real_text(both: Both) -> None:
     both.check(file.read_text(encoding="utf-8", errors="replace")[:60_000].split("\n\n"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(20), deadline=None)
 @given(texts=st.lists(STRINGS, min_size=1, max_size=4), special=st.booleans())
 def test_any_texts(both: Both, texts: list[str], special: bool) -> None:
     both.check(texts, add_special_tokens=special)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(20), deadline=None)
 @given(
     texts=st.lists(STRINGS, min_size=1, max_size=4),
     pairs=st.booleans(),

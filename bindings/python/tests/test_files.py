@@ -205,8 +205,8 @@ def test_ctrl_c_ends_a_run_that_waits_for_its_input(tmp_path: pathlib.Path) -> N
 
 @pytest.mark.parametrize("call", ["encode_files", "count"])
 def test_ctrl_c_ends_a_busy_run(tmp_path: pathlib.Path, call: str) -> None:
-    (tmp_path / "large.txt").write_text("".join(f"word {number} " for number in range(100_000)) * 200)
-    threading.Timer(1.0, os.kill, [os.getpid(), signal.SIGINT]).start()
+    (tmp_path / "large.txt").write_text("".join(f"word {number} " for number in range(100_000)) * 60)
+    threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
     arguments = [tmp_path / "a"] if call == "encode_files" else []
     with pytest.raises(KeyboardInterrupt):
         for _ in range(100):

@@ -7,11 +7,12 @@ import subprocess
 import sys
 
 import pytest
+from conftest import cases
 from test_load import byte_level
 
 SWEEP = r"""
 import os, pickle, resource, sys, traceback, windrow
-MIB = 1 << 20
+MIB, times = 1 << 20, int(sys.argv[2])
 tokenizer = windrow.Tokenizer.from_str(sys.stdin.read())
 padded = windrow.Tokenizer.from_str(tokenizer.to_str())
 padded.enable_padding()
@@ -19,9 +20,11 @@ words = windrow.Tokenizer.from_str(
     '{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"}, "pre_tokenizer": {"type": "Whitespace"}}'
 )
 texts = ["words of a path " * (n * 40 % 300) for n in range(100)] + ["a" * 2 * MIB, "words and more " * 30_000]
-short = ["words " * 20] * 300 + ["words of a path " * 3000]
+short = ["words " * 20] * 300 + ["words of a path " * min(times * 1000, 3000)]
 ids = tokenizer.encode_batch_ids(texts)
-large = tokenizer.encode_batch(texts)[100]
+# Each of its columns is larger than what may end the process.
+long = "a" * min(times * MIB // 2, 2 * MIB)
+large = tokenizer.encode_batch([long])[0]
 read = lambda name: lambda: getattr(large, name)
 calls = {
     "ids": lambda: tokenizer.encode_batch_ids(texts),
@@ -37,7 +40,7 @@ calls = {
     "text": lambda: tokenizer.decode(ids[100].tolist()),
     "merged": lambda: windrow.Encoding.merge([large, large]),
     "truncated": lambda: windrow.Encoding.merge([large]).truncate(1000),
-    "places": lambda: large.byte_offsets(texts[100]),
+    "places": lambda: large.byte_offsets(long),
     "pickled": lambda: pickle.loads(pickle.dumps(large)),
     **{
         name: read(name)
@@ -73,7 +76,7 @@ while outcomes.count(0) < 2 and more < 8 << 30:
     outcomes.append(code)
     if code not in (0, 1):
         print(more // MIB, "MiB:", code, file=sys.stderr)
-    more += max(more // 4, 2 * MIB)
+    more += max(more // 4, 2 * MIB) * 2 // min(times, 2)
 print(*outcomes)
 """
 
@@ -86,7 +89,7 @@ CALLS = (
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no limit of memory")
 @pytest.mark.parametrize("call", CALLS)
 def test_too_little_memory(call: str) -> None:
-    command = [sys.executable, "-c", SWEEP, call]
+    command = [sys.executable, "-c", SWEEP, call, str(cases(1))]
     # Freed memory goes back to the system, and none is reserved for each thread. A backtrace needs memory while it holds its lock, and waits for
     # itself where there is none.
     env = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1", "RUST_BACKTRACE": "0"}

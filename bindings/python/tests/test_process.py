@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from conftest import cases
 from test_load import byte_level
 
 import windrow
@@ -105,7 +106,7 @@ def test_a_forked_child_encodes(gpt2: windrow.Tokenizer, busy: bool) -> None:
 
     expected = work()
     with repeated(work, busy):
-        for _ in range(10):
+        for _ in range(cases(3)):
             assert of_child(work) == expected
 
 
@@ -131,12 +132,12 @@ def test_a_forked_child_makes_encodings(padded: bool, busy: bool) -> None:
 
     expected = work()
     # Their offsets are read after the fork for the first time.
-    before = [tokenizer.encode_batch(texts) for _ in range(10)]
+    before = [tokenizer.encode_batch(texts) for _ in range(cases(2))]
     with repeated(work, busy):
         for encodings in before:
             assert of_child(work) == expected
             assert of_child(lambda encodings=encodings: fields(encodings)) == expected  # type: ignore[misc]
-    assert [fields(encodings) for encodings in before] == [expected] * 10
+    assert [fields(encodings) for encodings in before] == [expected] * len(before)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
@@ -150,7 +151,7 @@ def test_a_fork_while_another_thread_encodes_for_the_first_time(name: str) -> No
         "offsets": lambda tokenizer: fields(tokenizer.encode_batch(["a word"])),
     }
     work = works[name]
-    unused = {f"unused {n}": 300 + n for n in range(100_000)}
+    unused = {f"unused {n}": 300 + n for n in range(min(cases(40_000), 100_000))}
     file = json.loads(byte_level(special=True))
     if name in ("words", "added"):
         file["model"]["vocab"] |= unused
@@ -186,7 +187,7 @@ if sys.argv[1] == "ids":
     ids = tokenizer.encode_batch_ids(texts)
     tokenizer.decode_batch(ids)
 else:
-    [encoding.offsets for encoding in tokenizer.encode_batch(texts)]
+    [encoding.offsets for encoding in tokenizer.encode_batch(texts)[: int(sys.argv[2])]]
 print(before, tasks(), used(resource.RUSAGE_SELF) - used(resource.RUSAGE_THREAD) - others)
 """
 
@@ -196,7 +197,7 @@ print(before, tasks(), used(resource.RUSAGE_SELF) - used(resource.RUSAGE_THREAD)
 def test_tokenizers_parallelism(batch: str) -> None:
     def run(**settings: str) -> tuple[int, int, float]:
         usual = {name: value for name, value in os.environ.items() if name not in ("TOKENIZERS_PARALLELISM", "WINDROW_THREADS")}
-        command = [sys.executable, "-c", PARALLELISM, batch]
+        command = [sys.executable, "-c", PARALLELISM, batch, str(cases(20))]
         done = subprocess.run(command, input=byte_level(), env=usual | settings, capture_output=True, text=True, check=True)
         before, after, others = done.stdout.split()
         return int(before), int(after), float(others)
@@ -253,10 +254,16 @@ def test_the_command(tmp_path: pathlib.Path, command: list[str]) -> None:
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out.ids.npy").read_bytes()[-4:] == (15496).to_bytes(2, "little") + (995).to_bytes(2, "little")
     assert run("encode", "b.txt", "-o", "out2").returncode == 2
-    assert run("encode").returncode == 2 and "Usage" in run("encode").stderr
-    (tmp_path / "large.txt").write_text(LONG * 3000)
-    process = subprocess.Popen([*command, "encode", "large.txt", "-o", "out3"], cwd=tmp_path, stderr=subprocess.PIPE)
-    time.sleep(0.5)
+    done = run("encode")
+    assert done.returncode == 2 and "Usage" in done.stderr
+    (tmp_path / "large").mkdir()
+    (tmp_path / "large/0.txt").write_text(LONG * 300)
+    for number in range(1, 10):
+        os.link(tmp_path / "large/0.txt", tmp_path / f"large/{number}.txt")
+    process = subprocess.Popen([*command, "encode", "large", "-o", "out3", "--tokenizer", "gpt2"], cwd=tmp_path, stderr=subprocess.PIPE)
+    # It has begun when it writes.
+    while process.poll() is None and not list(tmp_path.glob("out3.ids*")):
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     assert process.wait(30) in (0, 130)
 

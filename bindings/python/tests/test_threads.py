@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable
 
 import pytest
+from conftest import cases
 from test_load import byte_level
 
 import windrow
 
 TEXTS = ["Hello world", "", "na\u00efve \u4e2d\u6587 \U0001f642", "ab<s>ab", *(f"text {n} " * n for n in range(40)), "a b " * 5_000]
-SECONDS = 2.0
+SECONDS = cases(5) / 10
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +88,7 @@ def test_eight_threads_use_one_tokenizer(padded: bool) -> None:
 def test_threads_read_new_encodings_together() -> None:
     tokenizer = windrow.Tokenizer.from_str(byte_level(special=True))
     expected = [encoding.offsets for encoding in tokenizer.encode_batch(TEXTS)]
-    for _ in range(20):
+    for _ in range(cases(5)):
         encodings = tokenizer.encode_batch(TEXTS)
 
         def work(encodings: list[windrow.Encoding] = encodings) -> None:
@@ -162,5 +163,5 @@ def test_settings_of_threads_are_kept() -> None:
         assert tokenizer.truncation and tokenizer.truncation["max_length"] == 7
         assert tokenizer.encode_special_tokens and tokenizer.token_to_id("tool") is not None
 
-    for _ in range(50):
+    for _ in range(cases(10)):
         all_of_them(windrow.Tokenizer.from_str(byte_level()))
