@@ -185,10 +185,9 @@ impl Placement {
             if pinned.get() != cpu {
                 continue;
             }
-            if let (Some(worker), Some(new)) = (worker.get(), elsewhere(&allowed, cpu)) {
-                if PROCESS.change(worker.thread, |now| is_only(&now, cpu).then(|| vec![new])) {
-                    pinned.set(u64::from(new) + 1);
-                }
+            let Some((worker, new)) = worker.get().zip(elsewhere(&allowed, cpu)) else { continue };
+            if PROCESS.change(worker.thread, |now| is_only(&now, cpu).then(|| vec![new])) {
+                pinned.set(u64::from(new) + 1);
             }
         }
     }
