@@ -103,9 +103,38 @@ rows = rows.map(encode, batched=True, remove_columns=["text"], num_proc=processe
 rows.save_to_disk(sys.argv[3])
 print(sum(len(ids) for ids in rows.with_format("arrow")["ids"]))
 """
+# From the file that the others read: `tiktoken.get_encoding` fetches an equal vocabulary from the network.
+SCRIPTS["tiktoken"] = r"""
+import sys, json, numpy, tiktoken
+with open(sys.argv[1], encoding="utf-8") as file:
+    file = json.load(file)
+plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+others = [byte for byte in range(256) if byte not in plain]
+byte_of = {chr(byte): byte for byte in plain} | {chr(256 + at): byte for at, byte in enumerate(others)}
+special = {token["content"]: token["id"] for token in file["added_tokens"]}
+ranks = {bytes(map(byte_of.get, text)): id for text, id in file["model"]["vocab"].items() if text not in special}
+pattern = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+encoding = tiktoken.Encoding("gpt2", pat_str=pattern, mergeable_ranks=ranks, special_tokens=special)
+total = 0
+with open(sys.argv[2], encoding="utf-8") as lines, open(sys.argv[3], "wb") as out:
+    batch = []
+    def flush():
+        count = 0
+        for ids in encoding.encode_ordinary_batch(batch, num_threads=int(sys.argv[4])):
+            out.write(numpy.array(ids, "<u2").tobytes())
+            count += len(ids)
+        batch.clear()
+        return count
+    for line in lines:
+        batch.append(json.loads(line)["text"])
+        if len(batch) == 1000:
+            total += flush()
+    total += flush() if batch else 0
+print(total)
+"""
 ARMS = ["windrow", *SCRIPTS]
 # Far slower: they get a twentieth of the documents.
-SLOW, SHARE = ["tokenizers", "preprocess_data", "datasets"], 20
+SLOW, SHARE = ["tokenizers", "preprocess_data", "datasets", "tiktoken"], 20
 
 
 def documents(big):

@@ -37,5 +37,5 @@ pub(crate) fn tests(workspace: &Workspace, built: &Built, are_there: bool) -> Re
     if are_there {
         workspace::replace(built.library("windrow_node")?, &folder.join("windrow.node"))?;
     }
-    Ok(are_there.then(|| Tests::new(FOLDER, NPM, &["test", "--silent"], folder)))
+    Ok(are_there.then(|| Tests::new("node", NPM, &["test", "--silent"], folder)))
 }

@@ -20,7 +20,7 @@ pub(crate) fn tests(workspace: &Workspace, built: &Built, bin: Option<PathBuf>) 
     let deadline = format!("faulthandler_timeout={}", suite::DEADLINE.as_secs());
     let (traces, ends) = (["-o", &deadline], ["-o", "faulthandler_exit_on_timeout=true"]);
     let words = [&["-m", "pytest", "--quiet", "-p", "no:cacheprovider"], &traces[..], &ends].concat();
-    Ok(Some(Tests::new(FOLDER, bin.join("python"), &words, folder)))
+    Ok(Some(Tests::new("python", bin.join("python"), &words, folder)))
 }
 
 /// Checks the types of the package, of its tests and examples, after [`tests`].

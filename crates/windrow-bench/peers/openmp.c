@@ -1,4 +1,4 @@
-/* libgomp: gcc -O2 -fopenmp. Threads stay as the library has them: they spin for a while after each region. */
+/* libgomp, or LLVM's libiomp5: gcc -O2 -fopenmp. Threads stay as the library has them: they spin for a while after each region. */
 #include "peer.h"
 #include <omp.h>
 
@@ -115,6 +115,9 @@ static void cross(const item *items, uint64_t *out, size_t n) {
 
 static void enter(void) { body(); }
 
+/* In a program with LLVM's runtime. */
+extern int __kmpc_global_num_threads(void *) __attribute__((weak));
+
 int main(int count, char **arguments) {
     static const arm arms[] = {
         {"omp-serial", serial},         {"omp-static", static_}, {"omp-dynamic", dynamic},
@@ -127,6 +130,7 @@ int main(int count, char **arguments) {
     if (count != 2) return 2;
     omp_set_num_threads(atoi(arguments[1]));
     char version[64];
-    snprintf(version, sizeof version, "OpenMP %d, gcc %s", _OPENMP, __VERSION__);
+    const char *runtime = __kmpc_global_num_threads ? "LLVM's runtime, " : "";
+    snprintf(version, sizeof version, "%sOpenMP %d, gcc %s", runtime, _OPENMP, __VERSION__);
     return serve(version, arms, sizeof arms / sizeof *arms);
 }

@@ -31,8 +31,10 @@ const OPENMP: Kind = Kind {
     source: ("openmp.c", include_str!("../../peers/openmp.c")),
 };
 /// A name belongs to the first kind that fits.
-const KINDS: [Kind; 4] = [
+const KINDS: [Kind; 5] = [
     Kind { prefix: "omp-passive-", environment: &[("OMP_WAIT_POLICY", "passive")], ..OPENMP },
+    // LLVM's runtime has the entry points of gcc's. Of two libraries that have them the first one is called.
+    Kind { prefix: "omp-llvm-", flags: &["-fopenmp", "-liomp5"], ..OPENMP },
     Kind { prefix: "omp-bound-", environment: &[("OMP_PROC_BIND", "true")], ..OPENMP },
     OPENMP,
     Kind {
@@ -46,13 +48,14 @@ const KINDS: [Kind; 4] = [
 ];
 
 /// The loops of these peers. The serial ones show how far apart the compilers are.
-pub(super) const NAMES: [&str; 10] = [
+pub(super) const NAMES: [&str; 11] = [
     "omp-serial",
     "omp-static",
     "omp-dynamic",
     "omp-dynamic-16",
     "omp-guided",
     "omp-passive-static",
+    "omp-llvm-static",
     "tbb-serial",
     "tbb-auto",
     "tbb-static",
