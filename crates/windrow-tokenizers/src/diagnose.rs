@@ -59,7 +59,6 @@ kinds! {
     UTF_16: "UTF-16", "convert it with `iconv -f UTF-16 -t UTF-8`";
     UTF_16_LE: "UTF-16 without a byte order mark", "convert it with `iconv -f UTF-16LE -t UTF-8`";
     UTF_16_BE: "UTF-16 without a byte order mark", "convert it with `iconv -f UTF-16BE -t UTF-8`";
-    JSON_LINES: "JSON lines", "pass --input-format jsonl, or give the file the extension .jsonl";
     JSON: "JSON", "add --input-format jsonl if each line is an object; of an array make lines: jq -c '.[]' FILE";
     LINES_OF_JSON: "JSON lines", "add --input-format jsonl";
     ARRAY: "an array", "make each element a line: jq -c '.[]' FILE | windrow encode - --input-format jsonl";
@@ -163,9 +162,11 @@ pub(crate) fn is_pointer(first: &[u8]) -> bool {
 }
 
 /// Kind of a file that is no Parquet, by its first bytes: JSON lines are another kind, too.
+#[cfg(feature = "parquet")]
 pub(crate) fn not_parquet(first: &[u8]) -> Option<Foreign> {
+    let hint = "pass --input-format jsonl, or give the file the extension .jsonl";
     let is_json = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first).trim_ascii_start().starts_with(b"{");
-    foreign(first).filter(|found| *found != PARQUET).or(is_json.then_some(JSON_LINES))
+    foreign(first).filter(|found| *found != PARQUET).or(is_json.then_some(Foreign { what: "JSON lines", hint }))
 }
 
 /// Kind of a file by its name, if that kind is not read.
