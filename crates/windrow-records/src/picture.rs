@@ -6,12 +6,13 @@ use crate::record::Record;
 use crate::value::{evaluate, rows};
 
 /// The record, and its arms from top to bottom.
-const RECORD: &str = "cells-warm-1";
-const ARMS: [(&str, &str); 5] = [
+const RECORD: &str = "cells-warm-peers-1";
+const ARMS: [(&str, &str); 6] = [
     ("windrow", "windrow"),
     ("rayon-inside", "rayon, inside its pool"),
     ("rayon", "rayon, from main"),
-    ("omp-static", "OpenMP static"),
+    ("omp-static", "OpenMP static, gcc's"),
+    ("omp-llvm-static", "OpenMP static, LLVM's"),
     ("tbb-auto", "oneTBB auto"),
 ];
 
@@ -127,8 +128,8 @@ fn each_loop_is_a_dot_and_slow_ones_are_red() {
     let text =
         format!("# machine: m x2\n# rayon 1.12.0\n# rayon-core 1.13.0\n# oneTBB 1\ncell,arm,ratio,verdict\n{rows}");
     let svg = svg(&[Record::parse(RECORD, &text)]).unwrap();
-    assert_eq!(svg.matches("<circle ").count(), 10);
-    assert_eq!(svg.matches("<circle class=\"red\"").count(), 5);
+    assert_eq!(svg.matches("<circle ").count(), 12);
+    assert_eq!(svg.matches("<circle class=\"red\"").count(), 6);
     let comment = svg.split("<!--").nth(1).and_then(|it| it.split("-->").next());
     assert!(comment.is_some_and(|it| !it.contains("--")), "no XML");
     assert!(svg.contains(">m x2; rayon 1.12.0, oneTBB 1. Red:"), "{svg}");

@@ -175,12 +175,12 @@ mod tests {
     const LOOPS: &str = "# machine: m x2\n# commit: abc\n# late\ncell,arm,ratio,verdict\n\
         a,serial,1,ok\na,windrow,0.5,ok\nb,serial,1,ok\nb,windrow,2,LOSES+p90\n";
     const BARS: &str = "loops | cells | . windrow cells | <= 3 | goal\nloops | slower cells | . windrow loses | <= 0 | never\nloops | most | . windrow worst | <= 3 | goal\n\
-        cells-warm-1 | a | 1 | <= 3 | goal\n";
+        cells-warm-peers-1 | a | 1 | <= 3 | goal\n";
     const HARM: &str = "loops | loops | cell | windrow | serial | ratio\n";
 
     fn results(figures: &str) -> Result<Results> {
-        let arms = "windrow\nrayon\nrayon-inside\nomp-static\ntbb-auto\n".replace('\n', ",1,ok\n");
-        let picture = Record::parse("cells-warm-1", &format!("arm,ratio,verdict\n{arms}"));
+        let arms = "windrow\nrayon\nrayon-inside\nomp-static\nomp-llvm-static\ntbb-auto\n".replace('\n', ",1,ok\n");
+        let picture = Record::parse("cells-warm-peers-1", &format!("arm,ratio,verdict\n{arms}"));
         Results::of(vec![Record::parse("loops", LOOPS), picture], BARS, HARM, "", figures)
     }
 
