@@ -5,10 +5,13 @@ use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use windrow_sync::Spin;
 use windrow_sync::divide::Division;
 use windrow_sync::gate::Gate;
-use windrow_sync::slots::Slots;
-use windrow_sync::sources::{SliceMut, VecItems};
+use windrow_sync::slots::{Fill, Slots};
+use windrow_sync::sources::{SliceMut, Take, VecItems};
 
 use crate::model;
+
+/// The items of a chunk, from both sources.
+type Items<'a> = (std::slice::IterMut<'a, usize>, Take<'a, Box<usize>>);
 
 /// A region over `n` items that the lead shares after its first one; `keep` is the number of chunks that each member takes.
 fn region(n: usize, keep: usize) -> (Vec<usize>, Option<Vec<usize>>) {
@@ -21,10 +24,7 @@ fn region(n: usize, keep: usize) -> (Vec<usize>, Option<Vec<usize>>) {
     let source = ((SliceMut::new(&mut touched), VecItems::new((0..n).map(Box::new).collect())), Slots::new(n, 2));
     let mut division = Division::new(source);
     let (mut lead, shared) = division.lead();
-    let work = |((touched, items), mut fill): (
-        (std::slice::IterMut<'_, usize>, windrow_sync::sources::Take<'_, Box<usize>>),
-        windrow_sync::slots::Fill<'_, usize>,
-    )| {
+    let work = |((touched, items), mut fill): (Items<'_>, Fill<'_, usize>)| {
         fill.fill(touched.zip(items).map(|(touched, item)| {
             *touched += 1;
             *item * 10
@@ -99,7 +99,7 @@ fn stop_loses_nothing() {
         division.stop();
         let taken = first.map_or(0, |(span, ..)| span.len());
         other.join().unwrap();
-        drop(Arc::try_unwrap(division).ok().expect("all threads are through"));
+        drop(Arc::try_unwrap(division).expect("all threads are through"));
         assert_eq!(DROPS.0.load(std::sync::atomic::Ordering::Relaxed), 4);
         assert!(found.load(Relaxed) <= 4 - taken);
     });
