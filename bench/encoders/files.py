@@ -23,6 +23,25 @@ import run
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 ALTERED = 0.03
 
+# Encodes a thousand lines at a time by `encode`, which gives a list of ids for each.
+LISTS = """total = 0
+with open(sys.argv[2], encoding="utf-8") as lines, open(sys.argv[3], "wb") as out:
+    batch = []
+    def flush():
+        count = 0
+        for ids in encode(batch):
+            out.write(numpy.array(ids, "<u2").tobytes())
+            count += len(ids)
+        batch.clear()
+        return count
+    for line in lines:
+        batch.append(json.loads(line)["text"])
+        if len(batch) == 1000:
+            total += flush()
+    total += flush() if batch else 0
+print(total)
+"""
+
 # What a user of a library writes. Each prints the number of ids.
 SCRIPTS = {
     "gigatoken": """
@@ -56,23 +75,10 @@ print(total)
     "tokenizers": """
 import sys, json, numpy, tokenizers
 tokenizer = tokenizers.Tokenizer.from_file(sys.argv[1])
-total = 0
-with open(sys.argv[2], encoding="utf-8") as lines, open(sys.argv[3], "wb") as out:
-    batch = []
-    def flush():
-        count = 0
-        for encoding in tokenizer.encode_batch_fast(batch, add_special_tokens=False):
-            out.write(numpy.array(encoding.ids, "<u2").tobytes())
-            count += len(encoding.ids)
-        batch.clear()
-        return count
-    for line in lines:
-        batch.append(json.loads(line)["text"])
-        if len(batch) == 1000:
-            total += flush()
-    total += flush() if batch else 0
-print(total)
-""",
+def encode(batch):
+    return (encoding.ids for encoding in tokenizer.encode_batch_fast(batch, add_special_tokens=False))
+"""
+    + LISTS,
 }
 # The loop of Megatron's preprocess_data: processes that encode a document at a time, and one that writes.
 SCRIPTS["preprocess_data"] = """
@@ -115,23 +121,9 @@ special = {token["content"]: token["id"] for token in file["added_tokens"]}
 ranks = {bytes(map(byte_of.get, text)): id for text, id in file["model"]["vocab"].items() if text not in special}
 pattern = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 encoding = tiktoken.Encoding("gpt2", pat_str=pattern, mergeable_ranks=ranks, special_tokens=special)
-total = 0
-with open(sys.argv[2], encoding="utf-8") as lines, open(sys.argv[3], "wb") as out:
-    batch = []
-    def flush():
-        count = 0
-        for ids in encoding.encode_ordinary_batch(batch, num_threads=int(sys.argv[4])):
-            out.write(numpy.array(ids, "<u2").tobytes())
-            count += len(ids)
-        batch.clear()
-        return count
-    for line in lines:
-        batch.append(json.loads(line)["text"])
-        if len(batch) == 1000:
-            total += flush()
-    total += flush() if batch else 0
-print(total)
-"""
+def encode(batch):
+    return encoding.encode_ordinary_batch(batch, num_threads=int(sys.argv[4]))
+""" + LISTS
 ARMS = ["windrow", *SCRIPTS]
 # Far slower: they get a twentieth of the documents.
 SLOW, SHARE = ["tokenizers", "preprocess_data", "datasets", "tiktoken"], 20

@@ -22,7 +22,7 @@ words = windrow.Tokenizer.from_str(
 texts = ["words of a path " * (n * 40 % 300) for n in range(100)] + ["a" * 2 * MIB, "words and more " * 30_000]
 short = ["words " * 20] * 300 + ["words of a path " * min(times * 1000, 3000)]
 ids = tokenizer.encode_batch_ids(texts)
-# Each of its columns is larger than what may end the process.
+# Each of its columns of numbers is larger than what may end the process; with WINDROW_CASES=3 each of bytes is, too.
 long = "a" * min(times * MIB // 2, 2 * MIB)
 large = tokenizer.encode_batch([long])[0]
 read = lambda name: lambda: getattr(large, name)

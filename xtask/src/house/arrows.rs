@@ -89,7 +89,7 @@ fn wrong_arrows(metadata: &Value) -> Vec<String> {
     problems
 }
 
-/// Whether the manifest of a crate has the lints of the workspace: it inherits them, or repeats all but the one about unsafe code.
+/// True if the manifest of a crate inherits the lints of the workspace, or repeats all but the one about unsafe code.
 fn has_lints(manifest: &str, whole: &str, name: &str) -> bool {
     let is_lint = |line: &&str| line.contains(" = ") && !line.starts_with('#') && !line.starts_with("unsafe_code");
     let sections = whole.split("\n[workspace.lints.").skip(1).filter_map(|section| section.split("\n[").next());

@@ -5,7 +5,7 @@
 //! are skipped. By default a sample of the documents is compared. All documents take some minutes:
 //!
 //! ```text
-//! WINDROW_PARITY=full cargo test --release -p windrow-tokenizers --test parity -- --nocapture
+//! WINDROW_PARITY=full cargo test --release -p windrow-tokenizers --test it parity -- --nocapture
 //! ```
 
 use std::collections::HashMap;

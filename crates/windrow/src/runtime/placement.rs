@@ -69,7 +69,7 @@ impl Process {
         self.settled().is_some_and(|changed| self.change_since(changed, thread, new))
     }
 
-    /// As [`change`](Self::change), after masks have settled.
+    /// Waits until masks have settled, and does what [`change`](Self::change) does.
     fn change_at_last(&self, thread: Thread, new: impl FnOnce(Vec<u32>) -> Option<Vec<u32>>) {
         let changed = loop {
             match self.settled() {
@@ -267,7 +267,7 @@ impl Placement {
         }
     }
 
-    /// Whether `allowed`, a worker's mask, is still the CPU that it was pinned to here. If the last caller was pinned to the same CPU, the mask counts as
+    /// True if `allowed`, a worker's mask, is still the CPU that the worker was pinned to here. If the last caller was pinned to the same CPU, the mask counts as
     /// one that was set from outside.
     fn is_pinned_here(&self, allowed: &[u32], pinned: u64) -> bool {
         is_only(allowed, pinned) && self.pinned_caller.get() != pinned
@@ -286,7 +286,7 @@ impl Placement {
     }
 }
 
-/// Whether these CPUs are `cpu` (which is plus one) alone.
+/// True if `cpu` (which is plus one) is the only one of these CPUs.
 fn is_only(allowed: &[u32], cpu: u64) -> bool {
     matches!(allowed, &[only] if u64::from(only) + 1 == cpu)
 }
