@@ -25,7 +25,7 @@ const TOP: f64 = 66.0;
 const ROW: f64 = 44.0;
 /// Ends of the axis, from left to right.
 const AXIS: (f64, f64) = (190.0, 730.0);
-const RANGE: (f64, f64) = (0.45, 16.0);
+const RANGE: (f64, f64) = (0.45, 32.0);
 const RADIUS: f64 = 4.0;
 /// Above this a loop counts as slower than the plain one.
 const SLOWER: f64 = 1.05;
@@ -78,6 +78,7 @@ pub(crate) fn svg(records: &[Record]) -> Result<String, String> {
         (4.0, "4x", "grid"),
         (8.0, "8x", "grid"),
         (16.0, "16x", "grid"),
+        (32.0, "32x", "grid"),
     ] {
         let x = place(tick);
         let _ = writeln!(svg, "<line class=\"{class}\" x1=\"{x:.1}\" y1=\"44\" x2=\"{x:.1}\" y2=\"{bottom:.0}\"/>");
