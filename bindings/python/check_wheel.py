@@ -32,7 +32,7 @@ def problems(wheel: pathlib.Path, max_bytes: int) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("wheels", nargs="+", type=pathlib.Path)
-    parser.add_argument("--max-bytes", type=int, default=8 << 20, help="%(default)s")
+    parser.add_argument("--max-bytes", type=int, default=12 << 20, help="%(default)s")
     options = parser.parse_args()
     bad = [f"{wheel.name} {problem}" for wheel in options.wheels for problem in problems(wheel, options.max_bytes)]
     for line in bad:
