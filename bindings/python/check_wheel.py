@@ -32,6 +32,7 @@ def problems(wheel: pathlib.Path, max_bytes: int) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("wheels", nargs="+", type=pathlib.Path)
+    # Parquet with the kernels of Arrow is the largest part of the code.
     parser.add_argument("--max-bytes", type=int, default=12 << 20, help="%(default)s")
     options = parser.parse_args()
     bad = [f"{wheel.name} {problem}" for wheel in options.wheels for problem in problems(wheel, options.max_bytes)]
