@@ -1,5 +1,6 @@
 import os
 import signal
+from collections.abc import Callable
 
 import pytest
 
@@ -12,6 +13,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def cases(usual: int) -> int:
     """Cases of a test: ``usual``, and with ``WINDROW_CASES=N`` in the environment N times as many."""
     return usual * int(os.environ.get("WINDROW_CASES", "1"))
+
+
+def once(attempt: Callable[[], object]) -> None:
+    """Calls it until it raises no AssertionError, at most ten times: a busy machine misses a bar of time now and then."""
+    for _ in range(9):
+        try:
+            attempt()
+            return
+        except AssertionError:
+            pass
+    attempt()
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import once
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -103,9 +104,12 @@ def test_lanes_overlap() -> None:
     def sleep(begin: int, end: int) -> None:
         time.sleep(0.02 * (end - begin))
 
-    outcome = run([1] * 10, sleep, sleep)
-    assert outcome.elapsed < 0.75 * 2 * 10 * 0.02e6
-    assert outcome.compute[1][0] < outcome.communicate[0][1]
+    def attempt() -> None:
+        outcome = run([1] * 10, sleep, sleep)
+        assert outcome.elapsed < 0.75 * 2 * 10 * 0.02e6
+        assert outcome.compute[1][0] < outcome.communicate[0][1]
+
+    once(attempt)
 
 
 @pytest.mark.parametrize("order", ["compute-first", "communicate-first"])
@@ -128,14 +132,17 @@ def test_calibration_finds_the_costs() -> None:
     def sleeps(fixed: float, each: float) -> Callable[[int, int], None]:
         return lambda begin, end: time.sleep(1e-6 * (fixed + each * (end - begin)))
 
-    profile = calibrate(sleeps(500, 10), sleeps(1000, 5), [100, 200, 400, 800], repeats=3, tiles=2)
-    stored = json.loads(profile.to_json())
-    found = {(sample["stage"], sample["m"]): sample["microseconds"] for sample in stored["samples"]}
-    assert found["compute", 800] == pytest.approx(8500, rel=0.25)
-    assert found["communicate", 800] == pytest.approx(5000, rel=0.25)
-    assert stored["contention"]["compute"] < 1.5 and stored["contention"]["communicate"] < 1.5
-    plan = profile.plan(3000)
-    assert 1 < len(plan.tiles) < 30
+    def attempt() -> None:
+        profile = calibrate(sleeps(500, 10), sleeps(1000, 5), [100, 200, 400, 800], repeats=3, tiles=2)
+        stored = json.loads(profile.to_json())
+        found = {(sample["stage"], sample["m"]): sample["microseconds"] for sample in stored["samples"]}
+        assert found["compute", 800] == pytest.approx(8500, rel=0.25)
+        assert found["communicate", 800] == pytest.approx(5000, rel=0.25)
+        assert stored["contention"]["compute"] < 1.5 and stored["contention"]["communicate"] < 1.5
+        plan = profile.plan(3000)
+        assert 1 < len(plan.tiles) < 30
+
+    once(attempt)
 
 
 def operands(rank: int, m: int, k: int, n: int, dtype: Any) -> tuple[Any, Any]:
@@ -291,13 +298,17 @@ def test_an_mpi_that_allows_no_other_thread_is_refused(level: str, monkeypatch: 
 
 def test_a_plan_is_made_once() -> None:
     profile = Profile.of(COMPUTE, COMMUNICATE)
-    first = profile.plan(4096)
-    begin = time.perf_counter()
-    for _ in range(1000):
-        again = profile.plan(4096)
-    # Microseconds a call; to plan takes some hundred times as long.
-    assert (time.perf_counter() - begin) * 1e3 < 100
+    first, again = profile.plan(4096), profile.plan(4096)
     assert again == first and again is not first
+
+    def attempt() -> None:
+        begin = time.perf_counter()
+        for _ in range(1000):
+            profile.plan(4096)
+        # Microseconds a call; to plan takes some hundred times as long.
+        assert (time.perf_counter() - begin) * 1e3 < 100
+
+    once(attempt)
     first.tiles.clear()
     assert profile.plan(4096) == again
     for rows in range(1, 200):

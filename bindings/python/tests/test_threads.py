@@ -71,18 +71,14 @@ def test_eight_threads_use_one_tokenizer(padded: bool) -> None:
         tokenizer.enable_truncation(20)
         expected = {name: call() for name, call in results(tokenizer).items()}
     calls = list(results(tokenizer).items())
-    end, done = time.monotonic() + SECONDS, []
 
     def work(number: int) -> None:
-        turn = number
-        while time.monotonic() < end:
+        # A count, not a time: a busy machine may let one of the threads wait for long.
+        for turn in range(number, number + cases(2) * len(calls)):
             name, call = calls[turn % len(calls)]
             assert call() == expected[name], name
-            turn += 1
-        done.append(turn - number)
 
     at_once([lambda number=number: work(number) for number in range(8)])  # type: ignore[misc]
-    assert len(done) == 8 and min(done) > 0
 
 
 def test_threads_read_new_encodings_together() -> None:
@@ -121,10 +117,9 @@ def test_changes_beside_calls() -> None:
 
     def adds() -> None:
         number = 0
-        while time.monotonic() < end:
+        while number == 0 or time.monotonic() < end:
             assert tokenizer.add_tokens([f"<other {number}>"]) == 1
             number += 1
-        assert number > 0
         assert all(tokenizer.token_to_id(f"<other {n}>") is not None for n in range(number))
 
     at_once([encodes, encodes, pads, adds])
