@@ -149,7 +149,7 @@ impl Turn<'_> {
     /// Calls some operations. Returns their number.
     fn take(&self, rng: &mut Rng) -> u64 {
         let batched = self.batched;
-        match rng.below(6) {
+        match rng.below(5) {
             0 | 1 => {
                 self.count(batched.call(self.token(rng)), |error| error.kind() != BatchError::Panicked);
                 1
@@ -170,7 +170,7 @@ impl Turn<'_> {
                 }
                 size
             }
-            4 => {
+            _ => {
                 // Several tasks. Some are dropped: before they are polled, while they are queued, or during their batch.
                 let mut tasks: Vec<_> = (0..4).map(|_| Box::pin(batched.call_async(self.token(rng)))).collect();
                 let waker = waker();
@@ -190,17 +190,6 @@ impl Turn<'_> {
                 self.unknown.fetch_add(tasks.len() as u64, Relaxed);
                 self.tally.dropped.fetch_add(tasks.len() as u64, Relaxed);
                 4
-            }
-            _ => {
-                let mut tickets = batched.tickets(3);
-                let first = tickets.defer(self.token(rng));
-                tickets.defer(self.token(rng));
-                if let Some(reply) = tickets.take(first) {
-                    self.count(reply, |_| false);
-                }
-                // The second operation may have run in the batch of the first; that does not matter.
-                self.unknown.fetch_add(1, Relaxed);
-                2
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A structure implements [`BatchOps`]: how to run a batch of its operations. [`Batched`] wraps it for three kinds of callers: threads that
 //! block ([`call`](Batched::call)), tasks of any executor ([`call_async`](Batched::call_async)) and loops
-//! ([`call_chunk`](Batched::call_chunk), [`Tickets`]).
+//! ([`call_chunk`](Batched::call_chunk)).
 //!
 //! ```
 //! use std::io::{self, Write};
@@ -122,7 +122,7 @@ mod stats;
 mod tower;
 
 pub use build::Builder;
-pub use chunk::{Chunk, Ticket, Tickets};
+pub use chunk::Chunk;
 pub use entries::{Batch, Sorted};
 pub use error::{BatchError, CallError};
 pub use future::CallAsync;

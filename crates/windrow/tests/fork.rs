@@ -216,9 +216,6 @@ fn is_refused(sum: &mut Option<Batched<Sum>>) -> bool {
     ];
     drop(future);
     let has_op = error.into_op().is_some_and(|(op, _)| op == 5);
-    let mut tickets = inherited.tickets(2);
-    tickets.defer((1, None));
-    drop(tickets);
     drop(inherited);
     refused.iter().all(|refused| *refused == Err(BatchError::Forked)) && polled.is_ready() && has_op && chunk.len() == 1
 }

@@ -1,9 +1,7 @@
 //! Calls of loops: many operations are handed in at once.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::panic::Location;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use windrow_sync::submit::{Entry, Fate};
 
@@ -131,10 +129,7 @@ impl<S: BatchOps> Batched<S> {
     /// chunk still holds its operations. Failures of single operations are in [`Chunk::replies`].
     #[track_caller]
     pub fn call_chunk(&self, chunk: &mut Chunk<S>) -> Result<(), BatchError> {
-        self.call_chunk_at(Location::caller(), chunk)
-    }
-
-    fn call_chunk_at(&self, place: &'static Location<'static>, chunk: &mut Chunk<S>) -> Result<(), BatchError> {
+        let place = Location::caller();
         if explain::listens(Some(place)) {
             return self.told(place, chunk.len(), None, || self.hand_in_chunk(chunk));
         }
@@ -169,168 +164,6 @@ impl<S: BatchOps> Batched<S> {
                 chunk.ops = std::mem::replace(&mut chunk.done, before);
                 Err(BatchError::Closed)
             }
-        }
-    }
-
-    /// Defers the operations of a loop. They are handed in together: once `chunk` (at least 1) are deferred, or when a reply is requested.
-    ///
-    /// ```
-    /// # use windrow::batch::{Batch, BatchOps, Batched};
-    /// # struct Sum(u64);
-    /// # impl BatchOps for Sum {
-    /// #     type Op = u64;
-    /// #     type Reply = u64;
-    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
-    /// #         for entry in batch.iter_mut() {
-    /// #             self.0 += entry.take();
-    /// #             entry.reply(self.0);
-    /// #         }
-    /// #     }
-    /// # }
-    /// # let sum = Batched::new(Sum(0));
-    /// let mut tickets = sum.tickets(64);
-    /// let first = tickets.defer(1);
-    /// let second = tickets.defer(2);
-    /// assert_eq!(tickets.take(second), Some(Ok(3)));
-    /// assert_eq!(tickets.take(first), Some(Ok(1)));
-    /// ```
-    #[track_caller]
-    pub fn tickets(&self, chunk: usize) -> Tickets<'_, S> {
-        Tickets {
-            batched: self,
-            place: Location::caller(),
-            // Relaxed: only the number must be unique; it orders no other memory.
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
-            size: chunk.max(1),
-            chunk: Chunk::new(),
-            handed: 0,
-            replies: VecDeque::new(),
-            first: 0,
-        }
-    }
-}
-
-/// The `id` of the next [`Tickets`].
-static NEXT: AtomicU64 = AtomicU64::new(0);
-
-/// Stands for the reply to a deferred operation.
-///
-/// ```
-/// # use windrow::batch::{Batch, BatchOps, Batched};
-/// # struct Sum(u64);
-/// # impl BatchOps for Sum {
-/// #     type Op = u64;
-/// #     type Reply = u64;
-/// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
-/// #         for entry in batch.iter_mut() {
-/// #             self.0 += entry.take();
-/// #             entry.reply(self.0);
-/// #         }
-/// #     }
-/// # }
-/// # let sum = Batched::new(Sum(0));
-/// let mut tickets = sum.tickets(64);
-/// let ticket = tickets.defer(5);
-/// assert_eq!(tickets.take(ticket), Some(Ok(5)));
-/// assert_eq!(tickets.take(ticket), None);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket {
-    /// The `id` of its [`Tickets`].
-    of: u64,
-    number: u64,
-}
-
-/// Deferred operations of a loop: see [`Batched::tickets`]. The drop hands in the remaining operations, unless the thread is panicking.
-///
-/// ```
-/// # use windrow::batch::{Batch, BatchOps, Batched};
-/// # struct Sum(u64);
-/// # impl BatchOps for Sum {
-/// #     type Op = u64;
-/// #     type Reply = u64;
-/// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
-/// #         for entry in batch.iter_mut() {
-/// #             self.0 += entry.take();
-/// #             entry.reply(self.0);
-/// #         }
-/// #     }
-/// # }
-/// # let sum = Batched::new(Sum(0));
-/// let mut tickets = sum.tickets(64);
-/// for number in 1..=10 {
-///     tickets.defer(number);
-/// }
-/// drop(tickets);
-/// assert_eq!(sum.into_inner().unwrap().0, 55);
-/// ```
-pub struct Tickets<'b, S: BatchOps> {
-    batched: &'b Batched<S>,
-    /// Where these were made: the place of their calls.
-    place: &'static Location<'static>,
-    id: u64,
-    size: usize,
-    chunk: Chunk<S>,
-    /// The number of operations that were handed in.
-    handed: u64,
-    /// Replies not taken yet, from ticket `first` on.
-    replies: VecDeque<Option<Result<S::Reply, BatchError>>>,
-    first: u64,
-}
-
-impl<S: BatchOps> fmt::Debug for Tickets<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tickets").field("put_off", &self.chunk.len()).finish_non_exhaustive()
-    }
-}
-
-impl<S: BatchOps> Tickets<'_, S> {
-    /// Defers `op`, and returns a ticket for its reply.
-    pub fn defer(&mut self, op: S::Op) -> Ticket {
-        let ticket = Ticket { of: self.id, number: self.handed + self.chunk.len() as u64 };
-        self.chunk.push(op);
-        if self.chunk.len() >= self.size {
-            self.flush();
-        }
-        ticket
-    }
-
-    /// The reply to the operation of `ticket`; `None` if it was taken before. Hands in the deferred operations if this one is among them.
-    ///
-    /// # Panics
-    /// If the ticket belongs to other `Tickets`: its number would stand for another reply here.
-    pub fn take(&mut self, ticket: Ticket) -> Option<Result<S::Reply, BatchError>> {
-        assert!(ticket.of == self.id, "a ticket was given to other Tickets than those it is of");
-        if ticket.number >= self.handed {
-            self.flush();
-        }
-        let at = usize::try_from(ticket.number.checked_sub(self.first)?).ok()?;
-        let reply = self.replies.get_mut(at)?.take();
-        while let Some(None) = self.replies.front() {
-            self.replies.pop_front();
-            self.first += 1;
-        }
-        reply
-    }
-
-    /// Hands in all deferred operations. If the structure refuses them, each gets the error as its reply.
-    pub fn flush(&mut self) {
-        let size = self.chunk.len();
-        self.handed += size as u64;
-        match self.batched.call_chunk_at(self.place, &mut self.chunk) {
-            Ok(()) => self.replies.extend(self.chunk.replies().map(Some)),
-            Err(why) => {
-                self.chunk = Chunk::new();
-                self.replies.extend((0..size).map(|_| Some(Err(why))));
-            }
-        }
-    }
-}
-
-impl<S: BatchOps> Drop for Tickets<'_, S> {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            self.flush();
         }
     }
 }

@@ -582,22 +582,6 @@ fn a_batch_may_be_run_on_a_pool_of_its_own() {
 }
 
 #[test]
-fn tickets_are_redeemed_in_any_order() {
-    let counter = Batched::new(Counter::default());
-    let mut tickets = counter.tickets(4);
-    let all: Vec<_> = (0..10).map(|_| tickets.defer(1)).collect();
-    assert_eq!(tickets.take(all[9]), Some(Ok(9)), "handed in when it is asked for");
-    assert_eq!(tickets.take(all[9]), None, "once");
-    for (at, &ticket) in all.iter().enumerate().take(9) {
-        assert_eq!(tickets.take(ticket), Some(Ok(at as u64)));
-    }
-    tickets.defer(1);
-    drop(tickets);
-    let counter = counter.into_inner().unwrap();
-    assert_eq!((counter.value, &counter.batches[..]), (11, &[4, 4, 2, 1][..]));
-}
-
-#[test]
 fn ten_structures_in_one_program() {
     let counters: Vec<_> = (0..10).map(|_| Batched::new(Counter::default())).collect();
     thread::scope(|scope| {

@@ -148,17 +148,6 @@ fn an_operation_that_is_left_unanswered_is_told_so_alone_and_in_a_batch() {
     }
 }
 
-#[test]
-fn a_ticket_is_good_where_it_was_drawn() {
-    let counter = Batched::new(Counter::default());
-    let (mut mine, mut other) = (counter.tickets(4), counter.tickets(4));
-    let (ticket, foreign) = (mine.defer(1), other.defer(10));
-    assert_ne!(ticket, foreign);
-    let taken = catch_unwind(AssertUnwindSafe(|| mine.take(foreign)));
-    assert_eq!(taken.unwrap_err().downcast_ref(), Some(&"a ticket was given to other Tickets than those it is of"));
-    assert_eq!((mine.take(ticket), other.take(foreign)), (Some(Ok(0)), Some(Ok(1))));
-}
-
 /// Makes calls of each kind when its thread ends.
 struct Flushes(Arc<Batched<Counter>>, mpsc::Sender<u64>);
 

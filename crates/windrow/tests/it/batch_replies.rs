@@ -129,7 +129,6 @@ enum Way {
     /// One after the other.
     Alone,
     Chunk,
-    Tickets,
     /// Futures that are handed in while the structure is in use.
     Futures,
     #[cfg(feature = "tower")]
@@ -139,7 +138,6 @@ enum Way {
 const WAYS: &[Way] = &[
     Way::Alone,
     Way::Chunk,
-    Way::Tickets,
     Way::Futures,
     #[cfg(feature = "tower")]
     Way::Service,
@@ -187,11 +185,6 @@ fn call(log: Batched<Log>, way: Way, lines: std::ops::Range<u64>, faults: &Arc<F
             log.call_chunk(&mut chunk).unwrap();
             chunk.replies().map(of_chunk).collect()
         }
-        Way::Tickets => {
-            let mut tickets = log.tickets(lines.end as usize);
-            let drawn: Vec<_> = lines.map(|number| tickets.defer(line(number))).collect();
-            drawn.into_iter().map(|ticket| of_chunk(tickets.take(ticket).unwrap())).collect()
-        }
         Way::Futures => together(&log, lines.map(|number| Box::pin(log.call_async(line(number)))).collect()),
         #[cfg(feature = "tower")]
         Way::Service => {
@@ -220,7 +213,7 @@ fn a_reply_counts_when_run_has_returned() {
                 let outcomes = call(log, way, 0..LINES, &faults);
                 let done = faults.done.lock().unwrap();
                 // Those of a chunk do not say whether the operation came back.
-                let is_back = !matches!(way, Way::Chunk | Way::Tickets);
+                let is_back = way != Way::Chunk;
                 for (number, outcome) in (0..LINES).zip(&outcomes) {
                     let wanted = match outcome {
                         _ if done.contains(&number) => Ok(number),
