@@ -3,11 +3,10 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use windrow::CancelToken;
-use windrow::overlap::{self, CompletionToken, Failure, LaneKind, Overlap};
+use windrow::overlap::{self, Failure, LaneKind, Overlap};
 use windrow::prelude::*;
 
 use crate::Rng;
@@ -55,8 +54,6 @@ pub enum How {
     Error,
     /// The step panics.
     Panic,
-    /// A token is dropped; in other lanes an error.
-    Lose,
     /// The run is cancelled.
     CancelToken,
 }
@@ -86,10 +83,7 @@ pub struct Case {
 }
 
 /// All kinds of lanes.
-pub const KINDS: [LaneKind; 4] = [LaneKind::Compute, LaneKind::ComputeEach, LaneKind::Blocking, LaneKind::Completion];
-
-/// Operations of completion lanes under way, in cases.
-pub const UNDER_WAY: usize = 3;
+pub const KINDS: [LaneKind; 3] = [LaneKind::Compute, LaneKind::ComputeEach, LaneKind::Blocking];
 
 /// What an injected panic carries.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -110,7 +104,6 @@ enum End {
     All,
     Error(usize, usize),
     Panic(usize, usize),
-    Lost(usize, usize),
     Cancelled,
 }
 
@@ -137,7 +130,7 @@ impl Case {
         let fault = |rng: &mut Rng| Fault {
             tile: rng.index(tiles),
             lane: rng.index(lanes.len()),
-            how: [How::Error, How::Panic, How::Lose, How::CancelToken][rng.index(4)],
+            how: [How::Error, How::Panic, How::CancelToken][rng.index(3)],
         };
         let faults = (0..faults).map(|_| fault(&mut rng)).collect();
         Case { tiles, fed: rng.index(3) == 0, faults, lanes }
@@ -151,11 +144,10 @@ impl Case {
     fn serial(&self, heard: bool) -> (Vec<u64>, End) {
         let mut values = Vec::new();
         for tile in 0..self.tiles {
-            for (lane, Lane { kind, .. }) in self.lanes.iter().enumerate() {
+            for lane in 0..self.lanes.len() {
                 match self.fault(tile, lane) {
                     None => {}
-                    Some(How::Lose) if *kind == LaneKind::Completion => return (values, End::Lost(tile, lane)),
-                    Some(How::Error | How::Lose) => return (values, End::Error(tile, lane)),
+                    Some(How::Error) => return (values, End::Error(tile, lane)),
                     Some(How::Panic) => return (values, End::Panic(tile, lane)),
                     Some(How::CancelToken) if heard => return (values, End::Cancelled),
                     Some(How::CancelToken) => {}
@@ -168,12 +160,11 @@ impl Case {
 
     /// The most tiles that may be anywhere at once.
     fn most_in_flight(&self) -> usize {
-        // The fed queue; the queue after each lane (the recording one is last); what completion lanes hold; the last lane's own.
+        // The fed queue; the queue after each lane (the recording one is last); the last lane's own.
         let threads = windrow::current_num_threads();
         let own = |lane: &Lane| {
             lane.ahead
                 + match lane.kind {
-                    LaneKind::Completion => UNDER_WAY,
                     // One of them is the result that would wait anyway.
                     LaneKind::ComputeEach if threads > 1 => 2 * threads - 1,
                     _ => 0,
@@ -215,8 +206,6 @@ impl Case {
             Tile { live, number, value: number as u64 }
         };
         let (token, ended) = (CancelToken::new(), AtomicUsize::new(0));
-        let (later, operations) = channel();
-        scope.spawn(move || complete(&operations));
 
         let mut overlap: Overlap<'_, Tile<'env>, Refused> = if self.fed {
             let (mut feeder, tiles) = overlap::fed();
@@ -227,14 +216,14 @@ impl Case {
         };
         for (at, &Lane { kind, ahead, inside }) in self.lanes.iter().enumerate() {
             let name = format!("lane {at}");
-            let (token, later) = (token.clone(), later.clone());
+            let token = token.clone();
             let work = move |mut tile: Tile<'env>| {
                 run_inside(inside);
                 tile.value = through(tile.value, at);
                 match self.fault(tile.number, at) {
                     None => Ok(tile),
                     Some(How::Panic) => resume_unwind(Box::new(Thrown(tile.number, at))),
-                    Some(How::Error | How::Lose) => Err(Refused(tile.number, at)),
+                    Some(How::Error) => Err(Refused(tile.number, at)),
                     Some(How::CancelToken) => {
                         token.cancel();
                         Ok(tile)
@@ -245,23 +234,9 @@ impl Case {
                 LaneKind::Compute => overlap.compute(&name, work),
                 LaneKind::ComputeEach => overlap.compute_each(&name, work),
                 LaneKind::Blocking => overlap.blocking(&name, work),
-                LaneKind::Completion => overlap.completion(&name, UNDER_WAY, move |tile, token| {
-                    if self.fault(tile.number, at) == Some(How::Lose) {
-                        drop(token);
-                        return Ok(());
-                    }
-                    match tile.number % 3 {
-                        // At once, elsewhere, and an error before there is an operation.
-                        0 => token.complete(work(tile)),
-                        1 => later.send((token, work(tile))).expect("it listens as long as there are senders"),
-                        _ => token.complete(Ok(work(tile)?)),
-                    }
-                    Ok(())
-                }),
             };
             overlap = if at % 2 == 0 { overlap.ahead(ahead) } else { overlap.ahead(9).weigh(ahead, |_| 1) };
         }
-        drop(later);
         let mut seen = Vec::new();
         let record = |tile: Tile<'_>| {
             seen.push(tile.value);
@@ -285,7 +260,6 @@ impl Case {
                 assert_eq!(error, Refused(tile, lane));
                 End::Error(tile, lane)
             }
-            Ok(Err(Failure::Lost { tile, lane, .. })) => End::Lost(tile, lane),
             Ok(Err(Failure::Cancelled { tiles })) => {
                 assert_eq!(tiles, ended.load(Relaxed));
                 End::Cancelled
@@ -297,19 +271,6 @@ impl Case {
             }
         };
         (seen, end)
-    }
-}
-
-/// What completion lanes hand over.
-type Operation<'a> = (CompletionToken<Tile<'a>, Refused>, Result<Tile<'a>, Refused>);
-
-/// Completes operations, the younger of two first.
-fn complete(operations: &Receiver<Operation<'_>>) {
-    while let Ok((token, result)) = operations.recv() {
-        if let Ok((younger, its)) = operations.try_recv() {
-            younger.complete(its);
-        }
-        token.complete(result);
     }
 }
 

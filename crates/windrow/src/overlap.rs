@@ -54,8 +54,6 @@
 //! * [`compute_each`](Overlap::compute_each) runs on the calling thread and on workers, several tiles at once, and hands results on in order:
 //!   for tiles that are independent and too small to be divided, such as blocks to compress.
 //! * [`blocking`](Overlap::blocking) has a separate helper thread, for calls that block: input and output, a blocking collective.
-//! * [`completion`](Overlap::completion) starts operations that end elsewhere, several at a time. An executor, a library's thread or a
-//!   callback reports the end of an operation through its [`CompletionToken`].
 //!
 //! The source is an iterator of any length ([`source`]), which the executor of the first lane pulls from; or another thread
 //! [feeds](fed()) tiles.
@@ -63,8 +61,8 @@
 //! # Protocol
 //! A tile is in the source, in a lane, or in the queue between two lanes. It moves by value, in order. A lane begins a tile when
 //! there is room for the result in the queue after it: fewer than [`ahead`](Overlap::ahead) tiles, and less than the limit of
-//! [`weigh`](Overlap::weigh). So the number of tiles in the run is bounded: by the sum of the room in all queues, the operations under way in
-//! completion lanes, the tiles in lanes of several tiles, and one tile in the last lane. A queue may exceed its weight limit by less than one tile.
+//! [`weigh`](Overlap::weigh). So the number of tiles in the run is bounded: by the sum of the room in all queues, the
+//! tiles in lanes of several tiles, and one tile in the last lane. A queue may exceed its weight limit by less than one tile.
 //!
 //! *Errors and panics.* When a tile fails in a lane, the tiles before it go on to the end. The tiles after it are dropped, and lanes
 //! without work leave. So the reported failure is the first in tile order, at any timing: the failure of a serial run, after the same
@@ -75,21 +73,19 @@
 //! ends the run early: tiles in a lane leave that lane, all others are dropped, and the run returns [`Failure::Cancelled`]. Tokens are
 //! polled before each tile, and every 5 ms while all lanes wait.
 //!
-//! Helper threads have left before [`run`](Overlap::run) returns or unwinds, so closures may borrow. After a failure, the run does not wait
-//! for operations of a completion lane: their later results are dropped with their tokens. (The borrow checker ensures that these operations
-//! borrow nothing from the run.) An operation that must be waited for belongs in a blocking lane.
+//! Helper threads have left before [`run`](Overlap::run) returns or unwinds, so closures may borrow.
 //!
 //! # What it costs
 //! A hand-over costs 1.3 to 4.5 us a tile, measured on tiles without work (2-core x86-64 virtual machine, 2026-11; the bin `pipeline` of
 //! windrow-bench prints it): a few short locks and, if the other side waits, one wakeup. So a tile should take
-//! 100 us or more in the slowest lane. Each blocking and completion lane starts a helper thread. Without a trace, and outside of
+//! 100 us or more in the slowest lane. Each blocking lane starts a helper thread. Without a trace, and outside of
 //! [`explain`](crate::explain()), tiles are not timed.
 //!
 //! # When not to use it
 //! * If all steps use the CPUs, overlap gains nothing: apply the steps one after the other to each item, in one parallel iterator. If
 //!   the items come from a serial iterator, and results have an order: [`par_map_ordered`](crate::ParallelBridge::par_map_ordered).
 //! * Two long calls without tiles: use [`scope`](crate::scope()) or a thread.
-//! * More operations under way than there can be threads: use an async runtime; a completion lane can hand over to it.
+//! * More operations under way than there can be threads: use an async runtime.
 //! * Tiles that cost more than they hide: [`windrow-tiling`](https://docs.rs/windrow-tiling) predicts it.
 //!
 //! # Trade-offs
@@ -134,12 +130,11 @@ mod queue;
 mod run;
 mod trace;
 
-pub use lane::CompletionToken;
 pub use trace::{LaneKind, LaneTrace, Limits, TileTrace, Trace};
 
 use crew::{Crew, CrewBell};
 use each::{ApplyEach, EachStation};
-use lane::{Apply, Input, Start};
+use lane::{Apply, Input};
 use queue::{Bell, Giver, QueueBound, Ring, Taker, queue};
 use run::{EachLane, Met, OverlapRun, Station, TileFault};
 use trace::Log;
@@ -222,8 +217,7 @@ pub enum Failure<E> {
         /// The error that its closure returned.
         error: E,
     },
-    /// A [`CompletionToken`] was dropped before it was completed, or a thread with a [`Feeder`] panicked. All tiles before this one went
-    /// through.
+    /// A thread with a [`Feeder`] panicked. All tiles before this one went through.
     Lost {
         /// The tile, from 0.
         tile: usize,
@@ -471,41 +465,6 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
         let bell = Arc::<Bell>::default();
         self.add(name, LaneKind::Blocking, bell.clone(), |lane, input, output, log, lanes| {
             let station = Box::new(Apply::new(lane, input, output, f, log));
-            lanes.helpers.push(Helper { lane, station, bell });
-        })
-    }
-
-    /// Adds a lane whose closure starts an operation and returns. The operation ends when its [`CompletionToken`] is completed, on any
-    /// thread. Results are handed on in order. At most `under_way` operations are started and not handed on. The closure runs on a
-    /// helper thread, which is named `windrow-` and the lane's name.
-    ///
-    /// An error ends the run, whether the closure returns it or the token is completed with it: see the [module page](self).
-    ///
-    /// ```
-    /// use windrow::overlap::{self, CompletionToken};
-    ///
-    /// let doubled = overlap::source(0..10)
-    ///     .completion("double", 4, |i: u32, token: CompletionToken<u32, String>| {
-    ///         // Some executor.
-    ///         std::thread::spawn(move || token.complete(i.checked_mul(2).ok_or("too large".to_owned())));
-    ///         Ok(())
-    ///     })
-    ///     .collect();
-    /// assert_eq!(doubled.unwrap(), [0, 2, 4, 6, 8, 10, 12, 14, 16, 18]);
-    /// ```
-    ///
-    /// # Panics
-    /// If `under_way` is 0.
-    pub fn completion<U: Send + 'env, F>(self, name: &str, under_way: usize, f: F) -> Overlap<'env, U, E>
-    where
-        T: Send,
-        E: Send,
-        F: FnMut(T, CompletionToken<U, E>) -> Result<(), E> + Send + 'env,
-    {
-        assert!(under_way > 0, "a completion lane with no operation under way does nothing");
-        let bell = Arc::<Bell>::default();
-        self.add(name, LaneKind::Completion, bell.clone(), |lane, input, output, log, lanes| {
-            let station = Box::new(Start::new(lane, under_way, (input, output), f, bell.clone(), log));
             lanes.helpers.push(Helper { lane, station, bell });
         })
     }

@@ -64,7 +64,7 @@ pub(super) trait EachLane<E> {
 pub(super) enum TileFault<E> {
     Error(E),
     Panic(Payload),
-    /// Its [`CompletionToken`](super::CompletionToken) or its [`Feeder`](super::Feeder) was dropped.
+    /// Its [`Feeder`](super::Feeder) was dropped.
     Lost,
     /// A helper thread could not be started.
     Thread(io::Error),

@@ -28,8 +28,6 @@ pub enum LaneKind {
     ComputeEach,
     /// Runs on a separate helper thread.
     Blocking,
-    /// Starts operations on a helper thread; each is completed through its [`CompletionToken`](super::CompletionToken).
-    Completion,
 }
 
 impl fmt::Display for LaneKind {
@@ -38,7 +36,6 @@ impl fmt::Display for LaneKind {
             LaneKind::Compute => "compute",
             LaneKind::ComputeEach => "compute each",
             LaneKind::Blocking => "blocking",
-            LaneKind::Completion => "completion",
         })
     }
 }
@@ -165,7 +162,7 @@ impl Trace {
 
     /// The lane that limits the run, and how far the run was from that limit.
     pub fn explain(&self) -> Limits {
-        // A tile of a completion lane is not worked on, so its time counts once; members of other lanes work on each tile.
+        // Members of a lane of several tiles work on each of them. In other lanes, time that overlaps counts once.
         let busy = |lane: &LaneTrace| match lane.kind {
             LaneKind::ComputeEach => lane.work().0,
             _ => lane.busy().0,
@@ -394,7 +391,7 @@ mod tests {
     #[test]
     fn time_that_overlaps_in_a_lane_counts_once() {
         let spans = [(0.0, 10.0), (5.0, 8.0), (7.0, 12.0), (20.0, 21.0)];
-        assert_eq!(lane("a", LaneKind::Completion, &spans).busy(), Nanos(13.0));
+        assert_eq!(lane("a", LaneKind::Blocking, &spans).busy(), Nanos(13.0));
     }
 
     #[test]
@@ -425,7 +422,7 @@ mod tests {
     fn names_are_escaped_and_overlapping_tiles_are_on_separate_tracks() {
         let spans = [(0.0, 2000.0), (1000.0, 3000.0), (2500.0, 4000.0)];
         let trace = Trace {
-            lanes: vec![lane("a \"b\"\\\n\u{9b}\u{202e}\u{e0041}", LaneKind::Completion, &spans)],
+            lanes: vec![lane("a \"b\"\\\n\u{9b}\u{202e}\u{e0041}", LaneKind::Blocking, &spans)],
             wall: Nanos(1.0),
         };
         let json = trace.json();

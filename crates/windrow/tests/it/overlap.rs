@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use windrow::overlap::{self, CompletionToken, Failure, LaneKind, Trace};
+use windrow::overlap::{self, Failure, LaneKind, Trace};
 use windrow::prelude::*;
 use windrow::{CancelToken, Pool};
 use windrow_testkit::overlaps::{Case, Fault, How, Inside, KINDS, Lane};
@@ -27,7 +27,7 @@ fn random_runs_with_faults_end_as_serial_ones() {
 fn every_fault_in_every_lane_at_every_tile() {
     let lanes: Vec<Lane> = KINDS.map(|kind| Lane { kind, ahead: 1, inside: Inside::Nothing }).into();
     for (tile, lane) in (0..4).flat_map(|tile| (0..KINDS.len()).map(move |lane| (tile, lane))) {
-        for how in [How::Error, How::Panic, How::Lose, How::CancelToken] {
+        for how in [How::Error, How::Panic, How::CancelToken] {
             for fed in [false, true] {
                 let faults = vec![Fault { tile, lane, how }];
                 Case { tiles: 4, lanes: lanes.clone(), fed, faults }.check();
@@ -129,51 +129,6 @@ fn lanes_run_at_the_same_time() {
             Ok(())
         });
     assert_eq!(tiles.run().unwrap(), 20);
-}
-
-#[test]
-fn as_many_operations_are_under_way_as_may_be() {
-    let under_way = AtomicUsize::new(0);
-    let (send, operations) = mpsc::channel::<CompletionToken<u32, ()>>();
-    let tiles = thread::scope(|scope| {
-        let waits = &under_way;
-        scope.spawn(move || {
-            // None is completed until all are there that may be.
-            for round in 0..4 {
-                spin_until(|| waits.load(Relaxed) == 5 * (round + 1));
-                let mut tokens: Vec<_> = operations.iter().take(5).collect();
-                while let Some(token) = tokens.pop() {
-                    token.complete(Ok(0));
-                }
-            }
-        });
-        overlap::source(0..20u32)
-            .completion("send", 5, move |_, token| {
-                waits.fetch_add(1, Relaxed);
-                send.send(token).map_err(drop)
-            })
-            .collect()
-    });
-    assert_eq!(tiles.unwrap(), [0; 20]);
-}
-
-#[test]
-fn operations_after_the_failed_one_are_not_waited_for() {
-    let (keep, kept) = mpsc::channel::<CompletionToken<String, &str>>();
-    let mut first = None;
-    let tiles = overlap::source(0..2).completion("send", 2, |i, token: CompletionToken<String, &str>| {
-        if i == 0 {
-            first = Some(token);
-        } else {
-            keep.send(token).unwrap();
-            first.take().expect("tile 0 came before").complete(Err("no"));
-        }
-        Ok(())
-    });
-    let failure = tiles.collect().unwrap_err();
-    assert!(matches!(failure, Failure::Error { tile: 0, lane: 0, error: "no", .. }), "{failure:?}");
-    assert_eq!(failure.to_string(), "tile 0 failed in lane 0 (send): no");
-    kept.recv().unwrap().complete(Ok("too late".to_owned()));
 }
 
 #[test]
@@ -331,15 +286,12 @@ fn a_trace_has_every_tile_of_every_lane_in_order() {
     let mut trace = Trace::new();
     let lanes = overlap::source(0..6)
         .blocking("read", Ok::<_, &str>)
-        .completion("send", 2, |i, token| {
-            token.complete(Ok(i));
-            Ok(())
-        })
+        .compute_each("send", Ok)
         .compute("add", |i| if i == 4 { Err("no") } else { Ok(()) })
         .trace(&mut trace);
     assert!(lanes.run().is_err());
     let lanes: Vec<_> = trace.lanes.iter().map(|lane| (lane.name.as_str(), lane.kind)).collect();
-    assert_eq!(lanes, [("read", LaneKind::Blocking), ("send", LaneKind::Completion), ("add", LaneKind::Compute)]);
+    assert_eq!(lanes, [("read", LaneKind::Blocking), ("send", LaneKind::ComputeEach), ("add", LaneKind::Compute)]);
     assert_eq!(trace.lanes[2].tiles.len(), 5, "the failed one is the last");
     for (before, after) in trace.lanes.iter().zip(&trace.lanes[1..]) {
         for (before, after) in before.tiles.iter().zip(&after.tiles) {
