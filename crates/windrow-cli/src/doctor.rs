@@ -5,7 +5,7 @@ use std::{env, fs, thread};
 
 use clap::Args;
 use indicatif::ProgressBar;
-use windrow::primitives;
+use windrow_sync::quota::cpu_quota;
 use windrow_tokenizers::engine::instruction_sets;
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
@@ -15,6 +15,8 @@ use crate::load;
 use crate::progress::Steps;
 use crate::report;
 use crate::threads;
+
+mod primitives;
 
 pub(crate) const HELP: &str = "\
 {about}
@@ -93,7 +95,7 @@ fn machine() -> String {
 
 /// The CPUs, and what limits them.
 fn usable(cpus: usize) -> String {
-    let quota = primitives::quota().map(|quota| format!("a quota of {quota:.1}"));
+    let quota = cpu_quota().map(|quota| format!("a quota of {quota:.1}"));
     let online = file("/sys/devices/system/cpu/online").map(|online| count(&online));
     let affinity = online.filter(|online| *online > cpus).map(|online| format!("{online} are online"));
     let siblings = file("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list").map(|list| count(&list));
@@ -127,7 +129,7 @@ fn notes(cpus: usize, threads: usize) -> Vec<String> {
             "{threads} threads share {cpus} CPUs: more than {cpus} never work at a time (see WINDROW_THREADS)"
         ));
     }
-    if let Some(quota) = primitives::quota().filter(|quota| quota.fract() != 0.0 || *quota < cpus as f64) {
+    if let Some(quota) = cpu_quota().filter(|quota| quota.fract() != 0.0 || *quota < cpus as f64) {
         notes.push(format!("the quota allows {quota:.1} CPUs, so idle workers do not spin (cpu.max of the cgroup)"));
     }
     if file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").is_some_and(|governor| governor == "powersave") {

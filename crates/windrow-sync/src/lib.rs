@@ -10,7 +10,7 @@ pub mod table;
 pub use base::pad::Pad;
 pub use base::spin::Spin;
 pub use base::thread_bound::ThreadBound;
-pub use base::{assembly, exit, fork, latch, machine, relaxed, unwind, word};
+pub use base::{assembly, exit, fork, latch, machine, quota, relaxed, unwind, word};
 pub use join::lend;
 pub use region::{divide, gate, merge, ranges, shared, slots, sources, views};
 

@@ -43,7 +43,6 @@ pub use runtime::explained::{CallKind, Explained};
 pub use runtime::pool::{
     Pool, PoolBuildError, PoolBuildErrorKind, PoolBuilder, ShutdownError, current_num_threads, shutdown,
 };
-pub use runtime::primitives;
 pub use task::join::join;
 pub use task::scope::{Scope, ScopedJoinHandle, scope};
 pub use task::spawn::{JoinHandle, spawn, spawn_joinable};

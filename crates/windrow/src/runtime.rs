@@ -14,8 +14,6 @@ mod pace;
 pub(crate) mod placement;
 pub(crate) mod poll;
 pub(crate) mod pool;
-pub mod primitives;
-pub(crate) mod quota;
 pub(crate) mod region;
 pub(crate) mod report;
 pub(crate) mod sites;

@@ -8,6 +8,7 @@ pub mod latch;
 pub mod machine;
 pub(crate) mod pad;
 pub(crate) mod primitives;
+pub mod quota;
 pub mod relaxed;
 pub(crate) mod spin;
 pub(crate) mod thread_bound;

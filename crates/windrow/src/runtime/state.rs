@@ -15,6 +15,7 @@ use windrow_sync::fork::{PerProcess, lock};
 use windrow_sync::gate::{Gate, Wait, WorkerCounts};
 use windrow_sync::join::tree::JoinTiming;
 use windrow_sync::machine::{self, tick};
+use windrow_sync::quota::cpu_quota;
 use windrow_sync::ranges::Ranges;
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::{Pad, Spin};
@@ -22,7 +23,6 @@ use windrow_sync::{Pad, Spin};
 use crate::runtime::ablation::{Mechanism, Mechanisms};
 use crate::runtime::flag::Flag;
 use crate::runtime::placement::Placement;
-use crate::runtime::quota::cpu_quota;
 use crate::runtime::sites::{PackedCalls, SiteStats, SiteTable};
 
 /// The affinity mask is read once in so many claims, so that its system call of some 100 claims costs 0.01 %; the quota, which is

@@ -12,6 +12,7 @@ use windrow_sync::gate::Gate;
 use windrow_sync::latch::Latch;
 use windrow_sync::lend::{Lender, Loan, lending};
 use windrow_sync::machine::{Thread, be_prompt, cpu, cpus, fork_generation, prefetch, tick, ticks_per_micro};
+use windrow_sync::quota::cpu_quota;
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::shared::{Owner, SharedWorkers};
 use windrow_sync::table::{HomeSlots, InsertOnlyTable, TableKey};
@@ -221,6 +222,7 @@ fn words_latches_and_the_machine() {
     assert_eq!(number.get_f64().to_bits(), 1 << 63);
     prefetch(&[(); 0]);
     assert!(ticks_per_micro() > 0.0 && cpus() > 0 && fork_generation() == fork_generation());
+    assert!(cpu_quota().is_none_or(|cpus| cpus > 0.0));
     let _ = tick();
     let _ = (cpu(), be_prompt());
     let this = Thread::this();

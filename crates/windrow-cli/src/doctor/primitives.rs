@@ -1,39 +1,31 @@
 //! What synchronization costs on this machine, measured in a few seconds.
 //!
-//! Pools do not read this: they guess these costs, and learn from their first calls how wrong that was. It tells a reader on what
-//! kind of machine a program has decided. `windrow doctor --measure` is the command.
-//!
-//! ```no_run
-//! windrow::primitives::measure(|primitive| println!("{primitive}"));
-//! ```
+//! Pools do not read this: they guess these costs, and learn from their first calls how wrong that was. The figures are for a reader who
+//! asks on what kind of machine a program has decided.
 
 use std::fmt;
 use std::hint::{black_box, spin_loop};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use windrow_plan::Nanos;
-use windrow_plan::machine::WorkerState;
-use windrow_sync::machine::{cpus, tick};
+use windrow::prelude::*;
+use windrow::{Nanos, Pool};
+use windrow_sync::machine::{cpus, tick, ticks_per_micro};
 use windrow_sync::relaxed::RelaxedU64;
-
-use super::pool::Pool;
-use super::quota::cpu_quota;
-use super::state::Timing;
-use crate::iter::{IntoParallelIterator, ParallelIterator};
 
 /// One primitive of synchronization, and what it costs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Primitive {
-    /// Its name, in up to four words.
-    pub name: &'static str,
-    /// What was measured, in a line.
-    pub what: &'static str,
+pub(super) struct Primitive {
+    /// The name, in up to four words.
+    name: &'static str,
+    /// The quantity, in a line.
+    what: &'static str,
     /// The median of the measurements.
-    pub cost: Nanos,
+    cost: Nanos,
     /// The 10th and the 90th percentile.
-    pub spread: (Nanos, Nanos),
+    spread: (Nanos, Nanos),
 }
 
 impl fmt::Display for Primitive {
@@ -49,20 +41,13 @@ fn fine(time: Nanos) -> String {
     if time.0 < 1e3 { format!("{:.1} ns", time.0) } else { time.to_string() }
 }
 
-/// The CPU time a second that the cgroup of this process may use, in CPUs; `None` without a limit. Pools do not spin beyond it.
-pub fn quota() -> Option<f64> {
-    cpu_quota()
-}
-
 /// The number of primitives.
-///
-/// Measure: count of primitives.
-pub const PRIMITIVES: usize = 9;
+pub(super) const PRIMITIVES: usize = 9;
 
 /// Measures the primitives, and calls `done` after each. The machine should be idle.
 ///
 /// On a machine with one CPU, only what concerns one thread is measured.
-pub fn measure(mut done: impl FnMut(&Primitive)) -> Vec<Primitive> {
+pub(super) fn measure(mut done: impl FnMut(&Primitive)) -> Vec<Primitive> {
     let mut primitives = Vec::with_capacity(PRIMITIVES);
     let mut add = |name, what, mut samples: Vec<f64>| {
         samples.sort_unstable_by(f64::total_cmp);
@@ -71,9 +56,8 @@ pub fn measure(mut done: impl FnMut(&Primitive)) -> Vec<Primitive> {
         done(&primitive);
         primitives.push(primitive);
     };
-    let claim = Timing::of_process().machine.claim;
     add("clock", "a read of the clock", clock());
-    add("claim", "a compare-exchange on a line that no other CPU uses, and a read of the clock", vec![claim.0; 1]);
+    add("claim", "a compare-exchange on a line that no other CPU uses, and a read of the clock", claims());
     add("copy", "1 MiB copied, in the caches", copies());
     if cpus() > 1 {
         add("line", "a word moves from one CPU to another", lines());
@@ -81,11 +65,11 @@ pub fn measure(mut done: impl FnMut(&Primitive)) -> Vec<Primitive> {
         add("wake call", "the call that wakes a parked thread", calls);
         add("wake", "from that call until the thread runs, after 2 ms", latencies);
         let pool = Pool::new(2);
-        let states = [WorkerState::Idle, WorkerState::AsleepRecently, WorkerState::AsleepLong];
+        let rests = [Duration::ZERO, PARKED, PARKED_LONG];
         let mut entered: [Vec<f64>; 3] = Default::default();
-        // In turn, because a neighbour on the machine stays for a while.
+        // Alternately, because a neighbour on the machine stays for a while.
         for _ in 0..ROUNDS {
-            entered.iter_mut().zip(states).for_each(|(all, found)| all.extend(regions(&pool, found)));
+            entered.iter_mut().zip(rests).for_each(|(all, rest)| all.extend(regions(&pool, rest)));
         }
         let [idle, nap, wake] = entered;
         add("enter, idle", "a region of two finds its worker spinning", idle);
@@ -99,11 +83,10 @@ fn nanos(time: Duration) -> f64 {
     time.as_nanos() as f64
 }
 
-/// Measure: count of samples of a primitive that takes nanoseconds.
+/// Samples of a primitive that takes nanoseconds.
 const SAMPLES: usize = 301;
 
 fn clock() -> Vec<f64> {
-    // Measure: count of reads.
     const READS: u32 = 1000;
     let batch = |_| {
         let begin = Instant::now();
@@ -111,6 +94,22 @@ fn clock() -> Vec<f64> {
             black_box(tick());
         }
         nanos(begin.elapsed()) / f64::from(READS)
+    };
+    (0..SAMPLES).map(batch).collect()
+}
+
+fn claims() -> Vec<f64> {
+    const CLAIMS: u32 = 64;
+    let word = AtomicU64::new(0);
+    let batch = |_| {
+        let begin = Instant::now();
+        for claim in 0..u64::from(CLAIMS) {
+            // Relaxed: only this thread uses the word; the cost is asked for.
+            let _ = black_box(word.compare_exchange(claim, claim + 1, Ordering::Relaxed, Ordering::Relaxed));
+            black_box(tick());
+        }
+        word.store(0, Ordering::Relaxed); // Relaxed: as above.
+        nanos(begin.elapsed()) / f64::from(CLAIMS)
     };
     (0..SAMPLES).map(batch).collect()
 }
@@ -129,7 +128,6 @@ fn copies() -> Vec<f64> {
 
 /// Two threads answer each other: a round trip moves two lines.
 fn lines() -> Vec<f64> {
-    // Measure: count of trips.
     const TRIPS: u64 = 200;
     let (ping, pong) = (RelaxedU64::new(0), RelaxedU64::new(0));
     let total = SAMPLES as u64 * TRIPS;
@@ -160,9 +158,8 @@ fn lines() -> Vec<f64> {
 
 /// A thread that is parked for 2 ms is woken: the time of the call, and the time until it runs.
 fn wakes() -> (Vec<f64>, Vec<f64>) {
-    // Measure: count of wakes.
     const WAKES: u64 = 101;
-    let timing = Timing::of_process();
+    let time = |ticks: u64| ticks as f64 * 1000.0 / ticks_per_micro();
     let (turn, woken) = (Arc::new(RelaxedU64::new(0)), Arc::new(RelaxedU64::new(0)));
     let sleeper = thread::spawn({
         let (turn, woken) = (turn.clone(), woken.clone());
@@ -182,11 +179,11 @@ fn wakes() -> (Vec<f64>, Vec<f64>) {
         let begin = tick();
         turn.set(wanted);
         sleeper.thread().unpark();
-        calls.push(timing.nanos(tick().saturating_sub(begin)).0);
+        calls.push(time(tick().saturating_sub(begin)));
         while woken.get() == before {
             spin_loop();
         }
-        latencies.push(timing.nanos(woken.get().saturating_sub(begin)).0);
+        latencies.push(time(woken.get().saturating_sub(begin)));
     }
     let _ = sleeper.join();
     (calls, latencies)
@@ -201,27 +198,18 @@ fn pause(time: Duration) {
 }
 
 /// Longer than a worker spins, and shorter than after which its CPU counts as halted.
-///
-/// Measure: chosen, a pause for which workers park.
 const PARKED: Duration = Duration::from_micros(500);
 /// After this pause its CPU counts as halted.
-///
-/// Measure: chosen, a pause.
 const PARKED_LONG: Duration = Duration::from_millis(2);
 
-/// Measure: count of rounds of regions, and of regions in each.
+/// Rounds of regions, and regions in each.
 const ROUNDS: usize = 20;
 const REGIONS: usize = 40;
 
-/// What regions of two items take beyond an item.
-fn regions(pool: &Pool, found: WorkerState) -> Vec<f64> {
-    // Longer than it takes a halted CPU to begin, so that two items are shared in every state. Measure: chosen, the duration of an item.
+/// Time that regions of two items take beyond an item, each after a rest.
+fn regions(pool: &Pool, rest: Duration) -> Vec<f64> {
+    // Longer than it takes a halted CPU to begin, so that two items are shared in every state.
     const ITEM: Duration = Duration::from_micros(100);
-    let rest = match found {
-        WorkerState::Idle => Duration::ZERO,
-        WorkerState::AsleepRecently => PARKED,
-        WorkerState::AsleepLong => PARKED_LONG,
-    };
     let mut region = |_| {
         pause(rest);
         let begin = Instant::now();
@@ -236,12 +224,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_primitives_are_measured_and_told() {
-        let mut told = Vec::new();
-        let all = measure(|primitive| told.push(primitive.clone()));
-        assert_eq!(told, all);
-        assert_eq!(told.len(), if cpus() > 1 { PRIMITIVES } else { 3 });
-        for Primitive { name, cost, spread: (low, high), .. } in told {
+    fn all_primitives_are_measured_and_reported() {
+        let mut reported = Vec::new();
+        let all = measure(|primitive| reported.push(primitive.clone()));
+        assert_eq!(reported, all);
+        assert_eq!(reported.len(), if cpus() > 1 { PRIMITIVES } else { 3 });
+        for Primitive { name, cost, spread: (low, high), .. } in reported {
             assert!(low.0 > 0.0 && low <= cost && cost <= high && high.0 < 1e9, "{name}: {low} {cost} {high}");
         }
     }
