@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU8, AtomicU64, AtomicUsiz
 
 use windrow::prelude::*;
 use windrow::team::split;
-use windrow::{CancelToken, Pool};
+use windrow::{CancelToken, Cancelled, Pool};
 
 use crate::{Rng, mix};
 
@@ -380,10 +380,7 @@ impl Shape {
                 });
                 match stopping.with_cancel(&token).collect::<Vec<_>>() {
                     Ok(all) => assert_eq!(all.len(), self.n),
-                    Err(stopped) => {
-                        assert_eq!((stopped.done, stopped.total), (begun.into_inner(), self.n));
-                        assert!(stopped.done < self.n);
-                    }
+                    Err(Cancelled) => assert!(begun.into_inner() < self.n),
                 }
                 0
             }

@@ -118,7 +118,6 @@ impl<S: Divide, R: Recipe<S>> Par<S, R> {
 fn consumed<P: ParallelIterator>(iter: P) -> (P::Source, P::Recipe, Hints) {
     let (source, recipe, HintsOf(mut hints)) = iter.into_parts();
     if let Some(cancellation) = hints.cancellation() {
-        cancellation.begin(source.total());
         recipe.look_at(cancellation);
     }
     hints.place.get_or_insert(Location::caller());

@@ -14,8 +14,8 @@ use crate::runtime::cancellation::Cancellation;
 /// A parallel iterator that ends early when its token is cancelled: see [`ParallelIterator::with_cancel`].
 ///
 /// The consumers are those of [`ParallelIterator`], and return a `Result`. [`run`](Self::run) takes consumers that have no method here. `Ok`
-/// is the result of the plain consumer, bit for bit. `Err` means that items are missing: [`Cancelled`] counts them. An item that was begun
-/// is always finished; all others are dropped.
+/// is the result of the plain consumer, bit for bit. `Err` means that items are missing. An item that was begun is always finished; all
+/// others are dropped.
 ///
 /// ```
 /// use windrow::CancelToken;

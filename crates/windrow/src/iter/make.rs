@@ -12,7 +12,7 @@ use super::Par;
 use super::adaptors::{Empty, IterBridge, Once, Repeat, RepeatN};
 use super::ordered::MapOrdered;
 use super::recipe::{Indexed, Indices, Of, Recipe};
-use crate::runtime::cancellation::{Cancellation, Pulled};
+use crate::runtime::cancellation::Cancellation;
 
 /// No item.
 ///
@@ -179,7 +179,8 @@ struct Pulls<'a, I: Iterator> {
     bridge: &'a Bridge<I>,
     /// The process in which this member joined the call.
     process: Process,
-    claim: Pulled,
+    /// Items that the claim may still pull. (The claim with the last index may pull more.)
+    left: usize,
     /// Whether the claim has the last index.
     last: bool,
     /// Whether this thread was unwinding when the claim began. (A drop may make a parallel call.)
@@ -190,8 +191,8 @@ impl<I: Iterator> Iterator for Pulls<'_, I> {
     type Item = I::Item;
 
     fn next(&mut self) -> Option<I::Item> {
-        let Self { bridge, claim, last, .. } = self;
-        if claim.cut || claim.items >= claim.claimed && !*last || bridge.is_exhausted() {
+        let bridge = self.bridge;
+        if self.left == 0 && !self.last || bridge.is_exhausted() {
             return None;
         }
         // After a panic in `next` the lock is poisoned, and no member pulls any more.
@@ -205,13 +206,12 @@ impl<I: Iterator> Iterator for Pulls<'_, I> {
         if bridge.is_exhausted() {
             return None;
         }
-        if bridge.cancellation.get().is_some_and(|cancellation| cancellation.is_cancelled()) {
-            claim.cut = true;
+        if bridge.cancellation.get().is_some_and(|cancellation| cancellation.cuts()) {
             return None;
         }
         let item = items.as_mut()?.next();
         match item {
-            Some(_) => claim.items += 1,
+            Some(_) => self.left = self.left.saturating_sub(1),
             None => {
                 *items = None;
                 bridge.exhaust();
@@ -223,9 +223,6 @@ impl<I: Iterator> Iterator for Pulls<'_, I> {
 
 impl<I: Iterator> Drop for Pulls<'_, I> {
     fn drop(&mut self) {
-        if let Some(cancellation) = self.bridge.cancellation.get() {
-            cancellation.add_pulled(self.claim);
-        }
         if thread::panicking() && !self.panicking {
             self.bridge.exhaust();
         }
@@ -246,8 +243,8 @@ impl<I: Iterator<Item: Send> + Send> Recipe<Range<usize>> for Bridge<I> {
     where
         Range<usize>: 's,
     {
-        let claim = Pulled { claimed: run.len(), ..Pulled::default() };
-        Pulls { bridge: self, process: *process, claim, last: run.end == self.end, panicking: thread::panicking() }
+        let (left, last) = (run.len(), run.end == self.end);
+        Pulls { bridge: self, process: *process, left, last, panicking: thread::panicking() }
     }
 
     fn over(&self, _: usize) -> bool {

@@ -13,13 +13,13 @@ use std::mem;
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
-use windrow_sync::divide::{Divide, Division, Span};
+use windrow_sync::divide::{Divide, Division};
 use windrow_sync::fork::lock;
 use windrow_sync::views::Blocks;
 
 use super::recipe::Recipe;
 use super::runs::{Apart, in_runs};
-use super::search::over;
+use super::search::leave_if_over;
 use super::tries::Try;
 use super::{ParallelIterator, consumed};
 use crate::runtime::poll::{PollInterval, PolledPieces};
@@ -379,8 +379,6 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
         // chunks must get a block as one chunk.
         let polls = hints.cancellation().is_some() || block > UNPOLLED;
         let is_cut = || hints.is_cut(shared);
-        // A piece counts as consumed once it is taken.
-        let taken = |piece: Span| hints.cancellation().iter().for_each(|it| it.add(piece.len()));
         drive(
             pool,
             &hints,
@@ -410,7 +408,7 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
                     while !over_from(run.hi)
                         && let Some(pieces) = blocks.next_in_pieces()
                     {
-                        let mut polled = PolledPieces::new(pieces, interval, is_cut, taken);
+                        let mut polled = PolledPieces::new(pieces, interval, is_cut);
                         let items = polled.by_ref().flat_map(|(at, chunk)| recipe.iter(state, at, chunk));
                         let result = each.each(items);
                         if polled.is_cut() {
@@ -421,7 +419,7 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
                     }
                 }
                 flow?;
-                hints.after_chunk(over(shared, claim.hi, over_from))
+                leave_if_over(shared, claim.hi, over_from)
             },
             |(.., mine)| lock(&runs).append(mine),
         );

@@ -8,7 +8,7 @@ use windrow_sync::fork::lock;
 
 use super::recipe::Recipe;
 use super::reduce::{Each, in_blocks};
-use super::search::over;
+use super::search::leave_if_over;
 use super::{ParallelIterator, consumed};
 use crate::runtime::pool::with_current;
 use crate::runtime::region::drive;
@@ -112,7 +112,7 @@ pub(crate) fn in_runs<P: ParallelIterator, G: Gather<P::Item>>(iter: P, gather: 
                         mine.push((at.lo, at.hi, run));
                     }
                 }
-                hints.after_chunk(over(shared, at.hi, |from| recipe.over(from)))
+                leave_if_over(shared, at.hi, |from| recipe.over(from))
             },
             |(_, mut mine)| lock(&runs).append(&mut mine),
         );

@@ -150,7 +150,7 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
                     }
                 }
                 let found_behind = |at| back && at > 0 && !found.wants(usize::MAX - 1);
-                hints.after_chunk(over(shared, whole.hi, |at| nothing_from(at) || found_behind(at)))
+                leave_if_over(shared, whole.hi, |at| nothing_from(at) || found_behind(at))
             },
             drop,
         );
@@ -158,12 +158,16 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
     found.into_best()
 }
 
-/// Whether a member that has come to `at` can leave: `nothing_from(at)` holds, and no item before `at` is left. The latter is true for a
+/// A break if a member that has come to `at` can leave: `nothing_from(at)` holds, and no item before `at` is left. The latter is true for a
 /// caller that has not shared. In a shared division the remaining claims are few and short by then.
-pub(crate) fn over<S: Divide>(division: &Division<S>, at: usize, nothing_from: impl Fn(usize) -> bool) -> bool {
+pub(crate) fn leave_if_over<S: Divide>(
+    division: &Division<S>,
+    at: usize,
+    nothing_from: impl Fn(usize) -> bool,
+) -> ControlFlow<()> {
     if nothing_from(0) {
         division.stop();
-        return true;
+        return ControlFlow::Break(());
     }
-    nothing_from(at) && !division.is_shared()
+    if nothing_from(at) && !division.is_shared() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }

@@ -3,7 +3,7 @@
 use windrow_sync::divide::{Divide, Division};
 
 use super::recipe::Recipe;
-use super::search::over;
+use super::search::leave_if_over;
 use super::{ParallelIterator, consumed};
 use crate::runtime::begun::BegunCall;
 use crate::runtime::pool::Current;
@@ -29,7 +29,7 @@ pub(super) fn visit<P: ParallelIterator, F: Fn(P::Item) + Sync>(iter: P, f: F) {
         || recipe.state(),
         |state, at, chunk| {
             recipe.iter(state, at, chunk).for_each(&f);
-            hints.after_chunk(over(shared, at.hi, |from| recipe.over(from)))
+            leave_if_over(shared, at.hi, |from| recipe.over(from))
         },
         drop,
     );

@@ -301,23 +301,14 @@ impl Deadline {
 /// // The token is cancelled before the call, so that no item is consumed.
 /// let token = windrow::CancelToken::new();
 /// token.cancel();
-/// let cancelled = (0..10).into_par_iter().with_cancel(&token).count().unwrap_err();
-/// assert_eq!((cancelled.done, cancelled.total), (0, 10));
+/// assert_eq!((0..10).into_par_iter().with_cancel(&token).count(), Err(windrow::Cancelled));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Cancelled {
-    /// Indices of the source that were consumed. All others were dropped. An index stands for an item; in parts of a string for a byte, and
-    /// in a [`par_split`](crate::ParallelSlice::par_split) of a slice for an element.
-    pub done: usize,
-    /// Indices of the source. Behind [`par_bridge`](crate::ParallelBridge::par_bridge): the upper bound of the iterator's size hint, or
-    /// `usize::MAX` without one.
-    pub total: usize,
-}
+pub struct Cancelled;
 
 impl fmt::Display for Cancelled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cancelled after {} of {} items", self.done, self.total)
+        f.write_str("cancelled before all items were consumed")
     }
 }
 

@@ -1,7 +1,6 @@
 //! What is known of a call in advance: its place in the program, fixed claims, weights, and what can cancel it.
 
 use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -86,7 +85,7 @@ impl Hints {
         self.rare.is_none()
     }
 
-    /// Whether indices stand for blocks. Then the consumer counts the items.
+    /// Whether indices stand for blocks.
     #[inline]
     pub(crate) fn has_blocks(&self) -> bool {
         self.blocks.is_some()
@@ -152,25 +151,19 @@ impl Hints {
     /// Whether a member has to leave: another one has panicked, or the call is cancelled.
     #[inline]
     pub(crate) fn is_cut<S: Divide>(&self, division: &Division<S>) -> bool {
-        division.is_stopped() || self.cancellation().is_some_and(|it| it.cuts())
+        division.is_stopped() || self.cuts()
+    }
+
+    /// True if a member has to leave the items at hand, because the call is cancelled.
+    #[inline]
+    pub(crate) fn cuts(&self) -> bool {
+        self.cancellation().is_some_and(|it| it.cuts())
     }
 
     /// The number of items before index `at`, where an index may stand for a block.
     #[inline]
     pub(crate) fn items_before(&self, at: usize) -> u64 {
         self.blocks.map_or(at, |BlocksOf { block, n }| at.saturating_mul(block.get()).min(n)) as u64
-    }
-
-    /// What a member does after a chunk: go on, or leave because the recipe wants no more.
-    #[inline]
-    pub(crate) fn after_chunk(&self, leaves: bool) -> ControlFlow<()> {
-        if !leaves {
-            return ControlFlow::Continue(());
-        }
-        if let Some(cancellation) = self.cancellation() {
-            cancellation.be_through();
-        }
-        ControlFlow::Break(())
     }
 
     /// The results of a call. If results are missing because the call was cancelled, an empty vector, which the caller drops.

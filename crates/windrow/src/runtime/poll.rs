@@ -7,18 +7,17 @@ use windrow_sync::views::BlockPieces;
 
 use crate::runtime::state::PoolState;
 
-/// A block in pieces. `stopped` is polled before each piece, and ends the block if it returns true. `taken` gets the span of each piece.
-pub(crate) struct PolledPieces<'a, 'w, 's, S: Divide, F: Fn() -> bool, G: Fn(Span)> {
+/// A block in pieces. `stopped` is polled before each piece, and ends the block if it returns true.
+pub(crate) struct PolledPieces<'a, 'w, 's, S: Divide, F: Fn() -> bool> {
     pieces: BlockPieces<'s, S>,
     interval: &'a mut PollInterval<'w>,
     stopped: F,
-    taken: G,
     cut: bool,
 }
 
-impl<'a, 'w, 's, S: Divide, F: Fn() -> bool, G: Fn(Span)> PolledPieces<'a, 'w, 's, S, F, G> {
-    pub(crate) fn new(pieces: BlockPieces<'s, S>, interval: &'a mut PollInterval<'w>, stopped: F, taken: G) -> Self {
-        Self { pieces, interval, stopped, taken, cut: false }
+impl<'a, 'w, 's, S: Divide, F: Fn() -> bool> PolledPieces<'a, 'w, 's, S, F> {
+    pub(crate) fn new(pieces: BlockPieces<'s, S>, interval: &'a mut PollInterval<'w>, stopped: F) -> Self {
+        Self { pieces, interval, stopped, cut: false }
     }
 
     /// Whether `stopped` ended the block.
@@ -27,7 +26,7 @@ impl<'a, 'w, 's, S: Divide, F: Fn() -> bool, G: Fn(Span)> PolledPieces<'a, 'w, '
     }
 }
 
-impl<'s, S: Divide, F: Fn() -> bool, G: Fn(Span)> Iterator for PolledPieces<'_, '_, 's, S, F, G> {
+impl<'s, S: Divide, F: Fn() -> bool> Iterator for PolledPieces<'_, '_, 's, S, F> {
     type Item = (Span, S::Chunk<'s>);
 
     #[inline]
@@ -40,9 +39,7 @@ impl<'s, S: Divide, F: Fn() -> bool, G: Fn(Span)> Iterator for PolledPieces<'_, 
             self.cut = true;
             return None;
         }
-        let piece = self.pieces.take(self.interval.next(rest))?;
-        (self.taken)(piece.0);
-        Some(piece)
+        self.pieces.take(self.interval.next(rest))
     }
 }
 

@@ -14,7 +14,6 @@ use windrow_sync::relaxed::RelaxedU64;
 
 use super::ablation::Mechanism;
 use super::begun::{BegunCall, InsideCall, Listener};
-use super::cancellation::Cancellation;
 use super::explain;
 use super::explained::{self, CallKind, Explained};
 use super::hints::{CallPart, Hints};
@@ -144,14 +143,11 @@ fn run_alone<'s, S: Divide, L>(
     each: &impl Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()>,
 ) {
     let mut interval = hints.cancellation().is_some().then(|| PollInterval::new(pool));
-    let mut done = Done::new(hints);
-    while !done.cuts() {
+    loop {
         let next = || interval.as_mut().map_or(usize::MAX, |interval| interval.next(usize::MAX));
         let want = hints.chunk().unwrap_or_else(next);
         let Some((at, chunk)) = lead.take(want) else { return };
-        let flow = each(local, at, chunk);
-        done.add(at);
-        if flow.is_break() {
+        if hints.cuts() || each(local, at, chunk).is_break() {
             return;
         }
     }
@@ -166,10 +162,10 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
     each: &E,
 ) {
     let mut alone = SerialPart::new(caller);
-    let mut done = Done::new(caller.call.hints);
+    let hints = caller.call.hints;
     // The claims of this caller while workers stand by, and whether they were parked before.
     let (mut shown, mut woke): (Option<Claims<'s, S>>, bool) = (None, false);
-    while !done.cuts() {
+    loop {
         let rest = shown.as_ref().map_or_else(|| lead.rest(), Claims::at_hand);
         if shown.is_some() && door.joined() > 0 {
             let per_weight = alone.joined(rest.start, door.joined() + 1);
@@ -186,10 +182,10 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
                     alone.begin();
                 }
                 let (mut left, polled) = (items, polled(caller.call, items, shown.is_some()));
-                while left > 0 && !done.cuts() {
+                while left > 0 {
                     let chunk = match &mut shown {
                         Some(claims) => {
-                            let Some(_) = claims.claim(|_, _| left, |lo, hi| caller.call.hints.middle(lo, hi)) else {
+                            let Some(_) = claims.claim(|_, _| left, |lo, hi| hints.middle(lo, hi)) else {
                                 return;
                             };
                             claims.take(polled.min(left))
@@ -198,9 +194,7 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
                     };
                     let Some((at, chunk)) = chunk else { return };
                     left -= at.len();
-                    let flow = each(local, at, chunk);
-                    done.add(at);
-                    if flow.is_break() {
+                    if hints.cuts() || each(local, at, chunk).is_break() {
                         return;
                     }
                 }
@@ -240,44 +234,9 @@ fn take_part<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<
     each: &E,
 ) {
     let mut pace = Pace::new(call, now);
-    let mut done = Done::new(call.hints);
-    while let Some((at, chunk)) = if done.cuts() { None } else { pace.next(&mut claims) } {
-        let flow = each(local, at, chunk);
-        done.add(at);
-        if flow.is_break() {
+    while let Some((at, chunk)) = pace.next(&mut claims) {
+        if call.hints.cuts() || each(local, at, chunk).is_break() {
             return;
-        }
-    }
-}
-
-/// A member's count of consumed items. If the call can be cancelled, its drop adds the count to the total: one lock a member.
-struct Done<'c> {
-    cancellation: Option<&'c Cancellation>,
-    counts: bool,
-    items: usize,
-}
-
-impl<'c> Done<'c> {
-    fn new(hints: &'c Hints) -> Self {
-        Self { cancellation: hints.cancellation().map(AsRef::as_ref), counts: !hints.has_blocks(), items: 0 }
-    }
-
-    /// Whether the member has to leave, because the call is cancelled.
-    #[inline]
-    fn cuts(&self) -> bool {
-        self.cancellation.is_some_and(Cancellation::cuts)
-    }
-
-    #[inline]
-    fn add(&mut self, consumed: Span) {
-        self.items += consumed.len();
-    }
-}
-
-impl Drop for Done<'_> {
-    fn drop(&mut self) {
-        if let Some(cancellation) = self.cancellation.filter(|_| self.counts) {
-            cancellation.add(self.items);
         }
     }
 }

@@ -18,7 +18,7 @@ use windrow_sync::views::Window;
 use super::Recipe;
 use crate::iter::marks::FoundBefore;
 use crate::iter::{HintsOf, IntoParallelIterator, Par, ParallelIterator};
-use crate::runtime::cancellation::{Cancellation, Pulled};
+use crate::runtime::cancellation::Cancellation;
 use crate::runtime::hints::CallPart;
 use crate::runtime::pool::Current;
 
@@ -38,14 +38,7 @@ pub(crate) struct InnerStop {
 impl InnerStop {
     /// Whether the call wants no more items of the chunk that begins at `at`.
     fn is_over(&self, at: usize) -> bool {
-        if self.from.get() <= at {
-            return true;
-        }
-        let cuts = self.cancellation.get().filter(|cancellation| cancellation.cuts());
-        if let Some(cancellation) = cuts {
-            cancellation.add_pulled(Pulled { cut: true, ..Pulled::default() });
-        }
-        cuts.is_some()
+        self.from.get() <= at || self.cancellation.get().is_some_and(|cancellation| cancellation.cuts())
     }
 }
 
