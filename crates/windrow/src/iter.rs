@@ -45,7 +45,7 @@ pub use indexed::IndexedParallelIterator;
 pub use make::{Bridge, ParallelBridge, empty, once, repeat, repeat_n, repeatn};
 pub use ordered::MapOrdered;
 pub use parallel::ParallelIterator;
-pub use ranges::{IndexedInteger, Integer, RangeItems, Upward};
+pub use ranges::{IndexedInteger, Integer, RangeItems};
 pub use sources::{ParallelDrainFull, ParallelDrainRange};
 pub use split::{
     SplitAt, SplitAtIter, SplitInHalf, SplitInHalfIter, SplitParts, WalkTree, from_split_at, from_split_in_half, split,

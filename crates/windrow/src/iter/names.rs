@@ -1,13 +1,13 @@
 //! Names of the iterators over the standard library's collections, in modules named after those of the standard library.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use windrow_sync::sources::{SliceMut, VecItems};
 use windrow_sync::views::Merged;
 
 use super::Par;
 use super::adaptors::names;
-use super::ranges::{RangeItems, Upward};
+use super::ranges::RangeItems;
 use super::recipe::{self, Of, Plain};
 
 /// Modules of named iterators.
@@ -57,7 +57,7 @@ modules! {
     /// assert_eq!(numbers.sum::<u32>(), 6);
     /// ```
     range {
-        Iter<T> = Range<usize>, Of<RangeItems<T>>;
+        Iter<T> = Range<usize>, Of<RangeItems<Range<T>>>;
     }
     /// Iterators over inclusive ranges.
     ///
@@ -68,7 +68,7 @@ modules! {
     /// assert_eq!(numbers.sum::<u32>(), 10);
     /// ```
     range_inclusive {
-        Iter<T> = Range<usize>, Of<Upward<T>>;
+        Iter<T> = Range<usize>, Of<RangeItems<RangeInclusive<T>>>;
     }
     /// Iterators over options.
     ///

@@ -869,6 +869,6 @@ impl<S: Divide + Send, R: Recipe<S>> ParallelIterator for Par<S, R> {
     }
 
     fn opt_len(&self) -> Option<usize> {
-        (R::EXACT && self.recipe.is_counted()).then(|| self.source.total())
+        R::EXACT.then(|| self.source.total())
     }
 }

@@ -27,6 +27,9 @@ mod sealed {
 /// assert_eq!((even(0u8..9), even(0i128..9)), (5, 5));
 /// ```
 pub trait Integer: Copy + PartialOrd + Send + Sync + sealed::Sealed {
+    /// True if every index of a range stands for one item.
+    #[doc(hidden)]
+    const EXACT: bool = true;
     /// Number of indices of `first..last`.
     ///
     /// # Panics
@@ -36,11 +39,6 @@ pub trait Integer: Copy + PartialOrd + Send + Sync + sealed::Sealed {
     /// The item of `first..last` that `index` begins with; `last` behind the last index.
     #[doc(hidden)]
     fn at(first: Self, last: Self, index: usize) -> Self;
-    /// Whether every index of `first..last` stands for one item.
-    #[doc(hidden)]
-    fn is_counted(_first: Self, _last: Self) -> bool {
-        true
-    }
     /// The items of a range.
     #[doc(hidden)]
     fn items(range: Range<Self>) -> impl Iterator<Item = Self>;
@@ -105,6 +103,8 @@ macro_rules! wide_integers {
         impl sealed::Sealed for $int {}
 
         impl Integer for $int {
+            const EXACT: bool = false;
+
             fn steps(first: Self, last: Self) -> usize {
                 let items = if first < last { last.abs_diff(first) } else { 0 };
                 items.div_ceil(unit(items)) as usize
@@ -112,9 +112,6 @@ macro_rules! wide_integers {
             fn at(first: Self, last: Self, index: usize) -> Self {
                 let items = last.abs_diff(first);
                 first.wrapping_add((index as u128).saturating_mul(unit(items)).min(items) as $int)
-            }
-            fn is_counted(first: Self, last: Self) -> bool {
-                first >= last || unit(last.abs_diff(first)) == 1
             }
             fn items(range: Range<Self>) -> impl Iterator<Item = Self> {
                 range
@@ -145,7 +142,7 @@ impl Integer for char {
     }
 }
 
-/// Ranges of integers and of `char`s. Ranges of 128-bit integers have no indices, and may have more than `usize::MAX` items.
+/// Ranges of integers and of `char`s. Ranges of 128-bit integers have neither indices nor a length: they may have more than `usize::MAX` items.
 ///
 /// # Panics
 /// If a range of integers of up to 64 bits has more than `usize::MAX` items: possible where a `usize` has 32 bits.
@@ -158,28 +155,28 @@ impl Integer for char {
 /// ```
 impl<T: Integer> IntoParallelIterator for Range<T> {
     type Item = T;
-    type Iter = Par<Range<usize>, Of<RangeItems<T>>>;
+    type Iter = Par<Range<usize>, Of<RangeItems<Self>>>;
     fn into_par_iter(self) -> Self::Iter {
         Par::of(0..T::steps(self.start, self.end), Of(RangeItems(self)))
     }
 }
 
-/// Inclusive ranges of integers and of `char`s. Ranges of 128-bit integers have no indices, and may have more than `usize::MAX` items.
+/// Inclusive ranges of integers and of `char`s. Ranges of 128-bit integers have neither indices nor a length: they may have more than `usize::MAX` items.
 ///
 /// # Panics
 /// If a range of integers of up to 64 bits has more than `usize::MAX` items.
 impl<T: Integer> IntoParallelIterator for RangeInclusive<T> {
     type Item = T;
-    type Iter = Par<Range<usize>, Of<Upward<T>>>;
+    type Iter = Par<Range<usize>, Of<RangeItems<Self>>>;
     fn into_par_iter(self) -> Self::Iter {
         let (first, last) = (*self.start(), *self.end());
         let steps = T::steps(first, last).checked_add(1);
         let items = if self.is_empty() { 0 } else { steps.expect("a range has at most usize::MAX items") };
-        Par::of(0..items, Of(Upward { first, last }))
+        Par::of(0..items, Of(RangeItems(self)))
     }
 }
 
-/// The items of a range.
+/// The items of a range, or of an inclusive range.
 ///
 /// ```
 /// use windrow::prelude::*;
@@ -189,55 +186,34 @@ impl<T: Integer> IntoParallelIterator for RangeInclusive<T> {
 /// assert_eq!(numbers.map(|number| number * number).sum::<i64>(), 10);
 /// ```
 #[derive(Clone, Debug)]
-pub struct RangeItems<T>(Range<T>);
+pub struct RangeItems<R>(R);
 
-impl<T: IndexedInteger> Indexed for RangeItems<T> {}
+impl<T: IndexedInteger> Indexed for RangeItems<Range<T>> {}
 
-impl<T: Integer> Indices for RangeItems<T> {
+impl<T: Integer> Indices for RangeItems<Range<T>> {
     type Item = T;
+    const EXACT: bool = T::EXACT;
 
     #[inline]
     fn items(&self, run: Range<usize>) -> impl Iterator<Item = T> {
         let Range { start, end } = self.0;
         T::items(T::at(start, end, run.start)..T::at(start, end, run.end))
     }
-
-    fn is_counted(&self) -> bool {
-        T::is_counted(self.0.start, self.0.end)
-    }
 }
 
-/// The items of an inclusive range.
-///
-/// ```
-/// use windrow::prelude::*;
-///
-/// // It is the data of this iterator.
-/// let numbers: windrow::range_inclusive::Iter<u8> = (250..=u8::MAX).into_par_iter();
-/// assert_eq!(numbers.collect::<Vec<_>>(), [250, 251, 252, 253, 254, 255]);
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Upward<T> {
-    first: T,
-    last: T,
-}
+impl<T: IndexedInteger> Indexed for RangeItems<RangeInclusive<T>> {}
 
-impl<T: IndexedInteger> Indexed for Upward<T> {}
-
-impl<T: Integer> Indices for Upward<T> {
+impl<T: Integer> Indices for RangeItems<RangeInclusive<T>> {
     type Item = T;
+    const EXACT: bool = T::EXACT;
 
     #[inline]
     fn items(&self, run: Range<usize>) -> impl Iterator<Item = T> {
-        T::inclusive(self.first, self.last, run)
-    }
-
-    fn is_counted(&self) -> bool {
-        T::is_counted(self.first, self.last)
+        T::inclusive(*self.0.start(), *self.0.end(), run)
     }
 }
 
-impl<T: IndexedInteger> Par<Range<usize>, Of<RangeItems<T>>> {
+impl<T: IndexedInteger> Par<Range<usize>, Of<RangeItems<Range<T>>>> {
     /// Gives each item a weight that its work is proportional to: see [`Par::weigh`].
     ///
     /// ```
@@ -266,9 +242,8 @@ mod tests {
             assert!(steps < usize::MAX && u128::at(0, last, steps - 1) < last, "{last}");
             assert_eq!((u128::at(0, last, 0), u128::at(0, last, steps)), (0, last));
             assert!(u128::inclusive(0, last, steps..steps + 1).eq([last]), "{last}");
-            assert_eq!(u128::is_counted(0, last), steps as u128 == last);
         }
         assert_eq!(i128::at(i128::MIN, i128::MAX, i128::steps(i128::MIN, i128::MAX)), i128::MAX);
-        assert_eq!((i128::steps(3, -3), i128::is_counted(3, -3)), (0, true));
+        assert_eq!(i128::steps(3, -3), 0);
     }
 }

@@ -68,12 +68,6 @@ pub trait Recipe<S: Divide>: Sync + Send {
     /// Items of chunks that begin at `from` or later are not wanted any more: a bridge pulls no more items.
     fn call_off(&self, _from: usize) {}
 
-    /// Whether no index stands for several items, as in long ranges of 128-bit integers.
-    #[doc(hidden)]
-    fn is_counted(&self) -> bool {
-        true
-    }
-
     /// Gives a bridge the tokens that it polls before each item. Called before the first chunk.
     #[doc(hidden)]
     fn look_at(&self, _cancellation: &Arc<Cancellation>) {}
@@ -108,10 +102,6 @@ macro_rules! passes_on {
 
         fn look_at(&self, cancellation: &std::sync::Arc<crate::runtime::cancellation::Cancellation>) {
             self.0.look_at(cancellation);
-        }
-
-        fn is_counted(&self) -> bool {
-            self.0.is_counted()
         }
     };
 }
@@ -163,10 +153,6 @@ pub trait Indices: Sync + Send {
     const EXACT: bool = true;
     /// The items of a run of indices.
     fn items(&self, run: Range<usize>) -> impl Iterator<Item = Self::Item>;
-    /// Whether no index stands for several items.
-    fn is_counted(&self) -> bool {
-        true
-    }
 }
 
 /// The items of shared data.
@@ -188,10 +174,6 @@ impl<D: Indices> Recipe<Range<usize>> for Of<D> {
         Range<usize>: 's,
     {
         self.0.items(run)
-    }
-
-    fn is_counted(&self) -> bool {
-        self.0.is_counted()
     }
 }
 

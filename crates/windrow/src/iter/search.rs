@@ -19,6 +19,11 @@ use crate::runtime::region::drive;
 /// Measure: count of items.
 pub(crate) const PIECE: usize = 1024;
 
+/// Most indices of a source that a search can visit to its end. In a longer one an index may stand for a run of items.
+///
+/// Measure: size of a long range of 128-bit integers, in indices.
+const ENDLESS: usize = usize::MAX / 4;
+
 /// The best find so far, and its key. The lowest key wins.
 #[derive(Debug)]
 pub struct Found<B> {
@@ -106,10 +111,10 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
 ) -> Option<B> {
     let (source, recipe, hints) = consumed(iter);
     let found = Found::new();
-    // A search from the back of a range of 10^27 items ends only if it visits the last index first. There an index stands for so many items
-    // that it may be a piece.
-    let counted = recipe.is_counted();
-    let back = which == Which::Last && !counted;
+    // In a range of 10^27 items an index stands for more items than a member can visit: it polls before each of them, and a search for the
+    // last item ends only if it visits the last index first.
+    let endless = !P::Recipe::EXACT && !P::Recipe::LOOSE && source.total() > ENDLESS;
+    let back = which == Which::Last && endless;
     let mut division = Division::new(if back { Pieces::backward(source) } else { Pieces::new(source, usize::MAX) });
     let (mut lead, shared) = division.lead();
     with_current(|pool| {
@@ -122,6 +127,9 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
             || recipe.state(),
             |state, whole, pieces| {
                 for (at, piece) in pieces {
+                    if back && hints.is_cut(shared) {
+                        return ControlFlow::Break(());
+                    }
                     let key = which.key(at.lo);
                     // With `Which::Last`, a find behind this piece is no reason to leave, unless the pieces come from the back.
                     if nothing_from(at.lo) || back && !found.wants(key) {
@@ -131,9 +139,8 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
                         let mut items = recipe.iter(state, at, piece);
                         let ends = || !found.wants(key) || hints.is_cut(shared);
                         let hit = match which {
-                            Which::Any | Which::First if counted => items.find_map(&f),
-                            // An index stands for many items, so a member polls before each of them.
-                            Which::Any | Which::First => items.take_while(|_| !ends()).find_map(&f),
+                            Which::Any | Which::First if endless => items.take_while(|_| !ends()).find_map(&f),
+                            Which::Any | Which::First => items.find_map(&f),
                             Which::Last => items.filter_map(&f).last(),
                         };
                         if let Some(hit) = hit {
@@ -144,9 +151,6 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
                                 Which::Last => {}
                             }
                         }
-                    }
-                    if back && hints.is_cut(shared) {
-                        return ControlFlow::Break(());
                     }
                 }
                 let found_behind = |at| back && at > 0 && !found.wants(usize::MAX - 1);

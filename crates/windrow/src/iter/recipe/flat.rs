@@ -92,10 +92,6 @@ macro_rules! chains {
                 self.$stop.cancellation.get_or_init(|| cancellation.clone());
                 self.0.look_at(cancellation);
             }
-
-            fn is_counted(&self) -> bool {
-                self.0.is_counted()
-            }
         }
     )*};
 }
@@ -352,9 +348,5 @@ impl<'p, S: Divide, R: Recipe<S>> Recipe<Window<'p, S>> for InWindow<'_, R> {
 
     fn over(&self, _: usize) -> bool {
         self.stop.is_over(self.at) || self.recipe.over(0)
-    }
-
-    fn is_counted(&self) -> bool {
-        self.recipe.is_counted()
     }
 }

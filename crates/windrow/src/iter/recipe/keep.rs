@@ -92,10 +92,6 @@ impl<S: Divide, R: Recipe<S>, I: Init, F: Fn(&mut I::Value, R::Item) -> B + Sync
     fn look_at(&self, cancellation: &Arc<Cancellation>) {
         self.0.look_at(cancellation);
     }
-
-    fn is_counted(&self) -> bool {
-        self.0.is_counted()
-    }
 }
 
 /// A value taken out of a cell, and put back on drop. (A nested request finds the cell empty and makes another value.)

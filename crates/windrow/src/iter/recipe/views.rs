@@ -184,10 +184,6 @@ macro_rules! of_two {
                 self.0.look_at(cancellation);
                 self.1.look_at(cancellation);
             }
-
-            fn is_counted(&self) -> bool {
-                self.0.is_counted() && self.1.is_counted()
-            }
         }
     };
 }
