@@ -14,7 +14,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyBaseException, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use windrow::batch::{Batch, BatchError, BatchOps, Batched, CallError, Overflow};
+use windrow::batch::{Batch, BatchError, BatchOps, Batched, CallError, Overflow, Runner};
 
 use crate::arguments;
 
@@ -251,7 +251,7 @@ impl PyBatcher {
             builder = builder.queue(queue, Overflow::Block);
         }
         let function = Function(function.clone().unbind());
-        let batched = builder.build_on_thread(move || function)?;
+        let batched = builder.build_on(Runner::thread(move || function))?;
         Ok(Self { shared: Arc::new(Shared(Some(batched))), bells: Mutex::default() })
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rusqlite::{Connection, Params};
-use windrow::batch::{BatchError, Batched, CallError, Overflow, Stats};
+use windrow::batch::{BatchError, Batched, CallError, Overflow, Runner, Stats};
 
 use crate::write::{statement, write};
 use crate::{Commits, Error, Write};
@@ -303,7 +303,7 @@ impl Builder {
     /// # Errors
     /// The system refuses to start a thread.
     pub fn build(self, connection: Connection) -> std::io::Result<GroupCommit> {
-        let batched = self.inner.build_beside_thread(Commits::new(connection))?;
+        let batched = self.inner.build_on(Runner::beside_callers(Commits::new(connection)))?;
         Ok(GroupCommit { batched })
     }
 

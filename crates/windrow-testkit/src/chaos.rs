@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::thread;
 
-use windrow::batch::{Batch, BatchError, BatchOps, Batched, Chunk, Overflow};
+use windrow::batch::{Batch, BatchError, BatchOps, Batched, Chunk, Overflow, Runner};
 
 use crate::{Rng, block_on, waker};
 
@@ -91,9 +91,9 @@ fn one(ops: u64, threads: u64, rng: &mut Rng, tally: &Tally) {
         builder = builder.queue(1 + rng.below(9) as usize, full[rng.below(3) as usize]);
     }
     let batched = match rng.below(5) {
-        0 => builder.build_on_thread(move || ledger).expect("a thread"),
-        2 => builder.build_beside_thread(ledger).expect("a thread"),
-        1 => builder.build_spawned(ledger, |run| drop(thread::spawn(run))),
+        0 => builder.build_on(Runner::thread(move || ledger)).expect("a thread"),
+        2 => builder.build_on(Runner::beside_callers(ledger)).expect("a thread"),
+        1 => builder.build_on(Runner::spawned(ledger, |run| drop(thread::spawn(run)))).unwrap(),
         _ => builder.build(ledger),
     };
     // In one of four cases the structure is closed after this many operations.

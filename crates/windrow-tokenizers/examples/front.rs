@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Instant;
 
-use windrow::batch::{Batch, BatchOps, Batched};
+use windrow::batch::{Batch, BatchOps, Batched, Runner};
 use windrow::prelude::*;
 use windrow_tokenizers::engine::EngineError;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -48,7 +48,7 @@ impl BatchOps for Encode {
 /// short.
 fn front(tokenizer: &str) -> Result<Batched<Encode>, Box<dyn Error>> {
     let encode = Encode(Tokenizer::load(tokenizer, &LoadOptions::default())?);
-    Ok(Batched::builder().weight_limit(1 << 20).build_on_thread(|| encode)?)
+    Ok(Batched::builder().weight_limit(1 << 20).build_on(Runner::thread(|| encode))?)
 }
 
 /// One task: requests text after text and returns the total number of ids.

@@ -60,9 +60,8 @@
 //! | [`call_async`](Batched::call_async) | in a reused slot | its waker is woken; if callers are to run, queued tasks are woken, and the first one that is polled runs. A task that waits for callers that were just answered wakes itself |
 //! | [`call_chunk`](Batched::call_chunk) | in the chunk | as `call`, once for all operations |
 //!
-//! There are three kinds of runners: the callers themselves ([`build`](Builder::build)); a separate thread
-//! ([`build_on_thread`](Builder::build_on_thread)) for operations that block, or structures that are not `Send`; closures that a function
-//! spawns elsewhere ([`build_spawned`](Builder::build_spawned)).
+//! The callers themselves run batches ([`build`](Builder::build)), or a separate [`Runner`] does ([`build_on`](Builder::build_on)): a thread,
+//! for operations that block, or structures that are not `Send`; or closures that a function spawns elsewhere.
 //!
 //! After a batch, wakeups are chained: the runner wakes a few parked callers, and each wakes the next. So the runner can go on with the
 //! next batch. If the fixed cost of a batch exceeds the cost of waking all callers, the runner wakes all of them itself. A caller whose
@@ -121,7 +120,7 @@ mod stats;
 #[cfg(feature = "tower")]
 mod tower;
 
-pub use build::Builder;
+pub use build::{Builder, Runner};
 pub use chunk::Chunk;
 pub use entries::{Batch, Sorted};
 pub use error::{BatchError, CallError};

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::channel;
 
 use child::{child, is_child, line_of};
-use windrow::batch::{Batched, Chunk, Overflow};
+use windrow::batch::{Batched, Chunk, Overflow, Runner};
 use windrow::iter::{once, split, walk_tree};
 use windrow::prelude::*;
 use windrow::team::{AsyncMember, AsyncTeam, Member};
@@ -217,7 +217,7 @@ fn batches() {
     batched.call_chunk(&mut chunk).unwrap(); // batch of 5
     batched.exclusive(|sum| sum.0 += 1).unwrap(); // batch
     assert_eq!(batched.read(|sum| sum.0).unwrap(), 19); // batch
-    let bounded = Batched::builder().queue(4, Overflow::Block).build_on_thread(|| Sum(0)).unwrap();
+    let bounded = Batched::builder().queue(4, Overflow::Block).build_on(Runner::thread(|| Sum(0))).unwrap();
     bounded.call(1).unwrap(); // batch of 1
     block_on(bounded.call_async(1)).unwrap(); // batch of 1
     batched.close().unwrap();

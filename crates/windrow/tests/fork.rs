@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::task::{Context, Waker};
 use std::thread;
 
-use windrow::batch::{Batch, BatchError, BatchOps, Batched, Chunk, Overflow};
+use windrow::batch::{Batch, BatchError, BatchOps, Batched, Chunk, Overflow, Runner};
 use windrow::prelude::*;
 use windrow::team::TeamErrorKind;
 use windrow::{CancelToken, Pool, Width, spawn_joinable, team};
@@ -225,9 +225,9 @@ fn a_batched_structure_is_the_parents() {
     for builder in [|| Batched::builder(), || Batched::builder().queue(1, Overflow::Block)] {
         for sum in [
             builder().build(Sum(0)),
-            builder().build_on_thread(|| Sum(0)).unwrap(),
-            builder().build_beside_thread(Sum(0)).unwrap(),
-            builder().build_spawned(Sum(0), |run| drop(thread::spawn(run))),
+            builder().build_on(Runner::thread(|| Sum(0))).unwrap(),
+            builder().build_on(Runner::beside_callers(Sum(0))).unwrap(),
+            builder().build_on(Runner::spawned(Sum(0), |run| drop(thread::spawn(run)))).unwrap(),
         ] {
             sum.call((1, None)).unwrap();
             let mut inherited = Some(sum);

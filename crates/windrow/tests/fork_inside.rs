@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, ThreadId};
 
-use windrow::batch::{Batch, BatchOps, Batched};
+use windrow::batch::{Batch, BatchOps, Batched, Runner};
 use windrow::overlap;
 use windrow::prelude::*;
 use windrow::workers::{self, TaskPool};
@@ -342,9 +342,11 @@ fn children_forked_inside_calls() {
     // A batch ends with the thread that runs it.
     for (name, build) in [
         ("batch", (|meets| Batched::builder().build(meets)) as fn(Meets) -> Batched<Meets>),
-        ("batch on a thread", |meets| Batched::builder().build_on_thread(|| meets).unwrap()),
-        ("batch beside a thread", |meets| Batched::builder().build_beside_thread(meets).unwrap()),
-        ("spawned batch", |meets| Batched::builder().build_spawned(meets, |run| drop(thread::spawn(run)))),
+        ("batch on a thread", |meets| Batched::builder().build_on(Runner::thread(|| meets)).unwrap()),
+        ("batch beside a thread", |meets| Batched::builder().build_on(Runner::beside_callers(meets)).unwrap()),
+        ("spawned batch", |meets| {
+            Batched::builder().build_on(Runner::spawned(meets, |run| drop(thread::spawn(run)))).unwrap()
+        }),
     ] {
         each_way(name, Finds::Result, |m| {
             let batched = build(Meets(Some(m.clone())));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use windrow::batch::{Batch, BatchOps, Batched};
+use windrow::batch::{Batch, BatchOps, Batched, Runner};
 use windrow::prelude::*;
 use windrow::team::{Width, team};
 use windrow::{Pool, overlap};
@@ -80,7 +80,7 @@ const CASES: [Case; 6] = [
         lanes.run().unwrap();
     }),
     ("the call of a batched structure (stall::StuckStructure)", || {
-        let batched = Batched::builder().build_on_thread(|| StuckStructure(Stuck::default())).unwrap();
+        let batched = Batched::builder().build_on(Runner::thread(|| StuckStructure(Stuck::default()))).unwrap();
         let _ = batched.call(());
     }),
 ];

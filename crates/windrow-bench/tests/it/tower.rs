@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tower::timeout::error::Elapsed;
 use tower::{Service, ServiceBuilder, ServiceExt};
-use windrow::batch::{Batch, BatchOps, BatchService, Batched, Overflow};
+use windrow::batch::{Batch, BatchOps, BatchService, Batched, Overflow, Runner};
 
 /// Adds; its batches take some time. Keeps the size of the largest batch.
 #[derive(Default)]
@@ -36,7 +36,9 @@ const ROOM: usize = 16;
 fn a_concurrency_limit_bounds_batches_and_nothing_is_lost() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     let sum = Sum { batch: Duration::from_micros(100), ..Sum::default() };
-    let bounded = BatchService::from(Batched::builder().queue(ROOM, Overflow::Block).build_beside_thread(sum).unwrap());
+    let bounded = BatchService::from(
+        Batched::builder().queue(ROOM, Overflow::Block).build_on(Runner::beside_callers(sum)).unwrap(),
+    );
     let structure = bounded.batched().clone();
     let limited = ServiceBuilder::new().concurrency_limit(ROOM / 2).service(bounded);
     let replies: u64 = runtime.block_on(async {
@@ -67,7 +69,7 @@ fn a_concurrency_limit_bounds_batches_and_nothing_is_lost() {
 fn a_timeout_ends_the_wait_and_takes_a_queued_operation_along() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let sum = Sum { batch: Duration::from_millis(100), ..Sum::default() };
-    let service = BatchService::from(Batched::builder().build_on_thread(|| sum).unwrap());
+    let service = BatchService::from(Batched::builder().build_on(Runner::thread(|| sum)).unwrap());
     let structure = service.batched().clone();
     let hurried = ServiceBuilder::new().timeout(Duration::from_millis(20)).service(service);
     runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! The builder, and the three kinds of runners.
+//! The builder, and the separate runners.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -145,7 +145,7 @@ impl<S: BatchOps> Builder<S> {
     /// Threads that run batches linger. These do not:
     /// * a task that runs a batch, since it has no timer;
     /// * a thread whose [`call`](Batched::call) finds the structure free: it runs its operation at once and alone. With a
-    ///   [separate thread](Builder::build_on_thread) no call does that.
+    ///   [separate thread](Runner::thread) no call does that.
     ///
     /// ```
     /// # use windrow::batch::{Batch, BatchOps, Batched};
@@ -252,47 +252,10 @@ impl<S: BatchOps> Builder<S> {
         Batched { shared: Arc::new(self.shared(Some(ThreadBound::new(structure)), None)), thread: None }
     }
 
-    /// A separate thread runs batches. That thread makes the structure, keeps it and drops it: for operations that block, and for
-    /// structures that are not `Send`. If `make` panics, all operations get [`BatchError::Poisoned`](super::BatchError::Poisoned).
+    /// Wraps the structure of a separate runner: a thread, or closures that a function spawns, run its batches.
     ///
     /// ```
-    /// use std::rc::Rc;
-    /// use windrow::batch::{Batch, BatchOps, Batched};
-    ///
-    /// /// Cannot leave its thread.
-    /// struct Names(Vec<Rc<str>>);
-    ///
-    /// impl BatchOps for Names {
-    ///     type Op = &'static str;
-    ///     type Reply = usize;
-    ///
-    ///     fn run(&mut self, batch: &mut Batch<'_, &'static str, usize>) {
-    ///         for entry in batch.iter_mut() {
-    ///             self.0.push(entry.take().into());
-    ///             entry.reply(self.0.len());
-    ///         }
-    ///     }
-    /// }
-    ///
-    /// let names = Batched::builder().build_on_thread(|| Names(Vec::new()))?;
-    /// assert_eq!((names.call("Ada").unwrap(), names.call("Bob").unwrap()), (1, 2));
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// If the system refuses to start a thread.
-    pub fn build_on_thread(self, make: impl FnOnce() -> S + Send + 'static) -> std::io::Result<Batched<S>>
-    where
-        S: 'static,
-    {
-        self.on_thread(None, || Some(ThreadBound::confined(make())))
-    }
-
-    /// A separate thread runs batches. As an exception, a calling thread runs its own operation if the structure is free and the last
-    /// batch had one operation: with a single caller no thread is woken. Tasks never run operations.
-    ///
-    /// ```
-    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # use windrow::batch::{Batch, BatchOps, Batched, Runner};
     /// # struct Sum(u64);
     /// # impl BatchOps for Sum {
     /// #     type Op = u64;
@@ -304,19 +267,25 @@ impl<S: BatchOps> Builder<S> {
     /// #         }
     /// #     }
     /// # }
-    /// let sum = Batched::builder().build_beside_thread(Sum(0))?;
-    /// assert_eq!((sum.call(5).unwrap(), sum.call(7).unwrap()), (5, 12));
+    /// let sum = Batched::builder().limit(512).build_on(Runner::thread(|| Sum(100)))?;
+    /// assert_eq!(sum.call(5).unwrap(), 105);
     /// # Ok::<(), std::io::Error>(())
     /// ```
     ///
     /// # Errors
     /// If the system refuses to start a thread.
-    pub fn build_beside_thread(mut self, structure: S) -> std::io::Result<Batched<S>>
+    pub fn build_on(mut self, runner: Runner<S>) -> std::io::Result<Batched<S>>
     where
-        S: Send + 'static,
+        S: 'static,
     {
-        self.options.is_shared = true;
-        self.on_thread(Some(ThreadBound::new(structure)), || None)
+        match runner.0 {
+            RunnerKind::Thread(make) => self.on_thread(None, || Some(ThreadBound::confined(make()))),
+            RunnerKind::BesideCallers(structure) => {
+                self.options.is_shared = true;
+                self.on_thread(Some(structure), || None)
+            }
+            RunnerKind::Spawned(structure, spawn) => Ok(self.spawning(structure, spawn)),
+        }
     }
 
     fn on_thread(
@@ -347,41 +316,9 @@ impl<S: BatchOps> Builder<S> {
         Ok(Batched { shared, thread: Some(thread) })
     }
 
-    /// Spawned closures run batches. `spawn` gets a closure whenever operations are queued and no closure is pending: pass
-    /// an executor's `spawn_blocking`, or a thread pool's `spawn`.
-    ///
-    /// A closure that is dropped instead of run runs its batches in its drop. A closure that is neither run nor dropped (leaked, or kept
-    /// by an executor that was stopped) leaves callers waiting: no other closure is spawned before it has ended.
-    ///
-    /// If `spawn` panics, the panic reaches the caller whose operation needed the closure, after that operation has been answered. Dropping
-    /// the structure does not panic.
-    ///
-    /// ```
-    /// # use windrow::batch::{Batch, BatchOps, Batched};
-    /// # struct Sum(u64);
-    /// # impl BatchOps for Sum {
-    /// #     type Op = u64;
-    /// #     type Reply = u64;
-    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
-    /// #         for entry in batch.iter_mut() {
-    /// #             self.0 += entry.take();
-    /// #             entry.reply(self.0);
-    /// #         }
-    /// #     }
-    /// # }
-    /// let sum = Batched::builder().build_spawned(Sum(0), |run| {
-    ///     // An executor's `spawn_blocking`, say.
-    ///     std::thread::spawn(run);
-    /// });
-    /// assert_eq!((sum.call(5).unwrap(), sum.call(7).unwrap()), (5, 12));
-    /// ```
-    pub fn build_spawned(
-        self,
-        structure: S,
-        spawn: impl Fn(Box<dyn FnOnce() + Send>) + Send + Sync + 'static,
-    ) -> Batched<S>
+    fn spawning(self, structure: ThreadBound<S>, spawn: Spawn) -> Batched<S>
     where
-        S: Send + 'static,
+        S: 'static,
     {
         let shared = Arc::new_cyclic(|shared: &Weak<BatchedInner<S>>| {
             let shared = shared.clone();
@@ -398,9 +335,125 @@ impl<S: BatchOps> Builder<S> {
                     }
                 }
             });
-            self.shared(Some(ThreadBound::new(structure)), Some(signal))
+            self.shared(Some(structure), Some(signal))
         });
         Batched { shared, thread: None }
+    }
+}
+
+/// A function that runs closures elsewhere.
+type Spawn = Box<dyn Fn(Box<dyn FnOnce() + Send>) + Send + Sync>;
+
+/// A separate runner of batches, with its structure: see [`Builder::build_on`].
+pub struct Runner<S>(RunnerKind<S>);
+
+enum RunnerKind<S> {
+    Thread(Box<dyn FnOnce() -> S + Send>),
+    BesideCallers(ThreadBound<S>),
+    Spawned(ThreadBound<S>, Spawn),
+}
+
+impl<S> fmt::Debug for Runner<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            RunnerKind::Thread(_) => "Thread",
+            RunnerKind::BesideCallers(_) => "BesideCallers",
+            RunnerKind::Spawned(..) => "Spawned",
+        })
+    }
+}
+
+impl<S> Runner<S> {
+    /// A separate thread, which makes the structure, keeps it and drops it: for operations that block, and for structures that are not `Send`. If `make` panics, all operations get [`BatchError::Poisoned`](super::BatchError::Poisoned).
+    ///
+    /// ```
+    /// use std::rc::Rc;
+    /// use windrow::batch::{Batch, BatchOps, Batched, Runner};
+    ///
+    /// /// Cannot leave its thread.
+    /// struct Names(Vec<Rc<str>>);
+    ///
+    /// impl BatchOps for Names {
+    ///     type Op = &'static str;
+    ///     type Reply = usize;
+    ///
+    ///     fn run(&mut self, batch: &mut Batch<'_, &'static str, usize>) {
+    ///         for entry in batch.iter_mut() {
+    ///             self.0.push(entry.take().into());
+    ///             entry.reply(self.0.len());
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let names = Batched::builder().build_on(Runner::thread(|| Names(Vec::new())))?;
+    /// assert_eq!((names.call("Ada").unwrap(), names.call("Bob").unwrap()), (1, 2));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn thread(make: impl FnOnce() -> S + Send + 'static) -> Self {
+        Runner(RunnerKind::Thread(Box::new(make)))
+    }
+
+    /// A separate thread beside lone callers: a calling thread runs its own operation if the structure is free and the last batch had one
+    /// operation. So a single caller wakes no thread. Tasks never run operations.
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched, Runner};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// let sum = Batched::builder().build_on(Runner::beside_callers(Sum(0)))?;
+    /// assert_eq!((sum.call(5).unwrap(), sum.call(7).unwrap()), (5, 12));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn beside_callers(structure: S) -> Self
+    where
+        S: Send,
+    {
+        Runner(RunnerKind::BesideCallers(ThreadBound::new(structure)))
+    }
+
+    /// Spawned closures. `spawn` gets a closure whenever operations are queued and no closure is pending: pass an executor's `spawn_blocking`, or a thread pool's `spawn`.
+    ///
+    /// A closure that is dropped instead of run runs its batches in its drop. A closure that is neither run nor dropped (leaked, or kept
+    /// by an executor that was stopped) leaves callers waiting: no other closure is spawned before it has ended.
+    ///
+    /// If `spawn` panics, the panic reaches the caller whose operation needed the closure, after that operation has been answered. Dropping
+    /// the structure does not panic.
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched, Runner};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// let spawned = Runner::spawned(Sum(0), |run| {
+    ///     // An executor's `spawn_blocking`, say.
+    ///     std::thread::spawn(run);
+    /// });
+    /// let sum = Batched::builder().build_on(spawned)?;
+    /// assert_eq!((sum.call(5).unwrap(), sum.call(7).unwrap()), (5, 12));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn spawned(structure: S, spawn: impl Fn(Box<dyn FnOnce() + Send>) + Send + Sync + 'static) -> Self
+    where
+        S: Send,
+    {
+        Runner(RunnerKind::Spawned(ThreadBound::new(structure), Box::new(spawn)))
     }
 }
 

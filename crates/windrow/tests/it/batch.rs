@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::batches::{Counter, PANICS, Slow};
-use windrow::batch::{Batch, BatchError, BatchOps, Batched, Chunk, Overflow};
+use windrow::batch::{Batch, BatchError, BatchOps, Batched, Chunk, Overflow, Runner};
 use windrow::prelude::*;
 use windrow_testkit::Live;
 
@@ -46,12 +46,13 @@ fn many_more_callers_than_cpus_get_through() {
 
 #[test]
 fn runners_of_their_own() {
-    let thread = Batched::builder().build_on_thread(Counter::default).unwrap();
+    let thread = Batched::builder().build_on(Runner::thread(Counter::default)).unwrap();
     permutation(&thread, 4, 500);
-    let spawned = Batched::builder().build_spawned(Counter::default(), |run| drop(thread::spawn(run)));
+    let spawned =
+        Batched::builder().build_on(Runner::spawned(Counter::default(), |run| drop(thread::spawn(run)))).unwrap();
     permutation(&spawned, 4, 500);
     // An executor that has shut down drops its closures.
-    let dropped = Batched::builder().build_spawned(Counter::default(), drop);
+    let dropped = Batched::builder().build_on(Runner::spawned(Counter::default(), drop)).unwrap();
     permutation(&dropped, 4, 500);
     assert_eq!(dropped.into_inner().unwrap().value, 2_000);
     assert!(thread.into_inner().is_none(), "it was dropped where it was made");
@@ -77,11 +78,11 @@ impl BatchOps for Whereabouts {
 
 #[test]
 fn a_thread_beside_its_callers_runs_what_finds_company() {
-    let counter = Batched::builder().build_beside_thread(Counter::default()).unwrap();
+    let counter = Batched::builder().build_on(Runner::beside_callers(Counter::default())).unwrap();
     permutation(&counter, 4, 500);
     assert_eq!(counter.into_inner().unwrap().value, 2_000);
 
-    let places = Batched::builder().build_beside_thread(Whereabouts).unwrap();
+    let places = Batched::builder().build_on(Runner::beside_callers(Whereabouts)).unwrap();
     let me = thread::current().id();
     // A lone caller: no thread is woken.
     assert_eq!(places.call(None).unwrap(), me);
@@ -127,7 +128,7 @@ fn a_reply_comes_after_the_effect() {
     let kept = Arc::new(AtomicUsize::new(0));
     let promises = || Promises { promised: 0, kept: kept.clone() };
     let made = promises();
-    for promises in [Batched::new(promises()), Batched::builder().build_on_thread(|| made).unwrap()] {
+    for promises in [Batched::new(promises()), Batched::builder().build_on(Runner::thread(|| made)).unwrap()] {
         kept.store(0, Relaxed);
         thread::scope(|scope| {
             for _ in 0..4 {
@@ -169,7 +170,7 @@ fn operations_are_prepared_by_their_callers_and_may_have_a_way_of_their_own() {
     let me = Some(thread::current().id());
     let here = Batched::new(Prepared);
     assert_eq!(here.call((1, None)).unwrap(), (2, me, true), "alone");
-    let elsewhere = Batched::builder().build_on_thread(|| Prepared).unwrap();
+    let elsewhere = Batched::builder().build_on(Runner::thread(|| Prepared)).unwrap();
     assert_eq!(elsewhere.call((1, None)).unwrap(), (2, me, false));
     assert_eq!(windrow_testkit::block_on(elsewhere.call_async((1, None))).unwrap(), (2, me, false));
     let mut chunk = Chunk::new();
@@ -207,7 +208,7 @@ fn a_structure_that_is_not_send_stays_on_its_thread() {
     let dropped = Arc::new(OnceLock::new());
     let bound = {
         let dropped = dropped.clone();
-        Batched::builder().build_on_thread(move || Bound { seen: Rc::default(), dropped }).unwrap()
+        Batched::builder().build_on(Runner::thread(move || Bound { seen: Rc::default(), dropped })).unwrap()
     };
     let (seen, runner) = bound.call(5).unwrap();
     assert_eq!(seen, 5);
@@ -219,7 +220,7 @@ fn a_structure_that_is_not_send_stays_on_its_thread() {
 
 #[test]
 fn a_structure_that_cannot_be_made_is_poisoned() {
-    let none = Batched::<Counter>::builder().build_on_thread(|| panic!("injected")).unwrap();
+    let none = Batched::<Counter>::builder().build_on(Runner::thread(|| panic!("injected"))).unwrap();
     assert_eq!(none.call(1).unwrap_err().kind(), BatchError::Poisoned);
     none.close().unwrap();
 }
@@ -270,7 +271,7 @@ fn a_panic_is_recovered_from() {
     for threaded in [false, true] {
         let builder = Batched::builder().recover(|counter: &mut Counter| counter.value = 100);
         let counter = if threaded {
-            builder.build_on_thread(Counter::default).unwrap()
+            builder.build_on(Runner::thread(Counter::default)).unwrap()
         } else {
             builder.build(Counter::default())
         };
@@ -372,7 +373,7 @@ fn what_cannot_be_weighed_is_run_on_its_own() {
     let mut chunk = Chunk::new();
     for batched in [
         Batched::builder().weight_limit(10).build(Superstitious::default()),
-        Batched::builder().weight_limit(10).build_beside_thread(Superstitious::default()).unwrap(),
+        Batched::builder().weight_limit(10).build_on(Runner::beside_callers(Superstitious::default())).unwrap(),
     ] {
         chunk.extend([1, 2, 13, 13, 4, 5]);
         batched.call_chunk(&mut chunk).unwrap();
@@ -384,7 +385,7 @@ fn what_cannot_be_weighed_is_run_on_its_own() {
 #[test]
 fn a_full_queue_rejects_and_gives_the_operation_back() {
     let (go, gone) = mpsc::channel();
-    let slow = Batched::builder().queue(1, Overflow::Reject).build_on_thread(move || Slow(gone)).unwrap();
+    let slow = Batched::builder().queue(1, Overflow::Reject).build_on(Runner::thread(move || Slow(gone))).unwrap();
     thread::scope(|scope| {
         let queued = scope.spawn(|| slow.call(()));
         // Only one operation can be in flight, so one is rejected sooner or later. The other one needs a message.
@@ -406,7 +407,7 @@ fn a_full_queue_rejects_and_gives_the_operation_back() {
 fn a_full_queue_lets_callers_wait_or_run() {
     for full in [Overflow::Block, Overflow::RunInline] {
         permutation(&Batched::builder().queue(1, full).build(Counter::default()), 4, 300);
-        permutation(&Batched::builder().queue(2, full).build_on_thread(Counter::default).unwrap(), 4, 300);
+        permutation(&Batched::builder().queue(2, full).build_on(Runner::thread(Counter::default)).unwrap(), 4, 300);
         let counter = Batched::builder().queue(3, full).build(Counter::default());
         let mut chunk = Chunk::new();
         chunk.extend([1; 10]);
@@ -417,10 +418,12 @@ fn a_full_queue_lets_callers_wait_or_run() {
 
 #[test]
 fn a_runner_lingers_for_more() {
-    let counter = Batched::builder().linger(3, Duration::from_secs(600)).build_on_thread(Counter::default).unwrap();
+    let counter =
+        Batched::builder().linger(3, Duration::from_secs(600)).build_on(Runner::thread(Counter::default)).unwrap();
     thread::scope(|scope| (0..3).for_each(|_| drop(scope.spawn(|| counter.call(1).unwrap()))));
     assert_eq!(counter.exclusive(|counter| counter.batches.clone()).unwrap(), [3]);
-    let soon = Batched::builder().linger(3, Duration::from_millis(1)).build_on_thread(Counter::default).unwrap();
+    let soon =
+        Batched::builder().linger(3, Duration::from_millis(1)).build_on(Runner::thread(Counter::default)).unwrap();
     assert_eq!(soon.call(1).unwrap(), 0, "it does not wait for ever");
 }
 
@@ -512,7 +515,7 @@ fn calls_inside_a_region_a_team_and_a_join() {
     for counter in [
         Batched::new(Counter::default()),
         Batched::builder().limit(2).build(Counter::default()),
-        Batched::builder().build_on_thread(Counter::default).unwrap(),
+        Batched::builder().build_on(Runner::thread(Counter::default)).unwrap(),
     ] {
         let mut replies: Vec<u64> = (0..2_000).into_par_iter().map(|_| counter.call(1).unwrap()).collect();
         replies.sort_unstable();

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use crate::batches::{Counter, PANICS, Slow};
-use windrow::batch::{Batch, BatchError, BatchOps, Batched, CallAsync, CallError, Overflow};
+use windrow::batch::{Batch, BatchError, BatchOps, Batched, CallAsync, CallError, Overflow, Runner};
 use windrow_testkit::{block_on, chaos};
 
 /// A waker that records whether it was woken.
@@ -229,8 +229,9 @@ fn a_full_queue() {
 
 #[test]
 fn runners_of_their_own_serve_tasks() {
-    let thread = Batched::builder().build_on_thread(Counter::default).unwrap();
-    let spawned = Batched::builder().build_spawned(Counter::default(), |run| drop(thread::spawn(run)));
+    let thread = Batched::builder().build_on(Runner::thread(Counter::default)).unwrap();
+    let spawned =
+        Batched::builder().build_on(Runner::spawned(Counter::default(), |run| drop(thread::spawn(run)))).unwrap();
     for counter in [thread, spawned] {
         thread::scope(|scope| {
             for _ in 0..3 {
@@ -244,7 +245,7 @@ fn runners_of_their_own_serve_tasks() {
 #[test]
 fn a_future_that_is_dropped_while_its_batch_runs() {
     let (go, gone) = mpsc::channel();
-    let slow = Batched::builder().build_on_thread(move || Slow(gone)).unwrap();
+    let slow = Batched::builder().build_on(Runner::thread(move || Slow(gone))).unwrap();
     for _ in 0..20 {
         let mut dropped = Polled::new(slow.call_async(()));
         dropped.poll();
@@ -278,7 +279,7 @@ impl BatchOps for Watched {
 #[test]
 fn no_operation_waits_for_more_than_the_running_batch() {
     let ((runs, ran), (go, gone)) = (mpsc::channel(), mpsc::channel());
-    let watched = Batched::builder().build_on_thread(move || Watched(runs, gone)).unwrap();
+    let watched = Batched::builder().build_on(Runner::thread(move || Watched(runs, gone))).unwrap();
     let mut first = Polled::new(watched.call_async(()));
     first.poll();
     assert_eq!(ran.recv(), Ok(1));

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use crate::linear::{Access, Change, Counter, Done, Object, Register, Set, is_linearizable};
-use windrow::batch::{Batch, BatchOps, Batched, Chunk};
+use windrow::batch::{Batch, BatchOps, Batched, Chunk, Runner};
 use windrow_testkit::{Rng, block_on};
 
 /// An operation from `called` to `returned`.
@@ -153,9 +153,9 @@ where
         for batched in [
             Batched::new(structure()),
             Batched::builder().limit(2).build(structure()),
-            Batched::builder().build_on_thread(structure).unwrap(),
-            Batched::builder().build_beside_thread(structure()).unwrap(),
-            Batched::builder().build_spawned(structure(), |run| drop(thread::spawn(run))),
+            Batched::builder().build_on(Runner::thread(structure)).unwrap(),
+            Batched::builder().build_on(Runner::beside_callers(structure())).unwrap(),
+            Batched::builder().build_on(Runner::spawned(structure(), |run| drop(thread::spawn(run)))).unwrap(),
         ] {
             let lanes = history(&batched, seed, &op);
             assert!(is_linearizable::<T>(&lanes), "{lanes:#?}");

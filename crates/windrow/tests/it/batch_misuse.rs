@@ -8,7 +8,7 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
-use windrow::batch::{Batch, BatchError, BatchOps, Batched, CallError, Chunk, Entry};
+use windrow::batch::{Batch, BatchError, BatchOps, Batched, CallError, Chunk, Entry, Runner};
 
 use crate::batches::{Counter, PANICS};
 
@@ -135,7 +135,7 @@ impl BatchOps for Forgets {
 fn an_operation_that_is_left_unanswered_is_told_so_alone_and_in_a_batch() {
     for threaded in [false, true] {
         let forgets = match threaded {
-            true => Batched::builder().build_on_thread(|| Forgets).unwrap(),
+            true => Batched::builder().build_on(Runner::thread(|| Forgets)).unwrap(),
             false => Batched::new(Forgets),
         };
         assert_eq!(forgets.call(13).unwrap_err().kind(), BatchError::Unanswered);
@@ -179,8 +179,8 @@ thread_local! {
 fn destructors_of_thread_locals_may_call() {
     for counter in [
         Batched::new(Counter::default()),
-        Batched::builder().build_on_thread(Counter::default).unwrap(),
-        Batched::builder().build_beside_thread(Counter::default()).unwrap(),
+        Batched::builder().build_on(Runner::thread(Counter::default)).unwrap(),
+        Batched::builder().build_on(Runner::beside_callers(Counter::default())).unwrap(),
     ] {
         let counter = Arc::new(counter);
         let (said, values) = mpsc::channel();
@@ -231,8 +231,10 @@ fn an_operation_may_drop_the_last_handle_of_its_structure() {
     for is_spawned in [false, true] {
         let (dropped, is_dropped) = mpsc::channel();
         let batched = match is_spawned {
-            true => Batched::builder().build_spawned(Ends(dropped), |run| drop(thread::spawn(run))),
-            false => Batched::builder().build_on_thread(|| Ends(dropped)).unwrap(),
+            true => {
+                Batched::builder().build_on(Runner::spawned(Ends(dropped), |run| drop(thread::spawn(run)))).unwrap()
+            }
+            false => Batched::builder().build_on(Runner::thread(|| Ends(dropped))).unwrap(),
         };
         let batched = Arc::new(batched);
         let ((runs, ran), (go, gone)) = (mpsc::channel(), mpsc::channel());
@@ -256,10 +258,13 @@ fn a_spawner_that_panics_is_its_callers_panic_and_no_other() {
         let spawned = Arc::new(AtomicUsize::new(0));
         let counter = {
             let spawned = spawned.clone();
-            Batched::builder().limit(limit).build_spawned(Counter::default(), move |_run| {
-                spawned.fetch_add(1, Relaxed);
-                panic!("injected")
-            })
+            Batched::builder()
+                .limit(limit)
+                .build_on(Runner::spawned(Counter::default(), move |_run| {
+                    spawned.fetch_add(1, Relaxed);
+                    panic!("injected")
+                }))
+                .unwrap()
         };
         let mut chunk = Chunk::new();
         chunk.extend((0..ops).map(|_| 1));

@@ -151,10 +151,12 @@ fn build(runner: Runner, order: Order, recovers: bool, limit: usize, faults: &Ar
     }
     match runner {
         Runner::Callers => builder.build(log),
-        Runner::Thread => builder.build_on_thread(move || log).unwrap(),
-        Runner::Beside => builder.build_beside_thread(log).unwrap(),
-        Runner::Spawned => builder.build_spawned(log, |run| drop(thread::spawn(run))),
-        Runner::Dropped => builder.build_spawned(log, drop),
+        Runner::Thread => builder.build_on(windrow::batch::Runner::thread(move || log)).unwrap(),
+        Runner::Beside => builder.build_on(windrow::batch::Runner::beside_callers(log)).unwrap(),
+        Runner::Spawned => {
+            builder.build_on(windrow::batch::Runner::spawned(log, |run| drop(thread::spawn(run)))).unwrap()
+        }
+        Runner::Dropped => builder.build_on(windrow::batch::Runner::spawned(log, drop)).unwrap(),
     }
 }
 
@@ -267,10 +269,12 @@ fn what_is_acknowledged_is_on_the_disk() {
         let builder = Batched::builder().recover(|disk: &mut Disk| disk.lines.truncate(disk.synced));
         let batched = match runner {
             Runner::Callers => builder.build(disk()),
-            Runner::Thread => builder.build_on_thread(disk).unwrap(),
-            Runner::Beside => builder.build_beside_thread(disk()).unwrap(),
-            Runner::Spawned => builder.build_spawned(disk(), |run| drop(thread::spawn(run))),
-            Runner::Dropped => builder.build_spawned(disk(), drop),
+            Runner::Thread => builder.build_on(windrow::batch::Runner::thread(disk)).unwrap(),
+            Runner::Beside => builder.build_on(windrow::batch::Runner::beside_callers(disk())).unwrap(),
+            Runner::Spawned => {
+                builder.build_on(windrow::batch::Runner::spawned(disk(), |run| drop(thread::spawn(run)))).unwrap()
+            }
+            Runner::Dropped => builder.build_on(windrow::batch::Runner::spawned(disk(), drop)).unwrap(),
         };
         let acknowledged: BTreeSet<u64> = thread::scope(|scope| {
             let calls = |thread| {
@@ -359,7 +363,7 @@ fn a_future_that_is_dropped_during_a_batch_that_panics() {
         let faults = Arc::new(Faults::default());
         let ((runs, ran), (go, gone)) = (mpsc::channel(), mpsc::channel());
         let waits = Waits(faults.clone(), (runs, gone));
-        let batched = Batched::builder().build_on_thread(move || waits).unwrap();
+        let batched = Batched::builder().build_on(windrow::batch::Runner::thread(move || waits)).unwrap();
         let mut context = Context::from_waker(Waker::noop());
         let mut futures: Vec<_> = (0..2).map(|n| Box::pin(batched.call_async(Line::new(n, &faults)))).collect();
         // The first is a batch, during which the second is handed in; that one is the second batch, or dropped in the queue.
@@ -404,7 +408,10 @@ fn kept_replies_outlive_a_panic() {
     }
 
     let ((runs, ran), (go, gone)) = (mpsc::channel(), mpsc::channel());
-    let batched = Batched::builder().recover(|_: &mut Keeps| ()).build_on_thread(move || Keeps((runs, gone))).unwrap();
+    let batched = Batched::builder()
+        .recover(|_: &mut Keeps| ())
+        .build_on(windrow::batch::Runner::thread(move || Keeps((runs, gone))))
+        .unwrap();
     let mut context = Context::from_waker(Waker::noop());
     let mut first = Box::pin(batched.call_async(0));
     assert!(first.as_mut().poll(&mut context).is_pending());

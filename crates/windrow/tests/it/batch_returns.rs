@@ -8,7 +8,7 @@ use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use windrow::batch::{Batch, BatchOps, Batched, Chunk};
+use windrow::batch::{Batch, BatchOps, Batched, Chunk, Runner};
 use windrow_testkit::{Rng, block_on, spin};
 
 /// An operation is a time in microseconds. A batch sleeps for the longest of its operations, and panics at `PANICS`.
@@ -43,9 +43,9 @@ fn runners() -> [Batched<Launch>; 4] {
     let builder = || Batched::builder().recover(|_: &mut Launch| ());
     [
         builder().build(Launch::default()),
-        builder().build_on_thread(Launch::default).unwrap(),
-        builder().build_beside_thread(Launch::default()).unwrap(),
-        builder().build_spawned(Launch::default(), |run| drop(thread::spawn(run))),
+        builder().build_on(Runner::thread(Launch::default)).unwrap(),
+        builder().build_on(Runner::beside_callers(Launch::default())).unwrap(),
+        builder().build_on(Runner::spawned(Launch::default(), |run| drop(thread::spawn(run)))).unwrap(),
     ]
 }
 

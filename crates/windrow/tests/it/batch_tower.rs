@@ -8,7 +8,7 @@ use std::thread;
 use crate::batches::{Counter, PANICS, Slow};
 use tower::load_shed::error::Overloaded;
 use tower::{Service, ServiceBuilder, ServiceExt};
-use windrow::batch::{BatchError, BatchService, Batched, Overflow};
+use windrow::batch::{BatchError, BatchService, Batched, Overflow, Runner};
 use windrow_testkit::block_on;
 
 /// A waker that counts.
@@ -24,7 +24,7 @@ impl Wake for Wakes {
 /// A structure whose batches wait for a message each, and whose queue has room for one operation.
 fn slow(full: Overflow) -> (mpsc::Sender<()>, BatchService<Slow>) {
     let (go, gate) = mpsc::channel();
-    let batched = Batched::builder().queue(1, full).build_on_thread(|| Slow(gate)).unwrap();
+    let batched = Batched::builder().queue(1, full).build_on(Runner::thread(|| Slow(gate))).unwrap();
     (go, batched.into())
 }
 

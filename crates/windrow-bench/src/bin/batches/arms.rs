@@ -32,11 +32,11 @@ impl fmt::Display for Kind {
 pub(crate) enum Runner {
     /// `build`: the callers.
     Callers,
-    /// `build_on_thread`.
+    /// `Runner::thread`.
     Thread,
-    /// `build_beside_thread`.
+    /// `Runner::beside_callers`.
     Beside,
-    /// `build_spawned`, with the executor's `spawn_blocking`.
+    /// `Runner::spawned`, with the executor's `spawn_blocking`.
     Spawned,
 }
 
@@ -65,13 +65,15 @@ impl Setting {
         }
         match self.runner {
             Runner::Callers => builder.build(resource),
-            Runner::Thread => builder.build_on_thread(|| resource).expect("a thread"),
-            Runner::Beside => builder.build_beside_thread(resource).expect("a thread"),
+            Runner::Thread => builder.build_on(windrow::batch::Runner::thread(|| resource)).expect("a thread"),
+            Runner::Beside => builder.build_on(windrow::batch::Runner::beside_callers(resource)).expect("a thread"),
             Runner::Spawned => {
                 let runtime = runtime.clone();
-                builder.build_spawned(resource, move |run| {
-                    runtime.spawn_blocking(run);
-                })
+                builder
+                    .build_on(windrow::batch::Runner::spawned(resource, move |run| {
+                        runtime.spawn_blocking(run);
+                    }))
+                    .unwrap()
             }
         }
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use windrow::batch::{Batch, BatchOps, Batched, Chunk, Stats};
+use windrow::batch::{Batch, BatchOps, Batched, Chunk, Runner, Stats};
 use windrow_bench::measure::in_turn;
 use windrow_bench::random::Random;
 use windrow_bench::stats::median;
@@ -95,7 +95,7 @@ pub(crate) fn run(folder: &Path, repetitions: usize, time: Duration) -> (Vec<Str
         section_of(start, folder, Journal::Wal, CALLERS, time)
     };
     let sleep = |limit: usize| {
-        let store = Batched::builder().limit(limit).build_on_thread(|| Sleeper).expect("a thread");
+        let store = Batched::builder().limit(limit).build_on(Runner::thread(|| Sleeper)).expect("a thread");
         let (seconds, waits) = together(&store, CALLERS, time);
         let ops: usize = waits.iter().map(Vec::len).sum();
         Outcome { rows_per_second: ops as f64 / seconds, waits: Vec::new(), stats: Store::stats(&store) }
