@@ -210,7 +210,7 @@ impl Law {
             Choice::Lock => Advice::Mutex,
             _ if is_limited && would_gain => Advice::Limit,
             // While handing over takes longer than half of F, waiting for more operations gains nothing.
-            _ if would_gain && alone < 0.5 && self.handoff.0 * batch < 0.5 * self.fixed.0 => Advice::Linger,
+            _ if would_gain && alone < 0.5 && self.handoff.0 * batch < 0.5 * self.fixed.0 => Advice::Wait,
             Choice::Batch if runner == BatchRunner::Tasks && self.fixed > self.long_for_a_task() => Advice::Thread,
             _ => Advice::Nothing,
         };
@@ -423,7 +423,7 @@ pub fn direct_wakes(threads: usize, fixed: Nanos, machine: &Machine) -> usize {
 /// // 32 callers are queued, and 32 more come back within 50 us: each batch waits for them.
 /// let (machine, fixed, mut wait) = (Machine::example(), Nanos::micros(2000.0), ReturnWait::default());
 /// for _ in 0..100 {
-///     assert!(wait.longest(fixed, &machine) >= Nanos::micros(50.0));
+///     assert!(wait.longest(fixed, None, &machine) >= Nanos::micros(50.0));
 ///     wait.observe(fixed, 32, 32, Nanos::micros(50.0));
 /// }
 /// ```
@@ -433,13 +433,13 @@ pub struct ReturnWait {
 }
 
 impl ReturnWait {
-    /// The longest wait, and so the longest delay of an operation by it.
+    /// The longest wait by default, and so the longest delay of an operation by it.
     ///
     /// Measure: share of F.
     const SHARE: f64 = 0.05;
 
-    /// How long the next batch may wait for more operations. Called once a batch. No shorter waits than a tenth of a park: no
-    /// caller returns sooner.
+    /// How long the next batch may wait for more operations: at most for `most`, by default for a twentieth of F. Called once a batch. No
+    /// shorter waits than a tenth of a park: no caller returns sooner.
     ///
     /// ```
     /// use windrow_plan::Nanos;
@@ -448,12 +448,13 @@ impl ReturnWait {
     ///
     /// let (machine, mut wait) = (Machine::example(), ReturnWait::default());
     /// let fixed = Nanos::micros(2000.0);
-    /// let longest = wait.longest(fixed, &machine);
+    /// let longest = wait.longest(fixed, None, &machine);
     /// assert!(longest > Nanos(0.0) && longest.0 < 0.1 * fixed.0);
-    /// assert_eq!(wait.longest(Nanos::micros(5.0), &machine), Nanos(0.0), "no caller returns in so short a time");
+    /// assert_eq!(wait.longest(Nanos::micros(5.0), None, &machine), Nanos(0.0), "no caller returns in so short a time");
+    /// assert_eq!(wait.longest(fixed, Some(fixed), &machine), fixed);
     /// ```
-    pub fn longest(&mut self, fixed: Nanos, machine: &Machine) -> Nanos {
-        let longest = Nanos(Self::SHARE * fixed.0);
+    pub fn longest(&mut self, fixed: Nanos, most: Option<Nanos>, machine: &Machine) -> Nanos {
+        let longest = most.unwrap_or(Nanos(Self::SHARE * fixed.0));
         if longest.0 < 0.1 * machine.park().0 || !self.trial.is_due() { Nanos(0.0) } else { longest }
     }
 
@@ -466,8 +467,8 @@ impl ReturnWait {
     ///
     /// let (machine, fixed, mut wait) = (Machine::example(), Nanos::micros(2000.0), ReturnWait::default());
     /// wait.observe(fixed, 32, 0, Nanos::micros(100.0));
-    /// assert_eq!(wait.longest(fixed, &machine), Nanos(0.0), "no caller came back: the next batches do not wait");
-    /// assert!((0..10).any(|_| wait.longest(fixed, &machine) > Nanos(0.0)), "later ones try again");
+    /// assert_eq!(wait.longest(fixed, None, &machine), Nanos(0.0), "no caller came back: the next batches do not wait");
+    /// assert!((0..10).any(|_| wait.longest(fixed, None, &machine) > Nanos(0.0)), "later ones try again");
     /// ```
     pub fn observe(&mut self, fixed: Nanos, queued: usize, returned: usize, waited: Nanos) {
         self.trial.observe(returned > 0 && returned as f64 * fixed.0 > queued as f64 * waited.0);
@@ -586,13 +587,13 @@ pub fn passes_on(own: usize, in_flight: usize, fixed: Nanos, machine: &Machine) 
 /// caller would pay for it. The checks take some per cent of a CPU.
 ///
 /// ```
-/// use windrow_plan::batch::linger_poll;
+/// use windrow_plan::batch::wait_poll;
 /// use windrow_plan::machine::Machine;
 ///
 /// let machine = Machine::example();
-/// assert!(machine.park().0 < 0.1 * linger_poll(&machine).0);
+/// assert!(machine.park().0 < 0.1 * wait_poll(&machine).0);
 /// ```
-pub fn linger_poll(machine: &Machine) -> Nanos {
+pub fn wait_poll(machine: &Machine) -> Nanos {
     Nanos(20.0 * machine.park().0)
 }
 
@@ -695,7 +696,7 @@ pub enum Choice {
 /// let law = Law { fixed: Nanos::micros(350.0), handoff: Nanos::micros(1.0), ..Law::default() };
 /// let advice = |batch| law.verdict(BatchTraffic { batch, in_flight: 64.0, alone, is_limited, runner }).advice;
 /// assert_eq!(advice(64.0), Advice::Nothing);
-/// assert_eq!(advice(32.0), Advice::Linger, "half of the callers miss each batch");
+/// assert_eq!(advice(32.0), Advice::Wait, "half of the callers miss each batch");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -706,8 +707,8 @@ pub enum Advice {
     Mutex,
     /// Raise the limit of a batch.
     Limit,
-    /// Let the runner wait for more operations: callers come in turns.
-    Linger,
+    /// Let runners wait longer for callers that were just answered: these come in turns.
+    Wait,
     /// Let a separate thread run batches: tasks that run them keep a thread of their executor for long.
     Thread,
     /// Let callers run batches: the separate runner gets single operations.
@@ -758,7 +759,7 @@ impl fmt::Display for Verdict {
             Advice::Mutex if law.handoff > law.fixed => "",
             Advice::Mutex => "; use a mutex",
             Advice::Limit => "; the limit bounds B: raise it",
-            Advice::Linger => "; callers come in turns: try linger",
+            Advice::Wait => "; callers come in turns: allow a longer wait",
             Advice::Thread => "; tasks block their executor: use a separate thread",
             Advice::Callers => "; let callers run it",
         })?;

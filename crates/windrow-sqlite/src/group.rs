@@ -1,7 +1,5 @@
 //! The public face: calls, and the builder.
 
-use std::time::Duration;
-
 use rusqlite::{Connection, Params};
 use windrow::batch::{BatchError, Batched, CallError, Overflow, Runner, Stats};
 
@@ -265,13 +263,11 @@ fn finish<R>(
 /// Makes a [`GroupCommit`].
 ///
 /// ```
-/// use std::time::Duration;
-///
 /// use rusqlite::Connection;
 /// use windrow_sqlite::GroupCommit;
 ///
-/// // A transaction of up to 64 writes, for which the runner waits for up to a millisecond.
-/// let builder = GroupCommit::builder().limit(64).linger(64, Duration::from_millis(1));
+/// // A transaction of up to 64 writes.
+/// let builder = GroupCommit::builder().limit(64);
 /// let db = builder.build(Connection::open_in_memory()?)?;
 /// db.execute("CREATE TABLE users (name TEXT)", ())?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -290,12 +286,6 @@ impl Builder {
     /// Limits the writes that are handed in and not answered (at least 1), and says what happens to more.
     pub fn queue(self, writes: usize, full: Overflow) -> Self {
         Builder { inner: self.inner.queue(writes, full) }
-    }
-
-    /// Lets the runner wait for more writes: see [`windrow::batch::Builder::linger`]. Off by default: a commit takes so long that the next
-    /// batch gathers while it runs.
-    pub fn linger(self, writes: usize, longest: Duration) -> Self {
-        Builder { inner: self.inner.linger(writes, longest) }
     }
 
     /// Runs transactions on a separate thread. A caller that is alone runs its transaction itself.

@@ -56,10 +56,13 @@ fn the_verdict_says_what_to_do() {
         said(FULL)
     );
     let half = BatchTraffic { batch: 32.0, ..FULL };
-    assert!(said(half).contains("at B = 32.0 of 64.0 in flight (F ="), "a linger would not help: {}", said(half));
+    assert!(said(half).contains("at B = 32.0 of 64.0 in flight (F ="), "a longer wait would not help: {}", said(half));
     assert!(said(BatchTraffic { is_limited: true, ..half }).contains("; the limit bounds B: raise it ("));
     let launch = law(350_000.0, 700.0, 2_000.0).verdict(half).to_string();
-    assert!(launch.contains("25.7x at B = 32.0 of 64.0 in flight; callers come in turns: try linger ("), "{launch}");
+    assert!(
+        launch.contains("25.7x at B = 32.0 of 64.0 in flight; callers come in turns: allow a longer wait ("),
+        "{launch}"
+    );
     let lone = BatchTraffic { batch: 1.0, in_flight: 1.0, ..FULL };
     assert!(said(lone).contains("changes little"));
     let tasks = BatchTraffic { runner: BatchRunner::Tasks, ..FULL };
@@ -86,10 +89,10 @@ fn a_runner_waits_for_callers_that_come_back() {
     let (machine, fixed) = (Machine::example(), Nanos::micros(2_000.0));
     let mut wait = ReturnWait::default();
     for _ in 0..100 {
-        assert_eq!(wait.longest(fixed, &machine), Nanos::micros(100.0));
+        assert_eq!(wait.longest(fixed, None, &machine), Nanos::micros(100.0));
         wait.observe(fixed, 32, 32, Nanos::micros(50.0));
     }
-    assert_eq!(wait.longest(Nanos::micros(5.0), &machine), Nanos(0.0), "no caller returns in 250 ns");
+    assert_eq!(wait.longest(Nanos::micros(5.0), None, &machine), Nanos(0.0), "no caller returns in 250 ns");
 }
 
 #[test]
@@ -105,7 +108,7 @@ fn a_runner_stops_waiting_for_callers_that_stay_away_and_tries_again() {
     let mut wait = ReturnWait::default();
     let mut waits = Vec::new();
     for batch in 0..1_000 {
-        if wait.longest(fixed, &machine).0 > 0.0 {
+        if wait.longest(fixed, None, &machine).0 > 0.0 {
             waits.push(batch);
             // One more in 100 us, beside 32: 1 * 2 ms < 32 * 100 us.
             wait.observe(fixed, 32, usize::from(batch % 2 == 0), Nanos::micros(100.0));
@@ -114,7 +117,7 @@ fn a_runner_stops_waiting_for_callers_that_stay_away_and_tries_again() {
     assert_eq!(waits, [0, 5, 14, 31, 64, 129, 258, 515, 772]);
     wait.observe(fixed, 2, 30, Nanos::micros(100.0));
     wait.observe(fixed, 0, 0, Nanos::micros(100.0));
-    let pause = (0..).take_while(|_| wait.longest(fixed, &machine).0 == 0.0).count();
+    let pause = (0..).take_while(|_| wait.longest(fixed, None, &machine).0 == 0.0).count();
     assert_eq!(pause, 4, "one success, and the pauses are short again");
 }
 

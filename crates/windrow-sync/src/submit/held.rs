@@ -169,7 +169,7 @@ thread_local! {
 /// let sums: Submit<u64, u64, u64> = Submit::new(0, None);
 /// let mut entries = [Entry::Op(3), Entry::Op(4)];
 /// sums.call(&mut entries, 9, Spin::NONE, |guard| {
-///     assert_eq!((guard.queued(), guard.oldest()), (Some(2), Some(9)));
+///     assert_eq!(guard.queued(), Some(2));
 ///     while let Some(mut batch) = guard.cut(&Limit { ops: 1, weight: None }) {
 ///         batch.parts().1[0].answer(|number| number * 10);
 ///     }
@@ -234,12 +234,6 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
     pub fn queued(&mut self) -> Option<usize> {
         self.pull();
         self.inside(|inside| (inside.jobs == 0).then_some(inside.ops))
-    }
-
-    /// The mark of the oldest queued node.
-    pub fn oldest(&mut self) -> Option<u64> {
-        self.pull();
-        self.inside(|inside| inside.first.map(QueuedNode::mark))
     }
 
     /// Moves the pushed nodes to the end of the queue.

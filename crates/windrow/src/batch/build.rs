@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use windrow_plan::Nanos;
 use windrow_plan::batch::HandoffCosts;
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::submit::{Notify, Submit};
@@ -49,9 +50,9 @@ pub struct Builder<S> {
 
 impl<S> fmt::Debug for Builder<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options { limit, weight, full, linger, .. } = &self.options;
+        let Options { limit, weight, full, longest_wait, .. } = &self.options;
         let mut shown = f.debug_struct("Builder");
-        shown.field("limit", limit).field("weight", weight).field("linger", linger);
+        shown.field("limit", limit).field("weight", weight).field("longest_wait", longest_wait);
         shown.field("queue", &self.queue).field("full", full).finish_non_exhaustive()
     }
 }
@@ -62,7 +63,7 @@ impl<S: BatchOps> Builder<S> {
             limit: usize::MAX,
             weight: None,
             full: Overflow::Block,
-            linger: None,
+            longest_wait: None,
             recover: None,
             is_elsewhere: false,
             is_shared: false,
@@ -137,15 +138,9 @@ impl<S: BatchOps> Builder<S> {
         self
     }
 
-    /// Lets the runner wait until `ops` operations are queued. The wait ends when the oldest operation has waited for `longest`, or when
-    /// [`close`](Batched::close) or [`exclusive`](Batched::exclusive) is called. Off by default: lingering delays every caller, and pays only
-    /// with a known pattern of arrivals. Without it the runner still waits for callers that it has just answered, for up to 5 % of a batch's
-    /// fixed cost, and stops doing so when they do not come. The runner polls every 100 us.
-    ///
-    /// Threads that run batches linger. These do not:
-    /// * a task that runs a batch, since it has no timer;
-    /// * a thread whose [`call`](Batched::call) finds the structure free: it runs its operation at once and alone. With a
-    ///   [separate thread](Runner::thread) no call does that.
+    /// The longest time that a runner waits for callers that it has just answered; by default 5 % of a batch's fixed cost. Worth it if callers
+    /// return later than that ([`Stats::verdict`](super::Stats::verdict) says so). A runner stops waiting while it does not pay, for a job
+    /// such as [`exclusive`](Batched::exclusive), and for [`close`](Batched::close).
     ///
     /// ```
     /// # use windrow::batch::{Batch, BatchOps, Batched};
@@ -161,12 +156,12 @@ impl<S: BatchOps> Builder<S> {
     /// #     }
     /// # }
     /// # use std::time::Duration;
-    /// let sum = Batched::builder().linger(64, Duration::from_millis(2)).build(Sum(0));
-    /// // It finds the structure free, and runs at once.
+    /// let sum = Batched::builder().longest_wait(Duration::from_millis(2)).build(Sum(0));
+    /// // A caller that is alone waits for nobody.
     /// assert_eq!(sum.call(5).unwrap(), 5);
     /// ```
-    pub fn linger(mut self, ops: usize, longest: Duration) -> Self {
-        self.options.linger = Some((ops, longest));
+    pub fn longest_wait(mut self, longest: Duration) -> Self {
+        self.options.longest_wait = Some(Nanos(longest.as_nanos() as f64));
         self
     }
 

@@ -2,10 +2,9 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::time::Duration;
 
 use windrow_plan::Nanos;
-use windrow_plan::batch::{BatchRunner, direct_wakes, lead_turn, linger_poll};
+use windrow_plan::batch::{BatchRunner, direct_wakes, lead_turn};
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::submit::{Closed, Entry, Fate, Limit, LockGuard, Reading, Submit};
 use windrow_sync::{Spin, ThreadBound, machine};
@@ -330,10 +329,10 @@ impl<S: BatchOps> BatchedInner<S> {
         if self.options.is_elsewhere {
             return;
         }
-        let queued = held.queued().filter(|_| self.options.linger.is_none());
+        let queued = held.queued();
         let state = held.data();
         let fixed = state.counts.fixed(Nanos(self.alone.get_f64()));
-        let longest = state.regroup.answered(1, queued, fixed, &self.options.timing.machine);
+        let longest = state.regroup.answered(1, queued, fixed, &self.options);
         self.expect_returns(machine::tick(), longest, 1);
         self.lead(&mut held, BatchLead::Thread { own: 1 });
     }
@@ -416,12 +415,11 @@ impl<S: BatchOps> BatchedInner<S> {
         let options = &self.options;
         let queued = held.queued();
         held.data().regroup.arrived(queued);
-        match (lead, options.linger) {
-            (BatchLead::Task, _) => self.regrouped(held),
-            // Others have waited already.
-            (BatchLead::Thread { own: 1.. }, None) => self.regroup(held),
-            (BatchLead::Thread { own: 0 }, _) | (BatchLead::Runner, None) => {}
-            (_, Some((least, longest))) => self.linger(held, least, longest),
+        match lead {
+            BatchLead::Task => self.regrouped(held),
+            BatchLead::Thread { own: 1.. } => self.regroup(held),
+            // These have waited already.
+            BatchLead::Thread { own: 0 } | BatchLead::Runner => {}
         }
         // An operation whose weighing panics runs in a separate batch: the panic would come again with every batch.
         let weigh: &dyn Fn(&S::Op) -> usize = &|op| {
@@ -477,30 +475,17 @@ impl<S: BatchOps> BatchedInner<S> {
         state.counts.handed(size, (took, options.nanos(around), gap), end, sleepers);
         state.counts.answered(size, size + queued.unwrap_or(0), is_limited);
         state.counts.runner = lead.into();
-        let left = queued.filter(|_| !is_limited && options.linger.is_none());
-        let longest = state.regroup.answered(size, left, fixed, &options.timing.machine);
+        let left = queued.filter(|_| !is_limited);
+        let longest = state.regroup.answered(size, left, fixed, options);
         self.learn(state);
         self.expect_returns(end, longest, size);
-    }
-
-    /// Waits for more operations, until the oldest has waited for `longest`, or a job or a close is requested.
-    fn linger(&self, held: &mut StructureGuard<'_, S>, least: usize, longest: Duration) {
-        let Some(arrived) = held.oldest() else { return };
-        let longest = Nanos(longest.as_nanos() as f64);
-        while held.queued().is_some_and(|queued| queued < least) {
-            let left = longest.0 - self.options.since(arrived).0;
-            if left <= 0.0 {
-                return;
-            }
-            std::thread::sleep(Duration::from_nanos(left.min(linger_poll(&self.options.timing.machine).0) as u64));
-        }
     }
 
     /// The mark of an operation that is handed in: the time if it is needed later, else 0.
     pub(super) fn mark(&self) -> u64 {
         let turn = self.turns.get();
         self.turns.set(turn.wrapping_add(1));
-        if self.options.linger.is_some() || turn.is_multiple_of(SAMPLE) { machine::tick().max(1) } else { 0 }
+        if turn.is_multiple_of(SAMPLE) { machine::tick().max(1) } else { 0 }
     }
 
     /// Hands in `entries` and blocks until all are answered.

@@ -1,7 +1,5 @@
 //! The options of a structure, and the waits that follow from them.
 
-use std::time::Duration;
-
 use windrow_plan::Nanos;
 use windrow_plan::batch::{Patience, reply_spin};
 use windrow_sync::{Spin, machine};
@@ -55,7 +53,8 @@ pub(super) struct Options<S> {
     pub(super) limit: usize,
     pub(super) weight: Option<usize>,
     pub(super) full: Overflow,
-    pub(super) linger: Option<(usize, Duration)>,
+    /// The longest wait for callers that were just answered, if it is not the default.
+    pub(super) longest_wait: Option<Nanos>,
     pub(super) recover: Option<Recover<S>>,
     /// A separate runner runs batches; callers do not.
     pub(super) is_elsewhere: bool,

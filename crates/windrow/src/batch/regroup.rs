@@ -4,6 +4,8 @@ use windrow_plan::Nanos;
 use windrow_plan::batch::{ReturnWait, Trial, passes_on};
 use windrow_plan::machine::Machine;
 
+use super::options::Options;
+
 /// What the holder of the lock remembers of the last batch.
 #[derive(Debug, Default)]
 pub(super) struct Regroup {
@@ -25,12 +27,22 @@ pub(super) struct Regroup {
 impl Regroup {
     /// A batch of `size` is answered, and `queued` operations are left; `None` if the next batch must not wait. Returns how long that may
     /// wait.
-    pub(super) fn answered(&mut self, size: usize, queued: Option<usize>, fixed: Nanos, machine: &Machine) -> Nanos {
+    pub(super) fn answered<S>(
+        &mut self,
+        size: usize,
+        queued: Option<usize>,
+        fixed: Nanos,
+        options: &Options<S>,
+    ) -> Nanos {
         self.left = queued.unwrap_or(0);
         self.expected = queued.map_or(0, |queued| size + queued);
         self.fixed = fixed;
         // A lone caller is not waited for: it is the first to be queued.
-        self.longest = if self.expected > 1 { self.wait.longest(fixed, machine) } else { Nanos(0.0) };
+        self.longest = if self.expected > 1 {
+            self.wait.longest(fixed, options.longest_wait, &options.timing.machine)
+        } else {
+            Nanos(0.0)
+        };
         self.longest
     }
 

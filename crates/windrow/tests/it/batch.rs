@@ -6,7 +6,6 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::thread;
-use std::time::Duration;
 
 use crate::batches::{Counter, PANICS, Slow};
 use windrow::batch::{Batch, BatchError, BatchOps, Batched, Chunk, Overflow, Runner};
@@ -414,17 +413,6 @@ fn a_full_queue_lets_callers_wait_or_run() {
         counter.call_chunk(&mut chunk).unwrap();
         assert_eq!(chunk.replies().filter(Result::is_ok).count(), 10, "more than there is room for");
     }
-}
-
-#[test]
-fn a_runner_lingers_for_more() {
-    let counter =
-        Batched::builder().linger(3, Duration::from_secs(600)).build_on(Runner::thread(Counter::default)).unwrap();
-    thread::scope(|scope| (0..3).for_each(|_| drop(scope.spawn(|| counter.call(1).unwrap()))));
-    assert_eq!(counter.exclusive(|counter| counter.batches.clone()).unwrap(), [3]);
-    let soon =
-        Batched::builder().linger(3, Duration::from_millis(1)).build_on(Runner::thread(Counter::default)).unwrap();
-    assert_eq!(soon.call(1).unwrap(), 0, "it does not wait for ever");
 }
 
 /// Calls another structure, or itself.

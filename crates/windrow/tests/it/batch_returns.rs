@@ -73,6 +73,34 @@ fn threads_that_call_again_at_once_come_in_one_batch() {
     }
 }
 
+/// Callers that return later than after a twentieth of F come in one batch if a runner may wait for so long.
+#[test]
+#[cfg_attr(miri, ignore = "counts on the clock")]
+fn a_longer_wait_gathers_callers_that_return_late() {
+    const CALLERS: usize = 3;
+    const CALLS: usize = 20;
+    let gathered = once(|| {
+        let builder = Batched::builder().longest_wait(Duration::from_millis(50));
+        let launch = builder.build_on(Runner::thread(Launch::default)).unwrap();
+        thread::scope(|scope| {
+            for _ in 0..CALLERS {
+                scope.spawn(|| {
+                    for _ in 0..CALLS {
+                        assert_eq!(launch.call(5_000).unwrap(), 5_000);
+                        thread::sleep(Duration::from_micros(500));
+                    }
+                });
+            }
+        });
+        let sizes = launch.exclusive(|launch| launch.sizes.clone()).unwrap();
+        sizes.iter().filter(|&&size| size == CALLERS).count() >= CALLS / 2
+    });
+    assert!(gathered);
+    let launch = Batched::builder().longest_wait(Duration::from_secs(600)).build_on(Runner::thread(Launch::default));
+    let launch = launch.unwrap();
+    assert_eq!((launch.call(1).unwrap(), launch.call(2).unwrap()), (1, 2), "a caller that is alone waits for nobody");
+}
+
 /// One of them may find the structure free each time, and the other one wait for its turn.
 #[test]
 fn two_threads_share_batches() {

@@ -46,13 +46,13 @@ pub(crate) struct Setting {
     pub(crate) runner: Runner,
     /// Batches hold at most half of the callers.
     pub(crate) is_halved: bool,
-    /// The runner waits for all callers, but no longer than this.
-    pub(crate) linger: Option<Duration>,
+    /// The longest wait of the runner for callers that it has just answered.
+    pub(crate) longest: Option<Duration>,
 }
 
 impl Setting {
     const fn of(runner: Runner) -> Self {
-        Setting { runner, is_halved: false, linger: None }
+        Setting { runner, is_halved: false, longest: None }
     }
 
     pub(crate) fn build(self, resource: Resource, callers: usize, runtime: &Handle) -> Batched<Resource> {
@@ -60,8 +60,8 @@ impl Setting {
         if self.is_halved {
             builder = builder.limit(callers / 2);
         }
-        if let Some(longest) = self.linger {
-            builder = builder.linger(callers, longest);
+        if let Some(longest) = self.longest {
+            builder = builder.longest_wait(longest);
         }
         match self.runner {
             Runner::Callers => builder.build(resource),
@@ -108,13 +108,13 @@ impl fmt::Display for Arm {
             Arm::TokioMutex => "tokio mutex",
             Arm::ActorThread => "actor thread",
             Arm::ActorTask => "actor task",
-            Arm::Windrow(Setting { runner, is_halved, linger }) => {
+            Arm::Windrow(Setting { runner, is_halved, longest }) => {
                 let mut name = format!("windrow {runner:?}").to_lowercase();
                 if *is_halved {
                     name += " half";
                 }
-                if let Some(longest) = linger {
-                    name += &format!(" linger {}", in_micros(*longest));
+                if let Some(longest) = longest {
+                    name += &format!(" wait {}", in_micros(*longest));
                 }
                 return f.pad(&name);
             }
@@ -123,8 +123,8 @@ impl fmt::Display for Arm {
     }
 }
 
-/// Lingers are tried where a batch costs at least this much.
-const LINGERS_FROM: Duration = Duration::from_micros(20);
+/// Longer waits are tried where a batch costs at least this much.
+const WAITS_FROM: Duration = Duration::from_micros(20);
 
 impl Arm {
     /// A separate thread runs all batches.
@@ -132,16 +132,15 @@ impl Arm {
 
     /// The arms of a cell. Those that are equal to another one are left out.
     pub(crate) fn of_cell(kind: Kind, callers: usize, fixed: Duration) -> Vec<Arm> {
-        let setting = |runner, is_halved, linger: Option<u64>| {
-            Arm::Windrow(Setting { runner, is_halved, linger: linger.map(Duration::from_micros) })
+        let setting = |runner, is_halved, longest: Option<u64>| {
+            Arm::Windrow(Setting { runner, is_halved, longest: longest.map(Duration::from_micros) })
         };
         let mut arms = vec![Arm::Default, Arm::Control, Arm::THREAD];
         arms.extend([Runner::Beside, Runner::Spawned].map(|runner| setting(runner, false, None)));
         if callers > 1 {
             arms.extend([Runner::Callers, Runner::Thread].map(|runner| setting(runner, true, None)));
-            if fixed >= LINGERS_FROM {
-                // A task that runs a batch does not linger.
-                arms.extend((kind == Kind::Threads).then(|| setting(Runner::Callers, false, Some(100))));
+            if fixed >= WAITS_FROM {
+                arms.push(setting(Runner::Callers, false, Some(100)));
                 arms.extend([100, 300].map(|longest| setting(Runner::Thread, false, Some(longest))));
                 arms.push(setting(Runner::Beside, false, Some(100)));
             }

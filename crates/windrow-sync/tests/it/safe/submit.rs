@@ -81,7 +81,7 @@ fn leads<'l>() -> Vec<fn(&mut Guard<'_, 'l>)> {
             }
         },
         |guard| {
-            let _ = (guard.queued(), guard.oldest(), guard.is_more(), guard.sleepers(), guard.is_mine_answered());
+            let _ = (guard.queued(), guard.is_more(), guard.sleepers(), guard.is_mine_answered());
             guard.tell();
             guard.data().clear();
             // Weighs more than the limit, all of them.
