@@ -57,14 +57,9 @@ pub(crate) enum Step {
 }
 
 /// All members except the crate of peers and measurements: its dependencies take longer to build than all other crates. With the views of
-/// ndarray, which an example of windrow-product uses anyway, the service of tower, and the spans of tracing.
-const EVERYDAY: &[&str] = &[
-    "--workspace",
-    "--exclude",
-    "windrow-bench",
-    "--features",
-    "windrow/ndarray,windrow/tower,windrow/tracing,xtask/checks",
-];
+/// ndarray, which an example of windrow-product uses anyway, and the spans of tracing.
+const EVERYDAY: &[&str] =
+    &["--workspace", "--exclude", "windrow-bench", "--features", "windrow/ndarray,windrow/tracing,xtask/checks"];
 
 const BENCH: &[&str] = &["--package", "windrow-bench"];
 

@@ -117,8 +117,6 @@ mod regroup;
 mod returns;
 mod room;
 mod stats;
-#[cfg(feature = "tower")]
-mod tower;
 
 pub use build::{Builder, Runner};
 pub use chunk::Chunk;
@@ -127,8 +125,6 @@ pub use error::{BatchError, CallError};
 pub use future::CallAsync;
 pub use options::Overflow;
 pub use stats::Stats;
-#[cfg(feature = "tower")]
-pub use tower::BatchService;
 pub use windrow_plan::batch::{Advice, BatchRunner, BatchTraffic, Choice, Law, Verdict};
 pub use windrow_sync::submit::Entry;
 

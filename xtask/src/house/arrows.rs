@@ -23,6 +23,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("windrow-collective", "windrow windrow-product windrow-sync windrow-testkit windrow-tiling"),
     ("windrow-sqlite", "windrow windrow-testkit"),
     ("windrow-tokenizers", "windrow windrow-bpe windrow-testkit"),
+    ("windrow-tower", "windrow windrow-sync windrow-testkit"),
     ("windrow-fuzz", "windrow-tokenizers"),
     ("windrow-book", "windrow windrow-collections windrow-collective windrow-sqlite windrow-tiling"),
     (
@@ -32,7 +33,7 @@ const LAYERS: &[(&str, &str)] = &[
     (
         "windrow-bench",
         "windrow windrow-allocator windrow-cli windrow-collections windrow-collective windrow-plan windrow-product windrow-records windrow-sqlite \
-         windrow-sync windrow-testkit windrow-tiling windrow-tokenizers",
+         windrow-sync windrow-testkit windrow-tiling windrow-tokenizers windrow-tower",
     ),
     ("windrow-node", "windrow windrow-allocator windrow-cli windrow-tokenizers"),
     ("windrow-python", "windrow windrow-allocator windrow-cli windrow-collective windrow-tiling windrow-tokenizers"),

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tower::timeout::error::Elapsed;
 use tower::{Service, ServiceBuilder, ServiceExt};
-use windrow::batch::{Batch, BatchOps, BatchService, Batched, Overflow, Runner};
+use windrow::batch::{Batch, BatchOps, Batched, Overflow, Runner};
+use windrow_tower::BatchService;
 
 /// Adds; its batches take some time. Keeps the size of the largest batch.
 #[derive(Default)]

@@ -103,6 +103,13 @@ impl<Op> CallError<Op> {
     }
 }
 
+/// The error without the operation.
+impl<Op> From<BatchError> for CallError<Op> {
+    fn from(why: BatchError) -> Self {
+        CallError::new(why, None)
+    }
+}
+
 impl<Op> fmt::Debug for CallError<Op> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CallError").field("why", &self.why).field("has_op", &self.op.is_some()).finish()

@@ -1,7 +1,7 @@
 //! Calls of tasks.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -54,10 +54,45 @@ impl<S: BatchOps> Batched<S> {
         self.call_async_at(Location::caller(), op)
     }
 
-    pub(super) fn call_async_at(&self, place: &'static Location<'static>, mut op: S::Op) -> CallAsync<'_, S> {
+    /// [`call_async`](Self::call_async) of the code at `place`.
+    #[doc(hidden)]
+    pub fn call_async_at(&self, place: &'static Location<'static>, mut op: S::Op) -> CallAsync<'_, S> {
         S::prepare(&mut op);
         let heard = explain::listens(Some(place)).then(|| (place, explain::stands_for(Some(place)), Instant::now()));
         CallAsync { batched: self, stage: CallStage::New(op), room: None, waiting: None, heard }
+    }
+
+    /// A call that takes room in a bounded queue before it has its operation. `op` is polled once there is room; with the operation comes the
+    /// place of the call.
+    #[doc(hidden)]
+    pub async fn call_with_room(
+        &self,
+        op: impl Future<Output = (S::Op, &'static Location<'static>)>,
+    ) -> Result<S::Reply, CallError<S::Op>> {
+        let room = match &self.shared.room {
+            None => None,
+            Some(room) => {
+                let mut waiting = None;
+                Some(poll_fn(|context| room.poll(&mut waiting, 1, context)).await)
+            }
+        };
+        let (op, place) = op.await;
+        let mut call = self.call_async_at(place, op);
+        call.room = room;
+        call.await
+    }
+
+    /// True if a call waits for room in a bounded queue, rather than be rejected or run past the bound.
+    ///
+    /// # Errors
+    /// [`BatchError::Closed`] or [`BatchError::Forked`] if no call will be accepted any more.
+    #[doc(hidden)]
+    pub fn admits(&self) -> Result<bool, BatchError> {
+        match &*self.shared {
+            shared if shared.is_forked() => Err(BatchError::Forked),
+            shared if shared.submit.is_closed() => Err(BatchError::Closed),
+            shared => Ok(shared.room.is_some() && shared.options.full == Overflow::Block),
+        }
     }
 }
 
@@ -119,13 +154,6 @@ impl<S: BatchOps> fmt::Debug for CallAsync<'_, S> {
 }
 
 impl<'b, S: BatchOps> CallAsync<'b, S> {
-    /// Uses this room in a bounded queue.
-    #[cfg(feature = "tower")]
-    pub(super) fn with_room(mut self, room: Option<Permit<'b>>) -> Self {
-        self.room = room;
-        self
-    }
-
     /// In a forked child: leaves an operation that was handed in to the parent, and returns one that was not.
     fn abandon(&mut self) -> Option<S::Op> {
         std::mem::forget((self.room.take(), self.waiting.take()));

@@ -131,17 +131,9 @@ enum Way {
     Chunk,
     /// Futures that are handed in while the structure is in use.
     Futures,
-    #[cfg(feature = "tower")]
-    Service,
 }
 
-const WAYS: &[Way] = &[
-    Way::Alone,
-    Way::Chunk,
-    Way::Futures,
-    #[cfg(feature = "tower")]
-    Way::Service,
-];
+const WAYS: &[Way] = &[Way::Alone, Way::Chunk, Way::Futures];
 
 fn build(runner: Runner, order: Order, recovers: bool, limit: usize, faults: &Arc<Faults>) -> Batched<Log> {
     let log = Log { order, lines: Vec::new(), faults: faults.clone() };
@@ -188,13 +180,6 @@ fn call(log: Batched<Log>, way: Way, lines: std::ops::Range<u64>, faults: &Arc<F
             chunk.replies().map(of_chunk).collect()
         }
         Way::Futures => together(&log, lines.map(|number| Box::pin(log.call_async(line(number)))).collect()),
-        #[cfg(feature = "tower")]
-        Way::Service => {
-            use tower::Service;
-            let mut service = windrow::batch::BatchService::from(log);
-            let futures = lines.map(|number| service.call(line(number))).collect();
-            together(service.batched(), futures)
-        }
     }
 }
 

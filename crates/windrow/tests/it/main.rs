@@ -7,8 +7,6 @@ mod batch_linear;
 mod batch_misuse;
 mod batch_replies;
 mod batch_returns;
-#[cfg(feature = "tower")]
-mod batch_tower;
 mod batches;
 mod cancel;
 mod examples;

@@ -5,11 +5,45 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
-use crate::batches::{Counter, PANICS, Slow};
 use tower::load_shed::error::Overloaded;
 use tower::{Service, ServiceBuilder, ServiceExt};
-use windrow::batch::{BatchError, BatchService, Batched, Overflow, Runner};
+use windrow::batch::{Batch, BatchError, BatchOps, Batched, Overflow, Runner};
 use windrow_testkit::block_on;
+use windrow_tower::BatchService;
+
+/// A counter: an operation adds, and its reply is the value before.
+#[derive(Debug, Default)]
+struct Counter(u64);
+
+/// An operation that panics in [`Counter`], after the replies to those before it.
+const PANICS: u64 = 666;
+
+impl BatchOps for Counter {
+    type Op = u64;
+    type Reply = u64;
+
+    fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+        for entry in batch.iter_mut() {
+            let more = entry.take();
+            assert_ne!(more, PANICS, "injected");
+            entry.reply(self.0);
+            self.0 += more;
+        }
+    }
+}
+
+/// Waits in `run` for a message.
+struct Slow(mpsc::Receiver<()>);
+
+impl BatchOps for Slow {
+    type Op = ();
+    type Reply = ();
+
+    fn run(&mut self, batch: &mut Batch<'_, (), ()>) {
+        self.0.recv().unwrap();
+        batch.iter_mut().for_each(|entry| entry.reply(()));
+    }
+}
 
 /// A waker that counts.
 #[derive(Default)]
@@ -149,5 +183,31 @@ fn a_dropped_response_leaves_no_operation_behind() {
     drop(responses.split_off(2));
     let before: Vec<u64> = responses.into_iter().map(|response| block_on(response).unwrap()).collect();
     assert_eq!(before, [0, 1]);
-    assert_eq!(service.batched().exclusive(|counter| counter.value).unwrap(), 2);
+    assert_eq!(service.batched().exclusive(|counter| counter.0).unwrap(), 2);
+}
+
+/// A reply counts when `run` has returned.
+#[test]
+fn all_responses_of_a_batch_that_panics_are_errors() {
+    for recovers in [false, true] {
+        let builder = Batched::builder();
+        let builder = if recovers { builder.recover(|_: &mut Counter| ()) } else { builder };
+        let mut service = BatchService::from(builder.build(Counter::default()));
+        let batched = service.batched().clone();
+        let ((enters, entered), (go, gone)) = (mpsc::channel(), mpsc::channel::<()>());
+        let mut responses: Vec<_> = [1, 2, PANICS].into_iter().map(|op| service.call(op)).collect();
+        thread::scope(|scope| {
+            scope.spawn(move || batched.exclusive(move |_| (enters.send(()), gone.recv()).1));
+            entered.recv().unwrap();
+            // While the structure is in use, so that they are handed in together.
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(responses.iter_mut().all(|response| response.as_mut().poll(&mut context).is_pending()));
+            go.send(()).unwrap();
+        });
+        for response in responses {
+            assert_eq!(block_on(response).unwrap_err().kind(), BatchError::Panicked);
+        }
+        let after = block_on(service.oneshot(1)).map_err(|error| error.kind());
+        assert_eq!(after.is_ok(), recovers, "{after:?}");
+    }
 }

@@ -1,4 +1,5 @@
-//! A [`Batched`] as a service of tower.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -9,65 +10,10 @@ use std::task::{Context, Poll};
 
 use tower_layer::Layer;
 use tower_service::Service;
-
-use super::{BatchError, BatchOps, Batched, CallError, Overflow};
+use windrow::batch::{BatchError, BatchOps, Batched, CallError};
 use windrow_sync::fork::lock;
 
-/// A [`Batched`] as a [`Service`] of its operations; with the feature `tower`. Clones share the structure.
-///
-/// A call is a [`call_async`](Batched::call_async): concurrent calls run as one batch. So limits, timeouts and load shedding of tower go in
-/// front of a batched structure as in front of any service, and calls that block can use the structure beside it
-/// ([`batched`](BatchService::batched)).
-///
-/// ```
-/// use tower::{ServiceBuilder, ServiceExt};
-/// use windrow::batch::{Batch, BatchOps, BatchService, Batched, Overflow};
-///
-/// /// Adds, one commit a batch.
-/// struct Sum(u64);
-///
-/// impl BatchOps for Sum {
-///     type Op = u64;
-///     type Reply = u64;
-///
-///     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
-///         for entry in batch.iter_mut() {
-///             self.0 += entry.take();
-///             entry.reply(self.0);
-///         }
-///     }
-/// }
-///
-/// async fn serve() {
-///     let batched = BatchService::layer(|sum| Batched::builder().queue(4096, Overflow::Block).build(sum));
-///     let service = ServiceBuilder::new().load_shed().layer(batched).service(Sum(0));
-///     assert_eq!(service.clone().oneshot(3).await.unwrap(), 3);
-///     assert_eq!(service.oneshot(4).await.unwrap(), 7);
-/// }
-/// # let mut future = std::pin::pin!(serve());
-/// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-/// # let mut polls = 0;
-/// # while future.as_mut().poll(&mut context).is_pending() { polls += 1; assert!(polls < 10); }
-/// ```
-///
-/// # Readiness
-/// | queue | `poll_ready` | the response |
-/// |---|---|---|
-/// | without a bound | ready | |
-/// | [`queue`](super::Builder::queue) with [`Overflow::Block`] | pending while the queue is full; then it reserves room for one call | uses that room |
-/// | with [`Overflow::Reject`] | ready | [`BatchError::Full`] and the operation, if the queue is full |
-/// | with [`Overflow::RunInline`] | ready | blocks the thread of the executor, see there |
-/// | closed, or in a forked child | [`BatchError::Closed`], [`BatchError::Forked`] | the same |
-///
-/// Reserved room is given back when the service is dropped. A service that is ready and not called keeps its room, as with tower's
-/// `ConcurrencyLimit`.
-///
-/// # Dropped responses
-/// Dropping a response whose operation is queued removes the operation: a timeout in front of the service leaves no work behind. An
-/// operation whose batch has begun is run.
-///
-/// # Costs
-/// A call allocates its future (with `Overflow::Block` also the reservation). `call_async` allocates nothing.
+/// A [`Batched`] as a [`Service`] of its operations: see the [front page](crate). Clones share the structure.
 pub struct BatchService<S: BatchOps> {
     batched: Arc<Batched<S>>,
     /// Room for the next call. Never locked: in a mutex it is `Sync`, and with it the service, as servers ask.
@@ -104,7 +50,7 @@ impl<S: BatchOps> Clone for BatchService<S> {
 /// Gives reserved room back. In a forked child the room belongs to the parent.
 impl<S: BatchOps> Drop for BatchService<S> {
     fn drop(&mut self) {
-        if self.batched.shared.is_forked() {
+        if self.batched.admits() == Err(BatchError::Forked) {
             std::mem::forget(self.reservation().take());
         }
     }
@@ -145,21 +91,13 @@ where
         let slot = Arc::new(Mutex::new(ReservedSlot { has_room: false, op: None }));
         let mine = slot.clone();
         let call = async move {
-            let room = match &batched.shared.room {
-                None => None,
-                Some(room) => {
-                    let mut waiting = None;
-                    Some(poll_fn(|context| room.poll(&mut waiting, 1, context)).await)
-                }
-            };
             let op = poll_fn(|_| {
                 let mut slot = lock(&mine);
                 slot.has_room = true;
                 // The response is polled after `call` has put the operation here.
                 slot.op.take().map_or(Poll::Pending, Poll::Ready)
             });
-            let (op, place) = op.await;
-            batched.call_async_at(place, op).with_room(room).await
+            batched.call_with_room(op).await
         };
         Reservation { call: Box::pin(call), slot }
     }
@@ -184,15 +122,12 @@ where
     type Error = CallError<S::Op>;
     type Future = Response<S>;
 
-    /// Ready as the table of [`BatchService`] says.
+    /// Ready as the table on the [front page](crate) says.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        let shared = &self.batched.shared;
-        let closed = || shared.submit.is_closed().then_some(BatchError::Closed);
-        if let Some(over) = shared.is_forked().then_some(BatchError::Forked).or_else(closed) {
-            return Poll::Ready(Err(CallError::new(over, None)));
-        }
-        if shared.room.is_none() || shared.options.full != Overflow::Block {
-            return Poll::Ready(Ok(()));
+        match self.batched.admits() {
+            Err(over) => return Poll::Ready(Err(over.into())),
+            Ok(true) => {}
+            Ok(false) => return Poll::Ready(Ok(())),
         }
         let batched = self.batched.clone();
         self.reservation().get_or_insert_with(|| Reservation::new(batched)).poll_room(context).map(Ok)
