@@ -275,6 +275,7 @@ struct WhatIsBroughtIsSend;
 /// ```compile_fail,E0277
 /// windrow::AsyncTeam::new(std::rc::Rc::new(1), 2);
 /// ```
+#[cfg(feature = "async-team")]
 struct TheDataOfATeamOfTasksIsSend;
 
 /// A part of a task ends with its round.
@@ -286,6 +287,7 @@ struct TheDataOfATeamOfTasksIsSend;
 ///     Ok(())
 /// }
 /// ```
+#[cfg(feature = "async-team")]
 struct APartOfATaskEndsWithItsRound;
 
 /// A part of a task does not outlive its member.
@@ -297,6 +299,7 @@ struct APartOfATaskEndsWithItsRound;
 ///     Ok(())
 /// }
 /// ```
+#[cfg(feature = "async-team")]
 struct APartOfATaskDoesNotOutliveItsMember;
 
 /// A local of a task is not shared.
@@ -306,4 +309,5 @@ struct APartOfATaskDoesNotOutliveItsMember;
 ///     let _ = member.round::<&i32, ()>(|_, deal| { deal.none(); &local }).await;
 /// }
 /// ```
+#[cfg(feature = "async-team")]
 struct ALocalOfATaskIsNotShared;

@@ -4,11 +4,11 @@
 //! [`scope`]: fn@scope
 //! [`spawn`]: fn@spawn
 //! [`team`]: fn@team
-//! [`AsyncTeam`]: struct@AsyncTeam
 //! [`batch`]: mod@batch
 //! [`overlap`]: mod@overlap
 //! [`explain`]: fn@explain
 //! [`workers::TaskPool`]: struct@workers::TaskPool
+#![cfg_attr(feature = "async-team", doc = "[`AsyncTeam`]: struct@AsyncTeam")]
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
@@ -47,7 +47,9 @@ pub use task::join::join;
 pub use task::scope::{Scope, ScopedJoinHandle, scope};
 pub use task::spawn::{JoinHandle, spawn, spawn_joinable};
 pub use task::workers;
-pub use team::{AsyncTeam, Width, team};
+#[cfg(feature = "async-team")]
+pub use team::AsyncTeam;
+pub use team::{Width, team};
 pub use windrow_plan::Nanos;
 
 /// The traits of `par_iter` and the other parallel methods: `use windrow::prelude::*;`.

@@ -41,7 +41,7 @@
 //! [`Member::round`] always gets all members. [`Member::rounds`] asks `windrow_plan::width` for a width about every 25
 //! microseconds. Fewer members, down to one, run rounds that are too short for their barrier, or that lose a CPU to a busy process. The
 //! other members wait and soon park. Other widths are explored now and then, in at most 1 % of the time. The call site keeps the results.
-//! [`AsyncMember::rounds`] does the same for tasks, with no more members than CPUs.
+//! `AsyncMember::rounds` does the same for tasks, with no more members than CPUs.
 //!
 //! Calls of less than half a millisecond are also compared as a whole: serial against team. So are longer calls if their rounds run best on
 //! one member. Forming a team takes some microseconds. If the other members save less than that, the caller runs alone. Such a call took
@@ -54,7 +54,7 @@
 //!   crossing took 0.1 us at best, and 0.4 us at other times (`bench/record`, barriers). For shorter rounds, [`rounds`](Member::rounds) is as
 //!   fast as a loop; [`round`](Member::round) is not.
 //! * Members wait at the barrier, so a member that blocks (on locks, files, channels) blocks all members. For tasks that must not hold a
-//!   thread while they wait, use an [`AsyncTeam`].
+//!   thread while they wait, use an `AsyncTeam` (feature `async-team`).
 //! * If two parts share a cache line, it moves between the members in every round. [`split::lines`] cuts between lines: rounds of 14 us
 //!   took 0.55 of serial, and 0.59 with [`split::even`] (two members).
 //! * Lent values must not borrow from the closure that splits, and the types in `round::<S, P>` must be written out. That is the price of
@@ -87,8 +87,10 @@ use crate::runtime::{stall::CallWatch, state::PoolState};
 
 mod driver;
 pub mod split;
+#[cfg(feature = "async-team")]
 mod tasks;
 
+#[cfg(feature = "async-team")]
 pub use tasks::{AsyncMember, AsyncTeam};
 pub use windrow_sync::rounds::{Contributions, Deal, Ended, Family, Lend, Lent, Mut, Own, Ref};
 

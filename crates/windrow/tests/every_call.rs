@@ -1,6 +1,7 @@
 //! Every function of windrow that runs something is in the report of `WINDROW_EXPLAIN`: with its line, its kind and the number of its calls.
 //!
-//! Lines end with what the report must say of them: `// loop`; `// 3 loop`, three calls; `// team, rounds of 10`, two rows, one with ten items.
+//! Lines end with what the report must say of them: `// loop`; `// 3 loop`, three calls; `// team, rounds of 10`, two rows, one with ten items;
+//! `// with async-team: team`, a row if the crate has that feature.
 
 mod child;
 
@@ -13,9 +14,13 @@ use child::{child, is_child, line_of};
 use windrow::batch::{Batched, Chunk, Overflow, Runner};
 use windrow::iter::{once, split, walk_tree};
 use windrow::prelude::*;
-use windrow::team::{AsyncMember, AsyncTeam, Member};
+#[cfg(feature = "async-team")]
+use windrow::spawn_joinable;
+use windrow::team::Member;
+#[cfg(feature = "async-team")]
+use windrow::team::{AsyncMember, AsyncTeam};
 use windrow::workers::{self, TaskPool};
-use windrow::{CancelToken, Pool, Width, overlap, spawn_joinable, team};
+use windrow::{CancelToken, Pool, Width, overlap, team};
 use windrow_testkit::{Sum, block_on, spin};
 
 /// Each consumer of parallel iterators.
@@ -176,6 +181,7 @@ fn three(member: &mut Member<'_, '_, Ones>) {
     member.reduce(1, |a, b| a + b).expect("no member leaves early");
 }
 
+#[cfg(feature = "async-team")]
 async fn rounds_of_tasks(mut member: AsyncMember<Vec<u32>>) {
     member.barrier().await.expect("no member leaves early");
     let ten = member.rounds::<(), ()>(0..10, |_, _, deal| deal.none(), |_, (), ()| ());
@@ -193,16 +199,21 @@ fn teams() {
     team(&mut data[..]).width(Width::at_most(1)).run(ten); // team, rounds of 10
     team(&mut data[..]).width(Width::exactly(1)).try_run(three).unwrap(); // team, rounds of 3
     team(&mut data[..]).width(Width::exactly(100)).try_run(ten).unwrap_err(); // team
-    let (one, mut members) = AsyncTeam::new(vec![0; 8], 1); // team, rounds of 12
+}
+
+#[cfg(feature = "async-team")]
+#[rustfmt::skip]
+fn teams_of_tasks() {
+    let (one, mut members) = AsyncTeam::new(vec![0; 8], 1); // with async-team: team, rounds of 12
     block_on(rounds_of_tasks(members.pop().unwrap()));
     block_on(one.finish());
-    let (two, mut members) = AsyncTeam::new(vec![0; 8], 2); // team, rounds of 12
+    let (two, mut members) = AsyncTeam::new(vec![0; 8], 2); // with async-team: team, rounds of 12
     let (first, second) = (members.pop().unwrap(), members.pop().unwrap());
-    let task = spawn_joinable(|| block_on(rounds_of_tasks(first))); // spawn
+    let task = spawn_joinable(|| block_on(rounds_of_tasks(first))); // with async-team: spawn
     block_on(rounds_of_tasks(second));
     task.wait();
     block_on(two.finish());
-    let (left, mut members) = AsyncTeam::new(vec![0; 8], 1); // team, rounds of 12
+    let (left, mut members) = AsyncTeam::new(vec![0; 8], 1); // with async-team: team, rounds of 12
     drop(left);
     block_on(rounds_of_tasks(members.pop().unwrap()));
 }
@@ -280,6 +291,8 @@ fn all() {
     sorts();
     recursions();
     teams();
+    #[cfg(feature = "async-team")]
+    teams_of_tasks();
     batches();
     overlaps();
     workers();
@@ -304,19 +317,24 @@ fn expected() -> BTreeMap<(usize, String), (String, Option<String>)> {
         "scope",
         "broadcast",
     ];
-    let mut rows = BTreeMap::new();
+    let mut expected = BTreeMap::new();
     let source = include_str!("every_call.rs");
     let calls = source.lines().enumerate().take(line_of(source, "No calls from here on."));
     for (at, line) in calls.filter(|(_, line)| line.starts_with("    ")) {
-        for row in line.rsplit_once(" // ").into_iter().flat_map(|(_, rows)| rows.split(", ")) {
+        let said = line.rsplit_once(" // ").map(|(_, rows)| rows);
+        let rows = said.map(|rows| match rows.strip_prefix("with async-team: ") {
+            Some(_) if !cfg!(feature = "async-team") => "",
+            rest => rest.unwrap_or(rows),
+        });
+        for row in rows.filter(|rows| !rows.is_empty()).into_iter().flat_map(|rows| rows.split(", ")) {
             let (row, items) = row.split_once(" of ").map_or((row, None), |(row, items)| (row, Some(items)));
             let (calls, kind) = row.split_once(' ').unwrap_or(("1", row));
             assert!(KINDS.contains(&kind), "no kind of call: {line}");
-            let before = rows.insert((at + 1, kind.to_owned()), (calls.to_owned(), items.map(str::to_owned)));
+            let before = expected.insert((at + 1, kind.to_owned()), (calls.to_owned(), items.map(str::to_owned)));
             assert_eq!(before, None, "{line}");
         }
     }
-    rows
+    expected
 }
 
 /// Runs all calls with these variables, and compares the report.

@@ -21,7 +21,7 @@ use crate::runtime::explain;
 use crate::runtime::sites::{SiteTable, site};
 use crate::runtime::state::Timing;
 
-/// A team whose members are tasks of any executor. There may be more members than threads: a waiting member gives its thread back.
+/// A team whose members are tasks of any executor; with the feature `async-team`. There may be more members than threads: a waiting member gives its thread back.
 ///
 /// The team owns its data: a future can be leaked, and then a borrow would end unnoticed. [`finish`](AsyncTeam::finish) returns the data.
 /// The width is fixed by [`new`](AsyncTeam::new). All members must be polled. A member that is dropped ends the team.

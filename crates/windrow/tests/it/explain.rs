@@ -2,9 +2,13 @@
 
 use windrow::batch::Batched;
 use windrow::prelude::*;
-use windrow::team::{AsyncTeam, split};
+#[cfg(feature = "async-team")]
+use windrow::team::AsyncTeam;
+use windrow::team::split;
 use windrow::{CallKind, Explained, Pool};
-use windrow_testkit::{Sum, block_on, spin};
+#[cfg(feature = "async-team")]
+use windrow_testkit::block_on;
+use windrow_testkit::{Sum, spin};
 
 /// The shape, the count and the line of an entry of this file.
 fn seen(explained: &Explained) -> (CallKind, u64, u32) {
@@ -66,6 +70,7 @@ fn every_shape_says_what_it_decided() {
 }
 
 #[test]
+#[cfg(feature = "async-team")]
 fn a_team_of_tasks_is_told_with_its_data() {
     let line = line!() + 2;
     let (data, why) = windrow::explain(|| {

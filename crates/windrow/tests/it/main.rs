@@ -33,6 +33,7 @@ mod surface_searches;
 mod surface_sources;
 mod team;
 mod team_random;
+#[cfg(feature = "async-team")]
 mod team_tasks;
 mod two_versions;
 mod waiting;
