@@ -159,7 +159,7 @@ impl<S: BatchOps> StructureState<S> {
         self.order = batch.into_room();
         match result {
             Ok(()) => {
-                self.counts.fit.observe(size, options.since(start));
+                self.counts.fit.observe(size, options.timing.since(start));
                 self.counts.count(size);
                 Fate::default()
             }
@@ -313,7 +313,7 @@ impl<S: BatchOps> BatchedInner<S> {
         let result = state.one(op, &self.options);
         if result.is_ok() {
             let clock = self.options.timing.machine.clock();
-            state.counts.fit.observe(1, Nanos(self.options.since(start).0 - clock.0));
+            state.counts.fit.observe(1, Nanos(self.options.timing.since(start).0 - clock.0));
         }
         if turn.is_multiple_of(RETRY) {
             state.counts.try_again();
@@ -444,12 +444,12 @@ impl<S: BatchOps> BatchedInner<S> {
         let size = entries.len();
         self.last_ops.set(size as u64);
         if let Some(wait) = wait {
-            state.counts.waited(options.nanos(wait));
+            state.counts.waited(options.timing.nanos(wait));
         }
         let ran = machine::tick();
         let fate = state.run(entries, options);
         let done = machine::tick();
-        let took = options.nanos(done.saturating_sub(ran));
+        let took = options.timing.nanos(done.saturating_sub(ran));
         self.batch.set_f64(took.0);
         let fixed = state.counts.fixed(took);
         let wakes = direct_wakes(callers, fixed, &options.timing.machine);
@@ -471,8 +471,8 @@ impl<S: BatchOps> BatchedInner<S> {
             });
         }
         let state = held.data();
-        let gap = options.nanos(state.counts.gap(start));
-        state.counts.handed(size, (took, options.nanos(around), gap), end, sleepers);
+        let gap = options.timing.nanos(state.counts.gap(start));
+        state.counts.handed(size, (took, options.timing.nanos(around), gap), end, sleepers);
         state.counts.answered(size, size + queued.unwrap_or(0), is_limited);
         state.counts.runner = lead.into();
         let left = queued.filter(|_| !is_limited);

@@ -2,7 +2,7 @@
 
 use windrow_plan::Nanos;
 use windrow_plan::batch::{Patience, reply_spin};
-use windrow_sync::{Spin, machine};
+use windrow_sync::Spin;
 
 use crate::runtime::state::Timing;
 
@@ -64,14 +64,6 @@ pub(super) struct Options<S> {
 }
 
 impl<S> Options<S> {
-    pub(super) fn nanos(&self, ticks: u64) -> Nanos {
-        self.timing.nanos(ticks)
-    }
-
-    pub(super) fn since(&self, start: u64) -> Nanos {
-        self.nanos(machine::tick().saturating_sub(start))
-    }
-
     /// How long a caller tries the lock before it hands in, and the ticks between two tries.
     pub(super) fn patience(&self, one: Nanos) -> (Spin, u64) {
         let Patience { longest, apart } = Patience::of(one, &self.timing.machine);

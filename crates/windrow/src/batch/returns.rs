@@ -79,7 +79,7 @@ impl<S: BatchOps> BatchedInner<S> {
         while queued < expected && now < until && !self.submit.is_closed() {
             // Callers may need this CPU. Yielding while they run is cheaper than a sleep, whose end the system may delay by some 50 us.
             let step = wait_poll(&self.options.timing.machine);
-            match self.options.nanos(until - now) {
+            match self.options.timing.nanos(until - now) {
                 left if left.0 > 2.0 * step.0 => std::thread::sleep(Duration::from_nanos(step.0 as u64)),
                 _ => std::thread::yield_now(),
             }
@@ -90,7 +90,7 @@ impl<S: BatchOps> BatchedInner<S> {
             }
         }
         self.regroup_until.set(0);
-        let waited = self.options.nanos(now.saturating_sub(start));
+        let waited = self.options.timing.nanos(now.saturating_sub(start));
         held.data().regroup.wait.observe(fixed, before, queued.saturating_sub(before), waited);
     }
 }

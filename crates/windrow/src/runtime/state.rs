@@ -38,7 +38,8 @@ pub(crate) struct PoolState {
     pub(crate) gate: Arc<Gate>,
     /// Members of a full region, the caller included.
     pub(crate) members: usize,
-    pub(crate) nanos_per_tick: f64,
+    /// The clock, and the machine as guessed from what was measured when the pool started: for sizes that need not be exact.
+    pub(crate) timing: Timing,
     /// How long a caller spins for members that have not left yet.
     pub(crate) settle: Spin,
     pub(crate) sites: SiteTable,
@@ -47,8 +48,6 @@ pub(crate) struct PoolState {
     pub(crate) closed: Flag,
     /// Mechanisms that are switched off.
     pub(crate) off: Mechanisms,
-    /// The machine as guessed from what was measured when the pool started: for sizes that need not be exact.
-    guess: Machine,
     /// Recursions shorter than this are not timed each time.
     pub(crate) short_call: PackedCalls,
     /// The intervals of recursions.
@@ -104,12 +103,11 @@ struct ThreadAccount {
 impl PoolState {
     pub(crate) fn new(threads: usize, stack_size: Option<usize>, off: Mechanisms) -> Self {
         // A pool of one thread measures nothing. (Some targets have neither threads nor a clock.)
-        let nanos_per_tick = if threads > 1 { 1000.0 / machine::ticks_per_micro() } else { 1.0 };
-        let guess = match threads {
-            1 => Machine::example(),
-            _ => measured(nanos_per_tick),
+        let timing = match threads {
+            1 => Timing { machine: Machine::example(), nanos_per_tick: 1.0 },
+            _ => Timing::measured(),
         };
-        let ticks = |time: Nanos| (time.0 / nanos_per_tick) as u64;
+        let (guess, ticks) = (&timing.machine, |time| timing.ticks(time));
         let learned = Learned {
             line: RelaxedU64::new(guess.line.0.to_bits()),
             nap: RelaxedU64::new(guess.nap.0.to_bits()),
@@ -133,15 +131,14 @@ impl PoolState {
         Self {
             gate: Arc::new(Gate::new(threads - 1)),
             members: threads,
-            nanos_per_tick,
             settle,
             sites: SiteTable::default(),
             placement: Placement::new(threads - 1),
             closed: Flag::new(),
             off,
-            guess,
             short_call: PackedCalls::limit(guess.short_call()),
             join_timing,
+            timing,
             learned: Pad(learned),
             idle_times: (1..threads).map(|_| Pad::default()).collect(),
             stack_size,
@@ -196,13 +193,13 @@ impl PoolState {
 
     /// Time as ticks.
     pub(crate) fn ticks(&self, nanos: Nanos) -> u64 {
-        (nanos.0 / self.nanos_per_tick) as u64
+        self.timing.ticks(nanos)
     }
 
     /// Ticks as time.
     #[inline]
     pub(crate) fn nanos(&self, ticks: u64) -> Nanos {
-        Nanos(ticks as f64 * self.nanos_per_tick)
+        self.timing.nanos(ticks)
     }
 
     /// CPUs that the pool may use, at the last read of the affinity mask.
@@ -229,14 +226,14 @@ impl PoolState {
     /// The machine as guessed when the pool started: enough to size claims and samples.
     #[inline]
     pub(crate) fn guess(&self) -> &Machine {
-        &self.guess
+        &self.timing.machine
     }
 
     /// The machine as measured by the regions so far.
     pub(crate) fn machine(&self) -> Machine {
         let Learned { line, nap, wake, .. } = &self.learned.0;
         let nanos = |learned: &RelaxedU64| Nanos(learned.get_f64());
-        Machine { claim: self.guess.claim, line: nanos(line), nap: nanos(nap), wake: nanos(wake) }
+        Machine { claim: self.guess().claim, line: nanos(line), nap: nanos(nap), wake: nanos(wake) }
     }
 
     /// The costs for a decision at the time `now`, and this thread's debt and budget.
@@ -274,7 +271,7 @@ impl PoolState {
         let since = self.nanos(now.saturating_sub(self.learned.0.ended.get()));
         match wakes {
             false => WorkerState::Idle,
-            true if since > self.guess.long_sleep() => WorkerState::AsleepLong,
+            true if since > self.guess().long_sleep() => WorkerState::AsleepLong,
             true => WorkerState::AsleepRecently,
         }
     }
@@ -331,7 +328,7 @@ impl PoolState {
         if self.workers().idle > 0 || self.found(now, true) != WorkerState::AsleepLong {
             return false;
         }
-        let longest = self.ticks(spin::most(&self.guess));
+        let longest = self.ticks(spin::most(self.guess()));
         let rests = |account: ThreadAccount| now.saturating_sub(account.last) > longest;
         let is_resting = ACCOUNT.try_with(Cell::get).is_ok_and(rests);
         self.keep(|account| ThreadAccount { last: now, ..account });
@@ -401,13 +398,13 @@ impl PoolState {
         let Some(times) = member.checked_sub(1).map(|member| &self.idle_times[member].0) else { return };
         self.avoid_caller(member);
         let waited = self.nanos(now.saturating_sub(times.since.get()));
-        times.gap.set_f64(spin::gap_after(Nanos(times.gap.get_f64()), waited, &self.guess).0);
+        times.gap.set_f64(spin::gap_after(Nanos(times.gap.get_f64()), waited, self.guess()).0);
     }
 
     /// Reads the affinity mask and the quota again if the last reads are old.
     fn read_machine(&self, now: u64, member: usize) {
         let learned = &self.learned.0;
-        let age = MASK_AGE * self.guess.claim.0;
+        let age = MASK_AGE * self.guess().claim.0;
         let old = |read: &RelaxedU64, age: f64| self.nanos(now.saturating_sub(read.get())).0 > age;
         if old(&learned.mask_read, age) {
             learned.mask_read.set(now);
@@ -422,7 +419,7 @@ impl PoolState {
     }
 }
 
-/// The clock and the machine, for code outside of a pool.
+/// The clock and the machine.
 #[derive(Debug)]
 pub(crate) struct Timing {
     pub(crate) machine: Machine,
@@ -434,10 +431,12 @@ impl Timing {
     pub(crate) fn of_process() -> &'static Timing {
         // No lock: a process forked during the measurement could not get it.
         static TIMING: PerProcess<Timing> = PerProcess::new();
-        TIMING.get(|| {
-            let nanos_per_tick = 1000.0 / machine::ticks_per_micro();
-            Timing { machine: measured(nanos_per_tick), nanos_per_tick }
-        })
+        TIMING.get(Timing::measured)
+    }
+
+    fn measured() -> Timing {
+        let nanos_per_tick = 1000.0 / machine::ticks_per_micro();
+        Timing { machine: measured(nanos_per_tick), nanos_per_tick }
     }
 
     /// Time as ticks.
@@ -446,8 +445,14 @@ impl Timing {
     }
 
     /// Ticks as time.
+    #[inline]
     pub(crate) fn nanos(&self, ticks: u64) -> Nanos {
         Nanos(ticks as f64 * self.nanos_per_tick)
+    }
+
+    /// The time since the tick `start`.
+    pub(crate) fn since(&self, start: u64) -> Nanos {
+        self.nanos(tick().saturating_sub(start))
     }
 }
 

@@ -7,7 +7,6 @@
 use std::ops::Range;
 use std::panic::Location;
 
-use windrow_plan::machine::Machine;
 use windrow_plan::width::{RoundCosts, Segment, WidthTuner};
 use windrow_plan::{Decision, Nanos};
 use windrow_sync::machine::tick;
@@ -16,7 +15,7 @@ use windrow_sync::rounds::{Follow, Lend, LendCopy, Lent};
 use crate::runtime::explain;
 use crate::runtime::explained::{CallKind, Explained};
 use crate::runtime::sites::SiteTable;
-use crate::runtime::state::PoolState;
+use crate::runtime::state::{PoolState, Timing};
 use crate::runtime::trace;
 
 /// The call site of rounds, with the clock and the machine that they run on.
@@ -24,17 +23,12 @@ use crate::runtime::trace;
 pub(super) struct RoundSite<'c> {
     pub(super) sites: &'c SiteTable,
     pub(super) site: usize,
-    pub(super) machine: &'c Machine,
-    pub(super) nanos_per_tick: f64,
+    pub(super) timing: &'c Timing,
 }
 
 impl<'c> RoundSite<'c> {
     pub(super) fn of(pool: &'c PoolState, site: usize) -> Self {
-        RoundSite { sites: &pool.sites, site, machine: pool.guess(), nanos_per_tick: pool.nanos_per_tick }
-    }
-
-    fn nanos(&self, ticks: u64) -> Nanos {
-        Nanos(ticks as f64 * self.nanos_per_tick)
+        RoundSite { sites: &pool.sites, site, timing: &pool.timing }
     }
 }
 
@@ -135,11 +129,11 @@ impl<'c> RoundDriver<'c> {
             none => {
                 self.since = now;
                 let widths = site.sites.recall_team(site.site).widths;
-                let tuner = WidthTuner::new(width, site.machine, widths, site.nanos(now));
+                let tuner = WidthTuner::new(width, &site.timing.machine, widths, site.timing.nanos(now));
                 none.insert((tuner, tuner.segment()))
             }
         };
-        let elapsed = site.nanos(now.saturating_sub(self.since));
+        let elapsed = site.timing.nanos(now.saturating_sub(self.since));
         if self.begun >= segment.rounds || (self.begun > 0 && elapsed.0 >= segment.deadline.0) {
             *segment = tuner.report(self.begun, elapsed);
             (self.begun, self.since) = (0, now);
@@ -158,7 +152,7 @@ impl<'c> RoundDriver<'c> {
             }
             let now = tick();
             trace::width(explain::traces(), self.told, self.site.site, 0, now);
-            let elapsed = self.site.nanos(now.saturating_sub(self.since));
+            let elapsed = self.site.timing.nanos(now.saturating_sub(self.since));
             let widths = tuner.end(self.begun, elapsed);
             if let Some(mut stats) = self.site.sites.team(self.site.site) {
                 stats.widths = widths;

@@ -115,12 +115,10 @@ impl<T: Send> AsyncTeam<T> {
         let calls = || explain::stands_for(Some(place));
         let told = explain::listens(Some(place)).then(|| (place, calls(), Instant::now(), width));
         let code = TaskRounds::<T>::new as fn(T, usize) -> _ as *const () as usize;
-        let timing = Timing::of_process();
         let site = RoundSite {
             sites: SITES.get(SiteTable::default),
             site: site(Some(place), code),
-            machine: &timing.machine,
-            nanos_per_tick: timing.nanos(1).0,
+            timing: Timing::of_process(),
         };
         let driver = TaskDriver { driver: RoundDriver::new(site, told.map(|(place, ..)| place)), told };
         let state = TaskLeaderState { driver, data };
