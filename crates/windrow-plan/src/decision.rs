@@ -43,7 +43,7 @@ impl Alternatives {
 /// use windrow_plan::{Items, Nanos};
 ///
 /// let (done, spent, left) = (Items(8), Nanos::micros(1.0), Items(10_000));
-/// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false, contrary: None };
+/// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false };
 /// let workers = Workers { most: 2, idle: 1, asleep: 0, busy: false };
 /// let decision = share::decide(progress, &workers, &Costs::new(Machine::example()));
 /// assert!(decision.to_string().starts_with("publish"));

@@ -36,7 +36,6 @@ pub use self::recursion::{Recursion, ShareDecision, recursion};
 use crate::explore::Budget;
 use crate::machine::{Machine, WorkerState};
 use crate::site::{ItemCost, Trusted};
-use crate::spin;
 use crate::{Alternative, Alternatives, Decision, Items, Nanos};
 
 /// The measured progress of a call.
@@ -46,7 +45,7 @@ use crate::{Alternative, Alternatives, Decision, Items, Nanos};
 /// use windrow_plan::{Items, Nanos};
 ///
 /// let (done, spent, left) = (Items(10), Nanos::micros(5.0), Items(100));
-/// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false, contrary: None };
+/// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false };
 /// assert_eq!(progress.rest(), Nanos::micros(50.0), "100 items like the 10 before");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,8 +64,6 @@ pub struct Progress {
     pub eager: bool,
     /// This call explores: it runs alone, to be timed.
     pub alone: bool,
-    /// Take the other choice than decided, if this budget covers the loss: see [`report`](crate::report).
-    pub contrary: Option<Budget>,
 }
 
 impl Progress {
@@ -78,7 +75,7 @@ impl Progress {
     /// use windrow_plan::{Items, Nanos};
     ///
     /// let (done, spent, left) = (Items(10), Nanos(30.0), Items(100));
-    /// let small = Progress { done, spent, left, ripe: false, known: None, eager: false, alone: false, contrary: None };
+    /// let small = Progress { done, spent, left, ripe: false, known: None, eager: false, alone: false };
     /// assert_eq!(small.per_item(), None, "the sample is too small");
     /// assert_eq!(Progress { ripe: true, ..small }.per_item(), Some(Nanos(3.0)));
     /// let known = Some(Trusted { per_item: Nanos(4.0), swell: 1.0, never_alone: false });
@@ -104,7 +101,7 @@ impl Progress {
     /// use windrow_plan::{Items, Nanos};
     ///
     /// let (done, spent, left) = (Items(1), Nanos::micros(1000.0), Items(100));
-    /// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false, contrary: None };
+    /// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false };
     /// assert!(progress.contradicts(Nanos::micros(1.0), &Machine::example()), "1 ms instead of 1 us");
     /// assert!(!progress.contradicts(Nanos::micros(500.0), &Machine::example()), "twice as long");
     /// ```
@@ -120,7 +117,7 @@ impl Progress {
     ///
     /// // A sample that is too small for `per_item` still gives a rough prediction.
     /// let (done, spent, left) = (Items(2), Nanos(20.0), Items(100));
-    /// let progress = Progress { done, spent, left, ripe: false, known: None, eager: false, alone: false, contrary: None };
+    /// let progress = Progress { done, spent, left, ripe: false, known: None, eager: false, alone: false };
     /// assert_eq!((progress.per_item(), progress.rest()), (None, Nanos(1000.0)));
     /// ```
     pub fn rest(&self) -> Nanos {
@@ -228,7 +225,7 @@ impl Costs {
 /// use windrow_plan::{Items, Nanos};
 ///
 /// let (done, spent, left) = (Items(100), Nanos::micros(10.0), Items(10_000));
-/// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false, contrary: None };
+/// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false };
 /// let choice = |most| {
 ///     let workers = Workers { most, idle: most - 1, asleep: 0, busy: false };
 ///     decide(progress, &workers, &Costs::new(Machine::example())).choice
@@ -469,7 +466,7 @@ pub fn stands_by(site: ItemCost, weight: u64, items: usize, workers: &Workers, c
 /// use windrow_plan::{Items, Nanos};
 ///
 /// let (done, spent, left) = (Items(100), Nanos::micros(10.0), Items(10));
-/// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false, contrary: None };
+/// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false };
 /// let workers = Workers { most: 2, idle: 0, asleep: 1, busy: false };
 /// let ShareChoice { grain, why, shared, price, .. } = choose(&progress, &workers, &Costs::new(Machine::example()));
 /// assert!(matches!(grain, Grain::Serial { .. }) && shared > Some(progress.rest()));
@@ -485,8 +482,6 @@ pub struct ShareChoice {
     pub shared: Option<Nanos>,
     /// What the choice takes out of the exploration budget; 0 if it does not explore.
     pub price: Nanos,
-    /// This is the other choice than decided, and its price is paid by the [`RegretLedger`](crate::report::RegretLedger).
-    pub contrary: bool,
 }
 
 /// Stay serial or publish: [`decide`] without building a [`Decision`], for the hot path.
@@ -498,64 +493,16 @@ pub struct ShareChoice {
 ///
 /// // Nothing is measured. A call whose size of claims was given is shared all the same.
 /// let (done, spent, left) = (Items(0), Nanos(0.0), Items(1000));
-/// let call = Progress { done, spent, left, ripe: false, known: None, eager: false, alone: false, contrary: None };
+/// let call = Progress { done, spent, left, ripe: false, known: None, eager: false, alone: false };
 /// let (workers, costs) = (Workers { most: 2, idle: 1, asleep: 0, busy: false }, Costs::new(Machine::example()));
 /// assert_eq!(choose(&call, &workers, &costs).grain, Grain::Serial { piece: Items(1) });
 /// assert_eq!(choose(&Progress { eager: true, ..call }, &workers, &costs).grain, Grain::Publish { width: 2 });
 /// ```
 #[inline]
 pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareChoice {
-    let choice = best(progress, workers, costs);
-    let other = progress.contrary.and_then(|budget| contrary(&choice, budget, progress, workers, costs));
-    other.unwrap_or(choice)
-}
-
-/// What a call pays that is shared although it is short. Woken workers spin afterwards, which costs CPU time and slows down a caller that
-/// shares its core with one.
-///
-/// ```
-/// use windrow_plan::machine::Machine;
-/// use windrow_plan::share::{Costs, price_of_entering};
-///
-/// let costs = Costs::new(Machine::example());
-/// assert_eq!(price_of_entering(false, &costs), costs.enter(false));
-/// assert!(price_of_entering(true, &costs) > costs.enter(true), "the woken worker spins afterwards");
-/// ```
-pub fn price_of_entering(wakes: bool, costs: &Costs) -> Nanos {
-    let spun = if wakes { spin::most(&costs.machine) } else { Nanos(0.0) };
-    Nanos(costs.enter(wakes).0 + spun.0)
-}
-
-/// The choice that is not `choice`, if the site is known, nothing is done yet, and the budget covers the predicted loss. It is the
-/// price, and not taken out of the exploration budget.
-#[cold]
-fn contrary(
-    choice: &ShareChoice,
-    budget: Budget,
-    progress: &Progress,
-    workers: &Workers,
-    costs: &Costs,
-) -> Option<ShareChoice> {
-    let known = progress.known.filter(|_| progress.done.0 == 0 && !progress.eager && choice.price.0 <= 0.0)?;
-    let rest = Nanos(known.per_item.0 * progress.left.0 as f64);
-    let sharing = predict(Nanos(rest.0 * known.swell), progress.left, workers, costs).filter(|_| !workers.busy)?;
-    let (grain, loss) = match choice.grain {
-        Grain::Serial { .. } => {
-            let work = sharing.done.0 - rest.0 - costs.enter(sharing.wakes).0;
-            (Grain::Publish { width: sharing.width }, work + price_of_entering(sharing.wakes, costs).0)
-        }
-        Grain::Publish { .. } => (next_piece(progress, costs), rest.0 - sharing.done.0),
-    };
-    let why = "the other way than decided, to measure regret";
-    let price = Nanos(loss.max(0.0));
-    budget.covers(price).then_some(ShareChoice { grain, why, shared: Some(sharing.done), price, contrary: true })
-}
-
-#[inline]
-fn best(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareChoice {
     let serial = |why, shared| {
         let grain = next_piece(progress, costs);
-        ShareChoice { grain, why, shared, price: Nanos(0.0), contrary: false }
+        ShareChoice { grain, why, shared, price: Nanos(0.0) }
     };
     if progress.left.0 < 2 {
         return serial("there is nothing to share", None);
@@ -568,7 +515,7 @@ fn best(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareChoice {
         let width = workers.most.min(workers.idle + workers.asleep + 1).min(left);
         let why = "the size of claims was given, so each is worth it";
         let grain = Grain::Publish { width };
-        return ShareChoice { grain, why, shared: None, price: Nanos(0.0), contrary: false };
+        return ShareChoice { grain, why, shared: None, price: Nanos(0.0) };
     }
     let Some(per_item) = progress.per_item() else { return serial("too little is measured", None) };
     let rest = Nanos(per_item.0 * progress.left.0 as f64);
@@ -588,7 +535,7 @@ fn best(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareChoice {
     let shared = Some(best.done);
     let publish = |why, price| {
         let grain = Grain::Publish { width: best.width };
-        ShareChoice { grain, why, shared, price, contrary: false }
+        ShareChoice { grain, why, shared, price }
     };
     if best.at_worst() < rest {
         let loss = Nanos(rest.0 - best.done.0);
@@ -630,7 +577,7 @@ fn awake(workers: &Workers) -> Workers {
 /// let (workers, costs) = (Workers { most: 2, idle: 0, asleep: 1, busy: false }, Costs::new(Machine::example()));
 /// let decide = |left| {
 ///     let left = Items(left);
-///     let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false, contrary: None };
+///     let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false };
 ///     decide(progress, &workers, &costs)
 /// };
 /// assert!(matches!(decide(100).choice, Grain::Serial { .. }), "10 us are left, and the worker is parked");

@@ -141,35 +141,3 @@ fn a_forked_child_reports_its_own_calls() {
     let line = |comment| format!(":{}", line_of(comment));
     assert_eq!(places, [line("forked"), line("parent")], "{report}");
 }
-
-/// One call in a thousand runs the other way than decided. What it returns does not depend on that.
-#[test]
-fn regret_is_measured() {
-    if is_child() {
-        let pool = Pool::new(2);
-        return pool.install(|| {
-            for _ in 0..20_000 {
-                let sum: u32 = (0..20u32).into_par_iter().map(|one| (spin(5), one).1).sum(); // long
-                assert_eq!(sum, 190);
-                let sum: u32 = (0..2u32).into_par_iter().map(|one| one + 1).sum(); // brief
-                assert_eq!(sum, 3);
-            }
-        });
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("report.txt");
-    child("regret_is_measured", path.to_str().unwrap());
-    let report = fs::read_to_string(&path).unwrap();
-    let regret = |comment: &str| -> Option<(f64, u32)> {
-        let place = format!("{}:{} ", file!(), line_of(comment));
-        let line = report.lines().find(|line| line.starts_with(&place)).unwrap_or_else(|| panic!("{report}"));
-        let mut columns = line.split_whitespace().rev();
-        let trials = columns.next()?.strip_prefix('(')?.strip_suffix(')')?;
-        Some((columns.next()?.parse().ok()?, trials.parse().ok()?))
-    };
-    // Twenty calls are expected to run the other way. How that compares depends on how busy the machine is.
-    let (long, trials) = regret("long").unwrap_or_else(|| panic!("{report}"));
-    assert!(long >= 1.0 && trials >= 1, "{report}");
-    // Sharing what takes a nanosecond never pays. The ledger allows few trials.
-    assert!(regret("brief").is_none_or(|(brief, _)| brief == 1.0), "{report}");
-}

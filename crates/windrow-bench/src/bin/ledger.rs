@@ -1,9 +1,7 @@
-//! What `WINDROW_EXPLAIN` measures and costs: `cargo run --release -p windrow-bench --bin ledger`
+//! Regret of the decisions, and the cost of `WINDROW_EXPLAIN`: `cargo run --release -p windrow-bench --bin ledger`
 //!
-//! *Regret*: each cell is looped in a separate process with the variable set. Beside what the report says of it stands what a process without
-//! the variable measures itself: the time of calls as they are decided, of the serial loop, and of claims of a fixed size on all threads, in
-//! turn.
-//! *Cost*: the cells run in processes with and without the variable, in turn.
+//! *Regret*: a process without the variable alternates calls as they are decided, the serial loop, and claims of a fixed size on all threads.
+//! *Cost*: the cells run alternately in processes with and without the variable.
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;
@@ -19,10 +17,10 @@ use windrow_bench::record;
 use windrow_bench::stats::{geometric_mean, median};
 use windrow_bench::work::{Calibration, Item, serial, work};
 
-/// Regret by the report of `WINDROW_EXPLAIN` beside regret by measuring both ways, and what the variable costs.
+/// Regret of the decisions by measuring all choices, and the cost of `WINDROW_EXPLAIN`.
 #[derive(Parser)]
 struct Options {
-    /// Seconds for which the calls of a cell are reported.
+    /// Seconds for which the calls of a cell run before they are timed.
     #[arg(long, default_value_t = 4.0)]
     seconds: f64,
     /// Processes with and as many without the variable.
@@ -41,9 +39,6 @@ struct Options {
     #[arg(long, hide = true, default_value_t = 0.3)]
     timed: f64,
 }
-
-/// Measure: the trials from which a regret is told.
-const TRIALS: u32 = 5;
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -111,33 +106,17 @@ fn ask(number: usize, seconds: f64, timed: f64, explain: Option<&Path>) -> Resul
     times.try_into().map_err(|_| format!("cell {number}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// The regret and the trials of the row with most calls; `None` without trials.
-fn reported(report: &str) -> Option<(f64, u32)> {
-    let row = report.lines().find(|line| line.contains("windrow_sites.rs"))?;
-    let mut columns = row.split_whitespace().rev();
-    let trials = columns.next()?.strip_prefix('(')?.strip_suffix(')')?.parse().ok()?;
-    Some((columns.next()?.parse().ok()?, trials))
-}
-
 fn run(options: &Options) -> Result<(), String> {
     record::allowed(options.record)?;
     let chosen = |(_, cell): &(usize, Cell)| cell.name.contains(&options.cells);
     let cells: Vec<_> = cells().into_iter().enumerate().filter(chosen).collect();
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let (mut lines, mut notes) = (Vec::new(), Vec::new());
-    let (mut differences, mut costs) = (Vec::new(), Vec::new());
-    println!("{:<24}{:>9}{:>9}{:>9}{:>12}", "cell", "reported", "trials", "measured", "with/without");
+    let mut costs = Vec::new();
+    println!("{:<24}{:>9}{:>12}", "cell", "regret", "with/without");
     for (number, cell) in &cells {
-        let path = folder.path().join(number.to_string());
-        ask(*number, options.seconds, 0.2, Some(&path))?;
         let [decided, alone, shared] = ask(*number, options.seconds, 1.0, None)?;
-        let report = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", cell.name))?;
-        let measured = decided / decided.min(alone).min(shared);
-        let (regret, trials) = reported(&report).unwrap_or((f64::NAN, 0));
-        let is_told = trials >= TRIALS;
-        if is_told {
-            differences.push((regret / measured - 1.0).abs());
-        }
+        let regret = decided / decided.min(alone).min(shared);
         let paths = [None, Some(folder.path().join("cost"))];
         let (mut with, mut ratios) = ([0.0; 2], Vec::new());
         for _ in 0..options.turns {
@@ -148,24 +127,17 @@ fn run(options: &Options) -> Result<(), String> {
         }
         let cost = median(&ratios);
         costs.push(cost);
-        let shown = if is_told { format!("{regret:.2}") } else { "-".into() };
-        println!("{:<24}{shown:>9}{trials:>9}{measured:>9.2}{cost:>12.3}", cell.name);
-        let regret = if is_told { regret.to_string() } else { String::new() };
-        lines.push(format!(
-            "{},{regret},{trials},{measured:.4},{decided:.0},{alone:.0},{shared:.0},{cost:.4}",
-            cell.name
-        ));
+        println!("{:<24}{regret:>9.2}{cost:>12.3}", cell.name);
+        lines.push(format!("{},{regret:.4},{decided:.0},{alone:.0},{shared:.0},{cost:.4}", cell.name));
     }
     if lines.is_empty() {
         return Err(format!("no cell is called {}\n  hint: part of a name, such as uniform/1us", options.cells));
     }
-    let within = differences.iter().filter(|difference| **difference <= 0.05).count();
-    notes.push(format!("regret: {within} of {} cells within 5 % of what was measured", differences.len()));
     notes.push(format!("cost: {:.4} of the time without the variable", geometric_mean(costs)));
     notes.iter().for_each(|note| println!("{note}"));
     if options.record {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/record");
-        let columns = "cell,reported,trials,measured,decided_ns,serial_ns,shared_ns,cost";
+        let columns = "cell,regret,decided_ns,serial_ns,shared_ns,cost";
         let written = record::write_lines(&root, "ledger", &record::command("ledger"), &notes, columns, &lines);
         println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
     }

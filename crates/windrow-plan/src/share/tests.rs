@@ -16,7 +16,6 @@ fn progress(per_item: f64, done: u64, left: u64) -> Progress {
         known: None,
         eager: false,
         alone: false,
-        contrary: None,
     }
 }
 
@@ -187,41 +186,6 @@ fn what_was_never_timed_alone_is_once_the_budget_covers_it() {
     assert!(matches!(choose(&call, &workers(1, 1), &rich).grain, Grain::Serial { .. }));
     let begun = choose(&Progress { alone: false, ..later }, &workers(1, 1), &rich);
     assert!(matches!(begun.grain, Grain::Publish { .. }), "{begun:?}");
-}
-
-#[test]
-fn the_other_way_is_taken_if_its_budget_covers_the_loss() {
-    let trusted = Trusted { per_item: Nanos(1000.0), swell: 1.0, never_alone: false };
-    let call = |left, budget: f64| {
-        let contrary = Some(Budget::EMPTY.earn(Nanos(50.0 * budget)));
-        let call = Progress { known: Some(trusted), contrary, ..progress(0.0, 0, left) };
-        (choose(&call, &workers(1, 1), &costs()), call)
-    };
-    // Sharing saves half of 100 us, less 600 ns.
-    let (choice, decided) = call(100, 49_300.0);
-    assert!(matches!(choice.grain, Grain::Publish { .. }) && !choice.contrary);
-    let (choice, _) = call(100, 49_500.0);
-    assert!(matches!(choice.grain, Grain::Serial { .. }) && choice.contrary && choice.price == Nanos(49_400.0));
-    // Once begun, a call goes on as decided.
-    let begun = Progress { done: Items(10), contrary: Some(Budget::EMPTY.earn(Nanos(1e9))), ..decided };
-    assert!(!choose(&begun, &workers(1, 1), &costs()).contrary);
-    assert!(!choose(&Progress { known: None, ..begun }, &workers(1, 1), &costs()).contrary);
-    // Two workers, one item of 500 ns each: entering takes 600 ns, so sharing loses 100 ns.
-    let short = Trusted { per_item: Nanos(500.0), ..trusted };
-    let call = |budget: f64| {
-        let contrary = Some(Budget::EMPTY.earn(Nanos(50.0 * budget)));
-        choose(&Progress { known: Some(short), contrary, ..progress(0.0, 0, 2) }, &workers(1, 1), &costs())
-    };
-    assert!(matches!(call(90.0).grain, Grain::Serial { .. }));
-    let other = call(110.0);
-    assert!(matches!(other.grain, Grain::Publish { width: 2 }) && other.contrary);
-    // A worker that has to be woken spins afterwards.
-    let asleep = |budget: f64| {
-        let contrary = Some(Budget::EMPTY.earn(Nanos(50.0 * budget)));
-        choose(&Progress { known: Some(short), contrary, ..progress(0.0, 0, 2) }, &workers(1, 0), &costs()).contrary
-    };
-    let spun = spin::most(&costs().machine).0;
-    assert!(!asleep(spun) && asleep(spun + 15_000.0));
 }
 
 #[test]

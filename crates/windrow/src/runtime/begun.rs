@@ -3,7 +3,6 @@
 use std::cell::Cell;
 
 use windrow_plan::Nanos;
-use windrow_plan::explore::Budget;
 use windrow_sync::machine::tick;
 
 use super::explain;
@@ -60,15 +59,13 @@ impl<'c> BegunCall<'c> {
 /// A call that is told.
 pub(super) struct Listener {
     pub(super) start: u64,
-    pub(super) contrary: Option<Budget>,
     _span: explain::ToldCall,
 }
 
 impl Listener {
     #[cold]
     fn new(hints: &Hints) -> Self {
-        let (start, contrary) = (tick(), explain::contrary(hints.place));
-        Self { start, contrary, _span: explain::enter(true, CallKind::Loop, hints.place) }
+        Self { start: tick(), _span: explain::enter(true, CallKind::Loop, hints.place) }
     }
 
     /// Tells how the call went, which ends now.

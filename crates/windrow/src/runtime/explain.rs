@@ -2,14 +2,13 @@
 //!
 //! A thread listens while it is inside of `explain`. Each call of a listening thread reports an [`Explained`] when the call ends. A team also
 //! reports one for its rounds. Listening reads the clock more often, and changes no decision. A thread that does not listen pays one load of a
-//! thread-local flag a call. With `WINDROW_EXPLAIN` set, all threads listen to some of their calls, for the [report](super::report) of the process,
-//! which has a few of them run the other way than decided. With `WINDROW_TRACE` set, they listen to all calls, for the [trace].
+//! thread-local flag a call. With `WINDROW_EXPLAIN` set, all threads listen to some of their calls, for the [report](super::report) of the process.
+//! With `WINDROW_TRACE` set, they listen to all calls, for the [trace].
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 
 use windrow_plan::Nanos;
-use windrow_plan::explore::Budget;
 use windrow_sync::join::witness::JoinWitness;
 use windrow_sync::machine::{tick, ticks_per_micro};
 
@@ -32,7 +31,7 @@ struct Listeners {
 }
 
 impl Listeners {
-    /// Whether only calls that the report has chosen are told. (It chooses none to run the other way where all are.)
+    /// Whether only calls that the report has sampled are reported.
     fn samples(self) -> bool {
         !(self.caller || self.trace || trace::has_subscriber())
     }
@@ -252,12 +251,6 @@ pub(crate) fn traces() -> bool {
 pub(crate) fn wants_reasons() -> bool {
     let Listeners { report, caller, .. } = listeners();
     caller || report
-}
-
-/// What the call that begins here may lose by running the other way than decided, if the report of the process wants that.
-pub(super) fn contrary(place: Option<&'static Location<'static>>) -> Option<Budget> {
-    let listeners = listeners();
-    if listeners.report && listeners.samples() { report::contrary(place) } else { None }
 }
 
 /// Adds an entry to the sink. For callers that [listen](listens).

@@ -64,7 +64,6 @@ pub struct Explained {
     alternatives: Vec<(&'static str, Duration)>,
     reason: Cow<'static, str>,
     from_memory: bool,
-    against_decision: Option<Duration>,
     is_further: bool,
     stands_for: Option<f32>,
     telling: Nanos,
@@ -89,7 +88,6 @@ impl Explained {
             alternatives: Vec::new(),
             reason: Cow::Borrowed(""),
             from_memory: false,
-            against_decision: None,
             is_further: false,
             stands_for: None,
             telling: Nanos::default(),
@@ -127,12 +125,6 @@ impl Explained {
     #[must_use]
     pub(crate) fn remembered(mut self, is_so: bool) -> Self {
         self.from_memory = is_so;
-        self
-    }
-
-    #[must_use]
-    pub(crate) fn against_decision(mut self, price: Option<Nanos>) -> Self {
-        self.against_decision = price.map(duration);
         self
     }
 
@@ -180,11 +172,6 @@ impl Explained {
         self.predicted = self.predicted.map(|time| time + before);
         self.alternatives.iter_mut().for_each(|(_, time)| *time += before);
         self
-    }
-
-    /// The predicted price, if the call ran the other way than decided, so that the report of the process can measure regret.
-    pub(super) fn price_against_decision(&self) -> Option<Duration> {
-        self.against_decision
     }
 
     /// This one and `other`, which followed at the same place, as one call.

@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
-use windrow_plan::explore::Budget;
 use windrow_plan::machine::WorkerState;
 use windrow_plan::share::{self, Grain, Progress, ShareChoice, StandBy};
 use windrow_plan::{Alternative, Alternatives, Decision, Items, Nanos};
@@ -13,7 +12,7 @@ use windrow_sync::machine::tick;
 use windrow_sync::relaxed::RelaxedU64;
 
 use super::ablation::Mechanism;
-use super::begun::{BegunCall, InsideCall, Listener};
+use super::begun::{BegunCall, InsideCall};
 use super::explain;
 use super::explained::{self, CallKind, Explained};
 use super::hints::{CallPart, Hints};
@@ -69,7 +68,7 @@ pub(crate) fn drive_begun<'s, S, L, B, E, F>(
     let BegunCall { pool, hints, items, depth, decides, site, start, listener } = begun;
     if decides && start != CallStart::Unmeasured {
         let call = Call { pool, hints, per_weight: RelaxedU64::new(0), polls: !hints.whole };
-        let caller = CallerSide::new(&call, site, items, start == CallStart::Checked, listener.as_ref());
+        let caller = CallerSide::new(&call, site, items, start == CallStart::Checked, listener.is_some());
         decided(&caller, depth, lead, division, begin, each, end);
         if let Some(listener) = listener {
             listener.tell(pool, |took| caller.explained(took));
@@ -265,9 +264,6 @@ struct CallerSide<'c> {
     /// The call explores: it runs alone, to be timed.
     alone: Cell<bool>,
     listens: bool,
-    /// What the call may lose by running the other way than decided, if it is to do so, and the price if it does.
-    contrary: Option<Budget>,
-    price: Cell<Option<Nanos>>,
     /// The last decision, and the item and the time at which it was made, if this thread listens.
     told: Cell<Option<ToldChoice>>,
     /// Members that have entered the call, the caller included, if this thread listens.
@@ -300,8 +296,7 @@ struct Before {
 }
 
 impl<'c> CallerSide<'c> {
-    fn new(call: &'c Call<'c>, site: usize, items: usize, is_checked: bool, listener: Option<&Listener>) -> Self {
-        let (listens, contrary) = (listener.is_some(), listener.and_then(|listener| listener.contrary));
+    fn new(call: &'c Call<'c>, site: usize, items: usize, is_checked: bool, listens: bool) -> Self {
         let off = call.pool.off;
         let memory = if off.contains(Mechanism::Sites) { SiteStats::default() } else { call.pool.sites.recall(site) };
         let decides = call.hints.chunk().is_some() || off.contains(Mechanism::ShortCalls);
@@ -316,33 +311,21 @@ impl<'c> CallerSide<'c> {
             share::is_short(whole, &machine, WorkerState::Idle)
                 || share::is_short(whole, guess, WorkerState::AsleepLong) && call.pool.is_resting()
         });
-        // A call that cannot pay for running the other way stays as short as it is.
-        let pays = |budget: &Budget| {
-            let (wakes, costs) = (call.pool.workers().idle == 0, call.pool.costs(tick()));
-            !short || budget.covers(share::price_of_entering(wakes, &costs))
-        };
-        let contrary = contrary.filter(pays);
-        let short = short && contrary.is_none();
         let (published, told, alone, entered) = (Cell::new(None), Cell::new(None), Cell::new(false), Cell::new(1));
-        let price = Cell::new(None);
-        Self { call, site, items, memory, published, short, is_checked, alone, listens, contrary, price, told, entered }
+        Self { call, site, items, memory, published, short, is_checked, alone, listens, told, entered }
     }
 
     /// What to do next at item `at`, at the time `now`, which is `since` after the begin of the call.
     fn choose(&self, progress: &Progress, at: usize, now: u64, since: Nanos) -> (Grain, WorkerState) {
         let pool = self.call.pool;
         let (state, costs) = (pool.workers(), pool.costs(now));
-        let ShareChoice { grain, price, contrary, .. } = share::choose(progress, &state, &costs);
+        let ShareChoice { grain, price, .. } = share::choose(progress, &state, &costs);
         // Do not report the trivial decision about the last item.
-        if self.listens && (progress.left.0 > 1 && self.price.get().is_none() || self.told.get().is_none()) {
+        if self.listens && (progress.left.0 > 1 || self.told.get().is_none()) {
             self.told.set(Some((share::decide(*progress, &state, &costs), at, since)));
         }
-        if contrary {
-            self.price.set(Some(price));
-        } else if price.0 > 0.0 {
+        if price.0 > 0.0 {
             pool.explores(price);
-        }
-        if contrary || price.0 > 0.0 {
             self.alone.set(matches!(grain, Grain::Serial { .. }));
         }
         let wakes = matches!(grain, Grain::Publish { width } if width > state.idle + 1);
@@ -413,9 +396,10 @@ impl<'c> CallerSide<'c> {
     fn explained(&self, took: Nanos) -> Explained {
         let (pool, hints) = (self.call.pool, self.call.hints);
         let explained = Explained::new(CallKind::Loop, hints.place, hints.items_before(self.items), took);
-        let explained = explained.against_decision(self.price.get()).further(hints.part == CallPart::Further);
+        let explained = explained.further(hints.part == CallPart::Further);
         let Some((decision, at, since)) = self.told.get() else {
             let known = self.memory.known.trusted().map(|known| known.per_item.0 * hints.weight(0, self.items) as f64);
+            let decision = share::decide(progress, &pool.workers(), &pool.costs(now));
             let why = "serial: too short to be shared, as remembered";
             let predicted = known.map(|items| Nanos(items + pool.around_short_call().0));
             if let Some(items) = known {
@@ -657,7 +641,6 @@ impl<'w> SerialPart<'w> {
             known: memory.known.trusted().filter(|_| !self.doubts),
             eager: call.hints.chunk().is_some(),
             alone: alone.get(),
-            contrary: self.caller.contrary,
         };
         let contradicted = progress.known.is_some_and(|known| progress.contradicts(known.per_item, machine));
         self.doubts |= contradicted;
@@ -731,7 +714,7 @@ mod tests {
             crate::runtime::pool::with_current(|pool| {
                 let hints = Hints::default();
                 let call = Call { pool, hints: &hints, per_weight: RelaxedU64::new(0), polls: true };
-                let mut caller = CallerSide::new(&call, 0, 10, false, None);
+                let mut caller = CallerSide::new(&call, 0, 10, false, false);
                 // A start in the future reads as "no time has passed", whatever interrupts this thread.
                 let mut alone = SerialPart { start: u64::MAX, ..SerialPart::new(&caller) };
                 let (progress, _) = alone.progress(1, 10);

@@ -1,7 +1,7 @@
 //! The report of a process: with `WINDROW_EXPLAIN` set, a program prints at its end what each place that called windrow has done.
 //!
 //! Calls are sampled ([`windrow_plan::report`]): the first one at a place is always told, short ones rarely, and each counts for those that
-//! were not. Now and then a loop runs the other way than decided, which measures regret; a thread pays for that out of a [`RegretLedger`].
+//! were not.
 //!
 //! A row has the calls of one kind at one place. Nothing is decided about a spawned closure, a join inside of a join, or a call of a task
 //! pool. They have rows, too, and [`explain`](crate::explain()) does not return them.
@@ -10,7 +10,7 @@
 //! no thread will release.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::panic::Location;
@@ -19,8 +19,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use windrow_plan::Nanos;
-use windrow_plan::explore::Budget;
-use windrow_plan::report::{RegretLedger, probability, regret};
+use windrow_plan::report::probability;
 use windrow_sync::exit::at_exit;
 use windrow_sync::fork::PerProcess;
 use windrow_sync::join::witness::JoinWitness;
@@ -44,14 +43,6 @@ const REMEMBERED: usize = 256;
 /// Measure: count of bins, each a quarter wider than the one before.
 const BINS: usize = 48;
 
-/// Measure: count of calls that ran the other way, which a place remembers.
-const OTHERS: usize = 101;
-
-/// A told call runs the other way with this probability at most, since its time is compared with that of the one before.
-///
-/// Measure: share of calls.
-const MOST_OTHERS: f64 = 0.25;
-
 /// What the calls at a place have done. Numbers are weighted by the calls that were not told.
 #[derive(Clone, Debug)]
 struct Row {
@@ -66,8 +57,6 @@ struct Row {
     /// The time that the shared calls would have taken alone, as predicted, less what they took; at most what their threads can save.
     saved: f64,
     errors: [u32; BINS],
-    /// The times of the last calls that ran the other way than decided, relative to those that ran as decided.
-    others: VecDeque<f64>,
     reason: String,
 }
 
@@ -82,7 +71,6 @@ impl Default for Row {
             took: 0.0,
             saved: 0.0,
             errors: [0; BINS],
-            others: VecDeque::new(),
             reason: String::new(),
         }
     }
@@ -123,21 +111,6 @@ impl Row {
         }
     }
 
-    /// Adds a call that ran the other way than decided, and would have taken the `usual` time.
-    fn add_other(&mut self, told: &Explained, weight: f64, usual: f64) {
-        self.calls += weight;
-        self.sampled |= weight > 1.0;
-        self.items += weight * told.count() as f64;
-        self.took += weight * usual;
-        self.others.push_back(told.took().as_nanos() as f64 / usual);
-        self.forget();
-    }
-
-    fn forget(&mut self) {
-        let extra = self.others.len().saturating_sub(OTHERS);
-        self.others.drain(..extra);
-    }
-
     fn merge(&mut self, other: Row) {
         self.calls += other.calls;
         self.sampled |= other.sampled;
@@ -147,8 +120,6 @@ impl Row {
         self.took += other.took;
         self.saved += other.saved;
         self.errors.iter_mut().zip(other.errors).for_each(|(one, more)| *one += more);
-        self.others.extend(other.others);
-        self.forget();
         self.reason = other.reason;
     }
 
@@ -234,9 +205,6 @@ struct Last {
     probability: f32,
     /// The calls that the last one stood for.
     weight: f32,
-    /// The items of the last call that ran as decided, and its time in nanoseconds.
-    items: u64,
-    took: f32,
     /// How long it took to find out what the last one told.
     telling: f32,
 }
@@ -249,12 +217,6 @@ impl Last {
     /// The calls for which one that is told stands.
     fn stands_for(&self, address: usize) -> f32 {
         if self.is_of(address) { self.probability.recip() } else { 1.0 }
-    }
-
-    /// The time that so many items usually take; `None` if the last call had far more or fewer.
-    fn usual(&self, items: u64) -> Option<f64> {
-        let by = items.max(1) as f64 / self.items.max(1) as f64;
-        (self.took > 0.0 && (0.5..=2.0).contains(&by)).then(|| f64::from(self.took) * by)
     }
 }
 
@@ -278,7 +240,6 @@ thread_local! {
     static SKIPS: [Cell<Skip>; SKIPPED] = const { [const { Cell::new(Skip::NONE) }; SKIPPED] };
     static LAST: RefCell<Vec<Last>> = const { RefCell::new(Vec::new()) };
     static RANDOM: Cell<u64> = const { Cell::new(0) };
-    static LEDGER: Cell<RegretLedger> = const { Cell::new(RegretLedger::EMPTY) };
     static TABLE: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
@@ -347,25 +308,8 @@ fn untold(probability: f32) -> u32 {
     (uniform.ln() / (-f64::from(probability)).ln_1p()) as u32
 }
 
-/// The loss that is allowed to the call that begins here, if it is to run the other way than decided. The call is one that is told.
-pub(super) fn contrary(place: Option<&'static Location<'static>>) -> Option<Budget> {
-    let address = address(place);
-    let last = last(address);
-    let budget = LEDGER.try_with(Cell::get).unwrap_or_default().budget();
-    let is_due = || happens(RegretLedger::probability(1.0 / f64::from(last.probability)).min(MOST_OTHERS));
-    (last.is_of(address) && last.took > 0.0 && budget.covers(Nanos(0.0)) && is_due()).then_some(budget)
-}
-
 fn last(address: usize) -> Last {
     LAST.try_with(|last| last.borrow().get(slot(address)).copied().unwrap_or_default()).unwrap_or_default()
-}
-
-/// Whether something of this probability happens.
-fn happens(probability: f64) -> bool {
-    if probability >= 1.0 {
-        return true;
-    }
-    ((random() >> 11) as f64) < probability * (1u64 << 53) as f64
 }
 
 /// A random number, of which the upper bits are the better ones. All are 1 while the thread ends.
@@ -391,43 +335,24 @@ pub(super) fn add(told: &Explained, chosen: bool) {
     let Some(report) = report() else { return };
     let (address, generation) = (address(told.place()), fork_generation());
     let took = Nanos(told.took().as_nanos() as f64);
-    let remembered = LAST.try_with(|last| {
+    let weight = LAST.try_with(|last| {
         let mut last = last.borrow_mut();
         last.resize(REMEMBERED, Last::default());
         let last = &mut last[slot(address)];
         let weight = told.stands_for().unwrap_or(if chosen { last.stands_for(address) } else { 1.0 });
-        if told.is_further() {
-            return (f64::from(weight), None);
-        }
-        if told.price_against_decision().is_some() {
-            return (f64::from(weight), last.usual(told.count()));
-        }
-        // The rounds of a team are told behind it.
-        if told.kind() != CallKind::Rounds {
+        // The rounds of a team are reported after it, and a further pass of a call is no call.
+        if !told.is_further() && told.kind() != CallKind::Rounds {
             // Of two turns the shorter: the thread may be interrupted in the other.
             let now = told.telling().0 as f32;
             let telling = if last.is_of(address) { now.min(last.telling) } else { now };
             let probability = probability(took, Nanos(report.cost.0 + f64::from(telling))) as f32;
             skip(address, untold(probability));
-            let (items, took) = (told.count(), took.0 as f32);
-            *last = Last { place: address, generation, probability, weight, items, took, telling: now };
+            *last = Last { place: address, generation, probability, weight, telling: now };
         }
-        (f64::from(told.stands_for().unwrap_or(last.weight)), None)
+        let weight = if told.is_further() { weight } else { told.stands_for().unwrap_or(last.weight) };
+        f64::from(weight)
     });
-    let (weight, usual) = remembered.unwrap_or((1.0, None));
-    let _ = LEDGER.try_with(|ledger| {
-        let earned = ledger.get().earn(Nanos(weight * usual.unwrap_or(took.0)));
-        let price = told.price_against_decision().map(|price| {
-            let lost = took.0 - usual.unwrap_or(took.0);
-            lost.max(price.as_nanos() as f64)
-        });
-        ledger.set(earned.pay(Nanos(price.unwrap_or(0.0))));
-    });
-    report.with_row(key(told), |row| match usual {
-        Some(usual) => row.add_other(told, weight, usual),
-        None if told.price_against_decision().is_some() => {}
-        None => row.add(told, weight),
-    });
+    report.with_row(key(told), |row| row.add(told, weight.unwrap_or(1.0)));
 }
 
 /// A kind of call about which nothing is decided.
@@ -487,8 +412,8 @@ impl CountedCall {
         let _ = LAST.try_with(|last| {
             let mut last = last.borrow_mut();
             last.resize(REMEMBERED, Last::default());
-            let (weight, items, took, telling) = (self.weight, 0, 0.0, 0.0);
-            last[slot(address)] = Last { place: address, generation, probability, weight, items, took, telling };
+            let weight = self.weight;
+            last[slot(address)] = Last { place: address, generation, probability, weight, telling: 0.0 };
             skip(address, untold(probability));
         });
         report.with_row(self.key(), |row| {
@@ -604,7 +529,7 @@ impl Target {
 /// The report as text: the places by time, each with the reason of its last call.
 fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
     rows.sort_by(|(key, row), (other, others)| others.took.total_cmp(&row.took).then_with(|| key.0.cmp(other.0)));
-    let head = ["place", "what", "calls", "items", "shared", "threads", "time", "saved", "off by", "regret"];
+    let head = ["place", "what", "calls", "items", "shared", "threads", "time", "saved", "off by"];
     let mut lines = vec![(head.map(String::from), String::new())];
     // The time of rounds is that of their team.
     let calls = || rows.iter().filter(|((.., kind), _)| *kind != CallKind::Rounds.name());
@@ -613,7 +538,7 @@ fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
     let places = calls().count();
     let plural = if places == 1 { "" } else { "s" };
     let mut text = format!("windrow: {places} place{plural}, {took} in calls, {saved} saved by sharing\n");
-    for ((file, line, kind), mut row) in rows {
+    for ((file, line, kind), row) in rows {
         let about = if row.sampled { "~" } else { "" };
         let number = |number: f64| format!("{about}{}", grouped(number.round() as u64));
         let percent = |part: f64| format!("{:.0} %", 100.0 * part);
@@ -621,9 +546,6 @@ fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
         let saved = if row.shared > 0.0 { Nanos(row.saved).to_string() } else { "-".into() };
         let errors = row.error_at(0.5).zip(row.error_at(0.9));
         let errors = errors.map_or("-".into(), |(half, most)| format!("{}, {}", percent(half), percent(most)));
-        let trials = row.others.len();
-        let regret = regret(row.others.make_contiguous());
-        let regret = regret.map_or("-".into(), |regret| format!("{regret:.2} ({trials})"));
         let cells = [
             format!("{}:{line}", visible(file)),
             kind.to_owned(),
@@ -634,11 +556,10 @@ fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
             if kind == CountedKind::NestedJoin.name() { "-".into() } else { Nanos(row.took).to_string() },
             saved,
             errors,
-            regret,
         ];
         lines.push((cells, row.reason));
     }
-    let widths: [usize; 10] =
+    let widths: [usize; 9] =
         std::array::from_fn(|column| lines.iter().map(|(cells, _)| cells[column].len()).max().unwrap_or(0));
     for (cells, reason) in &lines {
         for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
@@ -654,8 +575,8 @@ fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
         }
     }
     text.push_str(
-        "time and saved: of all calls; off by: predicted against taken, median and nine of ten; regret: relative to \
-         calls that ran the other way (so many); the last call's reason below\n",
+        "time and saved: of all calls; off by: predicted against taken, median and nine of ten; the last call's reason \
+         below\n",
     );
     if lost > 0 {
         let _ = writeln!(text, "{lost} calls were not counted, since several threads ended at a time");
