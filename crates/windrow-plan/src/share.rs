@@ -484,6 +484,31 @@ pub struct ShareChoice {
     pub price: Nanos,
 }
 
+impl ShareChoice {
+    /// The decision on `inputs`, with the predicted alternatives.
+    ///
+    /// ```
+    /// use windrow_plan::machine::Machine;
+    /// use windrow_plan::share::{Costs, Progress, Workers, choose, decide};
+    /// use windrow_plan::{Items, Nanos};
+    ///
+    /// let (done, spent, left) = (Items(100), Nanos::micros(10.0), Items(10));
+    /// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false };
+    /// let (workers, costs) = (Workers { most: 2, idle: 0, asleep: 1, busy: false }, Costs::new(Machine::example()));
+    /// assert_eq!(choose(&progress, &workers, &costs).decision(progress), decide(progress, &workers, &costs));
+    /// ```
+    pub fn decision(self, inputs: Progress) -> Decision<Progress, Grain> {
+        let ShareChoice { grain, why, shared, .. } = self;
+        let shared = shared.map(|predicted| Alternative { name: "shared", predicted });
+        let serial = Alternative { name: "serial", predicted: inputs.rest() };
+        let alternatives = match shared {
+            Some(shared) => Alternatives::new(&[serial, shared]),
+            None => Alternatives::new(&[serial]),
+        };
+        Decision { inputs, choice: grain, alternatives, why }
+    }
+}
+
 /// Stay serial or publish: [`decide`] without building a [`Decision`], for the hot path.
 ///
 /// ```
@@ -585,10 +610,7 @@ fn awake(workers: &Workers) -> Workers {
 /// assert_eq!(decide(10_000).why, "sharing the rest is faster");
 /// ```
 pub fn decide(progress: Progress, workers: &Workers, costs: &Costs) -> Decision<Progress, Grain> {
-    let ShareChoice { grain, why, shared, .. } = choose(&progress, workers, costs);
-    let mut alternatives = vec![Alternative { name: "serial", predicted: progress.rest() }];
-    alternatives.extend(shared.map(|predicted| Alternative { name: "shared", predicted }));
-    Decision { inputs: progress, choice: grain, alternatives: Alternatives::new(&alternatives), why }
+    choose(&progress, workers, costs).decision(progress)
 }
 
 /// What a serial call that took `whole` has lost because workers were parked: [`Costs::owed`] is the sum. A loss of less than a seventh of

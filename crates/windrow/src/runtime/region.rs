@@ -319,10 +319,11 @@ impl<'c> CallerSide<'c> {
     fn choose(&self, progress: &Progress, at: usize, now: u64, since: Nanos) -> (Grain, WorkerState) {
         let pool = self.call.pool;
         let (state, costs) = (pool.workers(), pool.costs(now));
-        let ShareChoice { grain, price, .. } = share::choose(progress, &state, &costs);
+        let choice = share::choose(progress, &state, &costs);
+        let ShareChoice { grain, price, .. } = choice;
         // Do not report the trivial decision about the last item.
         if self.listens && (progress.left.0 > 1 || self.told.get().is_none()) {
-            self.told.set(Some((share::decide(*progress, &state, &costs), at, since)));
+            self.told.set(Some((choice.decision(*progress), at, since)));
         }
         if price.0 > 0.0 {
             pool.explores(price);
@@ -399,7 +400,6 @@ impl<'c> CallerSide<'c> {
         let explained = explained.further(hints.part == CallPart::Further);
         let Some((decision, at, since)) = self.told.get() else {
             let known = self.memory.known.trusted().map(|known| known.per_item.0 * hints.weight(0, self.items) as f64);
-            let decision = share::decide(progress, &pool.workers(), &pool.costs(now));
             let why = "serial: too short to be shared, as remembered";
             let predicted = known.map(|items| Nanos(items + pool.around_short_call().0));
             if let Some(items) = known {
@@ -598,13 +598,13 @@ impl<'w> SerialPart<'w> {
         caller.published.set(Some(published));
         if caller.listens {
             let pool = caller.call.pool;
-            let decision = share::decide(progress, &pool.workers(), &pool.costs(now));
             let why = "it lasted, so workers that stood by joined";
             let rest = progress.rest();
             let shared = Alternative { name: "shared", predicted: Nanos(rest.0 / width as f64) };
             let alternatives = Alternatives::new(&[Alternative { name: "serial", predicted: rest }, shared]);
             let since = pool.nanos(now.saturating_sub(self.begun));
-            caller.told.set(Some((Decision { why, alternatives, ..decision }, at, since)));
+            let choice = Grain::Publish { width };
+            caller.told.set(Some((Decision { inputs: progress, choice, alternatives, why }, at, since)));
         }
         progress.per_item().unwrap_or_default()
     }
