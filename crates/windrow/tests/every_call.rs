@@ -141,12 +141,12 @@ fn recursions() {
         });
         scope.spawn_joinable(|_| 1).join().unwrap(); // spawn
     });
-    windrow::join(|| { windrow::join(|| (), || ()); }, || ()); // join, nested
+    windrow::join(|| { windrow::join(|| (), || ()); }, || ()); // join
     windrow::join( // join
-        || windrow::join(|| [2, 1].par_sort(), || (0..9).into_par_iter().for_each(drop)), // nested, sort of 2, loop of 9
-        || (0..3).for_each(|_| _ = windrow::join(|| (), || ())), // 3 nested
+        || windrow::join(|| [2, 1].par_sort(), || (0..9).into_par_iter().for_each(drop)), // sort of 2, loop of 9
+        || (0..3).for_each(|_| _ = windrow::join(|| (), || ())),
     );
-    let fails = || windrow::join(|| resume_unwind(Box::new(())), || ()); // nested
+    let fails = || windrow::join(|| resume_unwind(Box::new(())), || ());
     catch_unwind(AssertUnwindSafe(|| windrow::join(fails, || ()))).unwrap_err(); // join
     walk(6);
     let (done, ended) = channel();
@@ -163,7 +163,7 @@ fn recursions() {
 #[rustfmt::skip]
 fn walk(depth: u32) {
     if depth > 0 {
-        windrow::join(|| walk(depth - 1), || walk(depth - 1)); // join, 62 nested
+        windrow::join(|| walk(depth - 1), || walk(depth - 1)); // join
     }
 }
 
@@ -266,8 +266,8 @@ fn workers() {
     pool.spawn_broadcast(move |_| three.send(()).unwrap()); // broadcast
     assert_eq!(ended.iter().count(), 4);
     pool.install(|| { // install
-        workers::join(|| { workers::join(|| (), || ()); }, || ()); // join, nested
-        workers::join_context(|_| (), |_| { workers::join(|| (), || ()); }); // join, nested
+        workers::join(|| { workers::join(|| (), || ()); }, || ()); // join
+        workers::join_context(|_| (), |_| { workers::join(|| (), || ()); }); // join
         pool.join(|| (), || ()); // join
     });
     workers::join(|| (), || ()); // join
@@ -303,20 +303,8 @@ fn all() {
 
 /// What lines end with: by line and kind the calls and the items, if they are named.
 fn expected() -> BTreeMap<(usize, String), (String, Option<String>)> {
-    const KINDS: [&str; 12] = [
-        "loop",
-        "join",
-        "nested",
-        "sort",
-        "team",
-        "rounds",
-        "batch",
-        "overlap",
-        "spawn",
-        "install",
-        "scope",
-        "broadcast",
-    ];
+    const KINDS: [&str; 11] =
+        ["loop", "join", "sort", "team", "rounds", "batch", "overlap", "spawn", "install", "scope", "broadcast"];
     let mut expected = BTreeMap::new();
     let source = include_str!("every_call.rs");
     let calls = source.lines().enumerate().take(line_of(source, "No calls from here on."));

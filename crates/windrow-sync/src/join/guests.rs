@@ -137,7 +137,7 @@ impl Invitation {
         with_here(|seat| {
             if let Some(seat) = seat {
                 seat.has_called();
-                seat.burn(None);
+                seat.burn();
             }
         });
     }

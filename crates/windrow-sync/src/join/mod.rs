@@ -7,11 +7,10 @@ pub mod lend;
 mod timing;
 pub mod tree;
 mod view;
-pub mod witness;
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::base::fork::Stranded;
 use crate::base::primitives::{AtomicU32, Ordering, UnsafeCell, thread_cell};
@@ -85,7 +84,7 @@ pub fn is_inside() -> bool {
 /// use windrow_sync::join::{join, would_queue};
 /// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
 ///
-/// let inner = || join(None, would_queue, || (), |_, _| unreachable!("inside of a tree")).0;
+/// let inner = || join(would_queue, || (), |_, _| unreachable!("inside of a tree")).0;
 /// let mut tree = Tree::new(1, timing);
 /// // The second half of the join is older than what its first half would hand over.
 /// assert!(tree.lead().0.grow(0, &|_| OfferDecision::Never, inner));
@@ -94,14 +93,6 @@ pub fn is_inside() -> bool {
 #[inline]
 pub fn would_queue() -> bool {
     with_here(|seat| seat.is_some_and(WorkerSlot::has_shareable))
-}
-
-/// Where a join stands, for the [witness] of its tree.
-pub(crate) type Place = Option<&'static Location<'static>>;
-
-/// Has the next joins of this thread told one by one, if its tree has a [witness].
-pub fn tell_singly() {
-    with_here(|seat| seat.into_iter().for_each(WorkerSlot::tell_singly));
 }
 
 /// No member has marked the frame yet.
@@ -326,12 +317,10 @@ impl<B: FnOnce() -> RB, RB> JoinJob<B, RB> {
 
     /// The second half's result when the frame was shared: from its taker, or by running it here.
     #[cold]
-    fn finish(&self, seat: &WorkerSlot, below: *const Frame, place: Place) -> RB {
+    fn finish(&self, seat: &WorkerSlot, below: *const Frame) -> RB {
         // First, and by code that does not unwind: until then another member may be using this frame, and the split is one that was
-        // popped. The witness is foreign code, and may join.
-        let end = seat.retrieve(&self.frame, below);
-        seat.count_shared(place);
-        match end {
+        // popped.
+        match seat.retrieve(&self.frame, below) {
             End::Returned => {
                 // SAFETY: no other member took it.
                 let half = unsafe { self.take_half() };
@@ -346,9 +335,8 @@ impl<B: FnOnce() -> RB, RB> JoinJob<B, RB> {
     /// The first half has panicked: runs the second half all the same, or waits for its taker, and then resumes the first half's panic.
     #[cold]
     #[inline(never)]
-    fn finish_after_panic(&self, seat: &WorkerSlot, below: *const Frame, place: Place, payload: Payload) -> ! {
-        let second =
-            || if seat.is_split(&self.frame) { self.finish(seat, below, place) } else { self.run_own(seat, place) };
+    fn finish_after_panic(&self, seat: &WorkerSlot, below: *const Frame, payload: Payload) -> ! {
+        let second = || if seat.is_split(&self.frame) { self.finish(seat, below) } else { self.run_own(seat) };
         // Only the first half's panic is resumed: a result, another payload and panics of their drops are discarded.
         match catch_unwind(AssertUnwindSafe(second)) {
             Ok(result) => discard(result),
@@ -359,18 +347,17 @@ impl<B: FnOnce() -> RB, RB> JoinJob<B, RB> {
 
     /// The second half's result when the frame was not shared. Called by the owner, once, after the pop.
     #[inline]
-    fn run_own(&self, seat: &WorkerSlot, place: Place) -> RB {
+    fn run_own(&self, seat: &WorkerSlot) -> RB {
         // SAFETY: it was never offered.
         let half = unsafe { self.take_half() };
-        seat.burn(place);
+        seat.burn();
         half()
     }
 }
 
 /// Runs `a` here, and `b` after it, or at the same time on another member of the tree; returns both results.
 ///
-/// A thread that is in no [`Tree`] calls `outermost` instead, which starts one. The [witness] of the tree is told of joins with a
-/// `place`.
+/// A thread that is in no [`Tree`] calls `outermost` instead, which starts one.
 ///
 /// ```
 /// use windrow_sync::join::join;
@@ -382,7 +369,7 @@ impl<B: FnOnce() -> RB, RB> JoinJob<B, RB> {
 ///         return items.iter().sum();
 ///     }
 ///     let (left, right) = items.split_at(items.len() / 2);
-///     let (left, right) = join(None, || sum(left), || sum(right), |left, right| (left(), right()));
+///     let (left, right) = join(|| sum(left), || sum(right), |left, right| (left(), right()));
 ///     left + right
 /// }
 /// assert_eq!(sum(&[1, 2, 3, 4]), 10); // serially
@@ -394,13 +381,13 @@ impl<B: FnOnce() -> RB, RB> JoinJob<B, RB> {
 /// With the payload of `a`, else with that of `b`. By then both halves have run. If the lead's question panics in this join, that
 /// panic counts as one of the half that was about to begin, which does not run.
 #[inline]
-pub fn join<A, B, RA, RB>(place: Place, a: A, b: B, outermost: impl FnOnce(A, B) -> (RA, RB)) -> (RA, RB)
+pub fn join<A, B, RA, RB>(a: A, b: B, outermost: impl FnOnce(A, B) -> (RA, RB)) -> (RA, RB)
 where
     A: FnOnce() -> RA,
     B: FnOnce() -> RB + Send,
     RB: Send,
 {
-    join_on::<false, _, _, _, _>(place, a, b, outermost)
+    join_on::<false, _, _, _, _>(a, b, outermost)
 }
 
 /// [`join`], but it offers work before `a` begins: if this thread has nothing on offer, it offers its oldest half, which is `b` if it has
@@ -415,7 +402,7 @@ where
 /// # lead.furnish();
 ///
 /// let latch = Latch::new();
-/// let run = || join_at_once(None, || latch.wait(Spin::NONE), || latch.set(), |_, _| unreachable!("inside of a tree"));
+/// let run = || join_at_once(|| latch.wait(Spin::NONE), || latch.set(), |_, _| unreachable!("inside of a tree"));
 /// std::thread::scope(|scope| {
 ///     scope.spawn(|| tree.serve());
 ///     lead.grow(0, &|_| OfferDecision::Opened, run);
@@ -426,22 +413,17 @@ where
 /// # Panics
 /// As [`join`].
 #[inline]
-pub fn join_at_once<A, B, RA, RB>(place: Place, a: A, b: B, outermost: impl FnOnce(A, B) -> (RA, RB)) -> (RA, RB)
+pub fn join_at_once<A, B, RA, RB>(a: A, b: B, outermost: impl FnOnce(A, B) -> (RA, RB)) -> (RA, RB)
 where
     A: FnOnce() -> RA,
     B: FnOnce() -> RB + Send,
     RB: Send,
 {
-    join_on::<true, _, _, _, _>(place, a, b, outermost)
+    join_on::<true, _, _, _, _>(a, b, outermost)
 }
 
 #[inline]
-fn join_on<const AT_ONCE: bool, A, B, RA, RB>(
-    place: Place,
-    a: A,
-    b: B,
-    outermost: impl FnOnce(A, B) -> (RA, RB),
-) -> (RA, RB)
+fn join_on<const AT_ONCE: bool, A, B, RA, RB>(a: A, b: B, outermost: impl FnOnce(A, B) -> (RA, RB)) -> (RA, RB)
 where
     A: FnOnce() -> RA,
     B: FnOnce() -> RB + Send,
@@ -456,7 +438,7 @@ where
     unsafe { seat.push(below, std::ptr::from_ref(&job).cast()) };
     // `glance` is inside the `catch_unwind`, because it may ask the lead's question, which may panic.
     let ra = catch_unwind(AssertUnwindSafe(|| {
-        seat.glance(place);
+        seat.glance();
         if AT_ONCE {
             seat.offer_at_once();
         }
@@ -465,8 +447,8 @@ where
     seat.pop(below);
     let ra = match ra {
         Ok(ra) => ra,
-        Err(payload) => job.finish_after_panic(seat, below, place, payload),
+        Err(payload) => job.finish_after_panic(seat, below, payload),
     };
-    let rb = if seat.is_split(&job.frame) { job.finish(seat, below, place) } else { job.run_own(seat, place) };
+    let rb = if seat.is_split(&job.frame) { job.finish(seat, below) } else { job.run_own(seat) };
     (ra, rb)
 }

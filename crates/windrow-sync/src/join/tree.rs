@@ -14,8 +14,7 @@ use crate::join::entries::Entries;
 use crate::join::fuel::Fuel;
 pub use crate::join::timing::{JoinTiming, OfferDecision};
 use crate::join::view::{COUNT, ONE_ASLEEP, ONE_LOOKING, ONE_TURN, OVER, TreeView};
-use crate::join::witness::JoinWitness;
-use crate::join::{End, Frame, Offered, Place, seated};
+use crate::join::{End, Frame, Offered, seated};
 
 const MOST_MEMBERS: usize = COUNT as usize;
 
@@ -30,7 +29,7 @@ const MOST_MEMBERS: usize = COUNT as usize;
 /// lead.furnish();
 /// let both = std::thread::scope(|scope| {
 ///     scope.spawn(|| tree.serve()); // runs the second half, unless the lead gets to it first
-///     lead.grow(0, &|_| OfferDecision::Opened, || join(None, || 1, || 2, |_, _| unreachable!("inside of a tree")))
+///     lead.grow(0, &|_| OfferDecision::Opened, || join(|| 1, || 2, |_, _| unreachable!("inside of a tree")))
 /// });
 /// assert_eq!(both, (1, 2));
 /// ```
@@ -43,7 +42,6 @@ pub struct Tree {
     entries: Mutex<Entries>,
     members: usize,
     rhythm: JoinTiming,
-    witness: Option<JoinWitness>,
     process: Process,
 }
 
@@ -79,7 +77,7 @@ struct OwnerState {
 #[derive(Default)]
 struct Shown {
     slot: AtomicPtr<Frame>,
-    /// 0, or 1 more than the fuel that the holder had left when a member became hungry.
+    /// 1 after a member became hungry, until the holder offers a frame.
     wanted: AtomicU32,
     /// The number, plus 1, of a member that is parked until work of this seat's holder ends, and that would help with the holder's next
     /// offer. (The latest one, if there are several.)
@@ -139,28 +137,28 @@ impl WorkerSlot {
 
     /// After a push: reads the clock if the fuel is used up. (Pushes burn no fuel: to count costs a third of a join.)
     #[inline]
-    pub(crate) fn glance(&self, place: Place) {
+    pub(crate) fn glance(&self) {
         if self.own.0.fuel.is_used_up() {
-            self.look_up(place, false);
+            self.look_up();
         }
     }
 
     /// After a pop: burns fuel, and reads the clock if the fuel is used up.
     #[inline]
-    pub(crate) fn burn(&self, place: Place) {
+    pub(crate) fn burn(&self) {
         if self.own.0.fuel.burn() {
-            self.look_up(place, true);
+            self.look_up();
         }
     }
 
     /// Makes the holder read the clock and offer a frame. Called by other members.
-    fn want(&self, counted: bool) {
+    fn want(&self) {
         let wanted = &self.shown.0.wanted;
         // Relaxed: a hint; a late value delays one offer.
         if wanted.load(Ordering::Relaxed) == 0 {
-            let left = self.own.0.fuel.take_away(counted);
+            self.own.0.fuel.take_away();
             // Relaxed: as above.
-            wanted.store(left + 1, Ordering::Relaxed);
+            wanted.store(1, Ordering::Relaxed);
         }
     }
 
@@ -218,18 +216,15 @@ impl WorkerSlot {
         }
     }
 
-    /// Reads the clock, and offers a frame if one is due. `place`: of the join that calls, which has `ended` or begins.
+    /// Reads the clock, and offers a frame if one is due.
     #[cold]
     #[inline(never)]
-    fn look_up(&self, place: Place, ended: bool) {
+    fn look_up(&self) {
         let own = &self.own.0;
         let now = machine::tick();
         let tree = self.tree();
-        if let Some(witness) = tree.witness {
-            own.fuel.count(witness, place, ended, self.lost(), now);
-        }
         let may_open = !own.question.get().is_null() && tree.members > 1;
-        own.fuel.fill_up(now, tree.rhythm.look, may_open, tree.witness.is_some());
+        own.fuel.fill_up(now, tree.rhythm.look, may_open);
         if self.is_open(now) {
             if own.called.get() && self.is_due_to_wake(now) {
                 own.called.set(false);
@@ -242,37 +237,6 @@ impl WorkerSlot {
     /// Asks the question if it is due. Returns whether other members may come.
     fn is_open(&self, now: u64) -> bool {
         self.own.0.question.get().is_null() || self.ask(now) || self.tree().others.get().is_some()
-    }
-
-    /// The fuel that was taken away since the holder last asked.
-    fn lost(&self) -> u32 {
-        let wanted = &self.shown.0.wanted;
-        // Relaxed: a count.
-        let lost = wanted.load(Ordering::Relaxed).saturating_sub(1);
-        if lost > 0 {
-            // Relaxed: only this member changes it while it is not 0.
-            wanted.store(1, Ordering::Relaxed);
-        }
-        lost
-    }
-
-    /// Counts a join whose second half was shared, which burns no fuel.
-    #[cold]
-    pub(crate) fn count_shared(&self, place: Place) {
-        let count = |witness| self.own.0.fuel.count_one(witness, place, machine::tick());
-        self.tree().witness.into_iter().for_each(count);
-    }
-
-    /// Has the next joins of the holder told one by one.
-    pub(crate) fn tell_singly(&self) {
-        let witness = self.tree().witness;
-        witness.into_iter().for_each(|witness| self.own.0.fuel.tell_singly(witness.singly));
-    }
-
-    /// Tells the joins that were not told. By the holder, which leaves.
-    fn tell_rest(&self) {
-        let tell = |witness| self.own.0.fuel.tell_rest(witness, self.lost());
-        self.tree().witness.into_iter().for_each(tell);
     }
 
     /// Asks whether to let other members in, if the question is due. Returns whether they are let in.
@@ -299,10 +263,7 @@ impl WorkerSlot {
                 false
             }
             OfferDecision::Never => {
-                // Joins that are counted go on to read the clock.
-                if self.tree().witness.is_none() {
-                    own.fuel.fill_for_ever();
-                }
+                own.fuel.fill_for_ever();
                 false
             }
         }
@@ -336,8 +297,8 @@ impl WorkerSlot {
             if wanted {
                 // A hungry member asks once, so check again soon. If nothing can be offered now, check at the next push.
                 match nothing {
-                    true => own.fuel.pour(0, tree.witness.is_some()),
-                    false => own.fuel.fill_a_quarter(tree.witness.is_some()),
+                    true => own.fuel.pour(0),
+                    false => own.fuel.fill_a_quarter(),
                 }
             }
             return;
@@ -425,16 +386,8 @@ impl Tree {
             entries: Mutex::default(),
             members: members.min(MOST_MEMBERS),
             rhythm,
-            witness: None,
             process: Process::this(),
         }
-    }
-
-    /// The same tree, whose joins are told to `witness`, if there is one.
-    #[inline]
-    #[must_use]
-    pub fn witnessed_by(self, witness: Option<JoinWitness>) -> Tree {
-        Tree { witness, ..self }
     }
 
     /// By the lead.
@@ -495,7 +448,6 @@ impl Tree {
                 }
             }
         });
-        seat.tell_rest();
     }
 
     /// Takes the next seat that was never handed out.
@@ -518,9 +470,6 @@ impl Tree {
         own.split.set(&own.bottom);
         own.index.set(index as u32);
         own.tree.set(self);
-        if let Some(witness) = self.witness {
-            own.fuel.tell_singly(witness.singly);
-        }
         seat
     }
 
@@ -606,7 +555,7 @@ impl Tree {
     pub(crate) fn help(&self, seat: &WorkerSlot, index: usize, other: &WorkerSlot, is_part: impl Fn() -> bool) -> bool {
         let offer = self.take(index, other);
         if offer.is_none() {
-            other.want(self.witness.is_some());
+            other.want();
         }
         // An offer that is no part is returned to its owner.
         let part = offer.filter(|_| is_part());
@@ -684,7 +633,7 @@ impl Tree {
                 }
                 if !over && found.is_none() {
                     next = (next + 1) % self.members;
-                    self.seat(next).into_iter().for_each(|seat| seat.want(self.witness.is_some()));
+                    self.seat(next).into_iter().for_each(|seat| seat.want());
                 }
                 over || found.is_some()
             });
@@ -794,7 +743,7 @@ impl TreeLead<'_> {
     /// std::thread::scope(|scope| {
     ///     scope.spawn(|| tree.serve());
     ///     // The first half ends only because the other member runs the second one.
-    ///     let halves = || join_at_once(None, || latch.wait(Spin::NONE), || latch.set(), |_, _| unreachable!("inside of a tree"));
+    ///     let halves = || join_at_once(|| latch.wait(Spin::NONE), || latch.set(), |_, _| unreachable!("inside of a tree"));
     ///     lead.grow(0, &|_| OfferDecision::Opened, halves);
     /// });
     /// assert!(!latch.is_set());
@@ -817,7 +766,7 @@ impl TreeLead<'_> {
     ///     asked.set(asked.get() + 1);
     ///     OfferDecision::Never
     /// };
-    /// let recursion = || join(None, || 1, || 2, |_, _| unreachable!("inside of a tree"));
+    /// let recursion = || join(|| 1, || 2, |_, _| unreachable!("inside of a tree"));
     /// assert_eq!(Tree::new(2, timing).lead().0.grow(0, &ask, recursion), (1, 2));
     /// assert_eq!(asked.get(), 1);
     /// ```
@@ -829,12 +778,10 @@ impl TreeLead<'_> {
         let erased =
             unsafe { std::mem::transmute::<*const Question<'_>, *const Question<'static>>(&raw const question) };
         seat.own.0.question.set(erased);
-        seat.own.0.fuel.pour(patience, self.tree.witness.is_some());
+        seat.own.0.fuel.pour(patience);
         let _over = Finally(|| {
             seat.own.0.question.set(std::ptr::null());
             self.tree.end();
-            // Last, because it runs foreign code.
-            seat.tell_rest();
         });
         seated(seat, f)
     }
@@ -846,7 +793,7 @@ impl TreeLead<'_> {
 /// # use windrow_sync::{Spin, join::{join, tree::{Asked, JoinTiming, OfferDecision, Tree}}};
 /// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
 /// let ask = |asked: &Asked<'_>| if asked.age() > u64::MAX / 2 { OfferDecision::Opened } else { OfferDecision::Never };
-/// let recursion = || join(None, || 1, || 2, |_, _| unreachable!("inside of a tree"));
+/// let recursion = || join(|| 1, || 2, |_, _| unreachable!("inside of a tree"));
 /// assert_eq!(Tree::new(2, timing).lead().0.grow(0, &ask, recursion), (1, 2));
 /// ```
 #[derive(Debug)]
@@ -868,7 +815,7 @@ impl Asked<'_> {
     ///     ages.borrow_mut().push(asked.age());
     ///     OfferDecision::Later(0)
     /// };
-    /// let recursion = || (0..3).for_each(|_| drop(join(None, || 1, || 2, |_, _| unreachable!("inside of a tree"))));
+    /// let recursion = || (0..3).for_each(|_| drop(join(|| 1, || 2, |_, _| unreachable!("inside of a tree"))));
     /// Tree::new(2, timing).lead().0.grow(0, &ask, recursion);
     /// assert!(ages.borrow().len() > 1 && ages.borrow().is_sorted());
     /// ```
@@ -889,7 +836,7 @@ impl Asked<'_> {
     ///         scope.spawn(|| tree.serve());
     ///         OfferDecision::Opened
     ///     };
-    ///     lead.grow(0, &ask, || join(None, || 1, || 2, |_, _| unreachable!("inside of a tree")))
+    ///     lead.grow(0, &ask, || join(|| 1, || 2, |_, _| unreachable!("inside of a tree")))
     /// });
     /// assert_eq!(both, (1, 2));
     /// ```

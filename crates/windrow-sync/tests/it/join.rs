@@ -28,7 +28,7 @@ where
     B: FnOnce() -> RB + Send,
     RB: Send,
 {
-    windrow_sync::join::join(None, a, b, |_, _| panic!("not in a tree"))
+    windrow_sync::join::join(a, b, |_, _| panic!("not in a tree"))
 }
 
 /// Runs `f` as the lead of a tree with other members.
@@ -275,7 +275,7 @@ fn apart_from_a_tree_there_is_none() {
     assert!(!is_inside());
     grow(2, EAGER, || {
         assert!(is_inside());
-        let outermost = || windrow_sync::join::join(None, || 1, || 2, |_, _| (3, 4));
+        let outermost = || windrow_sync::join::join(|| 1, || 2, |_, _| (3, 4));
         assert_eq!(apart(outermost), (3, 4));
         assert_eq!(outermost(), (1, 2));
         let unwound = catch_unwind(AssertUnwindSafe(|| apart(|| resume_unwind(Box::new(())))));

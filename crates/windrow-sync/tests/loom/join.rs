@@ -2,12 +2,11 @@
 //! park for ever (loom reports a deadlock).
 
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use windrow_sync::Spin;
 use windrow_sync::join::join_at_once;
 use windrow_sync::join::tree::{Asked, JoinTiming, OfferDecision, Tree};
-use windrow_sync::join::witness::JoinWitness;
 use windrow_sync::latch::Latch;
 
 use crate::{Watched, model};
@@ -25,7 +24,7 @@ where
     B: FnOnce() -> RB + Send,
     RB: Send,
 {
-    windrow_sync::join::join(None, a, b, |_, _| panic!("not in a tree"))
+    windrow_sync::join::join(a, b, |_, _| panic!("not in a tree"))
 }
 
 /// Runs `f` as the lead of a tree with `others` other members.
@@ -98,8 +97,8 @@ fn a_half_offered_at_once_begins() {
     model(2, || {
         let begun = Latch::new();
         grow_at(NEVER, 1, || {
-            join_at_once(None, || (), || (), |_, _| panic!("not in a tree"));
-            join_at_once(None, || begun.wait(Spin::NONE), || begun.set(), |_, _| panic!("not in a tree"));
+            join_at_once(|| (), || (), |_, _| panic!("not in a tree"));
+            join_at_once(|| begun.wait(Spin::NONE), || begun.set(), |_, _| panic!("not in a tree"));
         });
     });
 }
@@ -121,29 +120,6 @@ fn panics_reach_the_owner() {
             // The half has run, here or there, and its effects are seen.
             assert_eq!(output.get(), 1);
             input.set(1);
-        });
-    });
-}
-
-/// A witness joins and panics, of a join whose second half another member may run: that half has ended, and its frame is left once.
-#[test]
-fn a_witness_may_join_and_panic() {
-    fn tell(_: &'static Location<'static>, _: u32, _: f32) {
-        assert_eq!(join(|| 1, || 2), (1, 2));
-        resume_unwind(Box::new("told"));
-    }
-    model(2, || {
-        let (input, output) = (Watched::new(0), Watched::new(0));
-        let witness = JoinWitness { tell, weight: 1.0, singly: 100 };
-        grow_tree(Tree::new(2, EAGER).witnessed_by(Some(witness)), 1, || {
-            input.set(1);
-            let half = || {
-                output.set(input.get() + 1);
-                3
-            };
-            let joined = join_at_once(Some(Location::caller()), || (), half, |_, _| panic!("not in a tree"));
-            assert_eq!((output.get(), joined.1), (2, 3));
-            input.set(0);
         });
     });
 }

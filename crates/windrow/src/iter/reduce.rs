@@ -25,7 +25,7 @@ use super::{ParallelIterator, consumed};
 use crate::runtime::poll::{PollInterval, PolledPieces};
 use crate::runtime::pool::with_current;
 use crate::runtime::region::drive;
-use crate::task::join::join_within;
+use crate::task::join::join;
 
 /// Reduces one block. (A trait and not a closure: closures cannot be generic over the iterator they get, and a
 /// `dyn Iterator` would cost a call an item.)
@@ -317,7 +317,7 @@ fn combined<R: Send>(
     let forks = mem::needs_drop::<R>() && nodes.len() > 1 && right.len() > 1;
     let of_left = || combined(nodes, lo, size / 2, combine);
     let of_right = || combined(right, middle, size / 2, combine);
-    match if forks { join_within(of_left, of_right) } else { (of_left(), of_right()) } {
+    match if forks { join(of_left, of_right) } else { (of_left(), of_right()) } {
         (Some(left), Some(right)) => Some(combine(left, right)),
         (left, right) => left.or(right),
     }

@@ -23,7 +23,7 @@ use crate::runtime::hints::CallPart;
 use crate::runtime::pool;
 use crate::runtime::sites::{SiteStats, site_at};
 use crate::runtime::state::PoolState;
-use crate::task::join::{Grown, Told, expecting, join_within};
+use crate::task::join::{Grown, Told, expecting, join};
 
 /// Sorts by keys that are computed once for each item.
 pub(super) fn by_cached_key<T: Send, K: Ord + Send>(
@@ -266,7 +266,7 @@ where
         more = &mut more[equal..];
     }
     let limit = limit - u32::from(less.len().max(more.len()) > n - n / 8);
-    join_within(|| quicksort(less, compare, leaf, limit), || quicksort(more, compare, leaf, limit));
+    join(|| quicksort(less, compare, leaf, limit), || quicksort(more, compare, leaf, limit));
 }
 
 /// The index of an item near the median: the median of three medians of three (Tukey's ninther).
@@ -334,7 +334,7 @@ fn sort_runs<T: Send, C: Fn(&T, &T) -> Ordering + Sync>(items: &mut [T], compare
         return items.sort_by(compare);
     }
     let (left, right) = items.split_at_mut(items.len().div_ceil(run) / 2 * run);
-    join_within(|| sort_runs(left, compare, run), || sort_runs(right, compare, run));
+    join(|| sort_runs(left, compare, run), || sort_runs(right, compare, run));
 }
 
 fn merge_all<T: Send>(mut merges: Vec<Merge<'_, T>>, is_less: &(impl Fn(&T, &T) -> bool + Sync), grain: usize) {
@@ -343,7 +343,7 @@ fn merge_all<T: Send>(mut merges: Vec<Merge<'_, T>>, is_less: &(impl Fn(&T, &T) 
         1 => merges.into_iter().for_each(|merge| merge_one(merge, is_less, grain)),
         n => {
             let right = merges.split_off(n / 2);
-            join_within(|| merge_all(merges, is_less, grain), || merge_all(right, is_less, grain));
+            join(|| merge_all(merges, is_less, grain), || merge_all(right, is_less, grain));
         }
     }
 }
@@ -353,5 +353,5 @@ fn merge_one<T: Send>(merge: Merge<'_, T>, is_less: &(impl Fn(&T, &T) -> bool + 
         return merge.run(is_less);
     }
     let (left, right) = merge.split(is_less);
-    join_within(|| merge_one(left, is_less, grain), || merge_one(right, is_less, grain));
+    join(|| merge_one(left, is_less, grain), || merge_one(right, is_less, grain));
 }

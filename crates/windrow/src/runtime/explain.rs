@@ -9,7 +9,6 @@ use std::cell::{Cell, RefCell};
 use std::panic::Location;
 
 use windrow_plan::Nanos;
-use windrow_sync::join::witness::JoinWitness;
 use windrow_sync::machine::{tick, ticks_per_micro};
 
 use super::explained::{CallKind, Explained};
@@ -48,7 +47,7 @@ thread_local! {
 /// place are one entry. A call that a panic ends is an entry without items.
 ///
 /// Without this function, the environment variable `WINDROW_EXPLAIN` has a program print a table of its calls by place when it ends
-/// normally: `1` on stderr, another value at the end of the file of that name. The table also has spawned closures, joins inside of joins, and calls of task pools:
+/// normally: `1` on stderr, another value at the end of the file of that name. The table also has spawned closures and calls of task pools:
 /// `docs/explain.md`. The variable is read at the first call of each process. A forked child has its own table. Calls are sampled in proportion to their time, to keep the cost of telling in a fixed proportion to it; numbers with `~`
 /// are extrapolated.
 ///
@@ -115,30 +114,6 @@ pub fn listens(place: Option<&'static Location<'static>>) -> bool {
 pub(crate) fn stands_for(place: Option<&'static Location<'static>>) -> f32 {
     let listeners = listeners();
     if listeners.report && listeners.samples() { report::stands_for(place) } else { 1.0 }
-}
-
-/// How the joins of the recursion at `place` are told, if this thread `listens` to it.
-#[inline]
-pub(crate) fn join_witness(listens: bool, place: Option<&'static Location<'static>>) -> Option<JoinWitness> {
-    let is_told = listens && is_reported();
-    is_told.then(|| report::join_witness(stands_for(place), report::is_new(place)))
-}
-
-/// How the joins in a task pool are told.
-pub(crate) fn pool_witness() -> Option<JoinWitness> {
-    is_reported().then(|| report::join_witness(1.0, true))
-}
-
-/// Whether this thread has told no call at `place` lately.
-pub(crate) fn is_new(place: &'static Location<'static>) -> bool {
-    report::is_new(Some(place))
-}
-
-/// Counts a join inside of a join, if there is a report of the process.
-pub(crate) fn count_nested(place: &'static Location<'static>) {
-    if is_reported() {
-        report::count_nested(place, 1, 1.0);
-    }
 }
 
 /// Whether there is a report of the process.

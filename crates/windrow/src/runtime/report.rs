@@ -3,8 +3,7 @@
 //! Calls are sampled ([`windrow_plan::report`]): the first one at a place is always told, short ones rarely, and each counts for those that
 //! were not.
 //!
-//! A row has the calls of one kind at one place. Nothing is decided about a spawned closure, a join inside of a join, or a call of a task
-//! pool. They have rows, too, and [`explain`](crate::explain()) does not return them.
+//! A row has the calls of one kind at one place. Nothing is decided about a spawned closure, or a call of a task pool. They have rows, too, and [`explain`](crate::explain()) does not return them.
 //!
 //! What a thread tells goes into one of several tables, each behind a lock that is never waited for: a forked child may inherit a lock that
 //! no thread will release.
@@ -22,7 +21,6 @@ use windrow_plan::Nanos;
 use windrow_plan::report::probability;
 use windrow_sync::exit::at_exit;
 use windrow_sync::fork::PerProcess;
-use windrow_sync::join::witness::JoinWitness;
 use windrow_sync::machine::fork_generation;
 use windrow_sync::relaxed::RelaxedU64;
 
@@ -366,8 +364,6 @@ pub(crate) enum CountedKind {
     Scope,
     /// The outermost join of a task.
     Join,
-    /// A join inside of a join.
-    NestedJoin,
     /// A closure for each worker of a task pool.
     Broadcast,
 }
@@ -379,7 +375,6 @@ impl CountedKind {
             Self::Install => "install",
             Self::Scope => "scope",
             Self::Join => CallKind::Join.name(),
-            Self::NestedJoin => "nested",
             Self::Broadcast => "broadcast",
         }
     }
@@ -432,31 +427,6 @@ impl CountedCall {
         let Some(report) = report() else { return };
         report.with_row(self.key(), |row| row.took += f64::from(self.weight) * time.0);
     }
-}
-
-/// Joins that each member of a recursion tells one by one before they are sampled, if the place of the recursion is new.
-///
-/// Measure: count of joins.
-const SINGLY: u32 = 1024;
-
-/// How the joins in a recursion are told that stands for so many calls. `is_new`: one by one at first.
-pub(super) fn join_witness(weight: f32, is_new: bool) -> JoinWitness {
-    JoinWitness { tell: count_nested, weight, singly: if is_new { SINGLY } else { 0 } }
-}
-
-/// Whether this thread has told no call at `place` lately.
-pub(super) fn is_new(place: Option<&'static Location<'static>>) -> bool {
-    let address = address(place);
-    !last(address).is_of(address)
-}
-
-/// Counts joins inside of joins.
-pub(super) fn count_nested(place: &'static Location<'static>, joins: u32, weight: f32) {
-    let Some(report) = report() else { return };
-    report.with_row(key_of(Some(place), CountedKind::NestedJoin.name()), |row| {
-        row.calls += f64::from(joins) * f64::from(weight);
-        row.sampled |= joins > 1 || weight > 1.0;
-    });
 }
 
 impl ProcessReport {
@@ -553,7 +523,7 @@ fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
             items,
             if row.threads > 0 { percent(row.shared / row.calls) } else { "-".into() },
             if row.threads > 0 { row.threads.to_string() } else { "-".into() },
-            if kind == CountedKind::NestedJoin.name() { "-".into() } else { Nanos(row.took).to_string() },
+            Nanos(row.took).to_string(),
             saved,
             errors,
         ];

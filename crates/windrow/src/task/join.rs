@@ -10,7 +10,6 @@ use windrow_plan::{Decision, Nanos};
 use windrow_sync::gate::JoinedWorker;
 use windrow_sync::join as sync;
 use windrow_sync::join::tree::{Asked, OfferDecision, Tree};
-use windrow_sync::join::witness::JoinWitness;
 use windrow_sync::machine::tick;
 
 use crate::runtime::explain;
@@ -69,21 +68,7 @@ where
     RA: Send,
     RB: Send,
 {
-    sync::join(Some(place), a, b, |a, b| outermost(place, a, b))
-}
-
-/// [`join`] as a part of a call that is told as a whole.
-#[inline]
-#[track_caller]
-pub(crate) fn join_within<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
-where
-    A: FnOnce() -> RA + Send,
-    B: FnOnce() -> RB + Send,
-    RA: Send,
-    RB: Send,
-{
-    let place = Location::caller();
-    sync::join(None, a, b, |a, b| outermost(place, a, b))
+    sync::join(a, b, |a, b| outermost(place, a, b))
 }
 
 #[inline(never)]
@@ -95,7 +80,7 @@ where
     RB: Send,
 {
     let code = outermost::<A, B, RA, RB> as fn(&'static Location<'static>, A, B) -> (RA, RB) as usize;
-    rooted(Some(place), code, || sync::join(None, a, b, |_, _| unreachable!("a tree has just begun")))
+    rooted(Some(place), code, || sync::join(a, b, |_, _| unreachable!("a tree has just begun")))
 }
 
 /// Runs `f` in a new tree of joins. `place` and `code` identify the call site. The times of its earlier calls say when to let other members
@@ -106,14 +91,13 @@ pub(crate) fn rooted<R>(place: Option<&'static Location<'static>>, code: usize, 
         let known = pool.sites.recall_calls(site);
         let listens = explain::listens(place);
         if known.are_shorter(pool.short_call) && !listens && !is_to_measure() {
-            return grow(pool, None, UNMEASURED, false, &Told::default().watched(KIND, place), None, f).0;
+            return grow(pool, None, UNMEASURED, false, &Told::default().watched(KIND, place), f).0;
         }
         let known = known.unpack();
         let start = tick();
         let _span = explain::enter(listens, CallKind::Join, place);
         let told = Told::of_call(listens).watched(KIND, place);
-        let witness = explain::join_witness(listens, place);
-        let (result, grown) = grow(pool, known.next(), 0, !known.alone, &told, witness, f);
+        let (result, grown) = grow(pool, known.next(), 0, !known.alone, &told, f);
         let time = pool.nanos(tick().saturating_sub(start));
         if listens {
             let explained = Explained::new(CallKind::Join, place, 0, time).remembered(known.next().is_some());
@@ -140,7 +124,7 @@ pub(crate) fn part_of_recursion<R>(place: &'static Location<'static>, f: impl Fn
 
 /// Runs `f` in a new tree of joins, with a predicted serial time.
 pub(crate) fn expecting<R>(alone: Nanos, told: &Told, f: impl FnOnce() -> R) -> (R, Grown) {
-    pool::with_current(|pool| grow(pool, Some(alone), 0, false, told, None, f))
+    pool::with_current(|pool| grow(pool, Some(alone), 0, false, told, f))
 }
 
 /// The members of a tree of joins that has ended.
@@ -203,19 +187,12 @@ fn grow<R>(
     patience: u32,
     stands_by: bool,
     told: &Told,
-    witness: Option<JoinWitness>,
     f: impl FnOnce() -> R,
 ) -> (R, Grown) {
-    let mut timing = pool.join_timing;
-    if pool.members == 1 && witness.is_some() {
-        // The clock is read for the witness only.
-        timing.look *= SELDOM;
-    }
-    let mut tree = Tree::new(pool.members, timing).witnessed_by(witness);
+    let mut tree = Tree::new(pool.members, pool.join_timing);
     let (lead, tree) = tree.lead();
     if pool.members == 1 {
-        let patience = if witness.is_some() { 0 } else { u32::MAX / 2 };
-        return (lead.grow(patience, &|_| OfferDecision::Never, f), Grown { open: 1, entered: 1 });
+        return (lead.grow(u32::MAX / 2, &|_| OfferDecision::Never, f), Grown { open: 1, entered: 1 });
     }
     let (opened, entered, is_delayed) = (Cell::new(1), Cell::new(1), Cell::new(false));
     let (call, watch) = (told.call, &told.watch);
@@ -277,10 +254,6 @@ fn standing_by(pool: &PoolState) -> Option<StandBy> {
 /// The kind of a watched call.
 const KIND: &str = "join or scope";
 
-/// Joins of a single thread read the clock after so many times the usual interval.
-///
-/// Measure: count of intervals.
-const SELDOM: u64 = 16;
 /// Joins before a call that is not timed reads the clock. Only calls at sites with short calls are not timed.
 ///
 /// Measure: count of joins.

@@ -43,7 +43,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-use crate::runtime::explain::{self, CountedSpan, SpawnedCall};
+use crate::runtime::explain::{CountedSpan, SpawnedCall};
 use crate::runtime::report::CountedKind;
 
 mod builder;
@@ -582,13 +582,13 @@ where
     RB: Send,
 {
     let Some(here) = place() else { return crate::task::join::join_at(called_at, a, b) };
-    let outermost = core::OutermostJoin::new(called_at);
-    join_here(here, outermost.place_inside(called_at), a, b)
+    let _outermost = core::OutermostJoin::new(called_at);
+    join_here(here, a, b)
 }
 
-/// [`join`] on a worker. `inside`: where it stands, if it is inside of a join.
+/// [`join`] on a worker.
 #[inline]
-fn join_here<A, B, RA, RB>(here: WorkerPlace, inside: Option<&'static Location<'static>>, a: A, b: B) -> (RA, RB)
+fn join_here<A, B, RA, RB>(here: WorkerPlace, a: A, b: B) -> (RA, RB)
 where
     A: FnOnce() -> RA + Send,
     B: FnOnce() -> RB + Send,
@@ -597,9 +597,9 @@ where
 {
     let b = move || if place() == Some(here) { b() } else { core::working_on_half(b) };
     if windrow_sync::join::would_queue() && core::is_crowded(here.index) {
-        return join_apart(here.index, inside, a, b);
+        return join_apart(here.index, a, b);
     }
-    windrow_sync::join::join_at_once(inside, a, b, |a, b| join_apart(here.index, inside, a, b))
+    windrow_sync::join::join_at_once(a, b, |a, b| join_apart(here.index, a, b))
 }
 
 /// [`join`], with halves that are told whether they run on another thread than this one.
@@ -639,14 +639,13 @@ where
 /// thread of the program, or inside of a [`Pool::install`](crate::Pool::install)).
 #[cold]
 #[inline(never)]
-fn join_apart<A, B, RA, RB>(index: usize, inside: Option<&'static Location<'static>>, a: A, b: B) -> (RA, RB)
+fn join_apart<A, B, RA, RB>(index: usize, a: A, b: B) -> (RA, RB)
 where
     A: FnOnce() -> RA + Send,
     B: FnOnce() -> RB + Send,
     RA: Send,
     RB: Send,
 {
-    inside.into_iter().for_each(explain::count_nested);
     match current() {
         Some((core, _)) => core.join_tasks(index, a, b),
         None => crate::join(a, b),

@@ -1,18 +1,17 @@
-//! Trees, joins, witnesses and invitations.
+//! Trees, joins and invitations.
 
 use std::cell::Cell;
-use std::panic::{Location, catch_unwind};
+use std::panic::catch_unwind;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use windrow_sync::Spin;
 use windrow_sync::join::guests::Invitation;
 use windrow_sync::join::tree::{Asked, JoinTiming, OfferDecision, Tree, TreeLead};
-use windrow_sync::join::witness::JoinWitness;
-use windrow_sync::join::{apart, is_inside, join, join_at_once, tell_singly, would_queue};
+use windrow_sync::join::{apart, is_inside, join, join_at_once, would_queue};
 use windrow_sync::latch::Latch;
 
-use super::{Live, boom, panics, wait_a_while};
+use super::{Live, boom, panics};
 
 /// Offers at every join.
 const EAGER: JoinTiming = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
@@ -30,8 +29,8 @@ type Ask<'a> = &'a dyn Fn(&Asked<'_>) -> OfferDecision;
 const OPENED: Ask<'static> = &|_| OfferDecision::Opened;
 
 /// Runs `f` as the lead of a tree with two members more.
-fn grow<R>(timing: JoinTiming, witness: Option<JoinWitness>, ask: Ask<'_>, f: impl FnOnce() -> R) -> R {
-    let mut tree = Tree::new(3, timing).witnessed_by(witness);
+fn grow<R>(timing: JoinTiming, ask: Ask<'_>, f: impl FnOnce() -> R) -> R {
+    let mut tree = Tree::new(3, timing);
     let (lead, tree) = tree.lead();
     TreeLead::furnish(&lead);
     std::thread::scope(|scope| {
@@ -46,9 +45,8 @@ fn outer<A: FnOnce() -> RA, B: FnOnce() -> RB, RA, RB>(a: A, b: B) -> (RA, RB) {
     (a(), b())
 }
 
-#[track_caller]
 fn both<A: FnOnce() -> RA, B: FnOnce() -> RB + Send, RA, RB: Send>(a: A, b: B) -> (RA, RB) {
-    join_at_once(Some(Location::caller()), a, b, outer)
+    join_at_once(a, b, outer)
 }
 
 fn sum(items: &[String]) -> usize {
@@ -57,7 +55,7 @@ fn sum(items: &[String]) -> usize {
         [one] => one.len(),
         _ => {
             let (left, right) = items.split_at(items.len() / 2);
-            let (left, right) = join(Some(Location::caller()), || sum(left), || sum(right), outer);
+            let (left, right) = join(|| sum(left), || sum(right), outer);
             left + right
         }
     }
@@ -65,114 +63,6 @@ fn sum(items: &[String]) -> usize {
 
 fn texts() -> Vec<String> {
     (0..if cfg!(miri) { 8 } else { 200 }).map(|number| number.to_string()).collect()
-}
-
-/// Behaviour of a witness; one test at a time uses it.
-#[derive(Clone, Copy, PartialEq)]
-enum Tells {
-    Nothing,
-    Panics,
-    Joins,
-    Unwinds,
-}
-static ONE_TEST: Mutex<()> = Mutex::new(());
-static TELLS: Mutex<Tells> = Mutex::new(Tells::Nothing);
-static TOLD: AtomicUsize = AtomicUsize::new(0);
-/// The second half of a join has begun, has ended; its owner has left the join.
-static BEGAN: AtomicBool = AtomicBool::new(false);
-static ENDED: AtomicBool = AtomicBool::new(false);
-static LEFT: AtomicBool = AtomicBool::new(false);
-static EARLY: AtomicUsize = AtomicUsize::new(0);
-
-fn tell(_: &'static Location<'static>, joins: u32, _: f32) {
-    TOLD.fetch_add(joins as usize, Relaxed);
-    if BEGAN.load(Relaxed) && !ENDED.load(Relaxed) {
-        EARLY.fetch_add(1, Relaxed);
-    }
-    let tells = *TELLS.lock().unwrap();
-    match tells {
-        Tells::Nothing => {}
-        Tells::Panics => boom(),
-        Tells::Joins => {
-            tell_singly();
-            assert_eq!(both(|| sum(&texts()), || 2).1, 2);
-        }
-        Tells::Unwinds => drop(catch_unwind(|| both(|| boom(), || String::from("dropped")))),
-    }
-}
-
-/// A witness runs while no other member is inside the join that is reported, whatever the witness does.
-#[test]
-fn a_witness_cannot_leave_a_shared_join() {
-    let _alone = ONE_TEST.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    for tells in [Tells::Nothing, Tells::Panics, Tells::Joins, Tells::Unwinds] {
-        for panics_first in [false, true] {
-            *TELLS.lock().unwrap() = tells;
-            for flag in [&BEGAN, &ENDED, &LEFT] {
-                flag.store(false, Relaxed);
-            }
-            TOLD.store(0, Relaxed);
-            let witness = JoinWitness { tell, weight: 1.0, singly: 1 << 20 };
-            let text = String::from("moved into the second half, which another thread runs");
-            let result = grow(EAGER, Some(witness), OPENED, || {
-                let first = || {
-                    // Another member has the second half now.
-                    while !BEGAN.load(Relaxed) {
-                        std::thread::yield_now();
-                    }
-                    if panics_first {
-                        boom()
-                    }
-                };
-                let second = move || {
-                    BEGAN.store(true, Relaxed);
-                    // Where the owner can leave, it does so while this runs.
-                    wait_a_while(&LEFT);
-                    ENDED.store(true, Relaxed);
-                    text
-                };
-                let result = catch_unwind(std::panic::AssertUnwindSafe(|| both(first, second)));
-                LEFT.store(true, Relaxed);
-                // The stack on which the frame was.
-                std::hint::black_box([0_u64; 512]);
-                result
-            });
-            assert_eq!(result.is_err(), panics_first);
-            assert!(result.is_err() || result.is_ok_and(|((), text)| text.starts_with("moved")));
-            assert!(TOLD.load(Relaxed) > 0);
-        }
-    }
-    *TELLS.lock().unwrap() = Tells::Nothing;
-    // Last, so that a sanitizer sees what comes of it.
-    assert_eq!(EARLY.load(Relaxed), 0, "told before the second half has ended");
-}
-
-/// Told of joins of every kind, a witness panics or joins, and every tree ends.
-#[test]
-fn witnesses_that_panic_or_join() {
-    let _alone = ONE_TEST.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    BEGAN.store(false, Relaxed);
-    TOLD.store(0, Relaxed);
-    let texts = texts();
-    for tells in [Tells::Panics, Tells::Joins, Tells::Unwinds] {
-        *TELLS.lock().unwrap() = tells;
-        for (timing, singly) in [(EAGER, 0), (SPINS, 3), (HUGE, 1 << 20)] {
-            for _ in 0..if cfg!(miri) { 1 } else { 10 } {
-                let witness = JoinWitness { tell, weight: 1.0, singly };
-                let result = grow(timing, Some(witness), OPENED, || {
-                    tell_singly();
-                    sum(&texts)
-                });
-                assert_eq!(result, texts.iter().map(String::len).sum());
-                // Also a tree that unwinds: the witness hears of it last.
-                assert!(panics(|| grow(timing, Some(witness), OPENED, || if sum(&texts) > 0 {
-                    boom()
-                })));
-            }
-        }
-    }
-    assert!(TOLD.load(Relaxed) > 0);
-    *TELLS.lock().unwrap() = Tells::Nothing;
 }
 
 #[test]
@@ -183,7 +73,7 @@ fn halves_that_panic_and_drop_badly() {
         for round in 0..8 * rounds {
             let (a, b, result_panics) = (round & 1 > 0, round & 2 > 0, round & 4 > 0);
             let result = panics(|| {
-                grow(timing, None, OPENED, || {
+                grow(timing, OPENED, || {
                     let (first, second) = (live.item(1), live.item(2));
                     let (ra, rb) = both(
                         || {
@@ -223,10 +113,10 @@ fn questions_that_panic_or_join() {
         assert!(asked_now.age() < u64::MAX && is_inside());
         if asked.get() > 3 { OfferDecision::Opened } else { OfferDecision::Later(0) }
     };
-    assert_eq!(grow(EAGER, None, &joins, || sum(&texts)), all);
+    assert_eq!(grow(EAGER, &joins, || sum(&texts)), all);
     assert_eq!(asked.get(), 4, "a question is not asked by its own joins");
     for decision in [OfferDecision::Later(u64::MAX), OfferDecision::Never] {
-        assert_eq!(grow(SPINS, None, &|_| decision, || sum(&texts)), all);
+        assert_eq!(grow(SPINS, &|_| decision, || sum(&texts)), all);
     }
     for nth in 0..4 {
         asked.set(0);
@@ -234,7 +124,7 @@ fn questions_that_panic_or_join() {
             asked.set(asked.get() + 1);
             if asked.get() > nth { boom() } else { OfferDecision::Later(0) }
         };
-        assert!(panics(|| _ = grow(EAGER, None, &throws, || sum(&texts))));
+        assert!(panics(|| _ = grow(EAGER, &throws, || sum(&texts))));
     }
 }
 
@@ -252,9 +142,9 @@ fn trees_are_used_again_and_members_come_late() {
         let in_tree = || {
             assert!(is_inside() && !apart(is_inside) && !apart(would_queue));
             // A tree inside a tree, and one apart from it.
-            let inner = || grow(EAGER, None, OPENED, || both(|| text.len(), || text.len()));
+            let inner = || grow(EAGER, OPENED, || both(|| text.len(), || text.len()));
             let (one, (two, _)) = both(inner, || apart(inner));
-            let queued = join(None, would_queue, || (), |_, _| unreachable!("inside of a tree"));
+            let queued = join(would_queue, || (), |_, _| unreachable!("inside of a tree"));
             assert!(queued.0);
             one.0 + two
         };
@@ -262,8 +152,8 @@ fn trees_are_used_again_and_members_come_late() {
         shared.serve();
     }
     assert!(!is_inside() && !would_queue());
-    assert_eq!(join(None, || 1, || 2, |a, b| (a(), b())), (1, 2));
-    assert!(panics(|| _ = join(None, || 1, || 2, |_, _| boom())));
+    assert_eq!(join(|| 1, || 2, |a, b| (a(), b())), (1, 2));
+    assert!(panics(|| _ = join(|| 1, || 2, |_, _| boom())));
 }
 
 #[test]
@@ -292,7 +182,7 @@ fn invitations_with_hostile_guests() {
                 }
             };
             let panicked = panics(|| {
-                grow(EAGER, None, OPENED, || {
+                grow(EAGER, OPENED, || {
                     // Frames of this member lie below all that follows.
                     let host = || {
                         invitation.host(&help, || {
@@ -326,7 +216,7 @@ fn a_guest_is_a_guest_of_one_invitation() {
     let (hosted, answered) = (Latch::new(), Latch::new());
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            grow(EAGER, None, OPENED, || {
+            grow(EAGER, OPENED, || {
                 other.host(&|| (), || {
                     hosted.set();
                     answered.wait(Spin::NONE);
@@ -339,7 +229,7 @@ fn a_guest_is_a_guest_of_one_invitation() {
             *seen.lock().unwrap() = Some((one.is_guest(), other.is_guest(), other.member()));
             came.set();
         };
-        grow(EAGER, None, OPENED, || {
+        grow(EAGER, OPENED, || {
             one.host(&help, || {
                 one.call();
                 came.wait(Spin::NONE);

@@ -19,7 +19,7 @@ mod submit;
 pub(crate) use base::long_wait;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
 use windrow_sync::unwind::discard;
 
@@ -31,16 +31,6 @@ fn boom() -> ! {
 /// Runs hostile code; returns whether it panicked.
 fn panics(f: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(f)).map_err(discard).is_err()
-}
-
-/// Waits for `flag` by yielding, but not for ever: the flag may never come.
-fn wait_a_while(flag: &AtomicBool) {
-    for _ in 0..if cfg!(miri) { 100 } else { 10_000 } {
-        if flag.load(Relaxed) {
-            return;
-        }
-        std::thread::yield_now();
-    }
 }
 
 /// Counts its items while they live.

@@ -46,7 +46,7 @@ use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::unwind::{Payload, discard, quietly};
 use windrow_sync::{Pad, Spin};
 
-use crate::runtime::explain::{self, OpenSpan, is_reported};
+use crate::runtime::explain::{OpenSpan, is_reported};
 use crate::runtime::flag::Flag;
 use crate::runtime::report::CountedKind;
 use crate::runtime::stall::CallWatch;
@@ -246,18 +246,9 @@ impl OutermostJoin {
         if is == NextJoin::Nested { OutermostJoin { is, span: None } } else { Self::begin(is, place) }
     }
 
-    /// `place`, if it is that of a join inside of a join.
-    #[inline]
-    pub(super) fn place_inside(&self, place: &'static Location<'static>) -> Option<&'static Location<'static>> {
-        (self.is == NextJoin::Nested).then_some(place)
-    }
-
     #[cold]
     fn begin(is: NextJoin, place: &'static Location<'static>) -> Self {
         NEXT_JOIN.set(NextJoin::Nested);
-        if explain::is_new(place) {
-            windrow_sync::join::tell_singly();
-        }
         let is_counted = is == NextJoin::Counted;
         OutermostJoin { is, span: if is_counted { None } else { OpenSpan::new(place, CountedKind::Join) } }
     }
@@ -460,7 +451,7 @@ impl PoolCore {
     /// The life of the host thread.
     pub(super) fn host(self: &Arc<Self>) {
         let workers = self.threads() - usize::from(self.has_current);
-        let mut tree = Tree::new(workers + 1, timing(self.threads())).witnessed_by(explain::pool_witness());
+        let mut tree = Tree::new(workers + 1, timing(self.threads()));
         let (lead, tree) = tree.lead();
         let serve = |_| tree.serve();
         self.gate.region(&serve, Spin::NONE, |door| {
@@ -470,7 +461,7 @@ impl PoolCore {
             };
             lead.grow(0, &ask, || {
                 // A join asks, and so lets the workers in.
-                windrow_sync::join::join(None, || (), || (), |_, _| unreachable!("inside of the tree"));
+                windrow_sync::join::join(|| (), || (), |_, _| unreachable!("inside of the tree"));
                 self.invitation.host(&|| self.help(), || {
                     while !self.over.is_up() {
                         thread::park();
