@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use windrow::{CallKind, Explained};
+use windrow::Account;
 use windrow_tiling::Nanos;
 use windrow_tiling::tile;
 
@@ -39,21 +39,19 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Tells [`windrow::explain`], if this thread listens.
+    /// Reports the product to [`windrow::explain`] and the listener of the process.
     pub(crate) fn explain(&self, place: &'static Location<'static>) {
-        if !windrow::listens(Some(place)) {
-            return;
-        }
-        let explained = Explained::new(CallKind::Plan, Some(place), self.tiles.len() as u64, self.elapsed).on(2);
-        windrow::tell(match &self.plan {
-            Some(plan) => explained
-                .predicted_to_take(self.predicted_call)
-                .or("in one tile", self.in_one_tile(plan))
-                .because(format!("{}: {}", plan.verdict(), plan.why)),
+        windrow::report_plan(place, self.tiles.len() as u64, self.elapsed, || match &self.plan {
+            Some(plan) => Account {
+                reason: format!("{}: {}", plan.verdict(), plan.why).into(),
+                predicted: self.predicted_call,
+                alternatives: [self.in_one_tile(plan).map(|time| ("in one tile", time)), None],
+                ..Account::default()
+            },
             None if self.predicted.is_some() => {
-                explained.predicted_to_take(self.predicted_call).because("as rank 0 decided")
+                Account { reason: "as rank 0 decided".into(), predicted: self.predicted_call, ..Account::default() }
             }
-            None => explained.because("the tiles were given"),
+            None => Account { reason: "the tiles were given".into(), ..Account::default() },
         });
     }
 

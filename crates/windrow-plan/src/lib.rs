@@ -5,8 +5,9 @@ pub mod batch;
 mod decision;
 pub mod estimate;
 pub mod explore;
+#[doc(hidden)]
+pub mod listen;
 pub mod machine;
-pub mod report;
 pub mod share;
 pub mod site;
 pub mod spin;

@@ -486,18 +486,7 @@ pub struct ShareChoice {
 
 impl ShareChoice {
     /// The decision on `inputs`, with the predicted alternatives.
-    ///
-    /// ```
-    /// use windrow_plan::machine::Machine;
-    /// use windrow_plan::share::{Costs, Progress, Workers, choose, decide};
-    /// use windrow_plan::{Items, Nanos};
-    ///
-    /// let (done, spent, left) = (Items(100), Nanos::micros(10.0), Items(10));
-    /// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false };
-    /// let (workers, costs) = (Workers { most: 2, idle: 0, asleep: 1, busy: false }, Costs::new(Machine::example()));
-    /// assert_eq!(choose(&progress, &workers, &costs).decision(progress), decide(progress, &workers, &costs));
-    /// ```
-    pub fn decision(self, inputs: Progress) -> Decision<Progress, Grain> {
+    fn decision(self, inputs: Progress) -> Decision<Progress, Grain> {
         let ShareChoice { grain, why, shared, .. } = self;
         let shared = shared.map(|predicted| Alternative { name: "shared", predicted });
         let serial = Alternative { name: "serial", predicted: inputs.rest() };

@@ -99,9 +99,6 @@
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
-use std::time::Instant;
-
-use windrow_plan::Nanos;
 
 use windrow_sync::submit::{Fate, Submit};
 use windrow_sync::unwind::quietly;
@@ -130,8 +127,7 @@ pub use windrow_sync::submit::Entry;
 
 use lead::{BatchedInner, PANICKED, POISONED};
 
-use crate::runtime::explain;
-use crate::runtime::explained::{CallKind, Explained};
+use crate::runtime::listen::{self, Account, CallKind, Decided, Ended, Reported};
 
 /// A structure whose operations can be run in batches.
 ///
@@ -421,52 +417,35 @@ impl<S: BatchOps> Batched<S> {
     pub fn call(&self, mut op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
         S::prepare(&mut op);
         let place = Location::caller();
-        if explain::listens(Some(place)) {
-            return self.told(place, 1, None, || self.call_prepared(op));
+        if let Some(reported) = listen::call(CallKind::Batch, Some(place)) {
+            let result = self.call_prepared(op);
+            self.report(reported, 1, None);
+            return result;
         }
         self.call_prepared(op)
     }
 
-    /// Runs `calls`, of `count` operations, and reports them to [`explain`](crate::explain()), with this reason or the verdict.
+    /// The end of a call of `count` operations, with this reason or the verdict on batching so far.
     #[cold]
-    fn told<R>(
-        &self,
-        place: &'static Location<'static>,
-        count: usize,
-        reason: Option<&'static str>,
-        calls: impl FnOnce() -> R,
-    ) -> R {
-        let start = Instant::now();
-        let _span = explain::enter(true, CallKind::Batch, Some(place));
-        let result = calls();
-        match reason {
-            Some(reason) => {
-                let took = Nanos(start.elapsed().as_nanos() as f64);
-                explain::tell(Explained::new(CallKind::Batch, Some(place), count as u64, took).because(reason));
-            }
-            None => self.tell(place, count, None, start),
+    fn report(&self, reported: Reported, count: usize, reason: Option<&'static str>) {
+        let (count, took) = (count as u64, reported.took());
+        if let Some(reason) = reason {
+            let account = Account { reason: reason.into(), ..Account::default() };
+            return reported.end(&Ended::new(count, took, &account));
         }
-        result
-    }
-
-    /// Reports `count` operations, and whether batching has paid so far. The thread that has begun the call says for how many calls it stands,
-    /// if that is another thread.
-    #[cold]
-    fn tell(&self, place: &'static Location<'static>, count: usize, calls: Option<f32>, start: Instant) {
-        let reason = || match self.stats().map(|stats| stats.verdict()) {
-            Ok(Some(verdict)) => verdict.to_string(),
-            Ok(None) => {
-                "no verdict before there were batches of different sizes, or operations that ran alone".to_owned()
-            }
-            Err(error) => format!("no verdict: {error}"),
-        };
-        let took = start.elapsed();
         // The statistics may have to wait for their turn.
-        let reason = if explain::wants_reasons() { reason() } else { String::new() };
-        let telling = Nanos((start.elapsed() - took).as_nanos() as f64);
-        let took = Nanos(took.as_nanos() as f64);
-        let told = Explained::new(CallKind::Batch, Some(place), count as u64, took).because(reason);
-        explain::tell(told.told_for(telling).standing_for(calls));
+        let verdict = || {
+            let reason = match self.stats().map(|stats| stats.verdict()) {
+                Ok(Some(verdict)) => verdict.to_string(),
+                Ok(None) => {
+                    "no verdict before there were batches of different sizes, or operations that ran alone".to_owned()
+                }
+                Err(error) => format!("no verdict: {error}"),
+            };
+            Account { reason: reason.into(), ..Account::default() }
+        };
+        let none = Account::default();
+        reported.end(&Ended { decision: Decided::Later(&verdict), ..Ended::new(count, took, &none) });
     }
 
     #[inline]
@@ -539,8 +518,10 @@ impl<S: BatchOps> Batched<S> {
     #[track_caller]
     pub fn exclusive<R: Send>(&self, f: impl FnOnce(&mut S) -> R + Send) -> Result<R, BatchError> {
         let place = Location::caller();
-        if explain::listens(Some(place)) {
-            return self.told(place, 0, Some("exclusive access"), || self.shared.exclusive(f));
+        if let Some(reported) = listen::call(CallKind::Batch, Some(place)) {
+            let result = self.shared.exclusive(f);
+            self.report(reported, 0, Some("exclusive access"));
+            return result;
         }
         self.shared.exclusive(f)
     }
@@ -577,8 +558,10 @@ impl<S: BatchOps> Batched<S> {
         S: Sync,
     {
         let place = Location::caller();
-        if explain::listens(Some(place)) {
-            return self.told(place, 0, Some("shared access"), || self.shared.read(f));
+        if let Some(reported) = listen::call(CallKind::Batch, Some(place)) {
+            let result = self.shared.read(f);
+            self.report(reported, 0, Some("shared access"));
+            return result;
         }
         self.shared.read(f)
     }

@@ -37,9 +37,9 @@ pub use iter::{
 pub use runtime::ablation::Mechanism;
 pub use runtime::cancel::{CancelToken, Cancelled};
 pub use runtime::explain::explain;
+pub use runtime::explained::Explained;
 #[doc(hidden)]
-pub use runtime::explain::{listens, tell};
-pub use runtime::explained::{CallKind, Explained};
+pub use runtime::listen::{listens, report_plan};
 pub use runtime::pool::{
     Pool, PoolBuildError, PoolBuildErrorKind, PoolBuilder, ShutdownError, current_num_threads, shutdown,
 };
@@ -51,6 +51,10 @@ pub use task::workers;
 pub use team::AsyncTeam;
 pub use team::{Width, team};
 pub use windrow_plan::Nanos;
+#[doc(hidden)]
+pub use windrow_plan::listen::Account;
+#[doc(inline)]
+pub use windrow_plan::listen::CallKind;
 
 /// The traits of `par_iter` and the other parallel methods: `use windrow::prelude::*;`.
 pub mod prelude {

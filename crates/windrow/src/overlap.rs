@@ -115,12 +115,11 @@ use std::time::Instant;
 use windrow_plan::Nanos;
 use windrow_sync::fork::{Process, Stranded, lock};
 use windrow_sync::lend::lending;
+use windrow_sync::machine::tick;
 
 use crate::runtime::cancel::{CancelToken, ambient};
-use crate::runtime::explain;
-use crate::runtime::explained::{CallKind, Explained};
+use crate::runtime::listen::{self, Account, CallKind, Ended, Region};
 use crate::runtime::pool::{Installed, current_state, installed_state};
-use crate::runtime::stall::CallWatch;
 
 mod crew;
 mod each;
@@ -691,15 +690,15 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
 
         let bells = std::iter::once(bell).chain(helpers.iter().map(|helper| helper.bell.clone())).collect();
         let tokens = token.into_iter().chain(ambient().filter(|_| heeds)).collect();
-        let listens = explain::listens(Some(place));
-        let told = explain::enter(listens, CallKind::Overlap, Some(place));
+        let mut reported = listen::call(CallKind::Overlap, Some(place));
         // A run without such lanes does not build the global pool.
         let pool = if each.is_empty() { installed_state() } else { Some(current_state()) };
         let helped = pool.as_ref().filter(|_| !each.is_empty());
         let (members, width) = helped.map_or((1, 1), |pool| (pool.members, pool.workers().most));
         let helping = helpers.len();
-        let zero = (trace.is_some() || listens).then(Instant::now);
-        let watch = CallWatch::new(explain::is_reported(), "overlapped run", Some(place));
+        let zero = (trace.is_some() || reported.is_some()).then(Instant::now);
+        let begun = tick();
+        let region = Region::new(CallKind::Overlap, "overlapped run", Some(place));
         let run = OverlapRun::new(tokens, names.len(), bells, crew.clone(), (members, width), zero);
         // Not by `thread::scope`: in a child that is forked inside a lane, its end would wait for threads of the parent.
         let ran = catch_unwind(AssertUnwindSafe(|| {
@@ -710,10 +709,10 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
                     for Helper { lane, station, bell } in helpers {
                         // The system refuses names with a zero byte.
                         let name = format!("windrow-{}", names[lane].replace('\0', ""));
-                        let (run, watch, pool) = (&run, &watch, pool.clone());
+                        let (run, region, pool) = (&run, &region, pool.clone());
                         let body = move || {
                             let _here = pool.map(Installed::new);
-                            let _watch = watch.member();
+                            let _member = region.member();
                             run.help(station, &bell);
                             run.helper_left();
                         };
@@ -725,7 +724,7 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
                     }
                     let lanes: Vec<&(dyn EachLane<E> + Sync)> = each.iter().map(|lane| &**lane).collect();
                     match &pool {
-                        Some(pool) if !lanes.is_empty() => help::lead(&run, here, &lanes, &crew, pool, &watch),
+                        Some(pool) if !lanes.is_empty() => help::lead(&run, here, &lanes, &crew, pool, &region),
                         _ => _ = run.lead(&mut here, || false),
                     }
                 },
@@ -742,22 +741,23 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
         let (whole, tiles) = results.into_whole();
         if let Some(wall) = wall {
             let traced = Trace { lanes: traced, wall };
-            if listens {
+            if let Some(mut reported) = reported.take() {
                 let limits = traced.explain();
                 let threads = 1 + helping + lock(&crew.state).entered.len();
-                let explained = Explained::new(CallKind::Overlap, Some(place), tiles as u64, wall).on(threads);
-                let explained = explained.or("bound", Some(limits.bound)).or("serial", Some(limits.serial));
-                explain::tell(explained.because(limits.reason()));
-                crate::runtime::trace::lanes(explain::traces(), zero.unwrap_or_else(Instant::now), || {
-                    traced.tiles(Some(place))
-                });
+                let account = Account {
+                    reason: limits.reason().into(),
+                    alternatives: [Some(("bound", limits.bound)), Some(("serial", limits.serial))],
+                    ..Account::default()
+                };
+                let tiles_of_lanes = || traced.tiles();
+                let ended = Ended::new(tiles as u64, wall, &account).on(threads);
+                reported.begin_at(begun);
+                reported.end(&Ended { tiles: Some(&tiles_of_lanes), ..ended });
             }
             if let Some(trace) = trace {
                 *trace = traced;
             }
         }
-        // A panic that is resumed here was told.
-        drop(told);
         let name = |lane: usize| names.get(lane).cloned().unwrap_or_default();
         match (met.map(|Met { tile, lane, why }| (tile, lane, why)), whole) {
             (Some((_, _, TileFault::Panic(payload))), results) => {

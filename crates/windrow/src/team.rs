@@ -78,12 +78,10 @@ use windrow_sync::gate::{JoinedWorker, WorkerCounts};
 use windrow_sync::rounds::{MemberSlot, Rounds, Turn};
 use windrow_sync::{fork::lock, machine::tick};
 
-use crate::runtime::explain;
-use crate::runtime::explained::{CallKind, Explained};
+use crate::runtime::listen::{self, CallKind, EventKind, Region, Reported};
 use crate::runtime::pool;
 use crate::runtime::sites::{TeamStats, site};
-use crate::runtime::trace;
-use crate::runtime::{stall::CallWatch, state::PoolState};
+use crate::runtime::state::PoolState;
 
 mod driver;
 pub mod split;
@@ -94,7 +92,7 @@ mod tasks;
 pub use tasks::{AsyncMember, AsyncTeam};
 pub use windrow_sync::rounds::{Contributions, Deal, Ended, Family, Lend, Lent, Mut, Own, Ref};
 
-use driver::{OVER, RoundDriver, RoundSite, explain_team, follow};
+use driver::{OVER, RoundDriver, RoundSite, end_team, follow};
 
 /// The number of members that a team asks for.
 ///
@@ -361,8 +359,8 @@ where
         attend::<T, F, R> as fn(&F, &PoolState, MemberSlot<'_, LeaderState<'_, T>>, Spin) -> R as *const () as usize;
     let site = site(Some(place), code);
     let may_be_alone = matches!(width.0, WidthKind::AtMost(2..));
-    let (begun, listens) = (tick(), explain::listens(Some(place)));
-    let _span = explain::enter(listens, CallKind::Team, Some(place));
+    let (begun, reported) = (tick(), listen::call(CallKind::Team, Some(place)));
+    let told = reported.as_ref().map(|_| place);
     // Records a call. `serial_rounds`: its rounds are known to run best on one member.
     let took = |mode, ended: u64, serial_rounds: bool| {
         let elapsed = pool.nanos(ended.saturating_sub(begun));
@@ -371,15 +369,14 @@ where
             stats.calls = stats.calls.after(mode, elapsed, serial_rounds || elapsed < pool.guess().short_team());
         }
     };
-    let tell = |members: usize, reason: &'static str, driver: &RoundDriver<'_>| {
-        if listens {
-            explain_team(place, members, pool.nanos(tick().saturating_sub(begun)), reason, None, driver);
+    let tell = |reported: Option<Reported>, members: usize, reason: &'static str, driver: &RoundDriver<'_>| {
+        if let Some(reported) = reported {
+            end_team(reported, members, reason, driver);
         }
     };
-    let refuse = || {
-        if listens {
-            let took = pool.nanos(tick().saturating_sub(begun));
-            explain::tell(Explained::new(CallKind::Team, Some(place), 0, took).because("refused"));
+    let refuse = |reported: Option<Reported>| {
+        if let Some(reported) = reported {
+            reported.end_because("refused");
         }
     };
     let stats = if may_be_alone { pool.sites.recall_team(site) } else { TeamStats::default() };
@@ -391,31 +388,30 @@ where
         false => match ask(pool, width, stats.took) {
             Ok(asked) => asked,
             Err(refused) => {
-                refuse();
+                refuse(reported);
                 return Err(refused);
             }
         },
     };
     if members == 1 {
-        let led =
-            &mut LeaderState { driver: RoundDriver::new(RoundSite::of(pool, site), listens.then_some(place)), data };
+        let led = &mut LeaderState { driver: RoundDriver::new(RoundSite::of(pool, site), told), data };
         let result = attend(member, pool, Rounds::single(led).slot(), Spin::NONE);
-        tell(1, reason, &led.driver);
+        tell(reported, 1, reason, &led.driver);
         if serial {
             took(Mode::Serial, tick(), true);
         }
         return Ok(vec![result]);
     }
-    let led = &mut LeaderState { driver: RoundDriver::new(RoundSite::of(pool, site), listens.then_some(place)), data };
+    let led = &mut LeaderState { driver: RoundDriver::new(RoundSite::of(pool, site), told), data };
     let rounds = Rounds::new(led, members);
     let results: Vec<_> = (0..members).map(|_| Mutex::new(None)).collect();
     let waits = Waits::of(pool.guess());
-    let watch = CallWatch::new(explain::is_reported(), "team", Some(place));
+    let region = Region::new(CallKind::Team, "team", Some(place));
     let come = |mut slot: MemberSlot<'_, LeaderState<'_, T>>| {
         let width = slot.width(pool.settle);
         if width >= least {
             let at = slot.index();
-            let _part = trace::part(explain::traces(), CallKind::Team, Some(place));
+            let _part = listen::begun(EventKind::Part(CallKind::Team), Some(place));
             let result = attend(
                 member,
                 pool,
@@ -429,7 +425,7 @@ where
     let join = |joined: JoinedWorker| {
         pool.joined(joined.worker, tick());
         if let Some(slot) = rounds.join() {
-            let _watch = watch.member();
+            let _member = region.member();
             come(slot);
         }
     };
@@ -465,7 +461,7 @@ where
     if found < least {
         let closed = if pool.gate.is_stopped() { TeamErrorKind::Closed } else { TeamErrorKind::Busy };
         let kind = lacks.get().unwrap_or(closed);
-        refuse();
+        refuse(reported);
         return Err(TeamError { wanted: least, found, threads: pool.members, kind });
     }
     drop(rounds);
@@ -473,7 +469,7 @@ where
         let serial_rounds = !led.driver.mixed && pool.sites.recall_team(site).widths.is_serial(found);
         took(Mode::Team, ended, serial_rounds);
     }
-    tell(found, reason, &led.driver);
+    tell(reported, found, reason, &led.driver);
     let result = |one: Mutex<Option<R>>| one.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(results.into_iter().filter_map(result).collect())
 }
@@ -752,7 +748,7 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     where
         for<'x> Lent<'x, S>: Copy,
     {
-        let _rounds = trace::rounds(explain::traces(), range.len(), self.index());
+        let _rounds = listen::begun(EventKind::Rounds { member: self.index() }, None).map(|part| part.of(range.len()));
         loop {
             let mut lead = match self.arrive()? {
                 Turn::Follow(message) => match follow::<S, P>(message, &range, &mut work) {

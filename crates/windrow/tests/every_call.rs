@@ -19,7 +19,6 @@ use windrow::spawn_joinable;
 use windrow::team::Member;
 #[cfg(feature = "async-team")]
 use windrow::team::{AsyncMember, AsyncTeam};
-use windrow::workers::{self, TaskPool};
 use windrow::{CancelToken, Pool, Width, overlap, team};
 use windrow_testkit::{Sum, block_on, spin};
 
@@ -245,34 +244,6 @@ fn overlaps() {
     tiles().compute("fail", |_| Err::<(), _>(())).run().unwrap_err(); // overlap
 }
 
-#[rustfmt::skip]
-fn workers() {
-    let pool = TaskPool::new(2).unwrap();
-    assert_eq!(pool.install(|| 1), 1); // install
-    pool.join(|| (), || ()); // join
-    pool.join_context(|_| (), |_| ()); // join
-    pool.scope(|scope| { // scope
-        scope.spawn(|_| ()); // spawn
-        scope.spawn_broadcast(|_, _| ()); // broadcast
-    });
-    pool.scope_fifo(|scope| scope.spawn(|_| ())); // scope, spawn
-    pool.in_place_scope(|scope| scope.spawn(|_| ())); // scope, spawn
-    pool.in_place_scope_fifo(|scope| scope.spawn(|_| ())); // scope, spawn
-    assert_eq!(pool.broadcast(|context| context.index()), [0, 1]); // broadcast
-    let (done, ended) = channel();
-    let (one, two, three) = (done.clone(), done.clone(), done);
-    pool.spawn(move || one.send(()).unwrap()); // spawn
-    pool.spawn_fifo(move || two.send(()).unwrap()); // spawn
-    pool.spawn_broadcast(move |_| three.send(()).unwrap()); // broadcast
-    assert_eq!(ended.iter().count(), 4);
-    pool.install(|| { // install
-        workers::join(|| { workers::join(|| (), || ()); }, || ()); // join
-        workers::join_context(|_| (), |_| { workers::join(|| (), || ()); }); // join
-        pool.join(|| (), || ()); // join
-    });
-    workers::join(|| (), || ()); // join
-}
-
 /// Calls that a panic ends.
 #[rustfmt::skip]
 fn panics() {
@@ -283,7 +254,6 @@ fn panics() {
     caught(&|| _ = team(&mut ()).run(|_| -> () { resume_unwind(Box::new(())) })); // team
     caught(&|| _ = overlap::source(0..9).compute("panic", |_| -> Result<(), ()> { resume_unwind(Box::new(())) }).run()); // overlap
     caught(&|| _ = Batched::new(Sum(0)).exclusive(|_| resume_unwind(Box::new(())))); // batch
-    caught(&|| TaskPool::new(1).unwrap().install(|| resume_unwind(Box::new(())))); // install
 }
 
 fn all() {
@@ -295,7 +265,6 @@ fn all() {
     teams_of_tasks();
     batches();
     overlaps();
-    workers();
     panics();
 }
 
@@ -303,7 +272,7 @@ fn all() {
 
 /// What lines end with: by line and kind the calls and the items, if they are named.
 fn expected() -> BTreeMap<(usize, String), (String, Option<String>)> {
-    const KINDS: [&str; 11] =
+    const KINDS: [&str; 8] =
         ["loop", "join", "sort", "team", "rounds", "batch", "overlap", "spawn", "install", "scope", "broadcast"];
     let mut expected = BTreeMap::new();
     let source = include_str!("every_call.rs");

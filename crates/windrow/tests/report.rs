@@ -1,4 +1,5 @@
-//! What a program prints at its end with `WINDROW_EXPLAIN`. A separate program, since its children run one test of it.
+//! The table that a program which depends on `windrow` alone prints at its end with `WINDROW_EXPLAIN`. A separate program, since its children
+//! run one test of it.
 
 mod child;
 

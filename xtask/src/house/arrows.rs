@@ -9,13 +9,14 @@ use crate::workspace::{self, Workspace, list, text};
 /// A member and the members it may depend on directly, in tests and build scripts too.
 const LAYERS: &[(&str, &str)] = &[
     ("windrow-allocator", ""),
+    ("windrow-observe", "windrow-plan windrow-sync"),
     ("windrow-plan", ""),
     ("windrow-product", ""),
     ("windrow-records", ""),
     ("windrow-sources", "windrow-records"),
     ("windrow-sync", ""),
     ("windrow-tiling", "windrow-plan"),
-    ("windrow", "windrow-plan windrow-sync windrow-testkit"),
+    ("windrow", "windrow-observe windrow-plan windrow-sync windrow-testkit"),
     // For tests alone: those of windrow use it, and it uses windrow.
     ("windrow-testkit", "windrow"),
     ("windrow-bpe", "windrow windrow-sync windrow-testkit"),

@@ -10,7 +10,8 @@ use super::RustFile;
 
 pub(super) const FILE: &str = "docs/constants.md";
 
-const CRATES: [&str; 3] = ["crates/windrow-plan/src/", "crates/windrow-sync/src/", "crates/windrow/src/"];
+const CRATES: [&str; 4] =
+    ["crates/windrow-observe/src/", "crates/windrow-plan/src/", "crates/windrow-sync/src/", "crates/windrow/src/"];
 
 /// What a measure begins with: primitives of a machine and quantities of a site with a factor, or what depends on no machine.
 const MEASURES: &str = r"^(?:[\d.,^/]+ )?(?:clock|claim|line|nap|wake|item|call|round|batch|segment|region)(?:e?s)?\b|^share of |^count of |^size of |^bits of |^chosen, ";

@@ -6,7 +6,7 @@ use std::panic::Location;
 use windrow_sync::submit::{Entry, Fate};
 
 use super::{BatchError, BatchOps, Batched, Overflow, finish};
-use crate::runtime::explain;
+use crate::runtime::listen::{self, CallKind};
 
 /// Operations that are handed in together, and the replies of the last call. A chunk can be reused, and keeps its memory.
 ///
@@ -129,9 +129,11 @@ impl<S: BatchOps> Batched<S> {
     /// chunk still holds its operations. Failures of single operations are in [`Chunk::replies`].
     #[track_caller]
     pub fn call_chunk(&self, chunk: &mut Chunk<S>) -> Result<(), BatchError> {
-        let place = Location::caller();
-        if explain::listens(Some(place)) {
-            return self.told(place, chunk.len(), None, || self.hand_in_chunk(chunk));
+        if let Some(reported) = listen::call(CallKind::Batch, Some(Location::caller())) {
+            let count = chunk.len();
+            let result = self.hand_in_chunk(chunk);
+            self.report(reported, count, None);
+            return result;
         }
         self.hand_in_chunk(chunk)
     }

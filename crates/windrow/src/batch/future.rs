@@ -5,7 +5,6 @@ use std::future::{Future, poll_fn};
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use windrow_sync::submit::{Launch, TaskOp};
 
@@ -13,7 +12,7 @@ use super::lead::{BatchLead, BatchedInner, StructureState};
 use super::options::Overflow;
 use super::room::{Permit, Waiting};
 use super::{BatchError, BatchOps, Batched, CallError, finish};
-use crate::runtime::explain;
+use crate::runtime::listen::{self, CallKind, EventKind, Reported};
 
 impl<S: BatchOps> Batched<S> {
     /// Runs `op`, in a batch with operations of other callers, as a future of any executor. [`prepare`](BatchOps::prepare) runs at once, and
@@ -58,8 +57,8 @@ impl<S: BatchOps> Batched<S> {
     #[doc(hidden)]
     pub fn call_async_at(&self, place: &'static Location<'static>, mut op: S::Op) -> CallAsync<'_, S> {
         S::prepare(&mut op);
-        let heard = explain::listens(Some(place)).then(|| (place, explain::stands_for(Some(place)), Instant::now()));
-        CallAsync { batched: self, stage: CallStage::New(op), room: None, waiting: None, heard }
+        let reported = listen::begun(EventKind::Loose(CallKind::Batch), Some(place));
+        CallAsync { batched: self, stage: CallStage::New(op), room: None, waiting: None, reported }
     }
 
     /// A call that takes room in a bounded queue before it has its operation. `op` is polled once there is room; with the operation comes the
@@ -133,8 +132,7 @@ pub struct CallAsync<'b, S: BatchOps> {
     room: Option<Permit<'b>>,
     /// Its place in the line for that room.
     waiting: Option<Waiting<'b>>,
-    /// Where it was made, for how many calls it stands, and when it was made, if that thread listened.
-    heard: Option<(&'static Location<'static>, f32, Instant)>,
+    reported: Option<Reported>,
 }
 
 enum CallStage<'b, S: BatchOps> {
@@ -234,8 +232,8 @@ impl<S: BatchOps> Future for CallAsync<'_, S> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let answer = std::task::ready!(this.poll_answer(context));
-        if let Some((place, calls, start)) = this.heard {
-            this.batched.tell(place, 1, Some(calls), start);
+        if let Some(reported) = this.reported.take() {
+            this.batched.report(reported, 1, None);
         }
         Poll::Ready(answer)
     }

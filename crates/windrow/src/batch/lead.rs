@@ -14,9 +14,7 @@ use super::regroup::Regroup;
 use super::room::{Capacity, Permit};
 use super::stats::{BatchCounts, Stats};
 use super::{Batch, BatchError, BatchOps, CallError};
-use crate::runtime::explain;
-use crate::runtime::stall::CallWatch;
-use crate::runtime::trace::{self, RanBatch};
+use crate::runtime::listen::{self, EventKind, Region};
 use windrow_sync::unwind::discard;
 
 pub(super) const PANICKED: Fate = Fate(1);
@@ -459,17 +457,9 @@ impl<S: BatchOps> BatchedInner<S> {
         let end = machine::tick();
         let around = end.saturating_sub(start).saturating_sub(done.saturating_sub(ran));
         let (sleepers, queued) = (held.sleepers(), held.queued());
-        if explain::traces() {
-            trace::batch(RanBatch {
-                structure: std::any::type_name::<S>(),
-                id: self.address(),
-                begin: ran,
-                end: done,
-                ops: size,
-                left: queued.unwrap_or(0),
-                is_panic: fate == PANICKED,
-            });
-        }
+        let (structure, left) = (std::any::type_name::<S>(), queued.unwrap_or(0));
+        let kind = EventKind::Batch { structure, id: self.address(), left };
+        listen::ran(kind, None, size as u64, (ran, done), fate == PANICKED);
         let state = held.data();
         let gap = options.timing.nanos(state.counts.gap(start));
         state.counts.handed(size, (took, options.timing.nanos(around), gap), end, sleepers);
@@ -491,7 +481,7 @@ impl<S: BatchOps> BatchedInner<S> {
     /// Hands in `entries` and blocks until all are answered.
     pub(super) fn hand_in(&self, entries: &mut [Entry<S::Op, S::Reply>]) -> Result<Fate, Closed> {
         let own = entries.len();
-        let _watch = CallWatch::of_batch(explain::is_reported(), std::any::type_name::<S>());
+        let _region = Region::of_batch(std::any::type_name::<S>());
         self.submit.call(entries, self.mark(), self.reply_spin(), |held| self.lead(held, BatchLead::Thread { own }))
     }
 

@@ -17,13 +17,12 @@ use crate::iter::{IndexedParallelIterator, IntoParallelRefMutIterator, ParallelI
 use windrow_sync::join::is_inside;
 
 use crate::runtime::begun::depth;
-use crate::runtime::explain;
-use crate::runtime::explained::{CallKind, Explained};
 use crate::runtime::hints::CallPart;
+use crate::runtime::listen::{self, Account, CallKind, Ended};
 use crate::runtime::pool;
 use crate::runtime::sites::{SiteStats, site_at};
 use crate::runtime::state::PoolState;
-use crate::task::join::{Grown, Told, expecting, join};
+use crate::task::join::{Grown, Growth, expecting, join};
 
 /// Sorts by keys that are computed once for each item.
 pub(super) fn by_cached_key<T: Send, K: Ord + Send>(
@@ -108,9 +107,9 @@ impl SortGrain {
             told.reason = "as part of the recursion around it";
             return f();
         }
-        let recursion = Told::of_call(told.listens).watched("sort", Some(told.place));
-        let ((), grown) = expecting(self.alone, &recursion, f);
-        told.recursion = Some((recursion, grown));
+        let growth = Growth::new(CallKind::Sort, "sort", Some(told.place));
+        let ((), grown) = expecting(self.alone, &growth, f);
+        told.recursion = Some((growth, grown));
     }
 }
 
@@ -132,13 +131,12 @@ struct SortTold {
     place: &'static Location<'static>,
     /// The address of the sort of these items, which tells apart sorts by one generic function.
     code: usize,
-    listens: bool,
     alone: Option<Nanos>,
     is_known: bool,
     /// `None` if the sort teaches nothing.
     steps: Option<SortSteps>,
     reason: &'static str,
-    recursion: Option<(Told, Grown)>,
+    recursion: Option<(Growth, Grown)>,
 }
 
 /// The weight of a sort of `n` items, `n * log2 n`, and what the site of such sorts remembers of a unit.
@@ -170,8 +168,8 @@ impl SortTold {
     }
 }
 
-/// Runs a sort of `count` items, which is compiled to `code`. Reports the sort if this thread listens, from the tick `begun` on, if that is
-/// given.
+/// Runs a sort of `count` items, which is compiled to `code`. Reports the sort if a listener wants that, from the tick `begun` on, if
+/// that is given.
 fn told(
     place: &'static Location<'static>,
     code: usize,
@@ -180,29 +178,28 @@ fn told(
     sort: impl FnOnce(&mut SortTold),
 ) {
     let reason = "serial: entering costs more than it saves";
-    let listens = explain::listens(Some(place));
-    let mut told =
-        SortTold { place, code, listens, alone: None, is_known: false, steps: None, reason, recursion: None };
-    if count < SAMPLE && !listens {
+    let reported = listen::call(CallKind::Sort, Some(place));
+    let mut told = SortTold { place, code, alone: None, is_known: false, steps: None, reason, recursion: None };
+    if count < SAMPLE && reported.is_none() {
         return sort(&mut told);
     }
     let start = tick();
-    let _span = explain::enter(listens, CallKind::Sort, Some(place));
     sort(&mut told);
     let (took, before) = pool::with_current(|pool| {
         let took = pool.nanos(tick().saturating_sub(start));
         told.learn(took, pool);
         (took, pool.nanos(begun.map_or(0, |begun| start.saturating_sub(begun))))
     });
-    if !listens {
-        return;
-    }
-    let explained = Explained::new(CallKind::Sort, Some(place), count as u64, took).remembered(told.is_known);
-    let explained = match told.recursion {
-        Some((recursion, grown)) => recursion.explained(explained, grown),
-        None => explained.predicted_to_take(told.alone).because(told.reason),
+    let Some(reported) = reported else { return };
+    let (account, threads) = match &told.recursion {
+        Some((growth, grown)) => (growth.account(*grown, before), grown.entered),
+        None => {
+            let predicted = told.alone.map(|alone| Nanos(alone.0 + before.0));
+            (Account { reason: told.reason.into(), predicted, ..Account::default() }, 1)
+        }
     };
-    explain::tell(explained.after(before));
+    let account = Account { from_memory: told.is_known, ..account };
+    reported.end(&Ended::new(count as u64, Nanos(took.0 + before.0), &account).on(threads));
 }
 
 /// Whether the items were in ascending or in descending order. If so, they are in ascending order now. Each check ends at the first pair

@@ -23,9 +23,8 @@ use windrow_sync::machine::tick;
 use super::crew::Crew;
 use super::run::{EachLane, OverlapRun, Station, Step};
 use crate::runtime::begun::{AtDepth, depth};
-use crate::runtime::stall::CallWatch;
+use crate::runtime::listen::Region;
 use crate::runtime::state::PoolState;
-use crate::runtime::{explain, trace};
 
 /// A worker that has joined leaves if so many tiles are shorter than a wake. The door opens at one wake, so tiles about as long as that do
 /// not have workers come and go.
@@ -49,19 +48,17 @@ pub(super) fn lead<E: Send>(
     lanes: &[&(dyn EachLane<E> + Sync + '_)],
     crew: &Crew,
     pool: &PoolState,
-    watch: &CallWatch,
+    region: &Region,
 ) {
     let (mut stations, depth) = (stations, depth());
     if pool.members == 1 || lanes.is_empty() {
         run.lead(&mut stations, || false);
         return;
     }
-    let call = trace::around(explain::traces());
     let help = |joined: JoinedWorker| {
         pool.joined(joined.worker, tick());
         lock(&crew.state).entered.insert(joined.worker);
-        let _part = trace::part_of(call);
-        let _watch = watch.member();
+        let _part = region.part();
         let _inside = AtDepth::new(depth);
         attend(run, lanes, crew, pool);
     };

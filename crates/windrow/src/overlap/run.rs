@@ -19,7 +19,7 @@ use super::queue::{Bell, Ring};
 use super::trace::LaneTrace;
 use crate::runtime::cancel::CancelToken;
 use crate::runtime::flag::Flag;
-use crate::runtime::{explain, stall};
+use crate::runtime::listen;
 use windrow_sync::fork::{Process, Stranded, lock};
 use windrow_sync::unwind::{Payload, discard};
 
@@ -238,7 +238,7 @@ impl<E> OverlapRun<E> {
     /// With [`Stranded`], in a forked child, when only threads of the parent could go on.
     pub(super) fn lead(&self, stations: &mut Vec<Box<dyn Station<E> + '_>>, mut pause: impl FnMut() -> bool) -> bool {
         let looks = (!self.tokens.is_empty()).then_some(POLL);
-        let long = stall::long_wait(explain::is_reported());
+        let long = listen::long_wait();
         let mut idle = None;
         'busy: loop {
             self.look();
@@ -273,7 +273,7 @@ impl<E> OverlapRun<E> {
             self.bells[0].wait(Some(looks.unwrap_or(long)));
             let waited = since.elapsed();
             if waited >= long {
-                stall::report_wait(waited);
+                listen::stalled(waited);
             }
         }
     }

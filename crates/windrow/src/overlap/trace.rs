@@ -2,13 +2,12 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::panic::Location;
 use std::sync::Arc;
 use std::time::Instant;
 
 use windrow_plan::Nanos;
 
-use crate::runtime::trace::{TraceTile, timeline};
+use crate::runtime::listen::LaneTile;
 
 /// The kind of a lane.
 ///
@@ -222,18 +221,19 @@ impl Trace {
     /// assert!(trace.json().starts_with(r#"{"displayTimeUnit":"ns","#));
     /// assert!(trace.json().contains(r#""cat":"tile","name":"tile 2","args":{"lane":"halve","#));
     /// ```
+    #[cfg(feature = "observe")]
     pub fn json(&self) -> String {
-        timeline(self.tiles(None))
+        windrow_observe::timeline(self.tiles())
     }
 
     /// What a timeline shows.
-    pub(super) fn tiles(&self, place: Option<&'static Location<'static>>) -> Vec<TraceTile> {
+    pub(super) fn tiles(&self) -> Vec<LaneTile> {
         let mut tiles = Vec::new();
         for (lane, LaneTrace { name, tiles: of_lane, .. }) in self.lanes.iter().enumerate() {
             let name: Arc<str> = Arc::from(name.as_str());
             for (tile, &TileTrace { start, end, empty, full }) in of_lane.iter().enumerate() {
                 let (begin, end, waits) = (start.0 as u64, end.0 as u64, (empty.0 as u64, full.0 as u64));
-                tiles.push(TraceTile { begin, end, waits, run: 0, place, lane, name: name.clone(), tile });
+                tiles.push(LaneTile { begin, end, waits, lane, name: name.clone(), tile });
             }
         }
         tiles
@@ -418,6 +418,7 @@ mod tests {
         assert_eq!(Trace::new().explain().to_string(), "no lanes, nothing to overlap");
     }
 
+    #[cfg(feature = "observe")]
     #[test]
     fn names_are_escaped_and_overlapping_tiles_are_on_separate_tracks() {
         let spans = [(0.0, 2000.0), (1000.0, 3000.0), (2500.0, 4000.0)];

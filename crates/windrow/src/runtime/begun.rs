@@ -2,12 +2,8 @@
 
 use std::cell::Cell;
 
-use windrow_plan::Nanos;
-use windrow_sync::machine::tick;
-
-use super::explain;
-use super::explained::{CallKind, Explained};
 use super::hints::{CallPart, Hints};
+use super::listen::{self, CallKind, Reported};
 use super::sites::site_at;
 use super::state::PoolState;
 use super::unmeasured::{self, CallStart};
@@ -23,7 +19,8 @@ pub(crate) struct BegunCall<'c> {
     pub(super) decides: bool,
     pub(super) site: usize,
     pub(super) start: CallStart,
-    pub(super) listener: Option<Listener>,
+    /// The call, if a listener wants its end.
+    pub(super) reported: Option<Reported>,
 }
 
 impl<'c> BegunCall<'c> {
@@ -33,19 +30,19 @@ impl<'c> BegunCall<'c> {
         let depth = DEPTH.get();
         let decides = pool.members > 1 && items > 1;
         let site = if decides { site_at(hints.place, code, depth, items) } else { 0 };
-        let listener = (explain::listens(hints.place) && hints.part != CallPart::Silent).then(|| Listener::new(hints));
-        let start = match listener {
+        let reported = if hints.part == CallPart::Silent { None } else { listen::call(CallKind::Loop, hints.place) };
+        let start = match reported {
             None if decides => unmeasured::start(pool, hints, site, items),
             _ => CallStart::Measured,
         };
-        BegunCall { pool, hints, items, depth, decides, site, start, listener }
+        BegunCall { pool, hints, items, depth, decides, site, start, reported }
     }
 
-    /// Whether all items run as one chunk, and the call is not told: the plain loop.
+    /// Whether all items run as one chunk, and the call is not reported: the plain loop.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         let is_alone = !self.decides || self.start == CallStart::Unmeasured;
-        is_alone && self.listener.is_none() && self.hints.are_plain()
+        is_alone && self.reported.is_none() && self.hints.are_plain()
     }
 
     /// Runs the items of a call that [is plain](Self::is_plain).
@@ -53,25 +50,6 @@ impl<'c> BegunCall<'c> {
     pub(crate) fn run_plain(&self, f: impl FnOnce()) {
         let _inside = self.decides.then(|| InsideCall::new(self.depth, true));
         f();
-    }
-}
-
-/// A call that is told.
-pub(super) struct Listener {
-    pub(super) start: u64,
-    _span: explain::ToldCall,
-}
-
-impl Listener {
-    #[cold]
-    fn new(hints: &Hints) -> Self {
-        Self { start: tick(), _span: explain::enter(true, CallKind::Loop, hints.place) }
-    }
-
-    /// Tells how the call went, which ends now.
-    #[cold]
-    pub(super) fn tell(self, pool: &PoolState, explained: impl FnOnce(Nanos) -> Explained) {
-        explain::tell(explained(pool.nanos(tick().saturating_sub(self.start))));
     }
 }
 

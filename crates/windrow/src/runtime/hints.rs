@@ -18,7 +18,7 @@ pub(crate) struct Hints {
     blocks: Option<BlocksOf>,
     /// A claim is one chunk, because the number of items depends on the bounds of chunks. Otherwise members poll inside of a claim.
     pub(crate) whole: bool,
-    /// What the loop is to the call that is told.
+    /// The loop's role in the reported call.
     pub(crate) part: CallPart,
 }
 
@@ -42,15 +42,15 @@ struct BlocksOf {
     n: usize,
 }
 
-/// What a loop is to the call that is told.
+/// A loop's role in the reported call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum CallPart {
     /// The call.
     #[default]
     Whole,
-    /// A further pass of the call whose first pass was told: its time counts, and it is no call.
+    /// A further pass of the call whose first pass was reported: its time counts, and it is no call.
     Further,
-    /// A part of a call that is told with its time.
+    /// A part of a call that is reported with its time.
     Silent,
 }
 

@@ -8,11 +8,9 @@ use windrow_sync::machine::tick;
 use windrow_sync::ranges::Report;
 use windrow_sync::relaxed::RelaxedU64;
 
-use super::explain;
-use super::explained::CallKind;
 use super::hints::Hints;
+use super::listen::LoopPart;
 use super::state::PoolState;
-use super::trace;
 
 /// One parallel call, as all of its members see it.
 pub(super) struct Call<'c> {
@@ -45,7 +43,7 @@ pub(super) struct Pace<'w> {
     /// The lowest cost that was measured: polls must be rare even if something has disturbed the last measurement.
     lowest: f64,
     report: Report,
-    part: trace::PartSpan,
+    part: LoopPart,
 }
 
 impl<'w> Pace<'w> {
@@ -62,7 +60,7 @@ impl<'w> Pace<'w> {
             per_weight,
             lowest: f64::INFINITY,
             report: Report::default(),
-            part: trace::part(explain::traces(), CallKind::Loop, call.hints.place),
+            part: LoopPart::new(call.hints.place),
         }
     }
 

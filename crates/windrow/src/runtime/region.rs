@@ -3,9 +3,10 @@
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
+use windrow_plan::listen::grouped;
 use windrow_plan::machine::WorkerState;
 use windrow_plan::share::{self, Grain, Progress, ShareChoice, StandBy};
-use windrow_plan::{Alternative, Alternatives, Decision, Items, Nanos};
+use windrow_plan::{Items, Nanos};
 use windrow_sync::divide::{Claims, Divide, Division, Lead, Span};
 use windrow_sync::gate::{Door, JoinedWorker};
 use windrow_sync::machine::tick;
@@ -13,13 +14,11 @@ use windrow_sync::relaxed::RelaxedU64;
 
 use super::ablation::Mechanism;
 use super::begun::{BegunCall, InsideCall};
-use super::explain;
-use super::explained::{self, CallKind, Explained};
 use super::hints::{CallPart, Hints};
+use super::listen::{Account, CallKind, Ended, Region, Reported};
 use super::pace::{Call, FEW, Pace};
 use super::poll::PollInterval;
 use super::sites::{LongItem, SiteStats};
-use super::stall::{CallWatch, LOOP};
 use super::state::PoolState;
 use super::unmeasured::{self, CallStart};
 
@@ -65,13 +64,13 @@ pub(crate) fn drive_begun<'s, S, L, B, E, F>(
     E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()> + Sync,
     F: Fn(L) + Sync,
 {
-    let BegunCall { pool, hints, items, depth, decides, site, start, listener } = begun;
+    let BegunCall { pool, hints, items, depth, decides, site, start, reported } = begun;
     if decides && start != CallStart::Unmeasured {
         let call = Call { pool, hints, per_weight: RelaxedU64::new(0), polls: !hints.whole };
-        let caller = CallerSide::new(&call, site, items, start == CallStart::Checked, listener.is_some());
+        let caller = CallerSide::new(&call, site, items, start == CallStart::Checked);
         decided(&caller, depth, lead, division, begin, each, end);
-        if let Some(listener) = listener {
-            listener.tell(pool, |took| caller.explained(took));
+        if let Some(reported) = reported {
+            caller.end(reported);
         }
         return;
     }
@@ -79,11 +78,17 @@ pub(crate) fn drive_begun<'s, S, L, B, E, F>(
     let mut local = begin();
     run_alone(pool, hints, lead, &mut local, &each);
     end(local);
-    if let Some(listener) = listener {
-        let explained = |took| Explained::new(CallKind::Loop, hints.place, hints.items_before(items), took);
-        let is_further = hints.part == CallPart::Further;
-        listener.tell(pool, |took| explained(took).further(is_further).because("serial: nothing to decide"));
+    if let Some(reported) = reported {
+        let account = Account { reason: "serial: nothing to decide".into(), ..Account::default() };
+        end_loop(reported, hints, items, 1, &account);
     }
+}
+
+/// The end of a loop that is reported.
+#[cold]
+fn end_loop(reported: Reported, hints: &Hints, items: usize, threads: usize, account: &Account) {
+    let ended = Ended::new(hints.items_before(items), reported.took(), account).on(threads);
+    reported.end(&Ended { is_further: hints.part == CallPart::Further, ..ended });
 }
 
 /// Drives a call that may be shared.
@@ -105,11 +110,11 @@ fn decided<'s, S, L, B, E, F>(
     let call = caller.call;
     let pool = call.pool;
     let _inside = InsideCall::new(depth, true);
-    let watch = CallWatch::new(explain::is_reported(), LOOP, call.hints.place);
+    let region = Region::new(CallKind::Loop, "loop", call.hints.place);
     let member = |JoinedWorker { worker, member }| {
         let now = tick();
         pool.joined(worker, now);
-        let _watch = watch.member();
+        let _member = region.member();
         let stop = StopOnUnwind(division);
         let _inside = InsideCall::new(depth, true);
         let mut local = begin();
@@ -121,9 +126,7 @@ fn decided<'s, S, L, B, E, F>(
         let stop = StopOnUnwind(division);
         let mut local = begin();
         run_caller(caller, door, lead, &mut local, &each);
-        if caller.listens {
-            caller.entered.set(1 + door.joined());
-        }
+        caller.entered.set(1 + door.joined());
         end(local);
         std::mem::forget(stop);
     });
@@ -263,15 +266,25 @@ struct CallerSide<'c> {
     is_checked: bool,
     /// The call explores: it runs alone, to be timed.
     alone: Cell<bool>,
-    listens: bool,
-    /// The last decision, and the item and the time at which it was made, if this thread listens.
-    told: Cell<Option<ToldChoice>>,
-    /// Members that have entered the call, the caller included, if this thread listens.
+    /// The last decision.
+    decided: Cell<Option<LastChoice>>,
+    /// Members that have entered the call, the caller included.
     entered: Cell<usize>,
 }
 
-/// A decision, and the item and the time at which it was made.
-type ToldChoice = (Decision<Progress, Grain>, usize, Nanos);
+/// A decision, and where it was made.
+#[derive(Clone, Copy)]
+struct LastChoice {
+    why: &'static str,
+    /// Predicted times of the rest: serial, and shared if that was predicted.
+    serial: Nanos,
+    shared: Option<Nanos>,
+    /// The site knew the cost of items.
+    is_known: bool,
+    /// The item at which it was made, and the time since the call began.
+    at: usize,
+    since: Nanos,
+}
 
 /// How a region was opened, and what the caller had done before.
 #[derive(Clone, Copy)]
@@ -296,7 +309,7 @@ struct Before {
 }
 
 impl<'c> CallerSide<'c> {
-    fn new(call: &'c Call<'c>, site: usize, items: usize, is_checked: bool, listens: bool) -> Self {
+    fn new(call: &'c Call<'c>, site: usize, items: usize, is_checked: bool) -> Self {
         let off = call.pool.off;
         let memory = if off.contains(Mechanism::Sites) { SiteStats::default() } else { call.pool.sites.recall(site) };
         let decides = call.hints.chunk().is_some() || off.contains(Mechanism::ShortCalls);
@@ -311,19 +324,19 @@ impl<'c> CallerSide<'c> {
             share::is_short(whole, &machine, WorkerState::Idle)
                 || share::is_short(whole, guess, WorkerState::AsleepLong) && call.pool.is_resting()
         });
-        let (published, told, alone, entered) = (Cell::new(None), Cell::new(None), Cell::new(false), Cell::new(1));
-        Self { call, site, items, memory, published, short, is_checked, alone, listens, told, entered }
+        let (published, decided, alone, entered) = (Cell::new(None), Cell::new(None), Cell::new(false), Cell::new(1));
+        Self { call, site, items, memory, published, short, is_checked, alone, decided, entered }
     }
 
     /// What to do next at item `at`, at the time `now`, which is `since` after the begin of the call.
     fn choose(&self, progress: &Progress, at: usize, now: u64, since: Nanos) -> (Grain, WorkerState) {
         let pool = self.call.pool;
         let (state, costs) = (pool.workers(), pool.costs(now));
-        let choice = share::choose(progress, &state, &costs);
-        let ShareChoice { grain, price, .. } = choice;
-        // Do not report the trivial decision about the last item.
-        if self.listens && (progress.left.0 > 1 || self.told.get().is_none()) {
-            self.told.set(Some((choice.decision(*progress), at, since)));
+        let ShareChoice { grain, price, why, shared, .. } = share::choose(progress, &state, &costs);
+        // The decision about the last item is trivial.
+        if progress.left.0 > 1 || self.decided.get().is_none() {
+            let (serial, is_known) = (progress.rest(), progress.known.is_some());
+            self.decided.set(Some(LastChoice { why, serial, shared, is_known, at, since }));
         }
         if price.0 > 0.0 {
             pool.explores(price);
@@ -377,9 +390,9 @@ impl<'c> CallerSide<'c> {
         if !door.open(width) {
             // No lane was free, or the gate is stopped: this caller goes on alone, and claims all of the rest itself.
             self.published.set(None);
-            if let Some((decision, at, since)) = self.told.get() {
-                let decision = Decision { why: "no lane is free, or the pool has ended", ..decision };
-                self.told.set(Some((decision, at, since)));
+            if let Some(decided) = self.decided.get() {
+                let why = "no lane is free, or the pool has ended";
+                self.decided.set(Some(LastChoice { why, ..decided }));
             }
         }
     }
@@ -393,39 +406,36 @@ impl<'c> CallerSide<'c> {
         is_long.then_some(LongItem { at, of })
     }
 
-    /// How the call went, and why.
-    fn explained(&self, took: Nanos) -> Explained {
+    /// Reports how the call went, and why.
+    #[cold]
+    fn end(&self, reported: Reported) {
         let (pool, hints) = (self.call.pool, self.call.hints);
-        let explained = Explained::new(CallKind::Loop, hints.place, hints.items_before(self.items), took);
-        let explained = explained.further(hints.part == CallPart::Further);
-        let Some((decision, at, since)) = self.told.get() else {
+        let Some(decided) = self.decided.get() else {
             let known = self.memory.known.trusted().map(|known| known.per_item.0 * hints.weight(0, self.items) as f64);
-            let why = "serial: too short to be shared, as remembered";
             let predicted = known.map(|items| Nanos(items + pool.around_short_call().0));
             if let Some(items) = known {
-                pool.took_short_call(Nanos(took.0 - items));
+                pool.took_short_call(Nanos(reported.took().0 - items));
             }
-            return explained.predicted_to_take(predicted).because(why).remembered(known.is_some());
+            let reason = "serial: too short to be shared, as remembered".into();
+            let account = Account { reason, predicted, from_memory: known.is_some(), ..Account::default() };
+            return end_loop(reported, hints, self.items, 1, &account);
         };
+        let LastChoice { why, since, at, .. } = decided;
         // Nothing is predicted of an iterator that does not say how many items it has.
-        let is_known = self.items < usize::MAX;
-        let from_start = |name| {
-            let found = decision.alternatives.iter().find(|alternative| alternative.name == name && is_known);
-            found.map(|alternative| Nanos(since.0 + alternative.predicted.0))
+        let from_start = |time: Nanos| (self.items < usize::MAX).then_some(Nanos(since.0 + time.0));
+        let (serial, shared) = (from_start(decided.serial), decided.shared.and_then(from_start));
+        let or = |name, time: Option<Nanos>| [time.map(|time| (name, time)), None];
+        let (reason, predicted, alternatives, threads) = match (self.published.get(), hints.items_before(at)) {
+            (None, _) => (format!("serial: {why}"), serial, or("shared", shared), 1),
+            (_, 0) => (format!("shared at once: {why}"), shared, or("serial", serial), self.entered.get()),
+            (_, items) => {
+                let items = if items == 1 { "1 item".to_owned() } else { format!("{} items", grouped(items)) };
+                let reason = format!("shared after {items} took {since}: {why}");
+                (reason, shared, or("serial", serial), self.entered.get())
+            }
         };
-        let (serial, shared) = (from_start("serial"), from_start("shared"));
-        let explained = explained.remembered(decision.inputs.known.is_some());
-        if self.published.get().is_none() {
-            let reason = format!("serial: {}", decision.why);
-            return explained.predicted_to_take(serial).or("shared", shared).because(reason);
-        }
-        let items = hints.items_before(at);
-        let reason = match items {
-            0 => format!("shared at once: {}", decision.why),
-            1 => format!("shared after 1 item took {since}: {}", decision.why),
-            _ => format!("shared after {} items took {since}: {}", explained::grouped(items), decision.why),
-        };
-        explained.on(self.entered.get()).predicted_to_take(shared).or("serial", serial).because(reason)
+        let (reason, from_memory) = (reason.into(), decided.is_known);
+        end_loop(reported, hints, self.items, threads, &Account { reason, predicted, alternatives, from_memory });
     }
 
     /// Updates the statistics of the site and the pool after a region.
@@ -596,16 +606,10 @@ impl<'w> SerialPart<'w> {
         let (before, doubts) = (self.before(now, at), self.doubts);
         let published = Published { at: now, width, found: WorkerState::Idle, before, doubts, stood_by: true };
         caller.published.set(Some(published));
-        if caller.listens {
-            let pool = caller.call.pool;
-            let why = "it lasted, so workers that stood by joined";
-            let rest = progress.rest();
-            let shared = Alternative { name: "shared", predicted: Nanos(rest.0 / width as f64) };
-            let alternatives = Alternatives::new(&[Alternative { name: "serial", predicted: rest }, shared]);
-            let since = pool.nanos(now.saturating_sub(self.begun));
-            let choice = Grain::Publish { width };
-            caller.told.set(Some((Decision { inputs: progress, choice, alternatives, why }, at, since)));
-        }
+        let (why, serial) = ("it lasted, so workers that stood by joined", progress.rest());
+        let since = caller.call.pool.nanos(now.saturating_sub(self.begun));
+        let (shared, is_known) = (Some(Nanos(serial.0 / width as f64)), progress.known.is_some());
+        caller.decided.set(Some(LastChoice { why, serial, shared, is_known, at, since }));
         progress.per_item().unwrap_or_default()
     }
 
@@ -714,7 +718,7 @@ mod tests {
             crate::runtime::pool::with_current(|pool| {
                 let hints = Hints::default();
                 let call = Call { pool, hints: &hints, per_weight: RelaxedU64::new(0), polls: true };
-                let mut caller = CallerSide::new(&call, 0, 10, false, false);
+                let mut caller = CallerSide::new(&call, 0, 10, false);
                 // A start in the future reads as "no time has passed", whatever interrupts this thread.
                 let mut alone = SerialPart { start: u64::MAX, ..SerialPart::new(&caller) };
                 let (progress, _) = alone.progress(1, 10);

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::panic::Location;
-use std::time::Instant;
 
 use windrow_plan::share::{self, Recursion, ShareDecision, StandBy};
 use windrow_plan::site::ItemCost;
@@ -12,13 +11,10 @@ use windrow_sync::join as sync;
 use windrow_sync::join::tree::{Asked, OfferDecision, Tree};
 use windrow_sync::machine::tick;
 
-use crate::runtime::explain;
-use crate::runtime::explained::{CallKind, Explained};
+use crate::runtime::listen::{self, Account, CallKind, CallPlace, Ended, Region, Reported};
 use crate::runtime::pool;
 use crate::runtime::sites::site;
-use crate::runtime::stall::CallWatch;
 use crate::runtime::state::PoolState;
-use crate::runtime::trace::{self, TracedCall};
 
 /// Runs `a` and `b`, perhaps at the same time, and returns both results.
 ///
@@ -89,42 +85,37 @@ pub(crate) fn rooted<R>(place: Option<&'static Location<'static>>, code: usize, 
     let site = site(place, code);
     pool::with_current(|pool| {
         let known = pool.sites.recall_calls(site);
-        let listens = explain::listens(place);
-        if known.are_shorter(pool.short_call) && !listens && !is_to_measure() {
-            return grow(pool, None, UNMEASURED, false, &Told::default().watched(KIND, place), f).0;
+        let reported = listen::call(CallKind::Join, place);
+        let growth = Growth::new(CallKind::Join, KIND, place);
+        if known.are_shorter(pool.short_call) && reported.is_none() && !is_to_measure() {
+            return grow(pool, None, UNMEASURED, false, &growth, f).0;
         }
         let known = known.unpack();
         let start = tick();
-        let _span = explain::enter(listens, CallKind::Join, place);
-        let told = Told::of_call(listens).watched(KIND, place);
-        let (result, grown) = grow(pool, known.next(), 0, !known.alone, &told, f);
+        let (result, grown) = grow(pool, known.next(), 0, !known.alone, &growth, f);
         let time = pool.nanos(tick().saturating_sub(start));
-        if listens {
-            let explained = Explained::new(CallKind::Join, place, 0, time).remembered(known.next().is_some());
-            explain::tell(told.explained(explained, grown));
+        if let Some(reported) = reported {
+            growth.end(reported, known.next().is_some(), grown, time);
         }
         pool.sites.remember_calls(site, known.after(time, grown.open));
         result
     })
 }
 
-/// Runs `f` inside of the tree of joins of this thread, and tells it.
+/// Runs `f`, a call inside of the tree of joins of this thread.
 #[inline]
 pub(crate) fn part_of_recursion<R>(place: &'static Location<'static>, f: impl FnOnce() -> R) -> R {
-    if !explain::listens(Some(place)) {
-        return f();
-    }
-    let begun = Instant::now();
-    let _call = explain::enter(true, CallKind::Join, Some(place));
+    let reported = listen::call(CallKind::Join, Some(place));
     let result = f();
-    let took = Nanos(begun.elapsed().as_nanos() as f64);
-    explain::tell(Explained::new(CallKind::Join, Some(place), 0, took).because("as part of the recursion around it"));
+    if let Some(reported) = reported {
+        reported.end_because("as part of the recursion around it");
+    }
     result
 }
 
 /// Runs `f` in a new tree of joins, with a predicted serial time.
-pub(crate) fn expecting<R>(alone: Nanos, told: &Told, f: impl FnOnce() -> R) -> (R, Grown) {
-    pool::with_current(|pool| grow(pool, Some(alone), 0, false, told, f))
+pub(crate) fn expecting<R>(alone: Nanos, growth: &Growth, f: impl FnOnce() -> R) -> (R, Grown) {
+    pool::with_current(|pool| grow(pool, Some(alone), 0, false, growth, f))
 }
 
 /// The members of a tree of joins that has ended.
@@ -133,49 +124,47 @@ pub(crate) struct Grown {
     /// The members that the tree was open to.
     pub(crate) open: usize,
     /// The members that have entered it, the caller included.
-    entered: usize,
+    pub(crate) entered: usize,
 }
 
-/// What a recursion tells.
-#[derive(Default)]
-pub(crate) struct Told {
-    /// The last decision.
+/// A recursion: its region, and its last decision.
+pub(crate) struct Growth {
     decision: Cell<Option<Decision<Recursion, ShareDecision>>>,
-    /// The call that the recursion is, for the trace.
-    call: Option<TracedCall>,
-    /// The members, for a call that waits long.
-    watch: CallWatch,
+    region: Region,
 }
 
-impl Told {
-    /// For the innermost call of this thread, if the thread `listens` to it.
-    pub(crate) fn of_call(listens: bool) -> Self {
-        Self { call: trace::around(listens), ..Self::default() }
+impl Growth {
+    /// The recursion of a call that is named as in "the sort at".
+    pub(crate) fn new(kind: CallKind, name: &'static str, place: CallPlace) -> Self {
+        Growth { decision: Cell::new(None), region: Region::new(kind, name, place) }
     }
 
-    /// For a call of this kind, which is watched.
-    pub(crate) fn watched(self, kind: &'static str, place: Option<&'static Location<'static>>) -> Self {
-        Self { watch: CallWatch::new(explain::is_reported(), kind, place), ..self }
+    /// Reports the recursion, which took `took`. `is_known`: its time was known from earlier calls.
+    #[cold]
+    fn end(&self, reported: Reported, is_known: bool, grown: Grown, took: Nanos) {
+        let account = Account { from_memory: is_known, ..self.account(grown, Nanos(0.0)) };
+        reported.end(&Ended::new(0, took, &account).on(grown.entered));
     }
 
-    /// An entry for the sink.
-    pub(crate) fn explained(&self, explained: Explained, grown: Grown) -> Explained {
-        let explained = explained.on(grown.entered);
+    /// The decision in words, and predictions, for a call that lasted for `before` when the recursion began.
+    pub(crate) fn account(&self, grown: Grown, before: Nanos) -> Account {
         let Some(decision) = self.decision.get() else {
-            return explained.because("serial: it ended before it was worth a decision");
+            let reason = "serial: it ended before it was worth a decision".into();
+            return Account { reason, ..Account::default() };
         };
         let since = decision.inputs.age;
         let from_start = |name| {
             let found = decision.alternatives.iter().find(|alternative| alternative.name == name);
-            found.map(|alternative| Nanos(since.0 + alternative.predicted.0))
+            found.map(|alternative| Nanos(before.0 + since.0 + alternative.predicted.0))
         };
         let (alone, shared) = (from_start("alone"), from_start("shared"));
+        let or = |name, time: Option<Nanos>| [time.map(|time| (name, time)), None];
         if grown.open > 1 {
-            let reason = format!("opened after {since}: {}", decision.why);
-            return explained.predicted_to_take(shared).or("serial", alone).because(reason);
+            let reason = format!("opened after {since}: {}", decision.why).into();
+            return Account { reason, predicted: shared, alternatives: or("serial", alone), from_memory: false };
         }
-        let reason = format!("serial: {}", decision.why);
-        explained.predicted_to_take(alone).or("shared", shared).because(reason)
+        let reason = format!("serial: {}", decision.why).into();
+        Account { reason, predicted: alone, alternatives: or("shared", shared), from_memory: false }
     }
 }
 
@@ -186,7 +175,7 @@ fn grow<R>(
     known: Option<Nanos>,
     patience: u32,
     stands_by: bool,
-    told: &Told,
+    growth: &Growth,
     f: impl FnOnce() -> R,
 ) -> (R, Grown) {
     let mut tree = Tree::new(pool.members, pool.join_timing);
@@ -195,11 +184,10 @@ fn grow<R>(
         return (lead.grow(u32::MAX / 2, &|_| OfferDecision::Never, f), Grown { open: 1, entered: 1 });
     }
     let (opened, entered, is_delayed) = (Cell::new(1), Cell::new(1), Cell::new(false));
-    let (call, watch) = (told.call, &told.watch);
+    let region = &growth.region;
     let serve = |joined: JoinedWorker| {
         pool.joined(joined.worker, tick());
-        let _part = trace::part_of(call);
-        let _watch = watch.member();
+        let _part = region.part();
         tree.serve();
     };
     let result = pool.gate.region(&serve, pool.settle, |door| {
@@ -215,7 +203,7 @@ fn grow<R>(
             let (age, now) = (pool.nanos(asked.age()), tick());
             let (state, costs) = (pool.workers(), pool.costs(now));
             let decision = share::recursion(Recursion { age, known }, &state, &costs);
-            told.decision.set(Some(decision));
+            growth.decision.set(Some(decision));
             match decision.choice {
                 ShareDecision::Open { width } if open(width, width > state.idle + 1) => {
                     opened.set(width);

@@ -10,8 +10,7 @@ use windrow_sync::fork::{Process, Stranded, lock};
 use windrow_sync::join::guests::Invitation;
 use windrow_sync::join::is_inside;
 
-use crate::runtime::explain::SpawnedCall;
-use crate::runtime::report::CountedKind;
+use crate::runtime::listen::SpawnedCall;
 use crate::task::join::{part_of_recursion, rooted};
 use windrow_sync::unwind::{Payload, discard};
 
@@ -158,7 +157,7 @@ impl<'scope> Scope<'scope> {
         F: FnOnce(&Scope<'scope>) -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let (call, begun) = SpawnedCall::begin(Location::caller(), CountedKind::Spawn);
+        let (call, spawn) = SpawnedCall::begin(Location::caller(), true);
         let mut tasks = lock(&self.tasks);
         tasks.spawned += 1;
         tasks.unfinished += 1;
@@ -173,7 +172,7 @@ impl<'scope> Scope<'scope> {
         drop(tasks);
         self.wake(waiter);
         self.invitation.call();
-        call.count(begun);
+        SpawnedCall::end(spawn);
         ScopedJoinHandle { scope: self, task }
     }
 
@@ -318,7 +317,7 @@ where
                 }
             }
         };
-        let begun = self.call.now();
+        let run = self.call.run();
         let mut result = match catch_unwind(AssertUnwindSafe(|| f(scope))) {
             Ok(result) => Some(result),
             Err(payload) => {
@@ -326,7 +325,7 @@ where
                 None
             }
         };
-        self.call.took(begun);
+        SpawnedCall::end(run);
         let mut state = lock(&self.state);
         let kept = if state.let_go { None } else { result.take() };
         let before = std::mem::replace(&mut state.stage, SpawnedStage::Ended(kept));

@@ -13,12 +13,10 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use crate::runtime::cancel::{Ambient, CancelToken, ambient};
-use crate::runtime::explain::{self, SpawnedCall};
+use crate::runtime::listen::SpawnedCall;
 use crate::runtime::pool::{Installed, Pool, current_state};
-use crate::runtime::report::CountedKind;
 use crate::runtime::spawn_threads::{SpawnQueue, own_queue};
 use crate::runtime::state::PoolState;
-use crate::runtime::trace;
 use windrow_sync::fork::lock;
 
 /// Runs `f` on a spawn thread of the current pool, and returns at once. For a result of `f`, see [`spawn_joinable`].
@@ -126,7 +124,7 @@ fn spawn_to<R: Send + 'static>(
     place: &'static Location<'static>,
     f: impl FnOnce() -> R + Send + 'static,
 ) -> JoinHandle<R> {
-    let (call, begun) = SpawnedCall::begin(place, CountedKind::Spawn);
+    let (call, spawn) = SpawnedCall::begin(place, false);
     let token = ambient().map_or_else(CancelToken::new, |outer| outer.child());
     let task = Arc::new(Task { token, outcome: Mutex::new(Outcome::Pending(None)), done: Condvar::new() });
     let job = {
@@ -134,11 +132,10 @@ fn spawn_to<R: Send + 'static>(
         move || {
             let result = {
                 let _here = Installed::new(state);
-                let _part = trace::spawned(explain::traces());
+                let run = call.run();
                 let _token = Ambient::new(task.token.clone());
-                let begun = call.now();
                 let result = catch_unwind(AssertUnwindSafe(f));
-                call.took(begun);
+                SpawnedCall::end(run);
                 result
             };
             task.finish(result);
@@ -146,7 +143,7 @@ fn spawn_to<R: Send + 'static>(
     };
     let queue = SpawnQueue::of(state);
     let ticket = queue.submit(Box::new(job));
-    call.count(begun);
+    SpawnedCall::end(spawn);
     JoinHandle { task, queue, ticket, given: false }
 }
 

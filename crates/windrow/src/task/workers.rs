@@ -43,9 +43,6 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-use crate::runtime::explain::{CountedSpan, SpawnedCall};
-use crate::runtime::report::CountedKind;
-
 mod builder;
 mod core;
 mod scope;
@@ -152,7 +149,6 @@ impl TaskPool {
     /// With the payload of `op`.
     #[track_caller]
     pub fn install<R: Send>(&self, op: impl FnOnce() -> R + Send) -> R {
-        let _call = CountedSpan::new(Location::caller(), CountedKind::Install);
         self.core().on_worker(|_| op())
     }
 
@@ -177,7 +173,7 @@ impl TaskPool {
         RB: Send,
     {
         let place = Location::caller();
-        self.joining(place, |_| join_at(place, a, b))
+        self.joining(|_| join_at(place, a, b))
     }
 
     /// As [`join`](TaskPool::join). Each half is told whether it runs on another thread than the one that called.
@@ -193,16 +189,15 @@ impl TaskPool {
         RB: Send,
     {
         let place = Location::caller();
-        self.joining(place, |handed_over| join_halves(place, handed_over, a, b))
+        self.joining(|handed_over| join_halves(place, handed_over, a, b))
     }
 
     /// Runs a join on a worker.
-    fn joining<R: Send>(&self, place: &'static Location<'static>, join: impl FnOnce(bool) -> R + Send) -> R {
+    fn joining<R: Send>(&self, join: impl FnOnce(bool) -> R + Send) -> R {
         if self.core().index().is_some() {
             return join(false);
         }
-        let _call = CountedSpan::new(place, CountedKind::Join);
-        self.core().on_worker(|handed_over| core::counted_join(|| join(handed_over)))
+        self.core().on_worker(|handed_over| join(handed_over))
     }
 
     /// Runs `f` on a worker with a scope, and waits until the tasks of the scope have ended. A worker runs the youngest task that it has
@@ -224,7 +219,6 @@ impl TaskPool {
     /// With the payload of `f`, else with that of the first task that panicked. All tasks have ended by then.
     #[track_caller]
     pub fn scope<'scope, R: Send>(&self, f: impl FnOnce(&TaskScope<'scope>) -> R + Send) -> R {
-        let _call = CountedSpan::new(Location::caller(), CountedKind::Scope);
         self.core().on_worker(|_| scope::run(self.core(), TaskOrder::Lifo, f))
     }
 
@@ -249,7 +243,6 @@ impl TaskPool {
     /// As [`scope`](TaskPool::scope).
     #[track_caller]
     pub fn scope_fifo<'scope, R: Send>(&self, f: impl FnOnce(&TaskScope<'scope>) -> R + Send) -> R {
-        let _call = CountedSpan::new(Location::caller(), CountedKind::Scope);
         self.core().on_worker(|_| scope::run(self.core(), TaskOrder::Fifo, f))
     }
 
@@ -273,7 +266,6 @@ impl TaskPool {
     /// As [`scope`](TaskPool::scope).
     #[track_caller]
     pub fn in_place_scope<'scope, R>(&self, f: impl FnOnce(&TaskScope<'scope>) -> R) -> R {
-        let _call = CountedSpan::new(Location::caller(), CountedKind::Scope);
         scope::run(self.core(), TaskOrder::Lifo, f)
     }
 
@@ -283,7 +275,6 @@ impl TaskPool {
     /// As [`scope`](TaskPool::scope).
     #[track_caller]
     pub fn in_place_scope_fifo<'scope, R>(&self, f: impl FnOnce(&TaskScope<'scope>) -> R) -> R {
-        let _call = CountedSpan::new(Location::caller(), CountedKind::Scope);
         scope::run(self.core(), TaskOrder::Fifo, f)
     }
 
@@ -302,9 +293,7 @@ impl TaskPool {
     /// ```
     #[track_caller]
     pub fn spawn(&self, f: impl FnOnce() + Send + 'static) {
-        let (call, begun) = SpawnedCall::begin(Location::caller(), CountedKind::Spawn);
-        self.core().push(self.owned(call, f));
-        call.count(begun);
+        self.core().push(self.owned(f));
     }
 
     /// As [`spawn`](TaskPool::spawn), but a worker runs the tasks in the order in which it has spawned them.
@@ -326,19 +315,15 @@ impl TaskPool {
     /// ```
     #[track_caller]
     pub fn spawn_fifo(&self, f: impl FnOnce() + Send + 'static) {
-        let (call, begun) = SpawnedCall::begin(Location::caller(), CountedKind::Spawn);
-        self.core().push_fifo(self.owned(call, f), None);
-        call.count(begun);
+        self.core().push_fifo(self.owned(f), None);
     }
 
     /// A task that keeps the pool alive.
-    fn owned(&self, call: SpawnedCall, f: impl FnOnce() + Send + 'static) -> QueuedTask {
+    fn owned(&self, f: impl FnOnce() + Send + 'static) -> QueuedTask {
         let life = self.life.clone();
         QueuedTask::Owned(Box::new(move || {
             core::working(|| {
-                let begun = call.now();
                 let ended = catch_unwind(AssertUnwindSafe(f));
-                call.took(begun);
                 if let Err(payload) = ended {
                     life.core.handlers.report(payload);
                 }
@@ -363,7 +348,6 @@ impl TaskPool {
     /// [`join`] does neither. So a broadcast that is called inside of such a half never ends.
     #[track_caller]
     pub fn broadcast<R: Send>(&self, op: impl Fn(BroadcastContext<'_>) -> R + Sync) -> Vec<R> {
-        let _call = CountedSpan::new(Location::caller(), CountedKind::Broadcast);
         let threads = self.threads();
         let results: Vec<_> = (0..threads).map(|_| Mutex::new(None)).collect();
         PoolCore::lending(|lender| {
@@ -391,13 +375,11 @@ impl TaskPool {
     #[track_caller]
     pub fn spawn_broadcast(&self, op: impl Fn(BroadcastContext<'_>) + Send + Sync + 'static) {
         let (op, threads) = (Arc::new(op), self.threads());
-        let (call, begun) = SpawnedCall::begin(Location::caller(), CountedKind::Broadcast);
         let task = |index| {
             let op = op.clone();
-            self.owned(call, move || op(BroadcastContext::new(index, threads)))
+            self.owned(move || op(BroadcastContext::new(index, threads)))
         };
         self.core().push_broadcast((0..threads).map(task));
-        call.count(begun);
     }
 
     /// [`yield_now`]. `None`, without effect, if this thread is no worker of this pool.
@@ -582,7 +564,6 @@ where
     RB: Send,
 {
     let Some(here) = place() else { return crate::task::join::join_at(called_at, a, b) };
-    let _outermost = core::OutermostJoin::new(called_at);
     join_here(here, a, b)
 }
 
@@ -595,7 +576,7 @@ where
     RA: Send,
     RB: Send,
 {
-    let b = move || if place() == Some(here) { b() } else { core::working_on_half(b) };
+    let b = move || if place() == Some(here) { b() } else { core::working(b) };
     if windrow_sync::join::would_queue() && core::is_crowded(here.index) {
         return join_apart(here.index, a, b);
     }

@@ -5,18 +5,15 @@
 //! a round uses the driver.
 
 use std::ops::Range;
-use std::panic::Location;
 
 use windrow_plan::width::{RoundCosts, Segment, WidthTuner};
 use windrow_plan::{Decision, Nanos};
 use windrow_sync::machine::tick;
 use windrow_sync::rounds::{Follow, Lend, LendCopy, Lent};
 
-use crate::runtime::explain;
-use crate::runtime::explained::{CallKind, Explained};
+use crate::runtime::listen::{self, Account, CallPlace, Ended, EventKind, Reported};
 use crate::runtime::sites::SiteTable;
 use crate::runtime::state::{PoolState, Timing};
-use crate::runtime::trace;
 
 /// The call site of rounds, with the clock and the machine that they run on.
 #[derive(Clone, Copy, Debug)]
@@ -55,14 +52,14 @@ pub(super) struct RoundDriver<'c> {
     pub(super) mixed: bool,
     site: RoundSite<'c>,
     segment: Option<(WidthTuner, Segment)>,
-    /// The last decision about the width of rounds, if the caller listens.
+    /// The last decision about the width of rounds, if the team is reported.
     last_choice: Option<WidthDecision>,
-    /// Where the team was formed, if the thread listens to it.
-    told: Option<&'static Location<'static>>,
+    /// Place of the team, if it is reported.
+    place: CallPlace,
 }
 
 impl<'c> RoundDriver<'c> {
-    pub(super) fn new(site: RoundSite<'c>, told: Option<&'static Location<'static>>) -> Self {
+    pub(super) fn new(site: RoundSite<'c>, place: CallPlace) -> Self {
         RoundDriver {
             next: None,
             members: 1,
@@ -75,7 +72,7 @@ impl<'c> RoundDriver<'c> {
             site,
             segment: None,
             last_choice: None,
-            told,
+            place,
         }
     }
 
@@ -87,9 +84,9 @@ impl<'c> RoundDriver<'c> {
     }
 
     /// The rounds of this team, and the last decision about their width; `None` if nothing was decided.
-    pub(super) fn told(&self) -> (u64, Option<WidthDecision>) {
+    fn account(&self) -> (u64, Option<WidthDecision>) {
         // The rounds of a range do not end if a member leaves early.
-        let running = self.segment.as_ref().filter(|_| self.told.is_some()).map(|(tuner, _)| tuner.decision());
+        let running = self.segment.as_ref().filter(|_| self.place.is_some()).map(|(tuner, _)| tuner.decision());
         (self.rounds, running.or(self.last_choice))
     }
 
@@ -139,7 +136,7 @@ impl<'c> RoundDriver<'c> {
             (self.begun, self.since) = (0, now);
         }
         if begins || self.members != segment.width {
-            trace::width(explain::traces(), self.told, site.site, segment.width, now);
+            note(self.place, site.site, segment.width, now);
         }
         self.members = segment.width;
         self.unread = segment.every.min(segment.rounds - self.begun).max(1);
@@ -147,11 +144,11 @@ impl<'c> RoundDriver<'c> {
 
     fn end(&mut self) {
         if let Some((tuner, _)) = self.segment.take() {
-            if self.told.is_some() {
+            if self.place.is_some() {
                 self.last_choice = Some(tuner.decision());
             }
             let now = tick();
-            trace::width(explain::traces(), self.told, self.site.site, 0, now);
+            note(self.place, self.site.site, 0, now);
             let elapsed = self.site.timing.nanos(now.saturating_sub(self.since));
             let widths = tuner.end(self.begun, elapsed);
             if let Some(mut stats) = self.site.sites.team(self.site.site) {
@@ -159,6 +156,13 @@ impl<'c> RoundDriver<'c> {
             }
         }
         (self.next, self.unread, self.begun) = (None, 0, 0);
+    }
+}
+
+/// From the tick `now` on, the rounds of a team from this place have `members` members, if the team is reported.
+fn note(place: CallPlace, team: usize, members: usize, now: u64) {
+    if place.is_some() {
+        listen::ran(EventKind::Width { team }, place, members as u64, (now, now), false);
     }
 }
 
@@ -195,28 +199,23 @@ const OTHER_RANGES: &str = "the members of a team pass different ranges to `roun
 /// Measure: bits of the note.
 pub(super) const OVER: u64 = u64::MAX;
 
-/// Reports a team of `members`, and its rounds if it had some, to [`explain`](crate::explain()). `calls`: for how many calls it stands, if
-/// another thread has begun it.
-pub(super) fn explain_team(
-    place: &'static Location<'static>,
-    members: usize,
-    took: Nanos,
-    reason: &'static str,
-    calls: Option<f32>,
-    driver: &RoundDriver<'_>,
-) {
-    let told = Explained::new(CallKind::Team, Some(place), 0, took).on(members).because(reason);
-    explain::tell(told.standing_for(calls));
-    let (rounds, decision) = driver.told();
+/// Reports a team of `members`, and its rounds if it had some.
+#[cold]
+pub(super) fn end_team(reported: Reported, members: usize, reason: &'static str, driver: &RoundDriver<'_>) {
+    let took = reported.took();
+    let account = Account { reason: reason.into(), ..Account::default() };
+    let team = Ended::new(0, took, &account).on(members);
+    let (rounds, decision) = driver.account();
     if rounds == 0 {
-        return;
+        return reported.end(&team);
     }
-    let told = Explained::new(CallKind::Rounds, Some(place), rounds, took).on(members).standing_for(calls);
-    explain::tell(match decision {
+    let reason = match decision {
         Some(Decision { inputs, choice, why, .. }) => {
-            told.because(format!("the last ones at width {}: {why} ({inputs})", choice.width))
+            format!("the last ones at width {}: {why} ({inputs})", choice.width).into()
         }
-        None if members == 1 => told.because("one member"),
-        None => told.because("each with all members"),
-    });
+        None if members == 1 => "one member".into(),
+        None => "each with all members".into(),
+    };
+    let account = Account { reason, ..Account::default() };
+    reported.end_team(&team, Some(&Ended::new(rounds, took, &account).on(members)));
 }

@@ -5,9 +5,7 @@ use std::ops::{Deref, DerefMut, Range};
 use std::panic::Location;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
 
-use windrow_plan::Nanos;
 use windrow_plan::team::Waits;
 use windrow_sync::Spin;
 use windrow_sync::fork::PerProcess;
@@ -16,8 +14,8 @@ use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::rounds::{Contributions, Deal, Ended, Lend, Lent, Own, TaskRounds, TaskSlot, Turn, Waited};
 
 use super::AS_ASKED;
-use super::driver::{OVER, RoundDriver, RoundSite, explain_team, follow};
-use crate::runtime::explain;
+use super::driver::{OVER, RoundDriver, RoundSite, end_team, follow};
+use crate::runtime::listen::{self, CallKind, EventKind, Reported};
 use crate::runtime::sites::{SiteTable, site};
 use crate::runtime::state::Timing;
 
@@ -68,12 +66,12 @@ struct TaskLeaderState<T> {
     data: T,
 }
 
-/// The driver of a team of tasks. The team is told when this is dropped: by [`finish`](AsyncTeam::finish), or with the last member.
+/// The driver of a team of tasks. The team is reported when this is dropped: by [`finish`](AsyncTeam::finish), or with the last member.
 #[derive(Debug)]
 struct TaskDriver {
     driver: RoundDriver<'static>,
-    /// Where the team was made, for how many teams it stands, when it was made, and of how many members, if this is to be told.
-    told: Option<(&'static Location<'static>, f32, Instant, usize)>,
+    width: usize,
+    reported: Option<Reported>,
 }
 
 impl Deref for TaskDriver {
@@ -94,9 +92,8 @@ impl DerefMut for TaskDriver {
 
 impl Drop for TaskDriver {
     fn drop(&mut self) {
-        if let Some((place, calls, begun, width)) = self.told {
-            let took = Nanos(begun.elapsed().as_nanos() as f64);
-            explain_team(place, width, took, AS_ASKED, Some(calls), &self.driver);
+        if let Some(reported) = self.reported.take() {
+            end_team(reported, self.width, AS_ASKED, &self.driver);
         }
     }
 }
@@ -112,15 +109,14 @@ impl<T: Send> AsyncTeam<T> {
     #[track_caller]
     pub fn new(data: T, width: usize) -> (AsyncTeam<T>, Vec<AsyncMember<T>>) {
         let place = Location::caller();
-        let calls = || explain::stands_for(Some(place));
-        let told = explain::listens(Some(place)).then(|| (place, calls(), Instant::now(), width));
+        let reported = listen::begun(EventKind::Loose(CallKind::Team), Some(place));
         let code = TaskRounds::<T>::new as fn(T, usize) -> _ as *const () as usize;
         let site = RoundSite {
             sites: SITES.get(SiteTable::default),
             site: site(Some(place), code),
             timing: Timing::of_process(),
         };
-        let driver = TaskDriver { driver: RoundDriver::new(site, told.map(|(place, ..)| place)), told };
+        let driver = TaskDriver { driver: RoundDriver::new(site, reported.as_ref().map(|_| place)), width, reported };
         let state = TaskLeaderState { driver, data };
         let (rounds, slots) = TaskRounds::new(state, width);
         let patience = TaskSpin::new();

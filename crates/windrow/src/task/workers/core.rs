@@ -31,7 +31,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::{self, Thread};
 
@@ -46,10 +46,7 @@ use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::unwind::{Payload, discard, quietly};
 use windrow_sync::{Pad, Spin};
 
-use crate::runtime::explain::{OpenSpan, is_reported};
 use crate::runtime::flag::Flag;
-use crate::runtime::report::CountedKind;
-use crate::runtime::stall::CallWatch;
 use crate::runtime::state::measured;
 
 /// A closure in a queue.
@@ -218,91 +215,6 @@ thread_local! {
     static CORE: RefCell<Option<Arc<PoolCore>>> = const { RefCell::new(None) };
     /// How many tasks and halves of other threads this worker is inside of, since it last began to wait.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// What the next join of this worker is for the report of the process.
-    static NEXT_JOIN: Cell<NextJoin> = const { Cell::new(NextJoin::Nested) };
-}
-
-/// What a join is for the report of the process.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum NextJoin {
-    /// Part of another join. All are if there is no report.
-    Nested,
-    /// The outermost join of its task.
-    Outermost,
-    /// The outermost join of its task, and counted already.
-    Counted,
-}
-
-/// A join, until this is dropped: whether it is the outermost one of its task, and the report of the process counts it.
-pub(super) struct OutermostJoin {
-    is: NextJoin,
-    span: Option<OpenSpan>,
-}
-
-impl OutermostJoin {
-    #[inline]
-    pub(super) fn new(place: &'static Location<'static>) -> Self {
-        let is = NEXT_JOIN.get();
-        if is == NextJoin::Nested { OutermostJoin { is, span: None } } else { Self::begin(is, place) }
-    }
-
-    #[cold]
-    fn begin(is: NextJoin, place: &'static Location<'static>) -> Self {
-        NEXT_JOIN.set(NextJoin::Nested);
-        let is_counted = is == NextJoin::Counted;
-        OutermostJoin { is, span: if is_counted { None } else { OpenSpan::new(place, CountedKind::Join) } }
-    }
-
-    #[cold]
-    fn end(&mut self) {
-        self.span.take().into_iter().for_each(OpenSpan::end);
-        NEXT_JOIN.set(self.is);
-    }
-}
-
-impl Drop for OutermostJoin {
-    #[inline]
-    fn drop(&mut self) {
-        if self.is != NextJoin::Nested {
-            self.end();
-        }
-    }
-}
-
-/// What the next join is, put back when this is dropped.
-struct JoinsTold {
-    before: NextJoin,
-}
-
-impl JoinsTold {
-    fn new(next: NextJoin) -> Self {
-        JoinsTold { before: NEXT_JOIN.replace(next) }
-    }
-}
-
-impl Drop for JoinsTold {
-    fn drop(&mut self) {
-        NEXT_JOIN.set(self.before);
-    }
-}
-
-/// Runs `f`, the half of a join. Each join in it is nested.
-fn inside_join<R>(f: impl FnOnce() -> R) -> R {
-    let _joins = is_reported().then(|| JoinsTold::new(NextJoin::Nested));
-    f()
-}
-
-/// Runs `f`, a join that was counted where it was handed over.
-pub(super) fn counted_join<R>(f: impl FnOnce() -> R) -> R {
-    let _joins = is_reported().then(|| JoinsTold::new(NextJoin::Counted));
-    f()
-}
-
-/// As [`working`], for a half of a join.
-#[cold]
-#[inline(never)]
-pub(super) fn working_on_half<R>(f: impl FnOnce() -> R) -> R {
-    working(|| inside_join(f))
 }
 
 /// This thread's place, if it is a worker of a task pool.
@@ -351,7 +263,6 @@ pub(super) fn working<R>(f: impl FnOnce() -> R) -> R {
         count_working(1);
     }
     let _working = Working;
-    let _joins = is_reported().then(|| JoinsTold::new(NextJoin::Outermost));
     f()
 }
 
@@ -378,7 +289,6 @@ pub(super) fn enter(core: &Arc<PoolCore>, index: usize) -> bool {
     if index == 0 && core.has_current {
         // A thread of the program takes tasks only while it waits.
         DEPTH.set(1);
-        NEXT_JOIN.set(if is_reported() { NextJoin::Outermost } else { NextJoin::Nested });
         core.count_working(1);
     }
     true
@@ -697,7 +607,6 @@ impl PoolCore {
 
     /// [`lending`], with this thread as host. If it is a worker of a task pool, it runs tasks of that pool while it waits.
     pub(super) fn lending<'scope, R>(f: impl FnOnce(&Lender<'scope, WakeHost>) -> R) -> R {
-        let _watch = CallWatch::new(is_reported(), "call of a task pool", None);
         match current() {
             Some((core, index)) => {
                 let ended: WakeHost = Box::new({

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex};
 
 use windrow_sync::fork::lock;
@@ -11,8 +11,6 @@ use windrow_sync::unwind::{Payload, discard};
 
 use super::core::{FifoTasks, PoolCore, QueuedTask, WakeHost, working};
 use super::{BroadcastContext, TaskOrder};
-use crate::runtime::explain::SpawnedCall;
-use crate::runtime::report::CountedKind;
 
 /// Where tasks of a [`TaskPool`](super::TaskPool) are spawned that may borrow for `'scope`: see
 /// [`TaskPool::scope`](super::TaskPool::scope).
@@ -91,14 +89,12 @@ impl<'scope> TaskScope<'scope> {
     #[track_caller]
     pub fn spawn(&self, body: impl FnOnce(&TaskScope<'scope>) + Send + 'scope) {
         let scope = self.clone();
-        let (call, begun) = SpawnedCall::begin(Location::caller(), CountedKind::Spawn);
-        let task = self.lend(call, move || body(&scope));
+        let task = self.lend(move || body(&scope));
         let core = &self.shared.core;
         match &self.shared.fifo {
             None => core.push(task),
             Some(fifo) => core.push_fifo(task, Some(fifo)),
         }
-        call.count(begun);
     }
 
     /// Adds a task for each worker of the pool, as [`TaskPool::spawn_broadcast`](super::TaskPool::spawn_broadcast).
@@ -109,24 +105,20 @@ impl<'scope> TaskScope<'scope> {
     pub fn spawn_broadcast(&self, body: impl Fn(&TaskScope<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope) {
         let body = Arc::new(body);
         let threads = self.shared.core.threads();
-        let (call, begun) = SpawnedCall::begin(Location::caller(), CountedKind::Broadcast);
         // All are lent before the first is queued.
         let tasks: Vec<QueuedTask> = (0..threads)
             .map(|index| {
                 let (body, scope) = (body.clone(), self.clone());
-                self.lend(call, move || body(&scope, BroadcastContext::new(index, threads)))
+                self.lend(move || body(&scope, BroadcastContext::new(index, threads)))
             })
             .collect();
         self.shared.core.push_broadcast(tasks.into_iter());
-        call.count(begun);
     }
 
-    fn lend(&self, call: SpawnedCall, job: impl FnOnce() + Send + 'scope) -> QueuedTask {
+    fn lend(&self, job: impl FnOnce() + Send + 'scope) -> QueuedTask {
         let scope = self.clone();
         let task = self.shared.lender.lend(move || {
-            let begun = call.now();
             let ended = catch_unwind(AssertUnwindSafe(|| working(job)));
-            call.took(begun);
             if let Err(payload) = ended {
                 let mut first = lock(&scope.shared.panic);
                 if first.is_none() {

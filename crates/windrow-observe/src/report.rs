@@ -1,11 +1,12 @@
 //! The report of a process: with `WINDROW_EXPLAIN` set, a program prints at its end what each place that called windrow has done.
 //!
-//! Calls are sampled ([`windrow_plan::report`]): the first one at a place is always told, short ones rarely, and each counts for those that
-//! were not.
+//! Calls are [sampled](super::sampling): the first one at a place is always reported, short ones rarely, and each counts for those that were
+//! not.
 //!
-//! A row has the calls of one kind at one place. Nothing is decided about a spawned closure, or a call of a task pool. They have rows, too, and [`explain`](crate::explain()) does not return them.
+//! A row has the calls of one kind at one place. Nothing is decided about a spawned closure. It has a row, too, and `windrow::explain` does
+//! not return it.
 //!
-//! What a thread tells goes into one of several tables, each behind a lock that is never waited for: a forked child may inherit a lock that
+//! What a thread reports goes into one of several tables, each behind a lock that is never waited for: a forked child may inherit a lock that
 //! no thread will release.
 
 use std::cell::{Cell, RefCell};
@@ -18,14 +19,15 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use windrow_plan::Nanos;
-use windrow_plan::report::probability;
+use windrow_plan::listen::{
+    Account, CallKind, CallPlace, Decided, Ending, Event, EventKind, PartClaims, UNKNOWN, grouped, visible,
+};
 use windrow_sync::exit::at_exit;
 use windrow_sync::fork::PerProcess;
 use windrow_sync::machine::fork_generation;
 use windrow_sync::relaxed::RelaxedU64;
 
-use super::explained::{CallKind, Explained, grouped, visible};
-use super::flag::Flag;
+use crate::sampling::probability;
 
 /// `1` prints the report on stderr, another value names a file to which it is appended.
 const VARIABLE: &str = "WINDROW_EXPLAIN";
@@ -41,11 +43,11 @@ const REMEMBERED: usize = 256;
 /// Measure: count of bins, each a quarter wider than the one before.
 const BINS: usize = 48;
 
-/// What the calls at a place have done. Numbers are weighted by the calls that were not told.
+/// What the calls at a place have done. Numbers are weighted by the calls that were skipped.
 #[derive(Clone, Debug)]
 struct Row {
     calls: f64,
-    /// Whether some calls were not told.
+    /// Whether some calls were skipped.
     sampled: bool,
     items: f64,
     shared: f64,
@@ -85,27 +87,28 @@ fn error_of(bin: usize) -> f64 {
 }
 
 impl Row {
-    fn add(&mut self, told: &Explained, weight: f64) {
-        let took = told.took().as_nanos() as f64;
-        self.threads = self.threads.max(told.threads());
+    fn add(&mut self, event: &Event<'_>, account: &Account) {
+        let (weight, took) = (f64::from(event.weight), event.took.0.max(0.0));
+        self.threads = self.threads.max(event.threads);
         self.took += weight * took;
         // A further pass of a call adds to its time.
-        let calls = if told.is_further() { 0.0 } else { weight };
+        let calls = if event.is_further { 0.0 } else { weight };
         self.calls += calls;
         self.sampled |= calls > 1.0;
-        self.items += calls * told.count() as f64;
-        if told.threads() > 1 {
+        self.items += if event.items == UNKNOWN { 0.0 } else { calls * event.items as f64 };
+        if event.threads > 1 {
             self.shared += calls;
-            let alone = told.alternatives().find(|(name, _)| *name == "serial");
-            let most = took * (told.threads() - 1) as f64;
-            self.saved += alone.map_or(0.0, |(_, alone)| weight * (alone.as_nanos() as f64 - took).min(most));
+            let serial = account.alternatives.iter().flatten().find(|(name, _)| *name == "serial");
+            let most = took * (event.threads - 1) as f64;
+            self.saved += serial.map_or(0.0, |(_, serial)| weight * (serial.0 - took).min(most));
         }
-        if let Some(predicted) = told.predicted().filter(|_| took > 0.0) {
-            let error = (predicted.as_nanos() as f64 - took).abs() / took;
+        if let Some(predicted) = account.predicted.filter(|_| took > 0.0) {
+            let error = (predicted.0 - took).abs() / took;
             self.errors[bin(error).min(BINS - 1)] += 1;
         }
-        if !told.is_further() {
-            told.reason().clone_into(&mut self.reason);
+        if !event.is_further {
+            self.reason.clear();
+            self.reason.push_str(&account.reason);
         }
     }
 
@@ -140,11 +143,12 @@ type Key = (&'static str, u32, &'static str);
 struct ProcessReport {
     target: Target,
     tables: [Mutex<HashMap<Key, Row>>; TABLES],
-    /// What telling costs.
+    /// Cost of a report.
     cost: Nanos,
     /// Calls that found their table locked.
     lost: RelaxedU64,
-    printed: Flag,
+    /// 1 once it was printed.
+    printed: RelaxedU64,
 }
 
 enum Target {
@@ -162,49 +166,63 @@ fn report() -> Option<&'static ProcessReport> {
         let cost = cost();
         at_exit(print);
         let tables = std::array::from_fn(|_| Mutex::default());
-        Some(ProcessReport { target, tables, cost, lost: RelaxedU64::new(0), printed: Flag::new() })
+        Some(ProcessReport { target, tables, cost, lost: RelaxedU64::new(0), printed: RelaxedU64::new(0) })
     };
     REPORT.get(build).as_ref()
 }
 
-/// The time of telling a call: of a few turns the shortest, since the thread may be interrupted in the others.
+/// Time of reporting a call: of a few turns the shortest, since the thread may be interrupted in the others.
 fn cost() -> Nanos {
-    // Measure: count of turns, and of calls told in a turn.
+    // Measure: count of turns, and of calls reported in a turn.
     const TURNS: u32 = 8;
     let place = Location::caller();
     let mut table = HashMap::new();
     let mut turn = || {
         let begin = Instant::now();
         for call in 0..TURNS {
-            let told = Explained::new(CallKind::Loop, Some(place), 1, Nanos::default());
-            let told =
-                told.or("serial", Some(Nanos::default())).because(format!("shared after {call} items: an example"));
-            table.entry(key(&told)).or_insert_with(Row::default).add(&told, 1.0);
+            let reason = format!("shared after {call} items: an example").into();
+            let alternatives = [Some(("serial", Nanos::default())), None];
+            let account = Account { reason, alternatives, ..Account::default() };
+            let key = key_of(Some(place), CallKind::Loop.name());
+            table.entry(key).or_insert_with(Row::default).add(&example(&account), &account);
         }
         begin.elapsed().as_nanos() as f64 / f64::from(TURNS)
     };
     Nanos((0..TURNS).map(|_| turn()).fold(f64::INFINITY, f64::min))
 }
 
-fn key(told: &Explained) -> Key {
-    key_of(told.place(), told.kind().name())
+/// A call of one item.
+fn example(account: &Account) -> Event<'_> {
+    Event {
+        kind: EventKind::Call(CallKind::Loop),
+        place: None,
+        region: 0,
+        weight: 1.0,
+        items: 1,
+        threads: 1,
+        took: Nanos::default(),
+        ticks: (0, 0),
+        ending: Ending::Returned,
+        is_further: false,
+        decision: Decided::Now(account),
+        claims: PartClaims::default(),
+        tiles: None,
+    }
 }
 
-fn key_of(place: Option<&'static Location<'static>>, kind: &'static str) -> Key {
+fn key_of(place: CallPlace, kind: &'static str) -> Key {
     place.map_or(("?", 0, kind), |place| (place.file(), place.line(), kind))
 }
 
-/// What this thread remembers of the last told call at a place.
+/// What this thread remembers of the last reported call at a place.
 #[derive(Clone, Copy, Default)]
 struct Last {
     place: usize,
     generation: u32,
-    /// That a call is told.
+    /// Sampling probability.
     probability: f32,
-    /// The calls that the last one stood for.
-    weight: f32,
-    /// How long it took to find out what the last one told.
-    telling: f32,
+    /// Nanoseconds that it took to build the report.
+    building: f32,
 }
 
 impl Last {
@@ -212,18 +230,18 @@ impl Last {
         self.place == address && self.generation == fork_generation()
     }
 
-    /// The calls for which one that is told stands.
-    fn stands_for(&self, address: usize) -> f32 {
+    /// Weight of one sampled call.
+    fn weight_of(&self, address: usize) -> f32 {
         if self.is_of(address) { self.probability.recip() } else { 1.0 }
     }
 }
 
-/// Calls at a place that are not told.
+/// Calls at a place that are skipped.
 #[derive(Clone, Copy)]
 struct Skip {
     place: usize,
     generation: u32,
-    /// So many before one is told.
+    /// Calls to skip before the next sample.
     untold: u32,
 }
 
@@ -242,11 +260,12 @@ thread_local! {
 }
 
 /// Whether a report is wanted.
+#[inline]
 pub(super) fn is_wanted() -> bool {
     report().is_some()
 }
 
-fn address(place: Option<&'static Location<'static>>) -> usize {
+fn address(place: CallPlace) -> usize {
     place.map_or(0, |place| std::ptr::from_ref(place) as usize)
 }
 
@@ -255,10 +274,9 @@ fn slot(address: usize) -> usize {
     (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) % REMEMBERED
 }
 
-/// Whether the call that begins here is to be told.
+/// Whether the call that begins here is reported.
 #[inline]
-pub(super) fn samples(place: Option<&'static Location<'static>>) -> bool {
-    let address = address(place);
+fn samples(address: usize) -> bool {
     let skips = |skip: &Cell<Skip>| {
         let (before, generation) = (skip.get(), fork_generation());
         if before.place == address && before.generation == generation && before.untold > 0 {
@@ -285,19 +303,20 @@ fn is_due(address: usize) -> bool {
     is_due
 }
 
-/// Has this thread not tell so many calls at a place.
+/// Skips the next `untold` calls at a place.
 fn skip(address: usize, untold: u32) {
     let skip = Skip { place: address, generation: fork_generation(), untold };
     SKIPS.with(|all| all[slot(address) % SKIPPED].set(skip));
 }
 
-/// The calls for which the call stands that [`samples`] has just chosen.
-pub(super) fn stands_for(place: Option<&'static Location<'static>>) -> f32 {
+/// Weight of the call that begins at this place; `None` if it is skipped.
+#[inline]
+pub(super) fn sample(place: CallPlace) -> Option<f32> {
     let address = address(place);
-    last(address).stands_for(address)
+    samples(address).then(|| last(address).weight_of(address))
 }
 
-/// How many calls are not told before one is, if each is told with this probability: a random number.
+/// Geometric random number of calls to skip.
 fn untold(probability: f32) -> u32 {
     if probability >= 1.0 {
         return 0;
@@ -328,105 +347,62 @@ fn step(state: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Adds a call. If it was `chosen` by [`samples`], it stands for others.
-pub(super) fn add(told: &Explained, chosen: bool) {
+/// Adds a call of this kind.
+pub(super) fn add(event: &Event<'_>, kind: CallKind) {
     let Some(report) = report() else { return };
-    let (address, generation) = (address(told.place()), fork_generation());
-    let took = Nanos(told.took().as_nanos() as f64);
-    let weight = LAST.try_with(|last| {
+    let begin = matches!(event.decision, Decided::Later(_)).then(Instant::now);
+    let account = event.decision.account();
+    // The rounds of a team are reported after it, and a further pass of a call is no call.
+    if !event.is_further && kind != CallKind::Rounds {
+        let building = begin.map_or(0.0, |begin| begin.elapsed().as_nanos() as f32);
+        remember(event, building, |building| report.cost.0 + f64::from(building));
+    }
+    report.with_row(key_of(event.place, kind.name()), |row| row.add(event, &account));
+}
+
+/// Adds a call that a panic has ended.
+pub(super) fn add_panic(event: &Event<'_>, kind: CallKind) {
+    let account = Account { reason: "panicked".into(), ..Account::default() };
+    add(&Event { decision: Decided::Now(&account), ..*event }, kind);
+}
+
+/// Decides how often further calls at the place of the event are reported. `building`: nanoseconds that it took to build the report. `cost`: what
+/// a report costs, given that time.
+fn remember(event: &Event<'_>, building: f32, cost: impl FnOnce(f32) -> f64) {
+    let (place, generation) = (address(event.place), fork_generation());
+    let _ = LAST.try_with(|last| {
         let mut last = last.borrow_mut();
         last.resize(REMEMBERED, Last::default());
-        let last = &mut last[slot(address)];
-        let weight = told.stands_for().unwrap_or(if chosen { last.stands_for(address) } else { 1.0 });
-        // The rounds of a team are reported after it, and a further pass of a call is no call.
-        if !told.is_further() && told.kind() != CallKind::Rounds {
-            // Of two turns the shorter: the thread may be interrupted in the other.
-            let now = told.telling().0 as f32;
-            let telling = if last.is_of(address) { now.min(last.telling) } else { now };
-            let probability = probability(took, Nanos(report.cost.0 + f64::from(telling))) as f32;
-            skip(address, untold(probability));
-            *last = Last { place: address, generation, probability, weight, telling: now };
-        }
-        let weight = if told.is_further() { weight } else { told.stands_for().unwrap_or(last.weight) };
-        f64::from(weight)
+        let last = &mut last[slot(place)];
+        // Of two turns the shorter: the thread may be interrupted in the other.
+        let shorter = if last.is_of(place) { building.min(last.building) } else { building };
+        let probability = probability(event.took, Nanos(cost(shorter))) as f32;
+        skip(place, untold(probability));
+        *last = Last { place, generation, probability, building };
     });
-    report.with_row(key(told), |row| row.add(told, weight.unwrap_or(1.0)));
 }
 
-/// A kind of call about which nothing is decided.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum CountedKind {
-    /// A closure is spawned.
-    Spawn,
-    /// A closure is handed over to a task pool, and waited for.
-    Install,
-    /// A scope of a task pool.
-    Scope,
-    /// The outermost join of a task.
-    Join,
-    /// A closure for each worker of a task pool.
-    Broadcast,
+/// The row of spawned closures.
+const SPAWN: &str = "spawn";
+
+/// Counts a closure that was spawned.
+pub(super) fn add_spawn(event: &Event<'_>) {
+    /// Its row is found twice: for the call, and for the time.
+    ///
+    /// Measure: count of rows found.
+    const ROWS: f64 = 2.0;
+    let Some(report) = report() else { return };
+    remember(event, 0.0, |_| ROWS * report.cost.0);
+    report.with_row(key_of(event.place, SPAWN), |row| {
+        row.calls += f64::from(event.weight);
+        row.sampled |= event.weight > 1.0;
+    });
 }
 
-impl CountedKind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Spawn => "spawn",
-            Self::Install => "install",
-            Self::Scope => "scope",
-            Self::Join => CallKind::Join.name(),
-            Self::Broadcast => "broadcast",
-        }
-    }
-}
-
-/// A call about which nothing was decided, and that was chosen to be counted.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CountedCall {
-    place: &'static Location<'static>,
-    /// The calls for which it stands.
-    weight: f32,
-    kind: CountedKind,
-}
-
-impl CountedCall {
-    pub(super) fn new(place: &'static Location<'static>, kind: CountedKind, weight: f32) -> Self {
-        CountedCall { place, weight, kind }
-    }
-
-    /// Counts the call, which has taken this time. The time decides how often further ones are counted.
-    #[cold]
-    pub(super) fn count(self, took: Nanos) {
-        /// Its row is found twice: for the call, and for the time.
-        ///
-        /// Measure: count of rows found.
-        const ROWS: f64 = 2.0;
-        let Some(report) = report() else { return };
-        let (address, generation) = (address(Some(self.place)), fork_generation());
-        let probability = probability(took, Nanos(ROWS * report.cost.0)) as f32;
-        let _ = LAST.try_with(|last| {
-            let mut last = last.borrow_mut();
-            last.resize(REMEMBERED, Last::default());
-            let weight = self.weight;
-            last[slot(address)] = Last { place: address, generation, probability, weight, telling: 0.0 };
-            skip(address, untold(probability));
-        });
-        report.with_row(self.key(), |row| {
-            row.calls += f64::from(self.weight);
-            row.sampled |= self.weight > 1.0;
-        });
-    }
-
-    fn key(self) -> Key {
-        key_of(Some(self.place), self.kind.name())
-    }
-
-    /// Adds time to the row of the call.
-    #[cold]
-    pub(super) fn took(self, time: Nanos) {
-        let Some(report) = report() else { return };
-        report.with_row(self.key(), |row| row.took += f64::from(self.weight) * time.0);
-    }
+/// Adds the time of a spawned closure.
+pub(super) fn add_spawned(event: &Event<'_>) {
+    let Some(report) = report() else { return };
+    report.with_row(key_of(event.place, SPAWN), |row| row.took += f64::from(event.weight) * event.took.0);
 }
 
 impl ProcessReport {
@@ -458,10 +434,10 @@ extern "C" fn print() {
     // A panic would abort the process.
     let _ = std::panic::catch_unwind(|| {
         let Some(Some(report)) = REPORT.peek() else { return };
-        if report.printed.is_up() {
+        if report.printed.get() > 0 {
             return;
         }
-        report.printed.raise();
+        report.printed.set(1);
         let mut rows: HashMap<Key, Row> = HashMap::new();
         for table in &report.tables {
             if let Ok(table) = table.try_lock() {

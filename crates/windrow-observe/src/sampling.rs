@@ -9,26 +9,15 @@
 //!
 //! Source: sampling in proportion to size, with weights by the inverse of the probability (Horvitz and Thompson, 1952).
 
-use crate::Nanos;
+use windrow_plan::Nanos;
 
 /// The part of the time of calls that their reports may take.
 ///
 /// Measure: share of the time run.
-pub const SHARE: f64 = 0.005;
+const SHARE: f64 = 0.005;
 
 /// The probability with which a call is reported that takes about `took`, if a report takes `cost`.
-///
-/// ```
-/// use windrow_plan::Nanos;
-/// use windrow_plan::report::{SHARE, probability};
-///
-/// let cost = Nanos(400.0);
-/// assert_eq!(probability(Nanos::micros(1000.0), cost), 1.0, "a long call is always reported");
-/// // Of short calls so few are reported that reports take their share of the time.
-/// let took = Nanos::micros(4.0);
-/// assert!((probability(took, cost) * cost.0 - SHARE * took.0).abs() < 1e-9);
-/// ```
-pub fn probability(took: Nanos, cost: Nanos) -> f64 {
+pub(crate) fn probability(took: Nanos, cost: Nanos) -> f64 {
     // A clock that stands still does not silence a place.
     (took.0.max(1.0) * SHARE / cost.0).min(1.0)
 }

@@ -8,8 +8,7 @@ use tracing::field::Empty;
 use tracing::span::EnteredSpan;
 use tracing::{Level, Span};
 
-use super::CallPlace;
-use crate::runtime::explained::{CallKind, Explained};
+use windrow_plan::listen::{CallKind, CallPlace, Decided, Event, UNKNOWN};
 
 thread_local! {
     /// The spans of the calls that this thread is inside of.
@@ -31,11 +30,6 @@ impl fmt::Display for PlaceText {
     }
 }
 
-/// Leaves the innermost span of this thread when it is dropped, if it was entered.
-pub(super) struct SpanGuard {
-    is_entered: bool,
-}
-
 /// A span whose name is a constant, as `tracing` wants it.
 macro_rules! call_span {
     ($name:literal, $place:expr) => {
@@ -52,10 +46,8 @@ macro_rules! call_span {
     };
 }
 
-pub(super) fn enter(kind: CallKind, place: CallPlace) -> SpanGuard {
-    if !are_wanted() {
-        return SpanGuard { is_entered: false };
-    }
+/// Enters the span of a call.
+pub(super) fn enter(kind: CallKind, place: CallPlace) {
     let span = match kind {
         CallKind::Loop => call_span!("loop", place),
         CallKind::Join => call_span!("join", place),
@@ -64,48 +56,54 @@ pub(super) fn enter(kind: CallKind, place: CallPlace) -> SpanGuard {
         CallKind::Rounds => call_span!("rounds", place),
         CallKind::Batch => call_span!("batch", place),
         CallKind::Overlap => call_span!("overlap", place),
-        CallKind::Plan => call_span!("plan", place),
+        _ => call_span!("plan", place),
     };
     // The subscriber runs here, and may make calls of windrow itself.
     let span = span.entered();
-    let is_entered = SPANS.try_with(|spans| spans.borrow_mut().push((kind, place, span))).is_ok();
-    SpanGuard { is_entered }
+    let _ = SPANS.try_with(|spans| spans.borrow_mut().push((kind, place, span)));
 }
 
-impl Drop for SpanGuard {
-    fn drop(&mut self) {
-        if self.is_entered {
-            // Dropped behind the borrow, as the subscriber runs.
-            let span = SPANS.try_with(|spans| spans.borrow_mut().pop());
-            drop(span);
-        }
+/// Leaves the span of a call, and says how the call went if it has `returned`.
+pub(super) fn leave(kind: CallKind, event: &Event<'_>, returned: bool) {
+    let find = |spans: &RefCell<Vec<(CallKind, CallPlace, EnteredSpan)>>| {
+        let mut spans = spans.borrow_mut();
+        let index = spans.iter().rposition(|(of, at, _)| *of == kind && *at == event.place)?;
+        Some(spans.split_off(index))
+    };
+    let Some(mut left) = SPANS.try_with(find).ok().flatten() else { return };
+    if let Some((.., span)) = left.first().filter(|_| returned) {
+        let span = Span::clone(span);
+        span.record("items", items(event)).record("threads", event.threads).record("decision", reason(event));
+    }
+    // The innermost first, and after the borrow, as the subscriber runs.
+    while let Some(span) = left.pop() {
+        drop(span);
     }
 }
 
-/// Adds how a call went to its span. A call without a span is an event.
-pub(super) fn tell(explained: &Explained) {
+fn items(event: &Event<'_>) -> u64 {
+    if event.items == UNKNOWN { 0 } else { event.items }
+}
+
+fn reason<'e>(event: &Event<'e>) -> &'e str {
+    match event.decision {
+        Decided::Now(account) => &account.reason,
+        Decided::Later(_) => "",
+    }
+}
+
+/// Adds a call without a span as an event.
+pub(super) fn tell(kind: CallKind, event: &Event<'_>) {
     if !are_wanted() {
         return;
     }
-    let (kind, place) = (explained.kind(), explained.place());
-    let find = |spans: &RefCell<Vec<(CallKind, CallPlace, EnteredSpan)>>| -> Option<Span> {
-        let spans = spans.borrow();
-        let (of, at, span) = spans.last()?;
-        (*of == kind && *at == place).then(|| Span::clone(span))
-    };
-    let (items, threads) = (explained.count(), explained.threads());
-    match SPANS.try_with(find).ok().flatten() {
-        Some(span) => {
-            span.record("items", items).record("threads", threads).record("decision", explained.reason());
-        }
-        None => tracing::event!(
-            target: "windrow",
-            Level::TRACE,
-            place = %PlaceText(place),
-            kind = kind.name(),
-            items,
-            threads,
-            decision = explained.reason(),
-        ),
-    }
+    tracing::event!(
+        target: "windrow",
+        Level::TRACE,
+        place = %PlaceText(event.place),
+        kind = kind.name(),
+        items = items(event),
+        threads = event.threads,
+        decision = reason(event),
+    );
 }

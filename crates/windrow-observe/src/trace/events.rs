@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::CallPlace;
+use windrow_plan::listen::CallPlace;
 
 /// The array of events of one process.
 pub(super) struct Events<W> {

@@ -5,22 +5,28 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use super::CallPlace;
 use super::events::{Args, Events, program, short};
+use windrow_plan::listen::{CallPlace, LaneTile};
 
 /// A tile in a lane. Times are in nanoseconds.
 #[derive(Clone, Debug)]
-pub(crate) struct TraceTile {
-    pub(crate) begin: u64,
-    pub(crate) end: u64,
+pub(super) struct TraceTile {
+    pub(super) begin: u64,
+    pub(super) end: u64,
     /// How long the lane waited before it: for a tile, and for room in the queue behind it.
-    pub(crate) waits: (u64, u64),
+    pub(super) waits: (u64, u64),
     /// Tells the runs of an overlap apart.
-    pub(crate) run: u64,
-    pub(crate) place: CallPlace,
-    pub(crate) lane: usize,
-    pub(crate) name: Arc<str>,
-    pub(crate) tile: usize,
+    pub(super) run: u64,
+    pub(super) place: CallPlace,
+    pub(super) lane: usize,
+    pub(super) name: Arc<str>,
+    pub(super) tile: usize,
+}
+
+impl From<LaneTile> for TraceTile {
+    fn from(LaneTile { begin, end, waits, lane, name, tile }: LaneTile) -> Self {
+        TraceTile { begin, end, waits, run: 0, place: None, lane, name, tile }
+    }
 }
 
 impl TraceTile {
@@ -86,8 +92,8 @@ fn queues<W: Write>(events: &mut Events<W>, tiles: &[TraceTile]) -> io::Result<(
     Ok(())
 }
 
-/// The timeline of these tiles alone.
-pub(crate) fn timeline(tiles: Vec<TraceTile>) -> String {
+/// The timeline of these tiles alone, as JSON for trace viewers.
+pub fn timeline(tiles: Vec<LaneTile>) -> String {
     /// Not the number of this process, which not every platform has.
     ///
     /// Measure: chosen, a name in the file.
@@ -98,7 +104,7 @@ pub(crate) fn timeline(tiles: Vec<TraceTile>) -> String {
     const FIRST_TRACK: usize = 2;
     let mut json = Vec::new();
     let written = Events::begin(&mut json, PID, &program(), format_args!("")).and_then(|mut events| {
-        lanes(&mut events, FIRST_TRACK, tiles)?;
+        lanes(&mut events, FIRST_TRACK, tiles.into_iter().map(TraceTile::from).collect())?;
         events.end()
     });
     written.expect("memory can be written");

@@ -11,14 +11,15 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use windrow_plan::Nanos;
+use windrow_plan::listen::{CallKind, PartClaims, grouped};
 use windrow_sync::machine::{fork_generation, ticks_per_micro};
 
+use super::Told;
 use super::events::{Args, Events, escaped, micros, program, short};
 use super::tiles::{TraceTile, lanes};
-use super::{Claimed, Counted, EventKind, PER_THREAD, ProcessTrace, ThreadTrace, TraceEvent, VARIABLE, both_clocks};
-use crate::runtime::explained::{CallKind, Explained, grouped};
+use super::{Counted, EventKind, PER_THREAD, ProcessTrace, ThreadTrace, TraceEvent, VARIABLE, both_clocks};
 
 /// Writes the file. A failure is a line on stderr, and so are dropped events.
 pub(super) fn write(process: &ProcessTrace, threads: Vec<ThreadTrace>, now: u64) {
@@ -217,8 +218,8 @@ impl Format {
                     args.told(told);
                 }
                 if let Some(rounds) = rounds {
-                    args.number("rounds", rounds.count());
-                    args.text("rounds_decision", rounds.reason());
+                    args.number("rounds", rounds.items);
+                    args.text("rounds_decision", &rounds.account.reason);
                 }
                 if *is_open {
                     args.flag("unfinished");
@@ -227,7 +228,7 @@ impl Format {
             }
             EventKind::Part { kind, place, claims } => {
                 args.place(*place);
-                let &Claimed { claims, steals, items, longest } = claims;
+                let &PartClaims { claims, steals, items, longest } = claims;
                 if *kind == CallKind::Loop {
                     args.number("claims", claims);
                     args.number("steals", steals);
@@ -266,15 +267,15 @@ impl Format {
         events: &mut Events<W>,
         tid: usize,
         (begin, end): (u64, u64),
-        told: &Explained,
+        told: &Told,
     ) -> io::Result<()> {
         self.asides += 1;
         let (begin, end) = (micros(self.nanos(begin)), micros(self.nanos(end)));
-        let name = format!("{} {}", told.kind().name(), short(told.place()));
+        let name = format!("{} {}", told.kind.name(), short(told.place));
         let (id, name) = (self.asides, escaped(&name));
         let mut args = Args::default();
-        args.place(told.place());
-        args.text("kind", told.kind().name());
+        args.place(told.place);
+        args.text("kind", told.kind.name());
         args.told(told);
         // `id2`: the number is one of this process, so viewers show the call there.
         let head = format!(r#""tid":{tid},"cat":"call","id2":{{"local":"0x{id:x}"}},"name":"{name}""#);
@@ -284,19 +285,19 @@ impl Format {
 }
 
 impl Args {
-    fn told(&mut self, told: &Explained) {
-        let nanos = |time: Duration| time.as_nanos() as u64;
-        self.number("items", told.count());
-        self.number("threads", told.threads() as u64);
-        self.micros("took_us", nanos(told.took()));
-        if let Some(time) = told.predicted() {
+    fn told(&mut self, told: &Told) {
+        let nanos = |time: Nanos| time.0.max(0.0) as u64;
+        self.number("items", told.items);
+        self.number("threads", told.threads as u64);
+        self.micros("took_us", nanos(told.took));
+        if let Some(time) = told.account.predicted {
             self.micros("predicted_us", nanos(time));
         }
-        for (name, time) in told.alternatives() {
-            self.micros(&format!("{}_us", name.replace(' ', "_")), nanos(time));
+        for (name, time) in told.account.alternatives.iter().flatten() {
+            self.micros(&format!("{}_us", name.replace(' ', "_")), nanos(*time));
         }
-        if !told.reason().is_empty() {
-            self.text("decision", told.reason());
+        if !told.account.reason.is_empty() {
+            self.text("decision", &told.account.reason);
         }
     }
 }

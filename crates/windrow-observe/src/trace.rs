@@ -1,0 +1,455 @@
+//! The trace of a process: with `WINDROW_TRACE=FILE`, a program writes at its end what each thread has done, for trace viewers.
+//!
+//! # Slices
+//! The slices of a thread nest. A call is [entered](enter) and [left](leave), also by a panic. A future, or a call of another crate, does not
+//! nest: it is an interval beside the slices of the thread.
+//!
+//! # Memory
+//! Each thread has a separate buffer. Its lock is never waited for: the thread takes the lock for one event, and the end of the process
+//! takes it once. A full buffer drops its oldest event for each new one. The number of dropped events is in the file and on stderr.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::{Instant, SystemTime};
+
+use windrow_plan::Nanos;
+use windrow_sync::exit::at_exit;
+use windrow_sync::fork::{PerProcess, lock};
+use windrow_sync::machine::{fork_generation, tick, ticks_per_micro};
+use windrow_sync::relaxed::RelaxedU64;
+
+use windrow_plan::listen::{
+    Account, CallKind, CallPlace, Decided, Ending, Event, EventKind as Ended, LaneTile, PartClaims, UNKNOWN,
+};
+
+mod counted;
+mod events;
+mod file;
+mod tiles;
+
+use counted::Counted;
+use tiles::TraceTile;
+pub use tiles::timeline;
+
+/// The file of the trace.
+const VARIABLE: &str = "WINDROW_TRACE";
+
+/// With `1`, single claims are slices, too.
+const CLAIMS_VARIABLE: &str = "WINDROW_TRACE_CLAIMS";
+
+/// Events that are kept of a thread.
+///
+/// Measure: size of the buffer of a thread.
+const PER_THREAD: usize = 1 << 16;
+
+/// About as many events are kept of all threads together.
+///
+/// Measure: size of all buffers.
+const PER_PROCESS: usize = 1 << 19;
+
+/// Events by which a buffer grows.
+///
+/// Measure: size of a part of a buffer.
+const BLOCK: usize = 1 << 8;
+
+/// What was recorded, in ticks.
+#[derive(Debug)]
+struct TraceEvent {
+    begin: u64,
+    end: u64,
+    /// A panic has ended it.
+    is_panic: bool,
+    kind: EventKind,
+}
+
+#[derive(Debug)]
+enum EventKind {
+    /// A call: a slice of its thread.
+    Call {
+        kind: CallKind,
+        place: CallPlace,
+        told: Option<Box<Told>>,
+        /// Account of the rounds of a team.
+        rounds: Option<Box<Told>>,
+        /// The process ended before it.
+        is_open: bool,
+    },
+    /// A call without a slice.
+    Told(Box<Told>),
+    /// What one member did in a call.
+    Part { kind: CallKind, place: CallPlace, claims: PartClaims },
+    /// One claim of a member.
+    Claim { lo: usize, hi: usize },
+    /// One member's part in the rounds of a team.
+    Rounds { rounds: usize, member: usize },
+    /// A batch of a structure of this type.
+    Batch { structure: &'static str, ops: usize, left: usize },
+    /// A spawned closure.
+    Spawned,
+    /// A tile in a lane. Its times are in nanoseconds since the trace began.
+    Tile(Box<TraceTile>),
+    /// The value of a counter from `begin` on. Counters of one name differ by `id`.
+    Counter { counted: Counted, id: usize, value: u64 },
+}
+
+impl EventKind {
+    /// Whether it is a slice of its thread.
+    fn is_slice(&self) -> bool {
+        !matches!(self, EventKind::Told(_) | EventKind::Tile(_) | EventKind::Counter { .. })
+    }
+}
+
+/// Account of a call.
+#[derive(Debug)]
+struct Told {
+    kind: CallKind,
+    place: CallPlace,
+    items: u64,
+    threads: usize,
+    took: Nanos,
+    account: Account,
+}
+
+impl Told {
+    #[cold]
+    fn of(kind: CallKind, event: &Event<'_>) -> Self {
+        let account = match event.decision {
+            Decided::Now(account) => account.clone(),
+            // It may take long, and a trace has each call.
+            Decided::Later(_) => Account::default(),
+        };
+        let items = if event.items == UNKNOWN { 0 } else { event.items };
+        let &Event { place, threads, took, .. } = event;
+        Told { kind, place, items, threads, took, account }
+    }
+}
+
+/// What is recorded of a process.
+struct ProcessTrace {
+    path: PathBuf,
+    /// Single claims are recorded.
+    claims: bool,
+    /// The begin of the trace, by three clocks.
+    begun: u64,
+    zero: Instant,
+    started: SystemTime,
+    threads: Mutex<Vec<Arc<Mutex<ThreadTrace>>>>,
+    /// Events for which buffers have space.
+    space: AtomicUsize,
+    /// Events of threads that were about to end, and had no buffer any more.
+    lost: RelaxedU64,
+    /// 1 once the file is written.
+    written: RelaxedU64,
+}
+
+/// A thread that ends leaves the rest of its space to others.
+impl Drop for OwnTrace {
+    fn drop(&mut self) {
+        let process = process().filter(|_| self.generation == fork_generation());
+        let Some((process, mut trace)) = process.zip(try_lock(&self.trace)) else { return };
+        let kept = trace.events.len();
+        // Relaxed: as in `grows`.
+        process.space.fetch_sub(trace.space - kept, Ordering::Relaxed);
+        trace.space = kept;
+        trace.events.shrink_to_fit();
+    }
+}
+
+/// What is recorded of a thread.
+#[derive(Default)]
+struct ThreadTrace {
+    name: Option<String>,
+    events: VecDeque<TraceEvent>,
+    /// Events that the buffer may hold.
+    space: usize,
+    dropped: u64,
+    /// The calls that the thread is inside of.
+    open: Vec<OpenCall>,
+    /// The end of the last slice.
+    last: u64,
+}
+
+struct OpenCall {
+    kind: CallKind,
+    place: CallPlace,
+    begin: u64,
+}
+
+/// A thread's hold on its buffer.
+struct OwnTrace {
+    generation: u32,
+    trace: Arc<Mutex<ThreadTrace>>,
+}
+
+static PROCESS: PerProcess<Option<ProcessTrace>> = PerProcess::new();
+
+thread_local! {
+    static OWN: RefCell<Option<OwnTrace>> = const { RefCell::new(None) };
+}
+
+/// The trace of this process, if one is wanted.
+fn process() -> Option<&'static ProcessTrace> {
+    let build = || {
+        let path = std::env::var_os(VARIABLE).filter(|value| !value.is_empty() && value != "0")?;
+        at_exit(end);
+        let (begun, zero) = both_clocks();
+        Some(ProcessTrace {
+            path: path.into(),
+            claims: std::env::var_os(CLAIMS_VARIABLE).is_some_and(|value| value == "1"),
+            begun,
+            zero,
+            started: SystemTime::now(),
+            threads: Mutex::default(),
+            space: AtomicUsize::new(0),
+            lost: RelaxedU64::new(0),
+            written: RelaxedU64::new(0),
+        })
+    };
+    PROCESS.get(build).as_ref()
+}
+
+/// A tick and an instant of the same moment: the closest of a few pairs, as the thread may be interrupted in between.
+fn both_clocks() -> (u64, Instant) {
+    let pair = |_| {
+        let (before, time, after) = (tick(), Instant::now(), tick());
+        (after.saturating_sub(before), before, time)
+    };
+    // Measure: count of pairs.
+    const PAIRS: usize = 8;
+    let closest = (1..PAIRS).map(pair).min_by_key(|&(apart, ..)| apart).unwrap_or_else(|| pair(0));
+    (closest.1, closest.2)
+}
+
+/// Whether a trace of this process is wanted.
+#[inline]
+pub(super) fn is_wanted() -> bool {
+    process().is_some()
+}
+
+/// Whether single claims are slices.
+pub(super) fn has_claims() -> bool {
+    process().is_some_and(|process| process.claims)
+}
+
+impl ProcessTrace {
+    /// A buffer for this thread.
+    fn register(&self) -> OwnTrace {
+        let name = std::thread::current().name().map(str::to_owned);
+        let trace = Arc::new(Mutex::new(ThreadTrace { name, ..ThreadTrace::default() }));
+        lock(&self.threads).push(trace.clone());
+        OwnTrace { generation: fork_generation(), trace }
+    }
+}
+
+/// The content of a lock, unless another thread has it.
+fn try_lock<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match lock.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// Gives `f` what is recorded of this thread. `None` without a trace, or if the thread is about to end.
+fn with_own<R>(f: impl FnOnce(&ProcessTrace, &mut ThreadTrace) -> R) -> Option<R> {
+    let process = process()?;
+    let given = OWN.try_with(|own| {
+        let mut own = own.try_borrow_mut().ok()?;
+        // A forked child has a new trace.
+        if own.as_ref().is_none_or(|own| own.generation != fork_generation()) {
+            *own = Some(process.register());
+        }
+        let mut trace = try_lock(&own.as_ref()?.trace)?;
+        Some(f(process, &mut trace))
+    });
+    let given = given.ok().flatten();
+    if given.is_none() {
+        process.lost.add(1);
+    }
+    given
+}
+
+impl ThreadTrace {
+    fn push(&mut self, process: &ProcessTrace, event: TraceEvent) {
+        if self.events.len() >= self.space && !self.grows(process) {
+            self.dropped += 1;
+            if self.events.pop_front().is_none() {
+                return;
+            }
+        }
+        self.events.push_back(event);
+    }
+
+    /// Adds a slice, which ends now.
+    fn push_slice(&mut self, process: &ProcessTrace, event: TraceEvent) {
+        self.last = self.last.max(event.end);
+        self.push(process, event);
+    }
+
+    /// Gets space for more events, if the limits allow it.
+    fn grows(&mut self, process: &ProcessTrace) -> bool {
+        // Relaxed: a number that orders nothing. Several threads may exceed the limit by a block each.
+        let may_grow = self.space < PER_THREAD && process.space.load(Ordering::Relaxed) < PER_PROCESS;
+        if may_grow {
+            self.space += BLOCK;
+            // Relaxed: as above.
+            process.space.fetch_add(BLOCK, Ordering::Relaxed);
+        }
+        may_grow
+    }
+}
+
+/// Enters a call.
+pub(super) fn enter(kind: CallKind, place: CallPlace) {
+    with_own(|_, own| own.open.push(OpenCall { kind, place, begin: tick() }));
+}
+
+/// Leaves a call that was entered on this thread. In a child that was forked inside of the call, it becomes an interval.
+pub(super) fn leave(kind: CallKind, event: &Event<'_>) {
+    let (now, took) = (tick(), ticks(event.took));
+    let is_panic = event.ending == Ending::Panicked;
+    let told = (event.ending == Ending::Returned).then(|| Box::new(Told::of(kind, event)));
+    with_own(|process, own| {
+        let is_it = |open: &OpenCall| open.kind == kind && open.place == event.place;
+        let Some(index) = own.open.iter().rposition(is_it) else {
+            return told.into_iter().for_each(|told| own.aside(process, told, now, took));
+        };
+        own.open.truncate(index + 1);
+        if let Some(OpenCall { begin, .. }) = own.open.pop() {
+            // Without the time of reporting; but not before the end of a slice inside of it.
+            let end = if told.is_some() { now.min(begin + took).max(own.last) } else { now };
+            let kind = EventKind::Call { kind, place: event.place, told, rounds: None, is_open: false };
+            own.push_slice(process, TraceEvent { begin, end, is_panic, kind });
+        }
+    });
+}
+
+impl OpenCall {
+    fn unfinished(self, now: u64) -> TraceEvent {
+        let OpenCall { kind, place, begin } = self;
+        let kind = EventKind::Call { kind, place, told: None, rounds: None, is_open: true };
+        TraceEvent { begin, end: now, is_panic: false, kind }
+    }
+}
+
+/// Adds the rounds of the team that was left last.
+pub(super) fn add_rounds(event: &Event<'_>) {
+    let told = Box::new(Told::of(CallKind::Rounds, event));
+    let (now, took) = (tick(), ticks(event.took));
+    with_own(|process, own| match own.events.back_mut().map(|last| &mut last.kind) {
+        Some(EventKind::Call { kind: CallKind::Team, place, rounds, .. }) if *place == event.place => {
+            *rounds = Some(told)
+        }
+        _ => own.aside(process, told, now, took),
+    });
+}
+
+/// Adds a call that is no slice of its thread.
+pub(super) fn add_aside(kind: CallKind, event: &Event<'_>) {
+    let told = Box::new(Told::of(kind, event));
+    let (now, took) = (tick(), ticks(event.took));
+    with_own(|process, own| own.aside(process, told, now, took));
+}
+
+fn ticks(time: Nanos) -> u64 {
+    (time.0.max(0.0) * ticks_per_micro() / 1000.0) as u64
+}
+
+impl ThreadTrace {
+    fn aside(&mut self, process: &ProcessTrace, told: Box<Told>, now: u64, took: u64) {
+        let begin = now.saturating_sub(took);
+        self.push(process, TraceEvent { begin, end: now, is_panic: false, kind: EventKind::Told(told) });
+    }
+}
+
+/// Adds a slice of this thread, or values of counters: all that is no call.
+pub(super) fn add(event: &Event<'_>) {
+    let ((begin, end), place, items) = (event.ticks, event.place, event.items as usize);
+    let is_panic = event.ending == Ending::Panicked;
+    let slice = |kind| {
+        with_own(|process, own| own.push_slice(process, TraceEvent { begin, end, is_panic, kind }));
+    };
+    match event.kind {
+        Ended::Part(kind) => slice(EventKind::Part { kind, place, claims: event.claims }),
+        Ended::Claim { lo, hi } => slice(EventKind::Claim { lo, hi }),
+        Ended::Rounds { member } => slice(EventKind::Rounds { rounds: items, member }),
+        Ended::Spawned { .. } => slice(EventKind::Spawned),
+        Ended::Batch { structure, id, left } => {
+            slice(EventKind::Batch { structure, ops: items, left });
+            with_own(|process, own| {
+                own.count(process, Counted::Size(structure), id, event.items, begin);
+                own.count(process, Counted::Size(structure), id, 0, end);
+                own.count(process, Counted::Queue(structure), id, left as u64, end);
+            });
+        }
+        Ended::Width { team } => {
+            if let Some(place) = place {
+                with_own(|process, own| own.count(process, Counted::Width(place), team, event.items, begin));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Adds the tiles of a run, whose times are those since the tick `zero`.
+pub(super) fn add_tiles(place: CallPlace, zero: u64, tiles: Vec<LaneTile>) {
+    with_own(|process, own| {
+        let since = (zero.saturating_sub(process.begun) as f64 * 1000.0 / ticks_per_micro()) as u64;
+        let run = tick();
+        for LaneTile { begin, end, waits, lane, name, tile } in tiles {
+            let (begin, end) = (since + begin, since + end);
+            let kind = EventKind::Tile(Box::new(TraceTile { begin, end, waits, run, place, lane, name, tile }));
+            own.push(process, TraceEvent { begin, end, is_panic: false, kind });
+        }
+    });
+}
+
+impl ThreadTrace {
+    fn count(&mut self, process: &ProcessTrace, counted: Counted, id: usize, value: u64, at: u64) {
+        let kind = EventKind::Counter { counted, id, value };
+        self.push(process, TraceEvent { begin: at, end: at, is_panic: false, kind });
+    }
+}
+
+extern "C" fn end() {
+    // A panic would abort the process.
+    let _ = std::panic::catch_unwind(|| {
+        let Some(Some(process)) = PROCESS.peek() else { return };
+        if process.written.get() > 0 {
+            return;
+        }
+        process.written.set(1);
+        let now = tick();
+        let threads = gather(process, now);
+        file::write(process, threads, now);
+    });
+}
+
+/// What is recorded of each thread. Other threads may still run, and calls of theirs may be open.
+fn gather(process: &ProcessTrace, now: u64) -> Vec<ThreadTrace> {
+    /// A lock is held for less than a yield, unless its thread is gone.
+    ///
+    /// Measure: count of yields.
+    const YIELDS: usize = 1000;
+    fn patiently<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+        (0..YIELDS).find_map(|_| {
+            let guard = try_lock(lock);
+            if guard.is_none() {
+                std::thread::yield_now();
+            }
+            guard
+        })
+    }
+    let Some(threads) = patiently(&process.threads) else { return Vec::new() };
+    let take = |trace: &Arc<Mutex<ThreadTrace>>| {
+        let mut taken = std::mem::take(&mut *patiently(trace)?);
+        for open in std::mem::take(&mut taken.open) {
+            taken.events.push_back(open.unfinished(now));
+        }
+        Some(taken)
+    };
+    threads.iter().filter_map(take).collect()
+}

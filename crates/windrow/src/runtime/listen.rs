@@ -1,0 +1,454 @@
+//! The doors to listeners: what begins, what ended, and who waits.
+//!
+//! A thread has one listener or none: that of the process (the crate `windrow-observe`, if a variable is set), or inside
+//! [`explain`](super::explain::explain) the one that collects entries. Without a listener each door is one thread-local load and a branch.
+
+use std::cell::Cell;
+use std::fmt;
+use std::panic::Location;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use windrow_plan::Nanos;
+pub(crate) use windrow_plan::listen::{Account, CallKind, CallPlace, Decided, EventKind, LaneTile};
+use windrow_plan::listen::{Ending, Event, Listener, PartClaims, Site};
+use windrow_sync::machine::{tick, ticks_per_micro};
+use windrow_sync::word::report_long_waits;
+
+/// The listener of a thread.
+#[derive(Clone, Copy)]
+enum Listening {
+    /// That of the process was not looked up yet.
+    Unknown,
+    Nobody,
+    To(&'static dyn Listener),
+}
+
+thread_local! {
+    static LISTENING: Cell<Listening> = const { Cell::new(Listening::Unknown) };
+}
+
+/// A wait of a caller for its members is reported after this time.
+///
+/// Measure: chosen, because a program that is stuck should say so before its user gives up.
+const LONG: Duration = Duration::from_secs(5);
+
+/// Another duration, in milliseconds, for tests.
+const STALL_VARIABLE: &str = "WINDROW_STALL_MS";
+
+/// The listener of this thread.
+#[inline]
+fn listener() -> Option<&'static dyn Listener> {
+    match LISTENING.get() {
+        Listening::Nobody => None,
+        Listening::To(listener) => Some(listener),
+        Listening::Unknown => look_up(),
+    }
+}
+
+#[cold]
+fn look_up() -> Option<&'static dyn Listener> {
+    let process = of_process();
+    if process.is_some() {
+        report_long_waits(long(), stalled);
+    }
+    LISTENING.set(process.map_or(Listening::Nobody, Listening::To));
+    process
+}
+
+/// The listener of the process.
+#[cfg(feature = "observe")]
+pub(super) fn of_process() -> Option<&'static dyn Listener> {
+    windrow_observe::listener()
+}
+
+/// The listener of the process: none.
+#[cfg(not(feature = "observe"))]
+pub(super) fn of_process() -> Option<&'static dyn Listener> {
+    None
+}
+
+/// Runs `f` with this listener of the thread.
+pub(super) fn listening<R>(to: &'static dyn Listener, f: impl FnOnce() -> R) -> R {
+    /// Puts the listener before back, also while unwinding.
+    struct Before(Listening);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            LISTENING.set(self.0);
+        }
+    }
+    listener();
+    let _before = Before(LISTENING.replace(Listening::To(to)));
+    f()
+}
+
+fn long() -> Duration {
+    let millis = std::env::var(STALL_VARIABLE).ok().and_then(|value| value.parse().ok());
+    millis.map_or(LONG, Duration::from_millis)
+}
+
+/// Duration of a wait before it is reported, if a listener waits for that.
+pub(crate) fn long_wait() -> Option<Duration> {
+    listener().map(|_| long())
+}
+
+/// This thread has `waited` for other threads of its innermost region.
+pub(crate) fn stalled(waited: Duration) {
+    if let Some(listener) = listener() {
+        listener.stalled(waited);
+    }
+}
+
+fn nanos(ticks: u64) -> Nanos {
+    Nanos(ticks as f64 * 1000.0 / ticks_per_micro())
+}
+
+/// What has begun and is reported. Its end follows by [`end`](Reported::end) or by its drop, which a panic may cause.
+#[must_use = "it ends when this is dropped"]
+pub(crate) struct Reported {
+    listener: &'static dyn Listener,
+    site: Site,
+    weight: f32,
+    begun: u64,
+    /// The thread was unwinding before.
+    unwinds: bool,
+    claims: PartClaims,
+}
+
+/// What the end of a call says.
+pub(crate) struct Ended<'e> {
+    pub(crate) items: u64,
+    pub(crate) threads: usize,
+    pub(crate) took: Nanos,
+    pub(crate) is_further: bool,
+    pub(crate) decision: Decided<'e>,
+    pub(crate) tiles: Option<&'e dyn Fn() -> Vec<LaneTile>>,
+}
+
+impl<'e> Ended<'e> {
+    /// The end of a call of one thread.
+    pub(crate) fn new(items: u64, took: Nanos, account: &'e Account) -> Self {
+        let decision = Decided::Now(account);
+        Ended { items, threads: 1, took, is_further: false, decision, tiles: None }
+    }
+
+    #[must_use]
+    pub(crate) fn on(self, threads: usize) -> Self {
+        Ended { threads, ..self }
+    }
+}
+
+/// Begins something at a place. `None` if no listener wants its end.
+#[inline]
+pub(crate) fn begun(kind: EventKind, place: CallPlace) -> Option<Reported> {
+    begun_in(kind, place, 0)
+}
+
+/// Begins a call.
+#[inline]
+pub(crate) fn call(kind: CallKind, place: CallPlace) -> Option<Reported> {
+    begun(EventKind::Call(kind), place)
+}
+
+#[inline]
+fn begun_in(kind: EventKind, place: CallPlace, region: usize) -> Option<Reported> {
+    let listener = listener()?;
+    Reported::new(listener, Site { kind, place, region, is_wanted: false })
+}
+
+impl Reported {
+    #[cold]
+    fn new(listener: &'static dyn Listener, site: Site) -> Option<Self> {
+        let weight = listener.begun(&site)?;
+        let unwinds = std::thread::panicking();
+        Some(Reported { listener, site, weight, begun: tick(), unwinds, claims: PartClaims::default() })
+    }
+
+    /// Time since it began.
+    pub(crate) fn took(&self) -> Nanos {
+        nanos(tick().saturating_sub(self.begun))
+    }
+
+    /// The same, of this number of items. For a part.
+    pub(crate) fn of(mut self, items: usize) -> Self {
+        self.claims.items = items as u64;
+        self
+    }
+
+    /// Has it begun at the tick `begun`.
+    pub(crate) fn begin_at(&mut self, begun: u64) {
+        self.begun = begun;
+    }
+
+    /// The call ends, and says this.
+    #[cold]
+    pub(crate) fn end(self, ended: &Ended<'_>) {
+        self.report(Ending::Returned, ended);
+        std::mem::forget(self);
+    }
+
+    /// The call, of no items, ends for this reason.
+    #[cold]
+    pub(crate) fn end_because(self, reason: &'static str) {
+        let account = Account { reason: reason.into(), ..Account::default() };
+        let took = self.took();
+        self.end(&Ended::new(0, took, &account));
+    }
+
+    fn report(&self, ending: Ending, ended: &Ended<'_>) {
+        self.report_at((self.begun, tick()), ending, ended);
+    }
+
+    fn report_at(&self, ticks: (u64, u64), ending: Ending, ended: &Ended<'_>) {
+        let Site { kind, place, region, .. } = self.site;
+        let &Ended { items, threads, took, is_further, decision, tiles } = ended;
+        self.listener.ended(&Event {
+            kind,
+            place,
+            region,
+            weight: self.weight,
+            items,
+            threads,
+            took,
+            ticks,
+            ending,
+            is_further,
+            decision,
+            claims: self.claims,
+            tiles,
+        });
+    }
+
+    /// A team ends, and says this of its members and of its rounds.
+    #[cold]
+    pub(crate) fn end_team(mut self, team: &Ended<'_>, rounds: Option<&Ended<'_>>) {
+        self.report(Ending::Returned, team);
+        if let Some(rounds) = rounds {
+            self.site.kind = match self.site.kind {
+                EventKind::Loose(_) => EventKind::Loose(CallKind::Rounds),
+                _ => EventKind::Call(CallKind::Rounds),
+            };
+            self.report(Ending::Returned, rounds);
+        }
+        std::mem::forget(self);
+    }
+
+    #[cold]
+    fn leave(&self) {
+        if let EventKind::Loose(_) = self.site.kind {
+            // A future that was not polled to its end.
+            return;
+        }
+        let ending = match !self.unwinds && std::thread::panicking() {
+            true => Ending::Panicked,
+            false => Ending::Left,
+        };
+        self.report(ending, &Ended::new(0, self.took(), &Account::default()));
+    }
+}
+
+impl Drop for Reported {
+    #[inline]
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl fmt::Debug for Reported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reported").field("site", &self.site).finish_non_exhaustive()
+    }
+}
+
+/// Reports `items` of something that ran between these ticks, if a listener wants that.
+#[inline]
+pub(crate) fn ran(kind: EventKind, place: CallPlace, items: u64, ticks: (u64, u64), panicked: bool) {
+    if let Some(reported) = begun(kind, place) {
+        reported.ran(items, ticks, panicked);
+    }
+}
+
+impl Reported {
+    #[cold]
+    fn ran(self, items: u64, ticks: (u64, u64), panicked: bool) {
+        let ending = if panicked { Ending::Panicked } else { Ending::Returned };
+        let account = Account::default();
+        let took = nanos(ticks.1.saturating_sub(ticks.0));
+        self.report_at(ticks, ending, &Ended::new(items, took, &account));
+        std::mem::forget(self);
+    }
+}
+
+/// The work of a thread in a loop, which counts its claims if a listener wants that.
+pub(crate) struct LoopPart(Option<Box<OpenPart>>);
+
+struct OpenPart {
+    reported: Reported,
+    /// Single claims are reported.
+    each: bool,
+    /// Ticks at the last claim, and its items.
+    since: u64,
+    lo: usize,
+    hi: usize,
+}
+
+impl LoopPart {
+    #[inline]
+    pub(crate) fn new(place: CallPlace) -> Self {
+        match begun(EventKind::Part(CallKind::Loop), place) {
+            None => LoopPart(None),
+            Some(reported) => Self::of(reported, place),
+        }
+    }
+
+    #[cold]
+    fn of(reported: Reported, place: CallPlace) -> Self {
+        let claim = Site { kind: EventKind::Claim { lo: 0, hi: 0 }, place, region: 0, is_wanted: false };
+        let each = reported.listener.begun(&claim).is_some();
+        LoopPart(Some(Box::new(OpenPart { reported, each, since: 0, lo: 0, hi: 0 })))
+    }
+
+    /// The member has claimed the items `lo..hi` at the tick `since`.
+    #[inline]
+    pub(crate) fn claimed(&mut self, lo: usize, hi: usize, since: u64) {
+        if let Some(part) = &mut self.0 {
+            part.claimed(lo, hi, since);
+        }
+    }
+}
+
+impl OpenPart {
+    #[cold]
+    fn claimed(&mut self, lo: usize, hi: usize, since: u64) {
+        let since = since.max(self.reported.begun);
+        self.end_claim(since);
+        let all = &mut self.reported.claims;
+        all.steals += u64::from(all.claims > 0 && lo != self.hi);
+        all.claims += 1;
+        all.items += (hi - lo) as u64;
+        (self.since, self.lo, self.hi) = (since, lo, hi);
+    }
+
+    /// The last claim, if there was one, has ended.
+    fn end_claim(&mut self, now: u64) {
+        let &mut OpenPart { each, since, lo, hi, .. } = self;
+        let all = &mut self.reported.claims;
+        if all.claims == 0 {
+            return;
+        }
+        all.longest = all.longest.max(now.saturating_sub(since));
+        if each {
+            ran(EventKind::Claim { lo, hi }, self.reported.site.place, (hi - lo) as u64, (since, now), false);
+        }
+    }
+}
+
+impl Drop for OpenPart {
+    fn drop(&mut self) {
+        self.end_claim(tick());
+    }
+}
+
+/// A region of a call, from its begin to its end. `None` in it if no listener wants to know who is inside.
+pub(crate) struct Region {
+    kind: CallKind,
+    place: CallPlace,
+    number: usize,
+    _caller: Option<Reported>,
+}
+
+impl Region {
+    /// The region of a call that is named as in "the loop at".
+    #[inline]
+    pub(crate) fn new(kind: CallKind, name: &'static str, place: CallPlace) -> Self {
+        Self::of(kind, EventKind::Region { name, of: None }, place)
+    }
+
+    /// As [`new`](Self::new), for a call of a batched structure of this type.
+    #[inline]
+    pub(crate) fn of_batch(of: &'static str) -> Self {
+        Self::of(CallKind::Batch, EventKind::Region { name: "call of a batched structure", of: Some(of) }, None)
+    }
+
+    #[inline]
+    fn of(kind: CallKind, region: EventKind, place: CallPlace) -> Self {
+        let number = if listener().is_some() { next_region() } else { 0 };
+        let caller = if number > 0 { begun_in(region, place, number) } else { None };
+        Region { kind, place, number, _caller: caller }
+    }
+
+    /// This thread is inside the region until the result is dropped.
+    #[inline]
+    pub(crate) fn member(&self) -> Option<Reported> {
+        if self.number > 0 { begun_in(EventKind::Member, self.place, self.number) } else { None }
+    }
+
+    /// As [`member`](Self::member), and the work of this thread is a part of the call.
+    #[inline]
+    pub(crate) fn part(&self) -> Option<Reported> {
+        begun_in(EventKind::Part(self.kind), self.place, self.number)
+    }
+}
+
+/// The number of the next region that is reported.
+#[cold]
+fn next_region() -> usize {
+    static REGIONS: AtomicUsize = AtomicUsize::new(1);
+    // Relaxed: only the number must be unique; it orders no other memory.
+    REGIONS.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A closure that is spawned. Its run is reported if its spawn is.
+#[derive(Clone, Copy)]
+pub(crate) struct SpawnedCall {
+    place: &'static Location<'static>,
+    /// Weight of the spawn; 0 if it is skipped.
+    weight: f32,
+    in_scope: bool,
+}
+
+impl SpawnedCall {
+    /// A closure that is to be spawned, and its spawn, to be ended when the closure is handed over.
+    #[inline]
+    pub(crate) fn begin(place: &'static Location<'static>, in_scope: bool) -> (Self, Option<Reported>) {
+        let spawn = begun(EventKind::Spawn, Some(place));
+        let weight = spawn.as_ref().map_or(0.0, |spawn| spawn.weight);
+        (SpawnedCall { place, weight, in_scope }, spawn)
+    }
+
+    /// The closure runs until the result [ends](Self::end).
+    #[inline]
+    pub(crate) fn run(self) -> Option<Reported> {
+        let SpawnedCall { place, weight, in_scope } = self;
+        if in_scope && weight == 0.0 {
+            return None;
+        }
+        let (kind, is_wanted) = (EventKind::Spawned { in_scope }, weight > 0.0);
+        let mut run = Reported::new(listener()?, Site { kind, place: Some(place), region: 0, is_wanted })?;
+        run.weight = weight;
+        Some(run)
+    }
+
+    /// The spawn or the run ends.
+    #[inline]
+    pub(crate) fn end(spawn: Option<Reported>) {
+        if let Some(spawn) = spawn {
+            spawn.end_because("");
+        }
+    }
+}
+
+/// Whether a listener wants a call at this place.
+#[doc(hidden)]
+pub fn listens(place: CallPlace) -> bool {
+    let site = Site { kind: EventKind::Loose(CallKind::Plan), place, region: 0, is_wanted: false };
+    listener().is_some_and(|listener| listener.begun(&site).is_some())
+}
+
+/// Reports a plan of `tiles` tiles that ran for `took`. For windrow-collective.
+#[doc(hidden)]
+pub fn report_plan(place: &'static Location<'static>, tiles: u64, took: Nanos, account: impl FnOnce() -> Account) {
+    if let Some(call) = begun(EventKind::Loose(CallKind::Plan), Some(place)) {
+        call.end(&Ended::new(tiles, took, &account()).on(2));
+    }
+}
