@@ -1,17 +1,25 @@
 #![doc = include_str!("../README.md")]
 
 mod base;
+#[doc(hidden)]
 pub mod join;
 mod region;
 pub mod rounds;
 pub mod submit;
+#[doc(hidden)]
 pub mod table;
 
+#[doc(hidden)]
 pub use base::pad::Pad;
+#[doc(hidden)]
 pub use base::spin::Spin;
+#[doc(hidden)]
 pub use base::thread_bound::ThreadBound;
+#[doc(hidden)]
 pub use base::{assembly, exit, fork, latch, machine, quota, relaxed, unwind, word};
+#[doc(hidden)]
 pub use join::lend;
+#[doc(hidden)]
 pub use region::{divide, gate, merge, ranges, shared, slots, sources, views};
 
 #[cfg(doctest)]

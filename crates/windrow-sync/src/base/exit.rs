@@ -4,13 +4,6 @@
 /// run in the reverse order of their registration. Other threads may still run. A forked child inherits what was registered.
 ///
 /// Does nothing where the system has no such call.
-///
-/// ```
-/// extern "C" fn last() {
-///     println!("the last line");
-/// }
-/// windrow_sync::exit::at_exit(last);
-/// ```
 pub fn at_exit(f: extern "C" fn()) {
     #[cfg(all(any(unix, windows), not(miri)))]
     {

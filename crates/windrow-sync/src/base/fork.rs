@@ -9,13 +9,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// The process that made an object.
-///
-/// ```
-/// use windrow_sync::fork::Process;
-///
-/// let made_in = Process::this();
-/// assert!(made_in.is_this()); // not in a child that is forked here
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process(u32);
 
@@ -34,12 +27,6 @@ impl Process {
 }
 
 /// Error of a call in a forked child that cannot end as in its parent.
-///
-/// ```
-/// use windrow_sync::fork::Stranded;
-///
-/// assert!(Stranded.to_string().contains("stayed in the parent"));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stranded;
 
@@ -72,12 +59,6 @@ impl Stranded {
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Locks a mutex that threads hold for moments only, also after a panic of another holder.
-///
-/// ```
-/// let counter = std::sync::Mutex::new(1);
-/// *windrow_sync::fork::lock(&counter) += 1;
-/// assert_eq!(counter.into_inner().unwrap(), 2);
-/// ```
 ///
 /// # Panics
 /// In a forked child, if the lock does not come free for ten seconds: it was held at the fork, by a thread that does not exist here.

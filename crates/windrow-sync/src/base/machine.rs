@@ -8,14 +8,6 @@ use std::time::Instant;
 /// the rate.
 ///
 /// Values of two threads may be compared only loosely: subtract with `saturating_sub`.
-///
-/// ```
-/// use windrow_sync::machine::tick;
-///
-/// let begin = tick();
-/// std::thread::sleep(std::time::Duration::from_millis(1));
-/// assert!(tick().saturating_sub(begin) > 0);
-/// ```
 #[inline]
 pub fn tick() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "portable")))]
@@ -37,13 +29,6 @@ fn nanos() -> u64 {
 }
 
 /// How many [ticks](tick) a microsecond has. Measured once per process against the monotonic clock, which takes 200 us.
-///
-/// ```
-/// use windrow_sync::{Spin, machine::ticks_per_micro};
-///
-/// let ten_micros = Spin { busy: (10.0 * ticks_per_micro()) as u64, yielding: 0 };
-/// assert!(!ten_micros.until(|| false));
-/// ```
 pub fn ticks_per_micro() -> f64 {
     // No lock: a process forked during the measurement could not get it. Two threads may measure; either result will do.
     static RATE: AtomicU64 = AtomicU64::new(0);
@@ -76,18 +61,6 @@ fn tick_and_time() -> (u64, Instant) {
 }
 
 /// Prefetches the cache line of `value`. A hint: it has no effect that a program could observe.
-///
-/// ```
-/// use windrow_sync::machine::prefetch;
-///
-/// let (items, order) = ([10, 20, 30], [2, 0, 1]);
-/// let mut sum = 0;
-/// for (now, next) in order.iter().zip(order.iter().cycle().skip(1)) {
-///     prefetch(&items[*next]);
-///     sum += items[*now];
-/// }
-/// assert_eq!(sum, 60);
-/// ```
 #[inline]
 pub fn prefetch<T>(value: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -103,46 +76,18 @@ pub fn prefetch<T>(value: &T) {
 /// How many forks lie between this process and the one that asked first. The number differs between a parent and its child.
 ///
 /// Where there is no `fork` it is always 0.
-///
-/// ```
-/// use windrow_sync::machine::fork_generation;
-///
-/// let before = fork_generation();
-/// // In a child that is forked here, the number would be another one.
-/// assert_eq!(fork_generation(), before);
-/// ```
 #[inline]
 pub fn fork_generation() -> u32 {
     system::generation()
 }
 
 /// The CPU this thread runs on now, or `None` where the system cannot tell cheaply.
-///
-/// ```
-/// use windrow_sync::machine::{Thread, cpu};
-///
-/// let allowed = Thread::this().allowed();
-/// assert!(cpu().is_none_or(|cpu| allowed.contains(&cpu)));
-/// ```
 #[inline]
 pub fn cpu() -> Option<u32> {
     system::cpu()
 }
 
 /// A thread of this process, by its id in the scheduler.
-///
-/// ```
-/// use windrow_sync::machine::Thread;
-///
-/// let this = Thread::this();
-/// let allowed = this.allowed();
-/// if let Some(&first) = allowed.first() {
-///     this.confine(&[first]);
-///     assert_eq!(this.allowed(), [first]);
-///     this.confine(&allowed);
-/// }
-/// assert_eq!(this.allowed(), allowed);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread(i32);
 
@@ -174,26 +119,11 @@ impl Thread {
 /// Asks for time slices of 0.1 ms, the shortest that Linux grants (6.12 and later). A thread with longer slices is then preempted for
 /// this one, if this one has not had its share. Also asks for timers that are 1 us late at most, not 50. Returns whether this thread has
 /// such timers now; the slice is not promised.
-///
-/// ```
-/// use windrow_sync::machine::be_prompt;
-///
-/// let runner = std::thread::spawn(be_prompt);
-/// let is_prompt = runner.join().unwrap();
-/// assert!(!is_prompt || cfg!(target_os = "linux"));
-/// ```
 pub fn be_prompt() -> bool {
     system::be_prompt()
 }
 
 /// CPUs this process may use: the affinity mask and a cgroup's CPU quota are respected (rounded up, at least 1).
-///
-/// ```
-/// use windrow_sync::machine::cpus;
-///
-/// let share = 1000_usize.div_ceil(cpus());
-/// assert!(share * cpus() >= 1000);
-/// ```
 pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

@@ -5,14 +5,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A number that any thread may read and write at any time. See the [module page](self).
-///
-/// ```
-/// use windrow_sync::relaxed::RelaxedU64;
-///
-/// let seen = RelaxedU64::new(3);
-/// seen.add(2);
-/// assert_eq!(seen.get(), 5);
-/// ```
 #[derive(Debug, Default)]
 pub struct RelaxedU64(AtomicU64);
 

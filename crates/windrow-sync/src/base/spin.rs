@@ -7,12 +7,6 @@ use crate::base::primitives::{spin_loop, yield_now};
 ///
 /// The bound is a time, not a count: one `pause` instruction takes 10 to 50 times longer on some CPUs than on others
 /// (onnxruntime pull request 27916).
-///
-/// ```
-/// use windrow_sync::Spin;
-/// assert!(Spin::NONE.until(|| true), "the condition is looked at once in any case");
-/// assert!(!Spin::NONE.until(|| false));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spin {
     /// Ticks spent spinning at full speed.

@@ -8,22 +8,6 @@ pub type Payload = Box<dyn Any + Send>;
 
 /// Drops a value that no caller receives, such as a payload or an unwanted result. A panic of its drop ends here, and so does a panic
 /// when that panic's payload is dropped: the hook has reported both, and this thread may be unwinding already.
-///
-/// ```
-/// use std::cell::Cell;
-/// use windrow_sync::unwind::discard;
-///
-/// struct Bomb<'a>(&'a Cell<u32>);
-/// impl Drop for Bomb<'_> {
-///     fn drop(&mut self) {
-///         self.0.set(self.0.get() + 1);
-///         std::panic::resume_unwind(Box::new("boom"));
-///     }
-/// }
-/// let drops = Cell::new(0);
-/// discard(Bomb(&drops));
-/// assert_eq!(drops.get(), 1);
-/// ```
 pub fn discard<T>(value: T) {
     let dropped = |what: Payload| catch_unwind(AssertUnwindSafe(|| drop(what))).err();
     let second = catch_unwind(AssertUnwindSafe(|| drop(value))).err();
@@ -31,17 +15,6 @@ pub fn discard<T>(value: T) {
 }
 
 /// Runs foreign code and discards its panic, because the code that follows must run. The hook has reported the panic.
-///
-/// ```
-/// use windrow_sync::unwind::quietly;
-///
-/// let mut calls = 0;
-/// quietly(|| {
-///     calls += 1;
-///     std::panic::resume_unwind(Box::new("boom"));
-/// });
-/// assert_eq!(calls, 1);
-/// ```
 pub fn quietly(f: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
         discard(payload);

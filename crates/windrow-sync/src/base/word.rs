@@ -20,23 +20,6 @@ static LONG_WAITS: OnceLock<LongWaits> = OnceLock::new();
 /// first call of this function in a process has an effect.
 ///
 /// Waits for other threads of a call are those of a [`Word`], and those for a batch. Idle workers are parked on a [`WideWord`].
-///
-/// ```
-/// use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-/// use std::time::Duration;
-/// use windrow_sync::{Spin, latch::Latch, word::report_long_waits};
-///
-/// static LASTS: AtomicBool = AtomicBool::new(false);
-/// report_long_waits(Duration::from_millis(1), |_| LASTS.store(true, Relaxed));
-/// let latch = Latch::new();
-/// std::thread::scope(|scope| {
-///     scope.spawn(|| latch.wait(Spin::NONE));
-///     while !LASTS.load(Relaxed) {
-///         std::hint::spin_loop();
-///     }
-///     latch.set();
-/// });
-/// ```
 pub fn report_long_waits(after: Duration, call: fn(Duration)) {
     let _ = LONG_WAITS.set(LongWaits { after, call });
 }
@@ -94,15 +77,6 @@ impl Word {
 }
 
 /// 64 bits; threads park on the upper half. See the [module page](self).
-///
-/// ```
-/// use windrow_sync::word::WideWord;
-///
-/// let word = WideWord::new(1 << 32);
-/// // Its upper half is not 0, so the thread does not park.
-/// let waiter = std::thread::spawn(move || word.wait(0));
-/// assert!(waiter.join().is_ok());
-/// ```
 #[derive(Debug, Default)]
 pub struct WideWord {
     value: AtomicU64,

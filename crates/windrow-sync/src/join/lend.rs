@@ -102,19 +102,6 @@ where
 }
 
 /// The right to lend jobs that borrow for `'scope`: see [`lending`].
-///
-/// ```
-/// use std::sync::Mutex;
-/// use windrow_sync::lend::lending;
-///
-/// let total = Mutex::new(0);
-/// let add = || *total.lock().unwrap() += 1;
-/// lending(|| (), |_| (), |lender| {
-///     let inner = lender.clone();
-///     lender.lend(move || inner.lend(add).run()).run(); // a job may lend jobs
-/// });
-/// assert_eq!(total.into_inner().unwrap(), 1);
-/// ```
 pub struct Lender<'scope, W> {
     loans: Arc<Loans<W>>,
     /// Jobs may write to what they borrow, so `'scope` must not be shortened.
@@ -135,18 +122,6 @@ where
 {
     /// Lends `job`: the loan can be stored anywhere, and is run or dropped by any thread.
     ///
-    /// ```
-    /// use windrow_sync::lend::lending;
-    ///
-    /// let mut lengths = [0; 2];
-    /// lending(|| (), |_| (), |lender| {
-    ///     let jobs = lengths.iter_mut().zip(["one", "three"]);
-    ///     let mut loans: Vec<_> = jobs.map(|(length, word)| lender.lend(|| *length = word.len())).collect();
-    ///     loans.pop().expect("two jobs are on loan").run();
-    /// }); // the other job is dropped
-    /// assert_eq!(lengths, [0, 5]);
-    /// ```
-    ///
     /// # Panics
     /// If the host has returned.
     pub fn lend(&self, job: impl FnOnce() + Send + 'scope) -> Loan {
@@ -164,16 +139,6 @@ where
 }
 
 /// A job on loan. Dropping it drops the job unrun.
-///
-/// ```
-/// use std::sync::Arc;
-/// use windrow_sync::lend::lending;
-///
-/// let owned = Arc::new(7);
-/// let for_job = owned.clone();
-/// lending(|| (), |_| (), |lender| drop(lender.lend(move || assert_eq!(*for_job, 8, "it is not run"))));
-/// assert_eq!(Arc::strong_count(&owned), 1);
-/// ```
 pub struct Loan {
     job: Box<dyn LoanJob>,
 }
@@ -182,14 +147,6 @@ show_as!("Loan": [] Loan);
 
 impl Loan {
     /// Runs the job.
-    ///
-    /// ```
-    /// use windrow_sync::lend::lending;
-    ///
-    /// let mut was_run = false;
-    /// lending(|| (), |_| (), |lender| lender.lend(|| was_run = true).run());
-    /// assert!(was_run);
-    /// ```
     ///
     /// # Panics
     /// With the payload of the job. The loan has ended by then.

@@ -1,16 +1,6 @@
 //! Claims: the right to items of a source, as values; and memory whose items are handed out by claims.
 
 /// Where a chunk lies among the items, and which member claimed it. Information only: unsafe code trusts the span inside a [`Claim`], no other.
-///
-/// ```
-/// use windrow_sync::divide::{Division, Span};
-///
-/// let mut division = Division::new(0..10usize);
-/// let (mut lead, _) = division.lead();
-/// let (span, _) = lead.take(4).unwrap();
-/// assert_eq!(span, Span { lo: 0, hi: 4, member: 0 });
-/// assert_eq!(span.len(), 4);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Index of the first item.

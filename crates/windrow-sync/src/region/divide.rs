@@ -39,18 +39,6 @@ pub unsafe trait Divide: Sized + Sync {
 }
 
 /// Sources whose chunk is an iterator over the items (all but pairs and outputs).
-///
-/// ```
-/// use windrow_sync::divide::{Division, Leaf};
-///
-/// fn sum<S: Leaf<Item = usize>>(source: S) -> usize {
-///     let mut division = Division::new(source);
-///     let (mut lead, _) = division.lead();
-///     let (_, chunk) = lead.take(usize::MAX).expect("it has items");
-///     S::items(chunk).sum()
-/// }
-/// assert_eq!(sum(0..5), 10);
-/// ```
 pub trait Leaf: Divide {
     /// The items of a chunk.
     fn items<'s>(chunk: Self::Chunk<'s>) -> impl Iterator<Item = Self::Item> + 's
@@ -257,18 +245,6 @@ impl<S: Divide> Drop for Division<S> {
 }
 
 /// The caller's access to the items, without atomics, until it shares.
-///
-/// ```
-/// use windrow_sync::divide::Division;
-///
-/// let mut division = Division::new(0..10usize);
-/// let (mut lead, shared) = division.lead();
-/// assert!(lead.take(4).is_some_and(|(_, chunk)| chunk == (0..4)));
-/// assert_eq!(lead.rest(), 4..10);
-/// lead.share_evenly(2);
-/// assert!(lead.rest().is_empty() && shared.is_shared());
-/// assert_eq!(lead.claims(0).at_hand(), 4..7);
-/// ```
 #[derive(Debug)]
 pub struct Lead<'s, S: Divide> {
     division: &'s Division<S>,
@@ -335,19 +311,6 @@ impl<S: Divide> Drop for Lead<'_, S> {
 }
 
 /// One member's access to a shared division.
-///
-/// ```
-/// use windrow_sync::divide::Division;
-///
-/// let mut division = Division::new(0..10usize);
-/// let (mut lead, shared) = division.lead();
-/// lead.share_evenly(2);
-/// let mut claims = shared.claims(1);
-/// let span = claims.claim(|_, _| 4, |lo, _| lo).expect("no member has claimed any");
-/// assert_eq!((span.lo, span.hi, span.member), (5, 9, 1));
-/// assert_eq!(claims.take(3).map(|(_, chunk)| chunk), Some(5..8));
-/// assert_eq!(claims.at_hand(), 8..9);
-/// ```
 #[derive(Debug)]
 pub struct Claims<'s, S: Divide> {
     division: &'s Division<S>,

@@ -84,22 +84,6 @@ impl<T> Drop for Merging<'_, T> {
 }
 
 /// Two runs to be merged into one. Equal items keep their order.
-///
-/// ```
-/// use windrow_sync::merge::merging;
-///
-/// let mut items = [3, 4, 5, 1, 2, 6];
-/// merging(&mut items, |merging| {
-///     let merge = merging.level(3).next().expect("two runs");
-///     // Two halves, each for another member.
-///     let (low, high) = merge.split(|a, b| a < b);
-///     assert_eq!((low.len(), high.len()), (3, 3));
-///     high.run(|a, b| a < b);
-///     low.run(|a, b| a < b);
-///     assert!(merging.finish());
-/// });
-/// assert_eq!(items, [1, 2, 3, 4, 5, 6]);
-/// ```
 pub struct Merge<'m, T> {
     left: &'m mut [T],
     right: &'m mut [T],

@@ -22,16 +22,6 @@ impl RangeWord {
 }
 
 /// What a member did and measured; read by the caller after the region. Only speed depends on it.
-///
-/// ```
-/// use windrow_sync::ranges::{Ranges, Report};
-///
-/// let mut ranges = Ranges::new(2);
-/// ranges.fill(10, 2, 0, |part| part as u32 * 5);
-/// ranges.report(1, Report { claims: 1, weight: 5, ..Report::default() });
-/// ranges.report(1, Report { claims: 1, weight: 2, ..Report::default() });
-/// assert_eq!(ranges.reports().map(|report| report.weight).collect::<Vec<_>>(), [0, 7]);
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Ticks it spent in its chunks.

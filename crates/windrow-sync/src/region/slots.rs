@@ -137,19 +137,6 @@ unsafe impl<T: Send> Divide for Slots<T> {
 }
 
 /// The right to write one chunk of [`Slots`].
-///
-/// ```
-/// use windrow_sync::divide::Division;
-/// use windrow_sync::slots::Slots;
-///
-/// let mut division = Division::new(Slots::new(3, 1));
-/// let (mut lead, _) = division.lead();
-/// let (_, mut slots) = lead.take(3).unwrap();
-/// slots.fill(["a"].into_iter());
-/// slots.fill(["b", "c", "d"].into_iter()); // the last one has no slot
-/// drop((slots, lead));
-/// assert_eq!(division.done(), Some(vec!["a", "b", "c"]));
-/// ```
 pub struct Fill<'s, T> {
     room: &'s mut [MaybeUninit<T>],
     written: usize,

@@ -82,16 +82,6 @@ fn of_runs(runs: &Claim, size: usize, items: usize) -> Range<usize> {
 }
 
 /// `&[T]` as runs of `size` items, the last one perhaps shorter.
-///
-/// ```
-/// use windrow_sync::{divide::Division, sources::Runs};
-///
-/// let items = [1, 2, 3, 4, 5];
-/// let mut division = Division::new(Runs::new(&items, 2));
-/// let (mut lead, _) = division.lead();
-/// let (_, mut runs) = lead.take(2).unwrap();
-/// assert_eq!([runs.next(), runs.next(), runs.next()], [Some(&[1, 2][..]), Some(&[3, 4]), None]);
-/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Runs<'a, T> {
     slice: &'a [T],
@@ -126,19 +116,6 @@ unsafe impl<'a, T: Sync> Divide for Runs<'a, T> {
 }
 
 /// `&mut [T]`, piece by piece.
-///
-/// ```
-/// use windrow_sync::{divide::Division, sources::SliceMut};
-///
-/// let mut items = [1, 2, 3];
-/// let mut division = Division::new(SliceMut::new(&mut items));
-/// let (mut lead, _) = division.lead();
-/// let (_, chunk) = lead.take(2).unwrap();
-/// chunk.for_each(|item| *item *= 10);
-/// drop(lead);
-/// drop(division);
-/// assert_eq!(items, [10, 20, 3]);
-/// ```
 pub struct SliceMut<'a, T>(SharedItems<T, PhantomData<&'a mut [T]>>);
 
 show_as!("SliceMut": [T] SliceMut<'_, T>, |it| len: it.0.len);
@@ -172,19 +149,6 @@ unsafe impl<'a, T: Send> Divide for SliceMut<'a, T> {
 }
 
 /// `&mut [T]` as runs of `size` items, the last one perhaps shorter.
-///
-/// ```
-/// use windrow_sync::{divide::Division, sources::RunsMut};
-///
-/// let mut items = [2, 1, 4, 3, 5];
-/// let mut division = Division::new(RunsMut::new(&mut items, 2));
-/// let (mut lead, _) = division.lead();
-/// let (_, runs) = lead.take(3).unwrap();
-/// runs.for_each(<[i32]>::reverse);
-/// drop(lead);
-/// drop(division);
-/// assert_eq!(items, [1, 2, 3, 4, 5]);
-/// ```
 #[derive(Debug)]
 pub struct RunsMut<'a, T> {
     slice: SliceMut<'a, T>,
@@ -216,15 +180,6 @@ unsafe impl<'a, T: Send> Divide for RunsMut<'a, T> {
 /// The items of a `Vec`, moved out one at a time. Each is dropped exactly once, even if drops or callers panic.
 ///
 /// The vector owns the items until the division starts. From then on it is empty and owns their memory only.
-///
-/// ```
-/// use windrow_sync::{divide::Division, sources::VecItems};
-///
-/// let mut division = Division::new(VecItems::new(vec![String::from("a"), String::from("b")]));
-/// let (mut lead, _) = division.lead();
-/// let (_, mut chunk) = lead.take(1).unwrap();
-/// assert_eq!((chunk.next(), chunk.next()), (Some("a".to_owned()), None)); // "b" is dropped with the division
-/// ```
 pub struct VecItems<T>(SharedItems<ManuallyDrop<T>, Vec<T>>);
 
 show_as!("VecItems": [T] VecItems<T>, |it| len: it.0.len);

@@ -4,15 +4,6 @@ use crate::base::unwind::{Finally, for_all};
 use crate::region::divide::{Claim, Divide, Division, Span, handed_out};
 
 /// The items `lo..hi` of a source. A chunk comes with its span in the whole source.
-///
-/// ```
-/// use windrow_sync::{divide::Division, views::Part};
-///
-/// let mut division = Division::new(Part::new(0..10usize, 3, 5));
-/// let (mut lead, _) = division.lead();
-/// let (_, (span, chunk)) = lead.take(9).unwrap();
-/// assert_eq!((span.lo, span.hi, chunk), (3, 5, 3..5));
-/// ```
 #[derive(Clone, Debug)]
 pub struct Part<S> {
     source: S,
@@ -71,16 +62,6 @@ unsafe impl<S: Divide> Divide for Part<S> {
 }
 
 /// Claimed items of a source that is divided, as a source. A chunk comes with its span in the whole source.
-///
-/// ```
-/// use windrow_sync::{divide::Division, views::Window};
-///
-/// let mut division = Division::new(0..10usize);
-/// for expected in [0..4, 4..8, 8..10] {
-///     let window = Window::new(&mut division, 4);
-///     assert_eq!(window.whole().map(|(_, chunk)| chunk), Some(expected));
-/// }
-/// ```
 #[derive(Debug)]
 pub struct Window<'p, S: Divide> {
     source: &'p S,
@@ -149,15 +130,6 @@ impl<S: Divide> Drop for Window<'_, S> {
 }
 
 /// A source whose chunks are taken piece by piece: from the front or, with pieces of one item, from the back.
-///
-/// ```
-/// use windrow_sync::{divide::Division, views::Pieces};
-///
-/// let mut division = Division::new(Pieces::backward(0..3usize));
-/// let (mut lead, _) = division.lead();
-/// let (_, pieces) = lead.take(3).unwrap();
-/// assert!(pieces.flat_map(|(_, piece)| piece).eq([2, 1, 0]));
-/// ```
 #[derive(Clone, Debug)]
 pub struct Pieces<S> {
     source: S,
@@ -233,15 +205,6 @@ impl<S: Divide> Drop for PiecesChunk<'_, S> {
 ///
 /// Where blocks begin depends only on the number of items, not on which member claims what. So a reduction over blocks, combined
 /// in order, gives the same bits for every number of members.
-///
-/// ```
-/// use windrow_sync::{divide::Division, views::Blocks};
-///
-/// let mut division = Division::new(Blocks::new(0..10usize, 4));
-/// let (mut lead, _) = division.lead();
-/// let (_, blocks) = lead.take(3).unwrap();
-/// assert!(blocks.map(|(_, block)| block).eq([0..4, 4..8, 8..10]));
-/// ```
 #[derive(Clone, Debug)]
 pub struct Blocks<S> {
     source: S,
@@ -352,17 +315,6 @@ impl<S: Divide> Drop for BlocksChunk<'_, S> {
 }
 
 /// Two sources as one.
-///
-/// ```
-/// use windrow_sync::{divide::Division, views::Merged};
-///
-/// let letters: &[char] = &['a', 'b', 'c'];
-/// let mut division = Division::new(Merged::in_turns(0..2usize, letters));
-/// let (mut lead, _) = division.lead();
-/// let (_, (numbers, letters)) = lead.take(3).unwrap(); // 0, a, 1
-/// assert_eq!(numbers.map(|(_, chunk)| chunk), Some(0..2));
-/// assert_eq!(letters.map(|(_, chunk)| chunk.copied().collect()), Some(vec!['a']));
-/// ```
 #[derive(Clone, Debug)]
 pub struct Merged<A, B> {
     a: A,

@@ -17,7 +17,10 @@ mod slot;
 mod task;
 
 pub use family::{Family, Lend, LendCopy, Lent, Mut, Own, Ref};
-pub use slot::{Contributions, Deal, Follow, LeaderGuard, MemberSlot, Rounds, Sent, Turn};
+pub use slot::{Contributions, Deal};
+#[doc(hidden)]
+pub use slot::{Follow, LeaderGuard, MemberSlot, Rounds, Sent, Turn};
+#[doc(hidden)]
 pub use task::{Finish, TaskRounds, TaskSlot, Waited};
 
 use message::{Contribution, Message};

@@ -14,33 +14,6 @@ use crate::base::spin::Spin;
 use crate::base::word::Word;
 
 /// The barrier of one team, with access to a `T`. See the [module page](super).
-///
-/// ```
-/// use windrow_sync::Spin;
-/// use windrow_sync::rounds::{Rounds, Turn};
-///
-/// let mut data = [1, 2];
-/// let team = Rounds::new(&mut data, 2);
-/// let slots = [team.join(), team.join()].map(Option::unwrap);
-/// team.form();
-/// std::thread::scope(|scope| {
-///     for mut slot in slots {
-///         scope.spawn(move || {
-///             // The last to arrive deals an item to each member, and a factor to all.
-///             let (factor, item) = match slot.arrive(Spin::NONE).unwrap() {
-///                 Turn::Follow(follow) => follow.open::<u64, &mut u64>(),
-///                 Turn::Lead(lead) => lead.round::<u64, &mut u64>(|items, deal| {
-///                     deal.parts(items);
-///                     10
-///                 }),
-///             };
-///             *item *= factor;
-///         });
-///     }
-/// });
-/// drop(team);
-/// assert_eq!(data, [10, 20]);
-/// ```
 pub struct Rounds<'d, T: Send> {
     core: Core,
     data: NonNull<T>,
@@ -258,22 +231,6 @@ impl<T: Send> MemberSlot<'_, T> {
 }
 
 /// Exclusive access to the data while all others wait. If it is dropped without a round, the team ends.
-///
-/// ```
-/// use windrow_sync::Spin;
-/// use windrow_sync::rounds::{Rounds, Turn};
-///
-/// let mut data = vec![1, 2];
-/// let mut team = Rounds::single(&mut data);
-/// let mut slot = team.slot();
-/// let Ok(Turn::Lead(mut lead)) = slot.arrive(Spin::NONE) else { unreachable!("a single member leads") };
-/// lead.data().push(3);
-/// let (sum, ()) = lead.round::<u64, ()>(|items, deal| {
-///     deal.none();
-///     items.iter().sum()
-/// });
-/// assert_eq!(sum, 6);
-/// ```
 pub struct LeaderGuard<'m, T: Send> {
     core: &'m Core,
     data: NonNull<T>,

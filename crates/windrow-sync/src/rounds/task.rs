@@ -38,20 +38,6 @@ impl<T: Send> Drop for Owned<T> {
 }
 
 /// A team whose members are tasks: its owner's handle. See the [module page](super).
-///
-/// ```
-/// use std::future::Future;
-/// use std::pin::pin;
-/// use std::task::{Context, Poll, Waker};
-/// use windrow_sync::rounds::TaskRounds;
-///
-/// let (team, slots) = TaskRounds::new(vec![1, 2], 2);
-/// let mut finish = pin!(team.finish());
-/// let mut context = Context::from_waker(Waker::noop());
-/// assert!(finish.as_mut().poll(&mut context).is_pending());
-/// drop(slots); // all members leave
-/// assert_eq!(finish.as_mut().poll(&mut context), Poll::Ready(vec![1, 2]));
-/// ```
 pub struct TaskRounds<T: Send> {
     shared: Arc<Owned<T>>,
 }
@@ -108,20 +94,6 @@ impl<T: Send> Future for Finish<T> {
 }
 
 /// One member's place in a team of tasks. Dropping it leaves the team.
-///
-/// ```
-/// use std::pin::pin;
-/// use std::task::{Context, Poll, Waker};
-/// use windrow_sync::Spin;
-/// use windrow_sync::rounds::{TaskRounds, Turn, Waited};
-///
-/// let (_team, mut slots) = TaskRounds::new(5, 1);
-/// let arrival = pin!(slots[0].arrive(Spin::NONE));
-/// let Poll::Ready(Ok((Turn::Lead(mut lead), waited))) = arrival.poll(&mut Context::from_waker(Waker::noop())) else {
-///     unreachable!("a single member leads at once")
-/// };
-/// assert_eq!((*lead.data(), waited), (5, Waited::Looking));
-/// ```
 pub struct TaskSlot<T: Send> {
     place: MemberPosition,
     shared: Present<T>,

@@ -14,8 +14,12 @@ mod held;
 mod node;
 mod task;
 
+#[doc(hidden)]
 pub use held::{BatchGuard, Limit, LockGuard, WeighOp};
-pub use node::{Entry, Fate};
+pub use node::Entry;
+#[doc(hidden)]
+pub use node::Fate;
+#[doc(hidden)]
 pub use task::{Launch, TaskOp, TaskPoll};
 
 use held::HolderState;
@@ -36,6 +40,7 @@ const READERS: usize = TAGS & !(READER - 1);
 type Address<T, A, B> = *mut Node<T, A, B>;
 
 /// Tells a separate runner that an operation is queued.
+#[doc(hidden)]
 pub type Notify = Box<dyn Fn() + Send + Sync>;
 
 /// Data, its lock, and the list of operations that callers have handed in. See the [module page](self).
@@ -64,6 +69,7 @@ pub type Notify = Box<dyn Fn() + Send + Sync>;
 /// });
 /// assert_eq!(*sums.try_read().expect("the lock is free"), 6);
 /// ```
+#[doc(hidden)]
 pub struct Submit<T, A, B> {
     word: Pad<AtomicPtr<Node<T, A, B>>>,
     inside: Pad<UnsafeCell<HolderState<T, A, B>>>,
@@ -88,24 +94,7 @@ unsafe impl<T: Send, A: Send, B: Send> Send for Submit<T, A, B> {}
 show_as!("Submit": [T, A, B] Submit<T, A, B>);
 
 /// The list was closed by [`Submit::close`]: the operation was not accepted.
-///
-/// ```
-/// # use windrow_sync::Spin;
-/// # use windrow_sync::submit::{Closed, Entry, Limit, LockGuard, Submit};
-/// # fn lead(guard: &mut LockGuard<'_, u64, u64, u64>) {
-/// #     while let Some(mut batch) = guard.cut(&Limit { ops: 64, weight: None }) {
-/// #         let (sum, entries) = batch.parts();
-/// #         for entry in entries {
-/// #             *sum += entry.take();
-/// #             entry.reply(*sum);
-/// #         }
-/// #     }
-/// # }
-/// #
-/// let sums = Submit::new(0, None);
-/// sums.close(Spin::NONE, lead).unwrap();
-/// assert_eq!(sums.call(&mut [Entry::Op(3)], 0, Spin::NONE, lead), Err(Closed));
-/// ```
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
@@ -132,30 +121,6 @@ enum Pushed {
 impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     /// An open, empty list around `data`. With `signal`, a separate runner is signalled when operations are queued; it then calls
     /// [`run`](Submit::run).
-    ///
-    /// ```
-    /// use std::sync::{Arc, OnceLock};
-    /// # use windrow_sync::Spin;
-    /// # use windrow_sync::submit::{Closed, Entry, Limit, LockGuard, Submit};
-    /// # fn lead(guard: &mut LockGuard<'_, u64, u64, u64>) {
-    /// #     while let Some(mut batch) = guard.cut(&Limit { ops: 64, weight: None }) {
-    /// #         let (sum, entries) = batch.parts();
-    /// #         for entry in entries {
-    /// #             *sum += entry.take();
-    /// #             entry.reply(*sum);
-    /// #         }
-    /// #     }
-    /// # }
-    /// #
-    /// // A runner answers all operations. Here it is the signal itself; else it is a thread that the signal wakes.
-    /// let list: Arc<OnceLock<Submit<u64, u64, u64>>> = Arc::default();
-    /// let runner = Arc::clone(&list);
-    /// let signal = move || drop(runner.get().map(|sums| sums.run(lead)));
-    /// let sums = list.get_or_init(|| Submit::new(0, Some(Box::new(signal))));
-    /// let mut entries = [Entry::Op(3)];
-    /// sums.call(&mut entries, 0, Spin::NONE, |_| unreachable!("callers do not lead")).unwrap();
-    /// assert_eq!(entries.map(Entry::into_reply), [Some(3)]);
-    /// ```
     pub fn new(data: T, signal: Option<Notify>) -> Self {
         Submit {
             word: Pad(AtomicPtr::new(ptr::null_mut())),
@@ -167,16 +132,6 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     }
 
     /// The lock, if it is free and nothing is queued: one compare-exchange, and one more to let go.
-    ///
-    /// ```
-    /// # use windrow_sync::submit::Submit;
-    /// let sums: Submit<u64, u64, u64> = Submit::new(0, None);
-    /// let mut guard = sums.try_lock().expect("it is free");
-    /// *guard.data() += 3;
-    /// assert!(sums.try_lock().is_none());
-    /// drop(guard);
-    /// assert_eq!(*sums.try_read().expect("it is free again"), 3);
-    /// ```
     #[inline]
     pub fn try_lock(&self) -> Option<LockGuard<'_, T, A, B>> {
         let word = &self.word.0;
@@ -194,15 +149,6 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
 
     /// Runs `f` on the data and `with`, if the lock is free and nothing is queued; else returns `with`. Calls `more` with the lock's guard
     /// if an operation was queued meanwhile. (Without a guard in the results: to move one costs as much as a compare-exchange.)
-    ///
-    /// ```
-    /// # use windrow_sync::submit::Submit;
-    /// let texts: Submit<Vec<String>, (), ()> = Submit::new(Vec::new(), None);
-    /// let push = |text| texts.try_with(text, |texts, text| texts.push(text), |_| unreachable!("nothing is queued"));
-    /// assert_eq!(push("one".to_owned()), Ok(()));
-    /// let guard = texts.try_lock();
-    /// assert_eq!(push("two".to_owned()), Err("two".to_owned())); // not lost
-    /// ```
     #[inline(always)]
     pub fn try_with<P, R>(
         &self,
@@ -221,14 +167,6 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
 
     /// The data, shared with other readers, if the lock is free, nothing is queued and the word can count one more reader (it
     /// counts 31). Also after [`close`](Submit::close).
-    ///
-    /// ```
-    /// # use windrow_sync::submit::Submit;
-    /// let sums: Submit<u64, u64, u64> = Submit::new(7, None);
-    /// let (first, second) = (sums.try_read().unwrap(), sums.try_read().unwrap());
-    /// assert_eq!((*first, *second), (7, 7));
-    /// assert!(sums.try_lock().is_none(), "there are readers");
-    /// ```
     #[inline]
     pub fn try_read(&self) -> Option<Reading<'_, T, A, B>>
     where
@@ -295,25 +233,6 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
 
     /// Runs `job` on the data, on the thread that holds the lock once all that was handed in before is answered.
     ///
-    /// ```
-    /// # use windrow_sync::Spin;
-    /// # use windrow_sync::submit::{Closed, Entry, Limit, LockGuard, Submit};
-    /// # fn lead(guard: &mut LockGuard<'_, u64, u64, u64>) {
-    /// #     while let Some(mut batch) = guard.cut(&Limit { ops: 64, weight: None }) {
-    /// #         let (sum, entries) = batch.parts();
-    /// #         for entry in entries {
-    /// #             *sum += entry.take();
-    /// #             entry.reply(*sum);
-    /// #         }
-    /// #     }
-    /// # }
-    /// #
-    /// let sums = Submit::new(5, None);
-    /// let mut seen = 0;
-    /// sums.job(&mut |sum| seen = *sum, Spin::NONE, lead).unwrap();
-    /// assert_eq!(seen, 5);
-    /// ```
-    ///
     /// # Errors
     /// After [`close`](Submit::close): the job was not run.
     ///
@@ -330,25 +249,6 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
 
     /// Accepts nothing from now on, and returns when all that was handed in before is answered.
     ///
-    /// ```
-    /// # use windrow_sync::Spin;
-    /// # use windrow_sync::submit::{Closed, Entry, Limit, LockGuard, Submit};
-    /// # fn lead(guard: &mut LockGuard<'_, u64, u64, u64>) {
-    /// #     while let Some(mut batch) = guard.cut(&Limit { ops: 64, weight: None }) {
-    /// #         let (sum, entries) = batch.parts();
-    /// #         for entry in entries {
-    /// #             *sum += entry.take();
-    /// #             entry.reply(*sum);
-    /// #         }
-    /// #     }
-    /// # }
-    /// #
-    /// let sums = Submit::new(0, None);
-    /// assert_eq!(sums.close(Spin::NONE, lead), Ok(()));
-    /// assert_eq!(sums.close(Spin::NONE, lead), Err(Closed));
-    /// assert!(sums.is_over());
-    /// ```
-    ///
     /// # Errors
     /// The list was closed before; that other call may still be waiting.
     ///
@@ -360,29 +260,6 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     }
 
     /// Accepts nothing from now on, as [`close`](Submit::close), but does not wait. To be used by the holder, which would wait for itself.
-    ///
-    /// ```
-    /// # use windrow_sync::Spin;
-    /// # use windrow_sync::submit::{Closed, Entry, Limit, LockGuard, Submit};
-    /// # fn lead(guard: &mut LockGuard<'_, u64, u64, u64>) {
-    /// #     while let Some(mut batch) = guard.cut(&Limit { ops: 64, weight: None }) {
-    /// #         let (sum, entries) = batch.parts();
-    /// #         for entry in entries {
-    /// #             *sum += entry.take();
-    /// #             entry.reply(*sum);
-    /// #         }
-    /// #     }
-    /// # }
-    /// #
-    /// let sums = Submit::new(0, None);
-    /// let mut entries = [Entry::Op(3)];
-    /// let shut = |guard: &mut LockGuard<'_, u64, u64, u64>| {
-    ///     sums.shut();
-    ///     lead(guard);
-    /// };
-    /// assert!(sums.call(&mut entries, 0, Spin::NONE, shut).is_ok(), "it was handed in before");
-    /// assert!(sums.is_closed());
-    /// ```
     pub fn shut(&self) {
         // Relaxed: the flag publishes no data.
         let _ = self
@@ -392,44 +269,18 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     }
 
     /// Whether the list was closed.
-    ///
-    /// ```
-    /// # use windrow_sync::submit::Submit;
-    /// let sums: Submit<u64, u64, u64> = Submit::new(0, None);
-    /// assert!(!sums.is_closed());
-    /// sums.shut();
-    /// assert!(sums.is_closed());
-    /// ```
     pub fn is_closed(&self) -> bool {
         // Relaxed: the flag publishes no data.
         self.word.0.load(Ordering::Relaxed).addr() & CLOSED != 0
     }
 
     /// Whether the list was closed and all that was handed in is answered. Readers may be left.
-    ///
-    /// ```
-    /// # use windrow_sync::submit::Submit;
-    /// let sums: Submit<u64, u64, u64> = Submit::new(0, None);
-    /// let guard = sums.try_lock().expect("it is free");
-    /// sums.shut();
-    /// assert!(!sums.is_over(), "the lock is held");
-    /// drop(guard);
-    /// assert!(sums.is_over());
-    /// ```
     pub fn is_over(&self) -> bool {
         // Relaxed: nothing is pushed after `CLOSED`, and a holder that lets go to this value has answered all.
         self.word.0.load(Ordering::Relaxed).addr() & !READERS == CLOSED
     }
 
     /// For the runner: takes the lock and leads. False if another thread has the lock; then the runner will be signalled again.
-    ///
-    /// ```
-    /// # use windrow_sync::submit::Submit;
-    /// let sums: Submit<u64, u64, u64> = Submit::new(0, None);
-    /// assert!(sums.run(|guard| *guard.data() += 3));
-    /// let guard = sums.try_lock().expect("it is free");
-    /// assert!(!sums.run(|_| unreachable!("the lock is held")));
-    /// ```
     pub fn run(&self, lead: impl FnOnce(&mut LockGuard<'_, T, A, B>)) -> bool {
         if !self.take_or_nudge() {
             return false;
@@ -439,13 +290,6 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     }
 
     /// The data, when no other thread can have it.
-    ///
-    /// ```
-    /// # use windrow_sync::submit::Submit;
-    /// let mut sums: Submit<u64, u64, u64> = Submit::new(0, None);
-    /// *sums.data_mut() += 3;
-    /// assert_eq!(*sums.data_mut(), 3);
-    /// ```
     pub fn data_mut(&mut self) -> &mut T {
         // SAFETY: exclusive by `&mut self`: no thread holds the lock, for a `LockGuard` borrows the list.
         self.inside.0.with_mut(|inside| unsafe { &mut (*inside).data })
@@ -596,16 +440,7 @@ impl<T: Send, A: Send, B: Send> Drop for Answered<'_, T, A, B> {
 }
 
 /// The data, shared with other readers.
-///
-/// ```
-/// # use windrow_sync::submit::Submit;
-/// let words: Submit<Vec<&str>, (), ()> = Submit::new(vec!["one", "two"], None);
-/// let reading = words.try_read().expect("the lock is free");
-/// assert_eq!(reading.len(), 2);
-/// assert!(words.try_lock().is_none());
-/// drop(reading);
-/// assert!(words.try_lock().is_some());
-/// ```
+#[doc(hidden)]
 pub struct Reading<'s, T: Send, A: Send, B: Send> {
     submit: &'s Submit<T, A, B>,
 }

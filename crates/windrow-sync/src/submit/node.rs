@@ -117,22 +117,6 @@ const GONE_OP: &str = "this operation was taken before";
 
 /// How a batch ended: a number that its runner gives to all callers with an operation in it, and that they interpret. 0 if none was
 /// set.
-///
-/// ```
-/// use windrow_sync::Spin;
-/// use windrow_sync::submit::{Entry, Fate, Limit, Submit};
-///
-/// const OVERFLOWED: Fate = Fate(1);
-/// let sums: Submit<u8, u8, u8> = Submit::new(200, None);
-/// let fate = sums.call(&mut [Entry::Op(100)], 0, Spin::NONE, |guard| {
-///     let mut batch = guard.cut(&Limit { ops: 1, weight: None }).expect("an operation is queued");
-///     let (sum, entries) = batch.parts();
-///     if sum.checked_add(entries[0].take()).is_none() {
-///         batch.set_fate(OVERFLOWED);
-///     }
-/// });
-/// assert_eq!(fate, Ok(OVERFLOWED));
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fate(pub u32);
 

@@ -11,31 +11,6 @@ use crate::base::primitives::Ordering;
 use crate::base::unwind::discard;
 
 /// When a future that finds the lock free runs its operation.
-///
-/// ```
-/// use std::task::{Context, Waker};
-/// # use windrow_sync::Spin;
-/// # use windrow_sync::submit::{Closed, Entry, Limit, LockGuard, Submit};
-/// # fn lead(guard: &mut LockGuard<'_, u64, u64, u64>) {
-/// #     while let Some(mut batch) = guard.cut(&Limit { ops: 64, weight: None }) {
-/// #         let (sum, entries) = batch.parts();
-/// #         for entry in entries {
-/// #             *sum += entry.take();
-/// #             entry.reply(*sum);
-/// #         }
-/// #     }
-/// # }
-/// #
-/// use windrow_sync::submit::{Launch, TaskOp};
-///
-/// let sums = Submit::new(0, None);
-/// let mut context = Context::from_waker(Waker::noop());
-/// let mut ops = [3, 4].map(|number| TaskOp::new(&sums, number, 0));
-/// assert!(ops[0].poll(&mut context, Launch::Deferred, lead).is_pending());
-/// assert!(ops[1].poll(&mut context, Launch::Deferred, lead).is_pending());
-/// assert!(ops[0].poll(&mut context, Launch::Deferred, lead).is_ready());
-/// assert!(ops[1].is_answered(), "in the same batch");
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Launch {
     /// In this poll.
@@ -48,29 +23,6 @@ pub enum Launch {
 pub type TaskPoll<A, B> = Poll<Result<(Entry<A, B>, Fate), A>>;
 
 /// An operation handed in by a task. See the [module page](super).
-///
-/// ```
-/// use std::task::{Context, Poll, Waker};
-/// # use windrow_sync::Spin;
-/// # use windrow_sync::submit::{Closed, Entry, Limit, LockGuard, Submit};
-/// # fn lead(guard: &mut LockGuard<'_, u64, u64, u64>) {
-/// #     while let Some(mut batch) = guard.cut(&Limit { ops: 64, weight: None }) {
-/// #         let (sum, entries) = batch.parts();
-/// #         for entry in entries {
-/// #             *sum += entry.take();
-/// #             entry.reply(*sum);
-/// #         }
-/// #     }
-/// # }
-/// #
-/// use windrow_sync::submit::{Launch, TaskOp};
-///
-/// let sums = Submit::new(0, None);
-/// let mut context = Context::from_waker(Waker::noop());
-/// let mut op = TaskOp::new(&sums, 3, 0);
-/// let Poll::Ready(Ok((entry, _))) = op.poll(&mut context, Launch::Now, lead) else { unreachable!("the lock is free") };
-/// assert_eq!(entry.into_reply(), Some(3));
-/// ```
 pub struct TaskOp<'s, T: Send, A: Send, B: Send> {
     submit: &'s Submit<T, A, B>,
     stage: TaskStage<T, A, B>,

@@ -15,19 +15,6 @@ const PROBES: usize = 32;
 const CLAIMED: u64 = 1 << 63;
 
 /// A key: two words. The first, the tag, is not 0.
-///
-/// ```
-/// use windrow_sync::table::{InsertOnlyTable, TableKey};
-///
-/// let key = |word: &[u8; 16]| {
-///     let halves = word.split_at(8);
-///     let [tag, rest] = [halves.0, halves.1].map(|half| u64::from_le_bytes(half.try_into().unwrap()));
-///     TableKey { tag, rest }
-/// };
-/// let table = InsertOnlyTable::new(16, 0);
-/// assert!(table.insert(5, key(b"a word of 16 by."), [1, 2]));
-/// assert_eq!(table.find(5, key(b"a word of 16 b..")), None);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableKey {
     /// Not 0.
@@ -94,13 +81,6 @@ show_as!("InsertOnlyTable": [] InsertOnlyTable, |it| slots: it.slots.len(), used
 impl InsertOnlyTable {
     /// A table of `slots` slots and a heap of `words` words.
     ///
-    /// ```
-    /// use windrow_sync::table::InsertOnlyTable;
-    ///
-    /// let table = InsertOnlyTable::new(16, 8);
-    /// assert_eq!((table.capacity(), table.used(), table.used_words()), (16, 0, 0));
-    /// ```
-    ///
     /// # Panics
     /// `slots` is not a power of two.
     pub fn new(slots: usize, words: usize) -> Self {
@@ -119,48 +99,18 @@ impl InsertOnlyTable {
     }
 
     /// The home slots, where most keys are.
-    ///
-    /// ```
-    /// use windrow_sync::table::{InsertOnlyTable, TableKey};
-    ///
-    /// let table = InsertOnlyTable::new(16, 0);
-    /// let keys = [3, 4, 5].map(|tag| TableKey { tag, rest: 0 });
-    /// assert!(table.insert(4, keys[1], [1, 2]));
-    /// let homes = table.home_slots();
-    /// let found = keys.map(|key| homes.find(key.tag as u32, key));
-    /// assert_eq!(found, [None, Some([1, 2]), None]);
-    /// ```
     #[inline]
     pub fn home_slots(&self) -> HomeSlots<'_> {
         HomeSlots { slots: &self.slots }
     }
 
     /// The value of `key`. `hash` must be the same for every use of a key.
-    ///
-    /// ```
-    /// use windrow_sync::table::{InsertOnlyTable, TableKey};
-    ///
-    /// let table = InsertOnlyTable::new(16, 0);
-    /// let (first, second) = (TableKey { tag: 3, rest: 4 }, TableKey { tag: 3, rest: 5 });
-    /// assert!(table.insert(11, first, [6, 7]) && table.insert(11, second, [8, 9]));
-    /// assert_eq!(table.find(11, second), Some([8, 9])); // both have one hash
-    /// ```
     #[inline]
     pub fn find(&self, hash: u32, key: TableKey) -> Option<TableValue> {
         self.find_where(hash, key, |_| true)
     }
 
     /// The first value of `key` for which `holds` is true: for keys that are only a digest of what is searched.
-    ///
-    /// ```
-    /// use windrow_sync::table::{InsertOnlyTable, TableKey};
-    ///
-    /// let table = InsertOnlyTable::new(16, 0);
-    /// // One digest of two texts, whose values differ.
-    /// let digest = TableKey { tag: 3, rest: 4 };
-    /// assert!(table.insert(11, digest, [10, 1]) && table.insert(11, digest, [20, 1]));
-    /// assert_eq!(table.find_where(11, digest, |value| value[0] == 20), Some([20, 1]));
-    /// ```
     #[inline]
     pub fn find_where(
         &self,
@@ -180,15 +130,6 @@ impl InsertOnlyTable {
 
     /// Makes `value` the value of `key`, which has none, and returns whether it did. It does not if all slots for the key are taken, or
     /// if another thread takes the same slot at the same time.
-    ///
-    /// ```
-    /// use windrow_sync::table::{InsertOnlyTable, TableKey};
-    ///
-    /// let table = InsertOnlyTable::new(1, 0);
-    /// let key = |tag| TableKey { tag, rest: 0 };
-    /// assert!(table.insert(0, key(1), [0, 1]));
-    /// assert!(!table.insert(0, key(2), [0, 1]), "it is full");
-    /// ```
     ///
     /// # Panics
     /// The first word of the key or the second of the value is 0, or the latter is 2^63 or more.
@@ -218,18 +159,6 @@ impl InsertOnlyTable {
     }
 
     /// Stores words on the heap, for a value that will be inserted, and returns the index of the first. `None` if the heap is full.
-    ///
-    /// ```
-    /// use windrow_sync::table::{InsertOnlyTable, TableKey};
-    ///
-    /// let table = InsertOnlyTable::new(16, 4);
-    /// let begin = table.store([10, 20, 30].into_iter()).expect("there is space");
-    /// let key = TableKey { tag: 3, rest: 4 };
-    /// assert!(table.insert(11, key, [begin.into(), 3]));
-    /// let [begin, count] = table.find(11, key).expect("it was inserted");
-    /// assert!(table.words(begin as u32, count as usize).eq([10, 20, 30]));
-    /// assert_eq!(table.store([40, 50].into_iter()), None);
-    /// ```
     pub fn store(&self, words: impl ExactSizeIterator<Item = u64>) -> Option<u32> {
         let room = self.heap.len().min(u32::MAX as usize) as u64;
         // The length is foreign, and so may be false. The count of a full heap does not grow, and no call adds more than makes it full.
@@ -250,14 +179,6 @@ impl InsertOnlyTable {
 
     /// Words of the heap: what was stored, if a value that was found refers to them.
     ///
-    /// ```
-    /// use windrow_sync::table::InsertOnlyTable;
-    ///
-    /// let table = InsertOnlyTable::new(16, 4);
-    /// let begin = table.store([10, 20, 30].into_iter()).expect("there is space");
-    /// assert!(table.words(begin, 2).eq([10, 20]));
-    /// ```
-    ///
     /// # Panics
     /// The heap has fewer words.
     #[inline]
@@ -267,66 +188,28 @@ impl InsertOnlyTable {
     }
 
     /// Number of published slots; outdated if other threads insert.
-    ///
-    /// ```
-    /// use windrow_sync::table::{InsertOnlyTable, TableKey};
-    ///
-    /// let table = InsertOnlyTable::new(16, 0);
-    /// assert!(table.insert(11, TableKey { tag: 3, rest: 4 }, [5, 6]));
-    /// assert_eq!(table.used(), 1);
-    /// ```
     pub fn used(&self) -> usize {
         // Relaxed: a number for decisions.
         self.used.0.slots.load(Ordering::Relaxed) as usize
     }
 
     /// Number of slots.
-    ///
-    /// ```
-    /// use windrow_sync::table::InsertOnlyTable;
-    ///
-    /// assert_eq!(InsertOnlyTable::new(64, 0).capacity(), 64);
-    /// ```
     pub fn capacity(&self) -> usize {
         self.slots.len()
     }
 
     /// Number of words reserved on the heap, which may be more than it has.
-    ///
-    /// ```
-    /// use windrow_sync::table::InsertOnlyTable;
-    ///
-    /// let table = InsertOnlyTable::new(16, 4);
-    /// table.store([10, 20, 30].into_iter());
-    /// assert_eq!(table.used_words(), 3);
-    /// ```
     pub fn used_words(&self) -> u64 {
         // Relaxed: a number for decisions.
         self.used.0.words.load(Ordering::Relaxed)
     }
 
     /// Bytes of memory.
-    ///
-    /// ```
-    /// use windrow_sync::table::InsertOnlyTable;
-    ///
-    /// // Four words a slot, and those of the heap.
-    /// assert_eq!(InsertOnlyTable::new(16, 10).bytes(), 16 * 32 + 10 * 8);
-    /// ```
     pub fn bytes(&self) -> usize {
         size_of_val::<[_]>(&*self.slots) + size_of_val::<[_]>(&self.heap)
     }
 
     /// The keys that are published, with their values, in no order.
-    ///
-    /// ```
-    /// use windrow_sync::table::{InsertOnlyTable, TableKey};
-    ///
-    /// let (small, large) = (InsertOnlyTable::new(16, 0), InsertOnlyTable::new(32, 0));
-    /// assert!(small.insert(3, TableKey { tag: 3, rest: 4 }, [5, 6]));
-    /// assert!(small.entries().all(|(key, value)| large.insert(key.tag as u32, key, value)));
-    /// assert_eq!(large.find(3, TableKey { tag: 3, rest: 4 }), Some([5, 6]));
-    /// ```
     pub fn entries(&self) -> impl Iterator<Item = (TableKey, TableValue)> {
         self.slots.iter().filter_map(|slot| {
             // Acquire: pairs with the Release in `insert`; the other words are complete.
@@ -340,17 +223,6 @@ impl InsertOnlyTable {
 }
 
 /// The slots of an [`InsertOnlyTable`] as the homes of keys: a reader that a loop keeps in registers.
-///
-/// ```
-/// use windrow_sync::table::{InsertOnlyTable, TableKey};
-///
-/// let table = InsertOnlyTable::new(16, 0);
-/// let (first, second) = (TableKey { tag: 1, rest: 0 }, TableKey { tag: 2, rest: 0 });
-/// assert!(table.insert(11, first, [5, 6]) && table.insert(11, second, [7, 8]));
-/// let homes = table.home_slots();
-/// assert_eq!(homes.find(11, first), Some([5, 6]));
-/// assert_eq!(homes.find(11, second), None); // it is in the slot behind
-/// ```
 #[derive(Clone, Copy)]
 pub struct HomeSlots<'a> {
     slots: &'a [TableSlot],
@@ -366,34 +238,12 @@ impl HomeSlots<'_> {
     }
 
     /// Asks the CPU to load the home slot of a hash.
-    ///
-    /// ```
-    /// use windrow_sync::table::{InsertOnlyTable, TableKey};
-    ///
-    /// let table = InsertOnlyTable::new(16, 0);
-    /// let key = TableKey { tag: 3, rest: 4 };
-    /// assert!(table.insert(11, key, [5, 6]));
-    /// let homes = table.home_slots();
-    /// homes.prefetch(11); // and do something else meanwhile
-    /// assert_eq!(homes.find(11, key), Some([5, 6]));
-    /// ```
     #[inline(always)]
     pub fn prefetch(&self, hash: u32) {
         machine::prefetch(self.slot(hash));
     }
 
     /// The value of `key` if it is in its home slot. `hash` must be the same for every use of a key.
-    ///
-    /// ```
-    /// use windrow_sync::table::{InsertOnlyTable, TableKey};
-    ///
-    /// let table = InsertOnlyTable::new(16, 0);
-    /// let key = TableKey { tag: 3, rest: 4 };
-    /// assert!(table.insert(11, key, [5, 6]));
-    /// let homes = table.home_slots();
-    /// let found = homes.find(11, key).or_else(|| table.find(11, key));
-    /// assert_eq!(found, Some([5, 6]));
-    /// ```
     #[inline(always)]
     pub fn find(&self, hash: u32, key: TableKey) -> Option<TableValue> {
         self.slot(hash).read(key).ok()
