@@ -36,21 +36,9 @@ impl Alternatives {
 }
 
 /// A decision as a value: its inputs, its choice, and the alternatives.
-///
-/// ```
-/// use windrow_plan::machine::Machine;
-/// use windrow_plan::share::{self, Costs, Progress, Workers};
-/// use windrow_plan::{Items, Nanos};
-///
-/// let (done, spent, left) = (Items(8), Nanos::micros(1.0), Items(10_000));
-/// let progress = Progress { done, spent, left, ripe: true, known: None, eager: false, alone: false };
-/// let workers = Workers { most: 2, idle: 1, asleep: 0, busy: false };
-/// let decision = share::decide(progress, &workers, &Costs::new(Machine::example()));
-/// assert!(decision.to_string().starts_with("publish"));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision<I, C> {
-    /// What the decision is based on.
+    /// The measurements that the decision depends on.
     pub inputs: I,
     /// The choice.
     pub choice: C,

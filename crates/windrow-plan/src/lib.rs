@@ -3,16 +3,24 @@
 
 pub mod batch;
 mod decision;
+#[doc(hidden)]
 pub mod estimate;
+#[doc(hidden)]
 pub mod explore;
+#[doc(hidden)]
 #[doc(hidden)]
 pub mod listen;
 pub mod machine;
+#[doc(hidden)]
 pub mod share;
+#[doc(hidden)]
 pub mod site;
+#[doc(hidden)]
 pub mod spin;
+#[doc(hidden)]
 pub mod team;
 mod units;
+#[doc(hidden)]
 pub mod width;
 
 pub use decision::{Alternative, Alternatives, Decision};

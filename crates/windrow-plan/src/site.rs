@@ -1,9 +1,9 @@
-//! Site: what a call site remembers of its items, or of its calls.
+//! Site: the memory of a call site, of the cost of its items or of the time of its calls.
 //!
 //! ```text
 //! after a call: within a factor of 2 of the remembered cost: cost = 3/4 cost + 1/4 measured, trust += 1
 //!               else:                                        cost = measured, trust = 0
-//! trust >= 2:   the next call uses the cost, without a sample
+//! trust = 2:    the next call uses the cost, without a sample
 //! ```
 //!
 //! A repeated loop mostly does the same work again. Then no sample is needed. Long items can be shared from the start, where a sample could
@@ -11,12 +11,12 @@
 //!
 //! Departures:
 //! 1. **Two costs**. An item may cost more in shared calls, because cache lines move between members. So a site keeps the cost in
-//!    calls that ran alone to their end, and the cost in shared calls.
-//! 2. **Unmeasured calls**. A short call at a *steady* site ([`ItemCost::is_steady`]) reads no clock: the runtime checks one call in 64, by
-//!    chance. Other short calls at a known site check their first quarter. That takes two reads of the clock and a second piece, but finds
+//!    calls that ran serially to their end, and the cost in shared calls.
+//! 2. **Unmeasured calls**. A short call at a *steady* site ([`ItemCost::is_steady`]) reads no clock: the runtime checks one call in 64, at
+//!    random. Other short calls at a known site check their first quarter. That takes two reads of the clock and a second piece, but finds
 //!    other work in the call that has it. So a site is steady only after checked calls in a row that agreed: one at first, and twice as many
-//!    after each surprise, up to 256. A check finds other work after 64 calls on average. Until then each call loses what sharing
-//!    would have saved, which is less than its own time. A site whose calls are long now and then stays measured.
+//!    after each surprise, up to 256. A check finds other work after 64 calls on average. Until then each call loses less than its own time.
+//!    A site whose calls are long now and then stays measured.
 
 use crate::Nanos;
 
@@ -32,13 +32,13 @@ use crate::Nanos;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ItemCost {
-    /// Time per item in calls that run alone; 0 is unknown.
+    /// Time per item in serial calls; 0 is unknown.
     pub alone: Nanos,
     /// Time per item and member in shared calls; 0 is unknown.
     pub shared: Nanos,
-    /// Consecutive calls that agreed with those before.
+    /// Consecutive calls that agreed with those before, up to 2.
     pub trust: u8,
-    /// A call has run alone to its end. Until then, items may wait for each other.
+    /// True if a call has run serially to its end. Until then, items may wait for each other.
     pub ended_alone: bool,
     /// Checked short calls in a row that agreed.
     pub agreed: u16,
@@ -46,54 +46,39 @@ pub struct ItemCost {
     pub surprises: u8,
 }
 
-/// Consecutive calls that must agree before a site's memory is used.
+/// Consecutive calls that must agree before a site's memory is used. Further agreement is not counted. One disagreement resets it to 0.
 ///
 /// Measure: count of calls.
-const TRUSTED: u8 = 2;
-/// Maximum trust: further agreement is not counted. One disagreement resets the trust to 0.
+pub(crate) const TRUSTED: u8 = 2;
+
+/// The factor within which two costs agree, because caches and frequencies vary that much.
 ///
-/// Measure: count of calls.
-const MOST_TRUST: u8 = 4;
+/// Measure: share of the smaller cost.
+pub(crate) const AGREE: f64 = 2.0;
+
+/// Weight of the latest call in a memory.
+///
+/// Measure: share of the memory.
+pub(crate) const LATEST: f64 = 0.25;
 
 /// Surprises that count. Each doubles the checked calls that must agree before calls run unmeasured.
 ///
 /// Measure: count of calls.
 const MOST_SURPRISES: u8 = 8;
 
-/// The part of a memory that is reliable.
-///
-/// ```
-/// use windrow_plan::Nanos;
-/// use windrow_plan::site::{ItemCost, Trusted};
-///
-/// // Items of 10 ns that take 30 ns in shared calls.
-/// let alone = (0..3).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(10.0)));
-/// let site = (0..3).fold(alone, |site, _| site.after_shared(Nanos(30.0)));
-/// let trusted = Trusted { per_item: Nanos(10.0), swell: 3.0, never_alone: false };
-/// assert_eq!(site.trusted(), Some(trusted));
-/// ```
+/// The reliable part of a memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trusted {
-    /// Time per item alone, or the best estimate of it.
+    /// Time per item in serial calls, or the best estimate of it.
     pub per_item: Nanos,
     /// The factor by which an item takes longer in a shared call.
     pub swell: f64,
-    /// No call has run alone to its end, so `per_item` is the time in shared calls.
+    /// True if no call has run serially to its end, so that `per_item` is the time in shared calls.
     pub never_alone: bool,
 }
 
 impl ItemCost {
     /// The reliable part, if the memory is trusted.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::site::ItemCost;
-    ///
-    /// assert_eq!(ItemCost::default().trusted(), None);
-    /// let shared = (0..3).fold(ItemCost::default(), |site, _| site.after_shared(Nanos(30.0)));
-    /// let trusted = shared.trusted().unwrap();
-    /// assert!(trusted.never_alone && trusted.swell == 1.0, "what an item takes alone is unknown");
-    /// ```
     pub fn trusted(self) -> Option<Trusted> {
         let ItemCost { alone, shared, trust, .. } = self;
         if trust < TRUSTED {
@@ -105,22 +90,10 @@ impl ItemCost {
         Some(Trusted { per_item, swell, never_alone })
     }
 
-    /// The memory after a call that ran alone, with `measured` per item on average. Costs within a factor of two agree, because caches
-    /// and frequencies vary that much. A call that does not agree replaces what is remembered.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::site::ItemCost;
-    ///
-    /// let site = (0..3).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(10.0)));
-    /// let near = site.after_alone(Nanos(14.0));
-    /// assert!(near.alone > site.alone && near.alone < Nanos(14.0) && near.trust > site.trust);
-    /// let far = site.after_alone(Nanos(500.0));
-    /// assert_eq!((far.alone, far.trust, far.surprises), (Nanos(500.0), 0, 1));
-    /// ```
+    /// The memory after a serial call, with `measured` per item on average. A call that does not [agree](agree) replaces the memory.
     pub fn after_alone(self, measured: Nanos) -> ItemCost {
-        if self.alone.0 <= 0.0 && measured.0 <= 2.0 * self.shared.0 {
-            // The first call that ran alone. It may be far faster than shared calls: not a disagreement.
+        if self.alone.0 <= 0.0 && measured.0 <= AGREE * self.shared.0 {
+            // The first serial call. It may be far faster than shared calls: not a disagreement.
             return ItemCost { alone: measured, ended_alone: true, ..self };
         }
         match self.blend(self.alone, measured) {
@@ -132,64 +105,28 @@ impl ItemCost {
     /// The memory after a short call that was timed as a whole. It may take far less than the calls that were remembered, because those
     /// were timed in pieces: not a disagreement. A call that took longer, but is not `contradicted`, may have been interrupted: the next check
     /// decides.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::site::ItemCost;
-    ///
-    /// let known = (0..3).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(30.0)));
-    /// // Calls that are timed as a whole take a third: the cost follows, and the trust stays.
-    /// let site = (0..20).fold(known, |site, _| site.after_short(Nanos(10.0), false));
-    /// assert!(site.alone < Nanos(11.0) && site.trusted().is_some());
-    /// // A long call may have been interrupted; a second one is other work.
-    /// let long = site.after_short(Nanos(900.0), false);
-    /// assert_eq!(long.alone, site.alone);
-    /// assert!(long.after_short(Nanos(900.0), false).trusted().is_none());
-    /// ```
     #[must_use]
     pub fn after_short(self, measured: Nanos, contradicted: bool) -> ItemCost {
-        if measured.0 > 2.0 * self.alone.0 {
+        if measured.0 > AGREE * self.alone.0 {
             let decided = contradicted || self.agreed == 0;
             return if decided { self.after_alone(measured) } else { ItemCost { agreed: 0, ..self } };
         }
         let agreed = (self.agreed + 1).min(1 << MOST_SURPRISES);
-        ItemCost { alone: Nanos(0.75 * self.alone.0 + 0.25 * measured.0), agreed, ..self }
+        ItemCost { alone: follow(self.alone, measured), agreed, ..self }
     }
 
-    /// Whether short calls run unmeasured: see the [module page](self).
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::site::ItemCost;
-    ///
-    /// let site = (0..4).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(10.0)));
-    /// assert!(!site.is_steady(), "no short call was checked");
-    /// let site = site.after_short(Nanos(10.0), false);
-    /// assert!(site.is_steady());
-    /// assert!(!site.after_short(Nanos(900.0), true).is_steady());
-    /// ```
+    /// True if short calls run unmeasured: see the [module page](self).
     pub fn is_steady(self) -> bool {
         self.trust >= TRUSTED && self.ended_alone && self.agreed >= 1 << self.surprises.min(MOST_SURPRISES)
     }
 
-    /// The memory after a shared call. An item takes no longer alone than in a shared call; a memory that says otherwise is outdated.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::site::ItemCost;
-    ///
-    /// let site = (0..3).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(100.0)));
-    /// let slower = site.after_shared(Nanos(900.0));
-    /// assert_eq!((slower.alone, slower.shared), (Nanos(100.0), Nanos(900.0)), "items swell when shared");
-    /// let faster = site.after_shared(Nanos(10.0));
-    /// assert_eq!(faster.alone, Nanos(0.0), "the time alone was outdated");
-    /// ```
+    /// The memory after a shared call. An item takes no longer in a serial call than in a shared one; a memory that says otherwise is outdated.
     pub fn after_shared(self, measured: Nanos) -> ItemCost {
-        if measured.0 < 0.5 * self.alone.0 {
+        if AGREE * measured.0 < self.alone.0 {
             return ItemCost { shared: measured, ..self.forgotten() };
         }
         if self.shared.0 <= 0.0 && self.alone.0 > 0.0 {
-            // The first shared call. It may be far slower than calls that ran alone: not a disagreement.
+            // The first shared call. It may be far slower than serial calls: not a disagreement.
             return ItemCost { shared: measured, ..self };
         }
         match self.blend(self.shared, measured) {
@@ -199,16 +136,6 @@ impl ItemCost {
     }
 
     /// The memory without costs: items that a call has contradicted.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::site::ItemCost;
-    ///
-    /// let site = (0..3).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(10.0)));
-    /// let forgotten = site.forgotten();
-    /// assert_eq!((forgotten.alone, forgotten.trusted()), (Nanos(0.0), None));
-    /// assert!(forgotten.ended_alone && forgotten.surprises > site.surprises, "only the costs are dropped");
-    /// ```
     #[must_use]
     pub fn forgotten(self) -> ItemCost {
         let surprises = (self.surprises + u8::from(self.trust >= TRUSTED)).min(MOST_SURPRISES);
@@ -216,60 +143,40 @@ impl ItemCost {
     }
 
     fn blend(self, before: Nanos, measured: Nanos) -> Option<(Nanos, u8)> {
-        let (old, new) = (before.0, measured.0);
-        let agree = new <= 2.0 * old && old <= 2.0 * new;
-        agree.then(|| (Nanos(0.75 * old + 0.25 * new), (self.trust + 1).min(MOST_TRUST)))
+        agree(before.0, measured.0).then(|| (follow(before, measured), (self.trust + 1).min(TRUSTED)))
     }
 }
 
-/// How long the last two calls of a recursion took on one thread. The shorter time is used, so that one long call now and then does not
+/// True if two costs differ by no more than a factor of two, as for the same work.
+pub(crate) fn agree(a: f64, b: f64) -> bool {
+    a <= AGREE * b && b <= AGREE * a
+}
+
+/// The cost after a measurement that agrees with it.
+pub(crate) fn follow(cost: Nanos, measured: Nanos) -> Nanos {
+    Nanos(cost.0 + LATEST * (measured.0 - cost.0))
+}
+
+/// Times of the last two calls of a recursion on one thread. The shorter one is used, so that one long call now and then does not
 /// make a site's next call count as long.
-///
-/// ```
-/// use windrow_plan::Nanos;
-/// use windrow_plan::site::CallTime;
-///
-/// // One long call between short ones does not make the next call count as long.
-/// let calls = [20.0, 900.0, 20.0].map(Nanos::micros);
-/// let known = calls.iter().fold(CallTime::default(), |known, &time| known.after(time, 1));
-/// assert_eq!(known.next(), Some(Nanos::micros(20.0)));
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CallTime {
     /// The last call; 0 is unknown.
     pub last: Nanos,
     /// The call before it; 0 is unknown.
     pub before: Nanos,
-    /// A call has run to its end without workers. Until then, its closures may wait for each other.
+    /// True if a call has run to its end without workers. Until then, its closures may wait for each other.
     pub alone: bool,
 }
 
 impl CallTime {
-    /// How long the next call will take, if two calls have been measured.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::site::CallTime;
-    ///
-    /// let one = CallTime::default().after(Nanos::micros(100.0), 1);
-    /// assert_eq!(one.next(), None, "one call says too little");
-    /// assert_eq!(one.after(Nanos::micros(80.0), 1).next(), Some(Nanos::micros(80.0)));
-    /// ```
+    /// Predicted time of the next call, if two calls have been measured.
     pub fn next(self) -> Option<Nanos> {
         let shorter = self.last.0.min(self.before.0);
         (shorter > 0.0).then_some(Nanos(shorter))
     }
 
     /// The memory after a call that took `time`, shared by `members`: on one thread it takes up to `members` times as long.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::site::CallTime;
-    ///
-    /// let shared = CallTime::default().after(Nanos::micros(60.0), 2);
-    /// assert_eq!(shared.last, Nanos::micros(120.0), "two members may have saved half");
-    /// assert!(!shared.alone && shared.after(Nanos::micros(110.0), 1).alone);
-    /// ```
     #[must_use]
     pub fn after(self, time: Nanos, members: usize) -> CallTime {
         let last = Nanos(time.0 * members.max(1) as f64);
@@ -292,6 +199,32 @@ mod tests {
         let known = after(&[10.0, 12.0, 11.0]).trusted().expect("three calls agree");
         assert!((10.0..12.0).contains(&known.per_item.0));
         assert_eq!((known.swell, known.never_alone), (1.0, false));
+    }
+
+    #[test]
+    fn calls_agree_if_caches_and_frequencies_explain_their_times() {
+        // A core at 3.8 GHz and at 2.1 GHz.
+        assert!(after(&[10.0, 18.0].repeat(20)).trusted().is_some());
+        // Items in the first-level cache and in the second: three times as long is other work.
+        assert_eq!(after(&[10.0, 30.0].repeat(20)).trusted(), None);
+        assert_eq!(after(&[30.0, 10.0].repeat(20)).trusted(), None);
+    }
+
+    /// A memory is the mean of some calls: it varies less than they do, and follows if all of them become slower.
+    #[test]
+    fn a_memory_evens_out_its_calls_and_follows_them() {
+        let (mut state, mut known, mut squares) = (7_u64, after(&[10.0; 4]), 0.0);
+        for _ in 0..2000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let call = 10.0 + 3.0 * ((state >> 11) as f64 / (1_u64 << 52) as f64 - 1.0);
+            known = known.after_alone(Nanos(call));
+            squares += (known.alone.0 - 10.0).powi(2);
+        }
+        // Calls deviate by 1.7 ns.
+        let deviation = (squares / 2000.0).sqrt();
+        assert!(deviation < 0.8, "{deviation} ns");
+        let slower = [15.0; 6].into_iter().fold(after(&[10.0; 4]), |known, cost| known.after_alone(Nanos(cost)));
+        assert!(slower.alone.0 > 14.0, "{slower:?}");
     }
 
     #[test]
@@ -339,10 +272,10 @@ mod tests {
         assert!((known.per_item.0 - 10.0).abs() < 0.1 && (known.swell - 3.0).abs() < 0.1, "{known:?}");
         let never_alone = shared(ItemCost::default(), 4).trusted().expect("all agree");
         assert!(never_alone.never_alone && never_alone.swell == 1.0);
-        // The first call that runs alone is far faster than the shared ones, and no disagreement.
+        // The first serial call is far faster than the shared ones, and no disagreement.
         let alone = shared(ItemCost::default(), 4).after_alone(Nanos(10.0)).trusted().expect("it agrees");
         assert!(!alone.never_alone && alone.per_item == Nanos(10.0), "{alone:?}");
-        // Shared calls take far less than the remembered time alone: that was other work.
+        // Shared calls take far less than the remembered serial time: that was other work.
         let outdated = shared(after(&[100.0; 4]), 4);
         assert_eq!(outdated.alone, Nanos(0.0));
     }

@@ -11,12 +11,12 @@
 //! the recent gaps between regions, and not at all if regions are milliseconds apart. Nor does it spin if other threads need the CPU:
 //! with more threads than CPUs, or under a quota that counts CPU time (dotnet/runtime issue 112869).
 //!
-//! What the gap pays is CPU time: if workers spin for 3 wakes whatever the gaps, the cells take as long, and the pool uses 1.65 times the
+//! The gap saves CPU time: if workers spin for 3 wakes at any gap, the cells take as long, and the pool uses 1.65 times the
 //! CPU time in the millisecond after calls, 1.25 to 1.4 times after a pause (median cell, records `ablation-warm` and `ablation-cold`).
 //!
 //! Departures from these lines:
 //! 1. **A woken worker** that found no work spins for 3 wakes, however long the gaps: the wakeup has been paid for.
-//! 2. **A long pause** counts as no more than 64 wakes. After it, four short waits are enough to spin again.
+//! 2. **A long pause** counts as no more than [64 wakes](Machine::long_sleep). After it, three short waits are enough to spin again.
 //! 3. **13 wakes** are about ten times the competitive bound, because a worker that spins also saves its caller the cost of a wakeup.
 
 use std::fmt;
@@ -25,18 +25,6 @@ use crate::machine::Machine;
 use crate::{Alternatives, Decision, Nanos};
 
 /// The machine and the recent regions.
-///
-/// ```
-/// use windrow_plan::Nanos;
-/// use windrow_plan::machine::Machine;
-/// use windrow_plan::spin::{SpinContext, budget};
-///
-/// // A container with 4 CPUs and a quota of 1.5 CPUs: spinning would use up the quota.
-/// let free = SpinContext { threads: 4, cpus: 4, quota: None, gap: Nanos::micros(20.0), woken: false };
-/// let limited = SpinContext { quota: Some(1.5), ..free };
-/// assert!(budget(free, &Machine::example()).choice > Nanos(0.0));
-/// assert_eq!(budget(limited, &Machine::example()).choice, Nanos(0.0));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SpinContext {
     /// Threads of the pool, a caller included.
@@ -45,7 +33,7 @@ pub struct SpinContext {
     pub cpus: usize,
     /// CPU seconds per second that a quota allows.
     pub quota: Option<f64>,
-    /// How long this worker has recently waited for a region, on average: see [`gap_after`].
+    /// Mean of this worker's recent waits for a region: see [`gap_after`].
     pub gap: Nanos,
     /// The worker has been woken and has found no work yet.
     pub woken: bool,
@@ -70,60 +58,27 @@ const MOST: f64 = 13.0;
 ///
 /// Measure: 3 wakes.
 const WOKEN: f64 = 3.0;
-/// A wait counts as no more than this many wakes, so that a few short waits outweigh any pause.
+/// Gaps that a worker spins for, since they vary.
 ///
-/// Measure: 64 wakes.
-const LONGEST_GAP: f64 = 64.0;
+/// Measure: count of gaps.
+const GAPS: f64 = 2.0;
+/// Weight of the last wait in the mean.
+///
+/// Measure: share of the mean.
+const LATEST: f64 = 0.5;
 
 /// The maximum spin budget on this machine.
-///
-/// ```
-/// use windrow_plan::Nanos;
-/// use windrow_plan::machine::Machine;
-/// use windrow_plan::spin::{SpinContext, budget, most};
-///
-/// let machine = Machine::example();
-/// for gap in [0.0, 20.0, 90.0, 1000.0].map(Nanos::micros) {
-///     let context = SpinContext { threads: 2, cpus: 2, quota: None, gap, woken: true };
-///     assert!(budget(context, &machine).choice <= most(&machine));
-/// }
-/// ```
 pub fn most(machine: &Machine) -> Nanos {
     Nanos(MOST * machine.wake.0)
 }
 
-/// The mean of a worker's waits, in which the last one counts half.
-///
-/// ```
-/// use windrow_plan::Nanos;
-/// use windrow_plan::machine::Machine;
-/// use windrow_plan::spin::gap_after;
-///
-/// let machine = Machine::example();
-/// let pause = gap_after(Nanos(0.0), Nanos(1e12), &machine);
-/// assert!(pause < Nanos(1e7), "a pause of minutes counts as some wakes");
-/// let gap = (0..4).fold(pause, |gap, _| gap_after(gap, Nanos(100.0), &machine));
-/// assert!(gap.0 < pause.0 / 10.0, "four short waits outweigh it");
-/// ```
+/// The mean of a worker's waits, in which the last one counts half. No wait counts as more than a [long sleep](Machine::long_sleep), so that a few
+/// short ones outweigh any pause.
 pub fn gap_after(gap: Nanos, waited: Nanos, machine: &Machine) -> Nanos {
-    Nanos(0.5 * (gap.0 + waited.0.min(LONGEST_GAP * machine.wake.0)))
+    Nanos(gap.0 + LATEST * (waited.0.min(machine.long_sleep().0) - gap.0))
 }
 
 /// The spin budget; zero means to park at once.
-///
-/// ```
-/// use windrow_plan::Nanos;
-/// use windrow_plan::machine::Machine;
-/// use windrow_plan::spin::{SpinContext, budget};
-///
-/// let after = |gap, woken| {
-///     let context = SpinContext { threads: 2, cpus: 2, quota: None, gap: Nanos::micros(gap), woken };
-///     budget(context, &Machine::example()).choice
-/// };
-/// assert!(after(20.0, false) > after(1.0, false), "regions are close: spin for about as long as they are apart");
-/// assert_eq!(after(5000.0, false), Nanos(0.0), "regions are far apart: park at once");
-/// assert!(after(5000.0, true) > Nanos(0.0), "a woken worker spins, because its wakeup has been paid for");
-/// ```
 pub fn budget(context: SpinContext, machine: &Machine) -> Decision<SpinContext, Nanos> {
     let decided = |choice, why| Decision { inputs: context, choice, alternatives: Alternatives::default(), why };
     if context.threads > context.cpus {
@@ -133,13 +88,13 @@ pub fn budget(context: SpinContext, machine: &Machine) -> Decision<SpinContext, 
         return decided(Nanos(0.0), "a quota counts the time spent spinning");
     }
     let most = most(machine).0;
-    if context.gap.0 > most / 2.0 {
+    if context.gap.0 > most / GAPS {
         return match context.woken {
             true => decided(Nanos(WOKEN * machine.wake.0), "waking it has been paid for"),
             false => decided(Nanos(0.0), "regions are too far apart to wait for the next one"),
         };
     }
-    decided(Nanos((2.0 * context.gap.0 + machine.wake.0).min(most)), "the next region is expected soon")
+    decided(Nanos((GAPS * context.gap.0 + machine.wake.0).min(most)), "the next region is expected soon")
 }
 
 #[cfg(test)]
@@ -171,9 +126,40 @@ mod tests {
         assert_eq!(choice(2, 2, None, 1e6), 0.0);
         let woken = SpinContext { threads: 2, cpus: 2, quota: None, gap: Nanos(1e6), woken: true };
         assert_eq!(budget(woken, &machine).choice, Nanos(45_000.0));
-        // After a long pause, four short waits are enough to spin again.
-        let gap_after = |gap, waited: f64| gap_after(gap, Nanos(waited), &machine);
-        let gap = (0..4).fold(gap_after(Nanos(0.0), 1e12), |gap, _| gap_after(gap, 1000.0));
-        assert!(choice(2, 2, None, gap.0) > 0.0);
+    }
+
+    #[test]
+    fn some_short_waits_outweigh_a_long_pause() {
+        let machine = Machine::example();
+        // Waits of one worker, and the time for which it spins after the last one.
+        let spins = |waits: &[f64]| {
+            let gap = waits.iter().fold(Nanos(0.0), |gap, &wait| gap_after(gap, Nanos(wait), &machine));
+            choice(2, 2, None, gap.0)
+        };
+        let (pause, short) = (1e12, 1000.0);
+        assert_eq!(spins(&[pause, short, short]), 0.0, "two may be one call in a pause");
+        assert!(spins(&[pause, short, short, short]) > 0.0);
+        // Regions that are a millisecond apart, now and then with a second one close by: a CPU that spins is lost.
+        assert_eq!(spins(&[1e6, 1e6, 1e6, short]), 0.0);
+    }
+
+    /// Of a worker that spins for its budget, the CPU time that found no region, and the share of regions that had to wake it.
+    #[test]
+    fn a_worker_spins_through_gaps_of_varying_length() {
+        let machine = Machine::example();
+        let run = |gaps: &[f64]| {
+            let (mut gap, mut woken, mut useless) = (Nanos(0.0), 0, 0.0);
+            for &wait in gaps.iter().cycle().take(1000) {
+                let budget = choice(2, 2, None, gap.0);
+                if wait > budget {
+                    (woken, useless) = (woken + 1, useless + budget);
+                }
+                gap = gap_after(gap, Nanos(wait), &machine);
+            }
+            (f64::from(woken) / 1000.0, useless / (1000.0 * gaps.iter().sum::<f64>() / gaps.len() as f64))
+        };
+        // Gaps of 20 us, of which one in four is twice as long.
+        let (woken, useless) = run(&[20e3, 20e3, 20e3, 40e3]);
+        assert!(woken < 0.01 && useless < 0.01, "{woken} of the regions wake it, {useless} of the time is lost");
     }
 }

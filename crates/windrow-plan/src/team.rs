@@ -1,4 +1,4 @@
-//! Team: how many members to ask for, and whether to ask at all.
+//! Team: number of members to ask for, and the choice not to ask.
 //!
 //! ```text
 //! members  = min(wanted, CPUs, free workers + the caller)
@@ -10,7 +10,7 @@
 //! 1. **Long calls wait longer**: for 1 % of the call's duration, if that is more ([`formation`]).
 //! 2. **Short calls may run serially**, because the caller waits for members to join and to leave ([`TeamCalls`]).
 //!
-//! [`Waits`] has the other thresholds of a team: how long its callers and members spin, yield and park.
+//! [`Waits`] has the other thresholds of a team: the times for which its callers and members spin, yield and park.
 
 mod calls;
 
@@ -21,23 +21,6 @@ use crate::machine::{Machine, WorkerState};
 use crate::{Alternatives, Decision, Nanos};
 
 /// The members a team can have.
-///
-/// ```
-/// use windrow_plan::Nanos;
-/// use windrow_plan::team::{Free, formation};
-///
-/// let free = Free {
-///     wanted: 8,
-///     cpus: 4,
-///     idle: 7,
-///     asleep: 0,
-///     enter_idle: Nanos(600.0),
-///     enter_asleep: Nanos::micros(15.0),
-///     lately: Nanos(0.0),
-/// };
-/// assert_eq!(formation(free).choice.members, 4, "not more than CPUs");
-/// assert_eq!(formation(Free { idle: 1, ..free }).choice.members, 2, "the caller and the free worker");
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Free {
     /// Members wanted, the caller included.
@@ -63,17 +46,7 @@ impl fmt::Display for Free {
     }
 }
 
-/// Members to ask for, and how long to wait for them.
-///
-/// ```
-/// use windrow_plan::Nanos;
-/// use windrow_plan::team::{Formation, Free, formation};
-///
-/// let (enter_idle, enter_asleep, lately) = (Nanos(600.0), Nanos::micros(15.0), Nanos(0.0));
-/// let form = |idle, asleep| formation(Free { wanted: 2, cpus: 4, idle, asleep, enter_idle, enter_asleep, lately }).choice;
-/// assert_eq!(form(0, 0), Formation { members: 1, patience: Nanos(0.0) }, "no worker to wait for");
-/// assert!(form(0, 1).patience > form(1, 0).patience, "a parked worker takes longer to join");
-/// ```
+/// Members to ask for, and the longest wait for them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Formation {
     /// Members, the caller included: 1 or more.
@@ -101,25 +74,16 @@ const PATIENCE: f64 = 4.0;
 /// Measure: 0.01 calls.
 const OF_A_CALL: f64 = 0.01;
 
-/// How many members to ask for: those wanted, but not more than are free, nor more than the CPUs. A team in which members wait for a CPU
+/// The members to ask for: those wanted, but not more than are free, nor more than the CPUs. A team in which members wait for a CPU
 /// is slower than a narrow one. (The team is moldable: the caller never waits for longer than `patience`.)
 ///
 /// The costs of entering are medians. The slowest tenth of wakes took 1.4 times the median where measured. So a worker that has not joined
 /// after four medians is not on its way. For a call of many milliseconds it is worth waiting for a hundredth of its duration.
-///
-/// ```
-/// use windrow_plan::Nanos;
-/// use windrow_plan::team::{Free, formation};
-///
-/// let (enter_idle, enter_asleep, lately) = (Nanos(600.0), Nanos(15_000.0), Nanos(0.0));
-/// let decision = formation(Free { wanted: 4, cpus: 2, idle: 1, asleep: 2, enter_idle, enter_asleep, lately });
-/// assert_eq!((decision.choice.members, decision.choice.patience), (2, Nanos(2400.0)));
-/// ```
 pub fn formation(free: Free) -> Decision<Free, Formation> {
     let workers = free.idle.saturating_add(free.asleep);
     let members = free.wanted.min(free.cpus).min(workers.saturating_add(1)).max(1);
     let slowest = if members - 1 <= free.idle { free.enter_idle } else { free.enter_asleep };
-    let patience = Nanos(if members > 1 { (PATIENCE * slowest.0).max(OF_A_CALL * free.lately.0) } else { 0.0 });
+    let patience = Nanos(if members > 1 { patience(slowest).0.max(OF_A_CALL * free.lately.0) } else { 0.0 });
     let why = match members {
         _ if members == free.wanted => "as many as wanted",
         _ if members == free.cpus => "there are no more CPUs",
@@ -129,74 +93,55 @@ pub fn formation(free: Free) -> Decision<Free, Formation> {
     Decision { inputs: free, choice: Formation { members, patience }, alternatives: Alternatives::default(), why }
 }
 
-/// How long the threads of a team wait for each other.
-///
-/// ```
-/// use windrow_plan::machine::Machine;
-/// use windrow_plan::team::Waits;
-///
-/// // A member at a barrier spins, then yields, then parks.
-/// let machine = Machine::example();
-/// let Waits { spins, then_yields, stays, .. } = Waits::of(&machine);
-/// assert!(spins < then_yields && then_yields < machine.slice());
-/// assert!(stays > machine.slice(), "a member does not move to another CPU every time slice");
-/// ```
+/// The wait for members that take about `enter` to join.
+fn patience(enter: Nanos) -> Nanos {
+    Nanos(PATIENCE * enter.0)
+}
+
+/// The times for which the threads of a team wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Waits {
-    /// A forming caller spins for this long: eight times the cost of entering. For members that join later it yields its CPU, until its
+    /// Spinning time of a forming caller: that in which idle workers join. For members that join later it yields its CPU, until its
     /// patience is over.
     pub joins: Nanos,
-    /// A forming caller whose team must have an exact width yields for this time, and then sleeps: 12 time slices.
+    /// Yielding time of a forming caller whose team must have an exact width; then it sleeps. As long as stalls are remembered.
     pub yields: Nanos,
-    /// The duration of such a sleep: a quarter of a time slice.
+    /// Duration of such a sleep: that after which CPUs halt.
     pub nap: Nanos,
-    /// A worker that is neither idle nor parked for this long counts as a member of another call: a quarter of a time slice.
+    /// A worker that is neither idle nor parked for this time counts as a member of another call: that after which CPUs halt.
     pub elsewhere: Nanos,
-    /// A waiting member spins at a barrier: 13 line transfers. In that time members on separate CPUs cross a barrier several times. A member
-    /// that yields sooner may lose a time slice to another process. (Beside a busy process, two members took 0.5 to 2 ms for a crossing if
-    /// they spun for 0.1 us. They took 0.1 to 0.2 us if they spun for 1 us.)
+    /// Spinning time of a member at a barrier: that of an [offer](Machine::offer). In that time members on separate CPUs cross a barrier several
+    /// times. A member that yields sooner may lose a time slice to another process. (Beside a busy process, two members took 0.5 to 2 ms for a
+    /// crossing if they spun for 0.1 us. They took 0.1 to 0.2 us if they spun for 1 us.)
     pub spins: Nanos,
-    /// Then the member yields: 7 wakes. After this time a park is cheaper.
+    /// Yielding time of the member afterwards: a [turn](Machine::turn). Then a park is cheaper.
     pub then_yields: Nanos,
     /// The minimum time between two moves of a member to another CPU: 3 time slices. That is long relative to the four system calls of a
     /// move, and short relative to the time that two members lose on one CPU.
     pub stays: Nanos,
-    /// A waiting task spins while the other members are running: 7 wakes, in which another thread of an executor can wake up and take a
-    /// task.
+    /// Spinning time of a waiting task while the other members are running: a [turn](Machine::turn), in which another thread of an executor can
+    /// wake up and take a task.
     pub task_spins: Nanos,
-    /// A waiting task spins if its last spin was useless: 2 claims.
+    /// Spinning time of a waiting task whose last spin was useless: a claim.
     pub task_spins_briefly: Nanos,
-    /// The pause after a useless spin: 50 times [`task_spins`](Waits::task_spins), so that useless spins take no more than 2 % of the time.
+    /// Pause after a useless spin: a time slice, so that useless spins take no more than 3 % of the time.
     pub task_rests: Nanos,
 }
 
 impl Waits {
     /// The multiples of this machine's primitives.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::machine::Machine;
-    /// use windrow_plan::team::Waits;
-    ///
-    /// let near = Machine::example();
-    /// let far = Machine { line: Nanos(4.0 * near.line.0), ..near };
-    /// let (near, far) = (Waits::of(&near), Waits::of(&far));
-    /// assert!(far.spins > near.spins, "spins are counted in line transfers");
-    /// assert_eq!(far.then_yields, near.then_yields, "yields are counted in wakes");
-    /// ```
     pub fn of(machine: &Machine) -> Waits {
-        let (slice, wake) = (machine.slice().0, machine.wake.0);
         Waits {
-            joins: Nanos(8.0 * machine.enter(WorkerState::Idle).0),
-            yields: Nanos(12.0 * slice),
-            nap: Nanos(slice / 4.0),
-            elsewhere: Nanos(slice / 4.0),
-            spins: Nanos(13.0 * machine.line.0),
-            then_yields: Nanos(7.0 * wake),
-            stays: Nanos(3.0 * slice),
-            task_spins: Nanos(7.0 * wake),
-            task_spins_briefly: Nanos(2.0 * machine.claim.0),
-            task_rests: Nanos(50.0 * 7.0 * wake),
+            joins: patience(machine.enter(WorkerState::Idle)),
+            yields: machine.stalls(),
+            nap: machine.long_sleep(),
+            elsewhere: machine.long_sleep(),
+            spins: machine.offer(),
+            then_yields: machine.turn(),
+            stays: Nanos(3.0 * machine.slice().0),
+            task_spins: machine.turn(),
+            task_spins_briefly: machine.claim,
+            task_rests: machine.slice(),
         }
     }
 }
@@ -220,8 +165,21 @@ mod tests {
         }
     }
 
+    /// A member whose CPU another process takes now and then moves away, and soon enough if that process stays.
     #[test]
-    fn a_team_waits_as_long_as_coming_takes() {
+    fn members_move_seldom_and_leave_a_shared_cpu_soon() {
+        let machine = Machine::example();
+        let Waits { stays, task_spins, task_rests, .. } = Waits::of(&machine);
+        // The four system calls and the cold caches of a move: ten wakes. Two members on one CPU lose a slice each time that they change over.
+        let moving = 10.0 * machine.wake.0 / stays.0;
+        assert!(moving < 0.02, "{moving} of the time of a member that moves as often as it may");
+        assert!(stays.0 / machine.slice().0 < 5.0, "two members change over a few times before one of them moves");
+        let useless = task_spins.0 / (task_spins.0 + task_rests.0);
+        assert!(useless < 0.04, "{useless} of the time of an executor's thread");
+    }
+
+    #[test]
+    fn a_team_waits_as_long_as_joining_takes() {
         let free = |wanted, idle, asleep| Free {
             wanted,
             cpus: 4,

@@ -16,23 +16,11 @@ pub struct Nanos(pub f64);
 
 impl Nanos {
     /// Microseconds.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    ///
-    /// assert_eq!(Nanos::micros(2.5), Nanos(2500.0));
-    /// ```
     pub fn micros(micros: f64) -> Self {
         Nanos(micros * 1000.0)
     }
 
     /// In microseconds.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    ///
-    /// assert_eq!(Nanos(2500.0).as_micros(), 2.5);
-    /// ```
     pub fn as_micros(self) -> f64 {
         self.0 / 1000.0
     }
@@ -53,13 +41,6 @@ impl fmt::Display for Nanos {
 }
 
 /// A number of items, or of their weight where a call gives weights.
-///
-/// ```
-/// use windrow_plan::Items;
-///
-/// assert!(Items(8) < Items(10_000));
-/// assert_eq!(format!("{} done", Items(8)), "8 done");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Items(pub u64);
 
@@ -70,13 +51,6 @@ impl fmt::Display for Items {
 }
 
 /// A number of rows: positions on the first axis of an operation, along which it is cut.
-///
-/// ```
-/// use windrow_plan::Rows;
-///
-/// let (rows, tile) = (Rows(1000), Rows(256));
-/// assert_eq!(rows.0.div_ceil(tile.0), 4, "tiles");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rows(pub u64);
 
@@ -87,13 +61,6 @@ impl fmt::Display for Rows {
 }
 
 /// A number of bytes.
-///
-/// ```
-/// use windrow_plan::{Bytes, Rows};
-///
-/// let of = |rows: Rows| Bytes(rows.0 * 512 * size_of::<f32>() as u64);
-/// assert_eq!(of(Rows(2)), Bytes(4096));
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 

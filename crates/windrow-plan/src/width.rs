@@ -1,10 +1,10 @@
-//! Width: how many members run the next rounds of a team.
+//! Width: number of members that run the next rounds of a team.
 //!
 //! ```text
 //! run a segment of rounds at the best width, and measure it
 //! when the budget allows: run a segment at a neighbouring width
 //! if that was faster, it is the best width now
-//! what the segment cost beyond one at the best width is a debt, which 1 % of the time in rounds pays
+//! the cost of the segment beyond one at the best width is a debt, which 1 % of the time in rounds pays
 //! ```
 //!
 //! The cost of a round is unknown and drifts. The cost of its barrier varies by four orders of magnitude with what else runs on the
@@ -24,7 +24,7 @@
 //! | 5 | the cost at the best width is the median of its last three segments | busy neighbour: 1.76 | 1.02 |
 //! | 6 | *savings*: an account of the time at the best width, against that of one member, finds stalls | busy neighbour: 1.73 | 1.02 |
 //! | 7 | four segments at the best width between two explorations | eight members with a neighbour: 0.92 of serial | 0.52 |
-//! | 8 | a call begins with a quarter of a segment, to check that rounds cost what they did | eight members with a neighbour: 0.70 | 0.52 |
+//! | 8 | a call begins with a quarter of a segment, to check the cost of its rounds | eight members with a neighbour: 0.70 | 0.52 |
 //! | 9 | a call begins with the best width of the last call's beginning, because rounds may shrink | calls that shrink: 1.18 | 1.03 |
 //! | 10 | if short calls agree, each is one segment | calls of 10 us: 1.67 | 1.02 |
 //! | 11 | a debt of more than a segment lapses if a call begins with rounds of over twice the cost | rounds of 14 us after a stall in rounds of 0.5 us: 1.95 | 1.04 |
@@ -41,7 +41,7 @@
 //! # Limits
 //! Rounds that alternate between very different costs, each for longer than a segment, are sometimes compared wrongly; the account of 6
 //! corrects that. If rounds suddenly become far cheaper, the last debt must be paid before the next exploration: about 1 ms. A machine that
-//! stops all members at once is taken for one with a busy neighbour, because the tuner cannot tell which member was stopped.
+//! stops all members at once is taken for one with a busy neighbour, because the tuner does not see which member was stopped.
 //!
 //! # Sources
 //! To measure and choose between a sequential and a parallel version is the oracle-guided granularity of Acar, Charguéraud
@@ -57,20 +57,10 @@ pub use self::stats::WidthStats;
 use self::stats::{CallTimes, Explored, LEVELS, Savings, WidthCosts, top, width};
 use crate::explore::Budget;
 use crate::machine::Machine;
+use crate::site::{AGREE, TRUSTED, agree};
 use crate::{Alternative, Alternatives, Decision, Nanos};
 
-/// What to run next: `rounds` rounds at `width`; or fewer, if the deadline passes.
-///
-/// ```
-/// use windrow_plan::Nanos;
-/// use windrow_plan::machine::Machine;
-/// use windrow_plan::width::{Segment, WidthStats, WidthTuner};
-///
-/// let tuner = WidthTuner::new(4, &Machine::example(), WidthStats::new(), Nanos(0.0));
-/// let Segment { width, rounds, every, .. } = tuner.segment();
-/// assert_eq!((width, rounds, every), (1, 1, 1), "nothing is measured yet: the first round runs on one member");
-/// assert_eq!(tuner.segment().to_string(), "1 round at width 1");
-/// ```
+/// The next rounds of a team: `rounds` at `width`; or fewer, if the deadline passes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Segment {
     /// Members that take part, between 1 and the full width.
@@ -79,7 +69,7 @@ pub struct Segment {
     pub rounds: usize,
     /// Report after the first read of the clock at or after this duration of the segment.
     pub deadline: Nanos,
-    /// Read the clock after every so many rounds, between 1 and `rounds`.
+    /// Rounds from one read of the clock to the next, between 1 and `rounds`.
     pub every: usize,
 }
 
@@ -91,18 +81,6 @@ impl fmt::Display for Segment {
 }
 
 /// The inputs of [`WidthTuner`]'s decisions.
-///
-/// ```
-/// use windrow_plan::Nanos;
-/// use windrow_plan::machine::Machine;
-/// use windrow_plan::width::{RoundCosts, WidthStats, WidthTuner};
-///
-/// let mut tuner = WidthTuner::new(2, &Machine::example(), WidthStats::new(), Nanos(0.0));
-/// tuner.report(1, Nanos::micros(100.0));
-/// let RoundCosts { full, best, per_round, ran, .. } = tuner.decision().inputs;
-/// assert_eq!((full, best), (2, 1));
-/// assert_eq!((per_round, ran), (Nanos::micros(100.0), Nanos::micros(100.0)));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundCosts {
     /// Members of the team.
@@ -113,7 +91,7 @@ pub struct RoundCosts {
     pub per_round: Nanos,
     /// Time run so far, in all calls that share statistics.
     pub ran: Nanos,
-    /// What exploration has cost and rounds have not earned since.
+    /// Cost of exploration that rounds have not earned since.
     pub debt: Nanos,
 }
 
@@ -132,26 +110,15 @@ const READS: usize = 10;
 ///
 /// Measure: share of a segment.
 const ENTER: f64 = 1.0 / 8.0;
-/// Share of a segment that checks whether a call's rounds cost what they did in the last call.
+/// Share of a segment that checks if a call's rounds have the cost of those of the last call.
 ///
 /// Measure: share of a segment.
 const CHECK: f64 = 1.0 / 4.0;
-/// Calls of up to this many segments are short: they leave no time for a comparison of widths within the call.
-///
-/// Measure: 2 segments.
-const SHORT: f64 = 2.0;
-/// Number of consecutive short calls that must agree before each is compared as a whole.
-///
-/// Measure: count of calls.
-const ALIKE: u8 = 2;
-/// Minimum number of segments at the best width between two explorations.
+/// Minimum number of segments at the best width between two explorations. Calls of up to this number are short: they leave no time for a comparison
+/// of widths within the call.
 ///
 /// Measure: 4 segments.
 const PAUSE: f64 = 4.0;
-/// The share of the time in rounds that exploration may cost: half of the budget. The other half is for [`team`](crate::team)'s calls.
-///
-/// Measure: share of the time run.
-const SHARE: f64 = Budget::SHARE / 2.0;
 /// The share of the time by the clock, in rounds or not, at which a debt lapses.
 ///
 /// Measure: share of the time by the clock.
@@ -215,37 +182,19 @@ pub struct WidthTuner {
     origin: f64,
     start: WidthCosts,
     calls: CallTimes,
-    /// This call's rounds and their time, as long as all ran at the best width.
+    /// This call's rounds and their time, while all ran at the best width.
     call: Option<(f64, f64)>,
 }
 
 impl WidthTuner {
     /// A call of a team of `full` members (1 or more) begins `now`.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::machine::Machine;
-    /// use windrow_plan::width::{WidthStats, WidthTuner};
-    ///
-    /// // The second call begins as the first one ended: rounds of 10 us halve on two members.
-    /// let (machine, mut stats) = (Machine::example(), WidthStats::new());
-    /// for first in [1, 2] {
-    ///     let mut tuner = WidthTuner::new(2, &machine, stats, Nanos(0.0));
-    ///     assert_eq!(tuner.segment().width, first);
-    ///     for _ in 0..100 {
-    ///         let segment = tuner.segment();
-    ///         tuner.report(segment.rounds, Nanos::micros(10.0 * segment.rounds as f64 / segment.width as f64));
-    ///     }
-    ///     stats = tuner.end(0, Nanos(0.0));
-    /// }
-    /// ```
     pub fn new(full: usize, machine: &Machine, stats: WidthStats, now: Nanos) -> Self {
         let full = full.max(1);
         let WidthStats { mut costs, calls, ran, mut explored, .. } = stats.of(full);
         if (now.0 - explored.when) * LAPSE >= explored.cost {
             explored.cost = 0.0;
         }
-        let short = calls.alike >= ALIKE;
+        let short = calls.alike >= TRUSTED;
         if short {
             costs.per_round = calls.per_round;
         }
@@ -271,7 +220,7 @@ impl WidthTuner {
         if short {
             let to = tuner.due();
             let why = "short calls are compared as a whole";
-            tuner.run(to.map_or(Phase::Best, |to| Phase::Measure { to }), to.unwrap_or(costs.best()), SHORT, why);
+            tuner.run(to.map_or(Phase::Best, |to| Phase::Measure { to }), to.unwrap_or(costs.best()), PAUSE, why);
         } else {
             let why = if costs.per_round > 0.0 { "as in the last call" } else { "nothing is measured yet" };
             tuner.run(Phase::Check, costs.best(), CHECK, why);
@@ -279,38 +228,14 @@ impl WidthTuner {
         tuner
     }
 
-    /// What to run next.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::machine::Machine;
-    /// use windrow_plan::width::{WidthStats, WidthTuner};
-    ///
-    /// // Short rounds are measured many at a time.
-    /// let mut tuner = WidthTuner::new(2, &Machine::example(), WidthStats::new(), Nanos(0.0));
-    /// tuner.report(1, Nanos(100.0));
-    /// assert!(tuner.segment().rounds > 100);
-    /// assert!(tuner.segment().every < tuner.segment().rounds, "the clock is read for the deadline, too");
-    /// ```
+    /// The next rounds.
     #[inline]
     pub fn segment(&self) -> Segment {
         self.next
     }
 
-    /// Reports `rounds` rounds of the [`segment`](Self::segment) that took `elapsed` in all. Returns what to run next. (`rounds` is less than
+    /// Reports `rounds` rounds of the [`segment`](Self::segment) that took `elapsed` in all. Returns the next one. (`rounds` is less than
     /// the segment's if its deadline has passed; if it is 0, nothing changes.)
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::machine::Machine;
-    /// use windrow_plan::width::{WidthStats, WidthTuner};
-    ///
-    /// let mut tuner = WidthTuner::new(2, &Machine::example(), WidthStats::new(), Nanos(0.0));
-    /// let next = tuner.report(1, Nanos::micros(100.0));
-    /// assert_eq!(next, tuner.segment());
-    /// assert_eq!(next.width, 2, "one member is measured, so two are explored");
-    /// assert_eq!(tuner.report(0, Nanos(0.0)), next);
-    /// ```
     pub fn report(&mut self, rounds: usize, elapsed: Nanos) -> Segment {
         if rounds == 0 {
             return self.next;
@@ -338,23 +263,11 @@ impl WidthTuner {
     }
 
     /// The last report of a call, of an unfinished segment (0 rounds if it was finished). Returns the statistics for the next call.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::machine::Machine;
-    /// use windrow_plan::width::{WidthStats, WidthTuner};
-    ///
-    /// // The call ends after its first round, before two members are measured.
-    /// let mut tuner = WidthTuner::new(2, &Machine::example(), WidthStats::new(), Nanos(0.0));
-    /// tuner.report(1, Nanos::micros(100.0));
-    /// let stats = tuner.end(0, Nanos(0.0));
-    /// assert_eq!((stats.per_round(1), stats.per_round(2)), (Some(Nanos::micros(100.0)), None));
-    /// ```
     pub fn end(mut self, rounds: usize, elapsed: Nanos) -> WidthStats {
         self.report(rounds, elapsed);
         let (rounds, spent) = self.checked;
         if rounds > 0.0 && matches!(self.phase, Phase::Check | Phase::Best) {
-            // A call of a few rounds: no later segment has shown their cost, so book them against the cost known before.
+            // A call of a few rounds: no later segment has measured their cost, so book them against the cost known before.
             self.costs.per_round = self.start.per_round;
             if !self.book(rounds, spent) {
                 self.start.savings = self.costs.savings;
@@ -367,27 +280,14 @@ impl WidthTuner {
         let WidthTuner { full, segment, start, ran, explored, mut calls, .. } = self;
         if let Some((rounds, spent)) = self.call.filter(|call| call.0 > 0.0) {
             let per_round = spent / rounds;
-            let alike = spent < SHORT * segment && agree(per_round, calls.per_round);
-            calls = CallTimes { per_round, alike: if alike { (calls.alike + 1).min(ALIKE) } else { 0 } };
+            let alike = spent < PAUSE * segment && agree(per_round, calls.per_round);
+            calls = CallTimes { per_round, alike: if alike { (calls.alike + 1).min(TRUSTED) } else { 0 } };
         }
         WidthStats { full, costs: start, calls, ran, explored }
     }
 
-    /// The [`segment`](Self::segment) as a decision. The alternatives are one member, the best width and its neighbours, as far as they
-    /// were measured, with the predicted time of as many rounds.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::machine::Machine;
-    /// use windrow_plan::width::{WidthStats, WidthTuner};
-    ///
-    /// let mut tuner = WidthTuner::new(2, &Machine::example(), WidthStats::new(), Nanos(0.0));
-    /// assert_eq!(tuner.decision().why, "nothing is measured yet");
-    /// tuner.report(1, Nanos::micros(100.0));
-    /// let decision = tuner.decision();
-    /// assert_eq!((decision.choice, decision.why), (tuner.segment(), "another width is due"));
-    /// assert_eq!(decision.alternatives.iter().map(|it| it.name).collect::<Vec<_>>(), ["best"]);
-    /// ```
+    /// The [`segment`](Self::segment) as a decision. The alternatives are one member, the best width and its neighbours, if they
+    /// were measured, with the predicted time of the same number of rounds.
     pub fn decision(&self) -> Decision<RoundCosts, Segment> {
         let best = self.costs.best();
         let mut levels = vec![(best, "best"), (best + 1, "wider")];
@@ -518,7 +418,7 @@ impl WidthTuner {
     fn lost(&mut self, to: usize, rate: f64) {
         let ratio = rate / self.costs.per_round;
         // More than double is a stall: it says nothing about the rounds.
-        if self.costs.ratio(to).is_none_or(|known| ratio <= 2.0 * known) {
+        if self.costs.ratio(to).is_none_or(|known| ratio <= AGREE * known) {
             self.costs.ratio[to] = ratio as f32;
         }
         self.run(Phase::Return, self.costs.best(), ENTER, "another width was slower");
@@ -556,7 +456,7 @@ impl WidthTuner {
     }
 
     fn debt(&self) -> f64 {
-        (self.explored.cost - SHARE * (self.ran - self.explored.at)).max(0.0)
+        (self.explored.cost - Budget::HALF * (self.ran - self.explored.at)).max(0.0)
     }
 
     fn pay(&mut self) {
@@ -576,8 +476,8 @@ impl WidthTuner {
         let predicted = rounds as f64 * per_round;
         let deadline = match phase {
             Phase::Enter { .. } | Phase::Measure { .. } => predicted,
-            Phase::Best | Phase::Return => 2.0 * predicted,
-            Phase::Check => 2.0 * time,
+            Phase::Best | Phase::Return => AGREE * predicted,
+            Phase::Check => AGREE * time,
         };
         // Compared segments read the clock equally often.
         let every = if matches!(phase, Phase::Enter { .. }) { 1 } else { rounds.div_ceil(READS) };
@@ -585,11 +485,6 @@ impl WidthTuner {
         self.why = why;
         self.next = Segment { width: width(level, self.full), rounds, deadline: Nanos(deadline), every };
     }
-}
-
-/// Whether two costs of a round differ by no more than a factor of two, as for the same work: see [`site`](crate::site).
-pub(crate) fn agree(a: f64, b: f64) -> bool {
-    a <= 2.0 * b && b <= 2.0 * a
 }
 
 #[cfg(test)]

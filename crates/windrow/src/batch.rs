@@ -42,7 +42,7 @@
 //!   concurrent, so `run` may take them in any order, unless two came in one chunk.
 //! * No timer: the next batch is whatever queued up while the last one ran, and whatever the callers that were just answered hand in at
 //!   once. A runner waits for these for at most 5 % of F, the fixed cost of a batch, or for [`longest_wait`](Builder::longest_wait), as long
-//!   as that pays ([`ReturnWait`](windrow_plan::batch::ReturnWait)). An idle structure answers at once.
+//!   as that pays (`windrow_plan::batch::ReturnWait`). An idle structure answers at once.
 //! * After its own operation is answered, a blocking caller runs batches for others for 8 wakes (about 0.1 ms), at least one batch; none if
 //!   batches are long and callers few. A task runs one batch, or none while callers that were just answered are waited for. Then the
 //!   blocking caller that has waited longest runs batches; without a blocking caller, the first task that is polled.

@@ -366,7 +366,7 @@ where
         let elapsed = pool.nanos(ended.saturating_sub(begun));
         if let Some(mut stats) = pool.sites.team(site) {
             stats.took = elapsed;
-            stats.calls = stats.calls.after(mode, elapsed, serial_rounds || elapsed < pool.guess().short_team());
+            stats.calls = stats.calls.after(mode, elapsed, serial_rounds || elapsed < pool.guess().long_sleep());
         }
     };
     let tell = |reported: Option<Reported>, members: usize, reason: &'static str, driver: &RoundDriver<'_>| {

@@ -272,8 +272,7 @@ fn all() {
 
 /// What lines end with: by line and kind the calls and the items, if they are named.
 fn expected() -> BTreeMap<(usize, String), (String, Option<String>)> {
-    const KINDS: [&str; 8] =
-        ["loop", "join", "sort", "team", "rounds", "batch", "overlap", "spawn", "install", "scope", "broadcast"];
+    const KINDS: [&str; 8] = ["loop", "join", "sort", "team", "rounds", "batch", "overlap", "spawn"];
     let mut expected = BTreeMap::new();
     let source = include_str!("every_call.rs");
     let calls = source.lines().enumerate().take(line_of(source, "No calls from here on."));

@@ -4,26 +4,15 @@ use super::Law;
 use crate::Nanos;
 
 /// Estimates F and m from sizes and durations of batches: a line through the mean size and duration of each class of sizes (1, 2 and 3, 4 to
-/// 7, ...) by least squares of relative errors. A class keeps what it knows when batches of its sizes become rare, since a line through
+/// 7, ...) by least squares of relative errors. A class keeps its averages when batches of its sizes become rare, since a line through
 /// batches of nearly one size would follow their noise.
-///
-/// ```
-/// use windrow_plan::Nanos;
-/// use windrow_plan::batch::BatchFit;
-///
-/// let mut fit = BatchFit::default();
-/// for b in [1, 4, 16].repeat(20) {
-///     fit.observe(b, Nanos(2000.0 + 100.0 * b as f64));
-/// }
-/// let law = fit.law().unwrap();
-/// assert!((law.fixed.0 - 2000.0).abs() < 1.0 && (law.each.0 - 100.0).abs() < 1.0);
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BatchFit {
     seen: u64,
     /// Consecutive batches far from the prediction.
     strayed: u32,
-    classes: [SizeClass; CLASSES],
+    /// Larger batches count as the last class.
+    classes: [SizeClass; u32::BITS as usize],
     /// F and m, once sizes have differed enough.
     line: Option<(Nanos, Nanos)>,
 }
@@ -36,24 +25,14 @@ struct SizeClass {
     time: f64,
     /// Batches in these averages, up to [`DEPTH`].
     depth: f64,
-    /// How many batches of all sizes were seen when these averages were last updated.
-    seen: u64,
 }
 
-/// Larger batches count as the last class.
-///
-/// Measure: count of classes.
-const CLASSES: usize = 20;
 /// Averages of a class weigh its last batches most.
 ///
 /// Measure: count of batches.
 const DEPTH: f64 = 64.0;
-/// A class without a batch for so long counts half.
-///
-/// Measure: count of batches.
-const AGE: f64 = 1024.0;
-/// After this many batches the fit predicts. A batch that is off by more than a factor of `FARTHEST` was interrupted: it then counts as
-/// off by that factor.
+/// After this number of batches the fit predicts. A batch that is off by more than a factor of `FARTHEST` was interrupted: it then counts as
+/// off by that factor. From then on the line is fitted again once in this number of batches.
 ///
 /// Measure: count of batches.
 const TRUSTED: u64 = 16;
@@ -61,33 +40,17 @@ const TRUSTED: u64 = 16;
 ///
 /// Measure: share of the prediction.
 const FARTHEST: f64 = 3.0;
-/// This many such batches in a row are no interruptions: the batches have changed, and the fit starts again.
+/// This number of such batches in a row are no interruptions: the batches have changed, and the fit starts again.
 ///
 /// Measure: count of batches.
 const CHANGED: u32 = 8;
-/// How much larger the mean size of one class must be than that of another to tell F from m.
+/// The factor by which the mean sizes of two classes must differ to separate F from m.
 ///
 /// Measure: share of the smaller mean.
 const SPREAD: f64 = 1.25;
-/// Once the fit predicts, it is updated once in so many batches.
-///
-/// Measure: count of batches.
-const UPDATE: u64 = 8;
 
 impl BatchFit {
     /// A batch of `b` took `time`.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::batch::BatchFit;
-    ///
-    /// let mut fit = BatchFit::default();
-    /// (0..100).for_each(|at| fit.observe(1 + at % 8, Nanos(2000.0 + 100.0 * (1 + at % 8) as f64)));
-    /// let before = fit.law().unwrap();
-    /// // One batch is interrupted for 4 ms.
-    /// (0..8).for_each(|at| fit.observe(8, Nanos(if at == 0 { 4e6 } else { 2800.0 })));
-    /// assert!(fit.law().unwrap().fixed.0 < 2.0 * before.fixed.0);
-    /// ```
     pub fn observe(&mut self, b: usize, time: Nanos) {
         let b = b.max(1);
         let mut t = time.0.max(1.0);
@@ -104,78 +67,33 @@ impl BatchFit {
             }
         }
         self.seen += 1;
-        let class = &mut self.classes[(b.ilog2() as usize).min(CLASSES - 1)];
+        let last = self.classes.len() - 1;
+        let class = &mut self.classes[(b.ilog2() as usize).min(last)];
         class.depth = (class.depth + 1.0).min(DEPTH);
         class.size += (b as f64 - class.size) / class.depth;
         class.time += (t - class.time) / class.depth;
-        class.seen = self.seen;
-        if self.seen < TRUSTED || self.seen.is_multiple_of(UPDATE) {
+        if self.seen < TRUSTED || self.line.is_none() || self.seen.is_multiple_of(TRUSTED) {
             self.line = self.split().or(self.line);
         }
     }
 
-    /// How many batches were observed since the fit began, or began again.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::batch::BatchFit;
-    ///
-    /// let mut fit = BatchFit::default();
-    /// (0..100).for_each(|at| fit.observe(1 + at % 8, Nanos(2000.0)));
-    /// assert_eq!(fit.seen(), 100);
-    /// // Eight batches in a row are far off: the batches have changed, and the fit begins again.
-    /// (0..8).for_each(|at| fit.observe(1 + at % 8, Nanos(90_000.0)));
-    /// assert_eq!(fit.seen(), 1);
-    /// ```
+    /// Batches observed since the fit began, or began again.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// Whether all batches had nearly one size, larger than 1: a smaller one would tell F from m.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::batch::BatchFit;
-    ///
-    /// let mut fit = BatchFit::default();
-    /// (0..100).for_each(|_| fit.observe(8, Nanos(2800.0)));
-    /// assert!(fit.is_flat() && fit.law().is_none());
-    /// (0..8).for_each(|_| fit.observe(4, Nanos(2400.0)));
-    /// assert!(!fit.is_flat() && fit.law().is_some());
-    /// ```
+    /// True if all batches had nearly one size, larger than 1: a smaller one would separate F from m.
     pub fn is_flat(&self) -> bool {
         self.line.is_none() && self.seen >= TRUSTED && self.used().any(|class| class.size >= 2.0)
     }
 
-    /// Cost of an operation alone. Before F and m can be told apart: an operation's share of a batch.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::batch::BatchFit;
-    ///
-    /// let mut fit = BatchFit::default();
-    /// assert_eq!(fit.one(), None);
-    /// fit.observe(8, Nanos(800.0));
-    /// assert_eq!(fit.one(), Some(Nanos(100.0)), "F and m cannot be told apart yet");
-    /// ```
+    /// Cost of a batch of one operation. Before F and m are separated: an operation's share of a batch.
     pub fn one(&self) -> Option<Nanos> {
         let share = || self.used().map(|class| Nanos(class.time / class.size)).next();
         self.law().map(|law| law.batch(1)).or_else(share)
     }
 
     /// The fitted law, without the costs of handing over and of locks. `None` before batches of different sizes.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::batch::{BatchFit, HandoffCosts, Law};
-    /// use windrow_plan::machine::Machine;
-    ///
-    /// let mut fit = BatchFit::default();
-    /// [1, 4, 16].repeat(20).iter().for_each(|&b| fit.observe(b, Nanos(2000.0 + 100.0 * b as f64)));
-    /// let HandoffCosts { caller, lock, .. } = HandoffCosts::of(&Machine::example());
-    /// let law = Law { handoff: caller, lock, ..fit.law().unwrap() };
-    /// assert!(law.pays(16));
-    /// ```
     pub fn law(&self) -> Option<Law> {
         self.line.map(|(fixed, each)| Law { fixed, each, ..Law::default() })
     }
@@ -185,7 +103,7 @@ impl BatchFit {
         self.classes.iter().filter(|class| class.depth > 0.0)
     }
 
-    /// F and m, if sizes differ enough to tell them apart.
+    /// F and m, if sizes differ enough to separate them.
     fn split(&self) -> Option<(Nanos, Nanos)> {
         let (first, last) = (self.used().next()?, self.used().last()?);
         if last.size < SPREAD * first.size {
@@ -193,8 +111,8 @@ impl BatchFit {
         }
         // Sums of weight, weight b, weight b^2, weight t, weight b t.
         let mut sums = [0.0; 5];
-        for &SizeClass { size, time, depth, seen } in self.used() {
-            let weight = depth / (1.0 + (self.seen - seen) as f64 / AGE) / (time * time);
+        for &SizeClass { size, time, depth } in self.used() {
+            let weight = depth / (time * time);
             for (sum, term) in sums.iter_mut().zip([1.0, size, size * size, time, size * time]) {
                 *sum += weight * term;
             }
@@ -294,6 +212,60 @@ mod tests {
         assert!((observe(1_000.0, 500) - 1.0).abs() < 0.1);
         let ratio = observe(1e6, 40);
         assert!((ratio - 1.0).abs() < 0.1, "{ratio}");
+    }
+
+    /// Batches of 1, 4 and 16 whose costs vary by up to 60 %.
+    #[test]
+    fn averages_even_out_noise_and_follow_a_change() {
+        let size = |at: usize| [1, 4, 16][at % 3];
+        let time = |at: usize| 2_000.0 + 100.0 * size(at) as f64;
+        let (mut fit, mut state, mut squares) = (BatchFit::default(), 7, 0.0);
+        for at in 0..20_000 {
+            fit.observe(size(at), Nanos(time(at) * (3.0 * noise(&mut state) - 2.0)));
+            if at >= 1000 {
+                squares += (fit.law().expect("sizes differ").batch(32).0 / 5_200.0 - 1.0).powi(2);
+            }
+        }
+        let error = (squares / 19_000.0_f64).sqrt();
+        assert!(error < 0.06, "predictions are off by {error}");
+        // All costs grow to 2.5 times.
+        let mut fit = BatchFit::default();
+        (0..900).for_each(|at| fit.observe(size(at), Nanos(time(at))));
+        let found = (0..5_000).find(|&at| {
+            fit.observe(size(at), Nanos(2.5 * time(at)));
+            fit.law().is_some_and(|law| law.fixed.0 > 0.9 * 5_000.0)
+        });
+        assert!(found.is_some_and(|batches| batches < 500), "{found:?}");
+    }
+
+    /// One batch in 20 is interrupted for 4 ms.
+    #[test]
+    fn an_interruption_shifts_the_fit_by_little() {
+        let (mut fit, mut state, mut sum) = (BatchFit::default(), 7, 0.0);
+        for at in 0..6_000 {
+            let b = [1, 4, 16][at % 3];
+            let interrupted = noise(&mut state) < 0.82;
+            fit.observe(b, Nanos(2_000.0 + 100.0 * b as f64 + if interrupted { 4e6 } else { 0.0 }));
+            sum += if at >= 500 { fit.law().expect("sizes differ").batch(32).0 / 5_200.0 - 1.0 } else { 0.0 };
+        }
+        assert!(sum / 5_500.0 < 0.2, "predictions are {} too long", sum / 5_500.0);
+    }
+
+    #[test]
+    fn a_burst_of_interruptions_is_no_change_and_a_change_is_found_soon() {
+        let time = |fixed: f64, at: usize| Nanos(fixed + 100.0 * (1 + at % 8) as f64);
+        let mut fit = BatchFit::default();
+        (0..300).for_each(|at| fit.observe(1 + at % 8, time(2_000.0, at)));
+        // The disk flushes its cache, for five batches.
+        (0..5).for_each(|at| fit.observe(1 + at % 8, Nanos(4e6)));
+        (0..16).for_each(|at| fit.observe(1 + at % 8, time(2_000.0, at)));
+        assert_eq!(fit.seen(), 321);
+        // It is another disk.
+        let found = (1..100).find(|&at| {
+            fit.observe(1 + at % 8, time(1e6, at));
+            fit.law().is_some_and(|law| (law.fixed.0 / 1e6 - 1.0).abs() < 0.1)
+        });
+        assert!(found.is_some_and(|batches| batches <= 12), "{found:?}");
     }
 
     #[test]

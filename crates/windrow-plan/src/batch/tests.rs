@@ -95,6 +95,60 @@ fn a_runner_waits_for_callers_that_come_back() {
     assert_eq!(wait.longest(Nanos::micros(5.0), None, &machine), Nanos(0.0), "no caller returns in 250 ns");
 }
 
+/// Gains of batches of 64 over a lock: a fifth, a twentieth, a loss of a twentieth, and of a fifth.
+#[test]
+fn a_choice_is_as_sure_as_the_fit() {
+    let choice = |handoff| law(1000.0, 1000.0, handoff).verdict(FULL).choice;
+    let choices = [668.0, 908.0, 1088.0, 1509.0].map(choice);
+    assert_eq!(choices, [Choice::Batch, Choice::Either, Choice::Either, Choice::Lock]);
+}
+
+/// On the machine of the guesses, to hand an operation over takes 100 ns on either side, and a lock 10 ns. Before they are measured, the
+/// choice costs little more than the better one.
+#[test]
+fn guessed_costs_choose_as_measured_ones() {
+    let guess = HandoffCosts::of(&Machine::example());
+    let handoff = Nanos(guess.caller.0 + guess.runner.0);
+    for fixed in (10..2000).step_by(10).map(f64::from) {
+        for batch in [2.0, 8.0, 64.0] {
+            let law = Law { handoff, lock: guess.lock, wrapper: guess.wrapper, ..law(fixed, 50.0, 0.0) };
+            let (alone, together) = (fixed + 50.0 + 10.0, fixed / batch + 50.0 + 200.0);
+            let cost = match law.verdict(BatchTraffic { batch, ..FULL }).choice {
+                Choice::Batch => together,
+                Choice::Lock => alone,
+                Choice::Either => together.max(alone),
+            };
+            assert!(
+                cost < 1.15 * together.min(alone),
+                "F = {fixed}, B = {batch}: {cost} instead of {together}, {alone}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_task_runs_a_short_batch_and_a_thread_a_long_one() {
+    let tasks = BatchTraffic { runner: BatchRunner::Tasks, ..FULL };
+    let lock = HandoffCosts::of(&Machine::example()).lock;
+    let advice = |micros| Law { lock, ..law(1000.0 * micros, 100.0, 100.0) }.verdict(tasks).advice;
+    assert_eq!(advice(120.0), Advice::Nothing, "a sync to a fast disk");
+    assert_eq!(advice(350.0), Advice::Thread, "a sync to a slow one");
+}
+
+/// A runner that wakes all 64 callers runs one batch; with chains it runs two halves meanwhile. The system call takes 2 us.
+#[test]
+fn a_runner_wakes_callers_in_the_faster_way() {
+    for micros in 10..1000 {
+        let fixed = f64::from(micros);
+        let (all, chained) = (fixed + 6.4 + 64.0 * 2.0, 2.0 * fixed + 6.4);
+        let takes = match direct_wakes(64, Nanos::micros(fixed), &Machine::example()) {
+            usize::MAX => all,
+            _ => chained,
+        };
+        assert!(takes < 1.1 * all.min(chained), "F = {fixed} us: {takes} us instead of {}", all.min(chained));
+    }
+}
+
 #[test]
 fn a_leader_passes_on_long_batches_of_few_callers() {
     let passes = |own, size, micros| passes_on(own, size, Nanos::micros(micros), &Machine::example());
@@ -110,7 +164,7 @@ fn a_runner_stops_waiting_for_callers_that_stay_away_and_tries_again() {
     for batch in 0..1_000 {
         if wait.longest(fixed, None, &machine).0 > 0.0 {
             waits.push(batch);
-            // One more in 100 us, beside 32: 1 * 2 ms < 32 * 100 us.
+            // One more in 100 us, with 32 queued: 1 * 2 ms < 32 * 100 us.
             wait.observe(fixed, 32, usize::from(batch % 2 == 0), Nanos::micros(100.0));
         }
     }

@@ -1,4 +1,4 @@
-//! Recursion: when a recursion lets workers in.
+//! Recursion: the age at which a recursion lets workers in.
 //!
 //! ```text
 //! rest = age of the recursion
@@ -10,7 +10,7 @@
 //! [`share`](super).
 //!
 //! Departure: **a known call** ([`CallTime`](crate::site::CallTime)) that was long the last times is expected to be long again. Its `rest`
-//! is what is left of that time, so it lets workers in at once.
+//! is the remainder of that time, so it lets workers in at once.
 //!
 //! Source: heartbeat scheduling bounds the cost of sharing by the time between two beats (Acar, Charguéraud and Rainey, PLDI 2018).
 
@@ -20,35 +20,16 @@ use super::{Costs, Workers, predict};
 use crate::{Alternative, Alternatives, Decision, Items, Nanos};
 
 /// A recursion that runs on one thread so far.
-///
-/// ```
-/// use windrow_plan::Nanos;
-/// use windrow_plan::share::Recursion;
-///
-/// let young = Recursion { age: Nanos::micros(1.0), known: None };
-/// assert_eq!(young.rest(), young.age, "it is expected to run for as long again");
-/// let known = Recursion { known: Some(Nanos::micros(500.0)), ..young };
-/// assert_eq!(known.rest(), Nanos::micros(499.0));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Recursion {
-    /// How long it has been running.
+    /// Running time so far.
     pub age: Nanos,
-    /// How long the call will last, judging by the last calls: see [`CallTime`](crate::site::CallTime).
+    /// Predicted time of the whole call, by the last calls: see [`CallTime`](crate::site::CallTime).
     pub known: Option<Nanos>,
 }
 
 impl Recursion {
     /// Predicted time of the rest on one thread.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::share::Recursion;
-    ///
-    /// // A call that outlives the last calls counts as unknown.
-    /// let late = Recursion { age: Nanos::micros(900.0), known: Some(Nanos::micros(500.0)) };
-    /// assert_eq!(late.rest(), late.age);
-    /// ```
     pub fn rest(&self) -> Nanos {
         let known = self.known.map_or(0.0, |known| known.0 - self.age.0);
         Nanos(known.max(self.age.0))
@@ -61,22 +42,7 @@ impl fmt::Display for Recursion {
     }
 }
 
-/// Whether to let workers in.
-///
-/// ```
-/// use windrow_plan::Nanos;
-/// use windrow_plan::machine::Machine;
-/// use windrow_plan::share::{Costs, Recursion, ShareDecision, Workers, recursion};
-///
-/// let decide = |age, most| {
-///     let workers = Workers { most, idle: most - 1, asleep: 0, busy: false };
-///     let young = Recursion { age: Nanos::micros(age), known: None };
-///     recursion(young, &workers, &Costs::new(Machine::example())).choice
-/// };
-/// assert!(matches!(decide(0.1, 4), ShareDecision::Wait { .. }));
-/// assert_eq!(decide(1000.0, 4), ShareDecision::Open { width: 4 });
-/// assert_eq!(decide(1000.0, 1), ShareDecision::Alone);
-/// ```
+/// The decision about workers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ShareDecision {
     /// Let them in.
@@ -84,12 +50,12 @@ pub enum ShareDecision {
         /// Members wanted, the caller included.
         width: usize,
     },
-    /// Go on alone and ask again.
+    /// Go on serially and ask again.
     Wait {
-        /// When the recursion has this age.
+        /// Age of the recursion at that time.
         until: Nanos,
     },
-    /// Go on alone, and do not ask again.
+    /// Go on serially, and do not ask again.
     Alone,
 }
 
@@ -103,7 +69,7 @@ impl fmt::Display for ShareDecision {
     }
 }
 
-/// Lets workers in or not: once sharing the predicted rest saves more than it costs.
+/// The choice: open once sharing the predicted rest saves more than it costs.
 ///
 /// ```
 /// use windrow_plan::Nanos;

@@ -1,4 +1,4 @@
-//! Where decisions change, and the reasons given.
+//! Points at which decisions change, and the reasons given.
 
 use super::*;
 
@@ -126,6 +126,40 @@ fn a_known_site_needs_no_sample() {
     assert!(!known(1, 8_000.0).contradicts(Nanos(1000.0), &machine));
 }
 
+/// Times of a call of 100 us, as a shared core, an interrupt and other work lengthen it.
+#[test]
+fn an_interruption_is_no_other_work() {
+    let machine = Machine::example();
+    let contradicts = |micros: f64| contradicts(Nanos::micros(micros), Nanos::micros(100.0), &machine);
+    assert!(!contradicts(200.0), "a neighbour on the same core");
+    assert!(!contradicts(380.0), "and at half of the frequency");
+    assert!(contradicts(500.0), "items that are five times as long");
+    // Items of a nanosecond, and first touches of code and data after a pause: 5 us where measured.
+    let after_pause = |micros: f64| super::contradicts(Nanos::micros(micros), Nanos(1.0), &machine);
+    assert!(!after_pause(4.9) && after_pause(9.0));
+}
+
+/// Calls at the edge between serial and shared, whose time is predicted with errors: each choice against the better one.
+#[test]
+fn a_wrong_prediction_costs_little_and_sharing_is_worth_its_cpus() {
+    for (idle, error) in [(1, 1.08), (0, 1.15)] {
+        let enter = costs().enter(idle == 0).0;
+        let (mut shared, mut lost) = (0, 0.0_f64);
+        for percent in 150..500 {
+            let rest = enter * f64::from(percent) / 100.0;
+            if !publishes(progress(rest / 1000.0, 1000, 1000), workers(1, idle)) {
+                // No call stays serial of which two members save a fifth.
+                assert!(rest / 2.0 + enter > 0.79 * rest, "{idle}: {percent} %");
+                continue;
+            }
+            shared += 1;
+            let took = error * (rest / 2.0 + enter);
+            lost = lost.max((took - rest) / rest);
+        }
+        assert!(shared > 100 && lost < 0.001, "{idle}: {shared} shared, {lost} lost at worst");
+    }
+}
+
 #[test]
 fn calls_that_run_unmeasured_are_short() {
     let machine = Machine::example();
@@ -151,16 +185,16 @@ fn workers_stand_by_where_no_call_has_run_alone() {
     assert_eq!(by(unknown, 9, 9, Workers { most: 1, ..workers(3, 3) }), None);
     assert_eq!(by(unknown, 9, 9, Workers { busy: true, ..workers(3, 3) }), None);
     assert_eq!(by(unknown, 1, 1, workers(3, 3)), None);
-    // A call has run alone: only if the last one was long, and not once its cost is known.
+    // A call has run serially: only if the last one was long, and not once its cost is known.
     let alone = |nanos: f64, calls| (0..calls).fold(unknown, |site, _| site.after_alone(Nanos(nanos)));
     assert_eq!(by(alone(1000.0, 1), 9, 9, workers(3, 3)), None);
     assert_eq!(by(alone(10_000.0, 1), 9, 9, workers(3, 3)), None, "the caller can decide after the first item");
     assert_eq!(by(alone(20_000.0, 1), 9, 9, workers(3, 3)).map(|by| by.patience), Some(wake));
     assert_eq!(by(alone(20_000.0, 5), 9, 9, workers(3, 3)), None);
-    // All calls were shared, so a call may be about to be timed alone.
+    // All calls were shared, so a call may be about to be timed serially.
     let shared = (0..5).fold(unknown, |site, _| site.after_shared(Nanos(10_000.0)));
     assert_eq!(by(shared, 9, 9, workers(3, 3)).map(|by| by.patience), Some(Nanos(180_000.0)));
-    // The last call was shared: if it was too short for that, the next one can end alone.
+    // The last call was shared: if it was too short for that, the next one can end serially.
     let shared = |nanos| unknown.after_shared(Nanos(nanos));
     assert_eq!(by(shared(2000.0), 9, 9, workers(3, 3)).map(|by| by.patience), Some(Nanos(36_000.0)));
     assert_eq!(by(shared(20_000.0), 9, 9, workers(3, 3)).map(|by| by.patience), Some(wake));
@@ -181,7 +215,7 @@ fn what_was_never_timed_alone_is_once_the_budget_covers_it() {
     let later = Progress { alone: true, done: Items(50), left: Items(50), ..call };
     assert_eq!(why(later, workers(1, 1)), NEVER_ALONE);
     assert!(publishes(Progress { alone: false, ..later }, workers(1, 1)));
-    // A call that has begun to be shared is not timed alone, whatever the budget.
+    // A call that has begun to be shared is not timed serially, whatever the budget.
     let rich = Costs { budget: Budget::EMPTY.earn(Nanos(1e12)), ..costs() };
     assert!(matches!(choose(&call, &workers(1, 1), &rich).grain, Grain::Serial { .. }));
     let begun = choose(&Progress { alone: false, ..later }, &workers(1, 1), &rich);
@@ -216,7 +250,7 @@ fn what_is_too_slow_is_tried_again_when_it_costs_little() {
     assert!(matches!(after(10.0, 1).grain, Grain::Serial { .. }));
     let explores = after(10.0, 30);
     assert!(matches!(explores.grain, Grain::Publish { .. }) && explores.price.0 > 1_000.0, "{explores:?}");
-    // The whole budget, not the predicted loss: otherwise short calls beside long ones would wake a halted CPU again and again.
+    // The whole budget, not the predicted loss: otherwise short calls among long ones would wake a halted CPU again and again.
     let budget = (0..300).fold(Budget::EMPTY, |budget, _| budget.earn(Nanos(7500.0)));
     assert_eq!(after(10.0, 300).price, budget.all());
     assert!(matches!(after(1.0, 10_000).grain, Grain::Serial { .. }), "that was never worth it");

@@ -1,11 +1,11 @@
-//! What a team's call site knows of its widths, and keeps between calls.
+//! Statistics of widths at a team's call site, kept between calls.
 
 use crate::Nanos;
 
 /// Number of distinct widths; the last one is the full width, however wide.
 ///
 /// Measure: size of the statistics.
-pub(super) const LEVELS: usize = 16;
+pub(super) const LEVELS: usize = u16::BITS as usize;
 
 /// The last exploration: its cost with the debt before it, its end in time run (`at`) and by the clock (`when`), and its direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,7 +41,7 @@ impl Savings {
 pub(super) struct CallTimes {
     /// Time per round of the last call, at the best width.
     pub(super) per_round: f64,
-    /// How many agreed with the call before.
+    /// Calls in a row that agreed with the one before.
     pub(super) alike: u8,
 }
 
@@ -88,24 +88,7 @@ impl WidthCosts {
     }
 }
 
-/// What a team keeps between its calls at one call site: plain data, stored where the runtime likes.
-///
-/// ```
-/// use windrow_plan::Nanos;
-/// use windrow_plan::machine::Machine;
-/// use windrow_plan::width::{WidthStats, WidthTuner};
-///
-/// // Rounds of 1 us, and a barrier that takes 5 us.
-/// let mut tuner = WidthTuner::new(2, &Machine::example(), WidthStats::new(), Nanos(0.0));
-/// for _ in 0..100 {
-///     let segment = tuner.segment();
-///     let per_round = if segment.width == 1 { 1.0 } else { 5.5 };
-///     tuner.report(segment.rounds, Nanos::micros(per_round * segment.rounds as f64));
-/// }
-/// let stats = tuner.end(0, Nanos(0.0));
-/// assert!(stats.is_serial(2) && stats.per_round(2) > stats.per_round(1));
-/// assert!(!stats.is_serial(4), "a wider team was not measured");
-/// ```
+/// Statistics of a team between its calls at one call site: plain data, which the runtime stores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WidthStats {
     pub(super) full: usize,
@@ -118,60 +101,23 @@ pub struct WidthStats {
 
 impl WidthStats {
     /// Nothing is known.
-    ///
-    /// ```
-    /// use windrow_plan::width::WidthStats;
-    ///
-    /// let stats = WidthStats::new();
-    /// assert_eq!((stats.width(), stats.per_round(1)), (1, None));
-    /// ```
     pub const fn new() -> Self {
         let calls = CallTimes { per_round: 0.0, alike: 0 };
         WidthStats { full: 1, costs: WidthCosts::UNKNOWN, calls, ran: 0.0, explored: Explored::NEVER }
     }
 
     /// The width a call begins with.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::machine::Machine;
-    /// use windrow_plan::width::{WidthStats, WidthTuner};
-    ///
-    /// let mut tuner = WidthTuner::new(2, &Machine::example(), WidthStats::new(), Nanos(0.0));
-    /// for _ in 0..100 {
-    ///     let segment = tuner.segment();
-    ///     tuner.report(segment.rounds, Nanos::micros(10.0 * segment.rounds as f64 / segment.width as f64));
-    /// }
-    /// assert_eq!(tuner.end(0, Nanos(0.0)).width(), 2, "rounds halve on two members");
-    /// ```
     pub fn width(&self) -> usize {
         width(self.costs.best(), self.full)
     }
 
     /// Time of a round at this width at the start of a call, if it was measured.
-    ///
-    /// ```
-    /// use windrow_plan::Nanos;
-    /// use windrow_plan::machine::Machine;
-    /// use windrow_plan::width::{WidthStats, WidthTuner};
-    ///
-    /// let mut tuner = WidthTuner::new(4, &Machine::example(), WidthStats::new(), Nanos(0.0));
-    /// tuner.report(1, Nanos::micros(100.0));
-    /// let stats = tuner.end(0, Nanos(0.0));
-    /// assert_eq!([1, 2, 4].map(|width| stats.per_round(width)), [Some(Nanos::micros(100.0)), None, None]);
-    /// ```
     pub fn per_round(&self, width: usize) -> Option<Nanos> {
         let level = (0..=top(self.full)).find(|&level| self::width(level, self.full) == width)?;
         self.costs.ratio(level).map(|ratio| Nanos(self.costs.per_round * ratio))
     }
 
-    /// Whether a team of `full` members was measured at its full width, and rounds are faster with one member.
-    ///
-    /// ```
-    /// use windrow_plan::width::WidthStats;
-    ///
-    /// assert!(!WidthStats::new().is_serial(2), "two members were never measured");
-    /// ```
+    /// True if a team of `full` members was measured at its full width, and rounds are faster with one member.
     pub fn is_serial(&self, full: usize) -> bool {
         self.full == full && self.costs.best == 0 && self.costs.ratio(top(full)).is_some()
     }

@@ -25,11 +25,11 @@ impl Noise {
     }
 }
 
-/// Members that share rounds evenly behind a barrier, on a machine with jitter, interrupts, parked members and perhaps a busy neighbour.
+/// Members that share rounds evenly and meet at a barrier, on a machine with jitter, interrupts, parked members and perhaps a busy neighbour.
 struct Machine {
     noise: Noise,
     now: f64,
-    /// What the barrier adds at each width.
+    /// Cost of the barrier at each width.
     barrier: fn(usize) -> f64,
     /// Mean time in wide rounds between stalls of 4 ms; `None` without a neighbour.
     stalls: Option<f64>,
@@ -50,7 +50,7 @@ fn machine(seed: u64, barrier: fn(usize) -> f64) -> Machine {
 }
 
 impl Machine {
-    /// One round of `serial` nanoseconds alone.
+    /// One round of `serial` nanoseconds on one member.
     fn round(&mut self, serial: f64, width: usize) -> f64 {
         let mut time = ideal(serial, width, self.barrier) * (0.96 + 0.08 * self.noise.next());
         if self.noise.next() < time / 1e6 {
@@ -193,8 +193,8 @@ fn a_busy_neighbour_is_left_alone_and_missed_when_it_has_gone() {
         let busy = calls.run(200, 8e6, |_| 1000.0);
         assert!(busy.median < 1.05 && busy.mean < 1.15, "{seed}: {busy:?}");
 
-        let quiet = calls.stats.explored.cost / SHARE;
-        assert!(quiet <= 1.1 * STALL / SHARE, "{seed}: {quiet}");
+        let quiet = calls.stats.explored.cost / Budget::HALF;
+        assert!(quiet <= 1.1 * STALL / Budget::HALF, "{seed}: {quiet}");
         calls.machine.stalls = None;
         let gone = calls.machine.now;
         while calls.stats.width() == 1 {
@@ -222,8 +222,12 @@ fn a_stall_is_not_risked_again_soon() {
     let wide = calls.machine.wide;
     calls.run(14, 8e6, |_| 1000.0);
     assert_eq!(calls.machine.wide, wide);
-    // Seconds later the neighbour may be gone, however few rounds have run since.
-    calls.machine.now += calls.stats.explored.cost / LAPSE;
+    // Some seconds later the neighbour may be gone, however few rounds have run since: a stall of 4 ms is risked again after 4 s.
+    let stall = calls.stats.explored.cost;
+    calls.machine.now += 700.0 * stall;
+    calls.run(1, 8e6, |_| 1000.0);
+    assert_eq!(calls.machine.wide, wide);
+    calls.machine.now += 500.0 * stall;
     calls.machine.stalls = None;
     calls.run(1, 8e6, |_| 1000.0);
     assert!(calls.machine.wide > wide && calls.stats.width() == 2);
@@ -242,7 +246,7 @@ fn costlier_rounds_do_not_wait_for_an_old_debt() {
     assert!(costlier.mean < 1.1, "{costlier:?}");
 }
 
-/// A leader that is alone may still share its CPU with the neighbour: its stall must not hide those of two members.
+/// A leader without members may still share its CPU with the neighbour: its stall must not hide those of two members.
 #[test]
 fn a_stall_of_one_member_does_not_hide_those_of_two() {
     let mut tuner = WidthTuner::new(2, &plan_machine(), WidthStats::new(), Nanos(0.0));
@@ -373,7 +377,7 @@ fn stalls_that_cost_less_than_the_width_saves_are_borne() {
 
 #[test]
 fn short_calls_learn_from_each_other() {
-    // 10 us alone, 6 us with two; and 3 us alone, where two are slower.
+    // 10 us on one member, 6 us with two; and 3 us on one, where two are slower.
     for (serial, ideal) in [(2000.0, 6000.0), (300.0, 1500.0)] {
         let mut calls = calls(3, 2, 5);
         calls.run(1000, 1.0, |_| serial);
@@ -498,7 +502,7 @@ fn candidates_double_up_to_the_full_width() {
     assert_eq!(candidates(usize::MAX).last(), Some(&usize::MAX));
 }
 
-/// What a tuner has lost by exploring, added up from outside.
+/// The losses of a tuner by exploring, added up from outside.
 #[derive(Default)]
 struct Losses {
     paid: f64,
@@ -520,7 +524,7 @@ impl Losses {
         tuner.report(rounds, Nanos(elapsed));
         if begins && !Self::explores(tuner) {
             // Rounds that cost more than before forgive a debt.
-            let earned = SHARE * elapsed.max(0.01 * rounds as f64);
+            let earned = Budget::HALF * elapsed.max(0.01 * rounds as f64);
             self.paid -= ((debt - earned).max(0.0) - tuner.debt()).max(0.0);
         }
         match (before, Self::explores(tuner)) {
@@ -539,7 +543,7 @@ impl Losses {
     /// No exploration begins before the cost of all earlier ones is earned.
     fn check(&self, tuner: &WidthTuner) -> Result<(), TestCaseError> {
         if Self::explores(tuner) && self.price == 0.0 {
-            let earned = SHARE * tuner.ran;
+            let earned = Budget::HALF * tuner.ran;
             prop_assert!(
                 self.paid <= earned * (1.0 + 1e-9) + 1e-6,
                 "{} paid, {} earned: {:?}",

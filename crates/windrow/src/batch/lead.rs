@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use windrow_plan::Nanos;
-use windrow_plan::batch::{BatchRunner, direct_wakes, lead_turn};
+use windrow_plan::batch::{BatchRunner, direct_wakes};
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::submit::{Closed, Entry, Fate, Limit, LockGuard, Reading, Submit};
 use windrow_sync::{Spin, ThreadBound, machine};
@@ -310,8 +310,8 @@ impl<S: BatchOps> BatchedInner<S> {
         let start = machine::tick();
         let result = state.one(op, &self.options);
         if result.is_ok() {
-            let clock = self.options.timing.machine.clock();
-            state.counts.fit.observe(1, Nanos(self.options.timing.since(start).0 - clock.0));
+            let claim = self.options.timing.machine.claim;
+            state.counts.fit.observe(1, Nanos(self.options.timing.since(start).0 - claim.0));
         }
         if turn.is_multiple_of(RETRY) {
             state.counts.try_again();
@@ -376,7 +376,7 @@ impl<S: BatchOps> BatchedInner<S> {
     /// Runs batches for other callers, after the `own` operations of this blocking caller are answered.
     fn lead_others(&self, held: &mut StructureGuard<'_, S>, own: usize) {
         let timing = self.options.timing;
-        let (start, turn) = (machine::tick(), timing.ticks(lead_turn(&timing.machine)));
+        let (start, turn) = (machine::tick(), timing.ticks(timing.machine.turn()));
         // This caller cannot call again meanwhile.
         held.data().regroup.leave(own);
         loop {

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use windrow_plan::Nanos;
-use windrow_plan::batch::wait_poll;
 use windrow_sync::machine;
 
 use super::BatchOps;
@@ -78,7 +77,7 @@ impl<S: BatchOps> BatchedInner<S> {
         let (mut queued, mut now) = (before, start);
         while queued < expected && now < until && !self.submit.is_closed() {
             // Callers may need this CPU. Yielding while they run is cheaper than a sleep, whose end the system may delay by some 50 us.
-            let step = wait_poll(&self.options.timing.machine);
+            let step = self.options.timing.machine.turn();
             match self.options.timing.nanos(until - now) {
                 left if left.0 > 2.0 * step.0 => std::thread::sleep(Duration::from_nanos(step.0 as u64)),
                 _ => std::thread::yield_now(),

@@ -174,9 +174,9 @@ pub trait ParallelIterator: Sized + Send {
 
     /// Turns each item into a parallel iterator with `f`, and chains these iterators.
     ///
-    /// The member that has the item runs through its iterator, and holds only a few of its items at a time. If each takes longer than ten
-    /// claims, nested calls make the items, some heartbeats of work at a time, and idle workers may join. Cheaper items of one iterator are not shared: with
-    /// fewer iterators than members, members stay idle.
+    /// The member that has the item runs through its iterator, and holds only a few of its items at a time. If each takes longer than
+    /// about 0.1 us, nested calls make the items, up to about 1 ms of work at a time, and idle workers may join. Cheaper items of one iterator are
+    /// not shared: with fewer iterators than members, members stay idle.
     ///
     /// For serial iterators, see [`flat_map_iter`](Self::flat_map_iter).
     ///

@@ -671,7 +671,7 @@ impl<'w> SerialPart<'w> {
         let (spent, machine) = (call.pool.nanos(tick().saturating_sub(self.start)), call.pool.guess());
         let expected = memory.known.alone.0.max(memory.known.shared.0) * call.hints.weight(0, at) as f64;
         // A call of twice that time is still too short to share. After a pause, first touches cost more; the end of the call will tell.
-        let most = 2.0 * (expected + machine.clock().0);
+        let most = 2.0 * (expected + machine.claim.0);
         self.is_checked |= spent.0 >= most;
         (spent.0 < most + machine.cold().0).then_some(end - at)
     }

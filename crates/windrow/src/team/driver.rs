@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use windrow_plan::width::{RoundCosts, Segment, WidthTuner};
-use windrow_plan::{Decision, Nanos};
+use windrow_plan::Decision;
 use windrow_sync::machine::tick;
 use windrow_sync::rounds::{Follow, Lend, LendCopy, Lent};
 

@@ -216,7 +216,7 @@ impl InnerPace {
         let machine = self.pool.guess();
         let each = (took.0 / run as f64).max(0.1);
         let fits = |time: Nanos| ((time.0 / each) as usize).max(1);
-        if self.pool.members > 1 && each > machine.gathered_item().0 {
+        if self.pool.members > 1 && each > machine.line.0 {
             let (first, longest) = machine.gathered();
             let (first, longest) = (fits(first), fits(longest));
             self.window = self.window.saturating_mul(2).clamp(first.min(longest), longest);
