@@ -3,21 +3,23 @@
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
-use std::io::{self, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::io;
+use std::sync::Arc;
 use std::thread;
 
-use windrow::workers::{TaskPoolBuilder, WorkerThread};
+use windrow_sync::machine;
 
 use crate::error::ThreadPoolBuildError;
+use crate::max_num_threads;
 use crate::pool::{self, ThreadPool};
+use crate::workers::{self, Handlers, PoolCore};
 
 /// A thread of a pool that waits to be started: see [`ThreadPoolBuilder::spawn_handler`].
 pub struct ThreadBuilder {
-    worker: WorkerThread,
-    /// The pool of windrow's parallel iterators on this thread.
-    #[cfg(feature = "iterators")]
-    iterators: std::sync::Arc<windrow::Pool>,
+    core: Arc<PoolCore>,
+    index: usize,
+    name: Option<String>,
+    stack_size: Option<usize>,
 }
 
 impl fmt::Debug for ThreadBuilder {
@@ -33,25 +35,22 @@ impl fmt::Debug for ThreadBuilder {
 impl ThreadBuilder {
     /// The thread's index, in `0..num_threads`.
     pub fn index(&self) -> usize {
-        self.worker.index()
+        self.index
     }
 
     /// The name that the thread should have.
     pub fn name(&self) -> Option<&str> {
-        self.worker.name()
+        self.name.as_deref()
     }
 
     /// The stack that the thread should have, in bytes.
     pub fn stack_size(&self) -> Option<usize> {
-        self.worker.stack_size()
+        self.stack_size
     }
 
     /// Runs tasks on this thread until the pool ends.
     pub fn run(self) {
-        #[cfg(feature = "iterators")]
-        return self.iterators.install(|| self.worker.run());
-        #[cfg(not(feature = "iterators"))]
-        self.worker.run();
+        self.core.work(self.index);
     }
 
     /// A thread with this name and stack, not started.
@@ -67,7 +66,7 @@ impl ThreadBuilder {
     }
 }
 
-/// How threads are started.
+/// Starter of threads.
 pub trait ThreadSpawn {
     /// Starts a thread that calls [`ThreadBuilder::run`].
     #[doc(hidden)]
@@ -103,9 +102,11 @@ where
 /// assert_eq!(pool.install(rayon_core::current_num_threads), 2);
 /// ```
 pub struct ThreadPoolBuilder<S = DefaultSpawn> {
-    builder: TaskPoolBuilder,
     num_threads: usize,
-    has_panic_handler: bool,
+    stack_size: Option<usize>,
+    name: Option<Box<dyn FnMut(usize) -> String>>,
+    handlers: Handlers,
+    use_current_thread: bool,
     spawn: S,
 }
 
@@ -113,15 +114,26 @@ impl<S> fmt::Debug for ThreadPoolBuilder<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ThreadPoolBuilder")
             .field("num_threads", &self.num_threads)
-            .field("builder", &self.builder)
+            .field("stack_size", &self.stack_size)
+            .field("thread_name", &self.name.is_some())
+            .field("start_handler", &self.handlers.start.is_some())
+            .field("exit_handler", &self.handlers.exit.is_some())
+            .field("panic_handler", &self.handlers.panic.is_some())
+            .field("use_current_thread", &self.use_current_thread)
             .finish_non_exhaustive()
     }
 }
 
 impl Default for ThreadPoolBuilder {
     fn default() -> Self {
-        let builder = TaskPoolBuilder::new();
-        ThreadPoolBuilder { builder, num_threads: 0, has_panic_handler: false, spawn: DefaultSpawn }
+        ThreadPoolBuilder {
+            num_threads: 0,
+            stack_size: None,
+            name: None,
+            handlers: Handlers::default(),
+            use_current_thread: false,
+            spawn: DefaultSpawn,
+        }
     }
 }
 
@@ -154,25 +166,35 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
     ///
     /// # Errors
     /// If the system refuses a thread. If the current thread should belong to the pool, and belongs to one already.
-    pub fn build(mut self) -> Result<ThreadPool, ThreadPoolBuildError> {
-        let threads = threads(self.num_threads);
-        let mut builder = self.builder.threads(threads);
-        if !self.has_panic_handler {
-            builder = builder.panic_handler(|_| abort("a task"));
+    pub fn build(self) -> Result<ThreadPool, ThreadPoolBuildError> {
+        let ThreadPoolBuilder { num_threads, stack_size, mut name, handlers, use_current_thread, mut spawn } = self;
+        let threads = threads(num_threads);
+        if use_current_thread && workers::place().is_some() {
+            return Err(ThreadPoolBuildError::current_thread());
         }
-        #[cfg(feature = "iterators")]
-        let iterators = std::sync::Arc::new(windrow::Pool::new(threads));
-        let pool = builder.build_with(|worker| {
-            self.spawn.spawn(ThreadBuilder {
-                worker,
-                #[cfg(feature = "iterators")]
-                iterators: iterators.clone(),
-            })
-        })?;
-        Ok(ThreadPool::of(pool))
+        let core = Arc::new(PoolCore::new(threads, use_current_thread, handlers));
+        // Ends the threads if a name panics or a thread is refused.
+        let life = core.begin_life();
+        if cfg!(feature = "iterators") {
+            core.run_loops();
+        }
+        for index in usize::from(use_current_thread)..threads {
+            let name = name.as_mut().map(|name| name(index));
+            spawn
+                .spawn(ThreadBuilder { core: core.clone(), index, name, stack_size })
+                .map_err(ThreadPoolBuildError::system)?;
+        }
+        let host = core.clone();
+        // The host thread calls no user code: any stack is enough.
+        let host = thread::Builder::new().name("windrow-tasks".to_owned()).spawn(move || host.host());
+        core.set_host(host.map_err(ThreadPoolBuildError::system)?.thread().clone());
+        if use_current_thread {
+            workers::enter(&core, 0);
+        }
+        Ok(ThreadPool::of(life))
     }
 
-    /// Starts the global pool, which calls outside of any pool use.
+    /// Starts the global pool, which calls outside any pool use.
     ///
     /// # Errors
     /// As [`build`](ThreadPoolBuilder::build), and if there is a global pool.
@@ -187,8 +209,9 @@ impl<S> ThreadPoolBuilder<S> {
     where
         F: FnMut(ThreadBuilder) -> io::Result<()>,
     {
-        let ThreadPoolBuilder { builder, num_threads, has_panic_handler, spawn: _ } = self;
-        ThreadPoolBuilder { builder, num_threads, has_panic_handler, spawn: CustomSpawn(spawn) }
+        let ThreadPoolBuilder { num_threads, stack_size, name, handlers, use_current_thread, spawn: _ } = self;
+        let spawn = CustomSpawn(spawn);
+        ThreadPoolBuilder { num_threads, stack_size, name, handlers, use_current_thread, spawn }
     }
 
     /// The name of each thread by its index.
@@ -196,7 +219,7 @@ impl<S> ThreadPoolBuilder<S> {
     where
         F: FnMut(usize) -> String + 'static,
     {
-        self.builder = self.builder.thread_name(name);
+        self.name = Some(Box::new(name));
         self
     }
 
@@ -206,29 +229,27 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// Makes the current thread the pool's thread 0.
+    /// Makes the current thread the pool's thread 0, for as long as it lives. The pool starts one thread less.
+    ///
+    /// That thread runs tasks only while it waits in a call of the pool, or yields. The start and exit handlers are not called for it. The
+    /// pool's memory is kept until that thread ends.
     pub fn use_current_thread(mut self) -> Self {
-        self.builder = self.builder.use_current_thread();
+        self.use_current_thread = true;
         self
     }
 
-    /// Is called with each panic that no caller receives. Without a handler, such a panic aborts the process; so does one of the handler.
+    /// Handler of each panic that no caller receives. Without a handler, such a panic aborts the process; so does one of the handler.
     pub fn panic_handler<H>(mut self, handler: H) -> Self
     where
         H: Fn(Box<dyn Any + Send>) + Send + Sync + 'static,
     {
-        self.builder = self.builder.panic_handler(move |payload| {
-            if catch_unwind(AssertUnwindSafe(|| handler(payload))).is_err() {
-                abort("a panic handler");
-            }
-        });
-        self.has_panic_handler = true;
+        self.handlers.panic = Some(Box::new(handler));
         self
     }
 
     /// The stack of each thread in bytes.
     pub fn stack_size(mut self, bytes: usize) -> Self {
-        self.builder = self.builder.stack_size(bytes);
+        self.stack_size = Some(bytes);
         self
     }
 
@@ -238,40 +259,34 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// Is called by each thread when it begins, with its index.
+    /// Handler that each thread calls when it begins, with its index.
     pub fn start_handler<H>(mut self, handler: H) -> Self
     where
         H: Fn(usize) + Send + Sync + 'static,
     {
-        self.builder = self.builder.start_handler(handler);
+        self.handlers.start = Some(Box::new(handler));
         self
     }
 
-    /// Is called by each thread before it ends, with its index.
+    /// Handler that each thread calls before it ends, with its index.
     pub fn exit_handler<H>(mut self, handler: H) -> Self
     where
         H: Fn(usize) + Send + Sync + 'static,
     {
-        self.builder = self.builder.exit_handler(handler);
+        self.handlers.exit = Some(Box::new(handler));
         self
     }
 }
 
-/// Ends the process: a panic that no caller receives must not go unseen.
-fn abort(culprit: &str) {
-    // A standard error that is closed changes nothing.
-    let _ = writeln!(io::stderr(), "rayon-core: {culprit} panicked, and there is no caller to tell: aborting");
-    std::process::abort();
-}
-
-/// The number of threads that is meant by `wanted`.
+/// Threads of a pool for which `wanted` are set; 0 is no setting.
 fn threads(wanted: usize) -> usize {
     let variable = |name| std::env::var(name).ok()?.parse::<usize>().ok();
-    if wanted > 0 {
-        return wanted;
-    }
-    // 0 is the number of CPUs: here, and in `windrow`. The second name is the older one.
-    variable("RAYON_NUM_THREADS").or_else(|| variable("RAYON_RS_NUM_CPUS")).unwrap_or(0)
+    let wanted = match wanted {
+        // The second name is the older one.
+        0 => variable("RAYON_NUM_THREADS").or_else(|| variable("RAYON_RS_NUM_CPUS")).unwrap_or(0),
+        wanted => wanted,
+    };
+    if wanted == 0 { machine::cpus() } else { wanted.min(max_num_threads()) }
 }
 
 /// Settings of a [`ThreadPool`], under their older name.

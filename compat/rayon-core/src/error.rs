@@ -1,16 +1,12 @@
-//! Why a pool was not built.
+//! Errors of a pool that was not built.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 
-use windrow::workers::TaskPoolError;
-
-/// Why a pool was not built.
+/// A pool was not built.
 #[derive(Debug)]
-pub struct ThreadPoolBuildError {
-    cause: Cause,
-}
+pub struct ThreadPoolBuildError(Cause);
 
 #[derive(Debug)]
 enum Cause {
@@ -21,26 +17,27 @@ enum Cause {
 
 impl ThreadPoolBuildError {
     pub(crate) fn global_exists() -> Self {
-        ThreadPoolBuildError { cause: Cause::GlobalExists }
+        ThreadPoolBuildError(Cause::GlobalExists)
     }
 
-    /// Whether this system has no threads.
+    pub(crate) fn current_thread() -> Self {
+        ThreadPoolBuildError(Cause::CurrentThread)
+    }
+
+    pub(crate) fn system(error: io::Error) -> Self {
+        ThreadPoolBuildError(Cause::System(error))
+    }
+
+    /// True if this system has no threads.
     pub(crate) fn is_unsupported(&self) -> bool {
-        matches!(&self.cause, Cause::System(error) if error.kind() == io::ErrorKind::Unsupported)
-    }
-}
-
-impl From<TaskPoolError> for ThreadPoolBuildError {
-    fn from(error: TaskPoolError) -> Self {
-        let cause = error.into_io_error().map_or(Cause::CurrentThread, Cause::System);
-        ThreadPoolBuildError { cause }
+        matches!(&self.0, Cause::System(error) if error.kind() == io::ErrorKind::Unsupported)
     }
 }
 
 // Programs compare these texts, so they are rayon's.
 impl fmt::Display for ThreadPoolBuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.cause {
+        match &self.0 {
             Cause::GlobalExists => f.write_str("The global thread pool has already been initialized."),
             Cause::CurrentThread => f.write_str("The current thread is already part of another thread pool."),
             Cause::System(error) => error.fmt(f),
@@ -50,7 +47,7 @@ impl fmt::Display for ThreadPoolBuildError {
 
 impl Error for ThreadPoolBuildError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.cause {
+        match &self.0 {
             Cause::System(error) => Some(error),
             _ => None,
         }

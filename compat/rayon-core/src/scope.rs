@@ -1,67 +1,146 @@
-//! Scopes: handles of windrow's, in the two types that tell the order of tasks.
+//! Scopes: their tasks may borrow, and run on threads of a pool.
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex};
 
-use windrow::workers::{BroadcastContext, TaskPool, TaskScope};
+use windrow_sync::fork::lock;
+use windrow_sync::lend::Lender;
+use windrow_sync::unwind::{Payload, discard};
 
+use crate::broadcast::BroadcastContext;
 use crate::pool::with_pool;
+use crate::queue::{FifoTasks, QueuedTask};
+use crate::workers::{PoolCore, WakeHost, working};
 
-/// Where tasks are spawned that may borrow for `'scope`: see [`scope()`].
-pub struct Scope<'scope>(TaskScope<'scope>);
+/// A scope whose tasks may borrow for `'scope`: see [`scope()`].
+pub struct Scope<'scope>(Arc<ScopeTasks<'scope>>);
 
-/// Where tasks are spawned that run in their order: see [`scope_fifo()`].
-pub struct ScopeFifo<'scope>(TaskScope<'scope>);
+/// A scope whose tasks run in their order: see [`scope_fifo()`].
+pub struct ScopeFifo<'scope>(Arc<ScopeTasks<'scope>>);
 
 impl fmt::Debug for Scope<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Scope").field(&self.0).finish()
+        f.debug_tuple("Scope").field(&self.0.lender).finish()
     }
 }
 
 impl fmt::Debug for ScopeFifo<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ScopeFifo").field(&self.0).finish()
+        f.debug_tuple("ScopeFifo").field(&self.0.lender).finish()
     }
 }
 
 impl<'scope> Scope<'scope> {
     /// Adds a task. A thread runs the youngest task that it has spawned first.
-    #[track_caller]
     pub fn spawn<BODY>(&self, body: BODY)
     where
         BODY: FnOnce(&Scope<'scope>) + Send + 'scope,
     {
-        self.0.spawn(move |scope| body(&Scope(scope.clone())));
+        let scope = Scope(self.0.clone());
+        self.0.core.push(self.0.lend(move || body(&scope)));
     }
 
     /// Adds a task for each thread of the pool.
-    #[track_caller]
     pub fn spawn_broadcast<BODY>(&self, body: BODY)
     where
         BODY: Fn(&Scope<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
     {
-        self.0.spawn_broadcast(move |scope, context| body(&Scope(scope.clone()), context));
+        let scope = Scope(self.0.clone());
+        self.0.broadcast(move |context| body(&scope, context));
     }
 }
 
 impl<'scope> ScopeFifo<'scope> {
     /// Adds a task. A thread runs the tasks in the order in which it has spawned them.
-    #[track_caller]
     pub fn spawn_fifo<BODY>(&self, body: BODY)
     where
         BODY: FnOnce(&ScopeFifo<'scope>) + Send + 'scope,
     {
-        self.0.spawn(move |scope| body(&ScopeFifo(scope.clone())));
+        let scope = ScopeFifo(self.0.clone());
+        self.0.core.push_fifo(self.0.lend(move || body(&scope)), Some(&self.0.fifo));
     }
 
     /// Adds a task for each thread of the pool.
-    #[track_caller]
     pub fn spawn_broadcast<BODY>(&self, body: BODY)
     where
         BODY: Fn(&ScopeFifo<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
     {
-        self.0.spawn_broadcast(move |scope, context| body(&ScopeFifo(scope.clone()), context));
+        let scope = ScopeFifo(self.0.clone());
+        self.0.broadcast(move |context| body(&scope, context));
     }
+}
+
+/// Common part of both kinds of scopes.
+struct ScopeTasks<'scope> {
+    lender: Lender<'scope, WakeHost>,
+    core: Arc<PoolCore>,
+    /// For each thread, the tasks that it has spawned, if tasks run in the order of spawning.
+    fifo: Box<[Arc<FifoTasks>]>,
+    panic: Mutex<Option<Payload>>,
+}
+
+impl<'scope> ScopeTasks<'scope> {
+    fn broadcast(self: &Arc<Self>, body: impl Fn(BroadcastContext<'_>) + Send + Sync + 'scope) {
+        let body = Arc::new(body);
+        let threads = self.core.threads();
+        // All are lent before the first is queued.
+        let tasks: Vec<QueuedTask> = (0..threads)
+            .map(|index| {
+                let body = body.clone();
+                self.lend(move || body(BroadcastContext::new(index, threads)))
+            })
+            .collect();
+        self.core.push_broadcast(tasks.into_iter());
+    }
+
+    fn lend(self: &Arc<Self>, job: impl FnOnce() + Send + 'scope) -> QueuedTask {
+        let tasks = self.clone();
+        QueuedTask::Lent(self.lender.lend(move || {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| working(job))) {
+                let mut first = lock(&tasks.panic);
+                if first.is_none() {
+                    *first = Some(payload);
+                } else {
+                    drop(first);
+                    discard(payload);
+                }
+            }
+        }))
+    }
+}
+
+/// Runs `f` on this thread with the tasks of a scope of the pool, and waits until they have ended.
+fn run<'scope, R>(core: &Arc<PoolCore>, in_order: bool, f: impl FnOnce(Arc<ScopeTasks<'scope>>) -> R) -> R {
+    let (result, tasks) = PoolCore::lending(|lender: &Lender<'scope, WakeHost>| {
+        let lists = if in_order { core.threads() } else { 0 };
+        let fifo = (0..lists).map(|_| Arc::new(Mutex::new(VecDeque::new()))).collect();
+        let (lender, core) = (lender.clone(), core.clone());
+        let tasks = Arc::new(ScopeTasks { lender, core, fifo, panic: Mutex::new(None) });
+        let result = tasks.core.unless_forked(catch_unwind(AssertUnwindSafe(|| f(tasks.clone()))));
+        (result, tasks)
+    });
+    let thrown = lock(&tasks.panic).take();
+    match (result, thrown) {
+        (Ok(result), None) => result,
+        (Ok(result), Some(payload)) => {
+            discard(result);
+            resume_unwind(payload)
+        }
+        (Err(payload), thrown) => {
+            discard(thrown);
+            resume_unwind(payload)
+        }
+    }
+}
+
+pub(crate) fn run_scope<'scope, R>(core: &Arc<PoolCore>, op: impl FnOnce(&Scope<'scope>) -> R) -> R {
+    run(core, false, |tasks| op(&Scope(tasks)))
+}
+
+pub(crate) fn run_scope_fifo<'scope, R>(core: &Arc<PoolCore>, op: impl FnOnce(&ScopeFifo<'scope>) -> R) -> R {
+    run(core, true, |tasks| op(&ScopeFifo(tasks)))
 }
 
 /// Runs `op` on a thread of the current pool with a scope, and waits until the tasks of the scope have ended.
@@ -73,10 +152,10 @@ where
     OP: FnOnce(&Scope<'scope>) -> R + Send,
     R: Send,
 {
-    with_pool(|pool| scope_in(pool, op))
+    with_pool(|pool| pool.scope(op))
 }
 
-/// As [`scope()`], but a thread runs the tasks in the order in which it has spawned them.
+/// [`scope()`] with tasks that a thread runs in the order in which it has spawned them.
 ///
 /// # Panics
 /// As [`scope()`].
@@ -85,10 +164,10 @@ where
     OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
     R: Send,
 {
-    with_pool(|pool| scope_fifo_in(pool, op))
+    with_pool(|pool| pool.scope_fifo(op))
 }
 
-/// As [`scope()`], but `op` runs on this thread.
+/// [`scope()`] with an `op` that runs on this thread.
 ///
 /// # Panics
 /// As [`scope()`].
@@ -96,10 +175,10 @@ pub fn in_place_scope<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&Scope<'scope>) -> R,
 {
-    with_pool(|pool| in_place_scope_in(pool, op))
+    with_pool(|pool| pool.in_place_scope(op))
 }
 
-/// As [`scope_fifo()`], but `op` runs on this thread.
+/// [`scope_fifo()`] with an `op` that runs on this thread.
 ///
 /// # Panics
 /// As [`scope()`].
@@ -107,25 +186,5 @@ pub fn in_place_scope_fifo<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&ScopeFifo<'scope>) -> R,
 {
-    with_pool(|pool| in_place_scope_fifo_in(pool, op))
-}
-
-#[track_caller]
-pub(crate) fn scope_in<'scope, R: Send>(pool: &TaskPool, op: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
-    pool.scope(|scope| op(&Scope(scope.clone())))
-}
-
-#[track_caller]
-pub(crate) fn scope_fifo_in<'scope, R: Send>(pool: &TaskPool, op: impl FnOnce(&ScopeFifo<'scope>) -> R + Send) -> R {
-    pool.scope_fifo(|scope| op(&ScopeFifo(scope.clone())))
-}
-
-#[track_caller]
-pub(crate) fn in_place_scope_in<'scope, R>(pool: &TaskPool, op: impl FnOnce(&Scope<'scope>) -> R) -> R {
-    pool.in_place_scope(|scope| op(&Scope(scope.clone())))
-}
-
-#[track_caller]
-pub(crate) fn in_place_scope_fifo_in<'scope, R>(pool: &TaskPool, op: impl FnOnce(&ScopeFifo<'scope>) -> R) -> R {
-    pool.in_place_scope_fifo(|scope| op(&ScopeFifo(scope.clone())))
+    with_pool(|pool| pool.in_place_scope_fifo(op))
 }

@@ -49,9 +49,9 @@ fn all_halves_of_a_tree_may_wait_for_each_other() {
             _ => _ = join(|| leaves(count / 2, barrier), || leaves(count - count / 2, barrier)),
         }
     }
-    for threads in [2, 3, 4, 8] {
+    for threads in [2, 3, 4, 8, 13] {
         let (pool, barrier) = (pool(threads), Barrier::new(threads));
-        for _ in 0..20 {
+        for _ in 0..30 {
             pool.install(|| leaves(threads, &barrier));
         }
     }

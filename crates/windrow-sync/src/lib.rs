@@ -20,7 +20,7 @@ pub use base::{assembly, exit, fork, latch, machine, quota, relaxed, unwind, wor
 #[doc(hidden)]
 pub use join::lend;
 #[doc(hidden)]
-pub use region::{divide, gate, merge, ranges, shared, slots, sources, views};
+pub use region::{divide, gate, merge, ranges, slots, sources, views};
 
 #[cfg(doctest)]
 #[doc = include_str!("../tests/compile_fail.md")]

@@ -7,7 +7,6 @@
 //! [`batch`]: mod@batch
 //! [`overlap`]: mod@overlap
 //! [`explain`]: fn@explain
-//! [`workers::TaskPool`]: struct@workers::TaskPool
 #![cfg_attr(feature = "async-team", doc = "[`AsyncTeam`]: struct@AsyncTeam")]
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
@@ -39,6 +38,8 @@ pub use runtime::cancel::{CancelToken, Cancelled};
 pub use runtime::explain::explain;
 pub use runtime::explained::Explained;
 #[doc(hidden)]
+pub use runtime::hooks;
+#[doc(hidden)]
 pub use runtime::listen::{listens, report_plan};
 pub use runtime::pool::{
     Pool, PoolBuildError, PoolBuildErrorKind, PoolBuilder, ShutdownError, current_num_threads, shutdown,
@@ -46,7 +47,6 @@ pub use runtime::pool::{
 pub use task::join::join;
 pub use task::scope::{Scope, ScopedJoinHandle, scope};
 pub use task::spawn::{JoinHandle, spawn, spawn_joinable};
-pub use task::workers;
 #[cfg(feature = "async-team")]
 pub use team::AsyncTeam;
 pub use team::{Width, team};

@@ -10,6 +10,7 @@ pub(crate) mod explain;
 pub(crate) mod explained;
 pub(crate) mod flag;
 pub(crate) mod hints;
+pub mod hooks;
 pub(crate) mod listen;
 mod pace;
 pub(crate) mod placement;

@@ -1,6 +1,5 @@
-//! Parallel work other than loops: recursion ([`join`](join::join)), scopes, spawned closures, and pools of workers that run tasks.
+//! Parallel work other than loops: recursion ([`join`](join::join)), scopes and spawned closures.
 
 pub(crate) mod join;
 pub(crate) mod scope;
 pub(crate) mod spawn;
-pub mod workers;

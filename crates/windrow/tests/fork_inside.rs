@@ -12,7 +12,6 @@ use std::thread::{self, ThreadId};
 use windrow::batch::{Batch, BatchOps, Batched, Runner};
 use windrow::overlap;
 use windrow::prelude::*;
-use windrow::workers::{self, TaskPool};
 use windrow::{Pool, Width, team};
 use windrow_sync::Spin;
 use windrow_sync::gate::{Gate, JoinedWorker, LANES};
@@ -47,7 +46,7 @@ struct Meeting {
     leaves: Leaves,
     /// The thread that called forks, and not the other one.
     by_caller: bool,
-    caller: Mutex<ThreadId>,
+    caller: ThreadId,
     inside: AtomicUsize,
     over: AtomicBool,
     child: Mutex<Option<ForkedChild>>,
@@ -58,20 +57,15 @@ impl Meeting {
         Meeting {
             leaves,
             by_caller,
-            caller: Mutex::new(thread::current().id()),
+            caller: thread::current().id(),
             inside: AtomicUsize::new(0),
             over: AtomicBool::new(false),
             child: Mutex::new(None),
         }
     }
 
-    /// This thread counts as the caller.
-    fn is_called_here(&self) {
-        *self.caller.lock().unwrap() = thread::current().id();
-    }
-
     fn part(&self) {
-        let is_caller = *self.caller.lock().unwrap() == thread::current().id();
+        let is_caller = self.caller == thread::current().id();
         self.part_as(is_caller == self.by_caller);
     }
 
@@ -129,8 +123,7 @@ fn serial_works() -> bool {
 fn works() -> bool {
     let helped = overlap::source(0..3).blocking("a", |i| Ok::<_, ()>(i + 1)).collect();
     let pooled: u64 = Pool::new(2).install(|| (0..1000u64).into_par_iter().sum());
-    let tasks = TaskPool::new(2).is_ok_and(|pool| pool.install(|| 7) == 7);
-    serial_works() && helped.is_ok_and(|all| all == [1, 2, 3]) && pooled == 499_500 && tasks
+    serial_works() && helped.is_ok_and(|all| all == [1, 2, 3]) && pooled == 499_500
 }
 
 /// The text of a panic.
@@ -307,38 +300,6 @@ fn children_forked_inside_calls() {
             .map_err(|failure| format!("{failure:?}").replace("Forked", "stayed in the parent"))
     });
 
-    let tasks = TaskPool::new(2).unwrap();
-    let called_here = |m: &Arc<Meeting>| m.is_called_here();
-    // The child is on a worker, and ends when that has left.
-    stranded("join of a task pool", &|m| {
-        done(|| {
-            tasks.install(|| {
-                called_here(m);
-                workers::join(|| m.part(), || m.part());
-            })
-        })
-    });
-    stranded("broadcast", &|m| {
-        done(|| {
-            tasks.broadcast(|at| {
-                if at.index() == 0 {
-                    called_here(m);
-                    m.part()
-                } else {
-                    m.part()
-                }
-            })
-        })
-    });
-    stranded("scope of a task pool", &|m| {
-        done(|| {
-            tasks.in_place_scope(|scope| {
-                scope.spawn(|_| m.part());
-                m.part();
-            })
-        })
-    });
-
     // A batch ends with the thread that runs it.
     for (name, build) in [
         ("batch", (|meets| Batched::builder().build(meets)) as fn(Meets) -> Batched<Meets>),
@@ -394,5 +355,5 @@ fn children_forked_inside_calls() {
         });
     }
     // The parent's pool is as it was.
-    assert!(tasks.install(|| 1) == 1 && works());
+    assert!(works());
 }

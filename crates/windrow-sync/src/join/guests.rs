@@ -143,38 +143,7 @@ impl Invitation {
     }
 
     /// Wakes a parked member, if none spins. For a member that was idle and has found work: another call or offer may rely on that member.
-    ///
-    /// ```
-    /// use std::sync::Mutex;
-    /// use windrow_sync::join::guests::Invitation;
-    /// # use windrow_sync::{Spin, join::tree::{JoinTiming, OfferDecision, Tree}};
-    /// # fn in_tree<R>(f: impl FnOnce() -> R) -> R {
-    /// #     let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
-    /// #     let mut tree = Tree::new(2, timing);
-    /// #     let (lead, tree) = tree.lead();
-    /// #     lead.furnish();
-    /// #     std::thread::scope(|scope| {
-    /// #         scope.spawn(|| tree.serve());
-    /// #         lead.grow(0, &|_| OfferDecision::Opened, f)
-    /// #     })
-    /// # }
-    ///
-    /// let (work, sum) = (Mutex::new(vec![1, 2, 3]), Mutex::new(0));
-    /// let invitation = Invitation::new();
-    /// let help = || {
-    ///     while let Some(number) = work.lock().unwrap().pop() {
-    ///         invitation.pass_on(); // this member is no longer idle
-    ///         *sum.lock().unwrap() += number;
-    ///     }
-    /// };
-    /// in_tree(|| {
-    ///     invitation.host(&help, || {
-    ///         invitation.call();
-    ///         help();
-    ///     })
-    /// });
-    /// assert_eq!(sum.into_inner().unwrap(), 6);
-    /// ```
+    #[doc(hidden)]
     pub fn pass_on(&self) {
         self.with_tree(Tree::announce_call);
     }
@@ -203,6 +172,14 @@ impl Invitation {
     pub fn member(&self) -> Option<usize> {
         let hosted = (*lock(&self.hosted))?;
         with_here(|seat| seat.filter(|seat| std::ptr::eq(hosted.tree, seat.tree())).map(WorkerSlot::index))
+    }
+
+    /// Numbers of idle members of the tree in which this invitation is hosted: of those that spin, and of those that are parked.
+    #[doc(hidden)]
+    pub fn idle(&self) -> (usize, usize) {
+        let mut idle = (0, 0);
+        self.with_tree(|tree| idle = tree.idle_members());
+        idle
     }
 
     /// Whether this thread is a guest: a member without other work that runs the invitation's `help`.

@@ -400,6 +400,13 @@ impl Tree {
         TreeView(self.word().load(Ordering::Relaxed))
     }
 
+    /// Numbers of idle members: of those that spin, and of those that are parked.
+    pub(crate) fn idle_members(&self) -> (usize, usize) {
+        // Relaxed: a snapshot.
+        let now = TreeView(self.word().load(Ordering::Relaxed));
+        (now.looking() as usize, now.asleep() as usize)
+    }
+
     fn word(&self) -> &AtomicU64 {
         self.word.0.value()
     }

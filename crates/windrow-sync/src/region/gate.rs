@@ -138,6 +138,25 @@ struct Seen {
     later: Option<u64>,
 }
 
+/// Workers of a gate that wait elsewhere, for another kind of work too. See [`Gate::elsewhere`].
+#[doc(hidden)]
+pub trait WorkersElsewhere: Send + Sync {
+    /// Numbers of workers without work: of those that spin, and of those that are parked.
+    fn idle(&self) -> (usize, usize);
+    /// Calls one of these workers to [visit](Gate::visit) the gate. If none is idle, the next one that becomes idle comes. One worker may answer
+    /// several calls at once.
+    fn call(&self);
+}
+
+/// A worker of a gate that waits elsewhere, and what it remembers between two visits.
+#[doc(hidden)]
+pub struct Visitor {
+    seen: Seen,
+    member: usize,
+}
+
+show_as!("Visitor": [] Visitor, |it| member: it.member);
+
 /// What a waiting worker hears.
 enum Heard {
     /// The gate is stopped.
@@ -175,6 +194,7 @@ pub struct Gate {
     /// A bit for every lane that is taken.
     taken: Pad<AtomicU32>,
     workers: u64,
+    elsewhere: Option<Box<dyn WorkersElsewhere>>,
     /// In a forked child the gate has no workers.
     process: Process,
     /// Threads in [`serve`](Gate::serve). Not part of the protocol: the count keeps the word's fields from overflowing, and tells
@@ -275,7 +295,6 @@ pub fn is_inside_any() -> bool {
 }
 
 /// Marks this thread as one that pools may be waiting for, until this is dropped: for threads and calls of a pool that are in no region.
-/// The mark is here, because all versions of the facade in a process must see it.
 #[derive(Debug)]
 pub struct Inside(PhantomData<*const ()>);
 
@@ -322,10 +341,59 @@ impl Gate {
             lanes: Default::default(),
             taken: Pad::default(),
             workers: workers as u64,
+            elsewhere: None,
             process: Process::this(),
             serving: std::sync::atomic::AtomicU64::new(0),
             callers: Default::default(),
             members: (0..workers).map(|_| Pad::default()).collect(),
+        }
+    }
+
+    /// A gate for `workers` workers that do not [`serve`](Gate::serve) it. They wait elsewhere, and [`visit`](Gate::visit) it when they are
+    /// called.
+    ///
+    /// # Panics
+    /// Those of [`new`](Gate::new).
+    #[doc(hidden)]
+    pub fn elsewhere(workers: usize, elsewhere: Box<dyn WorkersElsewhere>) -> Gate {
+        Gate { elsewhere: Some(elsewhere), ..Gate::new(workers) }
+    }
+
+    /// Worker `member`, `1..=workers`, of a gate whose workers wait elsewhere. No two workers share a number.
+    ///
+    /// # Panics
+    /// If `member` is not one of the gate's.
+    #[doc(hidden)]
+    pub fn visitor(&self, member: usize) -> Visitor {
+        assert!((1..=self.workers).contains(&(member as u64)), "{member} is not a worker of this gate");
+        Visitor { seen: Seen { epochs: [0; LANES], bell: 0, later: None }, member }
+    }
+
+    /// True if a [`visit`](Gate::visit) may find a region.
+    #[doc(hidden)]
+    pub fn calls(&self, visitor: &Visitor) -> bool {
+        self.process.is_this() && matches!(self.listen(&visitor.seen), Heard::Call | Heard::Later(_))
+    }
+
+    /// Takes part in the regions that admit the visitor, until none does. The visitor waits for a region that is not due.
+    #[doc(hidden)]
+    pub fn visit(&self, visitor: &mut Visitor) {
+        EnteredGates::enter(self.address());
+        let _left = Finally(EnteredGates::leave);
+        while self.process.is_this() {
+            match self.listen(&visitor.seen) {
+                Heard::Stop | Heard::Nothing => return,
+                Heard::Later(due) => {
+                    let left = due.saturating_sub(machine::tick());
+                    let wait = Spin { busy: 0, yielding: left };
+                    wait.until(|| !matches!(self.listen(&visitor.seen), Heard::Later(_)));
+                }
+                Heard::Call => {
+                    if !self.enter(MAIN, &mut visitor.seen, visitor.member) {
+                        self.answer(&mut visitor.seen, visitor.member);
+                    }
+                }
+            }
         }
     }
 
@@ -353,6 +421,11 @@ impl Gate {
         let view = LaneView(self.main().load(Ordering::Relaxed));
         // Relaxed: as above.
         let taken = self.taken.0.load(Ordering::Relaxed);
+        let busy = taken.trailing_ones() as usize >= LANES;
+        if let Some(elsewhere) = &self.elsewhere {
+            let (spinning, asleep) = elsewhere.idle();
+            return WorkerCounts { busy, asleep, idle: spinning + self.waiting_around(), absent: 0 };
+        }
         let asleep = view.sleeping() as usize;
         // Relaxed: as above. A thread that was started may take long until it runs.
         let serving = self.serving.load(Ordering::Relaxed) as usize;
@@ -365,7 +438,7 @@ impl Gate {
             }
         }
         idle += self.waiting_around();
-        WorkerCounts { busy: taken.trailing_ones() as usize >= LANES, asleep, idle, absent }
+        WorkerCounts { busy, asleep, idle, absent }
     }
 
     /// Callers that wait for a region of this gate that this thread is inside of: they would join one that it opens.
@@ -474,6 +547,11 @@ impl Gate {
     /// Wakes up to `most` parked workers if `seats` exceed the workers that are awake and will come (steps 2 and 4 of the protocol).
     /// Returns the number of system calls.
     fn wake_for(&self, seats: u64, joined: u64, most: u32, main: LaneView) -> u64 {
+        if let Some(elsewhere) = &self.elsewhere {
+            // One call brings one worker, which calls the next one when it joins.
+            elsewhere.call();
+            return 1;
+        }
         if main.sleeping() == 0 {
             return 0;
         }
@@ -713,7 +791,7 @@ impl Gate {
         let tally = worker.checked_sub(1).map(|worker| &self.members[worker].0);
         tally.inspect(|tally| tally.entered.add(1));
         let member = posted.seats - joined.seats();
-        if joined.seats() > 0 {
+        if joined.seats() > 0 || self.may_owe_call() {
             // Relaxed: a count of parked workers; a worker counted too late is woken by the next member that joins, or not at all.
             let main = if at == MAIN { joined } else { LaneView(self.main().load(Ordering::Relaxed)) };
             let wakes = self.wake_for(joined.seats(), member, 2, main);
@@ -733,6 +811,12 @@ impl Gate {
                 discard(payload);
             }
         }
+    }
+
+    /// Calls of two regions may have brought one worker, which can join only one of them.
+    fn may_owe_call(&self) -> bool {
+        // Relaxed: the worker has answered the calls, so it sees the lanes of those that called.
+        self.elsewhere.is_some() && self.taken.0.load(Ordering::Relaxed).count_ones() > 1
     }
 
     /// Ends [`serve`](Gate::serve) on every worker: those in a region finish it first. Regions from now on run on their

@@ -5,7 +5,6 @@ pub mod divide;
 pub mod gate;
 pub mod merge;
 pub mod ranges;
-pub mod shared;
 pub mod slots;
 pub mod sources;
 pub mod views;

@@ -2,10 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use windrow_sync::Spin;
-use windrow_sync::gate::{Gate, JoinedWorker, LANES};
+use windrow_sync::gate::{Gate, JoinedWorker, LANES, WorkersElsewhere};
 use windrow_sync::latch::Latch;
 use windrow_sync::machine::tick;
 
@@ -356,4 +356,73 @@ fn no_more_threads_serve_than_there_are_workers() {
     let refused = catch_unwind(AssertUnwindSafe(|| gate.serve(1, |_| Spin::NONE)));
     let message = refused.expect_err("there is no worker to be");
     assert!(message.downcast_ref::<String>().is_some_and(|message| message.contains("0 workers")));
+}
+
+/// Workers that wait for calls in a channel.
+struct Called(std::sync::Mutex<std::sync::mpsc::Sender<()>>);
+
+impl WorkersElsewhere for Called {
+    fn idle(&self) -> (usize, usize) {
+        (0, 2)
+    }
+
+    fn call(&self) {
+        self.0.lock().unwrap().send(()).unwrap();
+    }
+}
+
+#[test]
+fn workers_that_wait_elsewhere_visit_when_they_are_called() {
+    let (call, called) = std::sync::mpsc::channel();
+    let gate = Gate::elsewhere(2, Box::new(Called(std::sync::Mutex::new(call))));
+    let (called, over) = (std::sync::Mutex::new(called), AtomicBool::new(false));
+    let state = gate.state();
+    assert_eq!((state.idle, state.asleep, state.absent), (0, 2, 0));
+    assert!(panics(|| _ = gate.visitor(3)), "two workers");
+    std::thread::scope(|scope| {
+        for member in [1, 2] {
+            let (gate, called, over) = (&gate, &called, &over);
+            scope.spawn(move || {
+                let mut visitor = gate.visitor(member);
+                while !over.load(Relaxed) {
+                    if called.lock().unwrap().try_recv().is_ok() && gate.calls(&visitor) {
+                        gate.visit(&mut visitor);
+                        assert!(!gate.is_inside());
+                    }
+                    std::thread::yield_now();
+                }
+            });
+        }
+        for round in 0..ROUNDS / 10 {
+            // The caller calls one worker, and that one the other.
+            let (joined, both) = (AtomicUsize::new(0), Latch::new());
+            let body = |worker: JoinedWorker| {
+                assert!(gate.is_inside() && (1..=2).contains(&worker.worker));
+                if joined.fetch_add(1, Relaxed) == 1 {
+                    both.set();
+                }
+                // A worker that has left may answer the call that was for the other one.
+                while joined.load(Relaxed) < 2 {
+                    std::thread::yield_now();
+                }
+            };
+            gate.region(&body, Spin::NONE, |door| {
+                match round % 3 {
+                    0 => assert!(door.open_at(tick() + 1_000, 3)),
+                    1 => assert!(door.open(3)),
+                    _ => {
+                        assert!(door.open_at(u64::MAX / 2, 3));
+                        door.open_now();
+                    }
+                }
+                both.wait(Spin::NONE);
+            });
+            assert_eq!(joined.into_inner(), 2);
+        }
+        over.store(true, Relaxed);
+    });
+}
+
+fn panics(f: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(f)).is_err()
 }

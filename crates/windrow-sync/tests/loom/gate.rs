@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use windrow_sync::Spin;
-use windrow_sync::gate::{Gate, JoinedWorker};
+use windrow_sync::gate::{Gate, JoinedWorker, WorkersElsewhere};
 use windrow_sync::latch::Latch;
 
 use crate::{Watched, model};
@@ -67,7 +67,46 @@ fn a_worker_comes_to_a_delayed_lane() {
     }
 }
 
-/// The same in another lane than the main one.
+/// Workers that wait for a latch.
+struct CalledByLatch(Arc<Latch>);
+
+impl WorkersElsewhere for CalledByLatch {
+    fn idle(&self) -> (usize, usize) {
+        (0, 1)
+    }
+
+    fn call(&self) {
+        self.0.set();
+    }
+}
+
+/// A caller that waits for a worker which waits elsewhere: the worker finds the region when it is called.
+#[test]
+fn a_worker_that_waits_elsewhere_comes_when_it_is_called() {
+    model(3, || {
+        let called = Arc::new(Latch::new());
+        let gate = Arc::new(Gate::elsewhere(1, Box::new(CalledByLatch(called.clone()))));
+        let visits = gate.clone();
+        let thread = loom::thread::spawn(move || {
+            called.wait(Spin::NONE);
+            visits.visit(&mut visits.visitor(1));
+        });
+        let (input, output, came) = (Watched::new(7), Watched::new(0), Latch::new());
+        let body = |_| {
+            output.set(input.get());
+            came.set();
+        };
+        gate.region(&body, Spin::NONE, |door| {
+            assert!(door.open(2));
+            came.wait(Spin::NONE);
+        });
+        assert_eq!(output.get(), 7);
+        input.set(0);
+        thread.join().unwrap();
+    });
+}
+
+/// A delayed lane in another lane than the main one.
 #[test]
 fn a_worker_comes_to_a_delayed_lane_inside_of_a_region() {
     for hastened in [false, true] {

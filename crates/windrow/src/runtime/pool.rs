@@ -17,7 +17,8 @@ mod global;
 mod settings;
 
 pub use builder::PoolBuilder;
-use global::global;
+pub(crate) use global::adopt;
+use global::{Global, global};
 pub use global::{ShutdownError, shutdown};
 use settings::{Handlers, Settings};
 pub use settings::{PoolBuildError, PoolBuildErrorKind};
@@ -81,6 +82,11 @@ impl Pool {
     /// ```
     pub fn builder() -> PoolBuilder {
         PoolBuilder::new()
+    }
+
+    /// A pool that starts no thread.
+    pub(super) fn without_threads(state: Arc<PoolState>) -> Pool {
+        Pool { state, threads: Vec::new() }
     }
 
     fn build(settings: Settings) -> Pool {
@@ -199,8 +205,8 @@ fn works_for() -> Option<usize> {
     WORKS_FOR.try_with(Cell::get).ok().flatten()
 }
 
-/// Whether threads of a pool, of any version of this crate, could be waiting for this thread: it belongs to a pool, or is inside a parallel
-/// call, a spawned closure or an overlapped run.
+/// True if threads of a pool could be waiting for this thread: it belongs to a pool, or is inside a parallel call, a spawned closure or an
+/// overlapped run.
 fn is_inside() -> bool {
     gate::is_inside_any()
 }
@@ -233,13 +239,28 @@ impl Drop for Installed {
     }
 }
 
-/// The state that parallel calls of this thread use.
-pub(crate) struct Current(Option<Rc<Here>>);
+/// The state that parallel calls of this thread use, for as long as a call lasts.
+pub(crate) enum Current {
+    Installed(Rc<Here>),
+    Global(&'static Global),
+}
 
 impl Current {
     #[inline]
     pub(crate) fn get() -> Current {
-        Current(CURRENT.try_with(|current| current.borrow().clone()).ok().flatten())
+        match CURRENT.try_with(|current| current.borrow().clone()).ok().flatten() {
+            Some(here) => Current::Installed(here),
+            None => Current::Global(global().begin_call()),
+        }
+    }
+}
+
+impl Drop for Current {
+    #[inline]
+    fn drop(&mut self) {
+        if let Current::Global(global) = self {
+            global.end_call();
+        }
     }
 }
 
@@ -248,9 +269,9 @@ impl Deref for Current {
 
     #[inline]
     fn deref(&self) -> &PoolState {
-        match &self.0 {
-            Some(here) => &here.state,
-            None => global(),
+        match self {
+            Current::Installed(here) => &here.state,
+            Current::Global(global) => &global.state,
         }
     }
 }
@@ -269,7 +290,7 @@ pub(crate) fn installed_state() -> Option<Arc<PoolState>> {
 pub(crate) fn current_state() -> Arc<PoolState> {
     match CURRENT.try_with(|current| current.borrow().clone()).ok().flatten() {
         Some(here) => here.state.clone(),
-        None => global().clone(),
+        None => global().state.clone(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::thread::{self, JoinHandle};
 
 use windrow_plan::Nanos;
@@ -34,8 +34,7 @@ const MASK_AGE: f64 = 1_000_000.0;
 /// See the [module page](self).
 #[derive(Debug)]
 pub(crate) struct PoolState {
-    /// Shared with the pools of other versions of this crate, if it is the global one's.
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) gate: Gate,
     /// Members of a full region, the caller included.
     pub(crate) members: usize,
     /// The clock, and the machine as guessed from what was measured when the pool started: for sizes that need not be exact.
@@ -129,7 +128,7 @@ impl PoolState {
             settle,
         };
         Self {
-            gate: Arc::new(Gate::new(threads - 1)),
+            gate: Gate::new(threads - 1),
             members: threads,
             settle,
             sites: SiteTable::default(),
@@ -147,9 +146,9 @@ impl PoolState {
         }
     }
 
-    /// The state of a pool behind the gate of another version's workers. That version decides how they spin and on which CPUs they run.
-    pub(crate) fn guest(gate: Arc<Gate>, members: usize) -> Self {
-        Self { gate, ..Self::new(members, None, Mechanisms::default()) }
+    /// The state of a pool behind `gate`, which has `workers` workers, for regions of as many members. The workers place themselves.
+    pub(crate) fn behind(gate: Gate, workers: usize) -> Self {
+        Self { gate, members: workers, ..Self::new(workers + 1, None, Mechanisms::default()) }
     }
 
     /// Whether the threads of this pool are threads of this process. If not, locks may be held by threads that do not exist.

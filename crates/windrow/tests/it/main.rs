@@ -35,6 +35,4 @@ mod team;
 mod team_random;
 #[cfg(feature = "async-team")]
 mod team_tasks;
-mod two_versions;
 mod waiting;
-mod workers;

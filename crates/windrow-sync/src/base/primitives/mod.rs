@@ -100,16 +100,3 @@ macro_rules! thread_cell {
     };
 }
 pub(crate) use thread_cell;
-
-/// A value of the process, [rebuilt in a forked child](crate::fork).
-macro_rules! process_value {
-    ($name:ident: $type:ty) => {
-        #[cfg(not(loom))]
-        static $name: crate::fork::PerProcess<$type> = crate::fork::PerProcess::new();
-        #[cfg(loom)]
-        loom::lazy_static! {
-            static ref $name: crate::fork::PerProcess<$type> = crate::fork::PerProcess::new();
-        }
-    };
-}
-pub(crate) use process_value;

@@ -8,13 +8,11 @@ use std::time::Duration;
 use windrow_sync::assembly::{Assembly, AssemblyPart};
 use windrow_sync::exit::at_exit;
 use windrow_sync::fork::{PerProcess, Process, Stranded};
-use windrow_sync::gate::Gate;
 use windrow_sync::latch::Latch;
 use windrow_sync::lend::{Lender, Loan, lending};
 use windrow_sync::machine::{Thread, be_prompt, cpu, cpus, fork_generation, prefetch, tick, ticks_per_micro};
 use windrow_sync::quota::cpu_quota;
 use windrow_sync::relaxed::RelaxedU64;
-use windrow_sync::shared::{Owner, SharedWorkers};
 use windrow_sync::table::{HomeSlots, InsertOnlyTable, TableKey};
 use windrow_sync::unwind::{discard, quietly};
 use windrow_sync::word::{WideWord, Word, report_long_waits};
@@ -138,22 +136,6 @@ fn values_of_the_process() {
     });
     assert_eq!(TEXT.peek().map(String::as_str), Some("inner"));
     assert_eq!(OTHER.get(|| "other".to_owned()), "other");
-
-    struct Threads(Arc<Gate>);
-    impl Owner for Threads {
-        fn end(&self) {
-            self.0.stop();
-        }
-    }
-    assert!(SharedWorkers::existing().is_none() && panics(|| _ = SharedWorkers::of_process(|| boom())));
-    let start = || {
-        let gate = Arc::new(Gate::new(1));
-        SharedWorkers::new(gate.clone(), 2, Threads(gate))
-    };
-    let workers = SharedWorkers::of_process(start);
-    assert!(std::ptr::eq(workers, SharedWorkers::of_process(start)) && workers.members() == 2);
-    std::thread::scope(|scope| [scope.spawn(|| workers.end()), scope.spawn(|| workers.end())].map(drop));
-    assert!(workers.gate().is_stopped() && workers.owner::<Threads>().is_some_and(|it| it.0.is_stopped()));
 }
 
 /// The calls of [`long_wait`].

@@ -1,7 +1,6 @@
 //! Trees, joins and invitations.
 
 use std::cell::Cell;
-use std::panic::catch_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

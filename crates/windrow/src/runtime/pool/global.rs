@@ -3,11 +3,9 @@
 //! # Protocol
 //! The global pools of a process form a list that only grows. The last one is current. A forked child begins a new list.
 //! * The first call that needs the pool makes the list, with a pool of default settings in it. [`PoolBuilder::build_global`] makes it with a
-//!   pool of its settings. The threads of that first pool are [shared](windrow_sync::shared). If another version of this crate has started
-//!   them, the pool is a *guest*, with a separate state behind their gate.
+//!   pool of its settings.
 //! * [`shutdown`] appends a *serial* pool, which has no threads. Only then `shutdown` ends the threads of the pools before it. Calls
-//!   that found an earlier pool find its gate stopped, and stay on their callers. If `shutdown` makes the list, a call or `build_global` at
-//!   the same time may have started the workers of the process. That thread finds the list made, and ends those workers.
+//!   that found an earlier pool find its gate stopped, and stay on their callers.
 //! * `build_global` appends a pool after a serial one, and fails elsewhere.
 //!
 //! A pool that was current is never freed: calls refer to the pool without counting, so that finding it writes nothing. An ended pool
@@ -21,55 +19,47 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use windrow_sync::fork::{PerProcess, lock};
-use windrow_sync::shared::{Owner, SharedWorkers};
 
 use super::settings::{PoolBuildError, Settings};
 use super::{Pool, end, is_inside};
+use crate::runtime::hooks::OutsideCalls;
 use crate::runtime::state::PoolState;
 
-/// One pool of the list. See the [module page](self).
-struct Global {
-    state: Arc<PoolState>,
-    threads: Threads,
+/// One pool of the list, whose threads may be ended while calls refer to it. See the [module page](self).
+pub(crate) struct Global {
+    pub(super) state: Arc<PoolState>,
+    /// `None` if its threads are those of others. Its own threads are in `threads`.
+    own: Option<Pool>,
+    /// Empty once a shutdown has taken them to join them.
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Listener to the calls on this pool that begin outside any pool.
+    calls: Option<&'static dyn OutsideCalls>,
     /// Made by `shutdown`.
     serial: bool,
     next: OnceLock<Box<Global>>,
 }
 
-enum Threads {
-    /// Those of the process, which another version of this crate may have started.
-    Shared(&'static SharedWorkers),
-    /// A pool after the first one.
-    Own(OwnPool),
-}
-
-/// A pool whose threads may be ended while calls refer to it.
-struct OwnPool {
-    /// Its threads are in `threads`.
-    pool: Pool,
-    /// Empty once a shutdown has taken them to join them.
-    threads: Mutex<Vec<JoinHandle<()>>>,
-}
-
 static GLOBAL: PerProcess<Global> = PerProcess::new();
 
 impl Global {
-    /// The first global pool, on the workers of the process. If the process has none, `start` makes a pool with them.
-    fn first(start: impl FnOnce() -> Pool) -> Self {
-        let workers = SharedWorkers::of_process(|| {
-            let pool = start();
-            SharedWorkers::new(pool.state.gate.clone(), pool.state.members, OwnPool::new(pool))
-        });
-        let state = match workers.owner::<OwnPool>() {
-            Some(own) => own.pool.state.clone(),
-            None => Arc::new(PoolState::guest(workers.gate().clone(), workers.members())),
-        };
-        Global { state, threads: Threads::Shared(workers), serial: false, next: OnceLock::new() }
+    fn new(mut pool: Pool, serial: bool) -> Self {
+        let threads = Mutex::new(std::mem::take(&mut pool.threads));
+        Global { state: pool.state.clone(), own: Some(pool), threads, calls: None, serial, next: OnceLock::new() }
     }
 
-    fn new(pool: Pool, serial: bool) -> Self {
-        let state = pool.state.clone();
-        Global { state, threads: Threads::Own(OwnPool::new(pool)), serial, next: OnceLock::new() }
+    #[inline]
+    pub(super) fn begin_call(&self) -> &Self {
+        if let Some(calls) = self.calls {
+            calls.begin();
+        }
+        self
+    }
+
+    #[inline]
+    pub(super) fn end_call(&self) {
+        if let Some(calls) = self.calls {
+            calls.end();
+        }
     }
 
     fn serial() -> Self {
@@ -88,63 +78,31 @@ impl Global {
 
     /// Ends the threads of this pool and waits for them, spawn threads included.
     fn end(&self) {
-        match &self.threads {
-            Threads::Own(own) => own.end(),
-            Threads::Shared(workers) => {
-                if workers.owner::<OwnPool>().is_none() {
-                    end_threads(&self.state, Vec::new());
-                }
-                workers.end();
-            }
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        // Taken before the queue is closed. Threads that are started later are not joined: other threads may give them work without an
+        // end.
+        let spawned = self.state.take_spawn_threads();
+        end(&self.state, threads);
+        for thread in spawned {
+            // A spawn thread catches panics of user code.
+            let _ = thread.join();
         }
     }
 }
 
-/// A pool that came second, and is not in the list. If a shutdown has made the list, no pool in it has the workers of the process.
+/// A pool that came second, and is not in the list. Its threads end with it.
 impl Drop for Global {
     fn drop(&mut self) {
-        if matches!(self.threads, Threads::Shared(_)) && GLOBAL.get(Global::serial).serial {
-            self.end();
+        if let Some(pool) = &mut self.own {
+            pool.threads = std::mem::take(self.threads.get_mut().unwrap_or_else(PoisonError::into_inner));
         }
     }
 }
 
-/// Ends `threads` and the spawn threads of a pool.
-fn end_threads(state: &Arc<PoolState>, threads: Vec<JoinHandle<()>>) {
-    // Taken before the queue is closed. Threads that are started later are not joined: other threads may give them work without an end.
-    let spawned = state.take_spawn_threads();
-    end(state, threads);
-    for thread in spawned {
-        // A spawn thread catches panics of user code.
-        let _ = thread.join();
-    }
-}
-
-impl OwnPool {
-    fn new(mut pool: Pool) -> Self {
-        let threads = Mutex::new(std::mem::take(&mut pool.threads));
-        OwnPool { pool, threads }
-    }
-}
-
-impl Owner for OwnPool {
-    fn end(&self) {
-        let threads = std::mem::take(&mut *lock(&self.threads));
-        end_threads(&self.pool.state, threads);
-    }
-}
-
-/// A pool that did not become a global one. Its threads end with it.
-impl Drop for OwnPool {
-    fn drop(&mut self) {
-        self.pool.threads = std::mem::take(self.threads.get_mut().unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-/// The state of the global pool of this process.
+/// The global pool of this process.
 #[inline]
-pub(super) fn global() -> &'static Arc<PoolState> {
-    &GLOBAL.get(|| Global::first(|| Pool::build(Settings::usual(0)))).last().state
+pub(super) fn global() -> &'static Global {
+    GLOBAL.get(|| Global::new(Pool::build(Settings::usual(0)), false)).last()
 }
 
 /// Makes a pool with these settings the global one.
@@ -152,12 +110,10 @@ pub(super) fn build(settings: Settings) -> Result<(), PoolBuildError> {
     let mut settings = Some(settings);
     let mut ours = None;
     let first = GLOBAL.get(|| {
-        Global::first(|| {
-            let Some(settings) = settings.take() else { unreachable!("taken once") };
-            let pool = Pool::build(settings);
-            ours = Some(pool.state.clone());
-            pool
-        })
+        let Some(settings) = settings.take() else { unreachable!("taken once") };
+        let pool = Pool::build(settings);
+        ours = Some(pool.state.clone());
+        Global::new(pool, false)
     });
     if ours.is_some_and(|ours| Arc::ptr_eq(&ours, &first.state)) {
         return Ok(());
@@ -169,6 +125,24 @@ pub(super) fn build(settings: Settings) -> Result<(), PoolBuildError> {
             last.next.set(global).map_err(|_| PoolBuildError::global_exists())
         }
         _ => Err(PoolBuildError::global_exists()),
+    }
+}
+
+/// Makes a pool with threads of others the global one. Without effect after a shutdown.
+pub(crate) fn adopt(state: &Arc<PoolState>, calls: &'static dyn OutsideCalls) {
+    let adopted = || Global {
+        state: state.clone(),
+        own: None,
+        threads: Mutex::default(),
+        calls: Some(calls),
+        serial: false,
+        next: OnceLock::new(),
+    };
+    let first = GLOBAL.get(adopted);
+    let last = first.last();
+    if !last.serial && !Arc::ptr_eq(&last.state, state) {
+        // Calls that began on an earlier pool go on there.
+        let _ = last.next.set(Box::new(adopted()));
     }
 }
 
@@ -189,8 +163,6 @@ pub(super) fn build(settings: Settings) -> Result<(), PoolBuildError> {
 /// * Further calls of `shutdown`, also at the same time, are harmless: every call returns once the threads have ended. `shutdown` does not
 ///   start a global pool that was never used.
 /// * A forked child is not affected by its parent's shutdown: its first call builds a separate global pool.
-/// * Other versions of this crate in the program share the threads, so `shutdown` ends the threads for all versions: see the
-///   [crate page](crate#two-versions-in-one-program).
 ///
 /// # Errors
 /// If the calling thread is a thread of a pool, or is inside of a parallel call, a spawned closure or an overlapped run. There `shutdown`
@@ -231,10 +203,6 @@ pub fn shutdown() -> Result<(), ShutdownError> {
             Some(next) if !std::ptr::eq(global, last) => global = next,
             _ => break,
         }
-    }
-    // If this version has used no pool, another one may have started the workers of the process.
-    if let Some(workers) = SharedWorkers::existing() {
-        workers.end();
     }
     Ok(())
 }

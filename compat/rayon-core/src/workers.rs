@@ -1,11 +1,11 @@
-//! The queues of a task pool, and how its workers find work, wait and end.
+//! The queues of a pool, and how its workers find work, wait and end.
 //!
 //! # Glossary
 //! * *Task*: a closure that one worker runs as a whole. *Part*: the second half of a join, which any member of the tree may run.
 //! * *Queue*: a worker's local tasks (it takes the youngest, others take the oldest), its broadcasts (it alone takes them), or the
 //!   tasks from outside.
 //! * *Host thread*: a thread that leads the tree and runs nothing. *Idle*: in the tree, without task or part.
-//! * *Waiting*: inside of a task, until a condition holds; meanwhile the worker runs other tasks, or parks.
+//! * *Waiting*: inside a task, until a condition holds; meanwhile the worker runs other tasks, or parks.
 //! * *Pending*: a broadcast that its worker has not begun.
 //!
 //! # Protocol
@@ -24,92 +24,33 @@
 //!    more than the older halves, the join makes its second half a task.
 //! 5. *Pass on.* A worker that begins to count as working was idle, and earlier announcements may have counted on it. So it announces
 //!    again, if other workers are idle.
-//! 6. *End.* The pool's last handle raises a flag and wakes the host thread. That ends the tree and stops the gate.
-//!
-//! A length beside each queue is written under the queue's lock and read without the lock. A reader of an outdated length has read before the
-//! pushing thread called guests.
+//! 6. *Loop.* A loop of windrow opens a region at a gate whose workers wait in the tree, and calls a guest. A guest that finds no task
+//!    visits that gate, and calls the next guest when it joins. So loops run on the workers too.
+//! 7. *End.* The pool's last handle raises a flag and wakes the host thread. That ends the tree and stops the gate.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::{self, Thread};
 
-use windrow_plan::Nanos;
 use windrow_sync::fork::{Process, lock};
-use windrow_sync::gate::Gate;
+use windrow_sync::gate::{Gate, Visitor, WorkersElsewhere};
 use windrow_sync::join::guests::Invitation;
-use windrow_sync::join::tree::{Asked, JoinTiming, OfferDecision, Tree};
-use windrow_sync::lend::{Lender, Loan, lending};
-use windrow_sync::machine;
+use windrow_sync::join::tree::{Asked, OfferDecision, Tree};
+use windrow_sync::lend::{Lender, lending};
 use windrow_sync::relaxed::RelaxedU64;
-use windrow_sync::unwind::{Payload, discard, quietly};
+use windrow_sync::unwind::{Payload, discard};
 use windrow_sync::{Pad, Spin};
 
-use crate::runtime::flag::Flag;
-use crate::runtime::state::measured;
+use crate::outside::Lease;
+use crate::queue::{FifoTasks, QueuedTask, TaskQueue};
 
-/// A closure in a queue.
-pub(super) enum QueuedTask {
-    /// Owns what it uses.
-    Owned(Box<dyn FnOnce() + Send>),
-    /// Borrows; its host waits for it.
-    Lent(Loan),
-    /// Stands for the oldest task of a list.
-    OldestOf(Arc<FifoTasks>),
-}
-
-/// Tasks that are run in the order in which they came, each when its stand-in in another queue is taken.
-pub(super) type FifoTasks = Mutex<VecDeque<QueuedTask>>;
-
-/// Tasks with their numbers, and how many there are.
+/// Queues and thread of one worker.
 #[derive(Default)]
-struct TaskQueue {
-    tasks: Mutex<(u64, VecDeque<(u64, QueuedTask)>)>,
-    length: RelaxedU64,
-}
-
-impl TaskQueue {
-    fn push(&self, task: QueuedTask) -> u64 {
-        let mut tasks = lock(&self.tasks);
-        tasks.0 += 1;
-        let number = tasks.0;
-        tasks.1.push_back((number, task));
-        self.length.set(tasks.1.len() as u64);
-        number
-    }
-
-    /// Takes the oldest task, or the youngest.
-    fn take(&self, youngest: bool) -> Option<QueuedTask> {
-        if self.is_empty() {
-            return None;
-        }
-        let mut tasks = lock(&self.tasks);
-        let task = if youngest { tasks.1.pop_back() } else { tasks.1.pop_front() };
-        self.length.set(tasks.1.len() as u64);
-        task.map(|(_, task)| task)
-    }
-
-    /// Takes the youngest task if its number is `number` or later.
-    fn take_since(&self, number: u64) -> Option<QueuedTask> {
-        let mut tasks = lock(&self.tasks);
-        let (last, _) = tasks.1.back()?;
-        if *last < number {
-            return None;
-        }
-        let task = tasks.1.pop_back();
-        self.length.set(tasks.1.len() as u64);
-        task.map(|(_, task)| task)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.length.get() == 0
-    }
-}
-
-/// What belongs to one worker.
-#[derive(Default)]
-pub(super) struct WorkerRecord {
+pub(crate) struct WorkerRecord {
     local: TaskQueue,
     fifo: Arc<FifoTasks>,
     broadcasts: TaskQueue,
@@ -136,22 +77,23 @@ impl WaitingWorkers {
     }
 }
 
-pub(super) type IndexHandler = Box<dyn Fn(usize) + Send + Sync>;
-pub(super) type PanicHandler = Box<dyn Fn(Payload) + Send + Sync>;
+pub(crate) type IndexHandler = Box<dyn Fn(usize) + Send + Sync>;
+pub(crate) type PanicHandler = Box<dyn Fn(Payload) + Send + Sync>;
 
 #[derive(Default)]
-pub(super) struct TaskHandlers {
-    pub(super) start: Option<IndexHandler>,
-    pub(super) exit: Option<IndexHandler>,
-    pub(super) panic: Option<PanicHandler>,
+pub(crate) struct Handlers {
+    pub(crate) start: Option<IndexHandler>,
+    pub(crate) exit: Option<IndexHandler>,
+    pub(crate) panic: Option<PanicHandler>,
 }
 
-impl TaskHandlers {
-    /// Tells the handler of a panic that no caller receives.
-    pub(super) fn report(&self, payload: Payload) {
+impl Handlers {
+    /// Hands the payload of a panic without a caller to the panic handler. Without a handler, the process ends.
+    pub(crate) fn report(&self, payload: Payload) {
         match &self.panic {
-            Some(handler) => quietly(|| handler(payload)),
-            None => discard(payload),
+            None => abort("a task"),
+            Some(handler) if catch_unwind(AssertUnwindSafe(|| handler(payload))).is_err() => abort("a panic handler"),
+            Some(_) => {}
         }
     }
 
@@ -163,22 +105,33 @@ impl TaskHandlers {
     }
 }
 
-/// What the threads of a task pool share. See the [module page](self).
-pub(super) struct PoolCore {
-    pub(super) gate: Gate,
-    invitation: Invitation,
+/// Ends the process: a panic that no caller receives must not go unseen.
+fn abort(culprit: &str) {
+    // A standard error that is closed changes nothing.
+    let _ = writeln!(io::stderr(), "rayon-core: {culprit} panicked, and there is no caller to tell: aborting");
+    std::process::abort();
+}
+
+/// Shared state of a pool's threads. See the [module page](self).
+pub(crate) struct PoolCore {
+    pub(crate) gate: Gate,
+    invitation: Arc<Invitation>,
+    /// The pool of windrow's loops on these workers.
+    loops: OnceLock<windrow::Pool>,
     workers: Box<[Pad<WorkerRecord>]>,
     outside: TaskQueue,
+    /// Leases of threads outside the pool that no worker has answered.
+    leases: Mutex<VecDeque<Arc<Lease>>>,
     waiting: Mutex<WaitingWorkers>,
     /// `WaitingWorkers::pending` and `WaitingWorkers::working`.
     pending: RelaxedU64,
     working: Pad<RelaxedU64>,
-    pub(super) handlers: TaskHandlers,
-    over: Flag,
+    pub(crate) handlers: Handlers,
+    over: AtomicBool,
     host: OnceLock<Thread>,
     life: OnceLock<Weak<PoolLife>>,
     /// Worker 0 is a thread of the program, which serves no gate.
-    pub(super) has_current: bool,
+    pub(crate) has_current: bool,
     process: Process,
 }
 
@@ -192,8 +145,8 @@ impl Drop for PoolCore {
 }
 
 /// Ends the pool when the last handle and the last spawned task are gone.
-pub(super) struct PoolLife {
-    pub(super) core: Arc<PoolCore>,
+pub(crate) struct PoolLife {
+    pub(crate) core: Arc<PoolCore>,
 }
 
 impl Drop for PoolLife {
@@ -204,38 +157,40 @@ impl Drop for PoolLife {
 
 /// A thread's place in a pool.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct WorkerPlace {
+pub(crate) struct WorkerPlace {
     /// The address of the pool.
     pool: usize,
-    pub(super) index: usize,
+    pub(crate) index: usize,
 }
 
 thread_local! {
     static PLACE: Cell<Option<WorkerPlace>> = const { Cell::new(None) };
     static CORE: RefCell<Option<Arc<PoolCore>>> = const { RefCell::new(None) };
-    /// How many tasks and halves of other threads this worker is inside of, since it last began to wait.
+    /// Tasks and halves of other threads that this worker is inside, since it last began to wait.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// This worker at the gate of the pool's loops.
+    static VISITOR: RefCell<Option<Visitor>> = const { RefCell::new(None) };
 }
 
-/// This thread's place, if it is a worker of a task pool.
+/// This thread's place, if it is a worker of a pool.
 #[inline]
-pub(super) fn place() -> Option<WorkerPlace> {
+pub(crate) fn place() -> Option<WorkerPlace> {
     PLACE.try_with(Cell::get).ok().flatten()
 }
 
 /// This worker's pool and index.
-pub(super) fn current() -> Option<(Arc<PoolCore>, usize)> {
+pub(crate) fn current() -> Option<(Arc<PoolCore>, usize)> {
     let place = place()?;
     let core = CORE.try_with(|core| core.borrow().clone()).ok().flatten()?;
     Some((core, place.index))
 }
 
-/// Whether the pool has more idle workers than worker `index`, which is this thread, has work for: a half on offer, and local tasks.
+/// True if the pool has more idle workers than worker `index`, which is this thread, has work for: a half on offer, and local tasks.
 #[inline]
-pub(super) fn is_crowded(index: usize) -> bool {
+pub(crate) fn is_crowded(index: usize) -> bool {
     let is_crowded = |core: &Arc<PoolCore>| {
         let free = (core.threads() as u64).saturating_sub(core.working.0.get());
-        free > 1 && free > 1 + core.workers[index].0.local.length.get()
+        free > 1 && free > 1 + core.workers[index].0.local.len()
     };
     CORE.try_with(|core| core.borrow().as_ref().is_some_and(is_crowded)).unwrap_or(false)
 }
@@ -243,7 +198,7 @@ pub(super) fn is_crowded(index: usize) -> bool {
 /// Runs `f`, a task or a half that has come from another thread. Until the end of `f` this worker counts as working.
 ///
 /// The end of the task or half is announced afterwards. So a thread that knows of that end does not count this worker any more.
-pub(super) fn working<R>(f: impl FnOnce() -> R) -> R {
+pub(crate) fn working<R>(f: impl FnOnce() -> R) -> R {
     struct Working;
     impl Drop for Working {
         fn drop(&mut self) {
@@ -266,6 +221,13 @@ pub(super) fn working<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
+/// [`working`], for a half of a join.
+#[cold]
+#[inline(never)]
+pub(crate) fn working_on_half<R>(f: impl FnOnce() -> R) -> R {
+    working(f)
+}
+
 fn count_working(more: isize) {
     let _ = CORE.try_with(|core| {
         if let Some(core) = &*core.borrow() {
@@ -279,7 +241,7 @@ fn count_working(more: isize) {
 }
 
 /// Makes this thread worker `index`. Returns false, without effect, if it is a worker already.
-pub(super) fn enter(core: &Arc<PoolCore>, index: usize) -> bool {
+pub(crate) fn enter(core: &Arc<PoolCore>, index: usize) -> bool {
     if place().is_some() {
         return false;
     }
@@ -300,17 +262,19 @@ fn leave() {
 }
 
 impl PoolCore {
-    pub(super) fn new(workers: usize, has_current: bool, handlers: TaskHandlers) -> PoolCore {
+    pub(crate) fn new(workers: usize, has_current: bool, handlers: Handlers) -> PoolCore {
         PoolCore {
             gate: Gate::new(workers - usize::from(has_current)),
-            invitation: Invitation::new(),
+            invitation: Arc::default(),
+            loops: OnceLock::new(),
             workers: (0..workers).map(|_| Pad::default()).collect(),
             outside: TaskQueue::default(),
+            leases: Mutex::default(),
             waiting: Mutex::default(),
             pending: RelaxedU64::new(0),
             working: Pad::default(),
             handlers,
-            over: Flag::new(),
+            over: AtomicBool::new(false),
             host: OnceLock::new(),
             life: OnceLock::new(),
             has_current,
@@ -322,34 +286,39 @@ impl PoolCore {
         Arc::as_ptr(self).addr()
     }
 
-    pub(super) fn threads(&self) -> usize {
+    pub(crate) fn threads(&self) -> usize {
         self.workers.len()
     }
 
-    /// The index of this thread, if it is a worker of this pool.
-    pub(super) fn index(self: &Arc<Self>) -> Option<usize> {
-        place().filter(|place| place.pool == self.address()).map(|place| place.index)
+    /// The place of this thread, if it is a worker of this pool.
+    pub(crate) fn place(self: &Arc<Self>) -> Option<WorkerPlace> {
+        place().filter(|place| place.pool == self.address())
+    }
+
+    fn index(self: &Arc<Self>) -> Option<usize> {
+        self.place().map(|place| place.index)
     }
 
     /// The handle that keeps the pool alive; `None` if the pool is ending.
-    pub(super) fn life(&self) -> Option<Arc<PoolLife>> {
+    pub(crate) fn life(&self) -> Option<Arc<PoolLife>> {
         self.life.get()?.upgrade()
     }
 
     /// Makes the handle that keeps this pool alive.
-    pub(super) fn begin_life(self: &Arc<Self>) -> Arc<PoolLife> {
+    pub(crate) fn begin_life(self: &Arc<Self>) -> Arc<PoolLife> {
         let life = Arc::new(PoolLife { core: self.clone() });
         let _ = self.life.set(Arc::downgrade(&life));
         life
     }
 
-    pub(super) fn set_host(&self, thread: Thread) {
+    pub(crate) fn set_host(&self, thread: Thread) {
         let _ = self.host.set(thread);
     }
 
     /// Ends the threads once they have nothing to do.
-    pub(super) fn end(&self) {
-        self.over.raise();
+    pub(crate) fn end(&self) {
+        // Release: pairs with the Acquire in `host`; the wakeup below comes after it.
+        self.over.store(true, Ordering::Release);
         match self.host.get() {
             Some(host) => host.unpark(),
             None => self.gate.stop(),
@@ -359,9 +328,9 @@ impl PoolCore {
     // The threads.
 
     /// The life of the host thread.
-    pub(super) fn host(self: &Arc<Self>) {
+    pub(crate) fn host(self: &Arc<Self>) {
         let workers = self.threads() - usize::from(self.has_current);
-        let mut tree = Tree::new(workers + 1, timing(self.threads()));
+        let mut tree = Tree::new(workers + 1, windrow::hooks::join_timing(self.threads()));
         let (lead, tree) = tree.lead();
         let serve = |_| tree.serve();
         self.gate.region(&serve, Spin::NONE, |door| {
@@ -371,9 +340,10 @@ impl PoolCore {
             };
             lead.grow(0, &ask, || {
                 // A join asks, and so lets the workers in.
-                windrow_sync::join::join(|| (), || (), |_, _| unreachable!("inside of the tree"));
+                windrow_sync::join::join(|| (), || (), |_, _| unreachable!("inside the tree"));
                 self.invitation.host(&|| self.help(), || {
-                    while !self.over.is_up() {
+                    // Acquire: pairs with the Release in `end`.
+                    while !self.over.load(Ordering::Acquire) {
                         thread::park();
                     }
                 });
@@ -383,16 +353,26 @@ impl PoolCore {
     }
 
     /// The life of a worker that is a thread of the pool.
-    pub(super) fn work(self: Arc<Self>, index: usize) {
-        let is_first = enter(&self, index);
-        assert!(is_first, "a worker's thread is no worker of another task pool");
+    pub(crate) fn work(self: Arc<Self>, index: usize) {
+        match self.loops.get() {
+            Some(pool) => {
+                VISITOR.set(Some(windrow::hooks::gate(pool).visitor(index + 1)));
+                pool.install(|| self.serve(index));
+            }
+            None => self.serve(index),
+        }
+    }
+
+    fn serve(self: &Arc<Self>, index: usize) {
+        let is_first = enter(self, index);
+        assert!(is_first, "a worker's thread is no worker of another pool");
         self.handlers.call(self.handlers.start.as_ref(), index);
         self.gate.serve(index + 1 - usize::from(self.has_current), |_| Spin::NONE);
         self.handlers.call(self.handlers.exit.as_ref(), index);
         leave();
     }
 
-    /// As a guest: runs tasks until none is left.
+    /// Runs tasks until none is left, as a guest.
     fn help(self: &Arc<Self>) {
         let Some(index) = self.index() else { return };
         self.note_seat(index);
@@ -402,21 +382,64 @@ impl PoolCore {
                     self.invitation.call();
                 }
                 self.run(task);
+            } else if let Some(lease) = self.take_lease() {
+                self.invitation.call();
+                working(|| lease.lend(index));
             } else if self.pending.get() > 0 {
                 // Another worker's broadcast is pending: call a further member, and wait. The pool does not end meanwhile.
                 let Some(_life) = self.life() else { return };
                 self.invitation.call();
                 self.park(index, &|| self.pending.get() == 0);
             } else {
-                return;
+                self.visit_loops();
+                if !self.has_work(index) && lock(&self.leases).is_empty() {
+                    return;
+                }
             }
         }
+    }
+
+    // Loops.
+
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.process.is_this()
+    }
+
+    /// True if the pool has threads that wait for work.
+    pub(crate) fn has_threads(&self) -> bool {
+        self.threads() > usize::from(self.has_current)
+    }
+
+    /// Queues `lease` for an idle worker.
+    pub(crate) fn ask_for(&self, lease: Arc<Lease>) {
+        lock(&self.leases).push_back(lease);
+        self.invitation.call();
+    }
+
+    fn take_lease(&self) -> Option<Arc<Lease>> {
+        lock(&self.leases).pop_front()
+    }
+
+    /// Pool of windrow whose loops run on these workers: those of the workers, and with [`make_global`](windrow::hooks::make_global) those of other
+    /// threads. Before the workers start.
+    pub(crate) fn run_loops(&self) -> &windrow::Pool {
+        let caller = || Box::new(IdleWorkers(self.invitation.clone()));
+        self.loops.get_or_init(|| windrow::hooks::pool_elsewhere(self.threads(), caller()))
+    }
+
+    /// Takes part in loops that call this worker.
+    fn visit_loops(&self) {
+        let Some(gate) = self.loops.get().map(windrow::hooks::gate) else { return };
+        VISITOR.with_borrow_mut(|visitor| match visitor {
+            Some(visitor) if gate.calls(visitor) => working(|| gate.visit(visitor)),
+            _ => {}
+        });
     }
 
     // Tasks.
 
     /// Queues a task: in the queue of this worker, or in the outside queue.
-    pub(super) fn push(self: &Arc<Self>, task: QueuedTask) {
+    pub(crate) fn push(self: &Arc<Self>, task: QueuedTask) {
         match self.index() {
             Some(index) => _ = self.workers[index].0.local.push(task),
             None => return self.inject(task),
@@ -425,7 +448,7 @@ impl PoolCore {
     }
 
     /// The result of a part whose panic is resumed later; in a forked child it is resumed at once, since what follows may fail there.
-    pub(super) fn unless_forked<R>(&self, result: thread::Result<R>) -> thread::Result<R> {
+    pub(crate) fn unless_forked<R>(&self, result: thread::Result<R>) -> thread::Result<R> {
         match result {
             Err(payload) if !self.process.is_this() => resume_unwind(payload),
             result => result,
@@ -440,14 +463,14 @@ impl PoolCore {
     }
 
     /// Queues a task in the outside queue.
-    pub(super) fn inject(&self, task: QueuedTask) {
+    pub(crate) fn inject(&self, task: QueuedTask) {
         self.assert_of_this_process();
         self.outside.push(task);
         self.announce();
     }
 
     /// Queues a task of this pool behind those that came before it in the same way. `own` is for the tasks of a scope.
-    pub(super) fn push_fifo(self: &Arc<Self>, task: QueuedTask, own: Option<&[Arc<FifoTasks>]>) {
+    pub(crate) fn push_fifo(self: &Arc<Self>, task: QueuedTask, own: Option<&[Arc<FifoTasks>]>) {
         let Some(index) = self.index() else { return self.inject(task) };
         let fifo = own.map_or(&self.workers[index].0.fifo, |own| &own[index]);
         lock(fifo).push_back(task);
@@ -456,7 +479,7 @@ impl PoolCore {
     }
 
     /// Queues one task for each worker, in their order.
-    pub(super) fn push_broadcast(&self, tasks: impl Iterator<Item = QueuedTask>) {
+    pub(crate) fn push_broadcast(&self, tasks: impl Iterator<Item = QueuedTask>) {
         self.assert_of_this_process();
         let mut waiting = lock(&self.waiting);
         for (worker, task) in self.workers.iter().zip(tasks) {
@@ -486,12 +509,12 @@ impl PoolCore {
     }
 
     /// Makes a waiting worker check again.
-    fn wake(&self, index: usize) {
+    pub(crate) fn wake(&self, index: usize) {
         let worker = &self.workers[index].0;
         if let Some(&seat) = worker.seat.get() {
             self.invitation.ring(seat);
         }
-        // A worker outside of the tree parks by `thread::park`.
+        // A worker outside the tree parks by `thread::park`.
         if let Some(thread) = worker.thread.get() {
             thread.unpark();
         }
@@ -531,7 +554,7 @@ impl PoolCore {
         self.has_more() || !self.workers[index].0.broadcasts.is_empty()
     }
 
-    pub(super) fn has_local(&self, index: usize) -> bool {
+    pub(crate) fn has_local(&self, index: usize) -> bool {
         !self.workers[index].0.local.is_empty()
     }
 
@@ -549,7 +572,7 @@ impl PoolCore {
     }
 
     /// Runs one task, if there is one: of any queue, or this worker's own.
-    pub(super) fn run_one(&self, index: usize, own: bool) -> bool {
+    pub(crate) fn run_one(&self, index: usize, own: bool) -> bool {
         let task = if own { self.find_own(index) } else { self.find(index) };
         task.map(|task| self.run(task)).is_some()
     }
@@ -571,7 +594,7 @@ impl PoolCore {
     }
 
     /// Worker `index` waits until `done`. Meanwhile it runs tasks. In a forked child `done` may be false afterwards.
-    pub(super) fn wait_until(&self, index: usize, done: &dyn Fn() -> bool) {
+    pub(crate) fn wait_until(&self, index: usize, done: &dyn Fn() -> bool) {
         while !done() {
             if !self.run_one(index, false) {
                 if !self.process.is_this() {
@@ -605,8 +628,8 @@ impl PoolCore {
         DEPTH.set(depth);
     }
 
-    /// [`lending`], with this thread as host. If it is a worker of a task pool, it runs tasks of that pool while it waits.
-    pub(super) fn lending<'scope, R>(f: impl FnOnce(&Lender<'scope, WakeHost>) -> R) -> R {
+    /// [`lending`], with this thread as host. If it is a worker of a pool, it runs tasks of that pool while it waits.
+    pub(crate) fn lending<'scope, R>(f: impl FnOnce(&Lender<'scope, WakeHost>) -> R) -> R {
         match current() {
             Some((core, index)) => {
                 let ended: WakeHost = Box::new({
@@ -621,19 +644,25 @@ impl PoolCore {
                 });
                 lending(ended, |done| core.wait_until(index, done), f)
             }
-            None => lending(Box::new(|| ()) as WakeHost, |_| (), f),
+            None => {
+                let host = thread::current();
+                let wait = |done: &dyn Fn() -> bool| crate::outside::wait(done);
+                lending(Box::new(move || host.unpark()) as WakeHost, wait, f)
+            }
         }
     }
 
-    /// Runs `op` on a worker of this pool. Its argument says whether `op` was handed over to another thread.
-    pub(super) fn on_worker<R: Send>(self: &Arc<Self>, op: impl FnOnce(bool) -> R + Send) -> R {
-        if self.index().is_some() {
-            return op(false);
+    /// Runs `op` on a worker of this pool, with the place of that worker, and whether `op` was handed over to it by another thread.
+    pub(crate) fn on_worker<R: Send>(self: &Arc<Self>, op: impl FnOnce(WorkerPlace, bool) -> R + Send) -> R {
+        if let Some(here) = self.place() {
+            return op(here, false);
         }
         let result = Mutex::new(None);
         Self::lending(|lender| {
             let job = || {
-                let ended = catch_unwind(AssertUnwindSafe(|| working(|| op(true))));
+                let ended = catch_unwind(AssertUnwindSafe(|| {
+                    working(|| op(self.place().expect("a worker of this pool runs its tasks"), true))
+                }));
                 *lock(&result) = Some(ended);
             };
             self.inject(QueuedTask::Lent(lender.lend(job)));
@@ -644,7 +673,7 @@ impl PoolCore {
     /// A join whose second half is a task. By worker `index` of this pool.
     #[cold]
     #[inline(never)]
-    pub(super) fn join_tasks<A, B, RA, RB>(self: &Arc<Self>, index: usize, a: A, b: B) -> (RA, RB)
+    pub(crate) fn join_tasks<A, B, RA, RB>(self: &Arc<Self>, index: usize, a: A, b: B) -> (RA, RB)
     where
         A: FnOnce() -> RA,
         B: FnOnce() -> RB + Send,
@@ -677,33 +706,26 @@ impl PoolCore {
     }
 }
 
-pub(super) type WakeHost = Box<dyn Fn() + Send + Sync>;
+/// The idle members of a pool's tree.
+struct IdleWorkers(Arc<Invitation>);
+
+impl WorkersElsewhere for IdleWorkers {
+    fn idle(&self) -> (usize, usize) {
+        self.0.idle()
+    }
+
+    fn call(&self) {
+        self.0.call();
+    }
+}
+
+pub(crate) type WakeHost = Box<dyn Fn() + Send + Sync>;
 
 /// The result of a task that has ended, or its panic.
-pub(super) fn received<R>(result: Mutex<Option<thread::Result<R>>>) -> R {
+pub(crate) fn received<R>(result: Mutex<Option<thread::Result<R>>>) -> R {
     match result.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(Ok(result)) => result,
         Some(Err(payload)) => resume_unwind(payload),
         None => unreachable!("a queued task runs"),
-    }
-}
-
-/// Intervals of a tree with so many workers. With more workers than CPUs none of them spins: another thread needs the CPU.
-fn timing(workers: usize) -> JoinTiming {
-    let nanos_per_tick = 1000.0 / machine::ticks_per_micro();
-    let ticks = |nanos: Nanos| (nanos.0 / nanos_per_tick) as u64;
-    let here = measured(nanos_per_tick);
-    let spin = if workers <= machine::cpus() {
-        // A busy member offers work after this time at the latest. A spinning worker takes the offer without a wakeup.
-        Spin { busy: ticks(here.heartbeat()), yielding: ticks(here.heartbeat()) }
-    } else {
-        Spin::NONE
-    };
-    JoinTiming {
-        look: ticks(here.poll()),
-        hungry: ticks(here.offer()),
-        alone: ticks(here.heartbeat()),
-        idle: spin,
-        settle: spin,
     }
 }

@@ -1,5 +1,4 @@
-//! Task pools: where tasks run, in which order, what waits for what, how threads end. What rayon's tests promise too is in
-//! `compat/rayon-core`.
+//! Where tasks run, in which order, what waits for what, how threads end: what rayon's own tests do not ask.
 
 use std::hint::spin_loop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,10 +8,13 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use windrow::workers::{TaskPool, TaskScope, Yield, current_thread_index, join, yield_local, yield_now};
+use rayon_core::{
+    Scope, ThreadPool, ThreadPoolBuilder, Yield, current_thread_index, join, scope, spawn, spawn_fifo, yield_local,
+    yield_now,
+};
 
-fn pool(threads: usize) -> TaskPool {
-    TaskPool::new(threads).unwrap()
+fn pool(threads: usize) -> ThreadPool {
+    ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
 }
 
 fn tree(depth: u32) -> u64 {
@@ -25,7 +27,7 @@ fn tree(depth: u32) -> u64 {
 
 #[test]
 fn joins_of_all_kinds_of_threads_give_their_results() {
-    assert_eq!(tree(10), 1024, "no worker: windrow's join");
+    assert_eq!(tree(10), 1024, "the global pool");
     for threads in [1, 2, 3, 8] {
         let pool = pool(threads);
         assert_eq!(pool.install(|| tree(12)), 4096);
@@ -43,23 +45,6 @@ fn a_half_begins_while_the_other_one_waits_for_it() {
         let (tell, told): (Sender<u32>, Receiver<u32>) = channel();
         let (received, ()) = pool.join(move || told.recv().unwrap(), move || tell.send(round).unwrap());
         assert_eq!(received, round);
-    }
-}
-
-/// As many leaves as workers, each of which waits for all others: no half may stay behind an older one.
-#[test]
-fn all_halves_of_a_tree_may_wait_for_each_other() {
-    fn leaves(count: usize, barrier: &Barrier) {
-        match count {
-            1 => _ = barrier.wait(),
-            _ => _ = join(|| leaves(count / 2, barrier), || leaves(count - count / 2, barrier)),
-        }
-    }
-    for threads in [2, 3, 4, 8, 13] {
-        let (pool, barrier) = (pool(threads), Barrier::new(threads));
-        for _ in 0..30 {
-            pool.install(|| leaves(threads, &barrier));
-        }
     }
 }
 
@@ -83,7 +68,7 @@ fn every_worker_has_one_index_at_a_time() {
 /// Tasks that wait on their scopes run those of others meanwhile; nothing is lost and nothing runs twice.
 #[test]
 fn scopes_in_scopes_run_each_task_once() {
-    fn spawn_tree<'a>(s: &TaskScope<'a>, pool: &'a TaskPool, ran: &'a AtomicUsize, depth: u32) {
+    fn spawn_tree<'a>(s: &Scope<'a>, pool: &'a ThreadPool, ran: &'a AtomicUsize, depth: u32) {
         ran.fetch_add(1, Ordering::Relaxed);
         if depth == 0 {
             return;
@@ -96,7 +81,7 @@ fn scopes_in_scopes_run_each_task_once() {
             s.spawn(|_| _ = inner.fetch_add(1, Ordering::Relaxed));
             s.spawn_broadcast(|_, _| _ = inner.fetch_add(1, Ordering::Relaxed));
         });
-        assert_eq!(inner.into_inner(), 1 + pool.threads());
+        assert_eq!(inner.into_inner(), 1 + pool.current_num_threads());
     }
     for threads in [1, 2, 5] {
         let (pool, ran) = (pool(threads), AtomicUsize::new(0));
@@ -114,9 +99,8 @@ fn spawned_tasks_of_one_worker_keep_their_orders() {
         move || ran.lock().unwrap().push(i)
     };
     pool.install(|| {
-        let pool = TaskPool::current().unwrap();
-        (1..=3).for_each(|i| pool.spawn(push(i)));
-        (11..=13).for_each(|i| pool.spawn_fifo(push(i)));
+        (1..=3).for_each(|i| spawn(push(i)));
+        (11..=13).for_each(|i| spawn_fifo(push(i)));
     });
     pool.broadcast(|_| ());
     assert_eq!(*ran.lock().unwrap(), [11, 12, 13, 3, 2, 1]);
@@ -159,20 +143,13 @@ fn a_broadcast_waits_for_tasks_that_hold_its_workers() {
 }
 
 #[test]
-fn a_scope_handle_that_is_left_over_refuses() {
-    let pool = pool(1);
-    let left = pool.in_place_scope(|s: &TaskScope<'static>| s.clone());
-    assert!(catch_unwind(AssertUnwindSafe(|| left.spawn(|_| ()))).is_err());
-}
-
-#[test]
 fn a_task_that_yields_runs_another_one() {
     assert_eq!((yield_now(), yield_local()), (None, None));
     let pool = pool(1);
     pool.install(|| {
         let ran = Arc::new(AtomicBool::new(false));
         let seen = ran.clone();
-        TaskPool::current().unwrap().spawn(move || ran.store(true, Ordering::Relaxed));
+        spawn(move || ran.store(true, Ordering::Relaxed));
         assert_eq!(yield_local(), Some(Yield::Executed));
         assert!(seen.load(Ordering::Relaxed));
         assert_eq!(yield_now(), Some(Yield::Idle));
@@ -183,8 +160,11 @@ fn a_task_that_yields_runs_another_one() {
 #[test]
 fn panics_go_where_they_are_promised() {
     let (tell, told) = channel();
-    let pool =
-        TaskPool::builder().threads(2).panic_handler(move |payload| tell.send(payload).unwrap()).build().unwrap();
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(2)
+        .panic_handler(move |payload| tell.send(payload).unwrap())
+        .build()
+        .unwrap();
     let text = |caught: thread::Result<()>| *caught.unwrap_err().downcast::<&str>().unwrap();
     let catch = |f: &dyn Fn()| text(catch_unwind(AssertUnwindSafe(f)));
     assert_eq!(catch(&|| pool.install(|| panic!("install"))), "install");
@@ -206,8 +186,8 @@ fn threads_end_when_the_last_task_has_ended() {
     let (begun, go) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
     let (tell, told) = channel::<()>();
     let counted = ended.clone();
-    let pool = TaskPool::builder()
-        .threads(3)
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(3)
         .exit_handler(move |_| {
             counted.fetch_add(1, Ordering::Relaxed);
             let _ = &tell;
@@ -233,7 +213,7 @@ fn threads_end_when_the_last_task_has_ended() {
 fn a_wait_inside_of_a_wait_ends_no_other_one() {
     let (tell, told) = channel::<()>();
     let handler = move |_| _ = &tell;
-    let pool = TaskPool::builder().threads(3).exit_handler(handler).build().unwrap();
+    let pool = ThreadPoolBuilder::new().num_threads(3).exit_handler(handler).build().unwrap();
     // One worker is held, so its part of the broadcast is pending, and the others wait for it.
     let (begun, go) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
     let (inside, wait) = (begun.clone(), go.clone());
@@ -266,7 +246,7 @@ fn a_wait_inside_of_a_wait_ends_no_other_one() {
                     return;
                 }
                 is_taken.store(true, Ordering::Relaxed);
-                TaskPool::current().unwrap().scope(|s| {
+                scope(|s| {
                     s.spawn(|_| {
                         is_begun.store(true, Ordering::Relaxed);
                         thread::sleep(Duration::from_millis(20));
