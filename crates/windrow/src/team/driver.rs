@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 
-use windrow_plan::width::{RoundCosts, Segment, WidthTuner};
 use windrow_plan::Decision;
+use windrow_plan::width::{RoundCosts, Segment, WidthTuner};
 use windrow_sync::machine::tick;
 use windrow_sync::rounds::{Follow, Lend, LendCopy, Lent};
 
