@@ -243,7 +243,7 @@ impl Reported {
             true => Ending::Panicked,
             false => Ending::Left,
         };
-        self.report(ending, &Ended::new(0, self.took(), &Account::default()));
+        self.report(ending, &Ended::new(self.claims.items, self.took(), &Account::default()));
     }
 }
 
