@@ -44,33 +44,11 @@ pub(crate) fn seated<R>(seat: *const WorkerSlot, f: impl FnOnce() -> R) -> R {
 }
 
 /// Runs `f` outside of any tree: a [`join`] in it is an outermost one.
-///
-/// ```
-/// # use windrow_sync::{Spin, join::tree::{JoinTiming, OfferDecision, Tree}};
-/// use windrow_sync::join::{apart, is_inside};
-/// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
-///
-/// let mut tree = Tree::new(1, timing);
-/// tree.lead().0.grow(0, &|_| OfferDecision::Never, || {
-///     assert!(is_inside());
-///     assert!(!apart(is_inside));
-/// });
-/// ```
 pub fn apart<R>(f: impl FnOnce() -> R) -> R {
     seated(std::ptr::null(), f)
 }
 
 /// Whether this thread works on a tree.
-///
-/// ```
-/// # use windrow_sync::{Spin, join::tree::{JoinTiming, OfferDecision, Tree}};
-/// use windrow_sync::join::is_inside;
-/// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
-///
-/// let mut tree = Tree::new(1, timing);
-/// assert!(tree.lead().0.grow(0, &|_| OfferDecision::Never, is_inside));
-/// assert!(!is_inside());
-/// ```
 pub fn is_inside() -> bool {
     !here().is_null()
 }
@@ -78,18 +56,6 @@ pub fn is_inside() -> bool {
 /// Whether the second half of this thread's next [`join_at_once`] would wait behind an older half. False outside of a tree.
 ///
 /// A caller whose thread may block can then hand the half over in another way, so that it begins soon.
-///
-/// ```
-/// # use windrow_sync::{Spin, join::tree::{JoinTiming, OfferDecision, Tree}};
-/// use windrow_sync::join::{join, would_queue};
-/// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
-///
-/// let inner = || join(would_queue, || (), |_, _| unreachable!("inside of a tree")).0;
-/// let mut tree = Tree::new(1, timing);
-/// // The second half of the join is older than what its first half would hand over.
-/// assert!(tree.lead().0.grow(0, &|_| OfferDecision::Never, inner));
-/// assert!(!would_queue());
-/// ```
 #[inline]
 pub fn would_queue() -> bool {
     with_here(|seat| seat.is_some_and(WorkerSlot::has_shareable))
@@ -392,23 +358,6 @@ where
 
 /// [`join`], but it offers work before `a` begins: if this thread has nothing on offer, it offers its oldest half, which is `b` if it has
 /// no older one. So `a` of an outermost join may wait for `b`, as long as another member is idle or becomes idle.
-///
-/// ```
-/// use windrow_sync::{Spin, join::join_at_once, latch::Latch};
-/// # use windrow_sync::join::tree::{JoinTiming, OfferDecision, Tree};
-/// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
-/// # let mut tree = Tree::new(2, timing);
-/// # let (lead, tree) = tree.lead();
-/// # lead.furnish();
-///
-/// let latch = Latch::new();
-/// let run = || join_at_once(|| latch.wait(Spin::NONE), || latch.set(), |_, _| unreachable!("inside of a tree"));
-/// std::thread::scope(|scope| {
-///     scope.spawn(|| tree.serve());
-///     lead.grow(0, &|_| OfferDecision::Opened, run);
-/// });
-/// assert!(!latch.is_set(), "the first half has waited for the second");
-/// ```
 ///
 /// # Panics
 /// As [`join`].

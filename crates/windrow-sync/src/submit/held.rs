@@ -128,24 +128,6 @@ impl<T, A, B> EntryRun<T, A, B> {
 pub type WeighOp<'l, A> = &'l dyn Fn(&A) -> usize;
 
 /// The maximum size of a batch. At least one operation is cut, even if it weighs more.
-///
-/// ```
-/// use windrow_sync::Spin;
-/// use windrow_sync::submit::{Entry, Limit, Submit};
-///
-/// // Texts in batches of up to 8 bytes.
-/// let limit = Limit { ops: 64, weight: Some((8, &|text: &&str| text.len())) };
-/// let batches: Submit<Vec<usize>, &str, ()> = Submit::new(Vec::new(), None);
-/// let mut entries = ["one", "two", "three"].map(Entry::Op);
-/// batches.call(&mut entries, 0, Spin::NONE, |guard| {
-///     while let Some(mut batch) = guard.cut(&limit) {
-///         let (sizes, entries) = batch.parts();
-///         sizes.push(entries.len());
-///     }
-/// })
-/// .unwrap();
-/// assert_eq!(*batches.try_read().expect("the lock is free"), [2, 1]);
-/// ```
 pub struct Limit<'l, A> {
     /// Operations.
     pub ops: usize,
@@ -161,23 +143,6 @@ thread_local! {
 }
 
 /// The lock's guard. Dropping it passes the lock on, or lets go. See the [module page](super).
-///
-/// ```
-/// use windrow_sync::Spin;
-/// use windrow_sync::submit::{Entry, Limit, Submit};
-///
-/// let sums: Submit<u64, u64, u64> = Submit::new(0, None);
-/// let mut entries = [Entry::Op(3), Entry::Op(4)];
-/// sums.call(&mut entries, 9, Spin::NONE, |guard| {
-///     assert_eq!(guard.queued(), Some(2));
-///     while let Some(mut batch) = guard.cut(&Limit { ops: 1, weight: None }) {
-///         batch.parts().1[0].answer(|number| number * 10);
-///     }
-///     assert!(guard.is_mine_answered());
-/// })
-/// .unwrap();
-/// assert_eq!(entries.map(Entry::into_reply), [Some(30), Some(40)]);
-/// ```
 pub struct LockGuard<'s, T: Send, A: Send, B: Send> {
     submit: &'s Submit<T, A, B>,
     /// The own node: that of the caller that leads, as long as it is not answered.
@@ -628,22 +593,6 @@ fn invite<T, A, B>(at: QueuedNode<T, A, B>, waiter: &mut Option<WakeTarget>) -> 
 
 /// A batch: operations that were cut from the queue. Dropping the guard answers all of them: a caller without a reply in its entry by
 /// then gets only the batch's fate.
-///
-/// ```
-/// use windrow_sync::Spin;
-/// use windrow_sync::submit::{Entry, Limit, Submit};
-///
-/// let sums: Submit<u64, u64, u64> = Submit::new(0, None);
-/// sums.call(&mut [3, 4].map(Entry::Op), 9, Spin::NONE, |guard| {
-///     let mut batch = guard.cut(&Limit { ops: 64, weight: None }).expect("two operations are queued");
-///     assert!(batch.marks().eq([(9, 2)]));
-///     assert_eq!((batch.callers(), batch.is_limited()), (1, false));
-///     let (sum, entries) = batch.parts();
-///     *sum += entries.iter_mut().map(Entry::take).sum::<u64>();
-/// })
-/// .unwrap();
-/// assert_eq!(*sums.try_read().expect("the lock is free"), 7);
-/// ```
 pub struct BatchGuard<'h, 's, T: Send, A: Send, B: Send> {
     held: &'h mut LockGuard<'s, T, A, B>,
     fate: Fate,

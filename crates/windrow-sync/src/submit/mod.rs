@@ -188,25 +188,6 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     ///
     /// Returns the fate that the batch was given, if any. Entries without a reply were taken and not answered.
     ///
-    /// ```
-    /// use windrow_sync::Spin;
-    /// use windrow_sync::submit::{Entry, Limit, Submit};
-    ///
-    /// let sums: Submit<u64, u64, u64> = Submit::new(0, None);
-    /// let mut entries = [Entry::Op(3), Entry::Op(4)];
-    /// sums.call(&mut entries, 0, Spin::NONE, |guard| {
-    ///     while let Some(mut batch) = guard.cut(&Limit { ops: 64, weight: None }) {
-    ///         let (sum, entries) = batch.parts();
-    ///         for entry in entries {
-    ///             *sum += entry.take();
-    ///             entry.reply(*sum);
-    ///         }
-    ///     }
-    /// })
-    /// .unwrap();
-    /// assert_eq!(entries.map(Entry::into_reply), [Some(3), Some(7)]);
-    /// ```
-    ///
     /// # Errors
     /// After [`close`](Submit::close): nothing was taken.
     ///

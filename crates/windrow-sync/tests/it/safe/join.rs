@@ -174,7 +174,7 @@ fn invitations_with_hostile_guests() {
                     done.fetch_add(1, Relaxed);
                     invitation.ring(0);
                     invitation.pass_on();
-                    let _ = (invitation.is_guest(), invitation.member());
+                    let _ = (invitation.is_guest(), invitation.member(), invitation.idle());
                 }
                 if hostile == 1 {
                     boom();
