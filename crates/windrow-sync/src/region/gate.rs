@@ -1,7 +1,6 @@
 #![doc = include_str!("gate.md")]
 
 use std::cell::Cell;
-use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 
@@ -9,11 +8,13 @@ use crate::base::debug::show_as;
 use crate::base::fork::{self, Process, Stranded};
 use crate::base::machine;
 use crate::base::pad::Pad;
-use crate::base::primitives::{AtomicU32, AtomicU64, Ordering, UnsafeCell, thread_cell};
+use crate::base::primitives::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use crate::base::relaxed::RelaxedU64;
 use crate::base::spin::Spin;
 use crate::base::unwind::{Finally, Payload, discard};
 use crate::base::word::{WideWord, Word};
+use crate::region::inside::{self, EnteredGates};
+pub use crate::region::inside::{Inside, is_inside_any};
 
 /// A worker that has joined a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,8 +198,8 @@ pub struct Gate {
     elsewhere: Option<Box<dyn WorkersElsewhere>>,
     /// In a forked child the gate has no workers.
     process: Process,
-    /// Threads in [`serve`](Gate::serve). Not part of the protocol: the count keeps the word's fields from overflowing, and tells
-    /// how many workers can be idle.
+    /// Threads in [`serve`](Gate::serve). Not part of the protocol: the count keeps the word's fields from overflowing, and bounds the
+    /// number of idle workers.
     serving: std::sync::atomic::AtomicU64,
     /// Counters of callers by lane (only its holder writes), and of workers (each writes its own).
     callers: [Pad<Tally>; LANES],
@@ -248,75 +249,6 @@ pub enum Wait {
     Sleeps,
     /// It was parked, and spins again.
     Woken,
-}
-
-thread_cell! {
-    /// The gates that this thread is inside of. Not part of the protocol.
-    INSIDE: EnteredGates = EnteredGates::NONE
-}
-
-thread_cell! {
-    /// The gate and the lane, plus 1, of the region that this thread is innermost inside of.
-    REGION: (usize, u64) = (0, 0)
-}
-
-/// Gates that a thread is inside of, outermost first: it serves them, or has a region open in them.
-#[derive(Clone, Copy)]
-struct EnteredGates {
-    gates: [usize; EnteredGates::KNOWN],
-    depth: usize,
-}
-
-impl EnteredGates {
-    /// A thread is rarely inside more gates than this. Deeper than this, it counts as inside every gate.
-    const KNOWN: usize = 5;
-    const NONE: EnteredGates = EnteredGates { gates: [0; EnteredGates::KNOWN], depth: 0 };
-
-    /// `gate` is the address of a gate, or 0.
-    fn enter(gate: usize) {
-        INSIDE.with(|cell| {
-            let mut inside = cell.get();
-            if let Some(free) = inside.gates.get_mut(inside.depth) {
-                *free = gate;
-            }
-            inside.depth += 1;
-            cell.set(inside);
-        });
-    }
-
-    fn leave() {
-        INSIDE.with(|cell| cell.set(EnteredGates { depth: cell.get().depth - 1, ..cell.get() }));
-    }
-}
-
-/// Whether this thread serves a gate, has a region open in one, or holds an [`Inside`].
-pub fn is_inside_any() -> bool {
-    INSIDE.with(|cell| cell.get().depth > 0)
-}
-
-/// Marks this thread as one that pools may be waiting for, until this is dropped: for threads and calls of a pool that are in no region.
-#[derive(Debug)]
-pub struct Inside(PhantomData<*const ()>);
-
-impl Inside {
-    /// Marks this thread.
-    #[must_use]
-    pub fn new() -> Self {
-        EnteredGates::enter(0);
-        Inside(PhantomData)
-    }
-}
-
-impl Default for Inside {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        EnteredGates::leave();
-    }
 }
 
 /// Counters with one writer at a time.
@@ -406,12 +338,10 @@ impl Gate {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Whether this thread serves this gate, or has a region open in it. Such a thread must not wait until the workers end: one
-    /// of them may be waiting for it. (Also true deep inside regions of many gates, where the outer gates are no longer told
-    /// apart.)
+    /// True if this thread serves this gate, or has a region open in it. Such a thread must not wait until the workers end: one
+    /// of them may be waiting for it. (Also true deep inside regions of many gates, where the outer gates are not known.)
     pub fn is_inside(&self) -> bool {
-        let EnteredGates { gates, depth } = INSIDE.with(std::cell::Cell::get);
-        depth > gates.len() || gates[..depth].contains(&self.address())
+        EnteredGates::contain(self.address())
     }
 
     /// A snapshot of the workers' state, for a decision. It may be outdated at once.
@@ -443,7 +373,7 @@ impl Gate {
 
     /// Callers that wait for a region of this gate that this thread is inside of: they would join one that it opens.
     fn waiting_around(&self) -> usize {
-        let (gate, mut around) = REGION.with(Cell::get);
+        let (gate, mut around) = inside::region();
         let mut waiting = 0;
         while gate == self.address()
             && let Some(lane) = (around as usize).checked_sub(1).map(|lane| &self.lanes[lane].0)
@@ -486,7 +416,7 @@ impl Gate {
         settle: Spin,
         lead: impl FnOnce(&Door<'_>) -> R,
     ) -> R {
-        let door = Door { gate: self, body, lane: Cell::new(None), around: REGION.with(Cell::get), settle };
+        let door = Door { gate: self, body, lane: Cell::new(None), around: inside::region(), settle };
         let result = lead(&door);
         match door.shut() {
             Ok(None) => result,
@@ -797,8 +727,8 @@ impl Gate {
             let wakes = self.wake_for(joined.seats(), member, 2, main);
             tally.inspect(|tally| tally.wakes.add(wakes));
         }
-        let before = REGION.with(|region| region.replace((self.address(), at as u64 + 1)));
-        let _outside = Finally(|| REGION.with(|region| region.set(before)));
+        let before = inside::replace_region((self.address(), at as u64 + 1));
+        let _outside = Finally(|| _ = inside::replace_region(before));
         // SAFETY: the caller cannot return from `region`, nor unwind out of it, before this thread has left; until then
         // it borrows the closure.
         let job = unsafe { &*posted.job };
@@ -907,11 +837,11 @@ impl Door<'_> {
             // SAFETY: this caller holds the lane and no member is active, so this is the only access.
             unsafe { *cell = Some(Posted { job, seats }) };
         });
-        let (gate, inside) = self.around;
-        REGION.with(|region| region.set((self.gate.address(), at as u64 + 1)));
+        let (gate, around) = self.around;
+        inside::replace_region((self.gate.address(), at as u64 + 1));
         self.lane.set(Some((at, seats)));
         EnteredGates::enter(self.gate.address());
-        self.gate.lanes[at].0.around.set(if gate == self.gate.address() { inside } else { 0 });
+        self.gate.lanes[at].0.around.set(if gate == self.gate.address() { around } else { 0 });
         self.gate.lanes[at].0.due.set(due.unwrap_or(0));
         self.gate.open(at, seats, due.map_or(0, |_| DELAYED));
         true
@@ -920,7 +850,7 @@ impl Door<'_> {
     /// Closes the lane and gives it back, once; returns the first panic of a member.
     fn shut(&self) -> Result<Option<Payload>, Stranded> {
         let Some((at, _)) = self.lane.take() else { return Ok(None) };
-        REGION.with(|region| region.set(self.around));
+        inside::replace_region(self.around);
         let closed = self.gate.close(at, self.settle);
         let payload = closed.map(|()| fork::lock(&self.gate.lanes[at].0.payload).take());
         self.gate.give_back(at);
