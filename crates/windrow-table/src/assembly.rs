@@ -94,7 +94,7 @@ impl<T: Copy> Assembly<T> {
 }
 
 impl<T: Copy> AssemblyPart<'_, T> {
-    /// Where the part begins.
+    /// The place of the first item.
     pub fn begin(&self) -> usize {
         self.begin
     }

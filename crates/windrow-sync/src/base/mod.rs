@@ -1,4 +1,4 @@
-//! What all protocols use. This module depends on no protocol and makes no decision.
+//! Primitives of all protocols. This module depends on no protocol and makes no decision.
 
 pub(crate) mod debug;
 pub mod exit;

@@ -6,7 +6,7 @@ use crate::join::entries::Invited;
 use crate::join::tree::{Tree, WorkerSlot};
 use crate::join::with_here;
 
-/// Where an invitation is being hosted.
+/// The tree that hosts an invitation.
 #[derive(Clone, Copy)]
 struct Hosted {
     tree: *const Tree,
@@ -64,7 +64,7 @@ impl Invitation {
     }
 
     /// Runs `lead`. Meanwhile idle members of this thread's tree may come and run `help`, which returns when it finds no more work.
-    /// Each [`call`](Invitation::call) asks for one. All guests have left when this returns. Outside of a tree no guest comes.
+    /// Each [`call`](Invitation::call) asks for one. All guests have left when this returns. Outside a tree no guest comes.
     ///
     /// # Panics
     /// If the invitation is hosted already. A panic of `help` goes to the caller of [`Tree::serve`] on the guest's thread.
@@ -84,7 +84,7 @@ impl Invitation {
         }
     }
 
-    /// Tells guests that there is work. From any thread.
+    /// Invites a guest, because there is work. From any thread.
     pub fn call(&self) {
         // Release: pairs with the Acquire in `Entries::enter`; a guest that comes sees the work.
         if !self.ready.swap(true, Ordering::Release) {
@@ -93,7 +93,7 @@ impl Invitation {
         with_here(|seat| {
             if let Some(seat) = seat {
                 seat.has_called();
-                seat.burn();
+                seat.spend();
             }
         });
     }
@@ -118,7 +118,7 @@ impl Invitation {
         idle
     }
 
-    /// Whether this thread is a guest: a member without other work that runs the invitation's `help`.
+    /// True if this thread is a guest: a member without other work that runs the invitation's `help`.
     pub fn is_guest(&self) -> bool {
         // Another tree may have an invitation of the same number.
         let Some(hosted) = *lock(&self.hosted) else { return false };

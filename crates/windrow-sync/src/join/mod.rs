@@ -43,17 +43,17 @@ pub(crate) fn seated<R>(seat: *const WorkerSlot, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Runs `f` outside of any tree: a [`join`] in it is an outermost one.
+/// Runs `f` outside any tree: a [`join`] in it is an outermost one.
 pub fn apart<R>(f: impl FnOnce() -> R) -> R {
     seated(std::ptr::null(), f)
 }
 
-/// Whether this thread works on a tree.
+/// True if this thread works on a tree.
 pub fn is_inside() -> bool {
     !here().is_null()
 }
 
-/// Whether the second half of this thread's next [`join_at_once`] would wait behind an older half. False outside of a tree.
+/// True if the second half of this thread's next [`join_at_once`] would wait for an older half. False outside a tree.
 ///
 /// A caller whose thread may block can then hand the half over in another way, so that it begins soon.
 #[inline]
@@ -136,7 +136,7 @@ impl Frame {
         self.state.with(|state| unsafe { &*state.cast::<AtomicU32>() })
     }
 
-    /// How a taken frame ended, if it has.
+    /// The end of a taken frame, if it has ended.
     pub(crate) fn end(&self) -> Option<End> {
         // Acquire: pairs with the Release in `Offered::run` and in `Offered::drop`; the result is visible.
         match self.state().load(Ordering::Acquire) {
@@ -160,7 +160,7 @@ impl Frame {
     }
 }
 
-/// How a taken frame ended.
+/// The end of a taken frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// Its result is stored.
@@ -190,11 +190,11 @@ impl<'t> Offered<'t> {
         unsafe { &*self.frame }
     }
 
-    /// Tells the owner that it may take what this thread, member `runner`, offers. Call it only if whatever that member offers from
-    /// now on is part of the frame.
+    /// Allows the owner to take what this thread, member `runner`, offers. Call it only if whatever that member offers from now on is
+    /// part of the frame.
     pub(crate) fn mark(&self, runner: usize) {
         let mark = TAKEN | (runner as u32) << 16;
-        // Relaxed: tells the owner which member to help, nothing more.
+        // Relaxed: the number of the member to help, nothing more.
         if self.frame().state().fetch_or(mark, Ordering::Relaxed) & WAITED != 0 {
             // The owner has parked without knowing whose offers it may take.
             self.tree.ring(self.owner);
@@ -316,7 +316,7 @@ impl<B: FnOnce() -> RB, RB> JoinJob<B, RB> {
     fn run_own(&self, seat: &WorkerSlot) -> RB {
         // SAFETY: it was never offered.
         let half = unsafe { self.take_half() };
-        seat.burn();
+        seat.spend();
         half()
     }
 }
@@ -385,9 +385,9 @@ where
     // SAFETY: `job` stays where it is until it is popped and, if shared, retrieved: below, even if the halves panic. Between the pop and
     // the retrieval runs nothing that could unwind.
     unsafe { seat.push(below, std::ptr::from_ref(&job).cast()) };
-    // `glance` is inside the `catch_unwind`, because it may ask the lead's question, which may panic.
+    // `check_fuel` is inside the `catch_unwind`, because it may ask the lead's question, which may panic.
     let ra = catch_unwind(AssertUnwindSafe(|| {
-        seat.glance();
+        seat.check_fuel();
         if AT_ONCE {
             seat.offer_at_once();
         }

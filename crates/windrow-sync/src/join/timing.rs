@@ -1,4 +1,4 @@
-//! What the caller of a tree decides: its intervals, and whether other members are let in.
+//! Decisions of the caller of a tree: its intervals, and if other members are let in.
 
 use crate::base::spin::Spin;
 
@@ -11,13 +11,13 @@ pub struct JoinTiming {
     pub hungry: u64,
     /// Between two offers of a member, or two wakeups, while no member is hungry.
     pub alone: u64,
-    /// How long an idle member spins before it parks.
+    /// Spin of an idle member before it parks.
     pub idle: Spin,
-    /// How long a member spins on a frame that another one runs before it parks.
+    /// Spin of a member, before it parks, on a frame that another member runs.
     pub settle: Spin,
 }
 
-/// The lead's answer to the question whether to let other members in.
+/// The lead's answer to the question if other members are let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfferDecision {
     /// Other members are let in from now on.

@@ -34,7 +34,7 @@ const MOST_MEMBERS: usize = COUNT as usize;
 /// lead.furnish();
 /// let both = std::thread::scope(|scope| {
 ///     scope.spawn(|| tree.serve()); // runs the second half, unless the lead gets to it first
-///     lead.grow(0, &|_| OfferDecision::Opened, || join(|| 1, || 2, |_, _| unreachable!("inside of a tree")))
+///     lead.grow(0, &|_| OfferDecision::Opened, || join(|| 1, || 2, |_, _| unreachable!("inside a tree")))
 /// });
 /// assert_eq!(both, (1, 2));
 /// ```
@@ -46,7 +46,7 @@ pub struct Tree {
     handed_out: AtomicU32,
     entries: Mutex<Entries>,
     members: usize,
-    rhythm: JoinTiming,
+    timing: JoinTiming,
     process: Process,
 }
 
@@ -55,7 +55,7 @@ show_as!("Tree": [] Tree, |it| members: it.members, looking: it.snapshot().looki
 impl Tree {
     /// A tree for up to `members` members, the lead included.
     #[inline]
-    pub fn new(members: usize, rhythm: JoinTiming) -> Tree {
+    pub fn new(members: usize, timing: JoinTiming) -> Tree {
         Tree {
             word: Pad::default(),
             lead: WorkerSlot::default(),
@@ -63,7 +63,7 @@ impl Tree {
             handed_out: AtomicU32::new(0),
             entries: Mutex::default(),
             members: members.min(MOST_MEMBERS),
-            rhythm,
+            timing,
             process: Process::this(),
         }
     }
@@ -106,7 +106,7 @@ impl Tree {
     /// # Panics
     /// If the function of an [`Invitation`](super::guests::Invitation) panics. A panic in a join goes to the caller of that join.
     pub fn serve(&self) {
-        let Some(seat) = self.sit_down() else { return };
+        let Some(seat) = self.take_seat() else { return };
         seated(seat, || {
             while let Some(work) = self.idle(seat) {
                 match work {
@@ -118,7 +118,7 @@ impl Tree {
     }
 
     /// Takes the next seat that was never handed out.
-    fn sit_down(&self) -> Option<&WorkerSlot> {
+    fn take_seat(&self) -> Option<&WorkerSlot> {
         let others = self.others.get()?;
         // Relaxed: each number comes out once; no data is published.
         let index = self.handed_out.fetch_add(1, Ordering::Relaxed) as usize;
@@ -127,11 +127,11 @@ impl Tree {
             self.handed_out.fetch_sub(1, Ordering::Relaxed);
             return None;
         };
-        Some(self.sit(index + 1, seat))
+        Some(self.occupy(index + 1, seat))
     }
 
     /// Prepares a seat that was just handed out.
-    fn sit<'a>(&self, index: usize, seat: &'a WorkerSlot) -> &'a WorkerSlot {
+    fn occupy<'a>(&self, index: usize, seat: &'a WorkerSlot) -> &'a WorkerSlot {
         let own = &seat.own.0;
         own.top.set(&own.bottom);
         own.split.set(&own.bottom);
@@ -188,13 +188,13 @@ impl TreeLead<'_> {
     /// The tree is over when this returns: members leave [`serve`](Tree::serve).
     #[inline]
     pub fn grow<R>(self, patience: u32, ask: &dyn Fn(&Asked<'_>) -> OfferDecision, f: impl FnOnce() -> R) -> R {
-        let seat = self.tree.sit(0, &self.tree.lead);
+        let seat = self.tree.occupy(0, &self.tree.lead);
         let question = Question { ask, began: Cell::new(0), at: Cell::new(0) };
         // SAFETY: only the lifetime changes. Used by this thread alone, until `_over` takes it back.
         let erased =
             unsafe { std::mem::transmute::<*const Question<'_>, *const Question<'static>>(&raw const question) };
         seat.own.0.question.set(erased);
-        seat.own.0.fuel.pour(patience);
+        seat.own.0.fuel.set(patience);
         let _over = Finally(|| {
             seat.own.0.question.set(std::ptr::null());
             self.tree.end();
@@ -213,7 +213,7 @@ pub struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// How long ago the lead first read the clock, in ticks.
+    /// Ticks since the lead first read the clock.
     pub fn age(&self) -> u64 {
         self.age
     }

@@ -16,7 +16,7 @@ pub(super) enum IdleWork<'a> {
 impl Tree {
     /// Takes the offer of another member, number `owner`, out of its `seat`.
     fn take(&self, owner: usize, seat: &WorkerSlot) -> Option<Offered<'_>> {
-        let slot = &seat.shown.0.slot;
+        let slot = &seat.shared.0.slot;
         // Relaxed: the swap below validates it.
         if slot.load(Ordering::Relaxed).is_null() {
             return None;
@@ -30,13 +30,13 @@ impl Tree {
     /// Wakes a member that is parked on its bell.
     pub(crate) fn ring(&self, member: usize) {
         let Some(seat) = self.seat(member) else { return };
-        // Release: pairs with the Acquire in `doze`; a member that reads this value sees the state that made us ring.
-        seat.shown.0.bell.value().fetch_add(1, Ordering::Release);
-        seat.shown.0.bell.wake(1);
+        // Release: pairs with the Acquire in `park`; a member that reads this value sees the state that the ring was for.
+        seat.shared.0.bell.value().fetch_add(1, Ordering::Release);
+        seat.shared.0.bell.wake(1);
     }
 
     /// Waits until `frame`, which another member has taken, has ended.
-    pub(super) fn wait_for(&self, seat: &WorkerSlot, frame: &Frame) -> End {
+    pub(super) fn await_end(&self, seat: &WorkerSlot, frame: &Frame) -> End {
         let end = Cell::new(None);
         let ended = || {
             end.set(frame.end().or_else(|| (!self.process.is_this()).then_some(End::Stranded)));
@@ -44,14 +44,14 @@ impl Tree {
         };
         let help = || self.help_with(seat, frame);
         loop {
-            let waited = self.rhythm.settle.until(|| ended() || help());
+            let waited = self.timing.settle.until(|| ended() || help());
             if let Some(end) = end.get() {
                 return end;
             }
             if !waited {
                 frame.expect_ring();
                 let runner = frame.runner().and_then(|runner| self.seat(runner));
-                self.doze(seat, &ended, runner, help);
+                self.park(seat, &ended, runner, help);
             }
         }
     }
@@ -61,7 +61,7 @@ impl Tree {
     pub(crate) fn wait_until(&self, seat: &WorkerSlot, done: &dyn Fn() -> bool, help: impl Fn() -> bool) {
         while self.process.is_this() {
             let mut over = false;
-            let waited = self.rhythm.settle.until(|| {
+            let waited = self.timing.settle.until(|| {
                 over = done();
                 over || help()
             });
@@ -69,7 +69,7 @@ impl Tree {
                 return;
             }
             if !waited {
-                self.doze(seat, done, self.seats(), &help);
+                self.park(seat, done, self.seats(), &help);
             }
         }
     }
@@ -96,14 +96,14 @@ impl Tree {
 
     /// Parks until the bell rings, unless `done` returns true or `help` finds work. The members in `helpable` ring when they make an
     /// offer. May return spuriously.
-    fn doze<'a>(
+    fn park<'a>(
         &self,
         seat: &WorkerSlot,
         done: &dyn Fn() -> bool,
         helpable: impl IntoIterator<Item = &'a WorkerSlot>,
         help: impl Fn() -> bool,
     ) {
-        let bell = &seat.shown.0.bell;
+        let bell = &seat.shared.0.bell;
         // Acquire: pairs with the Release in `ring`; `done` below sees what the ring was for.
         let seen = bell.value().load(Ordering::Acquire);
         if done() {
@@ -111,7 +111,7 @@ impl Tree {
         }
         for other in helpable {
             // Acquire: pairs with the Release in `WorkerSlot::offer_if_due`; `help` below sees an offer that did not find us here.
-            other.shown.0.waiter.swap(seat.index() as u32 + 1, Ordering::Acquire);
+            other.shared.0.waiter.swap(seat.index() as u32 + 1, Ordering::Acquire);
         }
         if !help() {
             bell.wait(seen);
@@ -125,7 +125,7 @@ impl Tree {
         let own = &seat.own.0;
         if before.looking() == 0 && before.asleep() > 0 && now.saturating_sub(own.woke.get()) >= own.patience.get() {
             own.woke.set(now);
-            own.paid.set(true);
+            own.has_woken.set(true);
             self.word.0.wake(1);
         }
     }
@@ -148,7 +148,7 @@ impl Tree {
         self.word().fetch_add(ONE_LOOKING, Ordering::Relaxed);
         loop {
             let (mut over, mut found) = (false, None);
-            self.rhythm.idle.until(|| {
+            self.timing.idle.until(|| {
                 // Relaxed: OVER publishes no data.
                 let now = TreeView(self.word().load(Ordering::Relaxed));
                 over = now.is_over() || !self.process.is_this();

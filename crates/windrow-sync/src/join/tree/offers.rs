@@ -15,10 +15,10 @@ use crate::join::{End, Frame, Offered};
 #[derive(Default)]
 pub(crate) struct WorkerSlot {
     pub(super) own: Pad<OwnerState>,
-    pub(super) shown: Pad<Shown>,
+    pub(super) shared: Pad<SharedState>,
 }
 
-/// Used by the seat's holder only, except that others take the fuel away.
+/// Used by the seat's holder only, except that others drain the fuel.
 #[derive(Default)]
 pub(super) struct OwnerState {
     pub(super) bottom: Frame,
@@ -32,7 +32,7 @@ pub(super) struct OwnerState {
     pub(super) woke: Cell<u64>,
     pub(super) patience: Cell<u64>,
     /// The offer of the frame in the slot has woken a member.
-    pub(super) paid: Cell<bool>,
+    pub(super) has_woken: Cell<bool>,
     /// Guests were called, and members that could come may be parked.
     pub(super) called: Cell<bool>,
     /// The lead's question, until it is answered with `Opened`.
@@ -41,7 +41,7 @@ pub(super) struct OwnerState {
 
 /// The part of a seat that other members use.
 #[derive(Default)]
-pub(super) struct Shown {
+pub(super) struct SharedState {
     pub(super) slot: AtomicPtr<Frame>,
     /// 1 after a member became hungry, until the holder offers a frame.
     pub(super) wanted: AtomicU32,
@@ -58,7 +58,7 @@ unsafe impl Sync for WorkerSlot {}
 // SAFETY: the pointers in it are used only while its holder is inside `lead` or `serve`, which borrow the tree.
 unsafe impl Send for WorkerSlot {}
 
-/// The function that decides whether to let other members in, and when to call it next.
+/// The function that lets other members in or not, and the time of its next call.
 pub(super) struct Question<'a> {
     pub(super) ask: &'a dyn Fn(&Asked<'_>) -> OfferDecision,
     pub(super) began: Cell<u64>,
@@ -89,34 +89,34 @@ impl WorkerSlot {
         self.own.0.top.set(below);
     }
 
-    /// Whether `frame` is the youngest shared frame.
+    /// True if `frame` is the youngest shared frame.
     #[inline]
     pub(crate) fn is_split(&self, frame: &Frame) -> bool {
         std::ptr::eq(self.own.0.split.get(), frame)
     }
 
-    /// After a push: reads the clock if the fuel is used up. (Pushes burn no fuel: to count costs a third of a join.)
+    /// After a push: reads the clock if the fuel is used up. (Pushes spend no fuel: to count costs a third of a join.)
     #[inline]
-    pub(crate) fn glance(&self) {
+    pub(crate) fn check_fuel(&self) {
         if self.own.0.fuel.is_used_up() {
-            self.look_up();
+            self.read_clock();
         }
     }
 
-    /// After a pop: burns fuel, and reads the clock if the fuel is used up.
+    /// After a pop: spends fuel, and reads the clock if the fuel is used up.
     #[inline]
-    pub(crate) fn burn(&self) {
-        if self.own.0.fuel.burn() {
-            self.look_up();
+    pub(crate) fn spend(&self) {
+        if self.own.0.fuel.spend() {
+            self.read_clock();
         }
     }
 
     /// Makes the holder read the clock and offer a frame. Called by other members.
     pub(super) fn want(&self) {
-        let wanted = &self.shown.0.wanted;
+        let wanted = &self.shared.0.wanted;
         // Relaxed: a hint; a late value delays one offer.
         if wanted.load(Ordering::Relaxed) == 0 {
-            self.own.0.fuel.take_away();
+            self.own.0.fuel.drain();
             // Relaxed: as above.
             wanted.store(1, Ordering::Relaxed);
         }
@@ -129,12 +129,12 @@ impl WorkerSlot {
 
     pub(super) fn be_guest_of(&self, invitation: u64) {
         // Relaxed: a member that takes a guest's offer sees what the guest did before, this store included.
-        self.shown.0.guest_of.store(invitation, Ordering::Relaxed);
+        self.shared.0.guest_of.store(invitation, Ordering::Relaxed);
     }
 
     pub(crate) fn is_guest_of(&self, invitation: u64) -> bool {
         // Relaxed: as above.
-        self.shown.0.guest_of.load(Ordering::Relaxed) == invitation
+        self.shared.0.guest_of.load(Ordering::Relaxed) == invitation
     }
 
     /// The number of the member that holds the seat.
@@ -143,7 +143,7 @@ impl WorkerSlot {
     }
 
     pub(crate) fn tree(&self) -> &Tree {
-        // SAFETY: set by `sit`, whose caller borrows the tree for as long as this thread holds the seat.
+        // SAFETY: set by `occupy`, whose caller borrows the tree for as long as this thread holds the seat.
         unsafe { &*self.own.0.tree.get() }
     }
 
@@ -151,17 +151,17 @@ impl WorkerSlot {
     #[inline]
     pub(crate) fn offer_at_once(&self) {
         // Relaxed: only this member fills the slot.
-        if self.shown.0.slot.load(Ordering::Relaxed).is_null() {
+        if self.shared.0.slot.load(Ordering::Relaxed).is_null() {
             self.offer_now();
         }
     }
 
-    /// Whether the holder has a frame in its slot, or one that it could put there.
+    /// True if the holder has a frame in its slot, or one that it could put there.
     #[inline]
     pub(crate) fn has_shareable(&self) -> bool {
         let own = &self.own.0;
         // Relaxed: only this member fills the slot.
-        own.top.get() != own.split.get() || !self.shown.0.slot.load(Ordering::Relaxed).is_null()
+        own.top.get() != own.split.get() || !self.shared.0.slot.load(Ordering::Relaxed).is_null()
     }
 
     #[cold]
@@ -179,12 +179,12 @@ impl WorkerSlot {
     /// Reads the clock, and offers a frame if one is due.
     #[cold]
     #[inline(never)]
-    fn look_up(&self) {
+    fn read_clock(&self) {
         let own = &self.own.0;
         let now = machine::tick();
         let tree = self.tree();
         let may_open = !own.question.get().is_null() && tree.members > 1;
-        own.fuel.fill_up(now, tree.rhythm.look, may_open);
+        own.fuel.fill_up(now, tree.timing.look, may_open);
         if self.is_open(now) {
             if own.called.get() && self.is_due_to_wake(now) {
                 own.called.set(false);
@@ -231,14 +231,14 @@ impl WorkerSlot {
 
     fn is_due_to_wake(&self, now: u64) -> bool {
         let own = &self.own.0;
-        now.saturating_sub(own.woke.get()) >= own.patience.get().max(self.tree().rhythm.alone)
+        now.saturating_sub(own.woke.get()) >= own.patience.get().max(self.tree().timing.alone)
     }
 
     /// Offers the oldest unshared frame, if the last offer was taken and is long enough ago, or if it should be offered `at_once`.
     fn offer_if_due(&self, now: u64, at_once: bool) {
-        let (own, shown, tree) = (&self.own.0, &self.shown.0, self.tree());
+        let (own, shared, tree) = (&self.own.0, &self.shared.0, self.tree());
         // Relaxed: only this member fills the slot.
-        if !shown.slot.load(Ordering::Relaxed).is_null() {
+        if !shared.slot.load(Ordering::Relaxed).is_null() {
             // No member has taken the last offer: those that could are parked.
             if self.is_due_to_wake(now) {
                 tree.announce(self, now);
@@ -246,18 +246,18 @@ impl WorkerSlot {
             return;
         }
         // Relaxed: a hint; a late value delays one offer.
-        let wanted = shown.wanted.load(Ordering::Relaxed) != 0;
+        let wanted = shared.wanted.load(Ordering::Relaxed) != 0;
         let due = match (at_once, wanted) {
             (true, _) => 0,
-            (false, true) => tree.rhythm.hungry,
-            (false, false) => tree.rhythm.alone,
+            (false, true) => tree.timing.hungry,
+            (false, false) => tree.timing.alone,
         };
         let nothing = own.split.get() == own.top.get();
         if nothing || now.saturating_sub(own.offered.get()) < due {
             if wanted {
                 // A hungry member asks once, so check again soon. If nothing can be offered now, check at the next push.
                 match nothing {
-                    true => own.fuel.pour(0),
+                    true => own.fuel.set(0),
                     false => own.fuel.fill_a_quarter(),
                 }
             }
@@ -273,17 +273,17 @@ impl WorkerSlot {
         unsafe { oldest.prepare() };
         own.split.set(frame);
         own.offered.set(now);
-        own.paid.set(false);
+        own.has_woken.set(false);
         // Relaxed: a hint, as above.
-        shown.wanted.store(0, Ordering::Relaxed);
+        shared.wanted.store(0, Ordering::Relaxed);
         // Release: pairs with the Acquire in `Tree::take`; the frame is visible, and all that this member has done before comes
-        // before what the taker does. (A swap, although only this member fills the slot: the models cannot tell a plain store
+        // before what the taker does. (A swap, although only this member fills the slot: the models cannot distinguish a plain store
         // from a taker's swap that comes too late for the last offer.)
-        let empty = shown.slot.swap(frame.cast_mut(), Ordering::Release);
+        let empty = shared.slot.swap(frame.cast_mut(), Ordering::Release);
         debug_assert!(empty.is_null(), "an offer at a time");
         tree.announce(self, now);
-        // Release: pairs with the Acquire in `Tree::doze`; a member that registers after this sees the offer.
-        let waiter = shown.waiter.swap(0, Ordering::Release);
+        // Release: pairs with the Acquire in `Tree::park`; a member that registers after this sees the offer.
+        let waiter = shared.waiter.swap(0, Ordering::Release);
         if waiter != 0 {
             tree.ring(waiter as usize - 1);
         }
@@ -293,7 +293,7 @@ impl WorkerSlot {
     pub(super) fn run(&self, offer: Offered<'_>) {
         let own = &self.own.0;
         // Relaxed: only this member fills the slot.
-        if own.top.get() == own.split.get() && self.shown.0.slot.load(Ordering::Relaxed).is_null() {
+        if own.top.get() == own.split.get() && self.shared.0.slot.load(Ordering::Relaxed).is_null() {
             offer.mark(self.index());
         }
         offer.run();
@@ -304,17 +304,17 @@ impl WorkerSlot {
     #[cold]
     #[inline(never)]
     pub(crate) fn retrieve(&self, frame: &Frame, below: *const Frame) -> End {
-        let (own, shown, tree) = (&self.own.0, &self.shown.0, self.tree());
+        let (own, shared, tree) = (&self.own.0, &self.shared.0, self.tree());
         own.split.set(below);
         // Relaxed: if the frame comes out, no other member has seen it.
-        let taken = if shown.slot.swap(std::ptr::null_mut(), Ordering::Relaxed).is_null() {
+        let taken = if shared.slot.swap(std::ptr::null_mut(), Ordering::Relaxed).is_null() {
             own.patience.set(0);
-            tree.wait_for(self, frame)
+            tree.await_end(self, frame)
         } else {
-            if own.paid.get() {
+            if own.has_woken.get() {
                 // A wasted wakeup. Doubling the patience keeps a recursion with little to share from paying for such a wakeup
                 // again and again.
-                let alone = tree.rhythm.alone;
+                let alone = tree.timing.alone;
                 own.patience.set(own.patience.get().saturating_mul(2).clamp(alone, alone.saturating_mul(64)));
             }
             End::Returned
