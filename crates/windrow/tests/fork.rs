@@ -232,7 +232,7 @@ fn a_batched_structure_is_the_parents() {
             sum.call((1, None)).unwrap();
             let mut inherited = Some(sum);
             assert!(forked(|| is_refused(&mut inherited)));
-            // It is made anew there.
+            // A new one works there.
             assert!(forked(|| Batched::new(Sum(1)).call((1, None)).is_ok_and(|sum| sum == 2)));
             let sum = inherited.unwrap();
             assert_eq!(sum.call((1, None)).unwrap(), 2, "the parent's is as it was");
@@ -253,7 +253,7 @@ fn a_child_forked_while_a_batch_runs() {
         })
     };
     ran.recv().unwrap();
-    // Futures that wait for room, of which the parent's threads would tell.
+    // Futures that wait for room, which the parent's threads would wake.
     let mut waiting = Some(Box::pin(sum.call_async((1, None))));
     assert!(waiting.as_mut().unwrap().as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     assert!(forked(|| {
