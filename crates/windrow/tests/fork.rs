@@ -135,6 +135,13 @@ fn children_of_children() {
     assert!(forked(|| region() && forked(|| region() && forked(region) && region()) && region()));
 }
 
+/// On the caller the child builds a pool; on a worker its calls run serially, as in an inherited pool.
+#[test]
+fn children_forked_inside_a_loop_of_the_global_pool() {
+    let children = windrow_testkit::cases(16);
+    assert!((0..children).into_par_iter().all(|_| forked(|| region() && region())));
+}
+
 /// A team of exact width does not wait for threads that stayed in the parent.
 #[test]
 fn an_inherited_pool_refuses_teams_of_exact_width() {
