@@ -6,7 +6,7 @@
 //! A row has the calls of one kind at one place. Nothing is decided about a spawned closure. It has a row, too, and `windrow::explain` does
 //! not return it.
 //!
-//! What a thread reports goes into one of several tables, each behind a lock that is never waited for: a forked child may inherit a lock that
+//! The report of a thread goes into one of several tables, each behind a lock that is never waited for: a forked child may inherit a lock that
 //! no thread will release.
 
 use std::cell::{Cell, RefCell};

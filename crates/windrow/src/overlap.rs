@@ -480,7 +480,7 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
     ///
     /// Members of the lane pull tiles from an iterator as [source](source()) one at a time. If it may block, put a blocking lane first.
     ///
-    /// An error ends the run: see the [module page](self). Tiles that were begun after the failed one are told by
+    /// An error ends the run: see the [module page](self). Tiles that were begun after the failed one see that in
     /// [`CancelToken::current`], and the run waits for them.
     ///
     /// ```

@@ -334,7 +334,7 @@ impl Gate {
         self.lanes[MAIN].0.word()
     }
 
-    fn address(&self) -> usize {
+    pub(super) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 

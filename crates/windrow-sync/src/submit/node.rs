@@ -92,7 +92,7 @@ impl<A, B> Entry<A, B> {
     /// Takes the operation out and answers with what `f` makes of it.
     ///
     /// # Panics
-    /// As [`take`](Entry::take).
+    /// Those of [`take`](Entry::take).
     #[inline]
     pub fn answer(&mut self, f: impl FnOnce(A) -> B) {
         let op = self.take();

@@ -1,6 +1,11 @@
 //! Every public method, called from safe code: as it should be, and as it should not be. `cargo xtask sanitize` runs these tests under
 //! AddressSanitizer.
 #![forbid(unsafe_code)]
+#![expect(
+    clippy::drop_non_drop,
+    clippy::forget_non_drop,
+    reason = "to drop and to forget is the point, whatever the type does then"
+)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
