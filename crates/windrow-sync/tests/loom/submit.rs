@@ -574,17 +574,17 @@ fn a_kept_future_does_not_stop_a_thread_behind_it() {
 #[test]
 fn a_runner_elsewhere_is_signalled() {
     model(3, || {
-        let signal = Arc::new(Signal::default());
+        let bell = Arc::new(Signal::default());
         let signal = {
-            let signal = signal.clone();
-            Box::new(move || signal.set())
+            let bell = bell.clone();
+            Box::new(move || bell.set())
         };
         let list: Arc<List> = Arc::new(Submit::new(Watched::new(0), Some(signal)));
         let runs = {
             let list = list.clone();
             thread::spawn(move || {
                 while !list.is_over() {
-                    signal.wait();
+                    bell.wait();
                     list.run(|held| {
                         while held.is_more() {
                             batch(held, 1);

@@ -12,7 +12,7 @@ pub enum Mechanism {
     Placement,
     /// Serial calls add up what they lose because workers are parked.
     Debt,
-    /// Choices that are predicted to be slower, or were never measured, are tried now and then.
+    /// What is predicted to be slower, or was never measured, is tried now and then.
     Exploration,
     /// A remembered long item comes first.
     LongItems,

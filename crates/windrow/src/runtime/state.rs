@@ -95,7 +95,7 @@ struct ThreadAccount {
     last: u64,
     /// Time that serial calls have lost lately because workers were parked.
     owed: f64,
-    /// Time that exploration may cost.
+    /// What may be lost by exploring.
     budget: Budget,
 }
 
@@ -320,7 +320,7 @@ impl PoolState {
         ThreadAccount { owed: if recent { account.owed } else { 0.0 }, ..account }
     }
 
-    /// True if all workers have been parked for long, and this thread has made no call for longer than a worker would spin. Then a wake for a
+    /// Whether all workers have been parked for long, and this thread has made no call for longer than a worker would spin. Then a wake for a
     /// call that is shorter than the wake pays neither at once nor for the calls that follow. This query counts as a call.
     pub(crate) fn is_resting(&self) -> bool {
         let now = tick();
