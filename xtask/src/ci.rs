@@ -44,7 +44,7 @@ pub(crate) enum Step {
     Api,
     /// clippy and tests of inputs in object stores
     Store,
-    /// every public method of windrow-sync from safe code under AddressSanitizer
+    /// every public method of the protocols from safe code under AddressSanitizer
     Sanitize,
     /// rayon's own tests on windrow
     Compat,

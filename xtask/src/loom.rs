@@ -1,4 +1,4 @@
-//! The models of windrow-sync's protocols, all of them or those of files that changed.
+//! The models of the protocols, all of them or those of files that changed.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::workspace::{self, SYNC, Workspace, output_of, succeed};
+use crate::workspace::{self, PROTOCOLS, Workspace, output_of, package, succeed};
 
 const PREEMPTIONS: &str = "LOOM_MAX_PREEMPTIONS";
 
@@ -22,9 +22,9 @@ pub(crate) fn with_loom(command: &mut Command) -> &mut Command {
     command.env("RUSTFLAGS", format!("{flags} --cfg loom").trim_start())
 }
 
-/// The modules of models, from their files.
-pub(crate) fn models(root: &Path) -> Result<Vec<String>> {
-    let folder = root.join(SYNC).join("tests/loom");
+/// The modules of models of a crate, from their files.
+pub(crate) fn models(root: &Path, of: &str) -> Result<Vec<String>> {
+    let folder = root.join(of).join("tests/loom");
     let files = fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))?;
     let stems = files.filter_map(|file| Some(file.ok()?.path().file_stem()?.to_str()?.to_owned()));
     let mut models: Vec<String> = stems.filter(|stem| stem != "main").collect();
@@ -32,7 +32,7 @@ pub(crate) fn models(root: &Path) -> Result<Vec<String>> {
     Ok(models)
 }
 
-/// True if a model has the name of this file of windrow-sync, or of its folder: `src/rounds/task.rs` has `rounds` and `rounds_tasks`.
+/// True if a model has the name of this file, or of its folder: `src/rounds/task.rs` has `rounds` and `rounds_tasks`.
 pub(crate) fn is_named_after(model: &str, file: &str) -> bool {
     let path = file.trim_start_matches("src/").trim_end_matches(".rs");
     path.split('/').any(|part| model.starts_with(part))
@@ -42,7 +42,8 @@ pub(crate) fn is_named_after(model: &str, file: &str) -> bool {
 /// usual build each time. The usual clippy does not see the models.
 pub(crate) fn run(workspace: &Workspace, models: &[String]) -> Result<()> {
     let start = |what: &str| {
-        let mut command = workspace::cargo(&workspace.root, &[what, "--locked", "--package", "windrow-sync"]);
+        let mut command = workspace::cargo(&workspace.root, &[what, "--locked"]);
+        PROTOCOLS.iter().for_each(|folder| _ = command.args(["--package", package(folder)]));
         with_loom(&mut command).env("CARGO_TARGET_DIR", workspace.target.join("loom")).arg("--");
         command
     };
@@ -54,12 +55,13 @@ pub(crate) fn run(workspace: &Workspace, models: &[String]) -> Result<()> {
 pub(crate) fn run_changed(workspace: &Workspace) -> Result<()> {
     let mut git = Command::new("git");
     git.arg("-c").arg(format!("safe.directory={}", workspace.root.display())).current_dir(&workspace.root);
-    git.args(["diff", "--name-only", &format!("HEAD~{RECENT}"), "--", SYNC]);
+    git.args(["diff", "--name-only", &format!("HEAD~{RECENT}"), "--"]).args(PROTOCOLS);
     let Ok(changed) = output_of(&mut git) else {
         println!("loom: this clone has fewer than {RECENT} commits, so all models run");
         return run(workspace, &[]);
     };
-    match models_of(changed.lines(), &models(&workspace.root)?) {
+    let models = PROTOCOLS.iter().map(|of| models(&workspace.root, of)).collect::<Result<Vec<_>>>()?.concat();
+    match models_of(changed.lines(), &models) {
         Some(models) if models.is_empty() => println!("loom: no protocol changed in {RECENT} commits"),
         models => run(workspace, &models.unwrap_or_default())?,
     }
@@ -69,7 +71,7 @@ pub(crate) fn run_changed(workspace: &Workspace) -> Result<()> {
 /// The models of these files, relative to the root; `None` if a file belongs to no model and so to all.
 fn models_of<'a>(changed: impl Iterator<Item = &'a str>, models: &[String]) -> Option<Vec<String>> {
     let mut chosen = Vec::new();
-    for file in changed.filter_map(|file| file.strip_prefix(SYNC)) {
+    for file in changed.filter_map(|file| PROTOCOLS.iter().find_map(|folder| file.strip_prefix(folder))) {
         let Some(file) = file.strip_prefix("tests/loom/").or(file.starts_with("src/").then_some(file)) else {
             continue;
         };
@@ -86,13 +88,14 @@ fn models_of<'a>(changed: impl Iterator<Item = &'a str>, models: &[String]) -> O
 
 #[test]
 fn models_of_changed_files_are_chosen() {
-    let models = ["gate", "join", "rounds", "rounds_tasks", "tree"].map(str::to_owned);
+    let models = ["gate", "join", "rounds", "rounds_tasks", "table", "tree"].map(str::to_owned);
     let of = |files: &[&str]| {
-        let files: Vec<String> = files.iter().map(|file| format!("{SYNC}{file}")).collect();
+        let files: Vec<String> = files.iter().map(|file| format!("crates/windrow-{file}")).collect();
         models_of(files.iter().map(String::as_str), &models)
     };
-    assert_eq!(of(&["README.md", "tests/it/gate.rs"]), Some(vec![]));
-    assert_eq!(of(&["src/join/tree.rs"]), Some(vec!["join".to_owned(), "tree".to_owned()]));
-    assert_eq!(of(&["tests/loom/rounds.rs", "src/rounds/mod.rs"]).map(|it| it.len()), Some(2));
-    assert_eq!(of(&["src/region/gate.rs", "src/base/word.rs"]), None, "every protocol uses it");
+    assert_eq!(of(&["sync/README.md", "sync/tests/it/gate.rs", "bpe/src/cache.rs"]), Some(vec![]));
+    assert_eq!(of(&["sync/src/join/tree.rs"]), Some(vec!["join".to_owned(), "tree".to_owned()]));
+    assert_eq!(of(&["sync/tests/loom/rounds.rs", "sync/src/rounds/mod.rs"]).map(|it| it.len()), Some(2));
+    assert_eq!(of(&["table/src/table/memory.rs"]), Some(vec!["table".to_owned()]));
+    assert_eq!(of(&["sync/src/region/gate.rs", "sync/src/base/word.rs"]), None, "every protocol uses it");
 }

@@ -43,7 +43,7 @@ enum Task {
     },
     /// Run a fuzz target of crates/windrow-fuzz with libFuzzer; needs a C++ compiler.
     Fuzz(fuzz::Options),
-    /// Run the calls of every public method of windrow-sync from safe code under AddressSanitizer; on Linux and macOS.
+    /// Run the calls of every public method of the protocols from safe code under AddressSanitizer; on Linux and macOS.
     Sanitize(sanitize::Options),
     /// api/*.txt list the public items of the libraries.
     Api {

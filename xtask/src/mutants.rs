@@ -1,4 +1,4 @@
-//! Weakens every memory ordering of windrow-sync in turn; a loom model must fail each time.
+//! Weakens every memory ordering of the protocols, one at a time; a loom model must fail each time.
 //!
 //! If no model notices a weaker ordering, the ordering is untested or stronger than needed. Both are failures.
 
@@ -13,7 +13,7 @@ use windrow_sources::{Crate, Ordering, Source};
 
 use crate::loom::{is_named_after, models, with_loom};
 use crate::suite::{self, TIMED_OUT, Tests};
-use crate::workspace::{self, SYNC, Workspace};
+use crate::workspace::{self, PROTOCOLS, Workspace, package};
 
 /// Orderings that synchronize.
 const NAMES: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
@@ -90,22 +90,29 @@ fn mutants<'a>(files: &'a Crate, found: &'a Ordering) -> Vec<Mutant<'a>> {
 }
 
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
-    let files = Source::load(&workspace.root.join(SYNC))?;
+    let survivors =
+        PROTOCOLS.map(|folder| survivors(workspace, options, folder)).into_iter().collect::<Result<Vec<_>>>()?;
+    workspace::unless_empty("mutants that no model notices", &survivors.concat())
+}
+
+/// The mutants of a crate that its models do not notice.
+fn survivors(workspace: &Workspace, options: &Options, folder: &'static str) -> Result<Vec<String>> {
+    let files = Source::load(&workspace.root.join(folder))?;
     let sites = sites(&files);
     let without_model = sites.iter().filter(|site| !site.in_loom).map(|site| place(&files, site));
     workspace::unless_empty("orderings that loom does not compile", &without_model.collect::<Vec<_>>())?;
     let chosen = sites.iter().filter(|site| place(&files, site).contains(&options.only));
     let mutants: Vec<Mutant> = chosen.flat_map(|site| mutants(&files, site)).collect();
-    println!("{} mutants of {} orderings", mutants.len(), sites.len());
+    println!("{}: {} mutants of {} orderings", package(folder), mutants.len(), sites.len());
     if options.list {
         mutants.iter().for_each(|mutant| println!("  {}", mutant.name));
-        return Ok(());
+        return Ok(vec![]);
     }
-    let folder = workspace.target.join("mutants");
+    let target = workspace.target.join("mutants");
     let jobs = usize::from(options.jobs).min(mutants.len());
-    let scratches = (0..jobs).map(|n| Scratch::new(workspace, folder.join(n.to_string())));
+    let scratches = (0..jobs).map(|n| Scratch::new(workspace, folder, target.join(n.to_string())));
     let scratches: Vec<Scratch> = scratches.collect::<Result<_>>()?;
-    let Some(first) = scratches.first() else { return Ok(()) };
+    let Some(first) = scratches.first() else { return Ok(vec![]) };
     let limits = limits(first)?;
     let verdicts = suite::side_by_side(scratches, mutants, |scratch, mutant| {
         let verdict = judge(&mutant, scratch, &limits).with_context(|| mutant.name.clone())?;
@@ -117,30 +124,36 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let count = verdicts.len();
     let survivors: Vec<String> = verdicts.into_iter().filter(|verdict| verdict.1).map(|verdict| verdict.0).collect();
     println!("{count} mutants: {} killed, {} survived", count - survivors.len(), survivors.len());
-    workspace::unless_empty("mutants that no model notices", &survivors)
+    Ok(survivors)
 }
 
-/// A workspace that holds a copy of windrow-sync alone, to be changed and tested.
+/// A workspace that holds copies of the crates of protocols, one of which is changed and tested.
 struct Scratch {
     root: PathBuf,
+    /// The folder of that crate.
+    folder: &'static str,
 }
 
 impl Scratch {
     /// Each folder has a separate build, so folders can be used side by side.
-    fn new(workspace: &Workspace, root: PathBuf) -> Result<Scratch> {
-        let copied = root.join(SYNC);
-        let _ = fs::remove_dir_all(&copied);
+    fn new(workspace: &Workspace, folder: &'static str, root: PathBuf) -> Result<Scratch> {
+        let _ = fs::remove_dir_all(root.join("crates"));
         fs::create_dir_all(root.join("crates")).with_context(|| format!("cannot write {}", root.display()))?;
-        workspace::output_of(Command::new("cp").arg("-rL").arg(workspace.root.join(SYNC)).arg(&copied))?;
+        for folder in PROTOCOLS {
+            workspace::output_of(
+                Command::new("cp").arg("-rL").arg(workspace.root.join(folder)).arg(root.join("crates")),
+            )?;
+        }
         workspace::write(&root.join("Cargo.toml"), &manifest(&workspace.read("Cargo.toml")?)?)?;
-        // The same versions as in the workspace; Cargo drops what this crate does not need.
+        // The same versions as in the workspace; Cargo drops what these crates do not need.
         workspace::write(&root.join("Cargo.lock"), &workspace.read("Cargo.lock")?)?;
-        Ok(Scratch { root })
+        Ok(Scratch { root, folder })
     }
 
     fn build(&self) -> Result<Tests> {
         // Rebuilt for every mutant and run for seconds: no debug information, and only what changed.
-        let command = &mut workspace::cargo(&self.root, &["test", "--quiet", "--no-run"]);
+        let command =
+            &mut workspace::cargo(&self.root, &["test", "--quiet", "--no-run", "--package", package(self.folder)]);
         let command = with_loom(command).env("CARGO_PROFILE_RELEASE_INCREMENTAL", "true");
         let built = suite::built(command.env("CARGO_TARGET_DIR", self.root.join("target")))?;
         built.tests.into_iter().next().context("Cargo has built no models")
@@ -154,19 +167,19 @@ impl Scratch {
     }
 }
 
-/// The manifest of the workspace, with windrow-sync as its only member.
+/// The manifest of the workspace, with the crates of protocols as its only members.
 fn manifest(whole: &str) -> Result<String> {
     let is_kept = |line: &&str| !line.starts_with("default-members") && !line.starts_with("members");
     let kept: Vec<&str> = whole.lines().filter(is_kept).collect();
     ensure!(kept.len() + 2 == whole.lines().count(), "Cargo.toml has no line of members and one of default-members");
-    let one = format!("[workspace]\nmembers = [{:?}]", SYNC.trim_end_matches('/'));
-    Ok(kept.join("\n").replacen("[workspace]", &one, 1))
+    let members = PROTOCOLS.map(|folder| folder.trim_end_matches('/'));
+    Ok(kept.join("\n").replacen("[workspace]", &format!("[workspace]\nmembers = {members:?}"), 1))
 }
 
 /// Runs the unchanged models and gives each module its limit.
 fn limits(scratch: &Scratch) -> Result<Vec<(String, Duration)>> {
     let (binary, mut limits) = (scratch.build()?, Vec::new());
-    for model in models(&scratch.root)? {
+    for model in models(&scratch.root, scratch.folder)? {
         // Long but finite: an endless model must not stop the whole run.
         let ran = scratch.run(&binary, &model, Duration::from_secs(1800))?;
         ensure!(ran.failed.is_none(), "the unchanged models must pass, but {model}\n{}", ran.output);
@@ -179,7 +192,7 @@ fn limits(scratch: &Scratch) -> Result<Vec<(String, Duration)>> {
 
 /// Changes the scratch copy, runs its models, and changes it back. Says what killed the mutant.
 fn judge(mutant: &Mutant, scratch: &Scratch, limits: &[(String, Duration)]) -> Result<Option<String>> {
-    let (file, path) = (mutant.file, scratch.root.join(SYNC).join(mutant.file));
+    let (file, path) = (mutant.file, scratch.root.join(scratch.folder).join(mutant.file));
     workspace::write(&path, &mutant.applied())?;
     let binary = scratch.build();
     workspace::write(&path, mutant.text)?;

@@ -4,7 +4,7 @@
 
 use anyhow::Result;
 
-use crate::workspace::{self, Workspace, host, succeed};
+use crate::workspace::{self, PROTOCOLS, Workspace, host, package, succeed};
 
 /// The sanitizer, and the checks of a debug build. For a named target: build scripts stay without them.
 const FLAGS: &str = "-Zsanitizer=address -Cdebug-assertions -Coverflow-checks";
@@ -13,33 +13,34 @@ const FLAGS: &str = "-Zsanitizer=address -Cdebug-assertions -Coverflow-checks";
 /// on purpose, and count the others.
 const OPTIONS: &str = "detect_stack_use_after_return=1:detect_leaks=0";
 
-/// Package, test program and filter: the tests of windrow-sync from safe code.
-const DEFAULTS: [&str; 3] = ["windrow-sync", "it", "safe::"];
+/// Test program and filter: the tests from safe code of the crates of protocols.
+const DEFAULTS: [&str; 2] = ["it", "safe::"];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The package; its tests are run.
-    #[arg(long, default_value = DEFAULTS[0])]
-    package: String,
+    /// The packages; their tests are run.
+    #[arg(long, default_values = PROTOCOLS.map(package))]
+    package: Vec<String>,
     /// The test file.
-    #[arg(long, default_value = DEFAULTS[1])]
+    #[arg(long, default_value = DEFAULTS[0])]
     test: String,
     /// Only tests whose name contains this.
-    #[arg(default_value = DEFAULTS[2])]
+    #[arg(default_value = DEFAULTS[1])]
     filter: String,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        let [package, test, filter] = DEFAULTS.map(str::to_owned);
-        Options { package, test, filter }
+        let [test, filter] = DEFAULTS.map(str::to_owned);
+        Options { package: PROTOCOLS.map(|folder| package(folder).to_owned()).into(), test, filter }
     }
 }
 
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
-    let (host, Options { package, test, filter }) = (host()?, options);
-    let words = ["test", "--locked", "--target", &host, "--package", package, "--test", test, filter];
+    let (host, Options { package: packages, test, filter }) = (host()?, options);
+    let words = ["test", "--locked", "--target", &host, "--test", test, filter];
     let mut command = workspace::cargo(&workspace.root, &words);
+    packages.iter().for_each(|package| _ = command.args(["--package", package]));
     command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", FLAGS).env_remove("CARGO_ENCODED_RUSTFLAGS");
     command.env("ASAN_OPTIONS", OPTIONS).env("CARGO_TARGET_DIR", workspace.target.join("sanitize"));
     succeed(&mut command)

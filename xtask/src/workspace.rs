@@ -6,8 +6,13 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// The crate of the synchronization, relative to the root. It holds all unsafe code but that of two files (`unsafety::PLACES`).
-pub(crate) const SYNC: &str = "crates/windrow-sync/";
+/// The crates of the protocols, relative to the root: those with memory orderings and loom models.
+pub(crate) const PROTOCOLS: [&str; 2] = ["crates/windrow-sync/", "crates/windrow-table/"];
+
+/// The package in one of these folders.
+pub(crate) fn package(folder: &str) -> &str {
+    folder.trim_start_matches("crates/").trim_end_matches('/')
+}
 
 /// The text of a file.
 pub(crate) fn read(path: &Path) -> Result<String> {

@@ -13,7 +13,7 @@ use std::hint::black_box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use windrow::prelude::*;
-use windrow_sync::assembly::{Assembly, AssemblyPart};
+use windrow_table::assembly::{Assembly, AssemblyPart};
 
 use crate::encoder::{Lookup, Part};
 use crate::engine::{Engine, NoMemory};

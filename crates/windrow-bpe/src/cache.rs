@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use windrow_sync::table::{InsertOnlyTable, TableKey, TableValue};
+use windrow_table::table::{InsertOnlyTable, TableKey, TableValue};
 
 use crate::memory::lock_briefly;
 use crate::model::hash_bytes;

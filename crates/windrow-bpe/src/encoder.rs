@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use windrow_sync::table::{InsertOnlyTable, TableKey};
+use windrow_table::table::{InsertOnlyTable, TableKey};
 
 use crate::cache::{
     Cache, INLINE, KEY_BYTES, LONGEST, inline_count, is_long, is_part, long_key, part_key, short_key, short_piece,

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use thiserror::Error;
-use windrow_sync::table::InsertOnlyTable;
+use windrow_table::table::InsertOnlyTable;
 
 use crate::added::{Added, AddedToken};
 use crate::batch::Span;

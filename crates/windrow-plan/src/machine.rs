@@ -32,11 +32,11 @@ pub struct Machine {
 /// The state in which a region finds its workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerState {
-    /// Enough of them spin.
+    /// Enough workers spin.
     Idle,
-    /// They have just parked.
+    /// The workers have just parked.
     AsleepRecently,
-    /// They parked long ago: their CPUs are halted.
+    /// The workers parked long ago: their CPUs are halted.
     AsleepLong,
 }
 

@@ -6,8 +6,6 @@ pub mod join;
 mod region;
 pub mod rounds;
 pub mod submit;
-#[doc(hidden)]
-pub mod table;
 
 #[doc(hidden)]
 pub use base::pad::Pad;
@@ -16,7 +14,7 @@ pub use base::spin::Spin;
 #[doc(hidden)]
 pub use base::thread_bound::ThreadBound;
 #[doc(hidden)]
-pub use base::{assembly, exit, fork, latch, machine, quota, relaxed, unwind, word};
+pub use base::{exit, fork, latch, machine, quota, relaxed, unwind, word};
 #[doc(hidden)]
 pub use join::lend;
 #[doc(hidden)]

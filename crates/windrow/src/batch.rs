@@ -43,29 +43,37 @@
 //! * No timer: the next batch is whatever queued up while the last one ran, and whatever the callers that were just answered hand in at
 //!   once. A runner waits for these for at most 5 % of F, the fixed cost of a batch, or for [`longest_wait`](Builder::longest_wait), as long
 //!   as that pays (`windrow_plan::batch::ReturnWait`). An idle structure answers at once.
-//! * After its own operation is answered, a blocking caller runs batches for others for 8 wakes (about 0.1 ms), at least one batch; none if
-//!   batches are long and callers few. A task runs one batch, or none while callers that were just answered are waited for. Then the
-//!   blocking caller that has waited longest runs batches; without a blocking caller, the first task that is polled.
 //! * An operation waits for the batch that is running, and for batches ahead of it in the queue. No batch is ahead of it as long as the
 //!   operations in flight fit into one batch.
 //! * A reply counts when `run` has returned. After a panic in `run`, every caller of the batch gets [`BatchError::Panicked`], whether or not
 //!   `run` had replied. ([`KEEPS_REPLIES`](BatchOps::KEEPS_REPLIES) is the exception.) The structure is poisoned, unless the program gave it
 //!   a [`recover`](Builder::recover) function.
-//! * Dropping a future whose operation is queued removes the operation. If its batch has begun, the operation runs, and its reply is dropped.
 //!
-//! # How callers wait, and which thread runs
-//! | caller | where its operation lies | how it waits |
-//! |---|---|---|
-//! | [`call`](Batched::call) | on its stack | tries the lock for a moment if operations are cheap; hands in; spins for the reply if the last batch was shorter than two fifths of a park; parks |
-//! | [`call_async`](Batched::call_async) | in a reused slot | its waker is woken; if callers are to run, queued tasks are woken, and the first one that is polled runs. A task that waits for callers that were just answered wakes itself |
-//! | [`call_chunk`](Batched::call_chunk) | in the chunk | as `call`, once for all operations |
+//! # Callers and events
+//! Without a separate runner, callers run batches: [`build`](Builder::build). An operation that is handed in lies
+//! on the stack of its thread, in its chunk, or in a reused slot of its task.
 //!
-//! The callers themselves run batches ([`build`](Builder::build)), or a separate [`Runner`] does ([`build_on`](Builder::build_on)): a thread,
-//! for operations that block, or structures that are not `Send`; or closures that a function spawns elsewhere.
+//! | event | a thread: `call`, `call_chunk` | a task: `call_async` | a job: `exclusive`, `read` |
+//! |---|---|---|---|
+//! | the structure is free | `call` runs its operation at once; `call_chunk` hands in and runs a batch | runs its operation at once. If batching pays: hands in, wakes itself, and runs the batch in its next poll | runs; `read`s run side by side |
+//! | another caller runs | tries again for a moment if operations are cheap; hands in; spins for the reply if the last batch was shorter than two fifths of a park; parks | tries again for a moment if operations are cheap; hands in; waits for its waker | waits in the queue, as `call` |
+//! | the runner leaves operations queued | the thread that has waited longest runs batches, also for tasks before it | if no thread waits: queued tasks are woken, and the first one that is polled runs | as `call` |
+//! | its own operations are answered, others are queued | runs batches for others for 8 wakes (about 0.1 ms), at least one; none if batches are long and callers few | runs one batch more | runs batches for others, as `call` |
+//! | callers that were just answered are waited for | hands in and waits with the runner, or as the runner | wakes itself until the wait is over, then runs | ends the wait |
+//! | the [bounded queue](Builder::queue) is full | [`Block`](Overflow::Block): waits in line. [`Reject`](Overflow::Reject): [`BatchError::Full`] and the operation. [`RunInline`](Overflow::RunInline): `call` runs its operation when its turn comes, a chunk is handed in past the bound | the same; with `RunInline` the poll blocks its thread | needs no room |
+//! | `run` panics | [`BatchError::Panicked`] for every caller of the batch, then [`BatchError::Poisoned`] | the same | [`BatchError::Poisoned`]. A panic of its own closure reaches its caller, and poisons the structure too |
+//! | a call from inside an operation, or from inside `read` | [`BatchError::Nested`] | the same, in its poll | the same |
+//! | the structure is [closed](Batched::close) | what was handed in is answered; later calls get [`BatchError::Closed`] and keep their operations | the same | `exclusive`: [`BatchError::Closed`]; `read` still reads |
+//! | the caller goes away | cannot | dropped while queued: the operation never runs. While its batch runs: the operation runs, the reply is dropped. While it is to run batches: another caller does | cannot |
+//! | the process is a forked child | [`BatchError::Forked`] | the same | the same |
+//!
+//! With a separate [`Runner`] ([`build_on`](Builder::build_on)) callers only hand in and wait: whoever hands in, or leaves operations queued,
+//! signals the runner. It is a thread, for operations that block or structures that are not `Send`, or closures that a function spawns
+//! elsewhere. [`Runner::beside_callers`] lets a thread run its own operation if the structure is free and the last batch had one operation.
 //!
 //! After a batch, wakeups are chained: the runner wakes a few parked callers, and each wakes the next. So the runner can go on with the
 //! next batch. If the fixed cost of a batch exceeds the cost of waking all callers, the runner wakes all of them itself. A caller whose
-//! thread gets no CPU for long delays the replies of the callers behind it in its chain: of `n` callers, `n / 8` or `sqrt(n)`, whichever is
+//! thread gets no CPU for long delays the replies of the callers after it in its chain: of `n` callers, `n / 8` or `sqrt(n)`, whichever is
 //! less.
 //!
 //! `run` may use windrow. Callers that wait for their batch do not help with it, even if they are workers of the pool. If batches of a
@@ -85,7 +93,7 @@
 //! A future that is kept without being polled (`select!`, `timeout(&mut future)`, `buffered`) delays only itself: all other callers are
 //! woken, and the first one runs the batch, including the operation of the kept future. Two exceptions:
 //! * In a [bounded queue](Builder::queue) a kept future occupies its room until it is polled or dropped.
-//! * With a [`limit`](Builder::limit), a kept future may delay futures behind it: those that were woken before, and found another caller
+//! * With a [`limit`](Builder::limit), a kept future may delay futures after it: those that were woken before, and found another caller
 //!   running. The delay lasts until the next call of any kind.
 //!
 //! # Processes and threads that end
@@ -584,7 +592,7 @@ impl<S: BatchOps> Batched<S> {
     /// let sum = Batched::new(Sum(0));
     /// (0..10).for_each(|number| _ = sum.call(number).unwrap());
     /// let stats = sum.stats().unwrap();
-    /// assert_eq!((stats.ops(), stats.singletons()), (10, 1.0));
+    /// assert_eq!((stats.ops(), stats.alone()), (10, 10));
     /// ```
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What must not compile, each with the error that says so.
+//! Programs that must not compile, each with the error that says so.
 
 /// Owned items must be Send.
 /// ```compile_fail,E0599
@@ -147,7 +147,7 @@ struct TheLeadersLocalsAreNotShared;
 /// ```
 struct TheLeadersLocalsAreNotDealt;
 
-/// What the leader makes in the split is not shared.
+/// A value that the leader makes in the split is not shared.
 /// ```compile_fail,E0515
 /// windrow::team(&mut [0; 9]).run(|member| {
 ///     member.round::<&str, ()>(|_, deal| { deal.none(); &String::from("gone")[..] }).unwrap();

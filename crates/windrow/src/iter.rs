@@ -105,8 +105,8 @@ impl<S: Divide, R: Recipe<S>> Par<S, R> {
         Par { source, recipe, hints: HintsOf::default() }
     }
 
-    /// This loop as this part of a call that is told.
-    pub(crate) fn told_as(mut self, part: CallPart) -> Self {
+    /// Marks this loop as part of a reported call.
+    pub(crate) fn reported_as(mut self, part: CallPart) -> Self {
         self.hints.0.part = part;
         self
     }
@@ -131,7 +131,7 @@ fn adapt<P: ParallelIterator, R: Recipe<P::Source>>(iter: P, recipe: impl FnOnce
     Par { source, recipe: recipe(inner), hints }
 }
 
-/// `iter` over a view of its source. The view numbers items anew, so weights are dropped.
+/// `iter` over a view of its source. The view gives items new numbers, so weights are dropped.
 fn adapt_view<P: ParallelIterator, S: Divide, R: Recipe<S>>(
     iter: P,
     view: impl FnOnce(P::Source) -> S,

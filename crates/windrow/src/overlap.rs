@@ -78,7 +78,7 @@
 //! # What it costs
 //! A hand-over costs 1.3 to 4.5 us a tile, measured on tiles without work (2-core x86-64 virtual machine, 2026-11; the bin `pipeline` of
 //! windrow-bench prints it): a few short locks and, if the other side waits, one wakeup. So a tile should take
-//! 100 us or more in the slowest lane. Each blocking lane starts a helper thread. Without a trace, and outside of
+//! 100 us or more in the slowest lane. Each blocking lane starts a helper thread. Without a trace, and outside
 //! [`explain`](crate::explain()), tiles are not timed.
 //!
 //! # When not to use it
@@ -91,7 +91,7 @@
 //! # Trade-offs
 //! * A compute or blocking lane runs one tile at a time, so order costs nothing. If its tiles are independent,
 //!   [`compute_each`](Overlap::compute_each) uses that; a result may wait for an earlier one there.
-//! * Compute lanes share the calling thread. A blocking lane with CPU work takes a CPU from them: tell the planner of this contention.
+//! * Compute lanes share the calling thread. A blocking lane with CPU work takes a CPU from them: give the planner this contention.
 //! * Tiles before a failed one go through all lanes, however long that takes: that is the price of a definite outcome.
 //!
 //! # Fork
@@ -191,7 +191,7 @@ impl<T, E> fmt::Debug for Overlap<'_, T, E> {
     }
 }
 
-/// Why not all tiles went through all lanes.
+/// The reason that not all tiles went through all lanes.
 ///
 /// ```
 /// use windrow::overlap::{self, Failure};
@@ -396,7 +396,7 @@ where
     U: Send + 'env,
     E: Send + 'env,
 {
-    // One result waits at least: so `ahead` bounds those in the lane and those behind it together.
+    // One result waits at least: so `ahead` bounds those in the lane and those after it together.
     let mut lanes = source(items).compute_some("map", Some(ahead), f).ahead(1).compute("consume", consume);
     lanes.lanes.heeds = false;
     lanes.go(false, place).map(|(_, tiles)| tiles)
@@ -480,7 +480,7 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
     ///
     /// Members of the lane pull tiles from an iterator as [source](source()) one at a time. If it may block, put a blocking lane first.
     ///
-    /// An error ends the run: see the [module page](self). Tiles that were begun after the failed one are told by
+    /// An error ends the run: see the [module page](self). Tiles that were begun after the failed one see that in
     /// [`CancelToken::current`], and the run waits for them.
     ///
     /// ```

@@ -1,6 +1,6 @@
 //! The runtime of parallel calls: pools and their threads, the CPUs of workers, and the statistics of call sites.
 //!
-//! Nothing here knows iterators, tasks or teams. The modules beside this one define them, and call this one.
+//! Nothing here knows iterators, tasks or teams. The other modules define them, and call this one.
 
 pub(crate) mod ablation;
 pub(crate) mod begun;

@@ -47,7 +47,7 @@ fn region() -> Vec<ThreadId> {
     who.into_inner().unwrap()
 }
 
-/// Whether `holds` returns true within ten seconds of calls. (An interruption may distort any single call.)
+/// True if `holds` returns true within ten seconds of calls. (An interruption may distort any single call.)
 fn comes_to_hold(mut holds: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(10) {
@@ -102,7 +102,7 @@ fn a_narrowed_mask_is_noticed_and_so_is_a_widened_one() {
     );
 }
 
-/// Closures must run with the full mask, wherever the runtime pins its workers: a thread or a pool that is made inside of a closure
+/// Closures must run with the full mask, wherever the runtime pins its workers: a thread or a pool that is made inside a closure
 /// inherits that closure's mask for good, and counts its CPUs by it.
 #[test]
 fn closures_may_run_where_their_process_may() {

@@ -149,8 +149,8 @@ fn recursions() {
     catch_unwind(AssertUnwindSafe(|| windrow::join(fails, || ()))).unwrap_err(); // join
     walk(6);
     let (done, ended) = channel();
-    let tell = done.clone();
-    windrow::spawn(move || tell.send(()).unwrap()); // spawn
+    let sender = done.clone();
+    windrow::spawn(move || sender.send(()).unwrap()); // spawn
     assert_eq!(windrow::spawn_joinable(|| 1).wait(), 1); // spawn
     let pool = Pool::new(2);
     pool.spawn(move || done.send(()).unwrap()); // spawn
@@ -270,7 +270,7 @@ fn all() {
 
 // No calls from here on.
 
-/// What lines end with: by line and kind the calls and the items, if they are named.
+/// Ends of lines: by line and kind the calls and the items, if they are named.
 fn expected() -> BTreeMap<(usize, String), (String, Option<String>)> {
     const KINDS: [&str; 8] = ["loop", "join", "sort", "team", "rounds", "batch", "overlap", "spawn"];
     let mut expected = BTreeMap::new();
@@ -306,7 +306,7 @@ fn check(name: &str, variables: &[(&str, &str)]) {
         let columns: Vec<&str> = line.split_whitespace().collect();
         let at = columns[0].strip_prefix(file!()).and_then(|rest| rest.strip_prefix(':')?.parse().ok());
         match at.and_then(|at| expected.remove(&(at, columns[1].to_owned()))) {
-            None => wrong.push(format!("not called, or told twice: {line}")),
+            None => wrong.push(format!("not called, or reported twice: {line}")),
             Some((calls, _)) if calls != columns[2] => wrong.push(format!("{calls} calls: {line}")),
             Some((_, Some(items))) if items != columns[3] => wrong.push(format!("{items} items: {line}")),
             Some(_) => {}

@@ -135,6 +135,13 @@ fn children_of_children() {
     assert!(forked(|| region() && forked(|| region() && forked(region) && region()) && region()));
 }
 
+/// On the caller the child builds a pool; on a worker its calls run serially, as in an inherited pool.
+#[test]
+fn children_forked_inside_a_loop_of_the_global_pool() {
+    let children = windrow_testkit::cases(16);
+    assert!((0..children).into_par_iter().all(|_| forked(|| region() && region())));
+}
+
 /// A team of exact width does not wait for threads that stayed in the parent.
 #[test]
 fn an_inherited_pool_refuses_teams_of_exact_width() {
@@ -232,7 +239,7 @@ fn a_batched_structure_is_the_parents() {
             sum.call((1, None)).unwrap();
             let mut inherited = Some(sum);
             assert!(forked(|| is_refused(&mut inherited)));
-            // It is made anew there.
+            // A new one works there.
             assert!(forked(|| Batched::new(Sum(1)).call((1, None)).is_ok_and(|sum| sum == 2)));
             let sum = inherited.unwrap();
             assert_eq!(sum.call((1, None)).unwrap(), 2, "the parent's is as it was");
@@ -253,7 +260,7 @@ fn a_child_forked_while_a_batch_runs() {
         })
     };
     ran.recv().unwrap();
-    // Futures that wait for room, of which the parent's threads would tell.
+    // Futures that wait for room, which the parent's threads would wake.
     let mut waiting = Some(Box::pin(sum.call_async((1, None))));
     assert!(waiting.as_mut().unwrap().as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     assert!(forked(|| {

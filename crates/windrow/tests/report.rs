@@ -86,9 +86,9 @@ fn every_place_is_in_the_report() {
     assert_eq!(row("team", "rounds")[1], "100", "{report}");
     // Sampled: 20,000 and 200,000 calls.
     for (comment, kind, calls) in [("short loop", "loop", 20_000.0), ("batch", "batch", 200_000.0)] {
-        let told = &row(comment, kind)[0];
-        let count: f64 = told.trim_start_matches('~').replace(',', "").parse().unwrap();
-        assert!(told.starts_with('~'), "{report}");
+        let text = &row(comment, kind)[0];
+        let count: f64 = text.trim_start_matches('~').replace(',', "").parse().unwrap();
+        assert!(text.starts_with('~'), "{report}");
         assert!(count > calls / 4.0 && count < calls * 4.0, "{report}");
     }
 }

@@ -76,7 +76,7 @@ impl Subscriber for Keeps {
     }
 }
 
-/// What a subscriber sees of the calls of this thread.
+/// The spans that a subscriber sees of the calls of this thread.
 fn seen(calls: impl FnOnce()) -> Vec<Seen> {
     let keeps = Keeps::default();
     tracing::subscriber::with_default(keeps.clone(), calls);
@@ -129,7 +129,7 @@ fn a_future_is_an_event() {
 }
 
 #[test]
-fn without_a_subscriber_calls_are_not_told() {
+fn without_a_subscriber_calls_are_not_reported() {
     let place = Some(std::panic::Location::caller());
     assert!(!windrow::listens(place));
     seen(|| assert!(windrow::listens(place)));

@@ -80,7 +80,7 @@ fn traced(name: &str, variables: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf
     (folder, path, output)
 }
 
-/// What was written on stderr about traces.
+/// The lines on stderr about traces.
 fn said(output: &Output) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr);
     stderr.lines().filter(|line| line.starts_with("windrow: ")).map(|line| format!("{line}\n")).collect()
@@ -194,7 +194,7 @@ fn check(text: &str) -> Trace {
     trace
 }
 
-/// The number of an asynchronous event among those of its process. With `id`, Perfetto would show the call outside of the process.
+/// The number of an asynchronous event among those of its process. With `id`, Perfetto would show the call outside the process.
 fn local(event: &Value) -> Option<String> {
     assert!(event["id"].is_null(), "{event}");
     event["id2"]["local"].as_str().map(str::to_owned)
@@ -276,7 +276,7 @@ fn every_shape_is_in_the_trace() {
         assert!(parts.iter().any(|(track, _)| *track == "windrow-1"), "{parts:?}");
     }
 
-    // Calls inside of a call are slices inside of its slice, or of the part of another member.
+    // Calls inside a call are slices inside its slice, or of the part of another member.
     let inner = trace.named("call", &call("loop", "inner"));
     assert_eq!(inner.len(), 4);
     for (_, slice) in inner {

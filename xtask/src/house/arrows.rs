@@ -4,7 +4,7 @@
 use anyhow::Result;
 use serde_json::Value;
 
-use crate::workspace::{self, Workspace, list, text};
+use crate::workspace::{self, PROTOCOLS, Workspace, list, package, text};
 
 /// A member and the members it may depend on directly, in tests and build scripts too.
 const LAYERS: &[(&str, &str)] = &[
@@ -15,11 +15,12 @@ const LAYERS: &[(&str, &str)] = &[
     ("windrow-records", ""),
     ("windrow-sources", "windrow-records"),
     ("windrow-sync", ""),
+    ("windrow-table", "windrow-sync"),
     ("windrow-tiling", "windrow-plan"),
     ("windrow", "windrow-observe windrow-plan windrow-sync windrow-testkit"),
     // For tests alone: those of windrow use it, and it uses windrow.
     ("windrow-testkit", "windrow"),
-    ("windrow-bpe", "windrow windrow-sync windrow-testkit"),
+    ("windrow-bpe", "windrow windrow-table windrow-testkit"),
     ("windrow-collections", "windrow windrow-sync windrow-testkit"),
     ("windrow-collective", "windrow windrow-product windrow-sync windrow-testkit windrow-tiling"),
     ("windrow-sqlite", "windrow windrow-testkit"),
@@ -44,8 +45,10 @@ const LAYERS: &[(&str, &str)] = &[
 /// For tests, and for the stress program of windrow-bench.
 const TESTKIT: &str = "windrow-testkit";
 
-/// The crate of unsafe code. It cannot inherit the lint that forbids it.
-const UNSAFE: &str = "windrow-sync";
+/// True for a crate of protocols and so of unsafe code. It cannot inherit the lint that forbids it.
+fn is_unsafe(name: &str) -> bool {
+    PROTOCOLS.iter().any(|folder| package(folder) == name)
+}
 
 /// The crates with one file of unsafe code, and the crate whose attributes expand to some. They deny what the others forbid, since what is
 /// forbidden cannot be allowed in a place.
@@ -78,7 +81,9 @@ fn wrong_arrows(metadata: &Value) -> Vec<String> {
             let is_free = !kind.is_empty() || is_layer;
             let is_bare = match name {
                 "windrow-plan" | "windrow-tiling" => !is_free,
-                UNSAFE => !is_free && to != "libc" && (to != "loom" || text(dependency, "target") != "cfg(loom)"),
+                _ if is_unsafe(name) => {
+                    !is_free && to != "libc" && (to != "loom" || text(dependency, "target") != "cfg(loom)")
+                }
                 _ => false,
             };
             if is_bare || is_layer && !allowed.split_whitespace().any(|layer| layer == to) {
@@ -97,7 +102,7 @@ fn has_lints(manifest: &str, whole: &str, name: &str) -> bool {
     let sections = whole.split("\n[workspace.lints.").skip(1).filter_map(|section| section.split("\n[").next());
     let has = |lint: &str| manifest.lines().any(|line| line == lint);
     let is_denying = UNSAFE_IN_PLACES.contains(&name);
-    if name != UNSAFE && !is_denying {
+    if !is_unsafe(name) && !is_denying {
         return manifest.contains("\n[lints]\nworkspace = true\n");
     }
     (!is_denying || has("unsafe_code = \"deny\"")) && sections.flat_map(str::lines).filter(is_lint).all(has)
@@ -128,7 +133,7 @@ mod tests {
         let whole = "\n[workspace.lints.rust]\nunsafe_code = \"forbid\"\na = \"deny\"\n\n[x]\nc = 1\n";
         assert!(has_lints("[package]\n[lints]\nworkspace = true\n", whole, "windrow"));
         assert!(!has_lints("[package]\n", whole, "windrow"));
-        assert!(has_lints("[lints.rust]\na = \"deny\"\n", whole, UNSAFE));
+        assert!(has_lints("[lints.rust]\na = \"deny\"\n", whole, "windrow-sync"));
         assert!(!has_lints("[lints.rust]\na = \"deny\"\n", whole, "windrow-bpe"));
         assert!(has_lints("[lints.rust]\nunsafe_code = \"deny\"\na = \"deny\"\n", whole, "windrow-bpe"));
     }

@@ -35,8 +35,8 @@ pub(super) fn table(files: &[RustFile]) -> (String, Vec<String>) {
             rows.push((is_chosen, format!("| `{name}` in `{short}` | `{value}` | {measure} |\n")));
         };
         for it in constants(&file.source) {
-            problems.extend(problem(&it, file.in_sync().is_some()).map(|why| format!("{}: {why}", file.place(it.at))));
-            if !it.name.is_empty() && (it.measure.is_some() || file.in_sync().is_none()) {
+            problems.extend(problem(&it, file.in_protocol()).map(|why| format!("{}: {why}", file.place(it.at))));
+            if !it.name.is_empty() && (it.measure.is_some() || !file.in_protocol()) {
                 row(&it.name, &it.value, it.measure.as_deref().unwrap_or("-"));
             }
         }
@@ -59,15 +59,15 @@ pub(super) fn table(files: &[RustFile]) -> (String, Vec<String>) {
     (format!("{HEAD}| constant | value | measure |\n|---|---|---|\n{rows}"), problems)
 }
 
-/// What is wrong with a constant. In windrow-sync, which knows no cost, only times and real numbers need a measure.
-fn problem(it: &Constant, in_sync: bool) -> Option<String> {
+/// What is wrong with a constant. In a crate of protocols, which knows no cost, only times and real numbers need a measure.
+fn problem(it: &Constant, in_protocol: bool) -> Option<String> {
     let (is_time, is_real) = (matches!(it.ty.as_str(), "Nanos" | "Duration"), it.ty.contains('f'));
     let number = |text: &str| text.replace(['_', ','], "").parse::<f64>().ok();
     let (name, Some(measure)) = (&it.name, &it.measure) else {
         let hint = "hint: `Measure: 13 wakes.` as last line of its comment (CONTRIBUTING.md)";
         return match it.name.is_empty() {
             true => Some(format!("{} is a time in the code\n    hint: a constant with a measure", it.value)),
-            false => (is_time || is_real || !in_sync).then(|| format!("{} has no measure\n    {hint}", it.name)),
+            false => (is_time || is_real || !in_protocol).then(|| format!("{} has no measure\n    {hint}", it.name)),
         };
     };
     let stated = measure.split(' ').next().and_then(number);

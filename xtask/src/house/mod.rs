@@ -7,7 +7,7 @@ mod orderings;
 use anyhow::{Context, Result};
 use windrow_sources::{Source, matches};
 
-use crate::workspace::{self, SYNC, Workspace};
+use crate::workspace::{self, PROTOCOLS, Workspace};
 
 /// A Rust file, its path relative to the root with `/` as separator.
 struct RustFile {
@@ -26,9 +26,9 @@ impl RustFile {
         format!("{}:{}", self.path, self.source.line(offset))
     }
 
-    /// The path within windrow-sync.
-    fn in_sync(&self) -> Option<&str> {
-        self.path.strip_prefix(SYNC)
+    /// True for a file of a crate of protocols.
+    fn in_protocol(&self) -> bool {
+        PROTOCOLS.iter().any(|folder| self.path.starts_with(folder))
     }
 }
 
@@ -41,7 +41,9 @@ pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
     }
     problems.extend(arrows::check(workspace)?);
     problems.extend(rust.iter().flat_map(printed));
-    problems.extend(orderings::check(&Source::load(&workspace.root.join(SYNC))?));
+    for folder in PROTOCOLS {
+        problems.extend(orderings::check(folder, &Source::load(&workspace.root.join(folder))?));
+    }
     let (table, unmeasured) = constants::table(&rust);
     problems.extend(unmeasured);
     problems.extend(workspace.stale(constants::FILE, &table, "house", write)?);
@@ -52,7 +54,7 @@ pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
 /// the field is empty.
 fn printed(file: &RustFile) -> Vec<String> {
     let derived = r"(?s)#\[derive\([^)]*\bDebug\b[^)]*\)\]([^;{]*(?:;|\{.*?\n\}))";
-    let types = matches(derived, &file.source.code).into_iter().filter(|_| file.in_sync().is_some());
+    let types = matches(derived, &file.source.code).into_iter().filter(|_| file.in_protocol());
     let problem = |(at, body): (usize, &str)| {
         let cell = ["MaybeUninit", "ManuallyDrop"].into_iter().find(|cell| body.contains(cell))?;
         let hint = "hint: write it by hand, without what may hold nothing";

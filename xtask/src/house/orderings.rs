@@ -1,14 +1,12 @@
-//! Every memory ordering of windrow-sync names its counterpart, or argues why it is sequentially consistent.
+//! Every memory ordering of a protocol names its counterpart, or argues why it is sequentially consistent.
 
 use windrow_sources::{Crate, matches, orderings};
 
-use crate::workspace::SYNC;
-
-pub(super) fn check(sync: &Crate) -> Vec<String> {
-    let (found, mut problems) = (orderings(sync), Vec::new());
-    for (path, source) in sync {
+pub(super) fn check(folder: &str, files: &Crate) -> Vec<String> {
+    let (found, mut problems) = (orderings(files), Vec::new());
+    for (path, source) in files {
         for (at, name) in matches(r"\b(Relaxed|Acquire|Release|AcqRel|SeqCst)\b", &source.code) {
-            let (comments, place) = (source.comments_about(at), format!("{SYNC}{path}:{}", source.line(at)));
+            let (comments, place) = (source.comments_about(at), format!("{folder}{path}:{}", source.line(at)));
             let argued = comments.contains(&format!("{name}: "));
             let paired = name == "Relaxed" || name != "SeqCst" && comments.contains("pairs with");
             match found.iter().find(|it| it.file == *path && it.span.contains(&at)) {
@@ -32,7 +30,7 @@ pub(super) fn check(sync: &Crate) -> Vec<String> {
 fn an_ordering_names_its_partner() {
     let problem = |text: &str| {
         let source = windrow_sources::Source::new(text).expect("a file of Rust");
-        check(&[("src/lib.rs".to_owned(), source)].into()).join("; ")
+        check("", &[("src/lib.rs".to_owned(), source)].into()).join("; ")
     };
     let inside = |body: &str| problem(&format!("fn f() {{\n{body}\n}}"));
     assert_eq!(inside("a.store(1, Ordering::Release); // Release: pairs with the load in `f`"), "");

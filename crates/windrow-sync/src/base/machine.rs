@@ -28,7 +28,7 @@ fn nanos() -> u64 {
     ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
-/// How many [ticks](tick) a microsecond has. Measured once per process against the monotonic clock, which takes 200 us.
+/// Number of [ticks](tick) in a microsecond. Measured once per process against the monotonic clock, which takes 200 us.
 pub fn ticks_per_micro() -> f64 {
     // No lock: a process forked during the measurement could not get it. Two threads may measure; either result will do.
     static RATE: AtomicU64 = AtomicU64::new(0);
@@ -73,7 +73,7 @@ pub fn prefetch<T>(value: &T) {
     let _ = value;
 }
 
-/// How many forks lie between this process and the one that asked first. The number differs between a parent and its child.
+/// Number of forks between this process and the one that asked first. The number differs between a parent and its child.
 ///
 /// Where there is no `fork` it is always 0.
 #[inline]
@@ -81,7 +81,7 @@ pub fn fork_generation() -> u32 {
     system::generation()
 }
 
-/// The CPU this thread runs on now, or `None` where the system cannot tell cheaply.
+/// The CPU on which this thread runs now; `None` where the system does not say so cheaply.
 #[inline]
 pub fn cpu() -> Option<u32> {
     system::cpu()

@@ -1,6 +1,5 @@
-//! What all protocols use. This module depends on no protocol and makes no decision.
+//! Primitives of all protocols. This module depends on no protocol and makes no decision.
 
-pub mod assembly;
 pub(crate) mod debug;
 pub mod exit;
 pub mod fork;

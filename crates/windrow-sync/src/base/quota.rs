@@ -6,12 +6,6 @@ use std::path::Path;
 /// files.
 ///
 /// Under a quota, spinning spends CPU time that the work needs (dotnet/runtime issue 112869), so the runtime asks.
-///
-/// ```
-/// use windrow_sync::quota::cpu_quota;
-///
-/// assert!(cpu_quota().is_none_or(|cpus| cpus > 0.0));
-/// ```
 pub fn cpu_quota() -> Option<f64> {
     if cfg!(target_os = "linux") { read(Path::new("/")) } else { None }
 }

@@ -3,7 +3,7 @@
 use crate::base::machine;
 use crate::base::primitives::{spin_loop, yield_now};
 
-/// How long a waiting thread may spin before it parks, in [ticks](machine::tick).
+/// Longest spin of a waiting thread before it parks, in [ticks](machine::tick).
 ///
 /// The bound is a time, not a count: one `pause` instruction takes 10 to 50 times longer on some CPUs than on others
 /// (onnxruntime pull request 27916).

@@ -40,7 +40,7 @@ impl<S> ThreadBound<S> {
         ThreadBound { value: ManuallyDrop::new(value), only: Some(std::thread::current().id()) }
     }
 
-    /// Whether the value is usable on this thread.
+    /// True if the value is usable on this thread.
     #[inline]
     pub fn is_here(&self) -> bool {
         /// Out of line, so that the case of a value usable anywhere stays cheap.

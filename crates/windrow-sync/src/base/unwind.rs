@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a panic was called with.
+/// The payload of a panic.
 pub type Payload = Box<dyn Any + Send>;
 
 /// Drops a value that no caller receives, such as a payload or an unwanted result. A panic of its drop ends here, and so does a panic

@@ -4,22 +4,22 @@ use std::cell::Cell;
 
 use crate::base::primitives::{AtomicU32, Ordering};
 
-/// Used by the holder of a seat only, except [`take_away`](Self::take_away).
+/// Used by the holder of a seat only, except [`drain`](Self::drain).
 #[derive(Default)]
 pub(super) struct Fuel {
     /// Pops until the holder reads the clock; at 0 it does so at every push and pop. Other members set it to 0.
     left: AtomicU32,
-    /// What the holder has filled up to.
+    /// Fuel of the last filling.
     filled: Cell<u32>,
     /// Ticks at the last filling.
-    looked: Cell<u64>,
+    filled_at: Cell<u64>,
 }
 
 /// The most fuel while a tree may open: a member whose joins become slow must notice soon.
 const CLOSED: u32 = 256;
-/// The most fuel otherwise: hungry members take the fuel away.
+/// The most fuel otherwise: hungry members drain the fuel.
 const OPEN: u32 = 4096;
-/// More fuel than is ever burned.
+/// More fuel than is ever spent.
 const ENDLESS: u32 = i32::MAX as u32;
 
 impl Fuel {
@@ -29,9 +29,9 @@ impl Fuel {
         self.left.load(Ordering::Relaxed) as i32 <= 0
     }
 
-    /// Burns fuel for a join. Returns whether it is used up.
+    /// Spends fuel for a join. Returns true if the fuel is used up.
     #[inline]
-    pub(super) fn burn(&self) -> bool {
+    pub(super) fn spend(&self) -> bool {
         // Relaxed: a count. A value that another member writes in between is lost; that member writes again.
         let left = self.left.load(Ordering::Relaxed).wrapping_sub(1);
         // Relaxed: as above.
@@ -39,16 +39,16 @@ impl Fuel {
         left as i32 <= 0
     }
 
-    /// Takes the fuel away. Called by other members.
-    pub(super) fn take_away(&self) {
+    /// Sets the fuel to 0. Called by other members.
+    pub(super) fn drain(&self) {
         // Relaxed: a count.
         self.left.store(0, Ordering::Relaxed);
     }
 
-    /// Fills up for about `look` ticks, judged by how long the last filling lasted.
+    /// Fills up for about `look` ticks, judged by the time that the last filling lasted.
     pub(super) fn fill_up(&self, now: u64, look: u64, may_open: bool) {
         let most = if may_open { CLOSED } else { OPEN };
-        let lasted = now.saturating_sub(self.looked.replace(now));
+        let lasted = now.saturating_sub(self.filled_at.replace(now));
         let fuel = self.filled.get();
         let fuel = if lasted > look.saturating_mul(4) {
             0
@@ -60,22 +60,22 @@ impl Fuel {
             fuel
         };
         self.filled.set(fuel);
-        self.pour(fuel);
+        self.set(fuel);
     }
 
     /// Fills up to a quarter of the last filling.
     pub(super) fn fill_a_quarter(&self) {
-        self.pour(self.filled.get() / 4);
+        self.set(self.filled.get() / 4);
     }
 
     /// The clock is not read any more.
     pub(super) fn fill_for_ever(&self) {
         self.filled.set(ENDLESS);
-        self.pour(ENDLESS);
+        self.set(ENDLESS);
     }
 
     /// Sets the fuel.
-    pub(super) fn pour(&self, fuel: u32) {
+    pub(super) fn set(&self, fuel: u32) {
         // Relaxed: a count.
         self.left.store(fuel, Ordering::Relaxed);
     }

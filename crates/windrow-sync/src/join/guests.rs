@@ -6,7 +6,7 @@ use crate::join::entries::Invited;
 use crate::join::tree::{Tree, WorkerSlot};
 use crate::join::with_here;
 
-/// Where an invitation is being hosted.
+/// The tree that hosts an invitation.
 #[derive(Clone, Copy)]
 struct Hosted {
     tree: *const Tree,
@@ -59,30 +59,12 @@ show_as!("Invitation": [] Invitation);
 
 impl Invitation {
     /// An invitation that no member hosts yet.
-    ///
-    /// ```
-    /// use windrow_sync::join::guests::Invitation;
-    ///
-    /// let invitation = Invitation::new();
-    /// assert_eq!((invitation.member(), invitation.is_guest()), (None, false));
-    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Runs `lead`. Meanwhile idle members of this thread's tree may come and run `help`, which returns when it finds no more work.
-    /// Each [`call`](Invitation::call) asks for one. All guests have left when this returns. Outside of a tree no guest comes.
-    ///
-    /// ```
-    /// use windrow_sync::join::guests::Invitation;
-    ///
-    /// let invitation = Invitation::new();
-    /// let result = invitation.host(&|| unreachable!("no tree, no guest"), || {
-    ///     invitation.call();
-    ///     7
-    /// });
-    /// assert_eq!(result, 7);
-    /// ```
+    /// Each [`call`](Invitation::call) asks for one. All guests have left when this returns. Outside a tree no guest comes.
     ///
     /// # Panics
     /// If the invitation is hosted already. A panic of `help` goes to the caller of [`Tree::serve`] on the guest's thread.
@@ -102,33 +84,7 @@ impl Invitation {
         }
     }
 
-    /// Tells guests that there is work. From any thread.
-    ///
-    /// ```
-    /// use windrow_sync::join::guests::Invitation;
-    /// # use windrow_sync::latch::Latch;
-    /// # use windrow_sync::{Spin, join::tree::{JoinTiming, OfferDecision, Tree}};
-    /// # fn in_tree<R>(f: impl FnOnce() -> R) -> R {
-    /// #     let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
-    /// #     let mut tree = Tree::new(2, timing);
-    /// #     let (lead, tree) = tree.lead();
-    /// #     lead.furnish();
-    /// #     std::thread::scope(|scope| {
-    /// #         scope.spawn(|| tree.serve());
-    /// #         lead.grow(0, &|_| OfferDecision::Opened, f)
-    /// #     })
-    /// # }
-    ///
-    /// let invitation = Invitation::new();
-    /// let latch = Latch::new();
-    /// in_tree(|| {
-    ///     invitation.host(&|| latch.set(), || {
-    ///         invitation.call();
-    ///         latch.wait(Spin::NONE); // until the guest has come
-    ///     })
-    /// });
-    /// assert!(!latch.is_set());
-    /// ```
+    /// Invites a guest, because there is work. From any thread.
     pub fn call(&self) {
         // Release: pairs with the Acquire in `Entries::enter`; a guest that comes sees the work.
         if !self.ready.swap(true, Ordering::Release) {
@@ -137,7 +93,7 @@ impl Invitation {
         with_here(|seat| {
             if let Some(seat) = seat {
                 seat.has_called();
-                seat.burn();
+                seat.spend();
             }
         });
     }
@@ -149,26 +105,6 @@ impl Invitation {
     }
 
     /// This thread's number among the members of the tree that hosts the invitation, if it is one of them.
-    ///
-    /// ```
-    /// use windrow_sync::join::guests::Invitation;
-    /// # use windrow_sync::{Spin, join::tree::{JoinTiming, OfferDecision, Tree}};
-    /// # fn in_tree<R>(f: impl FnOnce() -> R) -> R {
-    /// #     let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
-    /// #     let mut tree = Tree::new(2, timing);
-    /// #     let (lead, tree) = tree.lead();
-    /// #     lead.furnish();
-    /// #     std::thread::scope(|scope| {
-    /// #         scope.spawn(|| tree.serve());
-    /// #         lead.grow(0, &|_| OfferDecision::Opened, f)
-    /// #     })
-    /// # }
-    ///
-    /// let invitation = Invitation::new();
-    /// let member = in_tree(|| invitation.host(&|| (), || invitation.member()));
-    /// assert_eq!(member, Some(0)); // the lead
-    /// assert_eq!(invitation.member(), None);
-    /// ```
     pub fn member(&self) -> Option<usize> {
         let hosted = (*lock(&self.hosted))?;
         with_here(|seat| seat.filter(|seat| std::ptr::eq(hosted.tree, seat.tree())).map(WorkerSlot::index))
@@ -182,32 +118,7 @@ impl Invitation {
         idle
     }
 
-    /// Whether this thread is a guest: a member without other work that runs the invitation's `help`.
-    ///
-    /// ```
-    /// use windrow_sync::join::guests::Invitation;
-    /// # use windrow_sync::{Spin, join::tree::{JoinTiming, OfferDecision, Tree}};
-    /// # fn in_tree<R>(f: impl FnOnce() -> R) -> R {
-    /// #     let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
-    /// #     let mut tree = Tree::new(2, timing);
-    /// #     let (lead, tree) = tree.lead();
-    /// #     lead.furnish();
-    /// #     std::thread::scope(|scope| {
-    /// #         scope.spawn(|| tree.serve());
-    /// #         lead.grow(0, &|_| OfferDecision::Opened, f)
-    /// #     })
-    /// # }
-    ///
-    /// let invitation = Invitation::new();
-    /// let (sender, receiver) = std::sync::mpsc::channel();
-    /// in_tree(|| {
-    ///     invitation.host(&|| sender.send(invitation.is_guest()).unwrap(), || {
-    ///         assert!(!invitation.is_guest(), "it is the host");
-    ///         invitation.call();
-    ///         assert_eq!(receiver.recv(), Ok(true));
-    ///     })
-    /// });
-    /// ```
+    /// True if this thread is a guest: a member without other work that runs the invitation's `help`.
     pub fn is_guest(&self) -> bool {
         // Another tree may have an invitation of the same number.
         let Some(hosted) = *lock(&self.hosted) else { return false };
@@ -215,37 +126,6 @@ impl Invitation {
     }
 
     /// Makes [`wait`](Invitation::wait) of this member check again. From any thread.
-    ///
-    /// ```
-    /// use std::sync::Mutex;
-    /// use windrow_sync::join::guests::Invitation;
-    /// # use windrow_sync::{Spin, join::tree::{JoinTiming, OfferDecision, Tree}};
-    /// # fn in_tree<R>(f: impl FnOnce() -> R) -> R {
-    /// #     let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
-    /// #     let mut tree = Tree::new(2, timing);
-    /// #     let (lead, tree) = tree.lead();
-    /// #     lead.furnish();
-    /// #     std::thread::scope(|scope| {
-    /// #         scope.spawn(|| tree.serve());
-    /// #         lead.grow(0, &|_| OfferDecision::Opened, f)
-    /// #     })
-    /// # }
-    ///
-    /// let (invitation, is_done) = (Invitation::new(), Mutex::new(false));
-    /// let finish = || {
-    ///     *is_done.lock().unwrap() = true;
-    ///     invitation.ring(0);
-    /// };
-    /// in_tree(|| {
-    ///     invitation.host(&|| (), || {
-    ///         std::thread::scope(|scope| {
-    ///             scope.spawn(finish); // from a thread outside of the tree
-    ///             invitation.wait(|_| false, || *is_done.lock().unwrap());
-    ///         });
-    ///     })
-    /// });
-    /// assert!(is_done.into_inner().unwrap());
-    /// ```
     pub fn ring(&self, member: usize) {
         self.with_tree(|tree| tree.ring(member));
     }
@@ -255,35 +135,6 @@ impl Invitation {
     /// for until it is `done`.
     ///
     /// Returns whether it is `done`: not if this process is a forked child, and a guest of the parent was to make it so.
-    ///
-    /// ```
-    /// use std::sync::Mutex;
-    /// use windrow_sync::join::guests::Invitation;
-    /// # use windrow_sync::{Spin, join::tree::{JoinTiming, OfferDecision, Tree}};
-    /// # fn in_tree<R>(f: impl FnOnce() -> R) -> R {
-    /// #     let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
-    /// #     let mut tree = Tree::new(2, timing);
-    /// #     let (lead, tree) = tree.lead();
-    /// #     lead.furnish();
-    /// #     std::thread::scope(|scope| {
-    /// #         scope.spawn(|| tree.serve());
-    /// #         lead.grow(0, &|_| OfferDecision::Opened, f)
-    /// #     })
-    /// # }
-    ///
-    /// let (invitation, is_done) = (Invitation::new(), Mutex::new(false));
-    /// let help = || {
-    ///     *is_done.lock().unwrap() = true;
-    ///     invitation.ring(0);
-    /// };
-    /// in_tree(|| {
-    ///     invitation.host(&help, || {
-    ///         invitation.call();
-    ///         invitation.wait(|_| true, || *is_done.lock().unwrap());
-    ///     })
-    /// });
-    /// assert!(is_done.into_inner().unwrap());
-    /// ```
     ///
     /// # Panics
     /// If this thread is not a member: see [`member`](Invitation::member).

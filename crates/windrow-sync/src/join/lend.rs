@@ -10,7 +10,7 @@ use crate::base::primitives::{Arc, Mutex, lock};
 use crate::base::spin::Spin;
 use crate::base::unwind::discard;
 
-/// What a host and its loans share.
+/// The state that a host shares with its loans.
 struct Loans<W> {
     state: Mutex<LoanState>,
     left: Latch,
@@ -42,7 +42,7 @@ impl<W> Loans<W> {
 
 /// Runs `f`, which may [`lend`](Lender::lend) jobs that borrow what outlives this call, and returns when every loan has ended.
 ///
-/// Before this thread blocks it calls `wait` with a function that tells whether all loans have ended. `wait` may run other work, such as
+/// Before this thread blocks it calls `wait` with a function that returns true once all loans have ended. `wait` may run other work, such as
 /// the loans themselves, and may return at any time. Whenever the last open loan ends, the thread that ended it calls `ended`.
 ///
 /// ```

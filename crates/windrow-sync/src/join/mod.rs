@@ -43,53 +43,19 @@ pub(crate) fn seated<R>(seat: *const WorkerSlot, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Runs `f` outside of any tree: a [`join`] in it is an outermost one.
-///
-/// ```
-/// # use windrow_sync::{Spin, join::tree::{JoinTiming, OfferDecision, Tree}};
-/// use windrow_sync::join::{apart, is_inside};
-/// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
-///
-/// let mut tree = Tree::new(1, timing);
-/// tree.lead().0.grow(0, &|_| OfferDecision::Never, || {
-///     assert!(is_inside());
-///     assert!(!apart(is_inside));
-/// });
-/// ```
+/// Runs `f` outside any tree: a [`join`] in it is an outermost one.
 pub fn apart<R>(f: impl FnOnce() -> R) -> R {
     seated(std::ptr::null(), f)
 }
 
-/// Whether this thread works on a tree.
-///
-/// ```
-/// # use windrow_sync::{Spin, join::tree::{JoinTiming, OfferDecision, Tree}};
-/// use windrow_sync::join::is_inside;
-/// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
-///
-/// let mut tree = Tree::new(1, timing);
-/// assert!(tree.lead().0.grow(0, &|_| OfferDecision::Never, is_inside));
-/// assert!(!is_inside());
-/// ```
+/// True if this thread works on a tree.
 pub fn is_inside() -> bool {
     !here().is_null()
 }
 
-/// Whether the second half of this thread's next [`join_at_once`] would wait behind an older half. False outside of a tree.
+/// True if the second half of this thread's next [`join_at_once`] would wait for an older half. False outside a tree.
 ///
 /// A caller whose thread may block can then hand the half over in another way, so that it begins soon.
-///
-/// ```
-/// # use windrow_sync::{Spin, join::tree::{JoinTiming, OfferDecision, Tree}};
-/// use windrow_sync::join::{join, would_queue};
-/// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
-///
-/// let inner = || join(would_queue, || (), |_, _| unreachable!("inside of a tree")).0;
-/// let mut tree = Tree::new(1, timing);
-/// // The second half of the join is older than what its first half would hand over.
-/// assert!(tree.lead().0.grow(0, &|_| OfferDecision::Never, inner));
-/// assert!(!would_queue());
-/// ```
 #[inline]
 pub fn would_queue() -> bool {
     with_here(|seat| seat.is_some_and(WorkerSlot::has_shareable))
@@ -170,7 +136,7 @@ impl Frame {
         self.state.with(|state| unsafe { &*state.cast::<AtomicU32>() })
     }
 
-    /// How a taken frame ended, if it has.
+    /// The end of a taken frame, if it has ended.
     pub(crate) fn end(&self) -> Option<End> {
         // Acquire: pairs with the Release in `Offered::run` and in `Offered::drop`; the result is visible.
         match self.state().load(Ordering::Acquire) {
@@ -194,7 +160,7 @@ impl Frame {
     }
 }
 
-/// How a taken frame ended.
+/// The end of a taken frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// Its result is stored.
@@ -224,11 +190,11 @@ impl<'t> Offered<'t> {
         unsafe { &*self.frame }
     }
 
-    /// Tells the owner that it may take what this thread, member `runner`, offers. Call it only if whatever that member offers from
-    /// now on is part of the frame.
+    /// Allows the owner to take what this thread, member `runner`, offers. Call it only if whatever that member offers from now on is
+    /// part of the frame.
     pub(crate) fn mark(&self, runner: usize) {
         let mark = TAKEN | (runner as u32) << 16;
-        // Relaxed: tells the owner which member to help, nothing more.
+        // Relaxed: the number of the member to help, nothing more.
         if self.frame().state().fetch_or(mark, Ordering::Relaxed) & WAITED != 0 {
             // The owner has parked without knowing whose offers it may take.
             self.tree.ring(self.owner);
@@ -350,7 +316,7 @@ impl<B: FnOnce() -> RB, RB> JoinJob<B, RB> {
     fn run_own(&self, seat: &WorkerSlot) -> RB {
         // SAFETY: it was never offered.
         let half = unsafe { self.take_half() };
-        seat.burn();
+        seat.spend();
         half()
     }
 }
@@ -393,23 +359,6 @@ where
 /// [`join`], but it offers work before `a` begins: if this thread has nothing on offer, it offers its oldest half, which is `b` if it has
 /// no older one. So `a` of an outermost join may wait for `b`, as long as another member is idle or becomes idle.
 ///
-/// ```
-/// use windrow_sync::{Spin, join::join_at_once, latch::Latch};
-/// # use windrow_sync::join::tree::{JoinTiming, OfferDecision, Tree};
-/// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
-/// # let mut tree = Tree::new(2, timing);
-/// # let (lead, tree) = tree.lead();
-/// # lead.furnish();
-///
-/// let latch = Latch::new();
-/// let run = || join_at_once(|| latch.wait(Spin::NONE), || latch.set(), |_, _| unreachable!("inside of a tree"));
-/// std::thread::scope(|scope| {
-///     scope.spawn(|| tree.serve());
-///     lead.grow(0, &|_| OfferDecision::Opened, run);
-/// });
-/// assert!(!latch.is_set(), "the first half has waited for the second");
-/// ```
-///
 /// # Panics
 /// As [`join`].
 #[inline]
@@ -436,9 +385,9 @@ where
     // SAFETY: `job` stays where it is until it is popped and, if shared, retrieved: below, even if the halves panic. Between the pop and
     // the retrieval runs nothing that could unwind.
     unsafe { seat.push(below, std::ptr::from_ref(&job).cast()) };
-    // `glance` is inside the `catch_unwind`, because it may ask the lead's question, which may panic.
+    // `check_fuel` is inside the `catch_unwind`, because it may ask the lead's question, which may panic.
     let ra = catch_unwind(AssertUnwindSafe(|| {
-        seat.glance();
+        seat.check_fuel();
         if AT_ONCE {
             seat.offer_at_once();
         }

@@ -1,6 +1,6 @@
 //! Claims: the right to items of a source, as values; and memory whose items are handed out by claims.
 
-/// Where a chunk lies among the items, and which member claimed it. Information only: unsafe code trusts the span inside a [`Claim`], no other.
+/// The place of a chunk among the items, and the member that claimed it. Information only: unsafe code trusts the span inside a [`Claim`], no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Index of the first item.
@@ -22,7 +22,7 @@ impl Span {
     }
 }
 
-/// The right to the items of one span of one source. It can be split, but neither copied nor made outside of this crate.
+/// The right to the items of one span of one source. It can be split, but neither copied nor made outside this crate.
 #[derive(Debug)]
 pub struct Claim(Span);
 
@@ -40,7 +40,7 @@ impl Claim {
         Claim(Span { lo: 0, hi: 0, member: 0 })
     }
 
-    /// Which items.
+    /// The items.
     #[inline]
     pub fn span(&self) -> Span {
         self.0

@@ -21,7 +21,7 @@ pub unsafe trait Divide: Sized + Sync {
     type Chunk<'s>
     where
         Self: 's;
-    /// What is left when the division is over. Never the source itself: its chunks may outlive the division (`&'a mut` items do).
+    /// The rest of the source when the division is over. Never the source itself: its chunks may outlive the division (`&'a mut` items do).
     type Done;
 
     /// Number of items.
@@ -182,7 +182,7 @@ impl<S: Divide> Division<S> {
         Claims { division: self, shared: self.shared.get(), member, held: Claim::none() }
     }
 
-    /// Whether the lead has moved its rest to where members can claim it.
+    /// True if the lead has moved its rest to where members can claim it.
     pub fn is_shared(&self) -> bool {
         self.shared.get().is_some()
     }
@@ -194,12 +194,12 @@ impl<S: Divide> Division<S> {
         }
     }
 
-    /// Whether a shared division was [stopped](Division::stop).
+    /// True if a shared division was [stopped](Division::stop).
     pub fn is_stopped(&self) -> bool {
         self.shared.get().is_some_and(|shared| shared.ranges.is_stopped())
     }
 
-    /// What the members reported, once the division is shared.
+    /// The reports of the members, once the division is shared.
     pub fn reports(&self) -> impl Iterator<Item = Report> + '_ {
         self.shared.get().into_iter().flat_map(|shared| shared.ranges.reports())
     }

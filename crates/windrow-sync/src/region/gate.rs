@@ -1,7 +1,6 @@
 #![doc = include_str!("gate.md")]
 
 use std::cell::Cell;
-use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 
@@ -9,11 +8,13 @@ use crate::base::debug::show_as;
 use crate::base::fork::{self, Process, Stranded};
 use crate::base::machine;
 use crate::base::pad::Pad;
-use crate::base::primitives::{AtomicU32, AtomicU64, Ordering, UnsafeCell, thread_cell};
+use crate::base::primitives::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use crate::base::relaxed::RelaxedU64;
 use crate::base::spin::Spin;
 use crate::base::unwind::{Finally, Payload, discard};
 use crate::base::word::{WideWord, Word};
+use crate::region::inside::{self, EnteredGates};
+pub use crate::region::inside::{Inside, is_inside_any};
 
 /// A worker that has joined a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +25,10 @@ pub struct JoinedWorker {
     pub member: usize,
 }
 
-/// What workers that join run.
+/// The closure that workers that join run.
 type RegionJob = dyn Fn(JoinedWorker) + Sync;
 
-/// What the caller posts for workers that join.
+/// The post of a caller for workers that join.
 #[derive(Clone, Copy)]
 struct Posted {
     job: *const RegionJob,
@@ -85,7 +86,7 @@ impl LaneView {
     fn upper(self) -> u32 {
         (self.0 >> 32) as u32
     }
-    /// Whether a worker that was last in `epoch` can join.
+    /// True if a worker that was last in `epoch` can join.
     fn admits(self, epoch: u64) -> bool {
         self.has(OPEN) && self.seats() > 0 && self.epoch() != epoch
     }
@@ -97,12 +98,12 @@ struct RegionLane {
     word: WideWord,
     /// While the lane is `DELAYED`: the tick from which on workers may join. A hint: only time depends on it.
     due: RelaxedU64,
-    /// The lane, plus 1, that the region's caller was inside of when it opened the region; 0 is none.
+    /// The lane, plus 1, inside which the region's caller opened the region; 0 is none.
     around: RelaxedU64,
     job: UnsafeCell<Option<Posted>>,
     /// Counts the times that a holder was woken: by the last member that left, or by a caller that opened a region inside.
     left: Word,
-    /// How many of them holders have waited for.
+    /// The number of them that holders have waited for.
     waited: RelaxedU64,
     payload: Mutex<Option<Payload>>,
 }
@@ -130,7 +131,7 @@ impl RegionLane {
     }
 }
 
-/// What a worker remembers between regions: its last epoch in every lane, the bell that it has answered, and the tick at which it
+/// Memory of a worker between regions: its last epoch in every lane, the bell that it has answered, and the tick at which it
 /// checks the other lanes again, because one of them was not due.
 struct Seen {
     epochs: [u64; LANES],
@@ -157,8 +158,8 @@ pub struct Visitor {
 
 show_as!("Visitor": [] Visitor, |it| member: it.member);
 
-/// What a waiting worker hears.
-enum Heard {
+/// A signal to a waiting worker.
+enum Signal {
     /// The gate is stopped.
     Stop,
     /// A lane may admit it.
@@ -168,7 +169,7 @@ enum Heard {
     Nothing,
 }
 
-/// Where callers open regions and workers join them. See the [module page](self).
+/// Callers open regions at a gate, and workers join them. See the [module page](self).
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -197,8 +198,8 @@ pub struct Gate {
     elsewhere: Option<Box<dyn WorkersElsewhere>>,
     /// In a forked child the gate has no workers.
     process: Process,
-    /// Threads in [`serve`](Gate::serve). Not part of the protocol: the count keeps the word's fields from overflowing, and tells
-    /// how many workers can be idle.
+    /// Threads in [`serve`](Gate::serve). Not part of the protocol: the count keeps the word's fields from overflowing, and bounds the
+    /// number of idle workers.
     serving: std::sync::atomic::AtomicU64,
     /// Counters of callers by lane (only its holder writes), and of workers (each writes its own).
     callers: [Pad<Tally>; LANES],
@@ -213,20 +214,20 @@ unsafe impl Send for Gate {}
 
 show_as!("Gate": [] Gate, |it| workers: it.workers, state: it.state());
 
-/// What a caller can know about the workers before it decides to open.
+/// Counts of workers, for the decision to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerCounts {
     /// Every lane is taken: [`Door::open`] would not succeed now.
     pub busy: bool,
     /// Parked workers; waking one is a system call and a scheduling delay.
     pub asleep: usize,
-    /// Workers that are awake and in no region, by a snapshot; and callers that wait for a region that this thread is inside of.
+    /// Workers that are awake and in no region, by a snapshot; and callers that wait for a region around this thread.
     pub idle: usize,
     /// Workers that do not serve: their threads have not begun yet, or have ended.
     pub absent: usize,
 }
 
-/// How often events happened since the gate was made. Exact while no event is in progress.
+/// Counts of events since the gate was made. Exact while no event is in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Regions that opened.
@@ -239,84 +240,15 @@ pub struct Counts {
     pub sleeps: u64,
 }
 
-/// Where a worker stands in its wait for a region.
+/// A stage of a worker's wait for a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// It begins to spin.
+    /// The worker begins to spin.
     Begins,
-    /// Its spin budget is used up and it is about to park. (The budget returned here is ignored.)
+    /// The worker's spin budget is used up, and the worker is about to park. (The budget returned here is ignored.)
     Sleeps,
-    /// It was parked, and spins again.
+    /// The worker was parked, and spins again.
     Woken,
-}
-
-thread_cell! {
-    /// The gates that this thread is inside of. Not part of the protocol.
-    INSIDE: EnteredGates = EnteredGates::NONE
-}
-
-thread_cell! {
-    /// The gate and the lane, plus 1, of the region that this thread is innermost inside of.
-    REGION: (usize, u64) = (0, 0)
-}
-
-/// Gates that a thread is inside of, outermost first: it serves them, or has a region open in them.
-#[derive(Clone, Copy)]
-struct EnteredGates {
-    gates: [usize; EnteredGates::KNOWN],
-    depth: usize,
-}
-
-impl EnteredGates {
-    /// A thread is rarely inside more gates than this. Deeper than this, it counts as inside every gate.
-    const KNOWN: usize = 5;
-    const NONE: EnteredGates = EnteredGates { gates: [0; EnteredGates::KNOWN], depth: 0 };
-
-    /// `gate` is the address of a gate, or 0.
-    fn enter(gate: usize) {
-        INSIDE.with(|cell| {
-            let mut inside = cell.get();
-            if let Some(free) = inside.gates.get_mut(inside.depth) {
-                *free = gate;
-            }
-            inside.depth += 1;
-            cell.set(inside);
-        });
-    }
-
-    fn leave() {
-        INSIDE.with(|cell| cell.set(EnteredGates { depth: cell.get().depth - 1, ..cell.get() }));
-    }
-}
-
-/// Whether this thread serves a gate, has a region open in one, or holds an [`Inside`].
-pub fn is_inside_any() -> bool {
-    INSIDE.with(|cell| cell.get().depth > 0)
-}
-
-/// Marks this thread as one that pools may be waiting for, until this is dropped: for threads and calls of a pool that are in no region.
-#[derive(Debug)]
-pub struct Inside(PhantomData<*const ()>);
-
-impl Inside {
-    /// Marks this thread.
-    #[must_use]
-    pub fn new() -> Self {
-        EnteredGates::enter(0);
-        Inside(PhantomData)
-    }
-}
-
-impl Default for Inside {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        EnteredGates::leave();
-    }
 }
 
 /// Counters with one writer at a time.
@@ -372,7 +304,7 @@ impl Gate {
     /// True if a [`visit`](Gate::visit) may find a region.
     #[doc(hidden)]
     pub fn calls(&self, visitor: &Visitor) -> bool {
-        self.process.is_this() && matches!(self.listen(&visitor.seen), Heard::Call | Heard::Later(_))
+        self.process.is_this() && matches!(self.signal(&visitor.seen), Signal::Call | Signal::Later(_))
     }
 
     /// Takes part in the regions that admit the visitor, until none does. The visitor waits for a region that is not due.
@@ -381,14 +313,14 @@ impl Gate {
         EnteredGates::enter(self.address());
         let _left = Finally(EnteredGates::leave);
         while self.process.is_this() {
-            match self.listen(&visitor.seen) {
-                Heard::Stop | Heard::Nothing => return,
-                Heard::Later(due) => {
+            match self.signal(&visitor.seen) {
+                Signal::Stop | Signal::Nothing => return,
+                Signal::Later(due) => {
                     let left = due.saturating_sub(machine::tick());
                     let wait = Spin { busy: 0, yielding: left };
-                    wait.until(|| !matches!(self.listen(&visitor.seen), Heard::Later(_)));
+                    wait.until(|| !matches!(self.signal(&visitor.seen), Signal::Later(_)));
                 }
-                Heard::Call => {
+                Signal::Call => {
                     if !self.enter(MAIN, &mut visitor.seen, visitor.member) {
                         self.answer(&mut visitor.seen, visitor.member);
                     }
@@ -402,16 +334,14 @@ impl Gate {
         self.lanes[MAIN].0.word()
     }
 
-    fn address(&self) -> usize {
+    pub(super) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Whether this thread serves this gate, or has a region open in it. Such a thread must not wait until the workers end: one
-    /// of them may be waiting for it. (Also true deep inside regions of many gates, where the outer gates are no longer told
-    /// apart.)
+    /// True if this thread serves this gate, or has a region open in it. Such a thread must not wait until the workers end: one
+    /// of them may be waiting for it. (Also true deep inside regions of many gates, where the outer gates are not known.)
     pub fn is_inside(&self) -> bool {
-        let EnteredGates { gates, depth } = INSIDE.with(std::cell::Cell::get);
-        depth > gates.len() || gates[..depth].contains(&self.address())
+        EnteredGates::contain(self.address())
     }
 
     /// A snapshot of the workers' state, for a decision. It may be outdated at once.
@@ -441,9 +371,9 @@ impl Gate {
         WorkerCounts { busy, asleep, idle, absent }
     }
 
-    /// Callers that wait for a region of this gate that this thread is inside of: they would join one that it opens.
+    /// Callers that wait for a region of this gate around this thread: they would join a region that this thread opens.
     fn waiting_around(&self) -> usize {
-        let (gate, mut around) = REGION.with(Cell::get);
+        let (gate, mut around) = inside::region();
         let mut waiting = 0;
         while gate == self.address()
             && let Some(lane) = (around as usize).checked_sub(1).map(|lane| &self.lanes[lane].0)
@@ -486,7 +416,7 @@ impl Gate {
         settle: Spin,
         lead: impl FnOnce(&Door<'_>) -> R,
     ) -> R {
-        let door = Door { gate: self, body, lane: Cell::new(None), around: REGION.with(Cell::get), settle };
+        let door = Door { gate: self, body, lane: Cell::new(None), around: inside::region(), settle };
         let result = lead(&door);
         match door.shut() {
             Ok(None) => result,
@@ -536,7 +466,7 @@ impl Gate {
     }
 
     /// delayed -> open: workers may join from now on. A parked worker is woken if one is needed.
-    fn hasten(&self, at: usize, seats: u64) {
+    fn open_early(&self, at: usize, seats: u64) {
         // Relaxed: the job was published by `open`. Workers that join earlier see no difference.
         let before = LaneView(self.lanes[at].0.word().fetch_and(!DELAYED, Ordering::Relaxed));
         // Release: pairs with the Acquire in `answer`; a worker that sees this bell sees that the lane is not delayed.
@@ -564,7 +494,7 @@ impl Gate {
         u64::from(seats > coming)
     }
 
-    /// open -> closing -> taken: no member is inside any more. Meanwhile the caller joins regions inside of this one.
+    /// open -> closing -> taken: no member is inside any more. Meanwhile the caller joins regions inside this one.
     fn close(&self, at: usize, settle: Spin) -> Result<(), Stranded> {
         let lane = &self.lanes[at].0;
         let word = lane.word();
@@ -582,11 +512,11 @@ impl Gate {
                 return Err(Stranded);
             }
             // Lanes are not scanned unless one may have opened.
-            let mut heard = None;
+            let mut last = None;
             let waited = settle.until(|| {
                 // Relaxed: a hint when to scan.
                 let now = LaneView(self.main().load(Ordering::Relaxed)).upper();
-                if heard.replace(now) != Some(now) || seen.later.is_some_and(|due| machine::tick() >= due) {
+                if last.replace(now) != Some(now) || seen.later.is_some_and(|due| machine::tick() >= due) {
                     inner = self.join_inside(at, &mut seen);
                 }
                 inner.is_some() || all_left()
@@ -613,13 +543,13 @@ impl Gate {
         Ok(())
     }
 
-    /// Joins a region that was opened inside of the one in lane `around`, if one admits this caller.
+    /// Joins a region that was opened inside the one in lane `around`, if one admits this caller.
     fn join_inside(&self, around: usize, seen: &mut Seen) -> Option<(usize, LaneView)> {
         seen.later = None;
         for at in (0..LANES).filter(|&at| at != around) {
             // Relaxed: `join` validates it.
             let view = LaneView(self.lanes[at].0.word().load(Ordering::Relaxed));
-            if !view.admits(seen.epochs[at]) || !self.is_inside_of(at, around) {
+            if !view.admits(seen.epochs[at]) || !self.is_opened_inside(at, around) {
                 continue;
             }
             if let Some(due) = self.due(at, view) {
@@ -633,8 +563,8 @@ impl Gate {
         None
     }
 
-    /// Whether the region in lane `at` was opened inside of the one in lane `around`: true if so, unless lane `at` closes meanwhile.
-    fn is_inside_of(&self, at: usize, around: usize) -> bool {
+    /// True if the region in lane `at` was opened inside the one in lane `around`, unless lane `at` closes meanwhile.
+    fn is_opened_inside(&self, at: usize, around: usize) -> bool {
         let outer = |at: usize| (self.lanes[at].0.around.get() as usize).checked_sub(1);
         std::iter::successors(Some(at), |&at| outer(at)).take(LANES).skip(1).any(|lane| lane == around)
     }
@@ -683,18 +613,18 @@ impl Gate {
         }
     }
 
-    /// What the main word and the clock tell a waiting worker.
-    fn listen(&self, seen: &Seen) -> Heard {
+    /// The signal of the main word and the clock to a waiting worker.
+    fn signal(&self, seen: &Seen) -> Signal {
         // Relaxed: `join` validates it by a compare-exchange, `answer` by another load.
         let view = LaneView(self.main().load(Ordering::Relaxed));
         let admits = view.admits(seen.epochs[MAIN]);
         let due = self.due(MAIN, view).filter(|_| admits);
         match due.into_iter().chain(seen.later).min() {
-            _ if view.has(STOP) => Heard::Stop,
-            _ if view.bell() != seen.bell || admits && due.is_none() => Heard::Call,
-            Some(due) if machine::tick() < due => Heard::Later(due),
-            Some(_) => Heard::Call,
-            None => Heard::Nothing,
+            _ if view.has(STOP) => Signal::Stop,
+            _ if view.bell() != seen.bell || admits && due.is_none() => Signal::Call,
+            Some(due) if machine::tick() < due => Signal::Later(due),
+            Some(_) => Signal::Call,
+            None => Signal::Nothing,
         }
     }
 
@@ -727,23 +657,23 @@ impl Gate {
         let mut wait = Wait::Begins;
         // The callers of a worker that has forked are in the parent.
         while self.process.is_this() {
-            let mut heard = Heard::Nothing;
-            let listen = |heard: &mut Heard| {
-                *heard = self.listen(seen);
-                matches!(heard, Heard::Stop | Heard::Call)
+            let mut signal = Signal::Nothing;
+            let poll = |signal: &mut Signal| {
+                *signal = self.signal(seen);
+                matches!(signal, Signal::Stop | Signal::Call)
             };
             let budget = look(wait);
-            budget.until(|| listen(&mut heard));
+            budget.until(|| poll(&mut signal));
             // A lane that is not due extends the budget: its caller counts on this worker.
-            while let Heard::Later(due) = heard {
+            while let Signal::Later(due) = signal {
                 let left = due.saturating_sub(machine::tick());
                 let (busy, yielding) = if budget.busy > 0 { (left, 0) } else { (0, left) };
-                Spin { busy, yielding }.until(|| listen(&mut heard));
+                Spin { busy, yielding }.until(|| poll(&mut signal));
             }
-            match heard {
-                Heard::Stop => return false,
-                Heard::Call => return true,
-                Heard::Nothing | Heard::Later(_) => {}
+            match signal {
+                Signal::Stop => return false,
+                Signal::Call => return true,
+                Signal::Nothing | Signal::Later(_) => {}
             }
             // The region may be full or over when the woken worker runs. It spins again, because more regions may follow.
             look(Wait::Sleeps);
@@ -778,7 +708,7 @@ impl Gate {
         before.ok().map(|word| LaneView(joined(word)))
     }
 
-    /// What an active worker does: wakes further workers, runs the job, keeps a panic for the caller, and leaves.
+    /// The part of an active worker: wakes further workers, runs the job, keeps a panic for the caller, and leaves.
     fn attend(&self, at: usize, worker: usize, joined: LaneView) {
         let lane = &self.lanes[at].0;
         let _leave = Leave(lane);
@@ -797,8 +727,8 @@ impl Gate {
             let wakes = self.wake_for(joined.seats(), member, 2, main);
             tally.inspect(|tally| tally.wakes.add(wakes));
         }
-        let before = REGION.with(|region| region.replace((self.address(), at as u64 + 1)));
-        let _outside = Finally(|| REGION.with(|region| region.set(before)));
+        let before = inside::replace_region((self.address(), at as u64 + 1));
+        let _outside = Finally(|| _ = inside::replace_region(before));
         // SAFETY: the caller cannot return from `region`, nor unwind out of it, before this thread has left; until then
         // it borrows the closure.
         let job = unsafe { &*posted.job };
@@ -827,7 +757,7 @@ impl Gate {
         self.lanes[MAIN].0.word.wake(u32::MAX);
     }
 
-    /// Whether it was [stopped](Gate::stop).
+    /// True after [`stop`](Gate::stop).
     pub fn is_stopped(&self) -> bool {
         // Relaxed: STOP publishes no data.
         LaneView(self.main().load(Ordering::Relaxed)).has(STOP)
@@ -835,7 +765,7 @@ impl Gate {
 }
 
 impl Seen {
-    /// Whether the main word holds something that this worker has not seen.
+    /// True if the main word holds something that this worker has not seen.
     fn misses(&self, main: LaneView) -> bool {
         main.admits(self.epochs[MAIN]) || main.bell() != self.bell
     }
@@ -860,7 +790,8 @@ pub struct Door<'a> {
     body: &'a (dyn Fn(JoinedWorker) + Sync),
     /// The lane, while it is open, and the seats that it opened with.
     lane: Cell<Option<(usize, u64)>>,
-    /// What the caller was inside of when its region began. (A door may open later, inside of a region that ends before this one.)
+    /// The gate and the lane, plus 1, of the region inside which the caller began its own. (A door may open later, inside a region that ends
+    /// before this one.)
     around: (usize, u64),
     settle: Spin,
 }
@@ -888,7 +819,7 @@ impl Door<'_> {
     /// Lets workers in before they are due, and wakes a parked one if those awake are too few. Without effect on a closed door.
     pub fn open_now(&self) {
         if let Some((at, seats)) = self.lane.get() {
-            self.gate.hasten(at, seats);
+            self.gate.open_early(at, seats);
         }
     }
 
@@ -907,11 +838,11 @@ impl Door<'_> {
             // SAFETY: this caller holds the lane and no member is active, so this is the only access.
             unsafe { *cell = Some(Posted { job, seats }) };
         });
-        let (gate, inside) = self.around;
-        REGION.with(|region| region.set((self.gate.address(), at as u64 + 1)));
+        let (gate, around) = self.around;
+        inside::replace_region((self.gate.address(), at as u64 + 1));
         self.lane.set(Some((at, seats)));
         EnteredGates::enter(self.gate.address());
-        self.gate.lanes[at].0.around.set(if gate == self.gate.address() { inside } else { 0 });
+        self.gate.lanes[at].0.around.set(if gate == self.gate.address() { around } else { 0 });
         self.gate.lanes[at].0.due.set(due.unwrap_or(0));
         self.gate.open(at, seats, due.map_or(0, |_| DELAYED));
         true
@@ -920,7 +851,7 @@ impl Door<'_> {
     /// Closes the lane and gives it back, once; returns the first panic of a member.
     fn shut(&self) -> Result<Option<Payload>, Stranded> {
         let Some((at, _)) = self.lane.take() else { return Ok(None) };
-        REGION.with(|region| region.set(self.around));
+        inside::replace_region(self.around);
         let closed = self.gate.close(at, self.settle);
         let payload = closed.map(|()| fork::lock(&self.gate.lanes[at].0.payload).take());
         self.gate.give_back(at);

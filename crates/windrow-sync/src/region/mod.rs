@@ -3,6 +3,7 @@
 mod claim;
 pub mod divide;
 pub mod gate;
+mod inside;
 pub mod merge;
 pub mod ranges;
 pub mod slots;

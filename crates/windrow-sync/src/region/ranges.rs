@@ -21,7 +21,7 @@ impl RangeWord {
     }
 }
 
-/// What a member did and measured; read by the caller after the region. Only speed depends on it.
+/// Counts and times of a member; read by the caller after the region. Only speed depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Ticks it spent in its chunks.
@@ -63,7 +63,7 @@ thread_local! {
 #[derive(Debug)]
 pub struct Ranges {
     members: Box<[Pad<MemberRange>]>,
-    /// How many of them are in use.
+    /// The number of them in use.
     used: usize,
     stopped: AtomicBool,
 }
@@ -112,7 +112,7 @@ impl Ranges {
         }
     }
 
-    /// How many members the ranges were made for.
+    /// The number of members that the ranges were made for.
     pub fn members(&self) -> usize {
         self.members.len()
     }
@@ -134,7 +134,7 @@ impl Ranges {
         }
     }
 
-    /// What the members have reported so far.
+    /// The reports of the members so far.
     pub fn reports(&self) -> impl Iterator<Item = Report> + '_ {
         self.used().iter().map(|member| {
             let [busy, weight, claims, longest, longest_at] = member.0.report.each_ref().map(RelaxedU64::get);
@@ -182,7 +182,7 @@ impl Ranges {
         None
     }
 
-    /// What the word of `member` holds. It may be outdated at once.
+    /// The range in the word of `member`. It may be outdated at once.
     pub fn at_hand(&self, member: usize) -> Run {
         // Relaxed: a snapshot.
         RangeWord(self.used()[member % self.used].0.word.load(Ordering::Relaxed)).run()
@@ -226,7 +226,7 @@ impl Ranges {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Whether [`stop`](Ranges::stop) has been called.
+    /// True after [`stop`](Ranges::stop).
     pub fn is_stopped(&self) -> bool {
         // Relaxed: a snapshot.
         self.stopped.load(Ordering::Relaxed)

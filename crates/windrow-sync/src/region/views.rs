@@ -25,7 +25,7 @@ impl<S: Divide> Part<S> {
     }
 }
 
-/// What all views of one source have in common: each maps its indices in `below`.
+/// The common part of all views of one source: each maps its indices in `below`.
 macro_rules! view_of_one {
     ($life:lifetime, $chunk:ty) => {
         type Item = S::Item;
@@ -345,7 +345,7 @@ impl<A: Divide, B: Divide> Merged<A, B> {
         Self { a, b, turns }
     }
 
-    /// How many of the first `at` items are of `a`, and how many of `b`. Neither count falls as `at` grows.
+    /// Numbers of the first `at` items that are of `a` and of `b`. Neither count falls as `at` grows.
     fn split(&self, at: usize) -> (usize, usize) {
         let (a, b) = (self.a.total(), self.b.total());
         let of_a = match self.turns {

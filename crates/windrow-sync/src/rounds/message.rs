@@ -13,7 +13,7 @@ const INLINE: usize = 80;
 #[repr(C)]
 pub(super) struct InlineBox {
     inline: Inline,
-    /// How to drop the value; `None` if there is none, or if it needs no drop.
+    /// The drop of the value; `None` if there is none, or if it needs no drop.
     drop: Option<unsafe fn(&mut InlineBox)>,
     spill: Option<Spill>,
 }
@@ -42,7 +42,7 @@ impl Drop for Spill {
     }
 }
 
-/// What a message holds: the part, which is its reader's alone, and a copy of what all members share.
+/// Contents of a message: the part, which is its reader's alone, and a copy of what all members share.
 #[repr(C)]
 pub(super) struct MessageValues<P, S> {
     part: P,
@@ -54,7 +54,7 @@ impl InlineBox {
         Self { inline: Inline(MaybeUninit::uninit()), drop: None, spill: None }
     }
 
-    /// Where a value of this layout lies. Only a call with a larger layout than before allocates.
+    /// The place of a value of this layout. Only a call with a larger layout than before allocates.
     #[inline]
     fn place(&mut self, layout: Layout) -> *mut u8 {
         if layout.size() <= INLINE && layout.align() <= align_of::<Inline>() {

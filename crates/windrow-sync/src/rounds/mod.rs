@@ -25,7 +25,7 @@ pub use task::{Finish, TaskRounds, TaskSlot, Waited};
 
 use message::{Contribution, Message};
 
-/// Why no further round can take place.
+/// The reason that no further round can take place.
 ///
 /// ```
 /// use windrow_sync::Spin;
@@ -72,7 +72,7 @@ const FORMED: u32 = 1 << 31;
 const AWAITED: u32 = 1 << 30;
 const JOINED: u32 = AWAITED - 1;
 
-/// What the leader writes for one member. Word and message share cache lines: one miss fetches both.
+/// The words that the leader writes for one member. Word and message share cache lines: one miss fetches both.
 #[derive(Default)]
 #[repr(C, align(128))]
 struct Mailbox {
@@ -84,7 +84,7 @@ struct Mailbox {
     waker: Mutex<Option<Waker>>,
     /// The CPU, plus one, on which the owner last found itself.
     place: RelaxedU64,
-    /// The CPU, plus one, on which another member has found itself beside the owner: the owner should move.
+    /// The CPU, plus one, on which another member has found itself together with the owner: the owner should move.
     move_away: RelaxedU64,
 }
 
@@ -118,7 +118,7 @@ fn ended(word: u32) -> Option<Ended> {
     }
 }
 
-/// Whether a member shares its CPU with a teammate. If so, its spinning would keep the teammate from running.
+/// A member's knowledge of the CPUs of its teammates. If it shares its CPU, its spinning would keep the teammate from running.
 #[derive(Clone, Copy, Debug, Default)]
 struct Neighbors {
     shares: bool,
@@ -348,9 +348,9 @@ impl Core {
         mailbox.wake(mailbox.word.value().fetch_add(ONE_ROUND, Ordering::Release))
     }
 
-    /// Tells all other slots that no further round will take place.
+    /// Publishes to all other slots that no further round will take place.
     fn end(&self, from: usize, why: Ended) {
-        // Relaxed: the first member to leave tells the others; a second one has nothing to add.
+        // Relaxed: the first member to leave publishes it; a second one has nothing to add.
         if self.over.swap(1, Ordering::Relaxed) != 0 {
             return;
         }
@@ -391,7 +391,7 @@ fn group_size(group: usize, width: usize) -> usize {
     (width - group * GROUP).min(GROUP)
 }
 
-/// Whether `slot` is one of the `members` of a round: the first ones, and the leader in place of the last.
+/// True if `slot` is one of the `members` of a round: the first ones, and the leader in place of the last.
 #[inline]
 fn takes_part(slot: usize, leader: usize, members: usize) -> bool {
     slot == leader || slot < members - usize::from(leader >= members)

@@ -178,7 +178,7 @@ impl<T: Send> MemberSlot<'_, T> {
         self.place.width
     }
 
-    /// Whether this member shares its CPU with a member of a lower number, and so should move. (As far as is known: a member reads its
+    /// True if this member shares its CPU with a member of a lower number, and so should move. (As far as is known: a member reads its
     /// CPU at its first arrival, and when a wait exceeds `spin.busy`.) The call resets the answer.
     #[inline]
     pub fn should_move(&mut self) -> bool {
@@ -301,7 +301,7 @@ impl<'m, T: Send> LeaderGuard<'m, T> {
         self.lead::<S, P>(members, note, tag, |data, _, deal| split(data, deal))
     }
 
-    /// As [`round_of`](LeaderGuard::round_of), but the leader opens its own message later.
+    /// A [`round_of`](LeaderGuard::round_of) whose leader opens its own message later.
     ///
     /// # Panics
     /// As `round_of`.
@@ -319,7 +319,7 @@ impl<'m, T: Send> LeaderGuard<'m, T> {
         Sent { lead: Some(self), tag, woke, _types: PhantomData }
     }
 
-    /// As [`round`](LeaderGuard::round); `split` also gets each member's contribution.
+    /// A [`round`](LeaderGuard::round) whose `split` also gets each member's contribution.
     ///
     /// # Panics
     /// As `round`, or if a member has contributed no `C`.
@@ -443,12 +443,12 @@ impl<T: Send, S: LendCopy, P: Lend> Drop for Sent<'_, T, S, P> {
 }
 
 impl<'m, T: Send, S: LendCopy, P: Lend> Sent<'m, T, S, P> {
-    /// Whether a member had to be woken.
+    /// True if a member had to be woken.
     pub fn woke(&self) -> bool {
         self.woke
     }
 
-    /// What is shared, and this member's part.
+    /// The shared value, and this member's part.
     #[inline]
     pub fn open(mut self) -> (Lent<'m, S>, Lent<'m, P>) {
         let Some(lead) = self.lead.take() else { unreachable!("taken here only") };
@@ -482,7 +482,7 @@ fn shortened<'l, S: LendCopy, P: Lend>((shared, part): (Lent<'l, S>, Lent<'l, P>
     (<S::Family as Family>::shorten(shared), <P::Family as Family>::shorten(part))
 }
 
-/// Where a leader puts the parts: exactly one for each member of the round, in their order.
+/// The parts of a round, from its leader: exactly one for each member of the round, in their order.
 pub struct Deal<'x, P: Family> {
     core: &'x Core,
     leader: usize,
@@ -511,7 +511,7 @@ impl<P: Family> Drop for Deal<'_, P> {
 }
 
 impl<'x, P: Family> Deal<'x, P> {
-    /// How many parts to deal: the number of members of this round.
+    /// The number of parts to deal: one for each member of this round.
     #[inline]
     pub fn width(&self) -> usize {
         self.members
@@ -616,7 +616,7 @@ impl<'m> Follow<'m> {
         self.core.boxes[self.place.at].message.with(|message| unsafe { (*message).note() })
     }
 
-    /// What is shared, and this member's part.
+    /// The shared value, and this member's part.
     ///
     /// # Panics
     /// If the leader's round was one of other types. Then the team has ended.

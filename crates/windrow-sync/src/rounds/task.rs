@@ -13,7 +13,7 @@ use crate::base::primitives::{Arc, AtomicUsize, Mutex, Ordering, lock};
 use crate::base::spin::Spin;
 use crate::base::unwind::quietly;
 
-/// What the slots of a team of tasks share. It owns the data, because a future can be forgotten: nothing that a future uses may be borrowed.
+/// The common state of the slots of a team of tasks. It owns the data, because a future can be forgotten: nothing that a future uses may be borrowed.
 struct Owned<T: Send> {
     core: Core,
     /// `None` once [`Finish`] has taken the data out.
@@ -129,7 +129,7 @@ impl<T: Send> Drop for Present<T> {
     }
 }
 
-/// How a task's wait ended.
+/// The end of a task's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
     /// The wait ended before the task had to return `Pending`.
@@ -144,7 +144,7 @@ impl<T: Send> TaskSlot<T> {
         self.place.at
     }
 
-    /// How many members there are.
+    /// The number of members.
     pub fn width(&self) -> usize {
         self.place.width
     }

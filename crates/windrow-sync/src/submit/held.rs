@@ -128,24 +128,6 @@ impl<T, A, B> EntryRun<T, A, B> {
 pub type WeighOp<'l, A> = &'l dyn Fn(&A) -> usize;
 
 /// The maximum size of a batch. At least one operation is cut, even if it weighs more.
-///
-/// ```
-/// use windrow_sync::Spin;
-/// use windrow_sync::submit::{Entry, Limit, Submit};
-///
-/// // Texts in batches of up to 8 bytes.
-/// let limit = Limit { ops: 64, weight: Some((8, &|text: &&str| text.len())) };
-/// let batches: Submit<Vec<usize>, &str, ()> = Submit::new(Vec::new(), None);
-/// let mut entries = ["one", "two", "three"].map(Entry::Op);
-/// batches.call(&mut entries, 0, Spin::NONE, |guard| {
-///     while let Some(mut batch) = guard.cut(&limit) {
-///         let (sizes, entries) = batch.parts();
-///         sizes.push(entries.len());
-///     }
-/// })
-/// .unwrap();
-/// assert_eq!(*batches.try_read().expect("the lock is free"), [2, 1]);
-/// ```
 pub struct Limit<'l, A> {
     /// Operations.
     pub ops: usize,
@@ -161,45 +143,28 @@ thread_local! {
 }
 
 /// The lock's guard. Dropping it passes the lock on, or lets go. See the [module page](super).
-///
-/// ```
-/// use windrow_sync::Spin;
-/// use windrow_sync::submit::{Entry, Limit, Submit};
-///
-/// let sums: Submit<u64, u64, u64> = Submit::new(0, None);
-/// let mut entries = [Entry::Op(3), Entry::Op(4)];
-/// sums.call(&mut entries, 9, Spin::NONE, |guard| {
-///     assert_eq!(guard.queued(), Some(2));
-///     while let Some(mut batch) = guard.cut(&Limit { ops: 1, weight: None }) {
-///         batch.parts().1[0].answer(|number| number * 10);
-///     }
-///     assert!(guard.is_mine_answered());
-/// })
-/// .unwrap();
-/// assert_eq!(entries.map(Entry::into_reply), [Some(30), Some(40)]);
-/// ```
 pub struct LockGuard<'s, T: Send, A: Send, B: Send> {
     submit: &'s Submit<T, A, B>,
-    /// The own node: that of the caller that leads, as long as it is not answered.
-    mine: Option<QueuedNode<T, A, B>>,
+    /// The node of the caller that leads, until it is answered.
+    leader: Option<QueuedNode<T, A, B>>,
     /// The waiters to wake, threads first.
-    told: Vec<WakeTarget>,
-    /// How many of these are threads: the direct wakes. Then `chained`: how many more threads are woken by those, in chains.
+    to_wake: Vec<WakeTarget>,
+    /// The number of threads among these: the direct wakes. Then `chained`: the number of threads that these wake, in chains.
     threads: usize,
     chained: usize,
 }
 
-show_as!("LockGuard": [T: Send, A: Send, B: Send] LockGuard<'_, T, A, B>, |it| leads: it.mine.is_some());
+show_as!("LockGuard": [T: Send, A: Send, B: Send] LockGuard<'_, T, A, B>, |it| leads: it.leader.is_some());
 
 impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
     #[inline]
-    pub(super) fn new(submit: &'s Submit<T, A, B>, mine: Option<NonNull<Node<T, A, B>>>) -> Self {
-        let mine = mine.map(QueuedNode::new);
-        if let Some(mine) = mine.filter(|mine| !mine.is_task()) {
+    pub(super) fn new(submit: &'s Submit<T, A, B>, leader: Option<NonNull<Node<T, A, B>>>) -> Self {
+        let leader = leader.map(QueuedNode::new);
+        if let Some(leader) = leader.filter(|leader| !leader.is_task()) {
             // Relaxed: the state was `LEAD`, or is that of the push; only the node's owner reads it now, and the owner has the lock.
-            mine.node().state.store(QUEUED, Ordering::Relaxed);
+            leader.node().state.store(QUEUED, Ordering::Relaxed);
         }
-        LockGuard { submit, mine, told: Vec::new(), threads: 0, chained: 0 }
+        LockGuard { submit, leader, to_wake: Vec::new(), threads: 0, chained: 0 }
     }
 
     fn inside<R>(&mut self, f: impl FnOnce(&mut HolderState<T, A, B>) -> R) -> R {
@@ -214,23 +179,23 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
         self.submit.inside.0.with_mut(|inside| unsafe { &mut (*inside).data })
     }
 
-    /// Whether the operations of the caller that leads are answered, or it has handed in none.
-    pub fn is_mine_answered(&self) -> bool {
-        self.mine.is_none()
+    /// True if the operations of the caller that leads are answered, or it has handed in none.
+    pub fn is_leader_answered(&self) -> bool {
+        self.leader.is_none()
     }
 
-    /// How many of the callers answered last were parked threads.
+    /// The number of parked threads among the callers answered last.
     pub fn sleepers(&self) -> usize {
         self.threads + self.chained
     }
 
-    /// Whether any node is queued.
+    /// True if any node is queued.
     pub fn is_more(&mut self) -> bool {
         self.pull();
         self.inside(|inside| inside.first.is_some())
     }
 
-    /// How many operations are queued, those of dropped futures included; `None` if a job is among them, which waits for all before it.
+    /// The number of queued operations, those of dropped futures included; `None` if a job is among them, which waits for all before it.
     pub fn queued(&mut self) -> Option<usize> {
         self.pull();
         self.inside(|inside| (inside.jobs == 0).then_some(inside.ops))
@@ -259,10 +224,10 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
     /// dropped futures. Jobs at the front are run first. `None` if nothing is queued, or if the next is a job.
     pub fn cut(&mut self, limit: &Limit<'_, A>) -> Option<BatchGuard<'_, 's, T, A, B>> {
         self.answer(Fate::default(), usize::MAX);
-        self.tell();
+        self.wake_answered();
         self.pull();
         // Made before the first part: if `weigh` panics, the guard's drop answers the callers that were cut already.
-        let cut = BatchGuard { held: self, fate: Fate::default(), heads: usize::MAX };
+        let cut = BatchGuard { held: self, fate: Fate::default(), direct: usize::MAX };
         let mut room = limit.ops.max(1);
         let mut weight = limit.weight.map_or(usize::MAX, |(most, _)| most);
         while room > 0 && cut.held.cut_one(limit, &mut room, &mut weight) {}
@@ -336,8 +301,8 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
         ran.unwrap_or_else(|payload| resume_unwind(payload));
     }
 
-    /// Answers all callers in the batch. Of the parked threads, `heads` will be woken directly, the others in chains.
-    fn answer(&mut self, fate: Fate, heads: usize) {
+    /// Answers all callers in the batch. Of the parked threads, `direct` will be woken directly, the others in chains.
+    fn answer(&mut self, fate: Fate, direct: usize) {
         if self.inside(|inside| inside.parts.is_empty()) {
             return;
         }
@@ -355,53 +320,53 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
             match (part.is_last, part.node.is_task()) {
                 (false, _) => {}
                 (true, true) => self.answer_task(part.node, part.waiter),
-                (true, false) => self.answer_thread(part.node, heads),
+                (true, false) => self.answer_thread(part.node, direct),
             }
         }
         drop(all);
         self.inside(|inside| (inside.parts, inside.gathered) = (parts, gathered));
     }
 
-    /// Sets a thread's node to `DONE`. If the thread is parked and `heads` others will be woken directly, it takes the place of one of
+    /// Sets a thread's node to `DONE`. If the thread is parked and `direct` others will be woken directly, it takes the place of one of
     /// them, and will wake the replaced one.
-    fn answer_thread(&mut self, at: QueuedNode<T, A, B>, heads: usize) {
-        self.forget_mine(at);
-        self.turn_thread(at, DONE, heads);
+    fn answer_thread(&mut self, at: QueuedNode<T, A, B>, direct: usize) {
+        self.forget_leader(at);
+        self.turn_thread(at, DONE, direct);
     }
 
     /// Returns whether `at` is the node of the caller that leads, which needs no wakeup; if so, the guard forgets the node.
-    fn forget_mine(&mut self, at: QueuedNode<T, A, B>) -> bool {
-        let is_mine = self.mine == Some(at);
-        if is_mine {
-            self.mine = None;
+    fn forget_leader(&mut self, at: QueuedNode<T, A, B>) -> bool {
+        let is_leader = self.leader == Some(at);
+        if is_leader {
+            self.leader = None;
         }
-        is_mine
+        is_leader
     }
 
     /// Sets the thread's node to `DONE` or `LEAD`, and notes the thread for a wakeup if it is parked. After that the node may be
     /// gone.
-    fn turn_thread(&mut self, at: QueuedNode<T, A, B>, to: u32, heads: usize) {
+    fn turn_thread(&mut self, at: QueuedNode<T, A, B>, to: u32, direct: usize) {
         let state = &at.node().state;
         // Release: pairs with the Acquire in `Node::wait`; the replies are visible, or what was done to the data is seen.
         // Acquire: pairs with the Release in `Node::wait`; the waiter is visible.
         if state.compare_exchange(QUEUED, to, Ordering::Release, Ordering::Acquire).is_err() {
             let mut waiter = at.take_waiter();
-            if self.threads >= heads
+            if self.threads >= direct
                 && let Some(own) = &mut waiter
             {
-                std::mem::swap(&mut self.told[self.chained % self.threads], own);
+                std::mem::swap(&mut self.to_wake[self.chained % self.threads], own);
                 self.chained += 1;
                 at.replace_late(waiter.take());
             }
             // Release: as above.
             state.store(to, Ordering::Release);
-            self.tell_later(waiter);
+            self.wake_later(waiter);
         }
     }
 
     /// Sets a future's node to `DONE`, or frees its slot if the future is gone. `waiter` was taken when the node was cut.
     fn answer_task(&mut self, at: QueuedNode<T, A, B>, mut waiter: Option<WakeTarget>) {
-        let is_mine = self.forget_mine(at);
+        let is_leader = self.forget_leader(at);
         let mut state = TAKEN;
         loop {
             let next = if state & WATCHED == 0 { DONE } else { BUSY };
@@ -409,8 +374,8 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
             // Acquire: pairs with the Release in `register` and in `TaskOp::drop`; a new waker is visible, or the future no longer
             // uses the slot.
             match at.node().state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) if next == DONE && is_mine => return discard(waiter),
-                Ok(_) if next == DONE => return self.tell_later(waiter),
+                Ok(_) if next == DONE && is_leader => return discard(waiter),
+                Ok(_) if next == DONE => return self.wake_later(waiter),
                 Ok(_) => {
                     discard(waiter);
                     waiter = at.replace_late(None);
@@ -425,16 +390,16 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
         }
     }
 
-    fn tell_later(&mut self, waiter: Option<WakeTarget>) {
+    fn wake_later(&mut self, waiter: Option<WakeTarget>) {
         if let Some(waiter) = waiter {
-            if self.told.capacity() == 0 {
-                self.told = ROOM.try_with(Cell::take).unwrap_or_default();
+            if self.to_wake.capacity() == 0 {
+                self.to_wake = ROOM.try_with(Cell::take).unwrap_or_default();
             }
             let is_thread = matches!(waiter, WakeTarget::Thread(_));
-            self.told.push(waiter);
+            self.to_wake.push(waiter);
             if is_thread {
-                let last = self.told.len() - 1;
-                self.told.swap(self.threads, last);
+                let last = self.to_wake.len() - 1;
+                self.to_wake.swap(self.threads, last);
                 self.threads += 1;
             }
         }
@@ -442,30 +407,30 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
 
     /// Wakes the callers that are answered, as `cut` and the drop do. A waker is foreign code: its panic must not keep other callers from
     /// being woken. Nor may it reach the holder, which may be an unrelated caller, or the runner that all callers depend on.
-    pub fn tell(&mut self) {
+    pub fn wake_answered(&mut self) {
         (self.threads, self.chained) = (0, 0);
-        for waiter in self.told.drain(..) {
+        for waiter in self.to_wake.drain(..) {
             discard(catch_unwind(AssertUnwindSafe(|| waiter.wake())));
         }
     }
 
     /// Frees the slot of a future that was dropped.
     fn free(&mut self, at: QueuedNode<T, A, B>) {
-        self.forget_mine(at);
+        self.forget_leader(at);
         // The future is gone and the node is not in the queue, so the slot is the holder's alone.
         self.submit.free(at);
     }
 
     /// Takes the caller's own node out of the queue.
-    fn withdraw(&mut self, mine: QueuedNode<T, A, B>) {
+    fn withdraw(&mut self, leader: QueuedNode<T, A, B>) {
         self.pull();
         self.inside(|inside| {
-            let before = inside.queue().find(|at| at.next() == Some(mine));
-            if before.is_some() || inside.first == Some(mine) {
-                inside.unlink(before, mine);
+            let before = inside.queue().find(|at| at.next() == Some(leader));
+            if before.is_some() || inside.first == Some(leader) {
+                inside.unlink(before, leader);
             }
         });
-        self.answer_thread(mine, usize::MAX);
+        self.answer_thread(leader, usize::MAX);
     }
 
     /// Lets go of the lock if nothing is queued.
@@ -545,7 +510,7 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
         let mut waiter = None;
         let invited = invite(at, &mut waiter);
         // A dropped future's waiter is woken, too: its drop here could panic.
-        self.tell_later(waiter);
+        self.wake_later(waiter);
         if invited.is_err() && self.inside(|inside| inside.first == Some(at)) {
             self.inside(HolderState::pop);
             self.free(at);
@@ -557,13 +522,13 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
 impl<T: Send, A: Send, B: Send> Drop for LockGuard<'_, T, A, B> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(mine) = self.mine {
+        if let Some(leader) = self.leader {
             self.answer(Fate::default(), usize::MAX);
-            match mine.is_task() {
-                _ if self.mine.is_none() => {}
+            match leader.is_task() {
+                _ if self.leader.is_none() => {}
                 // The node stays in the queue; its future was polled without an invitation or has given it back.
                 true => self.inside(|inside| inside.asks = true),
-                false => self.withdraw(mine),
+                false => self.withdraw(leader),
             }
         }
         let mut is_called = false;
@@ -571,9 +536,9 @@ impl<T: Send, A: Send, B: Send> Drop for LockGuard<'_, T, A, B> {
             self.answer(Fate::default(), usize::MAX);
             is_called = self.hand_on();
         }
-        if self.told.capacity() > 0 {
-            self.tell();
-            let room = std::mem::take(&mut self.told);
+        if self.to_wake.capacity() > 0 {
+            self.wake_answered();
+            let room = std::mem::take(&mut self.to_wake);
             // While the thread ends, no later lead will use the buffer.
             let _ = ROOM.try_with(|kept| kept.set(room));
         }
@@ -628,26 +593,10 @@ fn invite<T, A, B>(at: QueuedNode<T, A, B>, waiter: &mut Option<WakeTarget>) -> 
 
 /// A batch: operations that were cut from the queue. Dropping the guard answers all of them: a caller without a reply in its entry by
 /// then gets only the batch's fate.
-///
-/// ```
-/// use windrow_sync::Spin;
-/// use windrow_sync::submit::{Entry, Limit, Submit};
-///
-/// let sums: Submit<u64, u64, u64> = Submit::new(0, None);
-/// sums.call(&mut [3, 4].map(Entry::Op), 9, Spin::NONE, |guard| {
-///     let mut batch = guard.cut(&Limit { ops: 64, weight: None }).expect("two operations are queued");
-///     assert!(batch.marks().eq([(9, 2)]));
-///     assert_eq!((batch.callers(), batch.is_limited()), (1, false));
-///     let (sum, entries) = batch.parts();
-///     *sum += entries.iter_mut().map(Entry::take).sum::<u64>();
-/// })
-/// .unwrap();
-/// assert_eq!(*sums.try_read().expect("the lock is free"), 7);
-/// ```
 pub struct BatchGuard<'h, 's, T: Send, A: Send, B: Send> {
     held: &'h mut LockGuard<'s, T, A, B>,
     fate: Fate,
-    heads: usize,
+    direct: usize,
 }
 
 show_as!("BatchGuard": [T: Send, A: Send, B: Send] BatchGuard<'_, '_, T, A, B>, |it| fate: it.fate);
@@ -669,12 +618,12 @@ impl<T: Send, A: Send, B: Send> BatchGuard<'_, '_, T, A, B> {
         self.inside().parts.iter().map(|part| (part.node.mark(), part.len))
     }
 
-    /// How many callers have operations in the batch. A chunk of one caller's operations counts once.
+    /// The number of callers with operations in the batch. A chunk of one caller's operations counts once.
     pub fn callers(&self) -> usize {
         self.inside().parts.len()
     }
 
-    /// Whether the limit has left operations in the queue.
+    /// True if the limit has left operations in the queue.
     pub fn is_limited(&self) -> bool {
         self.inside().first.is_some()
     }
@@ -684,10 +633,10 @@ impl<T: Send, A: Send, B: Send> BatchGuard<'_, '_, T, A, B> {
         self.held.submit.inside.0.with(|inside| unsafe { &*inside })
     }
 
-    /// Wakes up to `heads` parked threads directly (1 or more); these wake the rest in chains. All tasks are woken directly, and so are
+    /// Wakes up to `direct` parked threads directly (1 or more); these wake the rest in chains. All tasks are woken directly, and so are
     /// all threads if this is not set.
-    pub fn set_heads(&mut self, heads: usize) {
-        self.heads = heads.max(1);
+    pub fn set_direct_wakes(&mut self, direct: usize) {
+        self.direct = direct.max(1);
     }
 
     /// Sets the fate, which is returned to every caller with an operation in the batch.
@@ -698,6 +647,6 @@ impl<T: Send, A: Send, B: Send> BatchGuard<'_, '_, T, A, B> {
 
 impl<T: Send, A: Send, B: Send> Drop for BatchGuard<'_, '_, T, A, B> {
     fn drop(&mut self) {
-        self.held.answer(self.fate, self.heads);
+        self.held.answer(self.fate, self.direct);
     }
 }

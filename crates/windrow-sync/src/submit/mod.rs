@@ -39,7 +39,7 @@ const READERS: usize = TAGS & !(READER - 1);
 
 type Address<T, A, B> = *mut Node<T, A, B>;
 
-/// Tells a separate runner that an operation is queued.
+/// Signals a separate runner: an operation is queued.
 #[doc(hidden)]
 pub type Notify = Box<dyn Fn() + Send + Sync>;
 
@@ -98,7 +98,7 @@ show_as!("Submit": [T, A, B] Submit<T, A, B>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
-/// What a push does with a lock that it finds free.
+/// The choice of a push that finds the lock free.
 #[derive(Clone, Copy, PartialEq)]
 enum Push {
     /// Takes the lock.
@@ -183,29 +183,10 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     }
 
     /// Hands in `entries`, which hold operations, and blocks until they are answered. `look` is the spin budget. `lead` is called
-    /// whenever this caller gets the lock; it should cut and answer at least until [`LockGuard::is_mine_answered`]. `mark` is a number
+    /// whenever this caller gets the lock; it should cut and answer at least until [`LockGuard::is_leader_answered`]. `mark` is a number
     /// that a holder finds with the entries.
     ///
     /// Returns the fate that the batch was given, if any. Entries without a reply were taken and not answered.
-    ///
-    /// ```
-    /// use windrow_sync::Spin;
-    /// use windrow_sync::submit::{Entry, Limit, Submit};
-    ///
-    /// let sums: Submit<u64, u64, u64> = Submit::new(0, None);
-    /// let mut entries = [Entry::Op(3), Entry::Op(4)];
-    /// sums.call(&mut entries, 0, Spin::NONE, |guard| {
-    ///     while let Some(mut batch) = guard.cut(&Limit { ops: 64, weight: None }) {
-    ///         let (sum, entries) = batch.parts();
-    ///         for entry in entries {
-    ///             *sum += entry.take();
-    ///             entry.reply(*sum);
-    ///         }
-    ///     }
-    /// })
-    /// .unwrap();
-    /// assert_eq!(entries.map(Entry::into_reply), [Some(3), Some(7)]);
-    /// ```
     ///
     /// # Errors
     /// After [`close`](Submit::close): nothing was taken.
@@ -268,13 +249,13 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| Some(word.map_addr(|word| word | CLOSED)));
     }
 
-    /// Whether the list was closed.
+    /// True if the list was closed.
     pub fn is_closed(&self) -> bool {
         // Relaxed: the flag publishes no data.
         self.word.0.load(Ordering::Relaxed).addr() & CLOSED != 0
     }
 
-    /// Whether the list was closed and all that was handed in is answered. Readers may be left.
+    /// True if the list was closed and all that was handed in is answered. Readers may be left.
     pub fn is_over(&self) -> bool {
         // Relaxed: nothing is pushed after `CLOSED`, and a holder that lets go to this value has answered all.
         self.word.0.load(Ordering::Relaxed).addr() & !READERS == CLOSED
@@ -356,7 +337,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         done.map_or(Pushed::Closed, |_| pushed)
     }
 
-    /// Whether a future could take the lock now: never if a separate runner exists.
+    /// True if a future could take the lock now: never if a separate runner exists.
     fn is_free_to_tasks(&self) -> bool {
         // Relaxed: a compare-exchange validates it before it is relied on.
         self.signal.is_none() && self.word.0.load(Ordering::Relaxed).addr() & (HELD | READERS) == 0
@@ -407,7 +388,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     }
 
     fn give_back(&self, slot: NonNull<Node<T, A, B>>) {
-        // Release: pairs with the Acquire in `slot`. Relaxed: a failure tells nothing.
+        // Release: pairs with the Acquire in `slot`. Relaxed: a failure says nothing.
         let spare = self.spare.0.compare_exchange(ptr::null_mut(), slot.as_ptr(), Ordering::Release, Ordering::Relaxed);
         if spare.is_err() {
             lock(&self.slots).free.push(slot);

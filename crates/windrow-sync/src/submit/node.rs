@@ -92,14 +92,14 @@ impl<A, B> Entry<A, B> {
     /// Takes the operation out and answers with what `f` makes of it.
     ///
     /// # Panics
-    /// As [`take`](Entry::take).
+    /// Those of [`take`](Entry::take).
     #[inline]
     pub fn answer(&mut self, f: impl FnOnce(A) -> B) {
         let op = self.take();
         self.reply(f(op));
     }
 
-    /// Whether there is a reply.
+    /// True if there is a reply.
     pub fn is_answered(&self) -> bool {
         matches!(self, Entry::Reply(_))
     }
@@ -115,7 +115,7 @@ impl<A, B> Entry<A, B> {
 
 const GONE_OP: &str = "this operation was taken before";
 
-/// How a batch ended: a number that its runner gives to all callers with an operation in it, and that they interpret. 0 if none was
+/// The end of a batch: a number that its runner gives to all callers with an operation in it, and that they interpret. 0 if none was
 /// set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fate(pub u32);
@@ -137,7 +137,7 @@ impl WakeTarget {
 
 type ExclusiveJob<T> = dyn FnMut(&mut T) + Send;
 
-/// What a node hands in.
+/// The work that a node hands in.
 pub(super) enum NodeWork<T, A, B> {
     /// The node's own entry.
     Own,
@@ -158,13 +158,13 @@ impl<T, A, B> NodeWork<T, A, B> {
 pub(super) struct Body<T, A, B> {
     pub(super) work: NodeWork<T, A, B>,
     pub(super) own: Entry<A, B>,
-    /// How many of the entries have been cut.
+    /// The number of entries that have been cut.
     pub(super) cut: usize,
     pub(super) fate: Fate,
     pub(super) mark: u64,
 }
 
-/// Which thread may use which part: see the [module page](super).
+/// Each part has one user at a time: see the [module page](super).
 #[repr(align(256))]
 pub(super) struct Node<T, A, B> {
     pub(super) state: AtomicU32,
@@ -275,7 +275,7 @@ impl<T, A, B> QueuedNode<T, A, B> {
         self.node().is_task
     }
 
-    /// The node that is linked behind this one.
+    /// The node that is linked after this one.
     pub(super) fn next(self) -> Option<Self> {
         // SAFETY: the link is the holder's.
         self.node().link.with(|link| Self::at(unsafe { *link }))
@@ -287,7 +287,7 @@ impl<T, A, B> QueuedNode<T, A, B> {
         self.node().link.with_mut(|link| unsafe { *link = next });
     }
 
-    /// Where the entries begin that have not been cut, and how many they are. `None` for a job.
+    /// The first of the entries that have not been cut, and their number. `None` for a job.
     pub(super) fn entries(self) -> Option<(*mut Entry<A, B>, usize)> {
         self.node().body.with_mut(|body| {
             // SAFETY: the body is the holder's.

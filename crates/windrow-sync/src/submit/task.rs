@@ -10,12 +10,12 @@ use crate::base::debug::show_as;
 use crate::base::primitives::Ordering;
 use crate::base::unwind::discard;
 
-/// When a future that finds the lock free runs its operation.
+/// The poll in which a future that finds the lock free runs its operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Launch {
-    /// In this poll.
+    /// This poll.
     Now,
-    /// In its next poll, for which it wakes itself: tasks that are ready now hand in their operations first.
+    /// The next poll, for which the future wakes itself: tasks that are ready now hand in their operations first.
     Deferred,
 }
 
@@ -54,7 +54,7 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
         }
     }
 
-    /// Whether the next poll returns the answer.
+    /// True if the next poll returns the answer.
     pub fn is_answered(&self) -> bool {
         let TaskStage::Queued(slot) = self.stage else { return false };
         // Relaxed: the poll reads the state again.

@@ -61,7 +61,7 @@ fn the_wake_reaches_every_sleeper() {
     }
 }
 
-/// A caller that waits for a worker inside of an item. Workers spin or are parked when the lane opens.
+/// A caller that waits for a worker inside an item. Workers spin or are parked when the lane opens.
 #[test]
 fn workers_join_a_delayed_lane_when_it_is_due() {
     for look in LOOKS {
@@ -90,7 +90,7 @@ fn a_delayed_lane_that_closes_admits_no_worker_and_one_that_is_hastened_does() {
             let far = tick() + (1 << 50);
             crew.gate.region(&|_| panic!("not due"), look, |door| assert!(door.open_at(far, 3)));
             let joined = Latch::new();
-            // Inside of another region, in another lane.
+            // Inside another region, in another lane.
             crew.gate.region(&|_| (), look, |outer| {
                 outer.open(2);
                 crew.gate.region(&|_| joined.set(), look, |door| {
@@ -103,7 +103,7 @@ fn a_delayed_lane_that_closes_admits_no_worker_and_one_that_is_hastened_does() {
     }
 }
 
-/// Each region opens one inside of it, three deep, and waits there for its members: the callers around help, and no thread else can.
+/// Each region opens one inside it, three deep, and waits there for its members: the callers around help, and no thread else can.
 #[test]
 fn callers_that_wait_help_inside_of_their_regions_and_nowhere_else() {
     fn nest(gate: &Gate, look: Spin, depth: usize) {
@@ -131,7 +131,7 @@ fn callers_that_wait_help_inside_of_their_regions_and_nowhere_else() {
         for _ in 0..ROUNDS / 10 {
             nest(&crew.gate, look, 0);
         }
-        // Another caller's region waits for the worker, and not for this caller, which waits inside of another region.
+        // Another caller's region waits for the worker, and not for this caller, which waits inside another region.
         let (first, second) = (Latch::new(), Latch::new());
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -154,7 +154,7 @@ fn callers_that_wait_help_inside_of_their_regions_and_nowhere_else() {
     }
 }
 
-/// A caller opens its lane inside of a region that it began later, and that ends before: the lanes around are no circle.
+/// A caller opens its lane inside a region that it began later, and that ends before: the lanes around are no circle.
 #[test]
 fn a_lane_that_opens_late_is_not_inside_of_a_region_that_ends_before() {
     let crew = Crew::new(1, Spin::NONE);
@@ -290,7 +290,7 @@ fn a_region_that_does_not_open_needs_no_gate() {
     assert!(catch_unwind(|| Gate::new(windrow_sync::gate::MOST_MEMBERS)).is_err());
 }
 
-/// A thread inside of a gate must not wait for its workers.
+/// A thread inside a gate must not wait for its workers.
 #[test]
 fn threads_know_which_gates_they_are_inside_of() {
     use windrow_sync::gate::is_inside_any;
@@ -318,7 +318,7 @@ fn threads_know_which_gates_they_are_inside_of() {
         assert_eq!(here(), (true, true, false));
     });
     assert_eq!(here(), (false, false, false));
-    // Deeper than the gates that are told apart.
+    // Deeper than the gates that are known.
     fn deep(gate: &Gate, depth: usize, at_depth: &dyn Fn()) {
         if depth == 0 {
             return at_depth();

@@ -15,7 +15,7 @@ const SMALL: bool = cfg!(miri);
 /// Makes an offer at every join, and spins for no time.
 const EAGER: JoinTiming = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
 const LONG: Spin = Spin { busy: 20_000, yielding: 200_000 };
-const RHYTHMS: [JoinTiming; 3] = [
+const TIMINGS: [JoinTiming; 3] = [
     EAGER,
     JoinTiming { idle: LONG, settle: LONG, ..EAGER },
     JoinTiming { look: 1_000, hungry: 4_000, alone: 40_000, idle: LONG, settle: LONG },
@@ -32,8 +32,8 @@ where
 }
 
 /// Runs `f` as the lead of a tree with other members.
-fn grow<R>(members: usize, rhythm: JoinTiming, f: impl FnOnce() -> R) -> R {
-    let mut tree = Tree::new(members, rhythm);
+fn grow<R>(members: usize, timing: JoinTiming, f: impl FnOnce() -> R) -> R {
+    let mut tree = Tree::new(members, timing);
     let (lead, tree) = tree.lead();
     std::thread::scope(|scope| {
         let open = |asked: &Asked<'_>| {
@@ -79,9 +79,9 @@ fn joined_fib(n: u32) -> u64 {
 fn recursion_gives_what_it_gives_serially() {
     let n = if SMALL { 7 } else { 18 };
     for members in 1..=4 {
-        for rhythm in RHYTHMS {
+        for timing in TIMINGS {
             for _ in 0..if SMALL { 1 } else { 20 } {
-                assert_eq!(grow(members, rhythm, || joined_fib(n)), fib(n));
+                assert_eq!(grow(members, timing, || joined_fib(n)), fib(n));
             }
         }
     }
@@ -90,9 +90,9 @@ fn recursion_gives_what_it_gives_serially() {
 /// Each half waits for the other: they run at the same time, whether the other member spins, is parked or is still to come.
 #[test]
 fn both_halves_run_at_the_same_time() {
-    for rhythm in [EAGER, JoinTiming { idle: LONG, ..EAGER }] {
+    for timing in [EAGER, JoinTiming { idle: LONG, ..EAGER }] {
         for _ in 0..if SMALL { 3 } else { 200 } {
-            grow(2, rhythm, || {
+            grow(2, timing, || {
                 for _ in 0..3 {
                     let (here, there) = (Latch::new(), Latch::new());
                     join(
@@ -114,9 +114,9 @@ fn both_halves_run_at_the_same_time() {
 /// The owner of a taken frame helps its runner, whether the runner spins or is parked.
 #[test]
 fn an_owner_that_waits_helps_the_runner() {
-    for rhythm in [EAGER, JoinTiming { settle: LONG, ..EAGER }] {
+    for timing in [EAGER, JoinTiming { settle: LONG, ..EAGER }] {
         for _ in 0..if SMALL { 3 } else { 200 } {
-            grow(2, rhythm, || {
+            grow(2, timing, || {
                 let begun = Latch::new();
                 let (here, there) = (Latch::new(), Latch::new());
                 let first = || {
@@ -159,7 +159,7 @@ fn deep_recursion_shares_on_the_way_back() {
     let depth = if SMALL { 50 } else { 20_000 };
     let run = move || {
         let ran = AtomicUsize::new(0);
-        grow(2, RHYTHMS[1], || down(depth, &ran));
+        grow(2, TIMINGS[1], || down(depth, &ran));
         assert_eq!(ran.into_inner(), depth);
     };
     std::thread::Builder::new().stack_size(1 << 26).spawn(run).unwrap().join().unwrap();
@@ -188,10 +188,10 @@ fn a_panic_at_every_leaf() {
     }
     let n = if SMALL { 5 } else { 40 };
     for members in 1..=3 {
-        for rhythm in RHYTHMS {
+        for timing in TIMINGS {
             for at in 0..=n {
                 let live = AtomicIsize::new(0);
-                let result = catch_unwind(AssertUnwindSafe(|| grow(members, rhythm, || drop(walk(0, n, at, &live)))));
+                let result = catch_unwind(AssertUnwindSafe(|| grow(members, timing, || drop(walk(0, n, at, &live)))));
                 match result {
                     Ok(()) => assert_eq!(at, n),
                     Err(payload) => assert_eq!(*payload.downcast::<usize>().unwrap(), at),
@@ -262,9 +262,9 @@ fn a_lock_may_be_held_over_a_join() {
     }
     let depth = if SMALL { 3 } else { 9 };
     for members in [2, 3, 4] {
-        for rhythm in RHYTHMS {
+        for timing in TIMINGS {
             let lock = Mutex::new(0);
-            assert_eq!(grow(members, rhythm, || work(&lock, depth)), 8 << depth);
+            assert_eq!(grow(members, timing, || work(&lock, depth)), 8 << depth);
             assert_eq!(lock.into_inner().unwrap(), 1 << depth);
         }
     }
@@ -313,7 +313,7 @@ fn a_tree_takes_as_many_members_as_it_has_seats() {
     }
 }
 
-/// When the lead is asked, and what.
+/// The times at which the lead is asked, and its answers.
 #[test]
 fn answers_are_obeyed() {
     fn ask<R>(patience: u32, ask: &dyn Fn(&Asked<'_>) -> OfferDecision, f: impl FnOnce() -> R) -> R {
@@ -361,7 +361,7 @@ fn answers_are_obeyed() {
 #[test]
 fn guests_come_when_called() {
     for members in 1..=3 {
-        for rhythm in RHYTHMS {
+        for timing in TIMINGS {
             for _ in 0..if SMALL { 1 } else { 30 } {
                 let (left, done) = (Mutex::new(0), AtomicUsize::new(0));
                 let invitation = Invitation::new();
@@ -384,7 +384,7 @@ fn guests_come_when_called() {
                         finish();
                     }
                 };
-                grow(members, rhythm, || {
+                grow(members, timing, || {
                     invitation.host(&help, || {
                         assert_eq!(invitation.member(), Some(0));
                         for _ in 0..all {
@@ -470,7 +470,7 @@ fn strangers_may_call_and_ring() {
 /// The host waits for a guest's long work by taking part in it.
 #[test]
 fn a_host_that_waits_for_a_guest_helps_it() {
-    for rhythm in [EAGER, JoinTiming { settle: LONG, ..EAGER }] {
+    for timing in [EAGER, JoinTiming { settle: LONG, ..EAGER }] {
         for _ in 0..if SMALL { 3 } else { 100 } {
             let invitation = Invitation::new();
             let (begun, done) = (Latch::new(), AtomicUsize::new(0));
@@ -494,7 +494,7 @@ fn a_host_that_waits_for_a_guest_helps_it() {
                 done.store(1, Relaxed);
                 invitation.ring(0);
             };
-            grow(2, rhythm, || {
+            grow(2, timing, || {
                 invitation.host(&help, || {
                     invitation.call();
                     begun.wait(Spin::NONE);
@@ -510,7 +510,7 @@ fn a_host_that_waits_for_a_guest_helps_it() {
 #[test]
 fn a_guest_is_not_given_older_work_of_its_host() {
     // A member makes an offer only when another one asks for it.
-    let rhythm = JoinTiming { alone: u64::MAX, ..EAGER };
+    let timing = JoinTiming { alone: u64::MAX, ..EAGER };
     for _ in 0..if SMALL { 2 } else { 50 } {
         let invitation = Invitation::new();
         let (came, go, entered, begun) = (Latch::new(), Latch::new(), Latch::new(), Latch::new());
@@ -552,7 +552,7 @@ fn a_guest_is_not_given_older_work_of_its_host() {
                 invitation.wait(|_| true, || done.load(Relaxed) == 1);
             });
         };
-        grow(2, rhythm, || {
+        grow(2, timing, || {
             let until_it_is_taken = || {
                 while !came.is_set() {
                     ask_for_offers();

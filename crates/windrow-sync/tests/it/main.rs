@@ -12,7 +12,6 @@ mod merge;
 mod rounds;
 mod safe;
 mod submit;
-mod table;
 mod unwind;
 mod views;
 

@@ -268,7 +268,7 @@ fn parts_are_dropped_once_whichever_members_open_them() {
     }
 }
 
-/// `split` panics after it has dealt so many parts, or deals too few or too many.
+/// `split` panics after it has dealt this number of parts, or deals too few or too many.
 #[test]
 fn a_round_that_does_not_come_about_leaves_nothing() {
     for &width in FEW {

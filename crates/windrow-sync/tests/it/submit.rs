@@ -1,4 +1,4 @@
-//! What holders of the lock may get wrong without harm to the callers that wait.
+//! Faults of holders of the lock that do no harm to the callers that wait.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -62,7 +62,7 @@ fn a_batch_that_is_leaked_is_answered() {
     // The list still works.
     let mut mine: [_; 3] = entries();
     list.call(&mut mine, 0, Spin::NONE, |held| {
-        while !held.is_mine_answered() {
+        while !held.is_leader_answered() {
             batch(held);
         }
     })
@@ -165,7 +165,7 @@ fn a_free_lock_is_taken_for_one_function() {
     let lead = |mut held: LockGuard<'_, u64, u64, u64>| {
         assert_eq!(held.queued(), Some(1));
         batch(&mut held);
-        held.tell();
+        held.wake_answered();
     };
     assert_eq!(list.try_with(1, queue, lead), Ok(3));
     assert!(task.is_answered() && task.poll(&mut context, Launch::Now, batch).is_ready());
@@ -226,7 +226,7 @@ fn a_thread_runs_although_futures_are_ahead_of_it() {
         thread::spawn(move || {
             let mut mine = [Entry::Op(5)];
             list.call(&mut mine, 0, Spin::NONE, |held| {
-                while !held.is_mine_answered() {
+                while !held.is_leader_answered() {
                     batch(held);
                 }
             })
@@ -243,10 +243,10 @@ fn a_thread_runs_although_futures_are_ahead_of_it() {
     assert_eq!(answers.filter(Poll::is_ready).count(), 2, "with those ahead of it");
 }
 
-/// Answers all queued operations in one batch, and wakes at most `heads` of its threads directly.
-fn answer_all(held: &mut LockGuard<'_, u64, u64, u64>, heads: usize) -> (usize, usize) {
+/// Answers all queued operations in one batch, and wakes at most `direct` of its threads directly.
+fn answer_all(held: &mut LockGuard<'_, u64, u64, u64>, direct: usize) -> (usize, usize) {
     let mut cut = held.cut(&limit(usize::MAX)).expect("they have handed in");
-    cut.set_heads(heads);
+    cut.set_direct_wakes(direct);
     let callers = cut.callers();
     let (sum, entries) = cut.parts();
     for entry in entries {
@@ -259,7 +259,7 @@ fn answer_all(held: &mut LockGuard<'_, u64, u64, u64>, heads: usize) -> (usize, 
 
 #[test]
 fn threads_and_tasks_of_one_batch_are_all_woken() {
-    for heads in [1, 3, 8, usize::MAX] {
+    for direct in [1, 3, 8, usize::MAX] {
         let (list, woken) = (List::new(0, None), Arc::new(Counted::default()));
         let waker = Waker::from(woken.clone());
         thread::scope(|scope| {
@@ -280,7 +280,7 @@ fn threads_and_tasks_of_one_batch_are_all_woken() {
             while held.queued() != Some(40) {
                 thread::yield_now();
             }
-            let (callers, sleepers) = answer_all(&mut held, heads);
+            let (callers, sleepers) = answer_all(&mut held, direct);
             assert!(callers == 40 && sleepers <= 20);
             drop(held);
             assert_eq!(woken.0.load(Relaxed), 20);
@@ -344,7 +344,7 @@ fn a_waker_that_panics_affects_no_other_caller() {
         batch(&mut held);
         drop(held);
         if is_elsewhere {
-            assert_eq!(signals.load(Relaxed), 1, "the runner is told of the rest");
+            assert_eq!(signals.load(Relaxed), 1, "the runner is signalled for the rest");
             assert!(list.run(|held| while held.is_more() {
                 batch(held)
             }));

@@ -40,11 +40,11 @@ fn data_goes_in_and_comes_back() {
     });
 }
 
-/// A caller that waits inside of a delayed lane for a worker, which comes whether it was parked or not. Once the lane is due at once, once
-/// it is hastened.
+/// A caller that waits inside a delayed lane for a worker, which comes whether it was parked or not. Once the lane is due at once, once
+/// it is opened early.
 #[test]
 fn a_worker_comes_to_a_delayed_lane() {
-    for hastened in [false, true] {
+    for is_early in [false, true] {
         model(2, move || {
             let gate = Arc::new(Gate::new(1));
             let thread = worker(&gate, 1);
@@ -54,8 +54,8 @@ fn a_worker_comes_to_a_delayed_lane() {
                 came.set();
             };
             gate.region(&body, Spin::NONE, |door| {
-                assert!(door.open_at(if hastened { 1 << 60 } else { 0 }, 2));
-                if hastened {
+                assert!(door.open_at(if is_early { 1 << 60 } else { 0 }, 2));
+                if is_early {
                     door.open_now();
                 }
                 came.wait(Spin::NONE);
@@ -109,7 +109,7 @@ fn a_worker_that_waits_elsewhere_comes_when_it_is_called() {
 /// A delayed lane in another lane than the main one.
 #[test]
 fn a_worker_comes_to_a_delayed_lane_inside_of_a_region() {
-    for hastened in [false, true] {
+    for is_early in [false, true] {
         model(1, move || {
             let gate = Arc::new(Gate::new(1));
             let thread = worker(&gate, 1);
@@ -117,8 +117,8 @@ fn a_worker_comes_to_a_delayed_lane_inside_of_a_region() {
             gate.region(&|_| (), Spin::NONE, |outer| {
                 assert!(outer.open(2));
                 gate.region(&|_| came.set(), Spin::NONE, |door| {
-                    assert!(door.open_at(if hastened { 1 << 60 } else { 0 }, 2));
-                    if hastened {
+                    assert!(door.open_at(if is_early { 1 << 60 } else { 0 }, 2));
+                    if is_early {
                         door.open_now();
                     }
                     came.wait(Spin::NONE);
@@ -130,7 +130,7 @@ fn a_worker_comes_to_a_delayed_lane_inside_of_a_region() {
     }
 }
 
-/// The only worker opens a region inside of the caller's and waits for a member: the caller joins, whether it is about to park or parked.
+/// The only worker opens a region inside the caller's and waits for a member: the caller joins, whether it is about to park or parked.
 /// The second time it comes through a latch that was used before.
 #[test]
 fn a_waiting_caller_joins_a_region_inside_of_its_own() {
@@ -253,7 +253,7 @@ fn a_caller_does_not_see_the_latch_of_the_last_one() {
     });
 }
 
-/// Two callers: each gets a lane, the same one in turn or two at a time, and their jobs do not mix.
+/// Two callers: each gets a lane, the same one alternately or two at a time, and their jobs do not mix.
 #[test]
 fn callers_hand_lanes_over() {
     model(3, || {

@@ -53,7 +53,7 @@ fn grow_tree<R>(tree: Tree, others: usize, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// What the half needs goes in, what it returns comes back: whether it is taken, taken back or never offered.
+/// The inputs of the half go in and its result comes back, if it is taken, taken back or never offered.
 #[test]
 fn data_goes_in_and_comes_back() {
     model(3, || {

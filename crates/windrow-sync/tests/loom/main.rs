@@ -14,7 +14,6 @@ mod ranges;
 mod rounds;
 mod rounds_tasks;
 mod submit;
-mod table;
 mod tree;
 
 use loom::cell::UnsafeCell;

@@ -8,7 +8,7 @@ use windrow_sync::rounds::{Ended, MemberSlot, Rounds, Turn};
 
 use crate::{Watched, model};
 
-/// What a team shares, a part for each member, and what goes from leader to leader.
+/// A shared value, a part for each member, and a value that goes from leader to leader.
 #[derive(Debug)]
 struct Data {
     shared: Watched,

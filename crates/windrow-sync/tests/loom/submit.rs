@@ -32,7 +32,7 @@ const RAN: Fate = Fate(7);
 fn lead(most: usize) -> impl FnMut(&mut LockGuard<'_, Watched, usize, usize>) {
     move |held| {
         let _any = held.data().get();
-        while !held.is_mine_answered() {
+        while !held.is_leader_answered() {
             batch(held, most);
         }
     }
@@ -42,7 +42,7 @@ fn batch(held: &mut LockGuard<'_, Watched, usize, usize>, most: usize) -> bool {
     let Some(mut cut) = held.cut(&Limit { ops: most, weight: None }) else { return false };
     cut.set_fate(RAN);
     // Of two parked threads, one wakes the other.
-    cut.set_heads(1);
+    cut.set_direct_wakes(1);
     let (sum, entries) = cut.parts();
     entries.iter_mut().for_each(|entry| entry.answer(|more| add(sum, more)));
     true
@@ -70,13 +70,13 @@ fn total(list: Arc<List>) -> usize {
 
 /// Wakes a thread of the model. (A thread of loom that unparks itself may miss it.)
 #[derive(Default)]
-struct Told {
+struct Signal {
     is: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Told {
-    fn tell(&self) {
+impl Signal {
+    fn set(&self) {
         *self.is.lock().unwrap() = true;
         self.changed.notify_one();
     }
@@ -96,21 +96,21 @@ impl Told {
     }
 }
 
-impl Wake for Told {
+impl Wake for Signal {
     fn wake(self: std::sync::Arc<Self>) {
-        self.tell();
+        self.set();
     }
 }
 
 fn block_on<F: Future>(future: F) -> F::Output {
-    let told = std::sync::Arc::new(Told::default());
-    let waker = Waker::from(told.clone());
+    let signal = std::sync::Arc::new(Signal::default());
+    let waker = Waker::from(signal.clone());
     let mut future = pin!(future);
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return output;
         }
-        told.wait();
+        signal.wait();
     }
 }
 
@@ -574,17 +574,17 @@ fn a_kept_future_does_not_stop_a_thread_behind_it() {
 #[test]
 fn a_runner_elsewhere_is_signalled() {
     model(3, || {
-        let told = Arc::new(Told::default());
+        let bell = Arc::new(Signal::default());
         let signal = {
-            let told = told.clone();
-            Box::new(move || told.tell())
+            let bell = bell.clone();
+            Box::new(move || bell.set())
         };
         let list: Arc<List> = Arc::new(Submit::new(Watched::new(0), Some(signal)));
         let runs = {
             let list = list.clone();
             thread::spawn(move || {
                 while !list.is_over() {
-                    told.wait();
+                    bell.wait();
                     list.run(|held| {
                         while held.is_more() {
                             batch(held, 1);

@@ -73,7 +73,7 @@ impl<S: BatchOps> Chunk<S> {
         self.ops.len()
     }
 
-    /// Whether no operation waits to be handed in.
+    /// True if no operation waits to be handed in.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }

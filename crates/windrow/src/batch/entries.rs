@@ -121,7 +121,7 @@ impl<'b, Op, Reply> Batch<'b, Op, Reply> {
         self.sorted_by(|a, b| key(a).cmp(&key(b)))
     }
 
-    /// As [`sorted_by_key`](Batch::sorted_by_key), by a comparison.
+    /// Like [`sorted_by_key`](Batch::sorted_by_key), by a comparison.
     ///
     /// ```
     /// use windrow::batch::{Batch, Entry};
@@ -209,7 +209,7 @@ impl<Op, Reply> Sorted<'_, Op, Reply> {
         self.order.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }

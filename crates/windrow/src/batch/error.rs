@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why an operation got no reply.
+/// The reason that an operation got no reply.
 ///
 /// ```
 /// use windrow::batch::{Batch, BatchError, BatchOps, Batched};

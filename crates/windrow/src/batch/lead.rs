@@ -63,9 +63,9 @@ pub(super) struct BatchedInner<S: BatchOps> {
     pub(super) turns: RelaxedU64,
     /// The tick until which tasks leave a free lock to callers that were just answered; 0 if they do not wait for them.
     pub(super) regroup_until: RelaxedU64,
-    /// What `turns` will be when these have called again.
+    /// The value of `turns` when these have called again.
     pub(super) regroup_turns: RelaxedU64,
-    /// What `turns` was when the first task waited for them; 0 if none has.
+    /// The value of `turns` when the first task waited for them; 0 if none has.
     pub(super) regroup_from: RelaxedU64,
     /// The fork generation of the process that made the structure.
     pub(super) generation: u32,
@@ -91,7 +91,7 @@ thread_local! {
 /// The thread or task that runs batches.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BatchLead {
-    /// A caller that blocks, and has handed in so many operations.
+    /// A blocking caller that has handed in `own` operations.
     Thread { own: usize },
     /// A task, in its poll.
     Task,
@@ -213,19 +213,19 @@ impl<Op, Reply> Drop for LoneEntry<Op, Reply> {
 }
 
 impl<S: BatchOps> BatchedInner<S> {
-    /// Whether this thread holds the lock, or reads: a call would wait for this thread itself.
+    /// True if this thread holds the lock, or reads: a call would wait for this thread itself.
     pub(super) fn is_inside(&self) -> bool {
         let reads = || READING.try_with(|reading| reading.borrow().contains(&self.address()));
         self.runner.get() == here() || reads().unwrap_or(false)
     }
 
-    /// Whether this is a forked child of the process that made the structure. The thread that holds the lock may not exist here.
+    /// True in a forked child of the process that made the structure. The thread that holds the lock may not exist here.
     #[inline]
     pub(super) fn is_forked(&self) -> bool {
         self.generation != machine::fork_generation()
     }
 
-    /// Why a call of this thread is refused; `None` if it is accepted.
+    /// The reason to refuse a call of this thread; `None` if it is accepted.
     pub(super) fn refuses(&self) -> Option<BatchError> {
         if self.is_forked() {
             return Some(BatchError::Forked);
@@ -267,7 +267,7 @@ impl<S: BatchOps> BatchedInner<S> {
         self.submit.try_with(op, run, |held| self.lead_on(held))
     }
 
-    /// As [`try_alone`](Self::try_alone), which has found the lock held a moment ago: tries again if operations are so cheap that a short wait
+    /// A second [`try_alone`](Self::try_alone), after one that has found the lock held a moment ago: tries again if operations are so cheap that a short wait
     /// for the lock costs less than handing in.
     pub(super) fn wait_alone(&self, op: S::Op) -> Result<OpResult<S>, S::Op> {
         if self.options.is_elsewhere {
@@ -347,7 +347,7 @@ impl<S: BatchOps> BatchedInner<S> {
     /// Runs batches until the caller's own operation is answered, then one more batch if operations are queued.
     pub(super) fn lead(&self, held: &mut StructureGuard<'_, S>, lead: BatchLead) {
         let _inside = self.enter();
-        while !held.is_mine_answered() {
+        while !held.is_leader_answered() {
             self.batch(held, lead);
         }
         match lead {
@@ -364,7 +364,7 @@ impl<S: BatchOps> BatchedInner<S> {
         }
     }
 
-    /// Whether a blocking caller passes the lock on, after its `own` operations are answered.
+    /// True if a blocking caller passes the lock on, after its `own` operations are answered.
     fn passes_on(&self, held: &mut StructureGuard<'_, S>, own: usize) -> bool {
         match held.queued() {
             Some(0) if !self.awaits_returns() => false,
@@ -426,7 +426,7 @@ impl<S: BatchOps> BatchedInner<S> {
                 usize::MAX
             })
         };
-        // A smaller batch now and then, until the sizes tell F from m.
+        // A smaller batch now and then, until the sizes separate F from m.
         let is_flat = held.data().counts.fit.is_flat();
         let ops = match held.queued().filter(|_| is_flat) {
             Some(queued) => options.limit.min(queued.div_ceil(2)),
@@ -452,7 +452,7 @@ impl<S: BatchOps> BatchedInner<S> {
         let fixed = state.counts.fixed(took);
         let wakes = direct_wakes(callers, fixed, &options.timing.machine);
         cut.set_fate(fate);
-        cut.set_heads(wakes);
+        cut.set_direct_wakes(wakes);
         drop(cut);
         let end = machine::tick();
         let around = end.saturating_sub(start).saturating_sub(done.saturating_sub(ran));
@@ -485,7 +485,7 @@ impl<S: BatchOps> BatchedInner<S> {
         self.submit.call(entries, self.mark(), self.reply_spin(), |held| self.lead(held, BatchLead::Thread { own }))
     }
 
-    /// How long a caller that has handed in spins for the answer before it parks.
+    /// Spin of a caller that has handed in, for the answer, before it parks.
     fn reply_spin(&self) -> Spin {
         self.options.reply_spin(Nanos(self.batch.get_f64()))
     }
@@ -553,7 +553,7 @@ impl<S: BatchOps> BatchedInner<S> {
         if let Some(why) = self.refuses() {
             return Err(why);
         }
-        // Shared only if a nested call inside of `f` can be detected, or is refused because the structure is closed.
+        // Shared only if a nested call inside `f` can be detected, or is refused because the structure is closed.
         let can_read = || READING.try_with(|_| ()).is_ok() || self.submit.is_closed();
         if let Some(state) = self.look().filter(|_| can_read()) {
             if state.is_poisoned {

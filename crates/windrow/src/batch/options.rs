@@ -6,7 +6,7 @@ use windrow_sync::Spin;
 
 use crate::runtime::state::Timing;
 
-/// What happens to a call that finds the queue full.
+/// The fate of a call that finds the queue full.
 ///
 /// ```
 /// # use windrow::batch::{Batch, BatchOps, Batched};
@@ -58,25 +58,25 @@ pub(super) struct Options<S> {
     pub(super) recover: Option<Recover<S>>,
     /// A separate runner runs batches; callers do not.
     pub(super) is_elsewhere: bool,
-    /// As an exception to `is_elsewhere`, a lone calling thread runs its own operation.
+    /// An exception to `is_elsewhere`: a lone calling thread runs its own operation.
     pub(super) is_shared: bool,
     pub(super) timing: &'static Timing,
 }
 
 impl<S> Options<S> {
-    /// How long a caller tries the lock before it hands in, and the ticks between two tries.
+    /// Time for which a caller tries the lock before it hands in, and the ticks between two tries.
     pub(super) fn patience(&self, one: Nanos) -> (Spin, u64) {
         let Patience { longest, apart } = Patience::of(one, &self.timing.machine);
         (Spin { busy: 0, yielding: self.timing.ticks(longest) }, self.timing.ticks(apart))
     }
 
-    /// As [`patience`](Self::patience), for tasks.
+    /// The [`patience`](Self::patience) of tasks.
     pub(super) fn task_patience(&self, one: Nanos) -> (Spin, u64) {
         let Patience { longest, apart } = Patience::of_task(one, &self.timing.machine);
         (Spin { busy: self.timing.ticks(longest), yielding: 0 }, self.timing.ticks(apart))
     }
 
-    /// How long a caller that has handed in spins before it parks.
+    /// Spin of a caller that has handed in, before it parks.
     pub(super) fn reply_spin(&self, batch: Nanos) -> Spin {
         Spin { busy: self.timing.ticks(reply_spin(batch, &self.timing.machine)), yielding: 0 }
     }

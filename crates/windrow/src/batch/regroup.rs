@@ -1,4 +1,4 @@
-//! What a runner remembers of callers that it has just answered, and may wait for: see [`ReturnWait`].
+//! Memory of a runner of callers that it has just answered, and may wait for: see [`ReturnWait`].
 
 use windrow_plan::Nanos;
 use windrow_plan::batch::{ReturnWait, Trial, passes_on};
@@ -6,7 +6,7 @@ use windrow_plan::machine::Machine;
 
 use super::options::Options;
 
-/// What the holder of the lock remembers of the last batch.
+/// The last batch, as the holder of the lock remembers it.
 #[derive(Debug, Default)]
 pub(super) struct Regroup {
     pub(super) wait: ReturnWait,
@@ -16,17 +16,17 @@ pub(super) struct Regroup {
     pub(super) fixed: Nanos,
     /// The longest wait.
     pub(super) longest: Nanos,
-    /// How many of `expected` were queued already.
+    /// The number of `expected` that were queued already.
     pub(super) left: usize,
-    /// Whether blocking leaders pass the lock on at once.
+    /// The trial of leaders that pass the lock on at once.
     passing: Trial,
-    /// A leader has passed the lock on when so many operations were queued.
+    /// The number of operations that were queued when a leader passed the lock on.
     passed: Option<usize>,
 }
 
 impl Regroup {
-    /// A batch of `size` is answered, and `queued` operations are left; `None` if the next batch must not wait. Returns how long that may
-    /// wait.
+    /// A batch of `size` is answered, and `queued` operations are left; `None` if the next batch must not wait. Returns the longest wait
+    /// of that batch.
     pub(super) fn answered<S>(
         &mut self,
         size: usize,
@@ -46,7 +46,7 @@ impl Regroup {
         self.longest
     }
 
-    /// Whether a leader with `own` operations passes the lock on.
+    /// True if a leader with `own` operations passes the lock on.
     pub(super) fn passes_on(&mut self, own: usize, queued: usize, machine: &Machine) -> bool {
         let passes = passes_on(own, self.expected, self.fixed, machine) && (queued == 0 || self.passing.is_due());
         self.passed = (passes && queued > 0).then_some(queued);

@@ -19,7 +19,7 @@ impl<S: BatchOps> BatchedInner<S> {
         }
     }
 
-    /// Whether callers that were just answered are waited for.
+    /// True if callers that were just answered are waited for.
     #[inline]
     pub(super) fn awaits_returns(&self) -> bool {
         self.regroup_until.get() != 0 && self.awaits_returns_still()
@@ -34,7 +34,7 @@ impl<S: BatchOps> BatchedInner<S> {
         awaits
     }
 
-    /// Whether a task that could run a batch should be polled again later instead.
+    /// True if a task that could run a batch should be polled again later instead.
     pub(super) fn defers_to_returns(&self) -> bool {
         let awaits = self.awaits_returns();
         if awaits && self.regroup_from.get() == 0 {
@@ -58,14 +58,14 @@ impl<S: BatchOps> BatchedInner<S> {
 
     /// Wakes the callers of the last batch now: the same thread goes on with the next one, and may wait for them.
     pub(super) fn wake_answered(&self, held: &mut StructureGuard<'_, S>) {
-        held.tell();
+        held.wake_answered();
         if self.regroup_until.get() != 0 {
             let longest = held.data().regroup.longest;
             self.regroup_until.set(machine::tick() + self.options.timing.ticks(longest));
         }
     }
 
-    /// Waits for callers that were just answered, as [`ReturnWait`] says. Ends early for a job and for a close.
+    /// Waits for callers that were just answered, by the rule of [`ReturnWait`]. Ends early for a job and for a close.
     pub(super) fn regroup(&self, held: &mut StructureGuard<'_, S>) {
         let until = self.regroup_until.get();
         if until == 0 {

@@ -25,20 +25,20 @@ pub(super) struct BatchCounts {
     ops: u64,
     largest: usize,
     recent: Recent,
-    /// Which threads ran the last batch.
+    /// The threads that ran the last batch.
     pub(super) runner: BatchRunner,
     waits: u64,
     waited: f64,
     longest_wait: Nanos,
     pub(super) fit: BatchFit,
     costs: HandoffCosts,
-    /// h: the time for an operation besides running it, a moving average.
+    /// h: the time for an operation apart from its run, a moving average.
     handoff: Nanos,
-    /// When the last batch ended, how long it ran, and how many operations had run alone by then.
+    /// The tick at which the last batch ended, its time, and the number of operations that had run alone by then.
     ended: (u64, Nanos, u64),
     /// The share of operations whose callers were parked: a moving average.
     slept: f64,
-    /// Batches still to be run as an experiment, whether or not they pay so far.
+    /// Batches still to be run as an experiment, paying or not.
     tries: u32,
 }
 
@@ -57,11 +57,11 @@ struct Recent {
 }
 
 impl Recent {
-    /// Sums are halved beyond so many batches.
+    /// Batches beyond which sums are halved.
     ///
     /// Measure: count of batches.
     const BATCHES: f64 = 256.0;
-    /// Sums are halved beyond so many operations that ran alone.
+    /// Operations that ran alone beyond which sums are halved.
     ///
     /// Measure: count of operations.
     const ALONE: f64 = 16_384.0;
@@ -145,7 +145,7 @@ impl BatchCounts {
         self.recent.limited += f64::from(u8::from(is_limited));
     }
 
-    /// A batch of `size` began at tick `start` and ended at `end`. It `ran` for so long, and took `around` besides; `gap` lay between the
+    /// A batch of `size` began at tick `start` and ended at `end`. It took `ran`, and `around` for the rest; `gap` lay between the
     /// last batch and this one. `sleepers` of its callers were parked threads.
     ///
     /// If callers came back without delay, the gap is part of what handing over costs: waking them, their calls, and waking the
@@ -189,7 +189,7 @@ impl BatchCounts {
         self.tries = self.tries.max(TRIES);
     }
 
-    /// Whether callers should wait for each other.
+    /// True if callers should wait for each other.
     pub(super) fn pays(&self) -> bool {
         self.tries > 0 || self.law().is_some_and(|law| law.pays(self.largest))
     }
@@ -254,12 +254,6 @@ impl Stats {
         exact.chain(larger).filter(|&(_, count)| count > 0)
     }
 
-    /// The share of operations that were run alone, either at once or as a batch of one: 0 to 1.
-    pub fn singletons(&self) -> f64 {
-        let ones = self.counts.exact.get(1).copied().unwrap_or(0) + self.counts.alone;
-        ones as f64 / self.ops().max(1) as f64
-    }
-
     /// The largest batch; 0 before there was one.
     pub fn largest(&self) -> usize {
         self.counts.largest
@@ -281,7 +275,7 @@ impl Stats {
         self.counts.law()
     }
 
-    /// Whether batching has paid for the callers recently, and what to change; `None` as in [`law`](Stats::law).
+    /// The recent gain of batching for the callers, and the change to make; `None` as in [`law`](Stats::law).
     pub fn verdict(&self) -> Option<Verdict> {
         self.law().map(|law| law.verdict(self.traffic()))
     }

@@ -64,7 +64,7 @@ impl<'t, P: ParallelIterator> Cancellable<'t, P> {
         cancellation.result(result)
     }
 
-    /// As [`run`](Self::run), for a search: a find is a result even if the call was cancelled.
+    /// The [`run`](Self::run) of a search: a find is a result even if the call was cancelled.
     #[track_caller]
     fn search<R>(self, consumer: impl FnOnce(Watched<P>) -> Option<R>) -> Result<Option<R>, Cancelled> {
         let (cancellation, found) = self.consume(consumer);
@@ -121,7 +121,7 @@ consumers! {
 }
 
 impl<P: ParallelIterator> Cancellable<'_, P> {
-    /// Whether `f` holds for an item. `Ok(true)` also if the token was cancelled afterwards: one item is enough.
+    /// True if `f` holds for an item. `Ok(true)` also if the token was cancelled afterwards: one item is enough.
     ///
     /// # Errors
     /// If the token was cancelled before all items were consumed, and `f` held for no consumed item.
@@ -130,7 +130,7 @@ impl<P: ParallelIterator> Cancellable<'_, P> {
         Ok(self.find_map_any(|item| f(item).then_some(()))?.is_some())
     }
 
-    /// Whether `f` holds for all items. `Ok(false)` also if the token was cancelled afterwards: one item is enough.
+    /// True if `f` holds for all items. `Ok(false)` also if the token was cancelled afterwards: one item is enough.
     ///
     /// # Errors
     /// If the token was cancelled before all items were consumed, and `f` held for all consumed items.

@@ -223,8 +223,8 @@ impl<T: Send, C: ?Sized + ToOwned<Owned: FromParallelIterator<T>>> FromParallelI
     }
 }
 
-/// The first error in the order of the source, as in a serial loop. Items behind that error may have been made before it was found. After
-/// that, members claim no items behind it.
+/// The first error in the order of the source, as in a serial loop. Items after that error may have been made before it was found. After
+/// that, members claim no items after it.
 impl<T: Send, E: Send, C: FromParallelIterator<T>> FromParallelIterator<Result<T, E>> for Result<C, E> {
     #[track_caller]
     fn from_par_iter<I: IntoParallelIterator<Item = Result<T, E>>>(iter: I) -> Self {
@@ -234,7 +234,7 @@ impl<T: Send, E: Send, C: FromParallelIterator<T>> FromParallelIterator<Result<T
     }
 }
 
-/// `None` if an item is `None`. Items behind that `None` may have been made before it was found.
+/// `None` if an item is `None`. Items after that `None` may have been made before it was found.
 impl<T: Send, C: FromParallelIterator<T>> FromParallelIterator<Option<T>> for Option<C> {
     #[track_caller]
     fn from_par_iter<I: IntoParallelIterator<Item = Option<T>>>(iter: I) -> Self {
@@ -253,7 +253,8 @@ where
     #[track_caller]
     fn from_par_iter<I: IntoParallelIterator<Item = (A, B)>>(iter: I) -> Self {
         let (a, b) = two_vectors(gathered(iter.into_par_iter(), &Unzipped));
-        let (a, b) = (a.into_par_iter().told_as(CallPart::Further), b.into_par_iter().told_as(CallPart::Further));
+        let (a, b) =
+            (a.into_par_iter().reported_as(CallPart::Further), b.into_par_iter().reported_as(CallPart::Further));
         (FromA::from_par_iter(a), FromB::from_par_iter(b))
     }
 }

@@ -30,7 +30,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     /// ```
     fn len(&self) -> usize;
 
-    /// Whether there are no items.
+    /// True if there are no items.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -101,7 +101,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         Par { source: Merged::in_turns(a, b), recipe: recipe::Interleave(left, right), hints: HintsOf(hints) }
     }
 
-    /// As [`interleave`](Self::interleave), but ends when the side whose turn it is has no more items.
+    /// Like [`interleave`](Self::interleave), but ends when the side whose turn it is has no more items.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -341,7 +341,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         different.unwrap_or(Some(lengths))
     }
 
-    /// Whether both iterators have the same number of items, and each pair is equal.
+    /// True if both iterators have the same number of items, and each pair is equal.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -372,7 +372,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         !self.eq(other)
     }
 
-    /// Whether `self` is less, by [`partial_cmp`](Self::partial_cmp).
+    /// True if `self` is less, by [`partial_cmp`](Self::partial_cmp).
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -387,7 +387,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         self.partial_cmp(other).is_some_and(cmp::Ordering::is_lt)
     }
 
-    /// Whether `self` is less or equal, by [`partial_cmp`](Self::partial_cmp).
+    /// True if `self` is less or equal, by [`partial_cmp`](Self::partial_cmp).
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -402,7 +402,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         self.partial_cmp(other).is_some_and(cmp::Ordering::is_le)
     }
 
-    /// Whether `self` is greater, by [`partial_cmp`](Self::partial_cmp).
+    /// True if `self` is greater, by [`partial_cmp`](Self::partial_cmp).
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -417,7 +417,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         self.partial_cmp(other).is_some_and(cmp::Ordering::is_gt)
     }
 
-    /// Whether `self` is greater or equal, by [`partial_cmp`](Self::partial_cmp).
+    /// True if `self` is greater or equal, by [`partial_cmp`](Self::partial_cmp).
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -456,7 +456,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         self
     }
 
-    /// At most `max` items are claimed at once, and a [`fold`](ParallelIterator::fold) behind it has at most `max` items in a run. With a `max` of
+    /// At most `max` items are claimed at once, and a [`fold`](ParallelIterator::fold) after it has at most `max` items in a run. With a `max` of
     /// 1, each item is worth a task: sharing begins at once, as with a [claim size](ParallelIterator::with_claim_size) of 1.
     ///
     /// It does not bound what the caller runs alone, nor the blocks of a reduction. Most calls are faster without it.

@@ -102,7 +102,7 @@ pub trait ParallelBridge: Iterator + Sized {
     /// The results of `f` for the items of this iterator, in the order of the items: `f` runs on the calling thread and on workers of the
     /// pool.
     ///
-    /// At most `ahead` items have been pulled and not given to the consumer, besides the one that the consumer has now. So memory is
+    /// At most `ahead` items have been pulled and not given to the consumer, apart from the one that the consumer has now. So memory is
     /// bounded, and the iterator may be endless. An `ahead` of twice the number of threads hides small differences between items. Members pull
     /// one item at a time. An item should take some 10 us or more in `f`; shorter ones stay on the calling thread.
     ///
@@ -181,9 +181,9 @@ struct Pulls<'a, I: Iterator> {
     process: Process,
     /// Items that the claim may still pull. (The claim with the last index may pull more.)
     left: usize,
-    /// Whether the claim has the last index.
+    /// True if the claim has the last index.
     last: bool,
-    /// Whether this thread was unwinding when the claim began. (A drop may make a parallel call.)
+    /// True if this thread was unwinding when the claim began. (A drop may make a parallel call.)
     panicking: bool,
 }
 

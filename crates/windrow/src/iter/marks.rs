@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The lowest index at which a match was found. Indices behind it need no check.
+/// The lowest index at which a match was found. Indices after it need no check.
 #[derive(Debug)]
 pub(crate) struct FoundBefore(AtomicUsize);
 
@@ -59,7 +59,7 @@ impl RemainingQuota {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
-    /// Whether no ticket is left. Tickets never come back.
+    /// True if no ticket is left. Tickets never come back.
     #[inline]
     pub(crate) fn gone(&self) -> bool {
         // Relaxed: module page.

@@ -262,7 +262,7 @@ pub trait ParallelIterator: Sized + Send {
         adapt(self, |recipe| recipe::Fold(recipe, InitCalls(identity), f))
     }
 
-    /// As [`fold`](Self::fold), with accumulators that begin as clones of `init`.
+    /// Like [`fold`](Self::fold), with accumulators that begin as clones of `init`.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -276,7 +276,7 @@ pub trait ParallelIterator: Sized + Send {
         adapt(self, |recipe| recipe::Fold(recipe, Clones::new(init), f))
     }
 
-    /// As [`fold`](Self::fold), with an `f` that may break its run off. The items of the result are `Option`s, `Result`s or
+    /// Like [`fold`](Self::fold), with an `f` that may break its run off. The items of the result are `Option`s, `Result`s or
     /// `ControlFlow`s. Other runs go on, unless the consumer ends them, as [`try_reduce`](Self::try_reduce) and a `collect` into a
     /// `Result` do.
     ///
@@ -294,7 +294,7 @@ pub trait ParallelIterator: Sized + Send {
         adapt(self, |recipe| recipe::TryFold(recipe, InitCalls(identity), f))
     }
 
-    /// As [`try_fold`](Self::try_fold), with accumulators that begin as clones of `init`.
+    /// Like [`try_fold`](Self::try_fold), with accumulators that begin as clones of `init`.
     fn try_fold_with<T, X, F>(self, init: T, f: F) -> TryFoldWith<Self, T, F>
     where
         T: Clone + Send,
@@ -344,7 +344,7 @@ pub trait ParallelIterator: Sized + Send {
         adapt(self, |recipe| recipe::SkipAny(recipe, recipe::Until::new(f)))
     }
 
-    /// The contents of items until one is `None`. All items before that `None` are in the result, and perhaps some behind it.
+    /// The contents of items until one is `None`. All items before that `None` are in the result, and perhaps some after it.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -358,7 +358,7 @@ pub trait ParallelIterator: Sized + Send {
         while_ok(self, Found::new())
     }
 
-    /// Does nothing: for programs that come from rayon. A panic ends the other members anyway: at their next poll, or behind
+    /// Does nothing: for programs that come from rayon. A panic ends the other members anyway: at their next poll, or after
     /// [`par_bridge`](super::ParallelBridge::par_bridge) at their next item.
     fn panic_fuse(self) -> Self {
         self
@@ -387,7 +387,7 @@ pub trait ParallelIterator: Sized + Send {
     ///
     /// Members poll the token whenever they have done work for about half a microsecond, predicted from the items before it. (If items suddenly take a
     /// thousand times as long, the next poll comes a thousand times as late.) Members of a [`par_bridge`](super::ParallelBridge::par_bridge) poll before
-    /// each item. Items that were begun are finished. So a cancelled call may go on for its longest item (behind [`fold`](Self::fold): its longest run). Inside
+    /// each item. Items that were begun are finished. So a cancelled call may go on for its longest item (after a [`fold`](Self::fold): its longest run). Inside
     /// [`spawn_joinable`](crate::spawn_joinable()), cancelling the token of the closure also ends the call.
     ///
     /// ```
@@ -444,7 +444,7 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// Calls `f` with the items until `f` breaks off. If `f` breaks off for several items, the first in the order of the source
-    /// decides, as in a serial loop. Items behind that item may have been visited by then.
+    /// decides, as in a serial loop. Items after that item may have been visited by then.
     ///
     /// Behind [`par_bridge`](super::ParallelBridge::par_bridge) items have no order: any item that breaks off decides, and ends the
     /// call.
@@ -464,7 +464,7 @@ pub trait ParallelIterator: Sized + Send {
         broken.unwrap_or_else(|| X::from_output(()))
     }
 
-    /// As [`try_for_each`](Self::try_for_each), with a clone of `init`: see [`map_with`](Self::map_with).
+    /// Like [`try_for_each`](Self::try_for_each), with a clone of `init`: see [`map_with`](Self::map_with).
     #[track_caller]
     fn try_for_each_with<T, X, F>(self, init: T, f: F) -> X
     where
@@ -475,7 +475,7 @@ pub trait ParallelIterator: Sized + Send {
         self.map_with(init, &f).try_for_each(|result| result)
     }
 
-    /// As [`try_for_each`](Self::try_for_each), with a value that `init` makes: see [`map_init`](Self::map_init).
+    /// Like [`try_for_each`](Self::try_for_each), with a value that `init` makes: see [`map_init`](Self::map_init).
     #[track_caller]
     fn try_for_each_init<T, X, I, F>(self, init: I, f: F) -> X
     where
@@ -569,7 +569,7 @@ pub trait ParallelIterator: Sized + Send {
 
     /// Combines all items with `op`, which must be associative; `identity()` may be combined in any number of times.
     ///
-    /// The result has the same bits for every number of threads: the grouping depends on the number of items alone. (Not behind
+    /// The result has the same bits for every number of threads: the grouping depends on the number of items alone. (Not after
     /// [`par_bridge`](super::ParallelBridge::par_bridge), where items have no order.)
     ///
     /// ```
@@ -620,7 +620,7 @@ pub trait ParallelIterator: Sized + Send {
         reduced.unwrap_or_else(|| Self::Item::from_output(identity()))
     }
 
-    /// As [`try_reduce`](Self::try_reduce); `None` if there is no item.
+    /// Like [`try_reduce`](Self::try_reduce); `None` if there is no item.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -746,7 +746,7 @@ pub trait ParallelIterator: Sized + Send {
         keyed.max_by(|a, b| a.0.cmp(&b.0)).map(|(_, item)| item)
     }
 
-    /// Whether `f` holds for an item. Once it does, no member claims more; items already claimed may still be visited.
+    /// True if `f` holds for an item. Once it does, no member claims more; items already claimed may still be visited.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -757,7 +757,7 @@ pub trait ParallelIterator: Sized + Send {
         search(self, Which::Any, |item| f(item).then_some(())).is_some()
     }
 
-    /// Whether `f` holds for all items. Once it does not, no member claims more.
+    /// True if `f` holds for all items. Once it does not, no member claims more.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -779,7 +779,7 @@ pub trait ParallelIterator: Sized + Send {
         search(self, Which::Any, |item| Some(item).filter(&f))
     }
 
-    /// The first item for which `f` holds. Items behind a find are not visited any more.
+    /// The first item for which `f` holds. Items after a find are not visited any more.
     /// Behind [`par_bridge`](super::ParallelBridge::par_bridge) items have no order, and any find ends the search.
     ///
     /// ```

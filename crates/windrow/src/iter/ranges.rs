@@ -36,7 +36,7 @@ pub trait Integer: Copy + PartialOrd + Send + Sync + sealed::Sealed {
     /// If the number is more than `usize::MAX`.
     #[doc(hidden)]
     fn steps(first: Self, last: Self) -> usize;
-    /// The item of `first..last` that `index` begins with; `last` behind the last index.
+    /// The item of `first..last` that `index` begins with; `last` after the last index.
     #[doc(hidden)]
     fn at(first: Self, last: Self, index: usize) -> Self;
     /// The items of a range.

@@ -21,7 +21,7 @@ pub(crate) use keep::{Clones, Init, InitCalls, MapInit};
 pub(crate) use views::{Chain, Chunks, FoldChunks, Interleave, Maybe, PartOf, Rev, StepBy};
 
 /// Turns a chunk of a source `S` into items. Adaptors wrap one recipe in another; recipes do not deal with threads. Not meant to be
-/// implemented outside of windrow.
+/// implemented outside windrow.
 ///
 /// ```
 /// use std::ops::Range;
@@ -44,7 +44,7 @@ pub trait Recipe<S: Divide>: Sync + Send {
     const EXACT: bool;
     /// The number of items depends on the bounds of chunks.
     const PER_CHUNK: bool = false;
-    /// Which items come out depends on timing, so fixed blocks would not fix the result.
+    /// The selection of items depends on timing, so fixed blocks would not fix the result.
     const LOOSE: bool = false;
 
     /// A member's state before its first chunk.
@@ -60,7 +60,7 @@ pub trait Recipe<S: Divide>: Sync + Send {
     where
         S: 's;
 
-    /// Whether chunks that begin at `from` or later will give no item. Checked between chunks.
+    /// True if chunks that begin at `from` or later will give no item. Checked between chunks.
     fn over(&self, _from: usize) -> bool {
         false
     }

@@ -313,7 +313,7 @@ fn combined<R: Send>(
     }
     let middle = lo + size / 2;
     let right = nodes.split_off(nodes.partition_point(|(first, _)| *first < middle));
-    // Results that own memory may be large. A join costs nothing beside the allocation of one.
+    // Results that own memory may be large. A join costs nothing compared with the allocation of one.
     let forks = mem::needs_drop::<R>() && nodes.len() > 1 && right.len() > 1;
     let of_left = || combined(nodes, lo, size / 2, combine);
     let of_right = || combined(right, middle, size / 2, combine);

@@ -63,12 +63,12 @@ fn scan<T: Clone + Send + Sync>(
         }
         run.last().cloned()
     };
-    let mut before: Vec<T> = items.par_chunks_mut(block).told_as(part).filter_map(within).collect();
+    let mut before: Vec<T> = items.par_chunks_mut(block).reported_as(part).filter_map(within).collect();
     let mut sum = init;
     for total in &mut before {
         let next = op(&sum, total);
         *total = std::mem::replace(&mut sum, next);
     }
-    let runs = items.par_chunks_mut(block).told_as(CallPart::Further);
+    let runs = items.par_chunks_mut(block).reported_as(CallPart::Further);
     runs.zip(&before).for_each(|(run, before)| finish(run, before));
 }

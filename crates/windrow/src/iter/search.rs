@@ -43,7 +43,7 @@ impl<B> Found<B> {
         Self { mark: FoundBefore::new(), best: Mutex::new(None) }
     }
 
-    /// Whether a find at `key` would win.
+    /// True if a find at `key` would win.
     pub(crate) fn wants(&self, key: usize) -> bool {
         key < self.mark.get()
     }
@@ -56,7 +56,7 @@ impl<B> Found<B> {
         };
         drop(best);
         self.mark.lower(key);
-        // The drop of a find is user code, so it runs outside of the lock.
+        // The drop of a find is user code, so it runs outside the lock.
         drop(worse);
     }
 
@@ -82,7 +82,7 @@ impl<B: Send> Finds<B> for &Found<B> {
     }
 }
 
-/// Which of several finds wins.
+/// The find that wins among several.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
     Any,
@@ -131,7 +131,7 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
                         return ControlFlow::Break(());
                     }
                     let key = which.key(at.lo);
-                    // With `Which::Last`, a find behind this piece is no reason to leave, unless the pieces come from the back.
+                    // With `Which::Last`, a find after this piece is no reason to leave, unless the pieces come from the back.
                     if nothing_from(at.lo) || back && !found.wants(key) {
                         break;
                     }

@@ -96,7 +96,7 @@ pub trait ParallelSlice<T: Sync> {
         Par::new(Runs::new(rest, size)).rev().chain(Par::new(Runs::new(front, size)))
     }
 
-    /// All runs of `size` items: each begins one item behind the one before.
+    /// All runs of `size` items: each begins one item after the one before.
     ///
     /// # Panics
     /// If `size` is 0.
@@ -112,7 +112,7 @@ pub trait ParallelSlice<T: Sync> {
         Par::of(0..slice.len().saturating_sub(size - 1), Of(SliceWindows { slice, size }))
     }
 
-    /// All runs of `N` items, as arrays: each begins one item behind the one before.
+    /// All runs of `N` items, as arrays: each begins one item after the one before.
     ///
     /// # Panics
     /// If `N` is 0.
@@ -138,11 +138,11 @@ pub trait ParallelSlice<T: Sync> {
     /// ```
     fn par_split<F: Fn(&T) -> bool + Sync + Send>(&self, f: F) -> Split<'_, T, F> {
         let slice = self.whole();
-        // A run can begin at every index and behind the last one. (Of `usize::MAX` items the last index stands for both.)
+        // A run can begin at every index and after the last one. (Of `usize::MAX` items the last index stands for both.)
         Par::of(0..slice.len().saturating_add(1), Of(SliceParts(slice, f)))
     }
 
-    /// As [`par_split`](Self::par_split), but each run ends with its separator, and no empty run follows the last one.
+    /// Like [`par_split`](Self::par_split), but each run ends with its separator, and no empty run follows the last one.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -286,7 +286,7 @@ pub trait ParallelSliceMut<T: Send> {
         from_split_in_half(SliceCuts::new(Some(self.whole_mut()), 1, After(f)))
     }
 
-    /// As [`par_split_mut`](Self::par_split_mut), but each run ends with its separator, and no empty run follows the last one.
+    /// Like [`par_split_mut`](Self::par_split_mut), but each run ends with its separator, and no empty run follows the last one.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -299,7 +299,7 @@ pub trait ParallelSliceMut<T: Send> {
         from_split_in_half(SliceCuts::new(slice, 0, After(f)))
     }
 
-    /// As [`par_chunk_by`](ParallelSlice::par_chunk_by), with exclusive runs.
+    /// Like [`par_chunk_by`](ParallelSlice::par_chunk_by), with exclusive runs.
     ///
     /// # Panics
     /// With the panic of `f`.
@@ -518,7 +518,7 @@ names! {
 /// The type of [`par_array_windows`](ParallelSlice::par_array_windows).
 pub type ArrayWindows<'a, T, const N: usize> = Par<Range<usize>, Of<SliceArrays<'a, T, N>>>;
 
-/// What exact chunks leave out.
+/// The remainder of exact chunks.
 macro_rules! remainders {
     ($($name:ident $method:literal, $name_mut:ident $method_mut:literal, $left:literal, |$recipe:ident| $rest:expr;)*) => {$(
         impl<'a, T> $name<'a, T> {
@@ -579,7 +579,7 @@ remainders! {
     RChunksExact "par_rchunks_exact", RChunksExactMut "par_rchunks_exact_mut", "1", |recipe| recipe.0.0;
 }
 
-/// Runs of a slice: each begins one item behind the one before.
+/// Runs of a slice: each begins one item after the one before.
 ///
 /// ```
 /// use windrow::prelude::*;
@@ -626,11 +626,11 @@ impl<'a, T: Sync, const N: usize> Indices for SliceArrays<'a, T, N> {
     }
 }
 
-/// The runs that begin in `run`, up to the first beginning behind `run`. `begins` says where runs begin. `None` if no run begins in
+/// The runs that begin in `run`, up to the first beginning after `run`. `begins` says where runs begin. `None` if no run begins in
 /// `run`.
 ///
 /// A run belongs to the member that claims its beginning, so data without random access can be divided. That member searches a long run
-/// for its end. Members whose claims lie inside of the run search it once more, for a beginning.
+/// for its end. Members whose claims lie inside the run search it once more, for a beginning.
 pub(crate) fn beginning_in(run: Range<usize>, end: usize, begins: impl Fn(usize) -> bool) -> Option<Range<usize>> {
     let first = run.clone().find(|&at| begins(at))?;
     Some(first..(run.end..end).find(|&at| begins(at)).unwrap_or(end))
@@ -654,7 +654,7 @@ impl<'a, T: Sync, F: Fn(&T) -> bool + Sync + Send> Indices for SliceParts<'a, T,
     fn items(&self, run: Range<usize>) -> impl Iterator<Item = &'a [T]> {
         let slice = self.0;
         let begins = |at: usize| at == 0 || (self.1)(&slice[at - 1]);
-        // A slice of `usize::MAX` items has no index for the position behind its last item.
+        // A slice of `usize::MAX` items has no index for the position after its last item.
         let (end, has_last) = (slice.len().saturating_add(1), run.end == usize::MAX);
         let behind = || (has_last && begins(slice.len())).then_some(slice.len());
         let first = run.clone().find(|&at| begins(at)).or_else(behind);
@@ -687,7 +687,7 @@ impl<'a, T: Sync, F: Fn(&T) -> bool + Sync + Send> Indices for SliceInclusive<'a
     }
 }
 
-/// Where a run of a slice ends.
+/// The end of a run of a slice.
 ///
 /// ```
 /// use windrow::slice::RunEnds;
@@ -705,7 +705,7 @@ impl<'a, T: Sync, F: Fn(&T) -> bool + Sync + Send> Indices for SliceInclusive<'a
 /// assert_eq!(ends, [3, 6]);
 /// ```
 pub trait RunEnds<T>: Sync + Send {
-    /// Whether a run ends before the index `at`, which is above 0.
+    /// True if a run ends before the index `at`, which is above 0.
     ///
     /// ```
     /// use windrow::slice::RunEnds;
@@ -880,7 +880,7 @@ impl<S: Slice + Send, F: RunEnds<S::Element>> SplitInHalf for SliceCuts<S, F> {
             return (self, None);
         };
         let front = Some(self.cut(rest, at));
-        // If the separator is left out, the index behind it is not in the front part.
+        // If the separator is left out, the index after it is not in the front part.
         let checked = at - from + 1 - self.left_out;
         (SliceCuts { rest: front, checked, left_out: self.left_out, ends: self.ends.clone() }, Some(self))
     }

@@ -31,7 +31,7 @@ pub(super) fn by_cached_key<T: Send, K: Ord + Send>(
     place: &'static Location<'static>,
 ) {
     let begun = tick();
-    let mut loop_of_keys = items.par_iter_mut().told_as(CallPart::Silent);
+    let mut loop_of_keys = items.par_iter_mut().reported_as(CallPart::Silent);
     loop_of_keys.hints.0.place = Some(place);
     let mut keys: Vec<(K, usize)> = loop_of_keys.enumerate().map(|(at, item)| (key(item), at)).collect();
     sort_unstable(&mut keys, &Ord::cmp, place, Some(begun));

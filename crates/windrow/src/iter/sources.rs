@@ -144,10 +144,10 @@ pub trait ParallelDrainRange<Idx = usize> {
     /// The type of the iterator.
     type Iter;
     /// The items in `range`. They are removed from the collection in this call: the calling thread moves them to a separate vector, and
-    /// moves the items behind them up.
+    /// moves the items after them up.
     ///
     /// # Panics
-    /// If the range is not inside of the collection, or if an end of a range of a `String` is inside of a character.
+    /// If the range is not inside the collection, or if an end of a range of a `String` is inside a character.
     ///
     /// ```
     /// use windrow::prelude::*;

@@ -20,7 +20,7 @@ use crate::runtime::hints::Weights;
 /// Items that can be split at any index. [`from_split_at`] turns them into a parallel iterator with indices, for all adaptors and consumers.
 ///
 /// A member that claims items splits them off, under a lock that all members share. So `split_at` should take well below a microsecond.
-/// The items of a claim are iterated outside of the lock. Items that no member claims are dropped with their part.
+/// The items of a claim are iterated outside the lock. Items that no member claims are dropped with their part.
 ///
 /// # Panics
 /// A panic of any method reaches the caller as that panic. A split panics if the lengths of its parts do not add up. If a part gives fewer
@@ -73,7 +73,7 @@ pub trait SplitAt: IntoIterator<Item: Send> + Sized + Send {
     /// Number of items.
     fn len(&self) -> usize;
 
-    /// Whether there are no items.
+    /// True if there are no items.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -176,7 +176,7 @@ pub fn split<D: Send, F: Fn(D) -> (D, Option<D>)>(data: D, splitter: F) -> Split
     ///
     /// Measure: count of parts.
     const PARTS: usize = 256;
-    // `next` keeps the order of the source: for each part, the place of the part behind it. `open` is a queue of parts that may be split,
+    // `next` keeps the order of the source: for each part, the place of the part after it. `open` is a queue of parts that may be split,
     // oldest first, so that parts become equally small.
     let (mut parts, mut next, mut open) = (vec![Some(data)], vec![usize::MAX], VecDeque::from([0]));
     while parts.len() < PARTS
@@ -196,7 +196,7 @@ pub fn split<D: Send, F: Fn(D) -> (D, Option<D>)>(data: D, splitter: F) -> Split
     Par::new(VecItems::new(places.filter_map(|at| parts[at].take()).collect()))
 }
 
-/// What is left of a source that is split at indices: parts, each under the index of its first item.
+/// The rest of a source that is split at indices: parts, each under the index of its first item.
 #[derive(Debug)]
 pub struct SplitItems<S>(Mutex<BTreeMap<usize, S>>);
 

@@ -102,7 +102,7 @@ pub trait ParallelString {
     /// ```
     fn par_split<P: Separator>(&self, separator: P) -> Split<'_, P> {
         let text = self.whole();
-        // A part can begin at every byte and behind the last one.
+        // A part can begin at every byte and after the last one.
         Par::of(0..text.len() + 1, Of(TextParts(text, separator)))
     }
 
@@ -177,7 +177,7 @@ fn by_bytes<'a, D: Indices>(text: &'a str, data: impl FnOnce(&'a str) -> D) -> P
     Par::of(0..text.len(), Of(data(text)))
 }
 
-/// Separators of parts of a string: a `char`, an array or slice of `char`s, or a predicate. Not meant to be implemented outside of windrow.
+/// Separators of parts of a string: a `char`, an array or slice of `char`s, or a predicate. Not meant to be implemented outside windrow.
 ///
 /// ```
 /// use windrow::prelude::*;
@@ -236,7 +236,7 @@ impl<F: Fn(char) -> bool + Sync + Send> Separator for F {
     }
 }
 
-/// The beginning of the first character at or behind `at`; the end of the text, if no character begins there.
+/// The beginning of the first character at or after `at`; the end of the text, if no character begins there.
 fn boundary(text: &str, at: usize) -> usize {
     (at..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len())
 }
@@ -246,7 +246,7 @@ fn chars(text: &str, run: Range<usize>) -> Range<usize> {
     boundary(text, run.start)..boundary(text, run.end)
 }
 
-/// The beginning of the first part that begins in `run`. Parts begin at the front, and behind separators.
+/// The beginning of the first part that begins in `run`. Parts begin at the front, and after separators.
 fn part_in(text: &str, run: Range<usize>, separator: &impl Separator) -> Option<usize> {
     if run.is_empty() {
         return None;
@@ -255,7 +255,7 @@ fn part_in(text: &str, run: Range<usize>, separator: &impl Separator) -> Option<
     let Some(before) = text[..start].chars().next_back() else {
         return Some(0);
     };
-    // The character before `run` may be the separator. Text behind `run` is not searched, however long the part is.
+    // The character before `run` may be the separator. Text after `run` is not searched, however long the part is.
     let from = start - before.len_utf8();
     let seen = &text[from..boundary(text, run.end).max(start)];
     let at = separator.find(seen)?;
@@ -263,7 +263,7 @@ fn part_in(text: &str, run: Range<usize>, separator: &impl Separator) -> Option<
     (begin < run.end).then_some(begin)
 }
 
-/// Where the first part in `run` begins, and where the first part behind `run` begins. `None` if no part begins there.
+/// Begins of the first part in `run` and of the first part after `run`. `None` if no part begins there.
 /// (The same for slices: [`beginning_in`](crate::slice).)
 fn parts_in(text: &str, run: Range<usize>, separator: &impl Separator) -> Option<(usize, Option<usize>)> {
     let next = run.end..text.len() + 1;
@@ -401,7 +401,7 @@ impl<'a, P: Separator> Indices for TextParts<'a, P> {
 
     fn items(&self, run: Range<usize>) -> impl Iterator<Item = &'a str> {
         let parts = parts_in(self.0, run, &self.1).map(|(first, next)| match next {
-            // Without the last separator: behind it `split` would find an empty part.
+            // Without the last separator: after it `split` would find an empty part.
             Some(next) => {
                 let parts = &self.0[first..next];
                 &parts[..parts.len() - parts.chars().next_back().map_or(0, char::len_utf8)]

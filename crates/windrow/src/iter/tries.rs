@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 /// Arguments and results of the `try_` adaptors: `Option`, `Result`, `ControlFlow`. (`std::ops::Try` is not stable.) Not meant to
-/// be implemented outside of windrow.
+/// be implemented outside windrow.
 ///
 /// ```
 /// use windrow::prelude::*;
@@ -26,7 +26,7 @@ pub trait Try: Sized {
     fn from_output(output: Self::Output) -> Self;
     /// A value that breaks off.
     fn from_residual(residual: Self::Residual) -> Self;
-    /// Whether to go on, with the content.
+    /// The decision to go on, with the content.
     fn branch(self) -> ControlFlow<Self::Residual, Self::Output>;
 }
 

@@ -1,4 +1,4 @@
-//! Where the workers that help in a run wait for tiles.
+//! The workers that help in a run, and their wait for tiles.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

@@ -7,14 +7,14 @@
 //!
 //! # Protocol
 //! 1. *Begin.* A member pulls the next tile under the lock of the source, so that tiles are numbered as the source gives them. It enters
-//!    the tile under the lock of the order, at the back. It begins no tile if the lane or the queue behind it has no room: so the
+//!    the tile under the lock of the order, at the back. It begins no tile if the lane or the queue after it has no room: so the
 //!    number of tiles is bounded, and a result never waits for room.
 //! 2. *Pass on.* A member that has begun a tile rings for the next one if there is one; else it leaves its mark in the queue that has
 //!    to change first. Race prevented: two tiles come, the queue rings once, and the second tile waits while members sleep.
 //! 3. *End.* A member stores the result. The member that stores the result of the head hands on that result and all that follow without a
 //!    gap. Results are given under the lock of the order. Race prevented: two members hand on at the same time, in the wrong order.
 //! 4. *Fail.* A failed tile has no result, so no later tile is handed on. Tiles before it go on. The tokens of later tiles are cancelled.
-//! 5. *Leave.* If no more tiles come, or none before the cut is in the lane, the first member that sees it ends the queue behind the lane.
+//! 5. *Leave.* If no more tiles come, or none before the cut is in the lane, the first member that sees it ends the queue after the lane.
 //!
 //! A member that finds the source locked does not wait for it, since the source may be an iterator that blocks. It sets `missed` and tries
 //! once more. The holder checks `missed` after the unlock, and rings. Race prevented: a ring wakes a member that finds the source
@@ -40,7 +40,7 @@ use windrow_sync::unwind::Payload;
 /// Measure: count of tiles.
 const TILES_OF_MEMBER: usize = 2;
 
-/// Where tiles come from.
+/// The source of tiles.
 struct Origin<'env, T> {
     /// `None` if no more tiles come.
     input: Option<Input<'env, T>>,
@@ -51,7 +51,7 @@ struct Origin<'env, T> {
 struct Begun<U> {
     result: Option<U>,
     token: CancelToken,
-    /// When it began and ended, if the run is traced.
+    /// Its begin and end, if the run is traced.
     begun: Option<Instant>,
     ended: Option<Instant>,
 }
@@ -80,7 +80,7 @@ pub(super) struct ApplyEach<'env, T, U, F> {
     f: F,
 }
 
-/// What [`ApplyEach::begin`] comes to.
+/// The result of [`ApplyEach::begin`].
 enum Begin<T> {
     Tile {
         tile: usize,
@@ -107,7 +107,7 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
         Self { lane, under_way, origin: Mutex::new(origin), order: Mutex::new(order), bell, f }
     }
 
-    /// Whether one more tile may be in the lane. If not, a result that is taken or handed on rings.
+    /// True if one more tile may be in the lane. If not, a result that is taken or handed on rings.
     fn has_room<E>(&self, order: &InOrder<U>, run: &OverlapRun<E>) -> bool {
         let usual = if run.members == 1 { 1 } else { TILES_OF_MEMBER * run.members };
         let (held, most) = (order.tiles.len(), self.under_way.unwrap_or(usual));
@@ -127,7 +127,7 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
         })
     }
 
-    /// Whether a member has found the source locked. To be asked after each unlock.
+    /// True if a member has found the source locked. To be asked after each unlock.
     fn was_missed(&self) -> bool {
         std::mem::take(&mut lock(&self.order).missed)
     }
@@ -135,7 +135,7 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
     fn begin<E>(&self, run: &OverlapRun<E>) -> Begin<T> {
         let Some(mut origin) = self.lock_origin() else { return Begin::Nothing };
         if origin.next >= run.cut() || origin.input.is_none() {
-            // Queued tiles are user data: dropped outside of the lock.
+            // Queued tiles are user data: dropped outside the lock.
             let unwanted = origin.input.take();
             drop(origin);
             if self.was_missed() {
@@ -258,7 +258,7 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
         drop(unwanted);
     }
 
-    /// Ends the queue behind the lane, if no tile of the lane will be handed on any more. Returns whether it is ended.
+    /// Ends the queue after the lane, if no tile of the lane will be handed on any more. Returns whether it is ended.
     fn leave<E>(&self, run: &OverlapRun<E>) -> bool {
         let mut order = lock(&self.order);
         let is_cut = order.head >= run.cut();

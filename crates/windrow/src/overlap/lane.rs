@@ -21,7 +21,7 @@ impl<T> Input<'_, T> {
         }
     }
 
-    /// Whether there may be one more item. If not, the bell rings when there is.
+    /// True if there may be one more item. If not, the bell rings when there is.
     pub(super) fn has_more(&self) -> bool {
         match self {
             Input::Iter(_) => true,

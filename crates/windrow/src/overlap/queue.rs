@@ -7,7 +7,7 @@
 //! 3. A bell stays rung until the next wait. So an executor checks all its ends, finds no work, then waits, and misses no ring in
 //!    between. An executor with many ends waits for all of them at once.
 //!
-//! If the giver is dropped, no more items come. If the taker is dropped, no more items are wanted: queued items are dropped outside of the
+//! If the giver is dropped, no more items come. If the taker is dropped, no more items are wanted: queued items are dropped outside the
 //! lock, since they are user data.
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use windrow_sync::fork::lock;
 
-/// What an end of a queue rings: wakes the executors of a lane.
+/// The bell of an end of a queue: wakes the executors of a lane.
 pub(super) trait Ring: std::fmt::Debug + Send + Sync {
     fn ring(&self);
 }
@@ -101,7 +101,7 @@ struct Inner<T> {
 }
 
 impl<T> Inner<T> {
-    /// Whether the queue is below its limits now. The next item may exceed them; so an item heavier than the limit passes, alone.
+    /// True if the queue is below its limits now. The next item may exceed them; so an item heavier than the limit passes, alone.
     fn has_room(&self) -> bool {
         let light = self.weigh.is_none() || self.weight < self.limit;
         match self.bound {
@@ -157,7 +157,7 @@ pub(super) fn queue<T>(tiles: usize, giver: Arc<dyn Ring>) -> (Giver<T>, Taker<T
 }
 
 impl<T> Giver<T> {
-    /// Whether there is room for an item; if not, the giver's bell rings when there is. A closed queue has room.
+    /// True if there is room for an item; if not, the giver's bell rings when there is. A closed queue has room.
     pub(super) fn has_room(&self) -> bool {
         let mut inner = lock(&self.0);
         let room = inner.closed || inner.has_room();
@@ -165,7 +165,7 @@ impl<T> Giver<T> {
         room
     }
 
-    /// Whether there is room for one more result of a lane that holds `held` tiles now, and at most `most`. All of them may come at once:
+    /// True if there is room for one more result of a lane that holds `held` tiles now, and at most `most`. All of them may come at once:
     /// those and the items of the queue are fewer than the queue's bound and `most` together. If not, the bell rings as for
     /// [`has_room`](Giver::has_room), or the lane has to hand on a tile.
     pub(super) fn has_room_beside(&self, held: usize, most: usize) -> bool {
@@ -238,7 +238,7 @@ impl<T> Taker<T> {
         }
     }
 
-    /// Whether an item is there, or the end. If not, the taker's bell rings when there is.
+    /// True if an item is there, or the end. If not, the taker's bell rings when there is.
     pub(super) fn has_more(&self) -> bool {
         let mut inner = lock(&self.0);
         let more = !inner.items.is_empty() || inner.ended.is_some();

@@ -23,7 +23,7 @@ use crate::runtime::listen;
 use windrow_sync::fork::{Process, Stranded, lock};
 use windrow_sync::unwind::{Payload, discard};
 
-/// How often the calling thread polls the tokens while it has no work: a token is only a flag, and wakes no thread. A poll with its
+/// Interval at which the calling thread polls the tokens while it has no work: a token is only a flag, and wakes no thread. A poll with its
 /// wakeup takes some microseconds, so less than 1 in 1000 of one CPU.
 ///
 /// Measure: chosen, because a token wakes no thread and a poll takes less than 1 in 1000 of a CPU.
@@ -60,7 +60,7 @@ pub(super) trait EachLane<E> {
     fn take_trace(&self, members: usize) -> Option<LaneTrace>;
 }
 
-/// Why a tile did not pass a lane.
+/// The reason that a tile did not pass a lane.
 pub(super) enum TileFault<E> {
     Error(E),
     Panic(Payload),
@@ -101,7 +101,7 @@ pub(super) struct OverlapRun<E> {
     /// Threads of the pool, the calling one included; those of them that have a CPU.
     pub(super) members: usize,
     pub(super) width: usize,
-    /// When the run began, if it is traced.
+    /// The begin of the run, if it is traced.
     pub(super) zero: Option<Instant>,
     process: Process,
 }
@@ -168,7 +168,7 @@ impl<E> OverlapRun<E> {
         state.cut = state.cut.min(tile);
         drop(state);
         self.spread(lane);
-        // User data: dropped outside of the lock. A panic of this drop must not end the executor.
+        // User data: dropped outside the lock. A panic of this drop must not end the executor.
         discard(rest);
     }
 
@@ -191,7 +191,7 @@ impl<E> OverlapRun<E> {
         self.spread(self.lanes.len());
     }
 
-    /// Tells all lanes that the cut was moved, and cancels the lanes before `lane`: they are at later tiles.
+    /// Wakes all lanes, because the cut was moved, and cancels the lanes before `lane`: they are at later tiles.
     fn spread(&self, lane: usize) {
         self.trouble.raise();
         self.lanes[..lane].iter().for_each(CancelToken::cancel);

@@ -56,7 +56,7 @@ impl fmt::Display for LaneKind {
 pub struct Trace {
     /// The lanes in order.
     pub lanes: Vec<LaneTrace>,
-    /// When the run ended, helper threads included.
+    /// The end of the run, helper threads included.
     pub wall: Nanos,
 }
 
@@ -96,13 +96,13 @@ pub struct LaneTrace {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TileTrace {
-    /// When the lane began the tile. The first lane begins by pulling the tile from the source.
+    /// The begin of the tile in the lane. The first lane begins by pulling the tile from the source.
     pub start: Nanos,
-    /// When the lane ended the tile.
+    /// The end of the tile in the lane.
     pub end: Nanos,
-    /// How long the lane waited before this tile because the queue before it was empty.
+    /// Wait of the lane before this tile because the queue before it was empty.
     pub empty: Nanos,
-    /// How long the lane waited before this tile because the queue after it was full, or the maximum of operations was under way.
+    /// Wait of the lane before this tile because the queue after it was full, or the maximum of operations was under way.
     pub full: Nanos,
 }
 
@@ -114,7 +114,7 @@ impl TileTrace {
 }
 
 impl LaneTrace {
-    /// A lane of one thread beside those of an overlap, such as what feeds it, to be added to its trace. `tiles` are the beginnings and
+    /// A lane of one thread next to those of an overlap, such as its feeder, to be added to its trace. `tiles` are the beginnings and
     /// ends, in order.
     ///
     /// ```
@@ -172,7 +172,7 @@ impl Trace {
         let sum = |is_one: &dyn Fn(&LaneTrace) -> bool| -> f64 {
             self.lanes.iter().filter(|lane| is_one(lane)).map(busy).sum()
         };
-        // The calling thread runs all compute lanes, one tile at a time. Members run the tiles of lanes of several tiles beside that.
+        // The calling thread runs all compute lanes, one tile at a time. Members run the tiles of lanes of several tiles meanwhile.
         let alone = sum(&|lane| lane.kind == LaneKind::Compute);
         let members = self.lanes.iter().map(|lane| lane.members).max().unwrap_or(1).max(1);
         let computing = alone.max(sum(&computes) / members as f64);
@@ -226,7 +226,7 @@ impl Trace {
         windrow_observe::timeline(self.tiles())
     }
 
-    /// What a timeline shows.
+    /// The tiles of a timeline.
     pub(super) fn tiles(&self) -> Vec<LaneTile> {
         let mut tiles = Vec::new();
         for (lane, LaneTrace { name, tiles: of_lane, .. }) in self.lanes.iter().enumerate() {
@@ -240,7 +240,7 @@ impl Trace {
     }
 }
 
-/// What limits a run: see [`Trace::explain`].
+/// The limit of a run: see [`Trace::explain`].
 ///
 /// ```
 /// use windrow::Nanos;
@@ -288,7 +288,7 @@ impl Limits {
 }
 
 impl Limits {
-    /// Which lane limits the run, in a few words.
+    /// The lane that limits the run, in a few words.
     pub(super) fn reason(&self) -> String {
         if self.lane.is_none() {
             return "no lanes, nothing to overlap".to_owned();
@@ -316,7 +316,7 @@ impl fmt::Display for Limits {
 #[derive(Default)]
 pub(super) struct Log {
     trace: Option<LaneTrace>,
-    /// Why the lane waits (true: for room), and since when.
+    /// The wait of the lane (true: for room), and its begin.
     waits: Option<(bool, Instant)>,
     empty: Nanos,
     full: Nanos,

@@ -34,7 +34,7 @@ use crate::runtime::flag::Flag;
 #[derive(Clone)]
 pub struct CancelToken(Arc<Token>);
 
-/// What the clones of a token share.
+/// The common state of the clones of a token.
 struct Token {
     signal: Arc<Signal>,
     above: Option<Arc<Above>>,
@@ -224,11 +224,11 @@ impl CancelToken {
         self.0.signal.flag.raise();
     }
 
-    /// Whether the token is cancelled: by [`cancel`](CancelToken::cancel), by its deadline, or by its parent.
+    /// True if the token is cancelled: by [`cancel`](CancelToken::cancel), by its deadline, or by its parent.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         let Token { signal, above } = &*self.0;
-        signal.has_ended() || above.as_ref().is_some_and(|above| self.0.hears(above))
+        signal.has_ended() || above.as_ref().is_some_and(|above| self.0.is_cancelled_by(above))
     }
 
     fn of(deadline: Option<Instant>, parent: Option<&CancelToken>) -> Self {
@@ -239,8 +239,8 @@ impl CancelToken {
 }
 
 impl Token {
-    /// Whether an ancestor is cancelled. If so, this token is cancelled from now on.
-    fn hears(&self, above: &Above) -> bool {
+    /// True if an ancestor is cancelled. If so, this token is cancelled from now on.
+    fn is_cancelled_by(&self, above: &Above) -> bool {
         let ended = above.all().any(|above| above.signal.has_ended());
         if ended {
             self.signal.flag.raise();
@@ -284,7 +284,7 @@ impl Deadline {
         Deadline { at, from, near: from.saturating_add(ticks as u64) }
     }
 
-    /// Whether the deadline has come. The clock decides; ticks only save reads of the clock. Ticks may start again from 0: some machines do
+    /// True once the deadline has come. The clock decides; ticks only save reads of the clock. Ticks may start again from 0: some machines do
     /// that when they wake up, or when they are moved. Then the tick lies before `from`, and the clock is read.
     fn is_past(&self) -> bool {
         let now = tick();

@@ -103,9 +103,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_that_panics_is_told() {
+    fn a_call_that_panics_is_reported() {
         let place = Some(Location::caller());
-        let ((), heard) = explain(|| {
+        let ((), entries) = explain(|| {
             let panics = || {
                 let _call = call(CallKind::Loop, place);
                 panic!("as intended");
@@ -113,7 +113,10 @@ mod tests {
             std::panic::catch_unwind(panics).unwrap_err();
             drop(call(CallKind::Loop, place));
         });
-        assert_eq!(heard.iter().map(|told| (told.place(), told.reason())).collect::<Vec<_>>(), [(place, "panicked")]);
+        assert_eq!(
+            entries.iter().map(|entry| (entry.place(), entry.reason())).collect::<Vec<_>>(),
+            [(place, "panicked")]
+        );
     }
 
     #[test]
@@ -124,7 +127,7 @@ mod tests {
             call(kind, place).into_iter().for_each(|call| call.end(&Ended::new(1, Nanos(nanos), &account)));
         };
         let call = || ends(CallKind::Batch, 1000.0);
-        let ((), heard) = explain(|| {
+        let ((), entries) = explain(|| {
             call();
             let ((), inner) = explain(call);
             assert_eq!(inner.len(), 1);
@@ -132,8 +135,8 @@ mod tests {
             ends(CallKind::Team, 1.0);
             call();
         });
-        assert_eq!(heard.iter().map(Explained::count).collect::<Vec<_>>(), [2, 1, 1]);
-        assert_eq!(heard[0].took(), Duration::from_micros(2));
+        assert_eq!(entries.iter().map(Explained::count).collect::<Vec<_>>(), [2, 1, 1]);
+        assert_eq!(entries[0].took(), Duration::from_micros(2));
         assert!(!listens(None));
     }
 }

@@ -1,4 +1,4 @@
-//! How a call went, and why.
+//! The account of a call, as an entry of a report.
 
 use std::fmt;
 use std::panic::Location;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use windrow_plan::Nanos;
 use windrow_plan::listen::{Account, CallKind, CallPlace, Ending, Event, UNKNOWN, grouped, visible};
 
-/// How a call went, and why: an entry of [`explain`](crate::explain()). It prints itself.
+/// The account of a call: an entry of [`explain`](crate::explain()). It prints itself.
 ///
 /// ```
 /// use windrow::prelude::*;
@@ -45,7 +45,7 @@ impl Explained {
         Explained { place, kind, count, threads, took: duration(took), account, is_further }
     }
 
-    /// Whether it is a further pass of a call whose first pass has an entry.
+    /// True for a further pass of a call whose first pass has an entry.
     pub(super) fn is_further(&self) -> bool {
         self.is_further
     }
@@ -65,12 +65,12 @@ impl Explained {
         Explained { took, threads, account, ..self.clone() }
     }
 
-    /// Where the call was made.
+    /// The place of the call.
     pub fn place(&self) -> Option<&'static Location<'static>> {
         self.place
     }
 
-    /// What was decided about.
+    /// The kind of the call.
     pub fn kind(&self) -> CallKind {
         self.kind
     }
@@ -101,12 +101,12 @@ impl Explained {
         self.account.alternatives.iter().flatten().map(|&(name, time)| (name, duration(time)))
     }
 
-    /// What was chosen, and the reason.
+    /// The choice, and the reason for it.
     pub fn reason(&self) -> &str {
         &self.account.reason
     }
 
-    /// Whether the costs of the call's items were known from earlier calls at this place.
+    /// True if the costs of the call's items were known from earlier calls at this place.
     pub fn from_memory(&self) -> bool {
         self.account.from_memory
     }

@@ -23,7 +23,7 @@ impl Flag {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the flag has been raised.
+    /// True once the flag is raised.
     #[inline]
     pub(crate) fn is_up(&self) -> bool {
         // Relaxed: as in `raise`.

@@ -1,4 +1,4 @@
-//! What is known of a call in advance: its place in the program, fixed claims, weights, and what can cancel it.
+//! Knowledge of a call in advance: its place in the program, fixed claims, weights, and the tokens that can cancel it.
 
 use std::num::NonZeroUsize;
 use std::panic::Location;
@@ -8,30 +8,30 @@ use windrow_sync::divide::{Divide, Division};
 
 use super::cancellation::Cancellation;
 
-/// What is known of a call in advance. Iterators move it, so it is small: what few calls have is in a box.
+/// Knowledge of a call in advance. Iterators move it, so it is small: rare hints are in a box.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hints {
-    /// Where the consumer was called.
+    /// The place of the consumer.
     pub(crate) place: Option<&'static Location<'static>>,
     rare: Option<Box<RareHints>>,
     /// If indices stand for blocks of items.
     blocks: Option<BlocksOf>,
-    /// A claim is one chunk, because the number of items depends on the bounds of chunks. Otherwise members poll inside of a claim.
+    /// A claim is one chunk, because the number of items depends on the bounds of chunks. Otherwise members poll inside a claim.
     pub(crate) whole: bool,
     /// The loop's role in the reported call.
     pub(crate) part: CallPart,
 }
 
-/// What few calls have.
+/// Hints of few calls.
 #[derive(Clone, Debug, Default)]
 struct RareHints {
     /// Items of every claim, fixed.
     chunk: Option<usize>,
     /// Items of every claim, at most.
     most: Option<usize>,
-    /// What items weigh.
+    /// Weights of items.
     weights: Option<Weights>,
-    /// What can cancel the call.
+    /// The tokens that can cancel the call.
     cancellation: Option<Arc<Cancellation>>,
 }
 
@@ -67,25 +67,25 @@ impl Hints {
         self.rare.as_ref().and_then(|rare| rare.most).unwrap_or(usize::MAX)
     }
 
-    /// What items weigh.
+    /// Weights of items.
     #[inline]
     fn weights(&self) -> Option<&Weights> {
         self.rare.as_ref()?.weights.as_ref()
     }
 
-    /// What can cancel the call.
+    /// The tokens that can cancel the call.
     #[inline]
     pub(crate) fn cancellation(&self) -> Option<&Arc<Cancellation>> {
         self.rare.as_ref()?.cancellation.as_ref()
     }
 
-    /// Whether nothing is known but the place.
+    /// True if nothing is known but the place.
     #[inline]
     pub(crate) fn are_plain(&self) -> bool {
         self.rare.is_none()
     }
 
-    /// Whether indices stand for blocks.
+    /// True if indices stand for blocks.
     #[inline]
     pub(crate) fn has_blocks(&self) -> bool {
         self.blocks.is_some()
@@ -148,7 +148,7 @@ impl Hints {
         }
     }
 
-    /// Whether a member has to leave: another one has panicked, or the call is cancelled.
+    /// True if a member has to leave: another one has panicked, or the call is cancelled.
     #[inline]
     pub(crate) fn is_cut<S: Divide>(&self, division: &Division<S>) -> bool {
         division.is_stopped() || self.cuts()
@@ -187,14 +187,14 @@ impl Hints {
         }
     }
 
-    /// How many items to claim from `lo` on, if they should weigh about `weight`; at least 1, at most up to `hi`.
+    /// Number of items to claim from `lo` on that weigh about `weight`; at least 1, at most up to `hi`.
     #[inline]
     pub(crate) fn items(&self, lo: usize, hi: usize, weight: u64) -> usize {
         let items = self.chunk().map_or_else(|| self.weighing(lo, hi, weight), |chunk| chunk.min(hi - lo));
         items.min(self.most())
     }
 
-    /// How many items from `lo` on weigh about `weight`, up to `hi`.
+    /// Number of items from `lo` on that weigh about `weight`, up to `hi`.
     #[inline]
     pub(crate) fn weighing(&self, lo: usize, hi: usize, weight: u64) -> usize {
         match self.weights() {
@@ -203,7 +203,7 @@ impl Hints {
         }
     }
 
-    /// Where part `part` of `parts` equal ones of `lo..hi` begins.
+    /// Begin of part `part` of `parts` equal ones of `lo..hi`.
     pub(crate) fn part(&self, lo: usize, hi: usize, part: usize, parts: usize) -> usize {
         let share = |whole: u64| (u128::from(whole) * part as u128 / parts as u128) as u64;
         match self.weights() {
@@ -212,7 +212,7 @@ impl Hints {
         }
     }
 
-    /// Where `lo..hi` is halved by weight.
+    /// The index that halves `lo..hi` by weight.
     #[inline]
     pub(crate) fn middle(&self, lo: usize, hi: usize) -> usize {
         match self.weights() {

@@ -149,7 +149,7 @@ impl Placement {
         }
     }
 
-    /// Whether the thread of worker `member` has begun.
+    /// True once the thread of worker `member` has begun.
     pub(crate) fn is_registered(&self, member: usize) -> bool {
         self.workers[member - 1].get().is_some()
     }

@@ -25,12 +25,12 @@ pub use settings::{PoolBuildError, PoolBuildErrorKind};
 
 /// Worker threads that take part in the parallel calls made under [`install`](Pool::install).
 ///
-/// A program needs none: calls outside of `install` use a global pool, built at the first call. Its width is what the environment
+/// A program needs none: calls outside `install` use a global pool, built at the first call. Its width is what the environment
 /// variable `WINDROW_THREADS` says ([`PoolBuilder::threads`]); without it, a
 /// thread for every CPU that the process may use (affinity mask and cgroup quota count). The caller takes part in
 /// its own calls, so a pool of `n` threads starts `n - 1`. Names, stacks and handlers are settings of a [`PoolBuilder`].
 ///
-/// Dropping a pool waits for the region in progress and joins the worker threads. A pool dropped *inside* of a parallel call that it runs
+/// Dropping a pool waits for the region in progress and joins the worker threads. A pool dropped *inside* a parallel call that it runs
 /// (by the last `Arc` in a closure, say) waits for nothing: its threads could be waiting for the dropping thread. They end by
 /// themselves after that call.
 ///
@@ -122,7 +122,7 @@ impl Pool {
         self.state.members
     }
 
-    /// What has happened in this pool so far: regions opened, workers that joined, system calls to wake and to park.
+    /// Events in this pool so far: regions opened, workers that joined, system calls to wake and to park.
     pub fn counts(&self) -> Counts {
         self.state.gate.counts()
     }
@@ -190,7 +190,7 @@ fn end(state: &Arc<PoolState>, threads: Vec<JoinHandle<()>>) {
             // have inherited that lock locked. A thread that does begin finds the gate stopped.
             drop(thread);
         } else {
-            // A worker catches panics of user code. If the worker itself panics, no caller is left to be told.
+            // A worker catches panics of user code. If the worker itself panics, no caller is left to get the panic.
             let _ = thread.join();
         }
     }

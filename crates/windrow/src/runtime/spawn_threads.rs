@@ -7,7 +7,7 @@
 //! Queues belong to a process: a forked child starts without queues, so it inherits no lock.
 //!
 //! A closure is queued, or taken by the one thread that runs it, or dropped unrun by its [`JoinHandle`](crate::JoinHandle). Taking and
-//! dropping are one removal from the queue, under its lock. User code (closures, wakers, results) runs and is dropped outside of all
+//! dropping are one removal from the queue, under its lock. User code (closures, wakers, results) runs and is dropped outside all
 //! locks.
 
 use std::cell::RefCell;
@@ -22,7 +22,7 @@ use windrow_sync::machine;
 use super::state::PoolState;
 use windrow_sync::unwind::quietly;
 
-/// How long a spawn thread waits for work before it ends. Starting a thread takes about 5 us (2-core x86-64 virtual machine, 2026-11), which
+/// Wait of a spawn thread for work before it ends. Starting a thread takes about 5 us (2-core x86-64 virtual machine, 2026-11), which
 /// does not matter for closures that come once in ten seconds. A waiting thread costs a stack and no CPU time.
 ///
 /// Measure: chosen, the pause after which starting a thread again is not noticed.
@@ -102,7 +102,7 @@ impl SpawnQueue {
         lock(&self.state)
     }
 
-    /// Whether this process made the queue. In a forked child, threads that do not exist may hold its locks.
+    /// True if this process made the queue. In a forked child, threads that do not exist may hold its locks.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.generation == machine::fork_generation()
     }

@@ -1,4 +1,4 @@
-//! What the callers and workers of a pool share, and what it learns about itself while it runs.
+//! Common state of the callers and workers of a pool, and the costs that the pool learns while it runs.
 
 use std::cell::Cell;
 use std::io;
@@ -25,7 +25,7 @@ use crate::runtime::flag::Flag;
 use crate::runtime::placement::Placement;
 use crate::runtime::sites::{PackedCalls, SiteStats, SiteTable};
 
-/// The affinity mask is read once in so many claims, so that its system call of some 100 claims costs 0.01 %; the quota, which is
+/// The affinity mask is read once in this number of claims, so that its system call of some 100 claims costs 0.01 %; the quota, which is
 /// files, a hundred times less often.
 ///
 /// Measure: 10^6 claims.
@@ -39,7 +39,7 @@ pub(crate) struct PoolState {
     pub(crate) members: usize,
     /// The clock, and the machine as guessed from what was measured when the pool started: for sizes that need not be exact.
     pub(crate) timing: Timing,
-    /// How long a caller spins for members that have not left yet.
+    /// Spin of a caller for members that have not left yet.
     pub(crate) settle: Spin,
     pub(crate) sites: SiteTable,
     pub(crate) placement: Placement,
@@ -61,7 +61,7 @@ pub(crate) struct PoolState {
     generation: u32,
 }
 
-/// What regions have taught. Callers write it at most once a region.
+/// Costs learned from regions. Callers write it at most once a region.
 #[derive(Debug)]
 struct Learned {
     line: RelaxedU64,
@@ -77,7 +77,7 @@ struct Learned {
     quota_read: RelaxedU64,
 }
 
-/// When a worker last began to wait, and its average wait. Only that worker writes here.
+/// Tick at which a worker last began to wait, and its average wait. Only that worker writes here.
 #[derive(Debug, Default)]
 struct IdleTimes {
     since: RelaxedU64,
@@ -88,12 +88,12 @@ thread_local! {
     static ACCOUNT: Cell<ThreadAccount> = const { Cell::new(ThreadAccount { last: 0, owed: 0.0, budget: Budget::EMPTY }) };
 }
 
-/// What the calls of a thread leave for its later calls.
+/// State of a thread from one call to the next.
 #[derive(Clone, Copy, Debug)]
 struct ThreadAccount {
-    /// When the last call ended.
+    /// Tick at which the last call ended.
     last: u64,
-    /// What serial calls have lost lately because workers were parked.
+    /// Time that serial calls have lost lately because workers were parked.
     owed: f64,
     /// What may be lost by exploring.
     budget: Budget,
@@ -151,12 +151,12 @@ impl PoolState {
         Self { gate, members: workers, ..Self::new(workers + 1, None, Mechanisms::default()) }
     }
 
-    /// Whether the threads of this pool are threads of this process. If not, locks may be held by threads that do not exist.
+    /// True if the threads of this pool are threads of this process. Otherwise locks may be held by threads that do not exist.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.generation == machine::fork_generation()
     }
 
-    /// Whether this process is a forked child, and these are its own threads.
+    /// True if this process is a forked child, and these are its own threads.
     pub(crate) fn is_of_a_child(&self) -> bool {
         self.generation > 0 && self.is_of_this_process()
     }
@@ -351,7 +351,7 @@ impl PoolState {
         self.keep(|account| ThreadAccount { budget: account.budget.pay(price), ..account });
     }
 
-    /// Whether workers may spin: then a wake also pays for later regions.
+    /// True if workers may spin: then a wake also pays for later regions.
     fn may_spin(&self) -> bool {
         self.spin_budget(Nanos(0.0), false).0 > 0.0
     }
@@ -460,7 +460,7 @@ pub(crate) fn measured(nanos_per_tick: f64) -> Machine {
     Machine::guess(Nanos(claim_ticks() as f64 * nanos_per_tick))
 }
 
-/// What a claim costs here: a compare-exchange of a word that no other thread uses, and a read of the clock. The minimum of ten batches.
+/// The cost of a claim here: a compare-exchange of a word that no other thread uses, and a read of the clock. The minimum of ten batches.
 fn claim_ticks() -> u64 {
     // Measure: count of claims.
     const CLAIMS: u32 = 64;

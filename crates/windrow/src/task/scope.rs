@@ -1,4 +1,4 @@
-//! Scopes: tasks that may borrow from outside of the scope and end inside it.
+//! Scopes: tasks that may borrow from outside the scope and end inside it.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -22,7 +22,7 @@ use windrow_sync::unwind::{Payload, discard};
 ///
 /// # Tasks that wait for each other
 /// `f` may wait for what a task sends, if a worker of the pool is free: [the page on calls](crate#parts-that-wait-for-each-other) says what
-/// else is promised. A scope inside of a join or a scope promises nothing: its tasks may begin only when `f` has ended. (To wait by
+/// else is promised. A scope inside a join or a scope promises nothing: its tasks may begin only when `f` has ended. (To wait by
 /// [`ScopedJoinHandle::join`] is always safe.)
 ///
 /// ```
@@ -69,7 +69,7 @@ where
     }
 }
 
-/// Where tasks are spawned: see [`scope`].
+/// The scope in which tasks are spawned: see [`scope`].
 ///
 /// ```
 /// use windrow::Scope;
@@ -176,7 +176,7 @@ impl<'scope> Scope<'scope> {
         ScopedJoinHandle { scope: self, task }
     }
 
-    /// As a guest: runs tasks, oldest first, until none is left to begin.
+    /// The work of a guest: runs tasks, oldest first, until none is left to begin.
     fn help(&self) {
         let runner = self.invitation.member().filter(|_| self.invitation.is_guest());
         // The host of a guest that has forked is in the parent.
@@ -192,7 +192,7 @@ impl<'scope> Scope<'scope> {
         }
     }
 
-    /// As the host: runs tasks, youngest first, until all have ended.
+    /// The work of the host: runs tasks, youngest first, until all have ended.
     fn finish(&self) -> Result<(), Stranded> {
         loop {
             let mut tasks = lock(&self.tasks);
@@ -406,7 +406,7 @@ impl<T> std::fmt::Debug for ScopedJoinHandle<'_, '_, T> {
 }
 
 impl<'scope, T> ScopedJoinHandle<'_, 'scope, T> {
-    /// Whether the task has ended.
+    /// True if the task has ended.
     pub fn is_finished(&self) -> bool {
         self.task.has_ended()
     }

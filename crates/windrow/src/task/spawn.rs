@@ -1,7 +1,7 @@
 //! Closures that run on a thread of the pool: fire and forget ([`spawn`]), or with a handle to await ([`spawn_joinable`]).
 //!
 //! *A caller never waits for a closure that no thread can run.* [`JoinHandle::wait`] takes a closure that has not begun out of the queue, and
-//! runs it on the calling thread. Polling on a spawn thread does the same. Otherwise all spawn threads could wait for closures behind
+//! runs it on the calling thread. Polling on a spawn thread does the same. Otherwise all spawn threads could wait for closures after
 //! them in the queue ([`spawn_threads`](crate::runtime::spawn_threads)).
 
 use std::fmt;
@@ -214,7 +214,7 @@ impl<R> JoinHandle<R> {
         self.task.token.cancel();
     }
 
-    /// Whether the closure has run. Then an await of the handle is ready at once.
+    /// True if the closure has run. Then an await of the handle is ready at once.
     ///
     /// ```
     /// let (go, wait) = std::sync::mpsc::channel::<()>();
@@ -268,7 +268,7 @@ impl<R> Drop for JoinHandle<R> {
     }
 }
 
-/// What the closure and its handle share.
+/// Common state of the closure and its handle.
 struct Task<R> {
     token: CancelToken,
     outcome: Mutex<Outcome<R>>,

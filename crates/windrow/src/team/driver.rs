@@ -44,11 +44,11 @@ pub(super) struct RoundDriver<'c> {
     /// Rounds of this segment that have begun.
     begun: usize,
     since: u64,
-    /// When the clock was last read; 0 is never.
+    /// Tick at which the clock was last read; 0 is never.
     pub(super) read: u64,
     /// Rounds of this team so far.
     rounds: u64,
-    /// Whether this team ran rounds other than those of [`Member::rounds`](super::Member::rounds).
+    /// True if this team ran rounds other than those of [`Member::rounds`](super::Member::rounds).
     pub(super) mixed: bool,
     site: RoundSite<'c>,
     segment: Option<(WidthTuner, Segment)>,

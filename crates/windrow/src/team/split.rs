@@ -46,7 +46,7 @@ pub use arrays::{Columns, ViewMut, ViewRef, columns};
 /// ```
 /// use windrow::team::split::{self, Cut};
 ///
-/// /// Samples of several channels in turn: cut between samples only.
+/// /// Samples of several channels, interleaved: cut between samples only.
 /// struct Samples<'x> { values: &'x mut [f32], channels: usize }
 ///
 /// impl Cut for Samples<'_> {
@@ -143,7 +143,7 @@ impl<A: Cut, B: Cut> Cut for (A, B) {
 /// Parts that end at `end(member)`, except the last.
 struct Parts<C, F> {
     rest: Option<C>,
-    /// Where the rest begins.
+    /// The begin of the rest.
     from: usize,
     member: usize,
     width: usize,
@@ -180,7 +180,7 @@ impl<C: Cut, F: FnMut(usize) -> usize> Iterator for Parts<C, F> {
 
 impl<C: Cut, F: FnMut(usize) -> usize> ExactSizeIterator for Parts<C, F> {}
 
-/// Where member `member` of an even split begins.
+/// The begin of member `member` of an even split.
 fn evenly(n: usize, width: usize, member: usize) -> usize {
     n / width * member + member.min(n % width)
 }
@@ -292,7 +292,7 @@ pub fn weighted<C: Cut>(data: C, width: usize, weight: impl Fn(usize) -> u64) ->
         let target = share(twice, width, member);
         while item < n {
             let weight = weight(item);
-            // A cut behind the item would be farther from the target than a cut before it.
+            // A cut after the item would be farther from the target than a cut before it.
             if 2 * before + weight > target {
                 break;
             }
@@ -347,7 +347,7 @@ fn rows_of_area(n: usize, width: usize, member: usize) -> usize {
 /// ```
 ///
 /// # Panics
-/// When a part is requested whose cut lies before the previous cut, or behind the last item.
+/// When a part is requested whose cut lies before the previous cut, or after the last item.
 pub fn at_each<C: Cut>(
     data: C,
     cuts: impl IntoIterator<Item = usize, IntoIter: ExactSizeIterator>,
@@ -356,7 +356,7 @@ pub fn at_each<C: Cut>(
     parts(data, cuts.len() + 1, move |member| {
         let at = cuts.next().expect("as many cuts as their iterator has announced");
         assert!(at >= from, "cut {member} at {at} lies before cut {} at {from}", member - 1);
-        assert!(at <= n, "cut {member} at {at} lies behind the last of {n} items");
+        assert!(at <= n, "cut {member} at {at} lies after the last of {n} items");
         from = at;
         at
     })

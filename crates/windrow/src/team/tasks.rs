@@ -189,13 +189,13 @@ impl<T: Send> AsyncMember<T> {
         })
     }
 
-    /// As [`Member::round_with`](super::Member::round_with).
+    /// The [`round_with`](super::Member::round_with) of a task.
     ///
     /// # Errors
     /// As [`round`](AsyncMember::round).
     ///
     /// # Panics
-    /// As [`Member::round_with`](super::Member::round_with).
+    /// The [`round_with`](super::Member::round_with) of a task.
     pub async fn round_with<S: Lend, P: Lend, C: Send + 'static>(
         &mut self,
         contribution: C,
@@ -217,7 +217,7 @@ impl<T: Send> AsyncMember<T> {
         })
     }
 
-    /// As [`Member::rounds`](super::Member::rounds): runs rounds, each with as many members as pay, but not more than CPUs. The task of the last member to arrive
+    /// The [`rounds`](super::Member::rounds) of a task: runs rounds, each with as many members as pay, but not more than CPUs. The task of the last member to arrive
     /// runs rounds of one member without a barrier, and yields about every 100 microseconds. The call site of [`AsyncTeam::new`] keeps
     /// the widths.
     ///
@@ -239,7 +239,7 @@ impl<T: Send> AsyncMember<T> {
         let mut expected = range.start;
         let mut yielded = tick();
         loop {
-            // At first the other members may be queued behind this task.
+            // At first the other members may be queued after this task.
             let spin = if *has_met { patience.spin() } else { patience.briefly() };
             let (turn, waited) = slot.arrive(spin).await?;
             *has_met = true;
@@ -337,7 +337,7 @@ async fn yield_now() {
     .await;
 }
 
-/// How long the tasks of a team spin before they give their threads back. Spinning pays while the other members are running: a woken task
+/// Spin of the tasks of a team before they give their threads back. Spinning pays while the other members are running: a woken task
 /// runs late, and on the thread that woke it. With fewer threads than members, spinning is useless. So after a spin without success, tasks
 /// spin only briefly for a while.
 #[derive(Clone, Debug)]

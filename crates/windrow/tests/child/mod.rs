@@ -10,7 +10,7 @@ pub(crate) fn child(name: &str, variables: &[(&str, &str)]) -> Output {
     command.envs(variables.iter().copied()).output().unwrap()
 }
 
-/// Whether this process is such a child.
+/// True if this process is such a child.
 pub(crate) fn is_child() -> bool {
     std::env::var_os("CHILD").is_some()
 }

@@ -132,7 +132,7 @@ impl BatchOps for Forgets {
 }
 
 #[test]
-fn an_operation_that_is_left_unanswered_is_told_so_alone_and_in_a_batch() {
+fn an_operation_that_is_left_unanswered_gets_an_error_alone_and_in_a_batch() {
     for threaded in [false, true] {
         let forgets = match threaded {
             true => Batched::builder().build_on(Runner::thread(|| Forgets)).unwrap(),

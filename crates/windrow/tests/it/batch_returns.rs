@@ -49,7 +49,7 @@ fn runners() -> [Batched<Launch>; 4] {
     ]
 }
 
-/// Whether `attempt` succeeds once in eight tries: the system may take a thread's CPU away during any of them.
+/// True if `attempt` succeeds once in eight tries: the system may take a thread's CPU away during any of them.
 fn once(mut attempt: impl FnMut() -> bool) -> bool {
     (0..8).any(|_| attempt())
 }
@@ -66,7 +66,7 @@ fn threads_that_call_again_at_once_come_in_one_batch() {
                 }
             });
             let sizes = launch.exclusive(|launch| launch.sizes.clone()).unwrap();
-            // Half batches in turn would be 24 batches of 3. A caller that leads misses the batch that it runs for others.
+            // Alternate half batches would be 24 batches of 3. A caller that leads misses the batch that it runs for others.
             sizes.len() <= 17
         });
         assert!(whole, "runner {runner}");

@@ -427,11 +427,11 @@ fn a_fixed_claim_is_finished() {
     assert_eq!((stopped, visited.into_inner()), (Err(Cancelled), 40));
 }
 
-/// What `f` gives, if it ends at all: a call that does not end is a failure, not a test that hangs.
+/// The result of `f`, if it ends at all: a call that does not end is a failure, not a test that hangs.
 fn ends<R: Send + 'static>(what: &str, f: impl FnOnce() -> R + Send + 'static) -> R {
-    let (tell, told) = mpsc::channel();
-    let thread = std::thread::spawn(move || tell.send(catch_unwind(AssertUnwindSafe(f))).unwrap());
-    let result = told.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{what}: not ended"));
+    let (sender, receiver) = mpsc::channel();
+    let thread = std::thread::spawn(move || sender.send(catch_unwind(AssertUnwindSafe(f))).unwrap());
+    let result = receiver.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{what}: not ended"));
     thread.join().unwrap();
     result.unwrap_or_else(|payload| resume_unwind(payload))
 }

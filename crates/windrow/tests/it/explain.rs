@@ -1,4 +1,4 @@
-//! What `explain` returns: every shape, with its place.
+//! The entries of `explain`: every shape, with its place.
 
 use windrow::batch::Batched;
 use windrow::prelude::*;
@@ -71,7 +71,7 @@ fn every_shape_says_what_it_decided() {
 
 #[test]
 #[cfg(feature = "async-team")]
-fn a_team_of_tasks_is_told_with_its_data() {
+fn a_team_of_tasks_is_reported_with_its_data() {
     let line = line!() + 2;
     let (data, why) = windrow::explain(|| {
         let (team, mut members) = AsyncTeam::new(vec![0u32; 8], 1);
@@ -107,13 +107,13 @@ fn an_iterator_that_does_not_say_its_length_has_no_predictions() {
         let mut next = 0..20_000u64;
         std::iter::from_fn(move || next.next())
     };
-    let (sum, told) =
+    let (sum, entries) =
         windrow::explain(|| pool.install(|| numbers().par_bridge().map(|x| x.wrapping_mul(x)).sum::<u64>()));
     assert_eq!(sum, numbers().map(|x| x.wrapping_mul(x)).sum::<u64>());
-    let [told] = &told[..] else { panic!("{told:?}") };
-    assert_eq!((told.kind(), told.count(), told.predicted()), (CallKind::Loop, 0, None));
-    assert_eq!(told.alternatives().count(), 0);
-    let line = told.to_string();
+    let [entry] = &entries[..] else { panic!("{entries:?}") };
+    assert_eq!((entry.kind(), entry.count(), entry.predicted()), (CallKind::Loop, 0, None));
+    assert_eq!(entry.alternatives().count(), 0);
+    let line = entry.to_string();
     assert!(line.contains("  items of an iterator in ") && !line.contains("18,446"), "{line}");
 }
 

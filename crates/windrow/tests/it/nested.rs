@@ -1,4 +1,4 @@
-//! Calls inside of calls, beside calls, on pools inside of pools: random ones against their serial result, and the cases that
+//! Calls inside calls, next to calls, on pools inside pools: random ones against their serial result, and the cases that
 //! have names.
 
 use std::cell::Cell;
@@ -21,7 +21,7 @@ fn serial_square_sum(n: u64) -> u64 {
     (0..n).map(|i| (0..i).map(|j| i ^ j).sum::<u64>()).sum()
 }
 
-/// Whether the pool comes to share a millisecond of work, within ten seconds of calls.
+/// True if the pool comes to share a millisecond of work, within ten seconds of calls.
 fn is_shared(pool: &Pool) -> bool {
     let (start, me) = (Instant::now(), thread::current().id());
     let shares = || {
@@ -82,7 +82,7 @@ fn random_calls_panic_anywhere_and_leak_nothing() {
     assert!(blown.into_inner() as u64 > turns, "few of them panicked");
 }
 
-/// Two threads, each inside of the pool that the other one wants.
+/// Two threads, each inside the pool that the other one wants.
 #[test]
 fn two_pools_inside_of_each_other() {
     for (threads, others) in [(1, 1), (2, 2), (2, 4)] {

@@ -216,7 +216,7 @@ fn small_work_stays_on_the_caller_and_says_so() {
     assert_eq!(why[1].count(), 1);
 }
 
-/// Optimized code has one function for closures of equal text, so its address does not tell the places apart.
+/// Optimized code has one function for closures of equal text, so its address does not distinguish the places.
 #[test]
 #[cfg_attr(miri, ignore = "sites are learned from the clock")]
 fn equal_closures_at_two_lines_are_two_sites() {
@@ -232,7 +232,7 @@ fn equal_closures_at_two_lines_are_two_sites() {
     let learned = (0..10_000).map(|_| known(&first)).find(|&(_, known)| known);
     let (line, known_at_once) = known(&second);
     assert!(learned.is_some_and(|(other, _)| other < line), "{learned:?}, {line}");
-    assert!(!known_at_once, "it was told of the other one's items");
+    assert!(!known_at_once, "it knew the other one's items");
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn lanes_that_are_never_run_tell_their_feeder() {
     assert_eq!(feeder.push(2), Err(2));
 }
 
-/// A lane before one that does nothing until so many tiles are ahead: that many come, and no more.
+/// A lane before one that does nothing until N tiles are ahead: N come, and no more.
 #[test]
 fn memory_is_bounded_by_count_and_by_weight_and_the_room_is_used() {
     for (ahead, limit, most_ahead) in [(1, 100, 1), (5, 100, 5), (100, 30, 3), (100, 25, 3), (100, 1, 1)] {
@@ -240,7 +240,7 @@ fn a_deadline_is_noticed_while_all_lanes_wait() {
 
 #[test]
 fn a_spawned_run_ends_when_its_handle_is_dropped() {
-    let (told, ended) = mpsc::channel();
+    let (sender, ended) = mpsc::channel();
     let (started, start) = mpsc::channel();
     let run = windrow::spawn_joinable(move || {
         let tiles = overlap::source(0..).blocking("count", |i: u64| {
@@ -249,7 +249,7 @@ fn a_spawned_run_ends_when_its_handle_is_dropped() {
             }
             Ok::<_, ()>(())
         });
-        told.send(tiles.run().is_err()).unwrap();
+        sender.send(tiles.run().is_err()).unwrap();
     });
     start.recv().unwrap();
     drop(run);

@@ -376,7 +376,7 @@ fn a_shutdown_may_meet_the_first_call() {
     });
 }
 
-/// Where it could wait for itself it does nothing and says so.
+/// A shutdown that could wait for itself does nothing and says so.
 #[test]
 #[cfg_attr(miri, ignore = "Miri starts no processes")]
 fn a_shutdown_inside_is_refused() {

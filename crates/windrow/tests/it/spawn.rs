@@ -17,19 +17,19 @@ use windrow_testkit::{Live, alone, block_on, spin, spin_until};
 #[test]
 fn closures_without_a_handle_run_to_their_end() {
     let pool = Pool::new(2);
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     for i in 0..50 {
-        let tell = tell.clone();
+        let sender = sender.clone();
         let count = move || {
             // Without a handle no drop cancels it.
             assert!(!CancelToken::current().is_cancelled());
-            tell.send((0..=i).into_par_iter().sum::<u64>()).unwrap();
+            sender.send((0..=i).into_par_iter().sum::<u64>()).unwrap();
             assert!(i % 2 == 0, "the panic of one is no matter of the others");
         };
         if i % 3 == 0 { windrow::spawn(count) } else { pool.spawn(count) }
     }
-    drop((tell, pool));
-    let mut sums: Vec<_> = told.iter().collect();
+    drop((sender, pool));
+    let mut sums: Vec<_> = receiver.iter().collect();
     sums.sort_unstable();
     assert_eq!(sums, (0..50).map(|i| i * (i + 1) / 2).collect::<Vec<_>>());
 }
@@ -127,7 +127,7 @@ fn a_panic_is_resumed_where_the_result_is_wanted() {
     }
 }
 
-/// A closure that occupies a lead until it is told to go on.
+/// A closure that occupies a lead until it may go on.
 fn occupy(pool: &Pool) -> (JoinHandle<()>, impl FnOnce() + use<>) {
     let (begin, begun) = channel();
     let (release, released) = channel::<()>();
@@ -178,19 +178,19 @@ fn dropping_one_that_runs_tells_it_to_stop() {
         for own in [false, true] {
             let live = Arc::new(AtomicIsize::new(0));
             let (begin, begun) = channel();
-            let (tell, told) = channel();
+            let (sender, receiver) = channel();
             let alive = Live::new(live.clone(), ());
             let closure = pool.spawn_joinable(move || {
                 begin.send(()).unwrap();
-                // Whatever token a call has, it hears of the drop. (An hour is for a failure to be one.)
+                // Whatever token a call has, the drop cancels it. (An hour is for a failure to be one.)
                 let token = if own { CancelToken::current() } else { CancelToken::after(Duration::from_secs(3600)) };
                 let long = (0..1u64 << 40).into_par_iter().with_cancel(&token);
-                tell.send(long.for_each(|x| _ = std::hint::black_box(x)).is_err()).unwrap();
+                sender.send(long.for_each(|x| _ = std::hint::black_box(x)).is_err()).unwrap();
                 alive
             });
             begun.recv().unwrap();
             drop(closure);
-            assert!(told.recv().unwrap(), "2^40 items ended");
+            assert!(receiver.recv().unwrap(), "2^40 items ended");
             spin_until(|| live.load(Relaxed) == 0);
         }
         // A closure without a token runs to its end.

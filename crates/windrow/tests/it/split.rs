@@ -222,7 +222,7 @@ fn what_cannot_be_cut_panics_by_name() {
     assert_eq!(message_of(|| split::blocks(0..3, 1, 0).len()), "a block has items");
     assert_eq!(message_of(|| split::range(3, 2, 2)), "member 2 of 2");
     assert_eq!(message_of(|| split::at_each(0..9, [4, 3]).count()), "cut 2 at 3 lies before cut 1 at 4");
-    assert_eq!(message_of(|| split::at_each(0..9, [4, 10]).count()), "cut 2 at 10 lies behind the last of 9 items");
+    assert_eq!(message_of(|| split::at_each(0..9, [4, 10]).count()), "cut 2 at 10 lies after the last of 9 items");
     let unequal = "what is cut together has the same number of items, not 2 and 3";
     assert_eq!(message_of(|| split::even((0..2, 0..3), 2).len()), unequal);
 }

@@ -200,7 +200,7 @@ faults! {
     };
 }
 
-/// What breaks off and what panics at once: the panic wins, and neither leaks.
+/// An item that breaks off and one that panics at once: the panic wins, and neither leaks.
 #[test]
 fn an_error_here_and_a_panic_there() {
     let pool = Pool::new(4);

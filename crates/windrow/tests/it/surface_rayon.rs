@@ -1,4 +1,4 @@
-//! What programs that use rayon write beside the common adaptors: as the standard library, on every pool.
+//! Calls of programs that use rayon, apart from the common adaptors: as the standard library, on every pool.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -13,7 +13,7 @@ use windrow_testkit::{on_all, pools, same, spin};
 
 const MOST: usize = if cfg!(miri) { 12 } else { 600 };
 
-/// What a change of all runs leaves, and the lengths of the runs. Runs are changed by their length, so a wrong run shows.
+/// The result of a change of all runs, and the lengths of the runs. Runs are changed by their length, so a wrong run shows.
 fn changed(run: &mut [u32]) -> usize {
     let len = run.len();
     run.iter_mut().for_each(|x| *x += len as u32);

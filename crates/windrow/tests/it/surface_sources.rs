@@ -349,7 +349,7 @@ fn slices_as_long_as_can_be() {
     assert_eq!([0u8; 0].par_windows(1).len(), 0);
 }
 
-/// What rayon's users import by name.
+/// Names that rayon's users import.
 mod by_name {
     use windrow::ParallelSliceMut;
 

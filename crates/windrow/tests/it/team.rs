@@ -35,7 +35,7 @@ fn start() -> Vec<f64> {
     (0..N).map(|i| 1.0 / (i + 1) as f64).collect()
 }
 
-/// On a pool of so many threads.
+/// On a pool of this number of threads.
 fn on_pool<R>(threads: usize, f: impl FnOnce() -> R) -> R {
     Pool::new(threads).install(f)
 }
@@ -216,7 +216,7 @@ fn parts_of_every_kind_arrive() {
     });
 }
 
-/// How a team may come to a bad end in its fourth round.
+/// Bad ends of a team in its fourth round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     Return,
@@ -236,7 +236,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Whatever happens, no member waits for ever, the others are told, parts are dropped once, and the pool stays usable.
+/// Whatever happens, no member waits for ever, the others get an error, parts are dropped once, and the pool stays usable.
 #[test]
 fn a_member_that_leaves_releases_the_others() {
     use Fault::*;
@@ -325,7 +325,7 @@ fn a_member_that_leaves_releases_the_others() {
 
 /// Different ranges are an error in all members, wherever they differ and whichever member leads.
 #[test]
-fn members_with_different_ranges_are_told() {
+fn members_with_different_ranges_get_an_error() {
     for other in [0..20, 0..5, 3..10, 3..20, 0..0] {
         for at in 0..2 {
             on_pool(2, || {
@@ -356,7 +356,7 @@ fn a_team_of_exact_width_waits_for_a_late_worker() {
     });
 }
 
-/// Callers with teams of exact width on one pool: each gets its team, or is told at once that others have the workers. A panic of one
+/// Callers with teams of exact width on one pool: each gets its team, or an error at once: others have the workers. A panic of one
 /// does not harm the others.
 #[test]
 fn exact_teams_beside_each_other_are_formed_or_refused() {

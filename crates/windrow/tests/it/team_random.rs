@@ -1,4 +1,4 @@
-//! Random teams inside of each other, beside each other and wider than their pools, against the serial result; whole, and with
+//! Random teams inside each other, next to each other and wider than their pools, against the serial result; whole, and with
 //! members that panic or return early.
 
 use std::sync::atomic::Ordering::Relaxed;

@@ -302,9 +302,9 @@ fn a_member_of_rounds_that_fails_releases_the_other_tasks() {
                     let range = if member.index() == faulty { other.clone() } else { 0..N };
                     add_heads(&mut member, range, |_| ()).await
                 });
-                let told = results.iter().filter_map(|result| result.as_ref().err()?.downcast_ref::<String>());
-                // (At least one: members that find all of their rounds done have nothing to tell.)
-                assert!(told.clone().count() >= 1 && told.clone().all(|text| text.contains("different ranges")));
+                let texts = results.iter().filter_map(|result| result.as_ref().err()?.downcast_ref::<String>());
+                // (At least one: members that find all of their rounds done have no such error.)
+                assert!(texts.clone().count() >= 1 && texts.clone().all(|text| text.contains("different ranges")));
             }
         }
         // A panic in the work, of the member that runs the round: alone, or with others.

@@ -9,12 +9,12 @@ use windrow::prelude::*;
 
 /// Fails instead of waiting for ever.
 fn ends(what: &'static str, f: impl FnOnce() + Send + 'static) {
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     std::thread::spawn(move || {
         f();
-        let _ = tell.send(());
+        let _ = sender.send(());
     });
-    assert!(told.recv_timeout(Duration::from_secs(60)).is_ok(), "{what} has not ended");
+    assert!(receiver.recv_timeout(Duration::from_secs(60)).is_ok(), "{what} has not ended");
 }
 
 /// Calls one after another, and calls after pauses that let workers park.
@@ -98,7 +98,7 @@ fn all_items_meet_at_a_barrier() {
     });
 }
 
-/// Calls inside of an item: workers that have joined the outer call are free for the inner one when they have left.
+/// Calls inside an item: workers that have joined the outer call are free for the inner one when they have left.
 #[test]
 fn items_of_an_inner_call_wait_for_each_other() {
     in_pools("nested", || {

@@ -9,7 +9,7 @@ pub(crate) struct Sleepers {
     changed: Condvar,
 }
 
-/// How to read the 32 bits.
+/// Reader of the 32 bits.
 pub(crate) enum Half<'a> {
     All(&'a AtomicU32),
     Upper(&'a AtomicU64),

@@ -12,7 +12,7 @@ mod chosen {
     /// Slots of a team that arrive at one word. With more, contention for its cache line would cost more than a second word.
     pub(crate) const GROUP: usize = 16;
 
-    /// Whether a thread keeps an allocation from one region to the next.
+    /// True if a thread keeps an allocation from one region to the next.
     pub(crate) const KEEPS_SPARES: bool = true;
 
     /// `std`'s cell with loom's interface.

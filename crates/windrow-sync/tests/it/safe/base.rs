@@ -1,11 +1,10 @@
-//! Building blocks of the protocols and of other crates, the table, and closures on loan.
+//! Building blocks of the protocols and of other crates, and closures on loan.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use windrow_sync::assembly::{Assembly, AssemblyPart};
 use windrow_sync::exit::at_exit;
 use windrow_sync::fork::{PerProcess, Process, Stranded};
 use windrow_sync::latch::Latch;
@@ -13,88 +12,11 @@ use windrow_sync::lend::{Lender, Loan, lending};
 use windrow_sync::machine::{Thread, be_prompt, cpu, cpus, fork_generation, prefetch, tick, ticks_per_micro};
 use windrow_sync::quota::cpu_quota;
 use windrow_sync::relaxed::RelaxedU64;
-use windrow_sync::table::{HomeSlots, InsertOnlyTable, TableKey};
 use windrow_sync::unwind::{discard, quietly};
 use windrow_sync::word::{WideWord, Word, report_long_waits};
 use windrow_sync::{Pad, Spin, ThreadBound};
 
 use super::{Live, boom, panics};
-
-#[test]
-fn an_assembly_is_whole_or_nothing() {
-    let assembly = Assembly::new(Vec::from([1, 2]));
-    assert!(panics(|| drop(assembly.reserve(usize::MAX))), "no space");
-    let room = Assembly::<u8>::with_capacity(64);
-    std::thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| room.reserve(8).copy_from(&[7; 8]));
-        }
-    });
-    assert!(panics(|| drop(room.reserve(1))));
-    assert_eq!(room.into_vec(), Some(vec![7; 64]));
-    drop(assembly);
-    for hostile in 0..4 {
-        let assembly = Assembly::with_capacity(4);
-        let part: AssemblyPart<'_, u64> = assembly.reserve(2);
-        assert_eq!(part.begin(), 0);
-        match hostile {
-            0 => assert!(panics(|| part.fill(&[1, 2], |at| if *at == 2 { boom() } else { *at }))),
-            1 => std::mem::forget(part),
-            2 => assert!(panics(|| part.copy_from(&[1]))),
-            // The map takes a part meanwhile.
-            _ => part.fill(&[1, 2], |at| {
-                assembly.reserve(1).copy_from(&[9]);
-                *at
-            }),
-        }
-        assert_eq!(assembly.into_vec(), (hostile == 3).then(|| vec![1, 2, 9, 9]));
-    }
-    let nothing = Assembly::new(vec![(); 3]);
-    let all = nothing.reserve(usize::MAX - 3);
-    assert!(all.begin() == 3 && panics(|| drop(nothing.reserve(1))));
-    std::mem::forget(all);
-    assert_eq!(nothing.into_vec(), None);
-}
-
-#[test]
-fn a_table_with_hostile_words() {
-    struct Lies(usize);
-    impl Iterator for Lies {
-        type Item = u64;
-        fn next(&mut self) -> Option<u64> {
-            Some(6)
-        }
-    }
-    impl ExactSizeIterator for Lies {
-        fn len(&self) -> usize {
-            self.0
-        }
-    }
-    let table = InsertOnlyTable::new(16, 8);
-    assert!(panics(|| drop(InsertOnlyTable::new(3, 0))) && panics(|| drop(InsertOnlyTable::new(0, 0))));
-    let key = |tag| TableKey { tag, rest: 0 };
-    assert_eq!(table.store([7, 7].into_iter()), Some(0));
-    assert!(panics(|| _ = table.store([0].into_iter().map(|_| boom()))));
-    // Three words are given out: one less than none is left to count.
-    for lie in [usize::MAX - 2, 1, 9, usize::MAX] {
-        assert_eq!(table.store(Lies(lie)), None, "{lie}");
-    }
-    assert!(table.words(0, 2).eq([7, 7]), "words in use are not given out again");
-    assert!(table.used_words() >= 8 && panics(|| _ = table.words(8, 1).count()) && panics(|| drop(table.words(0, 9))));
-    assert!(panics(|| _ = table.insert(0, key(0), [0, 1])) && panics(|| _ = table.insert(0, key(1), [0, 1 << 63])));
-    assert!(table.insert(u32::MAX, key(1), [4, 1]));
-    assert!(panics(|| _ = table.find_where(u32::MAX, key(1), |_| boom())));
-    assert_eq!(table.find(u32::MAX, key(1)), Some([4, 1]));
-    let homes: HomeSlots<'_> = table.home_slots();
-    homes.prefetch(7);
-    assert_eq!(homes.find(u32::MAX, key(1)), Some([4, 1]));
-    assert_eq!((table.entries().count(), table.used(), table.capacity(), table.bytes()), (1, 1, 16, 16 * 32 + 8 * 8));
-    // A short one: what it does not give stays as it was.
-    let short = InsertOnlyTable::new(2, 4);
-    assert_eq!(short.store([1, 2].into_iter().chain([]).collect::<Vec<_>>().into_iter()), Some(0));
-    assert_eq!(short.store(Lies(2)), Some(2));
-    assert!(short.words(2, 2).eq([6, 6]));
-}
 
 #[test]
 fn thread_bound_values() {

@@ -143,7 +143,7 @@ fn trees_are_used_again_and_members_come_late() {
             // A tree inside a tree, and one apart from it.
             let inner = || grow(EAGER, OPENED, || both(|| text.len(), || text.len()));
             let (one, (two, _)) = both(inner, || apart(inner));
-            let queued = join(would_queue, || (), |_, _| unreachable!("inside of a tree"));
+            let queued = join(would_queue, || (), |_, _| unreachable!("inside a tree"));
             assert!(queued.0);
             one.0 + two
         };
@@ -174,7 +174,7 @@ fn invitations_with_hostile_guests() {
                     done.fetch_add(1, Relaxed);
                     invitation.ring(0);
                     invitation.pass_on();
-                    let _ = (invitation.is_guest(), invitation.member());
+                    let _ = (invitation.is_guest(), invitation.member(), invitation.idle());
                 }
                 if hostile == 1 {
                     boom();

@@ -19,6 +19,7 @@ mod submit;
 pub(crate) use base::long_wait;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
 use windrow_sync::unwind::discard;
@@ -88,12 +89,16 @@ impl Drop for Item<'_> {
     }
 }
 
-/// The lines of `api/windrow-sync.txt` name every public item: each is used here.
+/// The text of every file below a folder.
+fn sources(folder: &Path) -> String {
+    let entries = std::fs::read_dir(folder).expect("the sources are there").map(|entry| entry.unwrap().path());
+    let text = |path: PathBuf| if path.is_dir() { sources(&path) } else { std::fs::read_to_string(path).unwrap() };
+    entries.map(text).collect()
+}
+
+/// The sources say `pub` for what other crates can name, and `pub(crate)` for the rest: each public item is used here.
 #[test]
 fn every_public_item_is_called() {
-    let Ok(api) = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../api/windrow-sync.txt")) else {
-        return println!("skipped: the list of public items is part of the workspace, not of this crate");
-    };
     let calls = [
         include_str!("base.rs"),
         include_str!("join.rs"),
@@ -102,45 +107,30 @@ fn every_public_item_is_called() {
         include_str!("submit.rs"),
     ]
     .concat();
-    // Claims cannot be made; the others are called by the language.
-    let exempt = ["chunk", "start", "span", "fmt", "drop", "deref", "Claim"];
-    let mut missing = Vec::new();
-    for line in api.lines() {
-        // Without what stands in angle brackets.
-        let (mut bare, mut depth, mut last) = (String::new(), 0, ' ');
-        for sign in line.chars() {
-            depth -= i32::from(sign == '>' && last != '-');
-            if depth == 0 && sign != '>' && sign != '<' {
-                bare.push(sign);
-            }
-            depth += i32::from(sign == '<');
-            last = sign;
+    // Claims cannot be made.
+    let exempt = ["Claim", "start", "span"];
+    let is_word = |sign: char| sign.is_alphanumeric() || sign == '_';
+    let (mut missing, sources) = (Vec::new(), sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")));
+    for (at, _) in sources.match_indices("pub ") {
+        let indent = sources[..at].rsplit('\n').next().unwrap_or("");
+        let mut item = &sources[at + "pub ".len()..];
+        for word in ["const ", "unsafe "] {
+            item = item.strip_prefix(word).unwrap_or(item);
         }
-        if let Some((path, arguments)) = bare.split_once(" fn ").and_then(|(_, rest)| rest.split_once('(')) {
-            let (of, name) = path.rsplit_once("::").unwrap_or(("", path));
-            let of = of.rsplit("::").next().unwrap_or(of);
-            let is_method = arguments
-                .split([',', ')'])
-                .next()
-                .is_some_and(|first| first.starts_with("self") || first.ends_with("self"));
-            let is_called = match is_method {
-                true => calls.contains(&format!(".{name}(")) || calls.contains(&format!(".{name}::<")),
-                false if of.starts_with(char::is_uppercase) => calls.contains(&format!("{of}::{name}(")),
-                false => calls.contains(name),
-            };
-            // A name that a macro or a type says in another way.
-            let is_named = calls.contains(&format!("::{name}("));
-            if !is_called && !is_named && !exempt.contains(&name) {
-                missing.push(line);
-            }
-        } else if let Some(path) =
-            ["struct ", "enum ", "trait ", "const "].iter().find_map(|kind| bare.split_once(kind))
-            && bare.starts_with("pub")
-        {
-            let name = path.1.split([':', '(', ' ']).rfind(|part| part.starts_with(char::is_uppercase));
-            if name.is_some_and(|name| !calls.contains(name) && !exempt.contains(&name)) {
-                missing.push(line);
-            }
+        let kind = ["fn ", "struct ", "enum ", "trait "].into_iter().find(|kind| item.starts_with(kind));
+        let Some(kind) = kind.filter(|_| indent.trim().is_empty()) else { continue };
+        let name = item[kind.len()..].split(|sign| !is_word(sign)).next().unwrap_or("");
+        let head = item.split(" {\n").next().unwrap_or("");
+        let is_called = |way: String| calls.contains(&way);
+        let is_used = if kind != "fn " || indent.is_empty() {
+            is_called(name.to_owned())
+        } else if head.split(|sign| !is_word(sign)).any(|word| word == "self") {
+            is_called(format!(".{name}(")) || is_called(format!(".{name}::<")) || is_called(format!("::{name}("))
+        } else {
+            is_called(format!("::{name}("))
+        };
+        if !is_used && !exempt.contains(&name) {
+            missing.push(format!("{kind}{name}"));
         }
     }
     assert!(missing.is_empty(), "public items without a call in tests/it/safe: {missing:#?}");

@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use windrow_sync::Spin;
 use windrow_sync::divide::{Claims, Divide, Division, Lead, Leaf, Span};
-use windrow_sync::gate::{Door, Gate, Inside, JoinedWorker, LANES, MOST_MEMBERS, Wait, WorkerCounts, is_inside_any};
+use windrow_sync::gate::{
+    Counts, Door, Gate, Inside, JoinedWorker, LANES, MOST_MEMBERS, Visitor, Wait, WorkerCounts, WorkersElsewhere,
+    is_inside_any,
+};
 use windrow_sync::latch::Latch;
 use windrow_sync::machine::tick;
 use windrow_sync::merge::{Merge, Merging, merging};
@@ -543,4 +546,43 @@ fn regions_with_hostile_members() {
     assert!(is_inside_any());
     std::mem::forget(second);
     assert!(is_inside_any() && !gate.is_inside());
+}
+
+/// Calls of workers panic.
+struct Nowhere;
+
+impl WorkersElsewhere for Nowhere {
+    fn idle(&self) -> (usize, usize) {
+        (3, 4)
+    }
+
+    fn call(&self) {
+        boom()
+    }
+}
+
+#[test]
+fn workers_elsewhere_whose_calls_panic() {
+    let (gate, other) = (Gate::elsewhere(2, Box::new(Nowhere)), Gate::new(9));
+    assert!(panics(|| drop(gate.visitor(0))) && panics(|| drop(gate.visitor(3))));
+    assert_eq!((gate.state().idle, gate.state().asleep), (3, 4));
+    let entered = AtomicUsize::new(0);
+    let body = |worker: JoinedWorker| _ = entered.fetch_add(worker.member, Relaxed);
+    assert!(panics(|| _ = gate.region(&body, Spin::NONE, |door| door.open(2))));
+    gate.region(&body, Spin::NONE, |door| {
+        assert!(panics(|| _ = door.open(4)) && !door.open(4), "it is open all the same");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut first, mut second): (Visitor, Visitor) = (gate.visitor(1), gate.visitor(1));
+                assert!(gate.calls(&first) && panics(|| gate.visit(&mut first)), "it calls the next worker");
+                // A number that this gate does not have.
+                assert!(panics(|| gate.visit(&mut other.visitor(9))));
+                gate.visit(&mut second);
+                assert!(!gate.calls(&second) && !gate.is_inside());
+            });
+        });
+        assert_eq!((door.inside(), door.joined()), (0, 2));
+    });
+    let Counts { opened, .. } = gate.counts();
+    assert_eq!((opened, entered.load(Relaxed)), (2, 0));
 }

@@ -72,7 +72,7 @@ fn leads<'l>() -> Vec<fn(&mut Guard<'_, 'l>)> {
         |guard| {
             if let Some(mut batch) = guard.cut(&limit(usize::MAX)) {
                 let _ = (batch.marks().map(|(_, many)| many).sum::<usize>(), batch.callers(), batch.is_limited());
-                batch.set_heads(0);
+                batch.set_direct_wakes(0);
                 batch.set_fate(Fate(7));
                 let (data, entries) = batch.parts();
                 entries.reverse();
@@ -81,8 +81,8 @@ fn leads<'l>() -> Vec<fn(&mut Guard<'_, 'l>)> {
             }
         },
         |guard| {
-            let _ = (guard.queued(), guard.is_more(), guard.sleepers(), guard.is_mine_answered());
-            guard.tell();
+            let _ = (guard.queued(), guard.is_more(), guard.sleepers(), guard.is_leader_answered());
+            guard.wake_answered();
             guard.data().clear();
             // Weighs more than the limit, all of them.
             while guard

@@ -16,9 +16,9 @@ use crate::iter::tries::Try;
 
 /// Selects the first items, in order of arrival.
 pub trait Firsts<I>: Sync + Send {
-    /// Whether `item` is one of the first items.
+    /// True if `item` is one of the first items.
     fn has(&self, item: &I) -> bool;
-    /// Whether no further item will be one.
+    /// True if no further item will be one.
     fn ended(&self) -> bool;
 }
 
@@ -114,7 +114,7 @@ impl<S: Divide, R: Recipe<S>, Q: Firsts<R::Item>> Recipe<S> for SkipAny<R, Q> {
     }
 }
 
-/// The outputs of items until one breaks off. All items before the first one that breaks off are passed on, and perhaps some behind
+/// The outputs of items until one breaks off. All items before the first one that breaks off are passed on, and perhaps some after
 /// that item. `B` records the residual of the first one.
 #[derive(Clone, Debug)]
 pub struct WhileOk<R, B>(pub(crate) R, pub(crate) B);

@@ -4,7 +4,7 @@
 //! most about [`BUFFER`] items for those that may stop at any item (a search). So memory is bounded, and a search pays for no item that it does
 //! not need. Between pieces the member polls whether the call still wants items, since an inner iterator may be far longer than a claim.
 //!
-//! If items are so long that passing them through a vector costs little beside them, a nested call makes each further window of items. Idle
+//! If items are so long that passing them through a vector costs little compared with them, a nested call makes each further window of items. Idle
 //! workers may join it. Windows begin short and double, so a search makes at most about twice the items that it needs.
 
 use std::sync::{Arc, OnceLock};
@@ -27,7 +27,7 @@ use crate::runtime::pool::Current;
 /// Measure: count of items.
 const BUFFER: usize = 1024;
 
-/// What ends the inner iterators: a hit, a panic, a token.
+/// The end of the inner iterators: a hit, a panic, a token.
 #[derive(Debug, Default)]
 pub(crate) struct InnerStop {
     /// Items of chunks that begin here or later are not wanted.
@@ -36,7 +36,7 @@ pub(crate) struct InnerStop {
 }
 
 impl InnerStop {
-    /// Whether the call wants no more items of the chunk that begins at `at`.
+    /// True if the call wants no more items of the chunk that begins at `at`.
     fn is_over(&self, at: usize) -> bool {
         self.from.get() <= at || self.cancellation.get().is_some_and(|cancellation| cancellation.cuts())
     }
@@ -112,7 +112,7 @@ struct Chained<'w, O, P: ParallelIterator> {
     stop: &'w InnerStop,
     /// The first index of the chunk.
     at: usize,
-    /// Whether this thread was unwinding when the chunk began. (A drop may make a parallel call.)
+    /// True if this thread was unwinding when the chunk began. (A drop may make a parallel call.)
     panicking: bool,
 }
 
@@ -161,7 +161,7 @@ struct InnerItems<P: ParallelIterator> {
 }
 
 impl<P: ParallelIterator> InnerItems<P> {
-    /// Whether an item may be left.
+    /// True if an item may be left.
     fn is_open(&self) -> bool {
         self.left > 0 && !self.recipe.over(self.next)
     }
@@ -176,7 +176,7 @@ impl<P: ParallelIterator> InnerItems<P> {
     /// The next `want` items, made by a nested call that is a part of the outer one, or some of them if `stop` says that the chunk at `at` is not wanted any more.
     fn gathered(&mut self, want: usize, stop: &InnerStop, at: usize) -> Vec<P::Item> {
         let (window, recipe, _) = self.window(want);
-        Par::of(window, InWindow { recipe, stop, at }).told_as(CallPart::Silent).collect()
+        Par::of(window, InWindow { recipe, stop, at }).reported_as(CallPart::Silent).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Recipes over views: sources that number the items of a wrapped source anew.
+//! Recipes over views: sources that give the items of a wrapped source new numbers.
 //!
 //! The wrapped recipe uses the indices of the wrapped source. So its `over` and `call_off` can be forwarded for index 0 only.
 

@@ -169,7 +169,7 @@ impl PoolBuilder {
         Ok(Pool::build(self.checked()?))
     }
 
-    /// Starts the pool as the global one, which calls outside of [`Pool::install`] use.
+    /// Starts the pool as the global one, which calls outside [`Pool::install`] use.
     ///
     /// Call this first in `main`: a parallel call that needs the global pool makes one with default settings. After
     /// [`shutdown`](crate::shutdown) it can be called again.

@@ -158,14 +158,14 @@ pub(crate) fn adopt(state: &Arc<PoolState>, calls: &'static dyn OutsideCalls) {
 /// * From now on parallel calls on the global pool run on their callers alone: they work, and start no thread. So a call that comes
 ///   late, from a destructor or another thread, cannot hang. Teams of [exact width](crate::team::Width::exactly) above 1 are refused.
 /// * [`PoolBuilder::build_global`](crate::PoolBuilder::build_global) makes a new global pool.
-/// * `spawn_joinable` outside of a pool still needs a thread, and starts one, even during a `shutdown`. The next `shutdown` waits for that
+/// * `spawn_joinable` outside a pool still needs a thread, and starts one, even during a `shutdown`. The next `shutdown` waits for that
 ///   thread. A closure that spawns the next one, and so on without an end, keeps `shutdown` waiting.
 /// * Further calls of `shutdown`, also at the same time, are harmless: every call returns once the threads have ended. `shutdown` does not
 ///   start a global pool that was never used.
 /// * A forked child is not affected by its parent's shutdown: its first call builds a separate global pool.
 ///
 /// # Errors
-/// If the calling thread is a thread of a pool, or is inside of a parallel call, a spawned closure or an overlapped run. There `shutdown`
+/// If the calling thread is a thread of a pool, or is inside a parallel call, a spawned closure or an overlapped run. There `shutdown`
 /// could wait for its own caller. Nothing has happened then.
 ///
 /// # Deadlocks

@@ -112,7 +112,7 @@ fn warned(error: &PoolBuildError) -> usize {
     cpus
 }
 
-/// Why a pool was not built.
+/// The reason that a pool was not built.
 ///
 /// ```
 /// use windrow::Pool;
@@ -160,7 +160,7 @@ impl PoolBuildError {
         PoolBuildError(Cause::GlobalExists)
     }
 
-    /// Which setting was invalid.
+    /// The setting that was invalid.
     pub fn kind(&self) -> PoolBuildErrorKind {
         match &self.0 {
             Cause::TooManyThreads(_) => PoolBuildErrorKind::TooManyThreads,

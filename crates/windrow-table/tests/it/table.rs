@@ -1,10 +1,10 @@
-//! The insert-only table and the assembly, against what one thread expects.
+//! The insert-only table and the assembly, compared with one thread.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use windrow_sync::assembly::Assembly;
-use windrow_sync::table::{InsertOnlyTable, TableKey};
+use windrow_table::assembly::Assembly;
+use windrow_table::table::{InsertOnlyTable, TableKey};
 
 fn key(number: u64) -> TableKey {
     TableKey { tag: number + 1, rest: number.wrapping_mul(0x9e37_79b9_7f4a_7c15) }
@@ -13,7 +13,7 @@ fn key(number: u64) -> TableKey {
 #[test]
 fn a_table_finds_what_it_took_and_refuses_what_does_not_fit() {
     let table = InsertOnlyTable::new(64, 4);
-    // Every key has the same home: only so many find a slot.
+    // Every key has the same home, so only 32 find a slot.
     let taken = (0..64).filter(|&number| table.insert(5, key(number), [number, 1])).count();
     assert_eq!((taken, table.used(), table.entries().count()), (32, 32, 32));
     for number in 0..64 {
@@ -99,7 +99,7 @@ fn an_assembly_with_a_hole_is_no_vector() {
 }
 
 #[test]
-#[should_panic(expected = "2 items behind 2 do not fit into 3")]
+#[should_panic(expected = "2 items after 2 do not fit into 3")]
 fn an_assembly_does_not_grow() {
     let assembly = Assembly::new(Vec::<u8>::with_capacity(3));
     let _part = assembly.reserve(2);

@@ -40,7 +40,7 @@ impl SlotMemory {
             unsafe { libc::madvise(memory.cast(), layout.size() / LARGE_PAGE * LARGE_PAGE, libc::MADV_HUGEPAGE) };
         }
         for at in 0..count {
-            // SAFETY: inside of the memory.
+            // SAFETY: inside the memory.
             let place = unsafe { first.add(at) };
             // SAFETY: aligned, and nothing is there yet.
             unsafe { place.write(TableSlot::new()) };

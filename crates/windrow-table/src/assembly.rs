@@ -5,13 +5,12 @@
 
 use std::mem::MaybeUninit;
 
-use crate::base::debug::show_as;
-use crate::base::primitives::{AtomicUsize, Ordering};
+use crate::primitives::{AtomicUsize, Ordering};
 
 /// See the [module page](self).
 ///
 /// ```
-/// use windrow_sync::assembly::Assembly;
+/// use windrow_table::assembly::Assembly;
 ///
 /// let assembly = Assembly::with_capacity(8);
 /// let (first, second) = (assembly.reserve(2), assembly.reserve(1));
@@ -27,8 +26,6 @@ pub struct Assembly<T> {
     filled: AtomicUsize,
 }
 
-show_as!("Assembly": [T] Assembly<T>, |it| capacity: it.owner.capacity());
-
 // SAFETY: parts are disjoint, and each is one thread's; items only move in.
 unsafe impl<T: Send> Sync for Assembly<T> {}
 // SAFETY: owns its items, as a vector does.
@@ -37,7 +34,7 @@ unsafe impl<T: Send> Send for Assembly<T> {}
 /// A part of an [`Assembly`] that one thread fills.
 ///
 /// ```
-/// use windrow_sync::assembly::Assembly;
+/// use windrow_table::assembly::Assembly;
 ///
 /// let mut items = Vec::with_capacity(3);
 /// items.push(0);
@@ -52,8 +49,6 @@ pub struct AssemblyPart<'a, T> {
     begin: usize,
     filled: &'a AtomicUsize,
 }
-
-show_as!("AssemblyPart": [T] AssemblyPart<'_, T>, |it| begin: it.begin, len: it.space.len());
 
 impl<T: Copy> Assembly<T> {
     /// Space for `capacity` items. The system gives memory for it when it is written.
@@ -76,7 +71,7 @@ impl<T: Copy> Assembly<T> {
         let end = |begin: usize| begin.checked_add(len).filter(|&end| end <= capacity);
         // Relaxed: only divides the space.
         let reserved = self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, end);
-        let begin = reserved.unwrap_or_else(|begin| panic!("{len} items behind {begin} do not fit into {capacity}"));
+        let begin = reserved.unwrap_or_else(|begin| panic!("{len} items after {begin} do not fit into {capacity}"));
         // SAFETY: within the capacity.
         let first = unsafe { self.start.add(begin) };
         // SAFETY: allocated; each index is in one part only, since `reserved` only grows, atomically. The part borrows the assembly,
@@ -99,7 +94,7 @@ impl<T: Copy> Assembly<T> {
 }
 
 impl<T: Copy> AssemblyPart<'_, T> {
-    /// Where the part begins.
+    /// The place of the first item.
     pub fn begin(&self) -> usize {
         self.begin
     }

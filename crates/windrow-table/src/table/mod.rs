@@ -2,11 +2,10 @@
 
 mod memory;
 
+use windrow_sync::{Pad, machine};
+
 use self::memory::SlotMemory;
-use crate::base::debug::show_as;
-use crate::base::machine;
-use crate::base::pad::Pad;
-use crate::base::primitives::{AtomicU64, Ordering};
+use crate::primitives::{AtomicU64, Ordering};
 
 /// Number of slots in which a key may be.
 const PROBES: usize = 32;
@@ -54,16 +53,6 @@ impl TableSlot {
 }
 
 /// See the [module page](self).
-///
-/// ```
-/// use windrow_sync::table::{InsertOnlyTable, TableKey};
-///
-/// let table = InsertOnlyTable::new(16, 8);
-/// let key = TableKey { tag: 3, rest: 4 };
-/// assert_eq!(table.find(11, key), None);
-/// assert!(table.insert(11, key, [5, 6]));
-/// assert_eq!(table.find(11, key), Some([5, 6]));
-/// ```
 pub struct InsertOnlyTable {
     slots: SlotMemory,
     heap: Box<[AtomicU64]>,
@@ -75,8 +64,6 @@ struct Used {
     slots: AtomicU64,
     words: AtomicU64,
 }
-
-show_as!("InsertOnlyTable": [] InsertOnlyTable, |it| slots: it.slots.len(), used: it.used());
 
 impl InsertOnlyTable {
     /// A table of `slots` slots and a heap of `words` words.
@@ -227,8 +214,6 @@ impl InsertOnlyTable {
 pub struct HomeSlots<'a> {
     slots: &'a [TableSlot],
 }
-
-show_as!("HomeSlots": ['a] HomeSlots<'a>, |it| slots: it.slots.len());
 
 impl HomeSlots<'_> {
     #[inline(always)]

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use windrow_sync::table::{InsertOnlyTable, TableKey};
+use windrow_table::table::{InsertOnlyTable, TableKey};
 
 const KEY: TableKey = TableKey { tag: 1, rest: 2 };
 
