@@ -305,6 +305,13 @@ impl Inside {
         EnteredGates::enter(0);
         Inside(PhantomData)
     }
+
+    /// Marks this thread as one that is [inside `gate`](Gate::is_inside).
+    #[must_use]
+    pub fn of(gate: &Gate) -> Self {
+        EnteredGates::enter(gate.address());
+        Inside(PhantomData)
+    }
 }
 
 impl Default for Inside {
