@@ -5,7 +5,7 @@
 //! 1. Before a tile has been timed, workers stand by: they join if the first tile lasts as long as a wake (as in `runtime::region`).
 //! 2. The door stays closed for tiles shorter than a wake: to hand them over would cost more than it saves.
 //! 3. *Patience.* If one thread is too slow for the tiles that come, and `n` threads are enough, then each of the `n` waits for less than a
-//!    tile lasts. So a worker that has waited longer than that is not needed, and leaves. Parallel calls inside of tiles, and of other
+//!    tile lasts. So a worker that has waited longer than that is not needed, and leaves. Parallel calls inside tiles, and of other
 //!    callers, get it.
 //! 4. A worker joins a region once. If tiles come while all members are busy, and workers have left, the rest is called back. Then the
 //!    calling thread leaves the region and opens another one.
@@ -26,7 +26,7 @@ use crate::runtime::call::{CallDoor, region};
 use crate::runtime::listen::Region;
 use crate::runtime::state::PoolState;
 
-/// A worker that has joined leaves if so many tiles are shorter than a wake. The door opens at one wake, so tiles about as long as that do
+/// A worker that has joined leaves if this number of tiles is shorter than a wake. The door opens at one wake, so tiles about as long as that do
 /// not have workers come and go.
 ///
 /// Measure: count of tiles.
@@ -39,7 +39,7 @@ pub(super) fn lead<E: Send>(
     lanes: &[&(dyn EachLane<E> + Sync + '_)],
     crew: &Crew,
     pool: &PoolState,
-    listened: &Region,
+    reported: &Region,
 ) {
     let mut stations = stations;
     let work = |joined: JoinedWorker, _| {
@@ -48,9 +48,9 @@ pub(super) fn lead<E: Send>(
     };
     loop {
         lock(&crew.state).called_back = false;
-        let (over, _) = region(pool, listened, work, |door| {
+        let (over, _) = region(pool, reported, work, |door| {
             let _over = Finally(|| crew.call_back());
-            run.lead(&mut stations, || tend(door, crew, pool))
+            run.lead(&mut stations, || let_in(door, crew, pool))
         });
         if over {
             return;
@@ -59,7 +59,7 @@ pub(super) fn lead<E: Send>(
 }
 
 /// Opens the door if that pays. Returns whether the calling thread has to leave the region, to open another one.
-fn tend(door: &CallDoor<'_>, crew: &Crew, pool: &PoolState) -> bool {
+fn let_in(door: &CallDoor<'_>, crew: &Crew, pool: &PoolState) -> bool {
     let (tile, patience) = (crew.tile(), pool.guess().enter(WorkerState::AsleepLong));
     let pays = tile >= patience;
     if door.is_open() {

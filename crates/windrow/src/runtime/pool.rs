@@ -192,7 +192,7 @@ fn end(state: &Arc<PoolState>, threads: Vec<JoinHandle<()>>) {
             // have inherited that lock locked. A thread that does begin finds the gate stopped.
             drop(thread);
         } else {
-            // A worker catches panics of user code. If the worker itself panics, no caller is left to be told.
+            // A worker catches panics of user code. If the worker itself panics, there is no caller to report it to.
             let _ = thread.join();
         }
     }

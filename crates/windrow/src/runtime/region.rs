@@ -166,10 +166,10 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
     let (call, hints) = (caller.call, caller.call.hints);
     caller.begin_call();
     // The claims of this caller while workers stand by, and whether they were parked before.
-    let (mut shown, mut woke): (Option<Claims<'s, S>>, bool) = (None, false);
+    let (mut own, mut woke): (Option<Claims<'s, S>>, bool) = (None, false);
     loop {
-        let rest = shown.as_ref().map_or_else(|| lead.rest(), Claims::at_hand);
-        if shown.is_some() && door.members() > 1 {
+        let rest = own.as_ref().map_or_else(|| lead.rest(), Claims::at_hand);
+        if own.is_some() && door.members() > 1 {
             caller.joined(rest.start, door.members());
             return take_part(call, lead.claims(0), tick(), local, each);
         }
@@ -181,12 +181,12 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
                     // All items are in the caller's part. If no lane is free, no worker stands by.
                     lead.share(by.width, 0, |part| if part == 0 { rest.start } else { rest.end });
                     door.stand_by(by);
-                    (shown, woke) = (Some(lead.claims(0)), by.wakes);
+                    (own, woke) = (Some(lead.claims(0)), by.wakes);
                     caller.begin();
                 }
-                let (mut left, polled) = (items, polled(call, items, shown.is_some()));
+                let (mut left, polled) = (items, polled(call, items, own.is_some()));
                 while left > 0 {
-                    let chunk = match &mut shown {
+                    let chunk = match &mut own {
                         Some(claims) => {
                             let claim = claims.claim(|_, _| left, |lo, hi| hints.middle(lo, hi));
                             claim.and_then(|_| claims.take(polled.min(left)))
@@ -201,10 +201,10 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
                 }
             }
             CallerStep::Share { width, found, per_weight } => {
-                if shown.is_none() {
+                if own.is_none() {
                     caller.divide(lead, width);
                 }
-                // Workers that were woken before are neither idle nor parked: the time does not tell what entering costs.
+                // Workers that were woken before are neither idle nor parked: the time does not show what entering costs.
                 caller.publish(door, Published { width, found, stood_by: woke }, per_weight);
                 return take_part(call, lead.claims(0), tick(), local, each);
             }
@@ -214,9 +214,9 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
 }
 
 /// Items between two polls of a caller that runs `items` items, which should last for a heartbeat at most. It polls if others can stop it.
-fn polled(call: &Call<'_>, items: usize, shown: bool) -> usize {
+fn polled(call: &Call<'_>, items: usize, stands_by: bool) -> usize {
     let hints = call.hints;
-    if hints.whole || !shown && hints.cancellation().is_none() {
+    if hints.whole || !stands_by && hints.cancellation().is_none() {
         return items;
     }
     let machine = call.pool.guess();
@@ -278,7 +278,7 @@ struct Caller<'c> {
 struct Published {
     width: usize,
     found: WorkerState,
-    /// Workers that stood by have joined by themselves, or were woken before: the time does not tell what entering costs.
+    /// Workers that stood by have joined by themselves, or were woken before: the time does not show what entering costs.
     stood_by: bool,
 }
 
@@ -579,7 +579,7 @@ impl<'c> Caller<'c> {
         let Caller { call, memory, .. } = *self;
         let (spent, machine) = (call.pool.nanos(tick().saturating_sub(self.start)), call.pool.guess());
         let expected = memory.known.alone.0.max(memory.known.shared.0) * call.hints.weight(0, at) as f64;
-        // A call of twice that time is still too short to share. After a pause, first touches cost more; the end of the call will tell.
+        // A call of twice that time is still too short to share. After a pause, first touches cost more; the end of the call shows it.
         let most = 2.0 * (expected + machine.claim.0);
         self.is_checked |= spent.0 >= most;
         (spent.0 < most + machine.cold().0).then_some(end - at)

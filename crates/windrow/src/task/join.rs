@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::panic::Location;
 
 use windrow_plan::Nanos;
-use windrow_plan::share::{self, Recursion, ShareDecision, StandBy};
+use windrow_plan::share::{self, Recursion, ShareDecision};
 use windrow_plan::site::ItemCost;
 use windrow_sync::gate::JoinedWorker;
 use windrow_sync::join as sync;
@@ -26,7 +26,7 @@ use crate::runtime::unmeasured::is_due;
 ///
 /// # Halves that wait for each other
 /// `join(|| receive(), || send())` ends if a worker of the pool is free: [the page on calls](crate#parts-that-wait-for-each-other) says what
-/// else is promised. A join inside of a join promises nothing: `b` is offered to other members only while `a` makes further joins.
+/// else is promised. A join inside a join promises nothing: `b` is offered to other members only while `a` makes further joins.
 ///
 /// The idea is heartbeat scheduling (Acar, Charguéraud and Rainey, PLDI 2018); Spice and chili showed how cheap it is.
 ///
@@ -92,7 +92,7 @@ pub(crate) fn rooted<R>(place: CallPlace, code: usize, f: impl FnOnce() -> R) ->
     })
 }
 
-/// Runs `f`, a call inside of the tree of joins of this thread.
+/// Runs `f`, a call inside the tree of joins of this thread.
 #[inline]
 pub(crate) fn part_of_recursion<R>(place: &'static Location<'static>, f: impl FnOnce() -> R) -> R {
     let reported = listen::call(CallKind::Join, Some(place));
@@ -169,20 +169,15 @@ fn grow<R>(
                 ShareDecision::Alone => OfferDecision::Never,
             }
         };
-        if let Some(by) = stands_by.then(|| standing_by(pool)).flatten() {
+        // The duration of the call is unknown.
+        let by = || share::stands_by(ItemCost::default(), 0, usize::MAX, &pool.workers(), &pool.costs(tick()));
+        if let Some(by) = stands_by.then(by).flatten() {
             lead.furnish();
             door.stand_by(by);
         }
         lead.grow(patience, &ask, f)
     });
     (result, Grown { end, choice: choice.get() })
-}
-
-/// The workers that stand by for a call whose duration is unknown.
-#[cold]
-fn standing_by(pool: &PoolState) -> Option<StandBy> {
-    let costs = pool.costs(tick());
-    share::stands_by(ItemCost::default(), 0, usize::MAX, &pool.workers(), &costs)
 }
 
 /// Joins before a call that is not timed reads the clock. Only calls at sites with short calls are not timed.
