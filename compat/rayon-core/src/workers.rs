@@ -333,7 +333,7 @@ impl PoolCore {
         let mut tree = Tree::new(workers + 1, windrow::hooks::join_timing(self.threads()));
         let (lead, tree) = tree.lead();
         let serve = |_| tree.serve();
-        self.gate.region(&serve, Spin::NONE, |door| {
+        windrow::hooks::region_of(&self.gate, &serve, |door| {
             let ask = |asked: &Asked<'_>| {
                 asked.furnish();
                 if door.open(workers + 1) { OfferDecision::Opened } else { OfferDecision::Never }

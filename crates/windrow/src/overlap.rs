@@ -115,11 +115,10 @@ use std::time::Instant;
 use windrow_plan::Nanos;
 use windrow_sync::fork::{Process, Stranded, lock};
 use windrow_sync::lend::lending;
-use windrow_sync::machine::tick;
 
 use crate::runtime::cancel::{CancelToken, ambient};
 use crate::runtime::listen::{self, Account, CallKind, Ended, Region};
-use crate::runtime::pool::{Installed, current_state, installed_state};
+use crate::runtime::pool::{current_state, install, installed_state};
 
 mod crew;
 mod each;
@@ -690,15 +689,14 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
 
         let bells = std::iter::once(bell).chain(helpers.iter().map(|helper| helper.bell.clone())).collect();
         let tokens = token.into_iter().chain(ambient().filter(|_| heeds)).collect();
-        let mut reported = listen::call(CallKind::Overlap, Some(place));
         // A run without such lanes does not build the global pool.
         let pool = if each.is_empty() { installed_state() } else { Some(current_state()) };
         let helped = pool.as_ref().filter(|_| !each.is_empty());
         let (members, width) = helped.map_or((1, 1), |pool| (pool.members, pool.workers().most));
         let helping = helpers.len();
+        let reported = listen::call(CallKind::Overlap, Some(place));
         let zero = (trace.is_some() || reported.is_some()).then(Instant::now);
-        let begun = tick();
-        let region = Region::new(CallKind::Overlap, "overlapped run", Some(place));
+        let region = Region::new(CallKind::Overlap, Some(place), None);
         let run = OverlapRun::new(tokens, names.len(), bells, crew.clone(), (members, width), zero);
         // Not by `thread::scope`: in a child that is forked inside a lane, its end would wait for threads of the parent.
         let ran = catch_unwind(AssertUnwindSafe(|| {
@@ -711,7 +709,7 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
                         let name = format!("windrow-{}", names[lane].replace('\0', ""));
                         let (run, region, pool) = (&run, &region, pool.clone());
                         let body = move || {
-                            let _here = pool.map(Installed::new);
+                            let _here = pool.map(install);
                             let _member = region.member();
                             run.help(station, &bell);
                             run.helper_left();
@@ -724,7 +722,9 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
                     }
                     let lanes: Vec<&(dyn EachLane<E> + Sync)> = each.iter().map(|lane| &**lane).collect();
                     match &pool {
-                        Some(pool) if !lanes.is_empty() => help::lead(&run, here, &lanes, &crew, pool, &region),
+                        Some(pool) if !lanes.is_empty() && pool.members > 1 => {
+                            help::lead(&run, here, &lanes, &crew, pool, &region)
+                        }
                         _ => _ = run.lead(&mut here, || false),
                     }
                 },
@@ -741,7 +741,7 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
         let (whole, tiles) = results.into_whole();
         if let Some(wall) = wall {
             let traced = Trace { lanes: traced, wall };
-            if let Some(mut reported) = reported.take() {
+            if let Some(reported) = reported {
                 let limits = traced.explain();
                 let threads = 1 + helping + lock(&crew.state).entered.len();
                 let account = Account {
@@ -751,7 +751,6 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
                 };
                 let tiles_of_lanes = || traced.tiles();
                 let ended = Ended::new(tiles as u64, wall, &account).on(threads);
-                reported.begin_at(begun);
                 reported.end(&Ended { tiles: Some(&tiles_of_lanes), ..ended });
             }
             if let Some(trace) = trace {

@@ -4,6 +4,7 @@
 
 pub(crate) mod ablation;
 pub(crate) mod begun;
+pub(crate) mod call;
 pub(crate) mod cancel;
 pub(crate) mod cancellation;
 pub(crate) mod explain;
@@ -20,4 +21,4 @@ pub(crate) mod region;
 pub(crate) mod sites;
 pub(crate) mod spawn_threads;
 pub(crate) mod state;
-mod unmeasured;
+pub(crate) mod unmeasured;

@@ -65,25 +65,21 @@
 //! Kazdadi (`syncthreads`). Teams that take the free workers are OpenMP's dynamic teams and spindle's. Gangs whose members are
 //! reserved at once go back to Ousterhout.
 
-use std::cell::Cell;
 use std::ops::Range;
 use std::panic::Location;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use windrow_plan::Nanos;
-use windrow_plan::team::{Formation, Free, Mode, Waits, formation};
+use windrow_plan::team::Waits;
 use windrow_sync::Spin;
-use windrow_sync::gate::{JoinedWorker, WorkerCounts};
-use windrow_sync::rounds::{MemberSlot, Rounds, Turn};
-use windrow_sync::{fork::lock, machine::tick};
+use windrow_sync::machine::tick;
+use windrow_sync::rounds::{MemberSlot, Turn};
 
-use crate::runtime::listen::{self, CallKind, EventKind, Region, Reported};
+use crate::runtime::listen::{self, EventKind};
 use crate::runtime::pool;
-use crate::runtime::sites::{TeamStats, site};
 use crate::runtime::state::PoolState;
 
 mod driver;
+mod form;
 pub mod split;
 #[cfg(feature = "async-team")]
 mod tasks;
@@ -92,7 +88,8 @@ mod tasks;
 pub use tasks::{AsyncMember, AsyncTeam};
 pub use windrow_sync::rounds::{Contributions, Deal, Ended, Family, Lend, Lent, Mut, Own, Ref};
 
-use driver::{OVER, RoundDriver, RoundSite, end_team, follow};
+use driver::{OVER, RoundDriver, follow};
+use form::EXACTLY;
 
 /// The number of members that a team asks for.
 ///
@@ -338,223 +335,8 @@ impl<T: ?Sized + Send> Team<'_, T> {
     #[track_caller]
     pub fn try_run<R: Send>(self, member: impl Fn(&mut Member<'_, '_, T>) -> R + Sync) -> Result<Vec<R>, TeamError> {
         let place = Location::caller();
-        pool::with_current(|pool| run(pool, place, self, &member))
+        pool::with_current(|pool| form::run(pool, place, self, &member))
     }
-}
-
-fn run<T, F, R>(
-    pool: &PoolState,
-    place: &'static Location<'static>,
-    team: Team<'_, T>,
-    member: &F,
-) -> Result<Vec<R>, TeamError>
-where
-    T: ?Sized + Send,
-    F: Fn(&mut Member<'_, '_, T>) -> R + Sync,
-    R: Send,
-{
-    let Team { data, width, spin_budget } = team;
-    let least = if let Width(WidthKind::Exactly(wanted)) = width { wanted } else { 1 };
-    let code =
-        attend::<T, F, R> as fn(&F, &PoolState, MemberSlot<'_, LeaderState<'_, T>>, Spin) -> R as *const () as usize;
-    let site = site(Some(place), code);
-    let may_be_alone = matches!(width.0, WidthKind::AtMost(2..));
-    let (begun, reported) = (tick(), listen::call(CallKind::Team, Some(place)));
-    let told = reported.as_ref().map(|_| place);
-    // Records a call. `serial_rounds`: its rounds are known to run best on one member.
-    let took = |mode, ended: u64, serial_rounds: bool| {
-        let elapsed = pool.nanos(ended.saturating_sub(begun));
-        if let Some(mut stats) = pool.sites.team(site) {
-            stats.took = elapsed;
-            stats.calls = stats.calls.after(mode, elapsed, serial_rounds || elapsed < pool.guess().long_sleep());
-        }
-    };
-    let tell = |reported: Option<Reported>, members: usize, reason: &'static str, driver: &RoundDriver<'_>| {
-        if let Some(reported) = reported {
-            end_team(reported, members, reason, driver);
-        }
-    };
-    let refuse = |reported: Option<Reported>| {
-        if let Some(reported) = reported {
-            reported.end_because("refused");
-        }
-    };
-    let stats = if may_be_alone { pool.sites.recall_team(site) } else { TeamStats::default() };
-    let serial = may_be_alone && stats.calls.choose() == Mode::Serial;
-    let (Formation { members, patience }, reason) = match serial {
-        true => {
-            (Formation { members: 1, patience: Nanos(0.0) }, "serial: such calls were faster without other members")
-        }
-        false => match ask(pool, width, stats.took) {
-            Ok(asked) => asked,
-            Err(refused) => {
-                refuse(reported);
-                return Err(refused);
-            }
-        },
-    };
-    if members == 1 {
-        let led = &mut LeaderState { driver: RoundDriver::new(RoundSite::of(pool, site), told), data };
-        let result = attend(member, pool, Rounds::single(led).slot(), Spin::NONE);
-        tell(reported, 1, reason, &led.driver);
-        if serial {
-            took(Mode::Serial, tick(), true);
-        }
-        return Ok(vec![result]);
-    }
-    let led = &mut LeaderState { driver: RoundDriver::new(RoundSite::of(pool, site), told), data };
-    let rounds = Rounds::new(led, members);
-    let results: Vec<_> = (0..members).map(|_| Mutex::new(None)).collect();
-    let waits = Waits::of(pool.guess());
-    let region = Region::new(CallKind::Team, "team", Some(place));
-    let come = |mut slot: MemberSlot<'_, LeaderState<'_, T>>| {
-        let width = slot.width(pool.settle);
-        if width >= least {
-            let at = slot.index();
-            let _part = listen::begun(EventKind::Part(CallKind::Team), Some(place));
-            let result = attend(
-                member,
-                pool,
-                slot,
-                spin_budget.map_or_else(|| usual(pool, width, &waits), |limits| spin(pool, limits)),
-            );
-            *lock(&results[at]) = Some(result);
-        }
-        width
-    };
-    let join = |joined: JoinedWorker| {
-        pool.joined(joined.worker, tick());
-        if let Some(slot) = rounds.join() {
-            let _member = region.member();
-            come(slot);
-        }
-    };
-    let lacks = Cell::new(None);
-    let found = pool.gate.region(&join, pool.settle, |door| {
-        let slot = rounds.join();
-        let forming = FormOnDrop(&rounds);
-        pool.opens(members > pool.workers().idle + 1);
-        if door.open(members) {
-            let until = Spin { busy: pool.ticks(waits.joins), yielding: pool.ticks(patience) };
-            let all = || rounds.joined() == members;
-            // (A worker that is inside without a slot is about to take one.)
-            let fails = || {
-                if least > 1 {
-                    // The state is read first. A worker that joined before counts as inside, a worker that joins later as outside.
-                    let lack = lack(pool.nanos(tick().saturating_sub(begun)), pool.gate.state(), waits.elsewhere);
-                    lacks.set(lack.filter(|_| door.inside() < rounds.joined()));
-                }
-                lacks.get().is_some()
-            };
-            if !until.until(|| all() || fails()) && least > 1 {
-                // Sleep, since further yields may keep the awaited worker from running.
-                while !all() && !fails() {
-                    std::thread::sleep(Duration::from_nanos(waits.nap.0 as u64));
-                }
-            }
-        }
-        drop(forming);
-        slot.map_or(0, come)
-    });
-    let ended = tick();
-    pool.ended(ended);
-    if found < least {
-        let closed = if pool.gate.is_stopped() { TeamErrorKind::Closed } else { TeamErrorKind::Busy };
-        let kind = lacks.get().unwrap_or(closed);
-        refuse(reported);
-        return Err(TeamError { wanted: least, found, threads: pool.members, kind });
-    }
-    drop(rounds);
-    if least == 1 {
-        let serial_rounds = !led.driver.mixed && pool.sites.recall_team(site).widths.is_serial(found);
-        took(Mode::Team, ended, serial_rounds);
-    }
-    tell(reported, found, reason, &led.driver);
-    let result = |one: Mutex<Option<R>>| one.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(results.into_iter().filter_map(result).collect())
-}
-
-/// One member's part in a team. A separate function, because its address is part of the site.
-#[inline(never)]
-fn attend<T, F, R>(member: &F, pool: &PoolState, slot: MemberSlot<'_, LeaderState<'_, T>>, spin: Spin) -> R
-where
-    T: ?Sized + Send,
-    F: Fn(&mut Member<'_, '_, T>) -> R,
-{
-    member(&mut Member { slot, spin, pool, moved: 0 })
-}
-
-/// Forms the team on drop, also if the caller panics: members may wait for the width.
-struct FormOnDrop<'a, 'd, T: ?Sized + Send>(&'a Rounds<'a, LeaderState<'d, T>>);
-
-impl<T: ?Sized + Send> Drop for FormOnDrop<'_, '_, T> {
-    fn drop(&mut self) {
-        self.0.form();
-    }
-}
-
-/// The number of members to ask for, and the reason.
-fn ask(pool: &PoolState, width: Width, lately: Nanos) -> Result<(Formation, &'static str), TeamError> {
-    let most = pool.workers().most;
-    let WorkerCounts { busy, idle, asleep, absent } = pool.gate.state();
-    let (idle, asleep, absent) = if busy { (0, 0, 0) } else { (idle, asleep, absent) };
-    let free = 1 + idle + asleep;
-    match width.0 {
-        WidthKind::Exactly(0 | 1) => Ok((Formation { members: 1, patience: Nanos(0.0) }, AS_ASKED)),
-        // A team of exact width also waits for threads that have just been started.
-        WidthKind::Exactly(wanted) => {
-            let kind = match () {
-                () if wanted > pool.members => TeamErrorKind::TooWide,
-                () if !pool.is_of_this_process() => TeamErrorKind::Forked,
-                () if pool.gate.is_stopped() => TeamErrorKind::Closed,
-                () if wanted > free + absent => TeamErrorKind::Busy,
-                () => return Ok((Formation { members: wanted, patience: Waits::of(pool.guess()).yields }, AS_ASKED)),
-            };
-            let found = if pool.is_of_this_process() { free.min(pool.members) } else { 1 };
-            Err(TeamError { wanted, found, threads: pool.members, kind })
-        }
-        WidthKind::AtMost(_) if free == 1 => Ok((Formation { members: 1, patience: Nanos(0.0) }, "no worker is free")),
-        WidthKind::AtMost(wanted) => {
-            let costs = pool.costs(tick());
-            let (enter_idle, enter_asleep) = (costs.enter(false), costs.enter(true));
-            let decision = formation(Free { wanted, cpus: most, idle, asleep, enter_idle, enter_asleep, lately });
-            Ok((decision.choice, decision.why))
-        }
-    }
-}
-
-const AS_ASKED: &str = "the width was given";
-
-/// Why a team that has `waited` for members gives up, from the states of the workers outside of the team.
-fn lack(
-    waited: Nanos,
-    WorkerCounts { idle, asleep, absent, .. }: WorkerCounts,
-    elsewhere: Nanos,
-) -> Option<TeamErrorKind> {
-    match idle + asleep + absent {
-        0 if waited > elsewhere => Some(TeamErrorKind::Busy),
-        1.. if waited > EXACTLY => Some(TeamErrorKind::Late),
-        _ => None,
-    }
-}
-
-/// How long a team of exact width waits for free workers. On a machine with a busy neighbour a worker needed more
-/// than 1 s. A longer wait for a CPU is not worth it.
-///
-/// Measure: chosen, because a program that asks for an exact team would rather wait than be refused.
-const EXACTLY: Nanos = Nanos(10e9);
-
-/// How long a waiting member spins before it yields its CPU, and how long it yields before it parks: the default.
-fn usual(pool: &PoolState, width: usize, waits: &Waits) -> Spin {
-    // With more members than CPUs, the awaited member may need this CPU. For a crossing, four members on two CPUs took 1.0 us
-    // without spinning, 1.5 us with 0.1 us of spinning, 2 us with more.
-    let busy = if width > pool.workers().most { Nanos(0.0) } else { waits.spins };
-    Spin { busy: pool.ticks(busy), yielding: pool.ticks(waits.then_yields) }
-}
-
-fn spin(pool: &PoolState, (busy, yielding): (Duration, Duration)) -> Spin {
-    let ticks = |time: Duration| pool.ticks(Nanos(time.as_nanos() as f64));
-    Spin { busy: ticks(busy), yielding: ticks(yielding) }
 }
 
 /// The data, and the state that passes from leader to leader.
@@ -871,19 +653,6 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A team waits for free workers even if a busy machine delays them for seconds.
-    #[test]
-    fn a_team_of_exact_width_waits_for_workers_that_can_come() {
-        let state = |idle, asleep, absent| WorkerCounts { busy: false, idle, asleep, absent };
-        let seconds = |seconds: f64| Nanos(seconds * 1e9);
-        for some in [state(1, 0, 0), state(0, 1, 0), state(0, 0, 1)] {
-            assert_eq!(lack(seconds(2.0), some, seconds(1e-3)), None, "{some:?}");
-            assert_eq!(lack(seconds(11.0), some, seconds(1e-3)), Some(TeamErrorKind::Late), "{some:?}");
-        }
-        assert_eq!(lack(seconds(0.0), state(0, 0, 0), seconds(1e-3)), None);
-        assert_eq!(lack(seconds(0.1), state(0, 0, 0), seconds(1e-3)), Some(TeamErrorKind::Busy));
-    }
 
     #[test]
     fn a_refusal_says_what_the_matter_is() {

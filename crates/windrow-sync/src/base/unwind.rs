@@ -22,7 +22,9 @@ pub fn quietly(f: impl FnOnce()) {
 }
 
 /// Calls the function at the end of the scope, also after a panic in it.
-pub(crate) struct Finally<F: FnMut()>(pub(crate) F);
+#[must_use = "it is called when this is dropped"]
+#[doc(hidden)]
+pub struct Finally<F: FnMut()>(pub F);
 
 impl<F: FnMut()> Drop for Finally<F> {
     #[inline]

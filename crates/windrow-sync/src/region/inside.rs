@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 
+use super::gate::Gate;
 use crate::base::primitives::thread_cell;
 
 thread_cell! {
@@ -75,6 +76,13 @@ impl Inside {
     #[must_use]
     pub fn new() -> Self {
         EnteredGates::enter(0);
+        Inside(PhantomData)
+    }
+
+    /// Marks this thread as one that is [inside `gate`](Gate::is_inside).
+    #[must_use]
+    pub fn of(gate: &Gate) -> Self {
+        EnteredGates::enter(gate.address());
         Inside(PhantomData)
     }
 }

@@ -14,8 +14,9 @@ use super::regroup::Regroup;
 use super::room::{Capacity, Permit};
 use super::stats::{BatchCounts, Stats};
 use super::{Batch, BatchError, BatchOps, CallError};
-use crate::runtime::listen::{self, EventKind, Region};
-use windrow_sync::unwind::discard;
+use crate::runtime::call::thread_number;
+use crate::runtime::listen::{self, CallKind, EventKind, Region};
+use windrow_sync::unwind::{Finally, discard};
 
 pub(super) const PANICKED: Fate = Fate(1);
 pub(super) const POISONED: Fate = Fate(2);
@@ -49,7 +50,7 @@ pub(super) struct BatchedInner<S: BatchOps> {
     pub(super) submit: Submit<StructureState<S>, S::Op, S::Reply>,
     pub(super) options: Options<S>,
     pub(super) room: Option<Capacity>,
-    /// The thread that holds the lock: its [`here`].
+    /// The thread that holds the lock: its [`thread_number`].
     pub(super) runner: RelaxedU64,
     /// The number of operations in the last batch.
     pub(super) last_ops: RelaxedU64,
@@ -76,13 +77,6 @@ pub(super) type OpResult<S> = Result<<S as BatchOps>::Reply, CallError<<S as Bat
 
 pub(super) type StructureGuard<'h, S> = LockGuard<'h, StructureState<S>, <S as BatchOps>::Op, <S as BatchOps>::Reply>;
 
-/// This thread's number, unique among live threads.
-#[inline]
-fn here() -> u64 {
-    thread_local!(static HERE: u8 = const { 0 });
-    HERE.with(|here| std::ptr::from_ref(here).addr() as u64)
-}
-
 thread_local! {
     /// The structures that this thread is reading. While the thread ends the list is gone, and reads take the lock instead.
     static READING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
@@ -106,16 +100,6 @@ impl From<BatchLead> for BatchRunner {
             BatchLead::Task => BatchRunner::Tasks,
             BatchLead::Runner => BatchRunner::Separate,
         }
-    }
-}
-
-/// Marks this thread as the holder of the lock, until it is dropped.
-struct HolderMark<'a>(&'a RelaxedU64);
-
-impl Drop for HolderMark<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.0.set(0);
     }
 }
 
@@ -216,7 +200,7 @@ impl<S: BatchOps> BatchedInner<S> {
     /// True if this thread holds the lock, or reads: a call would wait for this thread itself.
     pub(super) fn is_inside(&self) -> bool {
         let reads = || READING.try_with(|reading| reading.borrow().contains(&self.address()));
-        self.runner.get() == here() || reads().unwrap_or(false)
+        self.runner.get() == thread_number() || reads().unwrap_or(false)
     }
 
     /// True in a forked child of the process that made the structure. The thread that holds the lock may not exist here.
@@ -237,10 +221,11 @@ impl<S: BatchOps> BatchedInner<S> {
         std::ptr::from_ref(self).addr()
     }
 
+    /// Marks this thread as the holder of the lock, until the result is dropped.
     #[inline]
-    fn enter(&self) -> HolderMark<'_> {
-        self.runner.set(here());
-        HolderMark(&self.runner)
+    fn enter(&self) -> Finally<impl FnMut() + '_> {
+        self.runner.set(thread_number());
+        Finally(|| self.runner.set(0))
     }
 
     /// Runs `op` if callers may run and the lock is free; otherwise returns it.
@@ -481,7 +466,7 @@ impl<S: BatchOps> BatchedInner<S> {
     /// Hands in `entries` and blocks until all are answered.
     pub(super) fn hand_in(&self, entries: &mut [Entry<S::Op, S::Reply>]) -> Result<Fate, Closed> {
         let own = entries.len();
-        let _region = Region::of_batch(std::any::type_name::<S>());
+        let _region = Region::new(CallKind::Batch, None, Some(std::any::type_name::<S>()));
         self.submit.call(entries, self.mark(), self.reply_spin(), |held| self.lead(held, BatchLead::Thread { own }))
     }
 
@@ -560,15 +545,8 @@ impl<S: BatchOps> BatchedInner<S> {
                 return Err(BatchError::Poisoned);
             }
             if let Some(structure) = state.structure.as_ref().and_then(ThreadBound::get) {
-                /// Takes the structure off the list again, also while unwinding.
-                struct Read;
-                impl Drop for Read {
-                    fn drop(&mut self) {
-                        let _own = READING.try_with(|reading| reading.borrow_mut().pop());
-                    }
-                }
                 let _ = READING.try_with(|reading| reading.borrow_mut().push(self.address()));
-                let _read = Read;
+                let _read = Finally(|| _ = READING.try_with(|reading| reading.borrow_mut().pop()));
                 return Ok(f(structure));
             }
         }

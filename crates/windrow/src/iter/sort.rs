@@ -16,13 +16,13 @@ use windrow_sync::merge::{Merge, merging};
 use crate::iter::{IndexedParallelIterator, IntoParallelRefMutIterator, ParallelIterator};
 use windrow_sync::join::is_inside;
 
-use crate::runtime::begun::depth;
+use crate::runtime::call::Entered;
 use crate::runtime::hints::CallPart;
-use crate::runtime::listen::{self, Account, CallKind, Ended};
+use crate::runtime::listen::{Account, CallKind, Ended};
 use crate::runtime::pool;
-use crate::runtime::sites::{SiteStats, site_at};
+use crate::runtime::sites::SiteStats;
 use crate::runtime::state::PoolState;
-use crate::task::join::{Grown, Growth, expecting, join};
+use crate::task::join::{expecting, join};
 
 /// Sorts by keys that are computed once for each item.
 pub(super) fn by_cached_key<T: Send, K: Ord + Send>(
@@ -54,64 +54,12 @@ struct SortGrain {
     /// Items of a merge that is not split.
     merge: usize,
     members: usize,
-    /// The predicted time of a serial sort.
-    alone: Nanos,
 }
 
 /// Items at the front whose comparisons with their neighbours are timed.
 ///
 /// Measure: count of items.
 const SAMPLE: usize = 64;
-
-impl SortGrain {
-    /// `None` if a serial sort is faster.
-    fn of<T>(items: &[T], compare: &impl Fn(&T, &T) -> Ordering, told: &mut SortTold) -> Option<SortGrain> {
-        // Two clock reads take 20 ns; std sorts 64 of the cheapest items in 300 ns.
-        if items.len() < SAMPLE || size_of::<T>() == 0 {
-            return None;
-        }
-        pool::with_current(|pool| {
-            if pool.members == 1 {
-                return None;
-            }
-            let start = tick();
-            let n = items.len() as f64;
-            let steps = n * n.log2();
-            let site = told.site(steps);
-            let stats = pool.sites.recall(site);
-            told.steps = Some(SortSteps { site, count: steps, known: stats.known });
-            let step = match stats.known.trusted() {
-                Some(known) => known.per_item.0,
-                // A comparison, plus its moves: 1 ns for the smallest items.
-                None => sample(items, compare, pool).0 + 1.0,
-            };
-            let alone = Nanos(steps * step);
-            told.alone = Some(alone);
-            told.is_known = stats.known.trusted().is_some();
-            let costs = pool.costs(start);
-            let enter = costs.enter(!is_inside() && pool.workers().idle == 0);
-            if alone.0 < 2.0 * enter.0 {
-                return None;
-            }
-            // Sixteen parts a member, so that members finish at about the same time; but no part shorter than a heartbeat.
-            let part = n / (16 * pool.members) as f64;
-            let steps = pool.guess().heartbeat().0 / step;
-            let sort = part.max(steps / n.log2()).max(16.0) as usize;
-            Some(SortGrain { sort, merge: part.max(steps).max(16.0) as usize, members: pool.members, alone })
-        })
-    }
-
-    /// Runs `f` in a tree of joins that expects the predicted time. Notes the decision in `told`.
-    fn run(self, f: impl FnOnce(), told: &mut SortTold) {
-        if is_inside() {
-            told.reason = "as part of the recursion around it";
-            return f();
-        }
-        let growth = Growth::new(CallKind::Sort, "sort", Some(told.place));
-        let ((), grown) = expecting(self.alone, &growth, f);
-        told.recursion = Some((growth, grown));
-    }
-}
 
 /// The time of a comparison of neighbours, of the first items.
 fn sample<T>(items: &[T], compare: &impl Fn(&T, &T) -> Ordering, pool: &PoolState) -> Nanos {
@@ -126,80 +74,77 @@ fn sample<T>(items: &[T], compare: &impl Fn(&T, &T) -> Ordering, pool: &PoolStat
     Nanos(pool.nanos(tick().saturating_sub(start)).0 / SAMPLE as f64)
 }
 
-/// What a sort learns from its place, and reports to [`explain`](crate::explain()).
-struct SortTold {
-    place: &'static Location<'static>,
-    /// The address of the sort of these items, which tells apart sorts by one generic function.
-    code: usize,
-    alone: Option<Nanos>,
-    is_known: bool,
-    /// `None` if the sort teaches nothing.
-    steps: Option<SortSteps>,
-    reason: &'static str,
-    recursion: Option<(Growth, Grown)>,
-}
-
-/// The weight of a sort of `n` items, `n * log2 n`, and what the site of such sorts remembers of a unit.
-struct SortSteps {
-    site: usize,
-    count: f64,
-    known: ItemCost,
-}
-
-impl SortTold {
-    fn site(&self, steps: f64) -> usize {
-        site_at(Some(self.place), self.code, depth(), steps as usize)
-    }
-
-    /// The items were in order already, which says nothing about the next sort.
-    fn was_in_order(&mut self) {
-        self.reason = IN_ORDER;
-        self.steps = None;
-    }
-
-    /// Records what the sort took.
-    fn learn(&self, took: Nanos, pool: &PoolState) {
-        let Some(SortSteps { site, count, known }) = self.steps else { return };
-        let known = match &self.recursion {
-            Some((_, Grown { open, .. })) if *open > 1 => known.after_shared(Nanos(took.0 * *open as f64 / count)),
-            _ => known.after_alone(Nanos(took.0 / count)),
-        };
-        pool.sites.remember(site, SiteStats { known, long: None }, 0);
-    }
-}
-
-/// Runs a sort of `count` items, which is compiled to `code`. Reports the sort if a listener wants that, from the tick `begun` on, if
-/// that is given.
-fn told(
-    place: &'static Location<'static>,
-    code: usize,
-    count: usize,
+/// Sorts as `serial` does, or as `parallel` does inside a tree of joins. The call, from `place`, began at the tick `begun` if that is
+/// given. `code`: the address of the sort of these items, which tells apart sorts by one generic function.
+fn sort<T, C: Fn(&T, &T) -> Ordering>(
+    items: &mut [T],
+    compare: &C,
+    (place, code): (&'static Location<'static>, usize),
     begun: Option<u64>,
-    sort: impl FnOnce(&mut SortTold),
+    serial: impl FnOnce(&mut [T]),
+    parallel: impl FnOnce(&mut [T], SortGrain),
 ) {
-    let reason = "serial: entering costs more than it saves";
-    let reported = listen::call(CallKind::Sort, Some(place));
-    let mut told = SortTold { place, code, alone: None, is_known: false, steps: None, reason, recursion: None };
-    if count < SAMPLE && reported.is_none() {
-        return sort(&mut told);
+    let (call, count) = (Entered::new(CallKind::Sort, Some(place)), items.len());
+    if count < SAMPLE && call.reported.is_none() {
+        return serial(items);
     }
-    let start = tick();
-    sort(&mut told);
-    let (took, before) = pool::with_current(|pool| {
-        let took = pool.nanos(tick().saturating_sub(start));
-        told.learn(took, pool);
-        (took, pool.nanos(begun.map_or(0, |begun| start.saturating_sub(begun))))
-    });
-    let Some(reported) = reported else { return };
-    let (account, threads) = match &told.recursion {
-        Some((growth, grown)) => (growth.account(*grown, before), grown.entered),
-        None => {
-            let predicted = told.alone.map(|alone| Nanos(alone.0 + before.0));
-            (Account { reason: told.reason.into(), predicted, ..Account::default() }, 1)
+    pool::with_current(|pool| {
+        let (start, n) = (tick(), count as f64);
+        // Two clock reads take 20 ns; std sorts 64 of the cheapest items in 300 ns.
+        let decides = count >= SAMPLE && size_of::<T>() > 0 && pool.members > 1;
+        // The weight of the sort, and the time of a unit.
+        let steps = n * n.log2();
+        let site = call.site(code, steps as usize);
+        let known = if decides { pool.sites.recall(site).known } else { ItemCost::default() };
+        let trusted = known.trusted();
+        let step = match trusted {
+            Some(known) => known.per_item.0,
+            // A comparison, plus its moves: 1 ns for the smallest items.
+            None if decides => sample(items, compare, pool).0 + 1.0,
+            None => 0.0,
+        };
+        let alone = Nanos(steps * step);
+        let pays = || {
+            let costs = pool.costs(start);
+            alone.0 >= 2.0 * costs.enter(!is_inside() && pool.workers().idle == 0).0
+        };
+        // The members that it was open to; 0 if it teaches nothing.
+        let (mut open, mut reason, mut grown) = (1, "serial: entering costs more than it saves", None);
+        if !decides || !pays() {
+            serial(items);
+        } else if was_in_order(items, compare) {
+            // That says nothing about the next sort.
+            (open, reason) = (0, "serial: the items were in order");
+        } else {
+            // Sixteen parts a member, so that members finish at about the same time; but no part shorter than a heartbeat.
+            let part = n / (16 * pool.members) as f64;
+            let beat = pool.guess().heartbeat().0 / step;
+            let sort = part.max(beat / n.log2()).max(16.0) as usize;
+            let grain = SortGrain { sort, merge: part.max(beat).max(16.0) as usize, members: pool.members };
+            if is_inside() {
+                reason = "as part of the recursion around it";
+                parallel(items, grain);
+            } else {
+                let tree = expecting(pool, alone, Some(place), || parallel(items, grain));
+                (open, grown) = (tree.end.open, Some(tree));
+            }
         }
-    };
-    let account = Account { from_memory: told.is_known, ..account };
-    reported.end(&Ended::new(count as u64, Nanos(took.0 + before.0), &account).on(threads));
+        let took = pool.nanos(tick().saturating_sub(start));
+        if decides && open > 0 {
+            let step = Nanos(took.0 * open as f64 / steps);
+            let known = if open > 1 { known.after_shared(step) } else { known.after_alone(step) };
+            pool.sites.remember(site, SiteStats { known, long: None }, 0);
+        }
+        let Some(reported) = call.reported else { return };
+        let before = pool.nanos(begun.map_or(0, |begun| start.saturating_sub(begun)));
+        let predicted = decides.then_some(Nanos(alone.0 + before.0));
+        let (account, threads) = match grown {
+            Some(grown) => (grown.account(before), grown.end.entered),
+            None => (Account { reason: reason.into(), predicted, ..Account::default() }, 1),
+        };
+        let account = Account { from_memory: trusted.is_some(), ..account };
+        reported.end(&Ended::new(count as u64, Nanos(took.0 + before.0), &account).on(threads));
+    });
 }
 
 /// Whether the items were in ascending or in descending order. If so, they are in ascending order now. Each check ends at the first pair
@@ -231,14 +176,9 @@ fn sort_unstable<T: Send, C: Fn(&T, &T) -> Ordering + Sync>(
     begun: Option<u64>,
 ) {
     let code = quicksort::<T, C> as fn(&mut [T], &C, usize, u32) as usize;
-    told(place, code, items.len(), begun, |told| match SortGrain::of(items, compare, told) {
-        None => items.sort_unstable_by(compare),
-        Some(_) if was_in_order(items, compare) => told.was_in_order(),
-        Some(grain) => grain.run(|| quicksort(items, compare, grain.sort, 2 * items.len().ilog2()), told),
-    });
+    let parallel = |items: &mut [T], grain: SortGrain| quicksort(items, compare, grain.sort, 2 * items.len().ilog2());
+    sort(items, compare, (place, code), begun, |items| items.sort_unstable_by(compare), parallel);
 }
-
-const IN_ORDER: &str = "serial: the items were in order";
 
 /// Sorts by partitions until parts have at most `leaf` items, or after `limit` unbalanced partitions.
 fn quicksort<T: Send, C>(items: &mut [T], compare: &C, leaf: usize, limit: u32)
@@ -299,30 +239,24 @@ pub(super) fn stable<T: Send, C: Fn(&T, &T) -> Ordering + Sync>(
     place: &'static Location<'static>,
 ) {
     let code = sort_runs::<T, C> as fn(&mut [T], &C, usize) as usize;
-    told(place, code, items.len(), None, |told| match SortGrain::of(items, compare, told) {
-        None => items.sort_by(compare),
-        Some(_) if was_in_order(items, compare) => told.was_in_order(),
-        Some(grain) => grain.run(
-            || {
-                // A power of four: after an even number of levels of merges the items are back in the slice.
-                let runs = (2 * grain.members).next_power_of_two();
-                let runs = runs << (runs.trailing_zeros() % 2);
-                let mut run = items.len().div_ceil(runs).max(grain.sort);
-                sort_runs(items, compare, run);
-                let n = items.len();
-                merging(items, |merging| {
-                    while run < n {
-                        let merges = merging.level(run).collect();
-                        merge_all(merges, &|a, b| compare(a, b).is_lt(), grain.merge);
-                        let complete = merging.finish();
-                        debug_assert!(complete, "all merges have run");
-                        run *= 2;
-                    }
-                });
-            },
-            told,
-        ),
-    });
+    let parallel = |items: &mut [T], grain: SortGrain| {
+        // A power of four: after an even number of levels of merges the items are back in the slice.
+        let runs = (2 * grain.members).next_power_of_two();
+        let runs = runs << (runs.trailing_zeros() % 2);
+        let mut run = items.len().div_ceil(runs).max(grain.sort);
+        sort_runs(items, compare, run);
+        let n = items.len();
+        merging(items, |merging| {
+            while run < n {
+                let merges = merging.level(run).collect();
+                merge_all(merges, &|a, b| compare(a, b).is_lt(), grain.merge);
+                let complete = merging.finish();
+                debug_assert!(complete, "all merges have run");
+                run *= 2;
+            }
+        });
+    };
+    sort(items, compare, (place, code), None, |items| items.sort_by(compare), parallel);
 }
 
 /// Sorts each run of `run` items.

@@ -30,7 +30,7 @@ use super::lane::Input;
 use super::queue::{Giver, Took};
 use super::run::{EachLane, OverlapRun, Station, Step, TileFault};
 use super::trace::{LaneTrace, Log};
-use crate::runtime::cancel::{Ambient, CancelToken};
+use crate::runtime::cancel::{CancelToken, under};
 use windrow_sync::fork::lock;
 use windrow_sync::unwind::Payload;
 
@@ -182,7 +182,7 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
         let Some(input) = &mut origin.input else { return (Ok(Begin::Nothing), false) };
         let token = run.token(self.lane).child();
         let taken = {
-            let _token = Ambient::new(token.clone());
+            let _token = under(token.clone());
             // The iterator of a source is user code, too.
             catch_unwind(AssertUnwindSafe(|| input.take()))
         };
@@ -285,7 +285,7 @@ impl<T, U, E, F: Fn(T) -> Result<U, E>> EachLane<E> for ApplyEach<'_, T, U, F> {
         };
         let since = Instant::now();
         let result = {
-            let _token = Ambient::new(token);
+            let _token = under(token);
             catch_unwind(AssertUnwindSafe(|| (self.f)(item)))
         };
         self.bell.crew.ran(since.elapsed());

@@ -5,41 +5,32 @@
 //! 1. Before a tile has been timed, workers stand by: they join if the first tile lasts as long as a wake (as in `runtime::region`).
 //! 2. The door stays closed for tiles shorter than a wake: to hand them over would cost more than it saves.
 //! 3. *Patience.* If one thread is too slow for the tiles that come, and `n` threads are enough, then each of the `n` waits for less than a
-//!    tile lasts. So a worker that has waited longer than that is not needed, and leaves. Parallel calls inside of tiles, and of other
+//!    tile lasts. So a worker that has waited longer than that is not needed, and leaves. Parallel calls inside tiles, and of other
 //!    callers, get it.
 //! 4. A worker joins a region once. If tiles come while all members are busy, and workers have left, the rest is called back. Then the
 //!    calling thread leaves the region and opens another one.
 //!
 //! A run never waits for a worker that has not joined: the calling thread takes tiles, too.
 
-use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use windrow_plan::machine::WorkerState;
+use windrow_plan::share::{StandBy, Workers};
 use windrow_sync::fork::lock;
-use windrow_sync::gate::{Door, JoinedWorker};
-use windrow_sync::machine::tick;
+use windrow_sync::gate::JoinedWorker;
+use windrow_sync::unwind::Finally;
 
 use super::crew::Crew;
 use super::run::{EachLane, OverlapRun, Station, Step};
-use crate::runtime::begun::{AtDepth, depth};
+use crate::runtime::call::{CallDoor, region};
 use crate::runtime::listen::Region;
 use crate::runtime::state::PoolState;
 
-/// A worker that has joined leaves if so many tiles are shorter than a wake. The door opens at one wake, so tiles about as long as that do
+/// A worker that has joined leaves if this number of tiles is shorter than a wake. The door opens at one wake, so tiles about as long as that do
 /// not have workers come and go.
 ///
 /// Measure: count of tiles.
 const TOO_SHORT: f64 = 4.0;
-
-/// The state of the calling thread's door.
-#[derive(Clone, Copy, PartialEq)]
-enum DoorState {
-    Closed,
-    /// Workers join when a wake has passed.
-    StandBy,
-    Open,
-}
 
 /// The calling thread's part: leads the run, and lets workers in.
 pub(super) fn lead<E: Send>(
@@ -48,77 +39,52 @@ pub(super) fn lead<E: Send>(
     lanes: &[&(dyn EachLane<E> + Sync + '_)],
     crew: &Crew,
     pool: &PoolState,
-    region: &Region,
+    reported: &Region,
 ) {
-    let (mut stations, depth) = (stations, depth());
-    if pool.members == 1 || lanes.is_empty() {
-        run.lead(&mut stations, || false);
-        return;
-    }
-    let help = |joined: JoinedWorker| {
-        pool.joined(joined.worker, tick());
+    let mut stations = stations;
+    let work = |joined: JoinedWorker, _| {
         lock(&crew.state).entered.insert(joined.worker);
-        let _part = region.part();
-        let _inside = AtDepth::new(depth);
         attend(run, lanes, crew, pool);
     };
     loop {
         lock(&crew.state).called_back = false;
-        let over = pool.gate.region(&help, pool.settle, |door| {
-            let _over = CallBack(crew);
-            let state = Cell::new(DoorState::Closed);
-            run.lead(&mut stations, || tend(door, &state, crew, pool))
+        let (over, _) = region(pool, reported, work, |door| {
+            let _over = Finally(|| crew.call_back());
+            run.lead(&mut stations, || let_in(door, crew, pool))
         });
-        pool.ended(tick());
         if over {
             return;
         }
     }
 }
 
-/// Calls all workers back when the calling thread leaves the region.
-struct CallBack<'c>(&'c Crew);
-
-impl Drop for CallBack<'_> {
-    fn drop(&mut self) {
-        self.0.call_back();
-    }
-}
-
 /// Opens the door if that pays. Returns whether the calling thread has to leave the region, to open another one.
-fn tend(door: &Door<'_>, state: &Cell<DoorState>, crew: &Crew, pool: &PoolState) -> bool {
-    let (tile, wake) = (crew.tile(), pool.guess().enter(WorkerState::AsleepLong));
-    let pays = tile >= wake;
-    match state.get() {
-        DoorState::Closed if pays || tile.0 == 0.0 => {
-            lock(&crew.state).unheard = 0;
-            let workers = pool.workers();
-            pool.opens(workers.idle + 1 < workers.most);
-            let width = workers.most;
-            let opened = if pays { door.open(width) } else { door.open_at(tick() + pool.ticks(wake), width) };
-            if opened {
-                state.set(if pays { DoorState::Open } else { DoorState::StandBy });
+fn let_in(door: &CallDoor<'_>, crew: &Crew, pool: &PoolState) -> bool {
+    let (tile, patience) = (crew.tile(), pool.guess().enter(WorkerState::AsleepLong));
+    let pays = tile >= patience;
+    if door.is_open() {
+        let inside = door.inside();
+        if pays && door.members() > inside + 1 {
+            let unheard = lock(&crew.state).unheard;
+            if inside == 0 && unheard > 0 {
+                return true;
+            }
+            if unheard > pool.members {
+                crew.call_back();
             }
         }
-        DoorState::StandBy if pays => {
-            door.open_now();
-            state.set(DoorState::Open);
+    } else if pays || tile.0 == 0.0 && !door.has_stand_by() {
+        lock(&crew.state).unheard = 0;
+        let Workers { most: width, idle, .. } = pool.workers();
+        let wakes = idle + 1 < width;
+        if pays {
+            door.open(width, wakes);
+        } else {
+            door.stand_by(StandBy { width, patience, wakes });
         }
+    } else if tile.0 > 0.0 && door.has_stand_by() {
         // Short tiles: workers that have come leave, and the door is closed.
-        DoorState::StandBy if tile.0 > 0.0 => return door.inside() == 0,
-        DoorState::Open if pays => {
-            let (joined, inside) = (door.joined(), door.inside());
-            if joined > inside {
-                let unheard = lock(&crew.state).unheard;
-                if inside == 0 && unheard > 0 {
-                    return true;
-                }
-                if unheard > pool.members {
-                    crew.call_back();
-                }
-            }
-        }
-        _ => {}
+        return door.inside() == 0;
     }
     false
 }

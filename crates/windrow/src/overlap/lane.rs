@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::queue::{Giver, Taker, Took};
 use super::run::{OverlapRun, Station, Step, TileFault};
 use super::trace::{LaneTrace, Log};
-use crate::runtime::cancel::Ambient;
+use crate::runtime::cancel::under;
 
 /// The source of a lane's tiles.
 pub(super) enum Input<'env, T> {
@@ -87,7 +87,7 @@ impl<T, U, E, F: FnMut(T) -> Result<U, E>> Station<E> for Apply<'_, T, U, F> {
             return Step::Idle;
         }
         let begun = self.log.now(run.zero);
-        let _token = Ambient::new(run.token(self.lane));
+        let _token = under(run.token(self.lane));
         // The iterator of a source is user code, too.
         let item = match catch_unwind(AssertUnwindSafe(|| self.ends.take())) {
             Ok(Took::Item(item)) => item,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use windrow_sync::gate::Inside;
 use windrow_sync::machine::{self, tick};
+use windrow_sync::unwind::Finally;
 
 use crate::runtime::flag::Flag;
 
@@ -322,24 +323,15 @@ pub(crate) fn ambient() -> Option<CancelToken> {
     AMBIENT.try_with(|ambient| ambient.borrow().clone()).ok().flatten()
 }
 
-/// Makes a token the current one of this thread, until this value is dropped.
-pub(crate) struct Ambient {
-    before: Option<CancelToken>,
-    _inside: Inside,
-}
-
-impl Ambient {
-    pub(crate) fn new(token: CancelToken) -> Self {
-        let before = AMBIENT.try_with(|ambient| ambient.replace(Some(token))).ok().flatten();
-        Self { before, _inside: Inside::new() }
-    }
-}
-
-impl Drop for Ambient {
-    fn drop(&mut self) {
+/// Makes a token the current one of this thread, until the result is dropped.
+pub(crate) fn under(token: CancelToken) -> Finally<impl FnMut()> {
+    let mut before = AMBIENT.try_with(|ambient| ambient.replace(Some(token))).ok().flatten();
+    let inside = Inside::new();
+    Finally(move || {
+        let _inside = &inside;
         // While the thread ends, its locals may be gone already. Then nothing is put back.
-        let _ = AMBIENT.try_with(|ambient| ambient.replace(self.before.take()));
-    }
+        let _ = AMBIENT.try_with(|ambient| ambient.replace(before.take()));
+    })
 }
 
 #[cfg(test)]
@@ -448,9 +440,9 @@ mod tests {
     fn the_current_token_is_that_of_the_innermost_closure() {
         let (outer, inner) = (CancelToken::new(), CancelToken::new());
         {
-            let _outer = Ambient::new(outer.clone());
+            let _outer = under(outer.clone());
             {
-                let _inner = Ambient::new(inner.clone());
+                let _inner = under(inner.clone());
                 CancelToken::current().cancel();
             }
             assert!(inner.is_cancelled() && !CancelToken::current().is_cancelled());

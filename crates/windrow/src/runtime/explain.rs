@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use windrow_plan::listen::{CallKind, Ending, Event, EventKind, Listener, Site};
+use windrow_sync::unwind::Finally;
 
 use super::explained::Explained;
 use super::listen::{listening, of_process};
@@ -33,14 +34,9 @@ thread_local! {
 /// assert!(why[0].place().is_some_and(|place| place.file().ends_with(".rs")));
 /// ```
 pub fn explain<R>(f: impl FnOnce() -> R) -> (R, Vec<Explained>) {
-    /// Puts the entries of the outer call back, also while unwinding.
-    struct Outer(Option<Vec<Explained>>);
-    impl Drop for Outer {
-        fn drop(&mut self) {
-            let _ = ENTRIES.try_with(|entries| entries.replace(self.0.take()));
-        }
-    }
-    let _outer = Outer(ENTRIES.try_with(|entries| entries.replace(Some(Vec::new()))).unwrap_or_default());
+    // Entries of the outer call are put back, also while unwinding.
+    let mut outer = ENTRIES.try_with(|entries| entries.replace(Some(Vec::new()))).unwrap_or_default();
+    let _outer = Finally(|| _ = ENTRIES.try_with(|entries| entries.replace(outer.take())));
     let result = listening(&Collector, f);
     let entries = ENTRIES.try_with(RefCell::take).unwrap_or_default();
     (result, entries.unwrap_or_default())
@@ -70,12 +66,8 @@ impl Listener for Collector {
             return;
         }
         // A call made while the thread ends has no entry, and neither has one that ends on a thread outside `explain`.
-        let is_inside = ENTRIES.try_with(|entries| entries.borrow().is_some()).unwrap_or_default();
-        if is_inside {
-            let explained = Explained::of(kind, event);
-            let _ =
-                ENTRIES.try_with(|entries| entries.borrow_mut().iter_mut().for_each(|all| add(all, explained.clone())));
-        }
+        let add = |all: &mut Vec<Explained>| add(all, Explained::of(kind, event));
+        let _ = ENTRIES.try_with(|entries| entries.borrow_mut().as_mut().map(add));
     }
 
     fn stalled(&self, waited: Duration) {

@@ -7,6 +7,7 @@ use windrow_sync::gate::{Gate, WorkersElsewhere};
 use windrow_sync::join::tree::JoinTiming;
 use windrow_sync::machine;
 
+pub use super::call::region_of;
 use super::pool::{self, Pool};
 use super::state::{PoolState, Timing};
 
@@ -39,15 +40,8 @@ pub fn make_global(pool: &Pool, calls: &'static dyn OutsideCalls) {
 /// the CPU.
 pub fn join_timing(workers: usize) -> JoinTiming {
     let timing = Timing::of_process();
-    let here = &timing.machine;
-    let heartbeat = timing.ticks(here.heartbeat());
+    let heartbeat = timing.ticks(timing.machine.heartbeat());
     // A busy member offers work after a heartbeat at the latest. A spinning worker takes the offer without a wakeup.
     let spin = if workers <= machine::cpus() { Spin { busy: heartbeat, yielding: heartbeat } } else { Spin::NONE };
-    JoinTiming {
-        look: timing.ticks(here.poll()),
-        hungry: timing.ticks(here.offer()),
-        alone: heartbeat,
-        idle: spin,
-        settle: spin,
-    }
+    timing.joins(spin)
 }

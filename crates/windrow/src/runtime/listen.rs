@@ -13,19 +13,12 @@ use windrow_plan::Nanos;
 pub(crate) use windrow_plan::listen::{Account, CallKind, CallPlace, Decided, EventKind, LaneTile};
 use windrow_plan::listen::{Ending, Event, Listener, PartClaims, Site};
 use windrow_sync::machine::{tick, ticks_per_micro};
+use windrow_sync::unwind::Finally;
 use windrow_sync::word::report_long_waits;
 
-/// The listener of a thread.
-#[derive(Clone, Copy)]
-enum Listening {
-    /// That of the process was not looked up yet.
-    Unknown,
-    Nobody,
-    To(&'static dyn Listener),
-}
-
 thread_local! {
-    static LISTENING: Cell<Listening> = const { Cell::new(Listening::Unknown) };
+    /// The listener of the thread, if it has one; `None` until that of the process was looked up.
+    static LISTENING: Cell<Option<Option<&'static dyn Listener>>> = const { Cell::new(None) };
 }
 
 /// A wait of a caller for its members is reported after this time.
@@ -39,11 +32,7 @@ const STALL_VARIABLE: &str = "WINDROW_STALL_MS";
 /// The listener of this thread.
 #[inline]
 fn listener() -> Option<&'static dyn Listener> {
-    match LISTENING.get() {
-        Listening::Nobody => None,
-        Listening::To(listener) => Some(listener),
-        Listening::Unknown => look_up(),
-    }
+    LISTENING.get().unwrap_or_else(look_up)
 }
 
 #[cold]
@@ -52,7 +41,7 @@ fn look_up() -> Option<&'static dyn Listener> {
     if process.is_some() {
         report_long_waits(long(), stalled);
     }
-    LISTENING.set(process.map_or(Listening::Nobody, Listening::To));
+    LISTENING.set(Some(process));
     process
 }
 
@@ -70,15 +59,10 @@ pub(super) fn of_process() -> Option<&'static dyn Listener> {
 
 /// Runs `f` with this listener of the thread.
 pub(super) fn listening<R>(to: &'static dyn Listener, f: impl FnOnce() -> R) -> R {
-    /// Puts the listener before back, also while unwinding.
-    struct Before(Listening);
-    impl Drop for Before {
-        fn drop(&mut self) {
-            LISTENING.set(self.0);
-        }
-    }
     listener();
-    let _before = Before(LISTENING.replace(Listening::To(to)));
+    let before = LISTENING.replace(Some(Some(to)));
+    // The listener before is put back, also while unwinding.
+    let _before = Finally(|| LISTENING.set(before));
     f()
 }
 
@@ -175,11 +159,6 @@ impl Reported {
         self
     }
 
-    /// Has it begun at the tick `begun`.
-    pub(crate) fn begin_at(&mut self, begun: u64) {
-        self.begun = begun;
-    }
-
     /// The call ends, and says this.
     #[cold]
     pub(crate) fn end(self, ended: &Ended<'_>) {
@@ -199,6 +178,7 @@ impl Reported {
         self.report_at((self.begun, tick()), ending, ended);
     }
 
+    #[cold]
     fn report_at(&self, ticks: (u64, u64), ending: Ending, ended: &Ended<'_>) {
         let Site { kind, place, region, .. } = self.site;
         let &Ended { items, threads, took, is_further, decision, tiles } = ended;
@@ -264,18 +244,10 @@ impl fmt::Debug for Reported {
 #[inline]
 pub(crate) fn ran(kind: EventKind, place: CallPlace, items: u64, ticks: (u64, u64), panicked: bool) {
     if let Some(reported) = begun(kind, place) {
-        reported.ran(items, ticks, panicked);
-    }
-}
-
-impl Reported {
-    #[cold]
-    fn ran(self, items: u64, ticks: (u64, u64), panicked: bool) {
         let ending = if panicked { Ending::Panicked } else { Ending::Returned };
-        let account = Account::default();
         let took = nanos(ticks.1.saturating_sub(ticks.0));
-        self.report_at(ticks, ending, &Ended::new(items, took, &account));
-        std::mem::forget(self);
+        reported.report_at(ticks, ending, &Ended::new(items, took, &Account::default()));
+        std::mem::forget(reported);
     }
 }
 
@@ -295,17 +267,7 @@ struct OpenPart {
 impl LoopPart {
     #[inline]
     pub(crate) fn new(place: CallPlace) -> Self {
-        match begun(EventKind::Part(CallKind::Loop), place) {
-            None => LoopPart(None),
-            Some(reported) => Self::of(reported, place),
-        }
-    }
-
-    #[cold]
-    fn of(reported: Reported, place: CallPlace) -> Self {
-        let claim = Site { kind: EventKind::Claim { lo: 0, hi: 0 }, place, region: 0, is_wanted: false };
-        let each = reported.listener.begun(&claim).is_some();
-        LoopPart(Some(Box::new(OpenPart { reported, each, since: 0, lo: 0, hi: 0 })))
+        LoopPart(begun(EventKind::Part(CallKind::Loop), place).map(OpenPart::new))
     }
 
     /// The member has claimed the items `lo..hi` at the tick `since`.
@@ -318,6 +280,13 @@ impl LoopPart {
 }
 
 impl OpenPart {
+    #[cold]
+    fn new(reported: Reported) -> Box<Self> {
+        let claim = Site { kind: EventKind::Claim { lo: 0, hi: 0 }, ..reported.site };
+        let each = reported.listener.begun(&claim).is_some();
+        Box::new(OpenPart { reported, each, since: 0, lo: 0, hi: 0 })
+    }
+
     #[cold]
     fn claimed(&mut self, lo: usize, hi: usize, since: u64) {
         let since = since.max(self.reported.begun);
@@ -358,22 +327,17 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// The region of a call that is named as in "the loop at".
+    /// The region of a call, named as in "the loop at". `of`: the type of a batched structure.
     #[inline]
-    pub(crate) fn new(kind: CallKind, name: &'static str, place: CallPlace) -> Self {
-        Self::of(kind, EventKind::Region { name, of: None }, place)
-    }
-
-    /// As [`new`](Self::new), for a call of a batched structure of this type.
-    #[inline]
-    pub(crate) fn of_batch(of: &'static str) -> Self {
-        Self::of(CallKind::Batch, EventKind::Region { name: "call of a batched structure", of: Some(of) }, None)
-    }
-
-    #[inline]
-    fn of(kind: CallKind, region: EventKind, place: CallPlace) -> Self {
+    pub(crate) fn new(kind: CallKind, place: CallPlace, of: Option<&'static str>) -> Self {
+        let name = match kind {
+            CallKind::Join => "join or scope",
+            CallKind::Overlap => "overlapped run",
+            CallKind::Batch => "call of a batched structure",
+            kind => kind.name(),
+        };
         let number = if listener().is_some() { next_region() } else { 0 };
-        let caller = if number > 0 { begun_in(region, place, number) } else { None };
+        let caller = if number > 0 { begun_in(EventKind::Region { name, of }, place, number) } else { None };
         Region { kind, place, number, _caller: caller }
     }
 
@@ -383,10 +347,13 @@ impl Region {
         if self.number > 0 { begun_in(EventKind::Member, self.place, self.number) } else { None }
     }
 
-    /// As [`member`](Self::member), and the work of this thread is a part of the call.
+    /// As [`member`](Self::member), for a worker. Its work is a part of the call. (Members of loops and teams report their parts.)
     #[inline]
-    pub(crate) fn part(&self) -> Option<Reported> {
-        begun_in(EventKind::Part(self.kind), self.place, self.number)
+    pub(crate) fn worker(&self) -> Option<Reported> {
+        match self.kind {
+            CallKind::Loop | CallKind::Team => self.member(),
+            kind => begun_in(EventKind::Part(kind), self.place, self.number),
+        }
     }
 }
 
@@ -408,7 +375,7 @@ pub(crate) struct SpawnedCall {
 }
 
 impl SpawnedCall {
-    /// A closure that is to be spawned, and its spawn, to be ended when the closure is handed over.
+    /// A closure that is to be spawned, and its spawn, which ends when the closure is handed over.
     #[inline]
     pub(crate) fn begin(place: &'static Location<'static>, in_scope: bool) -> (Self, Option<Reported>) {
         let spawn = begun(EventKind::Spawn, Some(place));
@@ -416,7 +383,7 @@ impl SpawnedCall {
         (SpawnedCall { place, weight, in_scope }, spawn)
     }
 
-    /// The closure runs until the result [ends](Self::end).
+    /// The closure runs until the result is dropped.
     #[inline]
     pub(crate) fn run(self) -> Option<Reported> {
         let SpawnedCall { place, weight, in_scope } = self;
@@ -427,14 +394,6 @@ impl SpawnedCall {
         let mut run = Reported::new(listener()?, Site { kind, place: Some(place), region: 0, is_wanted })?;
         run.weight = weight;
         Some(run)
-    }
-
-    /// The spawn or the run ends.
-    #[inline]
-    pub(crate) fn end(spawn: Option<Reported>) {
-        if let Some(spawn) = spawn {
-            spawn.end_because("");
-        }
     }
 }
 

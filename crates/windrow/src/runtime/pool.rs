@@ -1,12 +1,14 @@
 //! Pools: threads behind a gate.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ops::Deref;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use windrow_sync::gate::{self, Counts, Inside};
+use windrow_sync::fork::lock;
+use windrow_sync::gate::{Counts, Inside};
+use windrow_sync::unwind::Finally;
 
 use crate::runtime::ablation::Mechanism;
 use crate::runtime::spawn_threads;
@@ -54,7 +56,8 @@ pub use settings::{PoolBuildError, PoolBuildErrorKind};
 #[derive(Debug)]
 pub struct Pool {
     pub(crate) state: Arc<PoolState>,
-    threads: Vec<JoinHandle<()>>,
+    /// Empty once a shutdown has taken them to join them.
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Pool {
@@ -86,14 +89,14 @@ impl Pool {
 
     /// A pool that starts no thread.
     pub(super) fn without_threads(state: Arc<PoolState>) -> Pool {
-        Pool { state, threads: Vec::new() }
+        Pool { state, threads: Mutex::default() }
     }
 
     fn build(settings: Settings) -> Pool {
         let mut wanted = settings.threads();
         loop {
             let pool = Pool::start(&settings, wanted);
-            let started = pool.threads.len() + 1;
+            let started = lock(&pool.threads).len() + 1;
             if started == wanted {
                 return pool;
             }
@@ -114,7 +117,7 @@ impl Pool {
                 Err(_) => break,
             }
         }
-        Pool { state, threads }
+        Pool { state, threads: Mutex::new(threads) }
     }
 
     /// Threads that take part in a call, the caller included.
@@ -143,7 +146,7 @@ impl Pool {
     /// assert_eq!(doubled, 90);
     /// ```
     pub fn install<R>(&self, f: impl FnOnce() -> R) -> R {
-        let _here = Installed::new(self.state.clone());
+        let _here = install(self.state.clone());
         // Joins in `f` are no part of a recursion in another pool.
         windrow_sync::join::apart(f)
     }
@@ -155,16 +158,15 @@ impl std::panic::RefUnwindSafe for Pool {}
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        end(&self.state, std::mem::take(&mut self.threads));
+        end(&self.state, std::mem::take(self.threads.get_mut().unwrap_or_else(PoisonError::into_inner)));
     }
 }
 
 /// The life of a worker thread.
 fn work(state: Arc<PoolState>, member: usize, handlers: &Handlers) {
-    WORKS_FOR.set(Some(Arc::as_ptr(&state).addr()));
-    // Handlers included.
-    let _inside = Inside::new();
-    let _here = Installed::new(state.clone());
+    // Until the thread ends: handlers and destructors of thread-locals included.
+    std::mem::forget(Inside::of(&state.gate));
+    let _here = install(state.clone());
     if !state.off.contains(Mechanism::Placement) {
         state.placement.register(member);
     }
@@ -180,7 +182,7 @@ fn end(state: &Arc<PoolState>, threads: Vec<JoinHandle<()>>) {
     // In this order: spawn threads whose queue is made after the close find the gate stopped.
     state.gate.stop();
     spawn_threads::close(state);
-    let may_wait_for_this = state.gate.is_inside() || works_for() == Some(Arc::as_ptr(state).addr());
+    let may_wait_for_this = state.gate.is_inside();
     for (at, thread) in threads.into_iter().enumerate() {
         if !state.is_of_this_process() {
             // A forked child has this handle but not the thread.
@@ -190,25 +192,10 @@ fn end(state: &Arc<PoolState>, threads: Vec<JoinHandle<()>>) {
             // have inherited that lock locked. A thread that does begin finds the gate stopped.
             drop(thread);
         } else {
-            // A worker catches panics of user code. If the worker itself panics, no caller is left to get the panic.
+            // A worker catches panics of user code. If the worker itself panics, there is no caller to report it to.
             let _ = thread.join();
         }
     }
-}
-
-thread_local! {
-    /// On a worker, the address of its pool's state. (It has no destructor, so it can be read while a thread ends.)
-    static WORKS_FOR: Cell<Option<usize>> = const { Cell::new(None) };
-}
-
-fn works_for() -> Option<usize> {
-    WORKS_FOR.try_with(Cell::get).ok().flatten()
-}
-
-/// True if threads of a pool could be waiting for this thread: it belongs to a pool, or is inside a parallel call, a spawned closure or an
-/// overlapped run.
-fn is_inside() -> bool {
-    gate::is_inside_any()
 }
 
 thread_local! {
@@ -221,22 +208,16 @@ pub(crate) struct Here {
     state: Arc<PoolState>,
 }
 
-/// Makes a pool the current one of this thread, until this value is dropped.
-pub(crate) struct Installed {
-    before: Option<Rc<Here>>,
+#[inline]
+fn installed() -> Option<Rc<Here>> {
+    CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
 }
 
-impl Installed {
-    pub(crate) fn new(state: Arc<PoolState>) -> Self {
-        Self { before: CURRENT.try_with(|current| current.replace(Some(Rc::new(Here { state })))).ok().flatten() }
-    }
-}
-
-impl Drop for Installed {
-    fn drop(&mut self) {
-        // While the thread ends, its locals may be gone already. Then nothing is put back.
-        let _ = CURRENT.try_with(|current| current.replace(self.before.take()));
-    }
+/// Makes a pool the current one of this thread, until the result is dropped.
+pub(crate) fn install(state: Arc<PoolState>) -> Finally<impl FnMut()> {
+    let mut before = CURRENT.try_with(|current| current.replace(Some(Rc::new(Here { state })))).ok().flatten();
+    // While the thread ends, its locals may be gone already. Then nothing is put back.
+    Finally(move || _ = CURRENT.try_with(|current| current.replace(before.take())))
 }
 
 /// The state that parallel calls of this thread use, for as long as a call lasts.
@@ -248,10 +229,7 @@ pub(crate) enum Current {
 impl Current {
     #[inline]
     pub(crate) fn get() -> Current {
-        match CURRENT.try_with(|current| current.borrow().clone()).ok().flatten() {
-            Some(here) => Current::Installed(here),
-            None => Current::Global(global().begin_call()),
-        }
+        installed().map_or_else(|| Current::Global(global().begin_call()), Current::Installed)
     }
 }
 
@@ -283,15 +261,12 @@ pub(crate) fn with_current<R>(f: impl FnOnce(&PoolState) -> R) -> R {
 
 /// The state of the innermost `install` of this thread, or of the pool that it works for, to keep.
 pub(crate) fn installed_state() -> Option<Arc<PoolState>> {
-    CURRENT.try_with(|current| current.borrow().as_ref().map(|here| here.state.clone())).ok().flatten()
+    installed().map(|here| here.state.clone())
 }
 
 /// The state that parallel calls of this thread use, to keep.
 pub(crate) fn current_state() -> Arc<PoolState> {
-    match CURRENT.try_with(|current| current.borrow().clone()).ok().flatten() {
-        Some(here) => here.state.clone(),
-        None => global().state.clone(),
-    }
+    installed_state().unwrap_or_else(|| global().state.clone())
 }
 
 /// Threads that take part in a parallel call made here, the caller included.

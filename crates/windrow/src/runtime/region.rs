@@ -1,6 +1,5 @@
 //! The driver of one parallel call: serial first, published when the measured rest pays, then claimed in chunks.
 
-use std::cell::Cell;
 use std::ops::ControlFlow;
 
 use windrow_plan::listen::grouped;
@@ -8,12 +7,14 @@ use windrow_plan::machine::WorkerState;
 use windrow_plan::share::{self, Grain, Progress, ShareChoice, StandBy};
 use windrow_plan::{Items, Nanos};
 use windrow_sync::divide::{Claims, Divide, Division, Lead, Span};
-use windrow_sync::gate::{Door, JoinedWorker};
+use windrow_sync::gate::JoinedWorker;
 use windrow_sync::machine::tick;
 use windrow_sync::relaxed::RelaxedU64;
+use windrow_sync::unwind::Finally;
 
 use super::ablation::Mechanism;
-use super::begun::{BegunCall, InsideCall};
+use super::begun::BegunCall;
+use super::call::{CallDoor, Entered, LastChoice, RegionEnd, at_depth, region};
 use super::hints::{CallPart, Hints};
 use super::listen::{Account, CallKind, Ended, Region, Reported};
 use super::pace::{Call, FEW, Pace};
@@ -64,21 +65,21 @@ pub(crate) fn drive_begun<'s, S, L, B, E, F>(
     E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()> + Sync,
     F: Fn(L) + Sync,
 {
-    let BegunCall { pool, hints, items, depth, decides, site, start, reported } = begun;
+    let BegunCall { entered, pool, hints, items, decides, site, start } = begun;
     if decides && start != CallStart::Unmeasured {
         let call = Call { pool, hints, per_weight: RelaxedU64::new(0), polls: !hints.whole };
-        let caller = CallerSide::new(&call, site, items, start == CallStart::Checked);
-        decided(&caller, depth, lead, division, begin, each, end);
-        if let Some(reported) = reported {
-            caller.end(reported);
+        let mut caller = Caller::new(&call, site, items, start == CallStart::Checked);
+        let end = decided(&mut caller, &entered, lead, division, begin, each, end);
+        if let Some(reported) = entered.reported {
+            caller.report(reported, end.entered);
         }
         return;
     }
-    let _inside = InsideCall::new(depth, decides);
+    let _depth = at_depth(entered.depth + usize::from(decides));
     let mut local = begin();
     run_alone(pool, hints, lead, &mut local, &each);
     end(local);
-    if let Some(reported) = reported {
+    if let Some(reported) = entered.reported {
         let account = Account { reason: "serial: nothing to decide".into(), ..Account::default() };
         end_loop(reported, hints, items, 1, &account);
     }
@@ -94,45 +95,44 @@ fn end_loop(reported: Reported, hints: &Hints, items: usize, threads: usize, acc
 /// Drives a call that may be shared.
 #[inline(never)]
 fn decided<'s, S, L, B, E, F>(
-    caller: &CallerSide<'_>,
-    depth: usize,
+    caller: &mut Caller<'_>,
+    entered: &Entered,
     lead: &mut Lead<'s, S>,
     division: &'s Division<S>,
     begin: B,
     each: E,
     end: F,
-) where
+) -> RegionEnd
+where
     S: Divide,
     B: Fn() -> L + Sync,
     E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()> + Sync,
     F: Fn(L) + Sync,
 {
     let call = caller.call;
-    let pool = call.pool;
-    let _inside = InsideCall::new(depth, true);
-    let region = Region::new(CallKind::Loop, "loop", call.hints.place);
-    let member = |JoinedWorker { worker, member }| {
-        let now = tick();
-        pool.joined(worker, now);
-        let _member = region.member();
-        let stop = StopOnUnwind(division);
-        let _inside = InsideCall::new(depth, true);
+    let _depth = at_depth(entered.depth + 1);
+    // A panic in one member ends the others at their next poll. A member that returns forgets the guard. (A check of `panicking()` instead
+    // would stop a region that a destructor runs during a panic.)
+    let stop_on_unwind = || Finally(|| division.stop());
+    let work = |JoinedWorker { member, .. }, now| {
+        let stop = stop_on_unwind();
         let mut local = begin();
         take_part(call, division.claims(member), now, &mut local, &each);
         end(local);
         std::mem::forget(stop);
     };
-    pool.gate.region(&member, pool.settle, |door| {
-        let stop = StopOnUnwind(division);
+    let reported = Region::new(CallKind::Loop, call.hints.place, None);
+    let ((), ended) = region(call.pool, &reported, work, |door| {
+        let stop = stop_on_unwind();
         let mut local = begin();
         run_caller(caller, door, lead, &mut local, &each);
-        caller.entered.set(1 + door.joined());
         end(local);
         std::mem::forget(stop);
     });
-    if let Some(published) = caller.published.get() {
-        caller.learn(published, division);
+    if let (Some(published), Some(now)) = (caller.published, ended.at) {
+        caller.learn(published, division, now);
     }
+    ended
 }
 
 /// Runs a call that cannot be shared: as one chunk, or in pieces of about a heartbeat if the call can be cancelled.
@@ -157,40 +157,39 @@ fn run_alone<'s, S: Divide, L>(
 
 /// The caller's part: pieces alone, until all items are done or sharing the rest pays. Then the caller claims, as any member.
 fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()>>(
-    caller: &CallerSide<'_>,
-    door: &Door<'_>,
+    caller: &mut Caller<'_>,
+    door: &CallDoor<'_>,
     lead: &mut Lead<'s, S>,
     local: &mut L,
     each: &E,
 ) {
-    let mut alone = SerialPart::new(caller);
-    let hints = caller.call.hints;
+    let (call, hints) = (caller.call, caller.call.hints);
+    caller.begin_call();
     // The claims of this caller while workers stand by, and whether they were parked before.
-    let (mut shown, mut woke): (Option<Claims<'s, S>>, bool) = (None, false);
+    let (mut own, mut woke): (Option<Claims<'s, S>>, bool) = (None, false);
     loop {
-        let rest = shown.as_ref().map_or_else(|| lead.rest(), Claims::at_hand);
-        if shown.is_some() && door.joined() > 0 {
-            let per_weight = alone.joined(rest.start, door.joined() + 1);
-            caller.call.per_weight.set_f64(per_weight.0);
-            return take_part(caller.call, lead.claims(0), tick(), local, each);
+        let rest = own.as_ref().map_or_else(|| lead.rest(), Claims::at_hand);
+        if own.is_some() && door.members() > 1 {
+            caller.joined(rest.start, door.members());
+            return take_part(call, lead.claims(0), tick(), local, each);
         }
-        match alone.step(rest.start, rest.end) {
+        match caller.step(rest.start, rest.end) {
             CallerStep::Run { items } => {
                 if rest.start == 0
-                    && let Some(by) = alone.stands_by(rest.end)
+                    && let Some(by) = caller.stands_by(rest.end)
                 {
-                    shown = Some(caller.show(lead, door, by));
-                    woke = by.wakes;
-                    alone.begin();
+                    // All items are in the caller's part. If no lane is free, no worker stands by.
+                    lead.share(by.width, 0, |part| if part == 0 { rest.start } else { rest.end });
+                    door.stand_by(by);
+                    (own, woke) = (Some(lead.claims(0)), by.wakes);
+                    caller.begin();
                 }
-                let (mut left, polled) = (items, polled(caller.call, items, shown.is_some()));
+                let (mut left, polled) = (items, polled(call, items, own.is_some()));
                 while left > 0 {
-                    let chunk = match &mut shown {
+                    let chunk = match &mut own {
                         Some(claims) => {
-                            let Some(_) = claims.claim(|_, _| left, |lo, hi| hints.middle(lo, hi)) else {
-                                return;
-                            };
-                            claims.take(polled.min(left))
+                            let claim = claims.claim(|_, _| left, |lo, hi| hints.middle(lo, hi));
+                            claim.and_then(|_| claims.take(polled.min(left)))
                         }
                         None => lead.take(polled.min(left)),
                     };
@@ -201,13 +200,13 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
                     }
                 }
             }
-            CallerStep::Share { published, per_weight } => {
-                match shown {
-                    // Workers that were woken before are neither idle nor parked: the time does not tell what entering costs.
-                    Some(_) => caller.hasten(door, Published { stood_by: woke, ..published }, per_weight),
-                    None => caller.publish(lead, door, published, per_weight),
+            CallerStep::Share { width, found, per_weight } => {
+                if own.is_none() {
+                    caller.divide(lead, width);
                 }
-                return take_part(caller.call, lead.claims(0), tick(), local, each);
+                // Workers that were woken before are neither idle nor parked: the time does not show what entering costs.
+                caller.publish(door, Published { width, found, stood_by: woke }, per_weight);
+                return take_part(call, lead.claims(0), tick(), local, each);
             }
             CallerStep::Done => return,
         }
@@ -215,9 +214,9 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
 }
 
 /// Items between two polls of a caller that runs `items` items, which should last for a heartbeat at most. It polls if others can stop it.
-fn polled(call: &Call<'_>, items: usize, shown: bool) -> usize {
+fn polled(call: &Call<'_>, items: usize, stands_by: bool) -> usize {
     let hints = call.hints;
-    if hints.whole || !shown && hints.cancellation().is_none() {
+    if hints.whole || !stands_by && hints.cancellation().is_none() {
         return items;
     }
     let machine = call.pool.guess();
@@ -243,72 +242,47 @@ fn take_part<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<
     }
 }
 
-/// A panic in one member ends the others at their next poll. A member that returns forgets this guard. (A check of `panicking()` instead
-/// would stop a region that a destructor runs during a panic.)
-struct StopOnUnwind<'a, S: Divide>(&'a Division<S>);
-
-impl<S: Divide> Drop for StopOnUnwind<'_, S> {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
-}
-
-/// The caller's side of a call.
-struct CallerSide<'c> {
+/// The caller's side of a call: what it measures while it is alone, and what it decides.
+struct Caller<'c> {
     call: &'c Call<'c>,
     site: usize,
     items: usize,
     memory: SiteStats,
-    published: Cell<Option<Published>>,
-    /// The call is known to be too short to be shared.
+    /// The call is too short to be shared, as far as the site remembers, and nothing has contradicted that.
     short: bool,
-    /// The site learns from this call if it is short.
+    /// The site learns from this call if it is short: from one in [`CHECKED`](unmeasured::CHECKED), at random. The first calls of a site
+    /// may have been slower, because code and data were not in the caches.
     is_checked: bool,
     /// The call explores: it runs alone, to be timed.
-    alone: Cell<bool>,
-    /// The last decision.
-    decided: Cell<Option<LastChoice>>,
-    /// Members that have entered the call, the caller included.
-    entered: Cell<usize>,
-}
-
-/// A decision, and where it was made.
-#[derive(Clone, Copy)]
-struct LastChoice {
-    why: &'static str,
-    /// Predicted times of the rest: serial, and shared if that was predicted.
-    serial: Nanos,
-    shared: Option<Nanos>,
-    /// The site knew the cost of items.
-    is_known: bool,
-    /// The item at which it was made, and the time since the call began.
+    alone: bool,
+    /// The measurement contradicts what the site remembers.
+    doubts: bool,
+    begun: u64,
+    /// The measurement begins at this time and at item `first`.
+    start: u64,
+    first: usize,
+    /// When the last piece was handed out, and its first item.
+    since: u64,
     at: usize,
-    since: Nanos,
+    /// Ticks of the longest piece, and its first item.
+    longest: u64,
+    longest_at: usize,
+    /// The last decision.
+    decided: Option<LastChoice>,
+    /// How the call was shared at `since`, when the caller came to item `at`.
+    published: Option<Published>,
 }
 
-/// How a region was opened, and what the caller had done before.
+/// How a region was opened.
 #[derive(Clone, Copy)]
 struct Published {
-    at: u64,
     width: usize,
     found: WorkerState,
-    before: Before,
-    /// The caller's measurement contradicted what the site remembers.
-    doubts: bool,
-    /// Workers that stood by have joined by themselves, or were woken before: the time does not tell what entering costs.
+    /// Workers that stood by have joined by themselves, or were woken before: the time does not show what entering costs.
     stood_by: bool,
 }
 
-/// What a caller has done alone: weight, ticks, the ticks of the longest piece, and the first item of that piece.
-#[derive(Clone, Copy, Default)]
-struct Before {
-    weight: u64,
-    ticks: u64,
-    longest: u64,
-    longest_at: usize,
-}
-
-impl<'c> CallerSide<'c> {
+impl<'c> Caller<'c> {
     fn new(call: &'c Call<'c>, site: usize, items: usize, is_checked: bool) -> Self {
         let off = call.pool.off;
         let memory = if off.contains(Mechanism::Sites) { SiteStats::default() } else { call.pool.sites.recall(site) };
@@ -324,58 +298,71 @@ impl<'c> CallerSide<'c> {
             share::is_short(whole, &machine, WorkerState::Idle)
                 || share::is_short(whole, guess, WorkerState::AsleepLong) && call.pool.is_resting()
         });
-        let (published, decided, alone, entered) = (Cell::new(None), Cell::new(None), Cell::new(false), Cell::new(1));
-        Self { call, site, items, memory, published, short, is_checked, alone, decided, entered }
+        Self {
+            call,
+            site,
+            items,
+            memory,
+            short,
+            is_checked,
+            alone: false,
+            doubts: false,
+            begun: 0,
+            start: 0,
+            first: 0,
+            since: 0,
+            at: 0,
+            longest: 0,
+            longest_at: 0,
+            decided: None,
+            published: None,
+        }
     }
 
-    /// What to do next at item `at`, at the time `now`, which is `since` after the begin of the call.
-    fn choose(&self, progress: &Progress, at: usize, now: u64, since: Nanos) -> (Grain, WorkerState) {
+    /// Begins the call.
+    fn begin_call(&mut self) {
+        self.begin();
+        self.begun = self.start;
+        self.is_checked |= unmeasured::is_checked_by_chance(self.start);
+    }
+
+    /// Begins the measurement: what was done before the first item is not a part of its cost.
+    fn begin(&mut self) {
+        self.start = tick();
+        self.since = self.start;
+    }
+
+    /// What to do next, at the time `now`.
+    fn choose(&mut self, progress: &Progress, now: u64) -> (Grain, WorkerState) {
         let pool = self.call.pool;
         let (state, costs) = (pool.workers(), pool.costs(now));
         let ShareChoice { grain, price, why, shared, .. } = share::choose(progress, &state, &costs);
         // The decision about the last item is trivial.
-        if progress.left.0 > 1 || self.decided.get().is_none() {
-            let (serial, is_known) = (progress.rest(), progress.known.is_some());
-            self.decided.set(Some(LastChoice { why, serial, shared, is_known, at, since }));
+        if progress.left.0 > 1 || self.decided.is_none() {
+            self.decide(why, progress, shared, now);
         }
         if price.0 > 0.0 {
             pool.explores(price);
-            self.alone.set(matches!(grain, Grain::Serial { .. }));
+            self.alone = matches!(grain, Grain::Serial { .. });
         }
         let wakes = matches!(grain, Grain::Publish { width } if width > state.idle + 1);
         (grain, pool.found(now, wakes))
     }
 
-    /// Lets workers stand by: all items are in the caller's part. If no lane is free, none stands by.
-    #[inline(never)]
-    fn show<'s, S: Divide>(&self, lead: &mut Lead<'s, S>, door: &Door<'_>, by: StandBy) -> Claims<'s, S> {
-        let (pool, rest) = (self.call.pool, lead.rest());
-        pool.opens(by.wakes);
-        lead.share(by.width, 0, |part| if part == 0 { rest.start } else { rest.end });
-        door.open_at(tick() + pool.ticks(by.patience), by.width);
-        lead.claims(0)
+    /// Notes a decision of the time `now`.
+    fn decide(&mut self, why: &'static str, progress: &Progress, shared: Option<Nanos>, now: u64) {
+        let since = self.call.pool.nanos(now.saturating_sub(self.begun));
+        let (serial, is_known) = (Some(progress.rest()), progress.known.is_some());
+        self.decided = Some(LastChoice { why, serial, shared, is_known, since });
     }
 
-    /// Lets workers in that stand by, and wakes others.
+    /// Divides the rest among members.
     #[inline(never)]
-    fn hasten(&self, door: &Door<'_>, published: Published, per_weight: Nanos) {
-        self.published.set(Some(published));
-        self.call.per_weight.set_f64(per_weight.0);
-        self.call.pool.opens(published.found != WorkerState::Idle);
-        door.open_now();
-    }
-
-    /// Divides the rest among members, and opens the gate.
-    #[inline(never)]
-    fn publish<S: Divide>(&self, lead: &mut Lead<'_, S>, door: &Door<'_>, published: Published, per_weight: Nanos) {
-        let (pool, hints) = (self.call.pool, self.call.hints);
-        self.published.set(Some(published));
-        self.call.per_weight.set_f64(per_weight.0);
-        pool.opens(published.found != WorkerState::Idle);
-        let (rest, width) = (lead.rest(), published.width);
+    fn divide<S: Divide>(&self, lead: &mut Lead<'_, S>, width: usize) {
+        let (hints, rest) = (self.call.hints, lead.rest());
         // An item that took a large part of the last call comes first: the caller's part begins with it.
         let long = self.memory.long.filter(|long| long.of as usize == self.items).map(|long| long.at as usize);
-        let long = long.filter(|_| !pool.off.contains(Mechanism::LongItems));
+        let long = long.filter(|_| !self.call.pool.off.contains(Mechanism::LongItems));
         match long.filter(|&long| long > rest.start && long < rest.end) {
             Some(long) => {
                 let before = ((long - rest.start) as f64 / rest.len() as f64 * width as f64).round();
@@ -387,13 +374,17 @@ impl<'c> CallerSide<'c> {
             }
             None => lead.share(width, 0, |part| hints.part(rest.start, rest.end, part, width)),
         }
-        if !door.open(width) {
-            // No lane was free, or the gate is stopped: this caller goes on alone, and claims all of the rest itself.
-            self.published.set(None);
-            if let Some(decided) = self.decided.get() {
-                let why = "no lane is free, or the pool has ended";
-                self.decided.set(Some(LastChoice { why, ..decided }));
-            }
+    }
+
+    /// Lets workers in, those that stand by included.
+    #[inline(never)]
+    fn publish(&mut self, door: &CallDoor<'_>, published: Published, per_weight: Nanos) {
+        self.call.per_weight.set_f64(per_weight.0);
+        if door.open(published.width, published.found != WorkerState::Idle) {
+            self.published = Some(published);
+        } else if let Some(decided) = &mut self.decided {
+            // This caller goes on alone, and claims all of the rest itself.
+            decided.why = "no lane is free, or the pool has ended";
         }
     }
 
@@ -406,44 +397,36 @@ impl<'c> CallerSide<'c> {
         is_long.then_some(LongItem { at, of })
     }
 
-    /// Reports how the call went, and why.
+    /// Reports how the call went, and why. `entered`: its members.
     #[cold]
-    fn end(&self, reported: Reported) {
-        let (pool, hints) = (self.call.pool, self.call.hints);
-        let Some(decided) = self.decided.get() else {
-            let known = self.memory.known.trusted().map(|known| known.per_item.0 * hints.weight(0, self.items) as f64);
-            let predicted = known.map(|items| Nanos(items + pool.around_short_call().0));
-            if let Some(items) = known {
-                pool.took_short_call(Nanos(reported.took().0 - items));
-            }
+    fn report(&self, reported: Reported, entered: usize) {
+        let hints = self.call.hints;
+        let Some(choice) = self.decided else {
+            let weight = hints.weight(0, self.items) as f64;
+            let predicted = self.memory.known.trusted().map(|known| Nanos(known.per_item.0 * weight));
             let reason = "serial: too short to be shared, as remembered".into();
-            let account = Account { reason, predicted, from_memory: known.is_some(), ..Account::default() };
+            let account = Account { reason, predicted, from_memory: predicted.is_some(), ..Account::default() };
             return end_loop(reported, hints, self.items, 1, &account);
         };
-        let LastChoice { why, since, at, .. } = decided;
-        // Nothing is predicted of an iterator that does not say how many items it has.
-        let from_start = |time: Nanos| (self.items < usize::MAX).then_some(Nanos(since.0 + time.0));
-        let (serial, shared) = (from_start(decided.serial), decided.shared.and_then(from_start));
-        let or = |name, time: Option<Nanos>| [time.map(|time| (name, time)), None];
-        let (reason, predicted, alternatives, threads) = match (self.published.get(), hints.items_before(at)) {
-            (None, _) => (format!("serial: {why}"), serial, or("shared", shared), 1),
-            (_, 0) => (format!("shared at once: {why}"), shared, or("serial", serial), self.entered.get()),
-            (_, items) => {
-                let items = if items == 1 { "1 item".to_owned() } else { format!("{} items", grouped(items)) };
-                let reason = format!("shared after {items} took {since}: {why}");
-                (reason, shared, or("serial", serial), self.entered.get())
-            }
+        let shared = self.published.map(|_| match hints.items_before(self.at) {
+            0 => "shared at once".to_owned(),
+            1 => format!("shared after 1 item took {}", choice.since),
+            items => format!("shared after {} items took {}", grouped(items), choice.since),
+        });
+        let threads = if shared.is_some() { entered } else { 1 };
+        let account = match self.items {
+            // Nothing is predicted of an iterator that does not say how many items it has.
+            usize::MAX => LastChoice { serial: None, shared: None, ..choice },
+            _ => choice,
         };
-        let (reason, from_memory) = (reason.into(), decided.is_known);
-        end_loop(reported, hints, self.items, threads, &Account { reason, predicted, alternatives, from_memory });
+        end_loop(reported, hints, self.items, threads, &account.account(shared, Nanos(0.0)));
     }
 
-    /// Updates the statistics of the site and the pool after a region.
+    /// Updates the statistics of the site and the pool after a region, which ended `now`.
     #[inline(never)]
-    fn learn<S: Divide>(&self, published: Published, division: &Division<S>) {
+    fn learn<S: Divide>(&self, published: Published, division: &Division<S>, now: u64) {
         let pool = self.call.pool;
-        let now = tick();
-        let wall = now.saturating_sub(published.at);
+        let wall = now.saturating_sub(self.since);
         let (mut members, mut claims) = (0, 0);
         let (mut busy, mut weight, mut longest, mut longest_at) = (0, 0, 0, 0);
         for report in division.reports() {
@@ -456,83 +439,32 @@ impl<'c> CallerSide<'c> {
             }
         }
         let nanos = |ticks| pool.nanos(ticks);
-        let before = published.before;
+        // What the caller has done alone.
+        let (before, alone) = (self.call.hints.weight(self.first, self.at), self.since.saturating_sub(self.start));
         if weight == 0 {
             // The region was stopped before any member had reported, or workers that stood by have come too late.
-            if published.stood_by && before.weight > 0 {
-                let known = self.memory.known.after_alone(Nanos(nanos(before.ticks).0 / before.weight as f64));
+            if published.stood_by && before > 0 {
+                let known = self.memory.known.after_alone(Nanos(nanos(alone).0 / before as f64));
                 pool.remember(self.site, SiteStats { known, long: None });
             }
-            return pool.ended(now);
+            return;
         }
         // The region takes at least as long as its longest item.
         let at_best = nanos(busy / published.width as u64).0.max(nanos(longest).0);
         let entering = (members > 1).then(|| Nanos((nanos(wall).0 - at_best).max(0.0)));
         match published.stood_by {
-            true => pool.lasted(now, nanos(wall + before.ticks)),
-            false => pool.learn(now, published.found, entering, nanos(wall + before.ticks)),
+            true => pool.lasted(now, nanos(wall + alone)),
+            false => pool.learn(now, published.found, entering, nanos(wall + alone)),
         }
-        let in_items = (nanos(busy + before.ticks).0 - claims as f64 * pool.guess().claim.0).max(1.0);
+        let in_items = (nanos(busy + alone).0 - claims as f64 * pool.guess().claim.0).max(1.0);
         // A first shared call may be far slower than calls that ran alone. A memory that this call has contradicted says nothing.
-        let known = if published.doubts { self.memory.known.forgotten() } else { self.memory.known };
-        let known = known.after_shared(Nanos(in_items / (weight + before.weight) as f64));
-        if before.longest > longest {
-            (longest, longest_at) = (before.longest, before.longest_at as u64);
+        let known = if self.doubts { self.memory.known.forgotten() } else { self.memory.known };
+        let known = known.after_shared(Nanos(in_items / (weight + before) as f64));
+        if self.longest > longest {
+            (longest, longest_at) = (self.longest, self.longest_at as u64);
         }
-        let long = self.long(longest, longest_at as usize, wall + before.ticks);
+        let long = self.long(longest, longest_at as usize, wall + alone);
         pool.remember(self.site, SiteStats { known, long });
-    }
-}
-
-/// What the caller does next.
-enum CallerStep {
-    /// Run so many items alone, then ask again.
-    Run { items: usize },
-    /// Share the rest. A unit of weight takes `per_weight`.
-    Share { published: Published, per_weight: Nanos },
-    /// Nothing is left.
-    Done,
-}
-
-/// The caller's measurements while it is alone.
-struct SerialPart<'w> {
-    caller: &'w CallerSide<'w>,
-    begun: u64,
-    /// The measurement begins at this time and at item `first`.
-    start: u64,
-    first: usize,
-    /// When the last piece was handed out, and its first item.
-    since: u64,
-    at: usize,
-    longest: u64,
-    longest_at: usize,
-    /// The measurement contradicts what the site remembers.
-    doubts: bool,
-    /// The call is too short to be shared, as far as the site remembers, and nothing has contradicted that.
-    short: bool,
-    /// The site learns from this short call: from one in [`CHECKED`](unmeasured::CHECKED), by chance. The first calls of a site may have been
-    /// slower, because code and data were not in the caches.
-    is_checked: bool,
-}
-
-impl<'w> SerialPart<'w> {
-    fn new(caller: &'w CallerSide<'w>) -> Self {
-        let now = tick();
-        let short = caller.short;
-        let is_checked = caller.is_checked || unmeasured::is_checked_by_chance(now);
-        Self {
-            caller,
-            begun: now,
-            start: now,
-            first: 0,
-            since: now,
-            at: 0,
-            longest: 0,
-            longest_at: 0,
-            doubts: false,
-            short,
-            is_checked,
-        }
     }
 
     /// What to do next at item `at` of `end`.
@@ -562,29 +494,18 @@ impl<'w> SerialPart<'w> {
             return CallerStep::Done;
         }
         let (progress, now) = self.progress(at, end);
-        let since = self.caller.call.pool.nanos(now.saturating_sub(self.begun));
-        let (choice, found) = self.caller.choose(&progress, at, now, since);
-        match choice {
-            Grain::Serial { piece } => CallerStep::Run { items: self.caller.call.hints.items(at, end, piece.0) },
-            Grain::Publish { width } => {
-                let per_weight = progress.per_item().unwrap_or_default();
-                let (before, doubts) = (self.before(now, at), self.doubts);
-                let published = Published { at: now, width, found, before, doubts, stood_by: false };
-                CallerStep::Share { published, per_weight }
+        match self.choose(&progress, now) {
+            (Grain::Serial { piece }, _) => CallerStep::Run { items: self.call.hints.items(at, end, piece.0) },
+            (Grain::Publish { width }, found) => {
+                CallerStep::Share { width, found, per_weight: progress.per_item().unwrap_or_default() }
             }
         }
-    }
-
-    /// Begins the measurement: what was done before the first item is not a part of its cost.
-    fn begin(&mut self) {
-        self.start = tick();
-        self.since = self.start;
     }
 
     /// Which workers stand by for this call, of `end` items, which begins serially.
     #[inline]
     fn stands_by(&self, end: usize) -> Option<StandBy> {
-        let CallerSide { call: &Call { pool, hints, .. }, memory, .. } = *self.caller;
+        let Caller { call: &Call { pool, hints, .. }, memory, .. } = *self;
         // A claim of more than 2^32 items is claimed as a whole.
         if self.short || end > u32::MAX as usize || pool.off.contains(Mechanism::StandBy) {
             return None;
@@ -598,26 +519,14 @@ impl<'w> SerialPart<'w> {
         share::stands_by(known, hints.weight(0, end), end, &pool.workers(), &pool.costs(self.start))
     }
 
-    /// Records that workers that stood by have joined, when the caller comes to item `at`. Returns the cost of a unit of weight, or 0.
+    /// Records that workers that stood by have joined, when the caller comes to item `at`.
     #[inline(never)]
-    fn joined(&mut self, at: usize, width: usize) -> Nanos {
-        let caller = self.caller;
-        let (progress, now) = self.progress(at, caller.items);
-        let (before, doubts) = (self.before(now, at), self.doubts);
-        let published = Published { at: now, width, found: WorkerState::Idle, before, doubts, stood_by: true };
-        caller.published.set(Some(published));
-        let (why, serial) = ("it lasted, so workers that stood by joined", progress.rest());
-        let since = caller.call.pool.nanos(now.saturating_sub(self.begun));
-        let (shared, is_known) = (Some(Nanos(serial.0 / width as f64)), progress.known.is_some());
-        caller.decided.set(Some(LastChoice { why, serial, shared, is_known, at, since }));
-        progress.per_item().unwrap_or_default()
-    }
-
-    /// What the caller has done alone by the time `now`, when it comes to item `at`.
-    fn before(&self, now: u64, at: usize) -> Before {
-        let weight = self.caller.call.hints.weight(self.first, at);
-        let &SerialPart { start, longest, longest_at, .. } = self;
-        Before { weight, ticks: now.saturating_sub(start), longest, longest_at }
+    fn joined(&mut self, at: usize, width: usize) {
+        let (progress, now) = self.progress(at, self.items);
+        self.published = Some(Published { width, found: WorkerState::Idle, stood_by: true });
+        let shared = Nanos(progress.rest().0 / width as f64);
+        self.decide("it lasted, so workers that stood by joined", &progress, Some(shared), now);
+        self.call.per_weight.set_f64(progress.per_item().unwrap_or_default().0);
     }
 
     /// Records that the piece before item `at` is done. Returns the time.
@@ -634,7 +543,7 @@ impl<'w> SerialPart<'w> {
     /// What the caller has done alone when it comes to item `at` of `end`, and the time.
     #[inline(never)]
     fn progress(&mut self, at: usize, end: usize) -> (Progress, u64) {
-        let CallerSide { call, memory, alone, .. } = self.caller;
+        let Caller { call, memory, alone, .. } = *self;
         let machine = call.pool.guess();
         let now = if at == 0 { self.start } else { self.look(at) };
         let mut progress = Progress {
@@ -644,7 +553,7 @@ impl<'w> SerialPart<'w> {
             ripe: false,
             known: memory.known.trusted().filter(|_| !self.doubts),
             eager: call.hints.chunk().is_some(),
-            alone: alone.get(),
+            alone,
         };
         let contradicted = progress.known.is_some_and(|known| progress.contradicts(known.per_item, machine));
         self.doubts |= contradicted;
@@ -667,10 +576,10 @@ impl<'w> SerialPart<'w> {
         if at == 0 {
             return Some((end / 4).max(1));
         }
-        let CallerSide { call, memory, .. } = self.caller;
+        let Caller { call, memory, .. } = *self;
         let (spent, machine) = (call.pool.nanos(tick().saturating_sub(self.start)), call.pool.guess());
         let expected = memory.known.alone.0.max(memory.known.shared.0) * call.hints.weight(0, at) as f64;
-        // A call of twice that time is still too short to share. After a pause, first touches cost more; the end of the call will tell.
+        // A call of twice that time is still too short to share. After a pause, first touches cost more; the end of the call shows it.
         let most = 2.0 * (expected + machine.claim.0);
         self.is_checked |= spent.0 >= most;
         (spent.0 < most + machine.cold().0).then_some(end - at)
@@ -679,7 +588,7 @@ impl<'w> SerialPart<'w> {
     /// Updates the cost that the site remembers after a short call of `end` items.
     #[cold]
     fn check(&self, end: usize) {
-        let CallerSide { call, site, memory, .. } = *self.caller;
+        let Caller { call, site, memory, .. } = *self;
         let spent = call.pool.nanos(tick().saturating_sub(self.start));
         let weight = call.hints.weight(0, end).max(1) as f64;
         let contradicted = share::contradicts(spent, Nanos(memory.known.alone.0 * weight), call.pool.guess());
@@ -690,7 +599,7 @@ impl<'w> SerialPart<'w> {
     /// Updates the statistics of the site after all `end` items ran alone.
     #[inline(never)]
     fn through(&mut self, end: usize) {
-        let CallerSide { call, site, memory, .. } = self.caller;
+        let Caller { call, site, memory, .. } = *self;
         let pool = call.pool;
         let weight = call.hints.weight(self.first, end);
         if self.first == end || weight == 0 {
@@ -699,12 +608,22 @@ impl<'w> SerialPart<'w> {
         let now = self.look(end);
         let spent = pool.nanos(now.saturating_sub(self.start));
         let known = memory.known.after_alone(Nanos(spent.0 / weight as f64));
-        let long = self.caller.long(self.longest, self.longest_at, now.saturating_sub(self.start));
-        pool.remember(*site, SiteStats { known, long });
+        let long = self.long(self.longest, self.longest_at, now.saturating_sub(self.start));
+        pool.remember(site, SiteStats { known, long });
         if spent > pool.guess().enter(WorkerState::Idle) {
             pool.stayed_serial(now, spent);
         }
     }
+}
+
+/// What the caller does next.
+enum CallerStep {
+    /// Run this number of items alone, then ask again.
+    Run { items: usize },
+    /// Share the rest. A unit of weight takes `per_weight`.
+    Share { width: usize, found: WorkerState, per_weight: Nanos },
+    /// Nothing is left.
+    Done,
 }
 
 #[cfg(test)]
@@ -718,29 +637,27 @@ mod tests {
             crate::runtime::pool::with_current(|pool| {
                 let hints = Hints::default();
                 let call = Call { pool, hints: &hints, per_weight: RelaxedU64::new(0), polls: true };
-                let mut caller = CallerSide::new(&call, 0, 10, false);
+                let caller = |start| Caller { start, ..Caller::new(&call, 0, 10, false) };
                 // A start in the future reads as "no time has passed", whatever interrupts this thread.
-                let mut alone = SerialPart { start: u64::MAX, ..SerialPart::new(&caller) };
+                let mut alone = caller(u64::MAX);
                 let (progress, _) = alone.progress(1, 10);
                 assert_eq!((progress.done.0, progress.left.0, progress.ripe), (0, 9, false));
                 assert_eq!(alone.progress(3, 10).0.done.0, 2);
                 while pool.nanos(tick()) < pool.guess().cold() {}
-                let mut alone = SerialPart { start: 0, ..SerialPart::new(&caller) };
-                let (progress, _) = alone.progress(1, 10);
+                let (progress, _) = caller(0).progress(1, 10);
                 assert_eq!((progress.done.0, progress.ripe), (1, true));
                 // Where the site is known, the first item counts, unless it contradicts what is known.
-                caller.memory.known = windrow_plan::site::ItemCost {
+                let known = windrow_plan::site::ItemCost {
                     alone: Nanos(10.0),
                     shared: Nanos(0.0),
                     trust: 9,
                     ended_alone: true,
                     ..windrow_plan::site::ItemCost::default()
                 };
-                let mut alone = SerialPart { start: u64::MAX, ..SerialPart::new(&caller) };
-                let (progress, _) = alone.progress(1, 10);
+                let caller = |start| Caller { memory: SiteStats { known, long: None }, ..caller(start) };
+                let (progress, _) = caller(u64::MAX).progress(1, 10);
                 assert_eq!((progress.done.0, progress.known.is_some()), (1, true));
-                let mut alone = SerialPart { start: 0, ..SerialPart::new(&caller) };
-                let (progress, _) = alone.progress(1, 10);
+                let (progress, _) = caller(0).progress(1, 10);
                 assert_eq!((progress.done.0, progress.known), (0, None));
             });
         });

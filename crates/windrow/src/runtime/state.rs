@@ -6,7 +6,6 @@ use std::sync::Mutex;
 use std::thread::{self, JoinHandle};
 
 use windrow_plan::Nanos;
-use windrow_plan::estimate::median;
 use windrow_plan::explore::Budget;
 use windrow_plan::machine::{Machine, WorkerState};
 use windrow_plan::share::{self, Costs, Workers};
@@ -67,8 +66,6 @@ struct Learned {
     line: RelaxedU64,
     nap: RelaxedU64,
     wake: RelaxedU64,
-    /// What a short call takes beside its items.
-    short_call: RelaxedU64,
     /// When the last region ended.
     ended: RelaxedU64,
     cpus: RelaxedU64,
@@ -111,7 +108,6 @@ impl PoolState {
             line: RelaxedU64::new(guess.line.0.to_bits()),
             nap: RelaxedU64::new(guess.nap.0.to_bits()),
             wake: RelaxedU64::new(guess.wake.0.to_bits()),
-            short_call: RelaxedU64::new(guess.line.0.to_bits()),
             ended: RelaxedU64::new(0),
             cpus: RelaxedU64::new(machine::cpus() as u64),
             quota: RelaxedU64::new(cpu_quota().unwrap_or(0.0).to_bits()),
@@ -120,13 +116,7 @@ impl PoolState {
         };
         // A member leaves after one claim at most. If its items are longer than that, a park of the caller costs little.
         let settle = Spin { busy: ticks(guess.longest_claim()), yielding: ticks(guess.longest_claim()) };
-        let join_timing = JoinTiming {
-            look: ticks(guess.poll()),
-            hungry: ticks(guess.offer()),
-            alone: ticks(guess.heartbeat()),
-            idle: settle,
-            settle,
-        };
+        let join_timing = timing.joins(settle);
         Self {
             gate: Gate::new(threads - 1),
             members: threads,
@@ -204,11 +194,6 @@ impl PoolState {
     /// CPUs that the pool may use, at the last read of the affinity mask.
     fn cpus(&self) -> usize {
         self.learned.0.cpus.get() as usize
-    }
-
-    fn quota(&self) -> Option<f64> {
-        let quota = self.learned.0.quota.get_f64();
-        (quota > 0.0).then_some(quota)
     }
 
     /// The workers, for a decision.
@@ -290,20 +275,9 @@ impl PoolState {
         self.lasted(now, wall);
     }
 
-    /// What a call that stays serial at a known site takes beside its items, and being told about. For predictions that are shown.
-    pub(crate) fn around_short_call(&self) -> Nanos {
-        Nanos(self.learned.0.short_call.get_f64())
-    }
-
-    /// Learns from a short call that took this much beside its items.
-    pub(crate) fn took_short_call(&self, around: Nanos) {
-        self.learned.0.short_call.set_f64(median(self.around_short_call(), around).0);
-    }
-
     /// Records a region that took `wall` and ended `now`, of which nothing else can be learned.
     pub(crate) fn lasted(&self, now: u64, wall: Nanos) {
         self.keep(|account| ThreadAccount { last: now, budget: account.budget.earn(wall), ..account });
-        self.ended(now);
     }
 
     /// Records that a region ended `now`.
@@ -360,7 +334,8 @@ impl PoolState {
         if self.off.contains(Mechanism::SpinGaps) {
             gap = self.machine().wake;
         }
-        let context = SpinContext { threads: self.members, cpus: self.cpus(), quota: self.quota(), gap, woken };
+        let quota = Some(self.learned.0.quota.get_f64()).filter(|&quota| quota > 0.0);
+        let context = SpinContext { threads: self.members, cpus: self.cpus(), quota, gap, woken };
         spin::budget(context, &self.machine()).choice
     }
 
@@ -447,6 +422,13 @@ impl Timing {
     #[inline]
     pub(crate) fn nanos(&self, ticks: u64) -> Nanos {
         Nanos(ticks as f64 * self.nanos_per_tick)
+    }
+
+    /// The intervals of recursions whose idle members spin for this long.
+    pub(crate) fn joins(&self, spin: Spin) -> JoinTiming {
+        let [look, hungry, alone] =
+            [self.machine.poll(), self.machine.offer(), self.machine.heartbeat()].map(|time| self.ticks(time));
+        JoinTiming { look, hungry, alone, idle: spin, settle: spin }
     }
 
     /// The time since the tick `start`.

@@ -54,20 +54,20 @@ pub(super) fn start(pool: &PoolState, hints: &Hints, site: usize, items: usize) 
     if !is_plain || hints.weight(0, items) >= pool.sites.unmeasured_below(site) {
         return CallStart::Measured;
     }
-    // While the thread ends, its calls are measured.
-    let left = COUNTDOWN.get();
-    if left == 0 {
-        return check();
-    }
-    COUNTDOWN.set(left - 1);
-    CallStart::Unmeasured
+    if is_due() { CallStart::Checked } else { CallStart::Unmeasured }
 }
 
-/// Begins the next countdown.
+/// Whether this thread checks a call that would run unmeasured: one in [`CHECKED`], at random.
+#[inline]
+pub(crate) fn is_due() -> bool {
+    let left = COUNTDOWN.get();
+    COUNTDOWN.set(if left == 0 { next_countdown() } else { left - 1 });
+    left == 0
+}
+
 #[cold]
-fn check() -> CallStart {
-    COUNTDOWN.set(countdown(tick()));
-    CallStart::Checked
+fn next_countdown() -> u32 {
+    countdown(tick())
 }
 
 /// The length of a countdown: from 0 to 126, by chance.

@@ -172,7 +172,7 @@ impl<'scope> Scope<'scope> {
         drop(tasks);
         self.wake(waiter);
         self.invitation.call();
-        SpawnedCall::end(spawn);
+        drop(spawn);
         ScopedJoinHandle { scope: self, task }
     }
 
@@ -325,7 +325,7 @@ where
                 None
             }
         };
-        SpawnedCall::end(run);
+        drop(run);
         let mut state = lock(&self.state);
         let kept = if state.let_go { None } else { result.take() };
         let before = std::mem::replace(&mut state.stage, SpawnedStage::Ended(kept));

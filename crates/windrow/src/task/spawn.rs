@@ -12,9 +12,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use crate::runtime::cancel::{Ambient, CancelToken, ambient};
+use crate::runtime::cancel::{CancelToken, ambient, under};
 use crate::runtime::listen::SpawnedCall;
-use crate::runtime::pool::{Installed, Pool, current_state};
+use crate::runtime::pool::{Pool, current_state, install};
 use crate::runtime::spawn_threads::{SpawnQueue, own_queue};
 use crate::runtime::state::PoolState;
 use windrow_sync::fork::lock;
@@ -131,11 +131,11 @@ fn spawn_to<R: Send + 'static>(
         let (task, state) = (task.clone(), state.clone());
         move || {
             let result = {
-                let _here = Installed::new(state);
+                let _here = install(state);
                 let run = call.run();
-                let _token = Ambient::new(task.token.clone());
+                let _token = under(task.token.clone());
                 let result = catch_unwind(AssertUnwindSafe(f));
-                SpawnedCall::end(run);
+                drop(run);
                 result
             };
             task.finish(result);
@@ -143,7 +143,7 @@ fn spawn_to<R: Send + 'static>(
     };
     let queue = SpawnQueue::of(state);
     let ticket = queue.submit(Box::new(job));
-    SpawnedCall::end(spawn);
+    drop(spawn);
     JoinHandle { task, queue, ticket, given: false }
 }
 

@@ -13,7 +13,7 @@ use windrow_sync::rounds::{Follow, Lend, LendCopy, Lent};
 
 use crate::runtime::listen::{self, Account, CallPlace, Ended, EventKind, Reported};
 use crate::runtime::sites::SiteTable;
-use crate::runtime::state::{PoolState, Timing};
+use crate::runtime::state::Timing;
 
 /// The call site of rounds, with the clock and the machine that they run on.
 #[derive(Clone, Copy, Debug)]
@@ -21,12 +21,6 @@ pub(super) struct RoundSite<'c> {
     pub(super) sites: &'c SiteTable,
     pub(super) site: usize,
     pub(super) timing: &'c Timing,
-}
-
-impl<'c> RoundSite<'c> {
-    pub(super) fn of(pool: &'c PoolState, site: usize) -> Self {
-        RoundSite { sites: &pool.sites, site, timing: &pool.timing }
-    }
 }
 
 /// A decision about the width of rounds.

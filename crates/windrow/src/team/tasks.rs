@@ -1,7 +1,7 @@
 //! Teams whose members are tasks.
 
 use std::future::poll_fn;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 use std::task::Poll;
@@ -13,8 +13,8 @@ use windrow_sync::machine::{cpus, tick};
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::rounds::{Contributions, Deal, Ended, Lend, Lent, Own, TaskRounds, TaskSlot, Turn, Waited};
 
-use super::AS_ASKED;
 use super::driver::{OVER, RoundDriver, RoundSite, end_team, follow};
+use super::form::AS_ASKED;
 use crate::runtime::listen::{self, CallKind, EventKind, Reported};
 use crate::runtime::sites::{SiteTable, site};
 use crate::runtime::state::Timing;
@@ -62,7 +62,7 @@ pub struct AsyncTeam<T: Send> {
 /// The data, and the state that passes from leader to leader.
 #[derive(Debug)]
 struct TaskLeaderState<T> {
-    driver: TaskDriver,
+    team: TaskDriver,
     data: T,
 }
 
@@ -72,22 +72,6 @@ struct TaskDriver {
     driver: RoundDriver<'static>,
     width: usize,
     reported: Option<Reported>,
-}
-
-impl Deref for TaskDriver {
-    type Target = RoundDriver<'static>;
-
-    #[inline]
-    fn deref(&self) -> &Self::Target {
-        &self.driver
-    }
-}
-
-impl DerefMut for TaskDriver {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.driver
-    }
 }
 
 impl Drop for TaskDriver {
@@ -117,7 +101,7 @@ impl<T: Send> AsyncTeam<T> {
             timing: Timing::of_process(),
         };
         let driver = TaskDriver { driver: RoundDriver::new(site, reported.as_ref().map(|_| place)), width, reported };
-        let state = TaskLeaderState { driver, data };
+        let state = TaskLeaderState { team: driver, data };
         let (rounds, slots) = TaskRounds::new(state, width);
         let patience = TaskSpin::new();
         let cpus = cpus().max(2);
@@ -128,8 +112,8 @@ impl<T: Send> AsyncTeam<T> {
 
     /// Returns the data when all members have been dropped.
     pub async fn finish(self) -> T {
-        let TaskLeaderState { driver, data } = self.rounds.finish().await;
-        drop(driver);
+        let TaskLeaderState { team, data } = self.rounds.finish().await;
+        drop(team);
         data
     }
 }
@@ -156,6 +140,13 @@ impl<T: Send> AsyncMember<T> {
         self.slot.width()
     }
 
+    async fn arrive(&mut self) -> Result<Turn<'_, TaskLeaderState<T>>, Ended> {
+        let spin = self.patience.spin();
+        let (turn, waited) = self.slot.arrive(spin).await?;
+        self.patience.learn(spin, waited);
+        Ok(turn)
+    }
+
     /// As [`Member::round`](super::Member::round). If the future is dropped before it is ready, the member leaves the team.
     ///
     /// # Errors
@@ -170,18 +161,15 @@ impl<T: Send> AsyncMember<T> {
     where
         for<'x> Lent<'x, S>: Copy,
     {
-        let spin = self.patience.spin();
-        let (turn, waited) = self.slot.arrive(spin).await?;
-        self.patience.learn(spin, waited);
-        Ok(match turn {
+        Ok(match self.arrive().await? {
             Turn::Lead(lead) => {
                 let width = lead.width();
                 let sent = lead.send::<S, P>(width, 0, |state, deal| {
-                    state.driver.mix();
+                    state.team.driver.mix();
                     split(&mut state.data, deal)
                 });
                 if sent.woke() {
-                    after_wake().await;
+                    yield_now().await;
                 }
                 sent.open()
             }
@@ -205,12 +193,9 @@ impl<T: Send> AsyncMember<T> {
         for<'x> Lent<'x, S>: Copy,
     {
         self.slot.contribute(contribution);
-        let spin = self.patience.spin();
-        let (turn, waited) = self.slot.arrive(spin).await?;
-        self.patience.learn(spin, waited);
-        Ok(match turn {
+        Ok(match self.arrive().await? {
             Turn::Lead(lead) => lead.round_with::<S, P, C>(|state, contributions, deal| {
-                state.driver.mix();
+                state.team.driver.mix();
                 split(&mut state.data, contributions, deal)
             }),
             Turn::Follow(follow) => follow.open_with::<S, P, C>(),
@@ -260,7 +245,7 @@ impl<T: Send> AsyncMember<T> {
             loop {
                 let width = lead.width();
                 // A round with more members than CPUs waits for a CPU.
-                let Some((rounds, members)) = lead.data().driver.next(&range, width.min(*cpus)) else {
+                let Some((rounds, members)) = lead.data().team.driver.next(&range, width.min(*cpus)) else {
                     lead.round_of::<(usize, usize), ()>(width, OVER, |_, deal| {
                         deal.none();
                         (range.start, range.end)
@@ -272,7 +257,7 @@ impl<T: Send> AsyncMember<T> {
                     let sent =
                         lead.send::<S, P>(members, round as u64, |state, deal| split(&mut state.data, round, deal));
                     if sent.woke() {
-                        after_wake().await;
+                        yield_now().await;
                     }
                     let (shared, part) = sent.open();
                     work(round, shared, part);
@@ -283,7 +268,7 @@ impl<T: Send> AsyncMember<T> {
                     let (shared, part) = lead.alone::<S, P>(|state, deal| split(&mut state.data, round, deal));
                     work(round, shared, part);
                 }
-                let read = lead.data().driver.read;
+                let read = lead.data().team.driver.read;
                 if read.saturating_sub(yielded) > patience.long {
                     yield_now().await;
                     yielded = tick();
@@ -318,13 +303,8 @@ impl<T: Send> AsyncMember<T> {
     }
 }
 
-/// To be awaited after a wake. Executors queue a woken task on the thread that wakes it, often where no other thread can steal it. So the
-/// waking task yields: the woken task runs here, and another thread may take the waking one.
-async fn after_wake() {
-    yield_now().await;
-}
-
-/// Lets other tasks run on this thread.
+/// Lets other tasks run on this thread. To be awaited after a wake: executors queue a woken task on the thread that wakes it, often where
+/// no other thread can steal it. So the woken task runs here, and another thread may take the waking one.
 async fn yield_now() {
     let mut yielded = false;
     poll_fn(|context| {

@@ -546,6 +546,10 @@ fn regions_with_hostile_members() {
     assert!(is_inside_any());
     std::mem::forget(second);
     assert!(is_inside_any() && !gate.is_inside());
+    let third = Inside::of(&gate);
+    assert!(gate.is_inside());
+    drop(third);
+    assert!(!gate.is_inside());
 }
 
 /// Calls of workers panic.

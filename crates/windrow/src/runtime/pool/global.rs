@@ -15,23 +15,21 @@
 //! pool that comes second is dropped.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use windrow_sync::fork::{PerProcess, lock};
+use windrow_sync::gate::is_inside_any;
 
 use super::settings::{PoolBuildError, Settings};
-use super::{Pool, end, is_inside};
+use super::{Pool, end};
 use crate::runtime::hooks::OutsideCalls;
 use crate::runtime::state::PoolState;
 
 /// One pool of the list, whose threads may be ended while calls refer to it. See the [module page](self).
 pub(crate) struct Global {
     pub(super) state: Arc<PoolState>,
-    /// `None` if its threads are those of others. Its own threads are in `threads`.
+    /// `None` if its threads are those of others.
     own: Option<Pool>,
-    /// Empty once a shutdown has taken them to join them.
-    threads: Mutex<Vec<JoinHandle<()>>>,
     /// Listener to the calls on this pool that begin outside any pool.
     calls: Option<&'static dyn OutsideCalls>,
     /// Made by `shutdown`.
@@ -42,9 +40,8 @@ pub(crate) struct Global {
 static GLOBAL: PerProcess<Global> = PerProcess::new();
 
 impl Global {
-    fn new(mut pool: Pool, serial: bool) -> Self {
-        let threads = Mutex::new(std::mem::take(&mut pool.threads));
-        Global { state: pool.state.clone(), own: Some(pool), threads, calls: None, serial, next: OnceLock::new() }
+    fn new(pool: Pool, serial: bool) -> Self {
+        Global { state: pool.state.clone(), own: Some(pool), calls: None, serial, next: OnceLock::new() }
     }
 
     #[inline]
@@ -78,7 +75,7 @@ impl Global {
 
     /// Ends the threads of this pool and waits for them, spawn threads included.
     fn end(&self) {
-        let threads = std::mem::take(&mut *lock(&self.threads));
+        let threads = self.own.as_ref().map_or_else(Vec::new, |pool| std::mem::take(&mut *lock(&pool.threads)));
         // Taken before the queue is closed. Threads that are started later are not joined: other threads may give them work without an
         // end.
         let spawned = self.state.take_spawn_threads();
@@ -86,15 +83,6 @@ impl Global {
         for thread in spawned {
             // A spawn thread catches panics of user code.
             let _ = thread.join();
-        }
-    }
-}
-
-/// A pool that came second, and is not in the list. Its threads end with it.
-impl Drop for Global {
-    fn drop(&mut self) {
-        if let Some(pool) = &mut self.own {
-            pool.threads = std::mem::take(self.threads.get_mut().unwrap_or_else(PoisonError::into_inner));
         }
     }
 }
@@ -130,14 +118,8 @@ pub(super) fn build(settings: Settings) -> Result<(), PoolBuildError> {
 
 /// Makes a pool with threads of others the global one. Without effect after a shutdown.
 pub(crate) fn adopt(state: &Arc<PoolState>, calls: &'static dyn OutsideCalls) {
-    let adopted = || Global {
-        state: state.clone(),
-        own: None,
-        threads: Mutex::default(),
-        calls: Some(calls),
-        serial: false,
-        next: OnceLock::new(),
-    };
+    let adopted =
+        || Global { state: state.clone(), own: None, calls: Some(calls), serial: false, next: OnceLock::new() };
     let first = GLOBAL.get(adopted);
     let last = first.last();
     if !last.serial && !Arc::ptr_eq(&last.state, state) {
@@ -184,7 +166,7 @@ pub(crate) fn adopt(state: &Arc<PoolState>, calls: &'static dyn OutsideCalls) {
 pub fn shutdown() -> Result<(), ShutdownError> {
     /// Held while threads are ended, so that a second call waits as well.
     static ENDING: PerProcess<Mutex<()>> = PerProcess::new();
-    if is_inside() {
+    if is_inside_any() {
         return Err(ShutdownError(()));
     }
     let first = GLOBAL.get(Global::serial);
