@@ -20,7 +20,7 @@ use crate::runtime::begun::depth;
 use crate::runtime::hints::CallPart;
 use crate::runtime::listen::{self, Account, CallKind, Ended};
 use crate::runtime::pool;
-use crate::runtime::sites::{SiteStats, site_at};
+use crate::runtime::sites::site_at;
 use crate::runtime::state::PoolState;
 use crate::task::join::{Grown, Growth, expecting, join};
 
@@ -160,11 +160,8 @@ impl SortTold {
     /// Records what the sort took.
     fn learn(&self, took: Nanos, pool: &PoolState) {
         let Some(SortSteps { site, count, known }) = self.steps else { return };
-        let known = match &self.recursion {
-            Some((_, Grown { open, .. })) if *open > 1 => known.after_shared(Nanos(took.0 * *open as f64 / count)),
-            _ => known.after_alone(Nanos(took.0 / count)),
-        };
-        pool.sites.remember(site, SiteStats { known, long: None }, 0);
+        let open = self.recursion.as_ref().map_or(1, |(_, grown)| grown.open);
+        pool.remember_call(site, known.after_call(Nanos(took.0 / count), open));
     }
 }
 

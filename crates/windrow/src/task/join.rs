@@ -84,20 +84,21 @@ where
 pub(crate) fn rooted<R>(place: Option<&'static Location<'static>>, code: usize, f: impl FnOnce() -> R) -> R {
     let site = site(place, code);
     pool::with_current(|pool| {
-        let known = pool.sites.recall_calls(site);
         let reported = listen::call(CallKind::Join, place);
         let growth = Growth::new(CallKind::Join, KIND, place);
-        if known.are_shorter(pool.short_call) && reported.is_none() && !is_to_measure() {
+        let is_short = pool.sites.unmeasured_below(site) > 0;
+        if is_short && reported.is_none() && !is_to_measure() {
             return grow(pool, None, UNMEASURED, false, &growth, f).0;
         }
-        let known = known.unpack();
+        let known = pool.sites.recall(site).known;
+        let expected = known.trusted().map(|known| known.per_item);
         let start = tick();
-        let (result, grown) = grow(pool, known.next(), 0, !known.alone, &growth, f);
+        let (result, grown) = grow(pool, expected, 0, !known.ended_alone, &growth, f);
         let time = pool.nanos(tick().saturating_sub(start));
         if let Some(reported) = reported {
-            growth.end(reported, known.next().is_some(), grown, time);
+            growth.end(reported, expected.is_some(), grown, time);
         }
-        pool.sites.remember_calls(site, known.after(time, grown.open));
+        pool.remember_call(site, known.after_call(time, grown.open));
         result
     })
 }
