@@ -33,9 +33,10 @@ mod recursion;
 use std::fmt;
 
 pub use self::recursion::{Recursion, ShareDecision, recursion};
+use crate::estimate::AGREE;
 use crate::explore::Budget;
 use crate::machine::{Machine, WorkerState};
-use crate::site::{AGREE, ItemCost, Trusted};
+use crate::site::{ItemCost, Trusted};
 use crate::{Alternative, Alternatives, Decision, Items, Nanos};
 
 /// The measured progress of a call.
@@ -262,7 +263,7 @@ pub fn stands_by(site: ItemCost, weight: u64, items: usize, workers: &Workers, c
     let is_long =
         |per_item: Nanos| per_item >= wake && !is_short(whole(per_item), &costs.machine, WorkerState::AsleepLong);
     let is_trusted = site.trusted().is_some();
-    let per_item = if site.alone.0 > 0.0 { site.alone } else { site.shared };
+    let per_item = site.per_item();
     let patience = match (site.ended_alone, per_item.0 > 0.0) {
         (true, _) if is_trusted || !is_long(per_item) => return None,
         // Without the chance to end serially, a call that gains nothing from workers would get them again and again.

@@ -1,7 +1,7 @@
-//! Site: the memory of a call site, of the cost of its items or of the time of its calls.
+//! Site: the memory of a call site, of the cost of its items or, for joins, of its calls.
 //!
 //! ```text
-//! after a call: within a factor of 2 of the remembered cost: cost = 3/4 cost + 1/4 measured, trust += 1
+//! after a call: within a factor of 2 of the remembered cost: the estimate follows, trust += 1 (`estimate`)
 //!               else:                                        cost = measured, trust = 0
 //! trust = 2:    the next call uses the cost, without a sample
 //! ```
@@ -19,8 +19,11 @@
 //!    A site whose calls are long now and then stays measured.
 
 use crate::Nanos;
+use crate::estimate::{AGREE, Estimate, Smoothing, TRUSTED};
 
-/// A call site's memory of the cost of an item. (An item, or a unit of weight.)
+const CALLS: Smoothing = Smoothing::CALLS;
+
+/// A call site's memory of the cost of an item. (An item, or a unit of weight, or a whole call of joins.)
 ///
 /// ```
 /// use windrow_plan::Nanos;
@@ -32,12 +35,10 @@ use crate::Nanos;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ItemCost {
-    /// Time per item in serial calls; 0 is unknown.
-    pub alone: Nanos,
-    /// Time per item and member in shared calls; 0 is unknown.
-    pub shared: Nanos,
-    /// Consecutive calls that agreed with those before, up to 2.
-    pub trust: u8,
+    /// Time per item in serial calls.
+    pub alone: Estimate,
+    /// Time per item and member in shared calls.
+    pub shared: Estimate,
     /// True if a call has run serially to its end. Until then, items may wait for each other.
     pub ended_alone: bool,
     /// Checked short calls in a row that agreed.
@@ -45,21 +46,6 @@ pub struct ItemCost {
     /// Calls that took far longer than a trusted memory said.
     pub surprises: u8,
 }
-
-/// Consecutive calls that must agree before a site's memory is used. Further agreement is not counted. One disagreement resets it to 0.
-///
-/// Measure: count of calls.
-pub(crate) const TRUSTED: u8 = 2;
-
-/// The factor within which two costs agree, because caches and frequencies vary that much.
-///
-/// Measure: share of the smaller cost.
-pub(crate) const AGREE: f64 = 2.0;
-
-/// Weight of the latest call in a memory.
-///
-/// Measure: share of the memory.
-pub(crate) const LATEST: f64 = 0.25;
 
 /// Surprises that count. Each doubles the checked calls that must agree before calls run unmeasured.
 ///
@@ -78,28 +64,36 @@ pub struct Trusted {
 }
 
 impl ItemCost {
-    /// The reliable part, if the memory is trusted.
-    pub fn trusted(self) -> Option<Trusted> {
-        let ItemCost { alone, shared, trust, .. } = self;
-        if trust < TRUSTED {
-            return None;
-        }
-        let never_alone = alone.0 <= 0.0;
-        let per_item = if never_alone { shared } else { alone };
-        let swell = if never_alone || shared.0 <= 0.0 { 1.0 } else { (shared.0 / alone.0).max(1.0) };
-        Some(Trusted { per_item, swell, never_alone })
+    /// Time per item in serial calls, or else in shared ones; 0 is unknown.
+    pub fn per_item(self) -> Nanos {
+        if self.alone.is_known() { self.alone.value } else { self.shared.value }
     }
 
-    /// The memory after a serial call, with `measured` per item on average. A call that does not [agree](agree) replaces the memory.
+    /// The reliable part, if the memory is trusted.
+    pub fn trusted(self) -> Option<Trusted> {
+        let ItemCost { alone, shared, .. } = self;
+        let swell = if alone.is_known() { (shared.value.0 / alone.value.0).max(1.0) } else { 1.0 };
+        self.is_trusted().then(|| Trusted { per_item: self.per_item(), swell, never_alone: !alone.is_known() })
+    }
+
+    fn is_trusted(self) -> bool {
+        self.alone.trust.max(self.shared.trust) >= TRUSTED
+    }
+
+    /// The memory after a call of `members` that took `measured` per item. Shared by members, an item takes up to `members` times as long on one
+    /// thread.
+    #[must_use]
+    pub fn after_call(self, measured: Nanos, members: usize) -> ItemCost {
+        if members > 1 { self.after_shared(Nanos(measured.0 * members as f64)) } else { self.after_alone(measured) }
+    }
+
+    /// The memory after a serial call, with `measured` per item on average. A call that disagrees replaces the memory. The first serial call may
+    /// be far faster than shared calls: not a disagreement.
+    #[must_use]
     pub fn after_alone(self, measured: Nanos) -> ItemCost {
-        if self.alone.0 <= 0.0 && measured.0 <= AGREE * self.shared.0 {
-            // The first serial call. It may be far faster than shared calls: not a disagreement.
-            return ItemCost { alone: measured, ended_alone: true, ..self };
-        }
-        match self.blend(self.alone, measured) {
-            Some((alone, trust)) => ItemCost { alone, trust, ended_alone: true, ..self },
-            None => ItemCost { alone: measured, ended_alone: true, ..self.forgotten() },
-        }
+        let is_slower = !self.alone.is_known() && measured.0 > AGREE * self.shared.value.0;
+        let known = if is_slower || self.alone.is_surprised(measured, CALLS) { self.forgotten() } else { self };
+        ItemCost { alone: known.alone.after(measured, CALLS), ended_alone: true, ..known }
     }
 
     /// The memory after a short call that was timed as a whole. It may take far less than the calls that were remembered, because those
@@ -107,80 +101,35 @@ impl ItemCost {
     /// decides.
     #[must_use]
     pub fn after_short(self, measured: Nanos, contradicted: bool) -> ItemCost {
-        if measured.0 > AGREE * self.alone.0 {
+        let Nanos(before) = self.alone.value;
+        if measured.0 > AGREE * before {
             let decided = contradicted || self.agreed == 0;
             return if decided { self.after_alone(measured) } else { ItemCost { agreed: 0, ..self } };
         }
         let agreed = (self.agreed + 1).min(1 << MOST_SURPRISES);
-        ItemCost { alone: follow(self.alone, measured), agreed, ..self }
+        let alone = Estimate { value: Nanos(CALLS.follow(before, measured.0)), ..self.alone };
+        ItemCost { alone, agreed, ..self }
     }
 
     /// True if short calls run unmeasured: see the [module page](self).
     pub fn is_steady(self) -> bool {
-        self.trust >= TRUSTED && self.ended_alone && self.agreed >= 1 << self.surprises.min(MOST_SURPRISES)
+        self.is_trusted() && self.ended_alone && self.agreed >= 1 << self.surprises.min(MOST_SURPRISES)
     }
 
-    /// The memory after a shared call. An item takes no longer in a serial call than in a shared one; a memory that says otherwise is outdated.
+    /// The memory after a shared call. An item takes no longer in a serial call than in a shared one; a memory that says otherwise is outdated. The
+    /// first shared call may be far slower than serial calls: not a disagreement.
+    #[must_use]
     pub fn after_shared(self, measured: Nanos) -> ItemCost {
-        if AGREE * measured.0 < self.alone.0 {
-            return ItemCost { shared: measured, ..self.forgotten() };
-        }
-        if self.shared.0 <= 0.0 && self.alone.0 > 0.0 {
-            // The first shared call. It may be far slower than serial calls: not a disagreement.
-            return ItemCost { shared: measured, ..self };
-        }
-        match self.blend(self.shared, measured) {
-            Some((shared, trust)) => ItemCost { shared, trust, ..self },
-            None => ItemCost { shared: measured, ..self.forgotten() },
-        }
+        let is_outdated = AGREE * measured.0 < self.alone.value.0;
+        let known = if is_outdated || self.shared.is_surprised(measured, CALLS) { self.forgotten() } else { self };
+        ItemCost { shared: known.shared.after(measured, CALLS), ..known }
     }
 
     /// The memory without costs: items that a call has contradicted.
     #[must_use]
     pub fn forgotten(self) -> ItemCost {
-        let surprises = (self.surprises + u8::from(self.trust >= TRUSTED)).min(MOST_SURPRISES);
+        let surprises = (self.surprises + u8::from(self.is_trusted())).min(MOST_SURPRISES);
         ItemCost { ended_alone: self.ended_alone, surprises, ..ItemCost::default() }
-    }
-
-    fn blend(self, before: Nanos, measured: Nanos) -> Option<(Nanos, u8)> {
-        agree(before.0, measured.0).then(|| (follow(before, measured), (self.trust + 1).min(TRUSTED)))
-    }
-}
-
-/// True if two costs differ by no more than a factor of two, as for the same work.
-pub(crate) fn agree(a: f64, b: f64) -> bool {
-    a <= AGREE * b && b <= AGREE * a
-}
-
-/// The cost after a measurement that agrees with it.
-pub(crate) fn follow(cost: Nanos, measured: Nanos) -> Nanos {
-    Nanos(cost.0 + LATEST * (measured.0 - cost.0))
-}
-
-/// Times of the last two calls of a recursion on one thread. The shorter one is used, so that one long call now and then does not
-/// make a site's next call count as long.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct CallTime {
-    /// The last call; 0 is unknown.
-    pub last: Nanos,
-    /// The call before it; 0 is unknown.
-    pub before: Nanos,
-    /// True if a call has run to its end without workers. Until then, its closures may wait for each other.
-    pub alone: bool,
-}
-
-impl CallTime {
-    /// Predicted time of the next call, if two calls have been measured.
-    pub fn next(self) -> Option<Nanos> {
-        let shorter = self.last.0.min(self.before.0);
-        (shorter > 0.0).then_some(Nanos(shorter))
-    }
-
-    /// The memory after a call that took `time`, shared by `members`: on one thread it takes up to `members` times as long.
-    #[must_use]
-    pub fn after(self, time: Nanos, members: usize) -> CallTime {
-        let last = Nanos(time.0 * members.max(1) as f64);
-        CallTime { last, before: self.last, alone: self.alone || members <= 1 }
     }
 }
 
@@ -218,21 +167,26 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let call = 10.0 + 3.0 * ((state >> 11) as f64 / (1_u64 << 52) as f64 - 1.0);
             known = known.after_alone(Nanos(call));
-            squares += (known.alone.0 - 10.0).powi(2);
+            squares += (known.alone.value.0 - 10.0).powi(2);
         }
         // Calls deviate by 1.7 ns.
         let deviation = (squares / 2000.0).sqrt();
         assert!(deviation < 0.8, "{deviation} ns");
         let slower = [15.0; 6].into_iter().fold(after(&[10.0; 4]), |known, cost| known.after_alone(Nanos(cost)));
-        assert!(slower.alone.0 > 14.0, "{slower:?}");
+        assert!(slower.per_item().0 > 14.0, "{slower:?}");
     }
 
     #[test]
     fn one_call_that_differs_ends_the_trust() {
         let known = after(&[10.0, 10.0, 10.0, 10.0, 10.0, 500.0]);
-        assert_eq!(known, ItemCost { alone: Nanos(500.0), ended_alone: true, surprises: 1, ..ItemCost::default() });
+        let alone = Estimate::of(Nanos(500.0));
+        assert_eq!(known, ItemCost { alone, ended_alone: true, surprises: 1, ..ItemCost::default() });
         let shared = known.after_shared(Nanos(1.0)).after_shared(Nanos(100.0));
-        assert!(shared.ended_alone && shared.trust == 0 && !ItemCost::default().after_shared(Nanos(1.0)).ended_alone);
+        assert!(
+            shared.ended_alone
+                && shared.trusted().is_none()
+                && !ItemCost::default().after_shared(Nanos(1.0)).ended_alone
+        );
         // A site that alternates between different work is never trusted.
         assert_eq!(after(&[10.0, 1000.0].repeat(20)).trusted(), None);
     }
@@ -277,16 +231,17 @@ mod tests {
         assert!(!alone.never_alone && alone.per_item == Nanos(10.0), "{alone:?}");
         // Shared calls take far less than the remembered serial time: that was other work.
         let outdated = shared(after(&[100.0; 4]), 4);
-        assert_eq!(outdated.alone, Nanos(0.0));
+        assert!(!outdated.alone.is_known());
     }
 
     #[test]
-    fn the_shorter_of_two_calls_is_expected() {
-        let known = CallTime::default().after(Nanos(100_000.0), 1);
-        assert_eq!(known.next(), None);
-        let known = known.after(Nanos(60_000.0), 2);
-        assert_eq!(known.next(), Some(Nanos(100_000.0)));
-        assert!(known.alone && !CallTime::default().after(Nanos(9.0), 2).after(Nanos(9.0), 3).alone);
-        assert_eq!(known.after(Nanos(500.0), 1).next(), Some(Nanos(500.0)));
+    fn a_shared_call_counts_for_all_of_its_members() {
+        let after = |calls: &[(f64, usize)]| {
+            calls.iter().fold(ItemCost::default(), |known, &(time, members)| known.after_call(Nanos(time), members))
+        };
+        let known = after(&[(100e3, 1), (60e3, 2), (60e3, 2), (60e3, 2)]).trusted().expect("all agree");
+        assert_eq!((known.per_item, known.swell), (Nanos(100e3), 1.2));
+        assert!(!after(&[(9.0, 2), (9.0, 3)]).ended_alone && after(&[(9.0, 2), (9.0, 1)]).ended_alone);
+        assert_eq!(after(&[(100e3, 1), (100e3, 1), (100e3, 1), (500.0, 1)]).trusted(), None);
     }
 }

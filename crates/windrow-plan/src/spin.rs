@@ -21,6 +21,7 @@
 
 use std::fmt;
 
+use crate::estimate::Smoothing;
 use crate::machine::Machine;
 use crate::{Alternatives, Decision, Nanos};
 
@@ -62,10 +63,6 @@ const WOKEN: f64 = 3.0;
 ///
 /// Measure: count of gaps.
 const GAPS: f64 = 2.0;
-/// Weight of the last wait in the mean.
-///
-/// Measure: share of the mean.
-const LATEST: f64 = 0.5;
 
 /// The maximum spin budget on this machine.
 pub fn most(machine: &Machine) -> Nanos {
@@ -75,7 +72,7 @@ pub fn most(machine: &Machine) -> Nanos {
 /// The mean of a worker's waits, in which the last one counts half. No wait counts as more than a [long sleep](Machine::long_sleep), so that a few
 /// short ones outweigh any pause.
 pub fn gap_after(gap: Nanos, waited: Nanos, machine: &Machine) -> Nanos {
-    Nanos(gap.0 + LATEST * (waited.0.min(machine.long_sleep().0) - gap.0))
+    Nanos(Smoothing::GAPS.follow(gap.0, waited.0.min(machine.long_sleep().0)))
 }
 
 /// The spin budget; zero means to park at once.

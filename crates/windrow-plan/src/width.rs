@@ -55,9 +55,9 @@ use std::fmt;
 
 pub use self::stats::WidthStats;
 use self::stats::{CallTimes, Explored, LEVELS, Savings, WidthCosts, top, width};
+use crate::estimate::{AGREE, TRUSTED, agree};
 use crate::explore::Budget;
 use crate::machine::Machine;
-use crate::site::{AGREE, TRUSTED, agree};
 use crate::{Alternative, Alternatives, Decision, Nanos};
 
 /// The next rounds of a team: `rounds` at `width`; or fewer, if the deadline passes.

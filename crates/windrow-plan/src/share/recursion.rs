@@ -9,7 +9,7 @@
 //! The duration of a recursion is unknown. A recursion that has run for a while is expected to run for as long again. `shared` is that of
 //! [`share`](super).
 //!
-//! Departure: **a known call** ([`CallTime`](crate::site::CallTime)) that was long the last times is expected to be long again. Its `rest`
+//! Departure: **a known call** ([`site`](crate::site)) that was long the last times is expected to be long again. Its `rest`
 //! is the remainder of that time, so it lets workers in at once.
 //!
 //! Source: heartbeat scheduling bounds the cost of sharing by the time between two beats (Acar, Charguéraud and Rainey, PLDI 2018).
@@ -24,7 +24,7 @@ use crate::{Alternative, Alternatives, Decision, Items, Nanos};
 pub struct Recursion {
     /// Running time so far.
     pub age: Nanos,
-    /// Predicted time of the whole call, by the last calls: see [`CallTime`](crate::site::CallTime).
+    /// Predicted time of the whole call, by the last calls: see [`site`](crate::site).
     pub known: Option<Nanos>,
 }
 

@@ -16,8 +16,8 @@
 //! 2. **A site whose calls differ** by more than a factor of two remembers nothing; it forms teams.
 
 use crate::Nanos;
+use crate::estimate::{Estimate, Smoothing, TRUSTED};
 use crate::explore::Budget;
-use crate::site::{TRUSTED, agree, follow};
 
 /// The number of calls of an exploration. The time of the second one counts, because the first one wakes workers.
 ///
@@ -50,14 +50,10 @@ impl Mode {
 /// Memory of the calls of one site, each as a whole: plain data. The rule: [`team`](crate::team).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TeamCalls {
-    /// Time of a call; 0 is unknown.
-    team: f64,
-    serial: f64,
+    /// Times of calls.
+    team: Estimate,
+    serial: Estimate,
     best: Mode,
-    /// Consecutive calls that agreed with the known times.
-    alike: u8,
-    /// True if the last call did not agree.
-    differed: bool,
     /// Cost of the last exploration beyond calls in the best mode.
     cost: f64,
     /// Time run since the last exploration.
@@ -69,8 +65,8 @@ pub struct TeamCalls {
 impl TeamCalls {
     /// Nothing is known.
     pub const fn new() -> Self {
-        let best = Mode::Team;
-        TeamCalls { team: 0.0, serial: 0.0, best, alike: 0, differed: false, cost: 0.0, since: 0.0, exploring: 0 }
+        let (team, serial, best) = (Estimate::UNKNOWN, Estimate::UNKNOWN, Mode::Team);
+        TeamCalls { team, serial, best, cost: 0.0, since: 0.0, exploring: 0 }
     }
 
     /// Mode of the next call.
@@ -78,41 +74,39 @@ impl TeamCalls {
         if self.exploring > 0 { self.best.other() } else { self.best }
     }
 
+    fn known(&mut self, mode: Mode) -> &mut Estimate {
+        match mode {
+            Mode::Team => &mut self.team,
+            Mode::Serial => &mut self.serial,
+        }
+    }
+
     /// The memory after a call that ran in this mode and took `elapsed` in all. `may_be_serial`: the call was short, or its rounds run best on
     /// one member.
     #[must_use]
     pub fn after(mut self, mode: Mode, elapsed: Nanos, may_be_serial: bool) -> Self {
-        let time = elapsed.0.max(1.0);
-        let first = self.exploring == CALLS;
-        let known = match mode {
-            Mode::Team => self.team,
-            Mode::Serial => self.serial,
-        };
-        if known > 0.0 && !first && !agree(known, time) {
-            // One call that disagrees may have been interrupted; two are calls of another kind.
-            if self.differed {
-                return TeamCalls { team: if mode == Mode::Team { time } else { 0.0 }, ..TeamCalls::new() };
+        let time = Nanos(elapsed.0.max(1.0));
+        if self.exploring != CALLS {
+            if self.known(mode).is_surprised(time, Smoothing::CALLS) {
+                // One call that disagrees may have been interrupted; two are calls of another kind.
+                if !self.is_trusted(1) {
+                    self = TeamCalls::new();
+                    self.team = if mode == Mode::Team { Estimate::of(time) } else { Estimate::UNKNOWN };
+                }
+                (self.team.trust, self.serial.trust) = (0, 0);
+                return self;
             }
-            (self.differed, self.alike) = (true, 0);
-            return self;
+            *self.known(mode) = self.known(mode).after(time, Smoothing::CALLS);
         }
-        self.differed = false;
-        if !first {
-            let known = if known > 0.0 { follow(Nanos(known), Nanos(time)).0 } else { time };
-            match mode {
-                Mode::Team => self.team = known,
-                Mode::Serial => self.serial = known,
-            }
-        }
-        self.alike = (self.alike + 1).min(TRUSTED);
         if mode == self.best {
-            self.since += time;
+            self.since += time.0;
         } else {
             // The first call counts, too: it pays for the wake of the workers.
-            self.cost += time - if mode == Mode::Team { self.serial } else { self.team };
+            self.cost += time.0 - self.known(self.best).value.0;
             self.exploring = self.exploring.saturating_sub(1);
             if self.exploring == 0 {
-                self.best = if self.serial > 0.0 && self.serial < self.team { Mode::Serial } else { Mode::Team };
+                let is_serial = self.serial.is_known() && self.serial.value < self.team.value;
+                self.best = if is_serial { Mode::Serial } else { Mode::Team };
                 self.since = 0.0;
             }
         }
@@ -122,13 +116,15 @@ impl TeamCalls {
         self
     }
 
-    fn is_due(&self) -> bool {
-        let (best, other) = match self.best {
-            Mode::Team => (self.team, self.serial),
-            Mode::Serial => (self.serial, self.team),
-        };
-        let price = if other > 0.0 { self.cost.max(MINIMUM * best) } else { 0.0 };
-        self.alike == TRUSTED && Budget::HALF * self.since >= price
+    /// True if this number of calls in a row has agreed with those before.
+    fn is_trusted(&self, calls: u8) -> bool {
+        self.team.trust.max(self.serial.trust) >= calls
+    }
+
+    fn is_due(&mut self) -> bool {
+        let (best, other) = (*self.known(self.best), *self.known(self.best.other()));
+        let price = if other.is_known() { self.cost.max(MINIMUM * best.value.0) } else { 0.0 };
+        self.is_trusted(TRUSTED) && Budget::HALF * self.since >= price
     }
 }
 

@@ -2,6 +2,7 @@
 
 use windrow_plan::Nanos;
 use windrow_plan::batch::{BatchFit, BatchRunner, BatchTraffic, HandoffCosts, Law, Verdict};
+use windrow_plan::estimate::{Estimate, Smoothing};
 
 /// The largest size with a separate count if there is no limit.
 ///
@@ -152,14 +153,12 @@ impl BatchCounts {
     /// runner. Otherwise the structure was idle, and these costs are guessed.
     pub(super) fn handed(&mut self, size: usize, (ran, around, gap): (Nanos, Nanos, Nanos), end: u64, sleepers: usize) {
         let HandoffCosts { caller, parked, .. } = self.costs;
-        self.slept += (sleepers as f64 / size as f64 - self.slept) / 64.0;
+        self.slept = Smoothing::BATCHES.follow(self.slept, sleepers as f64 / size as f64);
         let (ended, last_ran, alone) = std::mem::replace(&mut self.ended, (end, ran, self.alone));
         let guess = size as f64 * (caller.0 + self.slept * parked.0);
         let is_busy = ended != 0 && alone == self.alone && gap.0 <= last_ran.0.max(4.0 * guess);
         let one = (around.0 + if is_busy { gap.0 } else { guess }) / size as f64;
-        // An outlier is an interruption of this thread: clamp it.
-        let one = one.clamp(self.handoff.0 / 4.0, self.handoff.0 * 4.0);
-        self.handoff.0 += (one - self.handoff.0) / 64.0;
+        self.handoff = Estimate::of(self.handoff).after(Nanos(one), Smoothing::BATCHES).value;
     }
 
     /// The ticks since the last batch, at tick `now`.

@@ -20,7 +20,6 @@ use crate::runtime::call::Entered;
 use crate::runtime::hints::CallPart;
 use crate::runtime::listen::{Account, CallKind, Ended};
 use crate::runtime::pool;
-use crate::runtime::sites::SiteStats;
 use crate::runtime::state::PoolState;
 use crate::task::join::{expecting, join};
 
@@ -131,9 +130,7 @@ fn sort<T, C: Fn(&T, &T) -> Ordering>(
         }
         let took = pool.nanos(tick().saturating_sub(start));
         if decides && open > 0 {
-            let step = Nanos(took.0 * open as f64 / steps);
-            let known = if open > 1 { known.after_shared(step) } else { known.after_alone(step) };
-            pool.sites.remember(site, SiteStats { known, long: None }, 0);
+            pool.remember_call(site, known.after_call(Nanos(took.0 / steps), open));
         }
         let Some(reported) = call.reported else { return };
         let before = pool.nanos(begun.map_or(0, |begun| start.saturating_sub(begun)));

@@ -5,15 +5,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use windrow_plan::Nanos;
+use windrow_plan::estimate::Smoothing;
 use windrow_sync::fork::lock;
 use windrow_sync::relaxed::RelaxedU64;
 
 use super::queue::{Bell, Ring};
-
-/// The share of the latest tile in what a tile has lasted lately.
-///
-/// Measure: chosen, so that one tile that was interrupted closes no door, and a change shows after some.
-const LATEST: f64 = 0.25;
 
 /// Where workers wait for tiles, and what is known about the tiles.
 #[derive(Debug, Default)]
@@ -76,7 +72,7 @@ impl Crew {
     /// A tile has lasted for `time`.
     pub(super) fn ran(&self, time: Duration) {
         let (time, before) = (time.as_nanos() as f64, self.tile.get_f64());
-        self.tile.set_f64(if before > 0.0 { before + LATEST * (time - before) } else { time }.max(1.0));
+        self.tile.set_f64(if before > 0.0 { Smoothing::CALLS.follow(before, time) } else { time }.max(1.0));
     }
 
     pub(super) fn tile(&self) -> Nanos {

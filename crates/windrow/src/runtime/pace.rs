@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use windrow_plan::Nanos;
+use windrow_plan::estimate::Smoothing;
 use windrow_sync::divide::{Claims, Divide, Span};
 use windrow_sync::machine::tick;
 use windrow_sync::ranges::Report;
@@ -120,15 +121,13 @@ impl<'w> Pace<'w> {
         let now = tick();
         let took = now.saturating_sub(self.since);
         self.since = now;
-        let expected = self.per_weight * self.weight as f64;
         let claim = self.call.pool.guess().claim.0;
         let nanos = (self.call.pool.nanos(took).0 - claim).max(1.0);
         let measured = nanos / self.weight as f64;
         if nanos > self.call.pool.guess().sample().0 {
             self.lowest = self.lowest.min(measured);
         }
-        // A claim that is too long does more harm than one that is too short. So a higher cost counts at once, a lower one by half.
-        self.per_weight = if nanos > expected { measured } else { 0.5 * (self.per_weight + measured) };
+        self.per_weight = Smoothing::CLAIMS.follow(self.per_weight, measured);
         if took > self.report.longest {
             (self.report.longest, self.report.longest_at) = (took, self.at as u64);
         }

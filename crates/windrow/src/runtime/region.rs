@@ -511,8 +511,7 @@ impl<'c> Caller<'c> {
             return None;
         }
         let known = if self.doubts { memory.known.forgotten() } else { memory.known };
-        let per_item = if known.alone.0 > 0.0 { known.alone } else { known.shared };
-        if known.ended_alone && (known.trusted().is_some() || per_item < pool.guess().cold()) {
+        if known.ended_alone && (known.trusted().is_some() || known.per_item() < pool.guess().cold()) {
             // As the plan says, but without a look at workers and costs, which are cold after a pause: the usual case.
             return None;
         }
@@ -578,7 +577,7 @@ impl<'c> Caller<'c> {
         }
         let Caller { call, memory, .. } = *self;
         let (spent, machine) = (call.pool.nanos(tick().saturating_sub(self.start)), call.pool.guess());
-        let expected = memory.known.alone.0.max(memory.known.shared.0) * call.hints.weight(0, at) as f64;
+        let expected = memory.known.alone.value.0.max(memory.known.shared.value.0) * call.hints.weight(0, at) as f64;
         // A call of twice that time is still too short to share. After a pause, first touches cost more; the end of the call shows it.
         let most = 2.0 * (expected + machine.claim.0);
         self.is_checked |= spent.0 >= most;
@@ -591,7 +590,7 @@ impl<'c> Caller<'c> {
         let Caller { call, site, memory, .. } = *self;
         let spent = call.pool.nanos(tick().saturating_sub(self.start));
         let weight = call.hints.weight(0, end).max(1) as f64;
-        let contradicted = share::contradicts(spent, Nanos(memory.known.alone.0 * weight), call.pool.guess());
+        let contradicted = share::contradicts(spent, Nanos(memory.known.alone.value.0 * weight), call.pool.guess());
         let known = memory.known.after_short(Nanos(spent.0 / weight), contradicted);
         call.pool.remember(site, SiteStats { known, ..memory });
     }
@@ -628,6 +627,8 @@ enum CallerStep {
 
 #[cfg(test)]
 mod tests {
+    use windrow_plan::site::ItemCost;
+
     use super::*;
 
     #[test]
@@ -647,13 +648,7 @@ mod tests {
                 let (progress, _) = caller(0).progress(1, 10);
                 assert_eq!((progress.done.0, progress.ripe), (1, true));
                 // Where the site is known, the first item counts, unless it contradicts what is known.
-                let known = windrow_plan::site::ItemCost {
-                    alone: Nanos(10.0),
-                    shared: Nanos(0.0),
-                    trust: 9,
-                    ended_alone: true,
-                    ..windrow_plan::site::ItemCost::default()
-                };
+                let known = (0..3).fold(ItemCost::default(), |known, _| known.after_alone(Nanos(10.0)));
                 let caller = |start| Caller { memory: SiteStats { known, long: None }, ..caller(start) };
                 let (progress, _) = caller(u64::MAX).progress(1, 10);
                 assert_eq!((progress.done.0, progress.known.is_some()), (1, true));

@@ -5,14 +5,15 @@
 //! Two sites may share an entry. Then they overwrite each other, and neither is trusted ([`windrow_plan::site`]).
 //! Only speed depends on the table.
 //!
-//! Costs of loops and recursions (joins, scopes) are packed into words. Statistics of teams are larger. The first team of a site that could
+//! Costs of loops, sorts and recursions (joins, scopes) are packed into words. Statistics of teams are larger. The first team of a site that could
 //! be wider than its caller allocates them, behind a lock for which no thread waits.
 
 use std::panic::Location;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use windrow_plan::Nanos;
-use windrow_plan::site::{CallTime, ItemCost};
+use windrow_plan::estimate::Estimate;
+use windrow_plan::site::ItemCost;
 use windrow_plan::team::TeamCalls;
 use windrow_plan::width::WidthStats;
 use windrow_sync::relaxed::RelaxedU64;
@@ -66,11 +67,11 @@ impl std::fmt::Debug for SiteTable {
 #[repr(align(32))]
 struct SiteEntry {
     site: RelaxedU64,
-    /// Two costs and the trust in them (loops), or the times of two calls (recursions), packed.
+    /// Two costs and the trust in them, packed.
     known: RelaxedU64,
     /// The index of the item that took a large part of the last call (upper half), and the number of items of that call; 0 is none.
     long: RelaxedU64,
-    /// Calls of loops that weigh less than this run unmeasured.
+    /// Calls that weigh less than this run unmeasured. (A recursion weighs 1.)
     unmeasured: RelaxedU64,
 }
 
@@ -100,16 +101,21 @@ pub(crate) struct LongItem {
 
 /// Packs costs as the upper halves of 32-bit floats. They are rounded to 6 %, so that noise does not cause a store.
 fn pack(known: ItemCost) -> u64 {
-    let rounded = |cost: Nanos| u64::from((cost.0 as f32).to_bits().saturating_add(1 << 18) >> 19 << 3);
+    let rounded = |cost: Estimate| u64::from((cost.value.0 as f32).to_bits().saturating_add(1 << 18) >> 19 << 3);
     rounded(known.alone) << 48
         | rounded(known.shared) << 32
-        | u64::from(known.trust)
+        | u64::from(known.alone.trust)
+        | u64::from(known.shared.trust) << SHARED_TRUST
         | if known.ended_alone { ENDED_ALONE } else { 0 }
         | u64::from(known.agreed) << AGREED
         | u64::from(known.surprises) << SURPRISES
 }
 
-/// The bit of [`ItemCost::ended_alone`] in packed costs.
+/// The trust in [`ItemCost::shared`] begins here in packed costs, above that in [`ItemCost::alone`].
+///
+/// Measure: bits of a word.
+const SHARED_TRUST: u32 = 4;
+/// The bit of [`ItemCost::ended_alone`].
 ///
 /// Measure: bits of a word.
 const ENDED_ALONE: u64 = 1 << 8;
@@ -119,19 +125,15 @@ const ENDED_ALONE: u64 = 1 << 8;
 const SURPRISES: u32 = 9;
 const AGREED: u32 = 16;
 
-/// A packed cost. Packed costs compare as the costs do.
-#[inline]
-fn half(known: u64, shift: u32) -> u16 {
-    (known >> shift) as u16
-}
-
 fn unpack(known: u64) -> ItemCost {
-    let cost = |half: u64| Nanos(f64::from(f32::from_bits((half as u32 & 0xffff) << 16)));
+    let cost = |half: u64, trust: u64| {
+        let value = Nanos(f64::from(f32::from_bits((half as u32 & 0xffff) << 16)));
+        Estimate { value, trust: trust as u8 & 0xf }
+    };
     let (agreed, surprises) = ((known >> AGREED) as u16, (known >> SURPRISES) as u8 & 0x7f);
     ItemCost {
-        alone: cost(known >> 48),
-        shared: cost(known >> 32),
-        trust: known as u8,
+        alone: cost(known >> 48, known),
+        shared: cost(known >> 32, known >> SHARED_TRUST),
         ended_alone: known & ENDED_ALONE != 0,
         agreed,
         surprises,
@@ -185,45 +187,6 @@ impl SiteTable {
     }
 }
 
-/// What a site of recursions remembers, packed. 0 is nothing.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PackedCalls(u64);
-
-impl PackedCalls {
-    /// Whether two calls are known, one has run without workers, and the shorter one was shorter than `limit`.
-    #[inline]
-    pub(crate) fn are_shorter(self, limit: PackedCalls) -> bool {
-        let shorter = half(self.0, 48).min(half(self.0, 32));
-        shorter > 0 && shorter < half(limit.0, 48) && self.0 & ENDED_ALONE != 0
-    }
-
-    /// As times.
-    pub(crate) fn unpack(self) -> CallTime {
-        let ItemCost { alone, shared, ended_alone, .. } = unpack(self.0);
-        CallTime { last: alone, before: shared, alone: ended_alone }
-    }
-
-    /// The limit of [`are_shorter`](Self::are_shorter).
-    pub(crate) fn limit(time: Nanos) -> PackedCalls {
-        PackedCalls(pack(ItemCost { alone: time, ..ItemCost::default() }))
-    }
-}
-
-impl SiteTable {
-    /// What a site of recursions remembers.
-    #[inline]
-    pub(crate) fn recall_calls(&self, site: usize) -> PackedCalls {
-        let entry = self.entry(site);
-        PackedCalls(if entry.site.get() == site as u64 { entry.known.get() } else { 0 })
-    }
-
-    /// Stores what a site of recursions remembers from now on.
-    pub(crate) fn remember_calls(&self, site: usize, CallTime { last, before, alone }: CallTime) {
-        let known = ItemCost { alone: last, shared: before, ended_alone: alone, ..ItemCost::default() };
-        self.remember(site, SiteStats { known, long: None }, 0);
-    }
-}
-
 impl SiteTable {
     /// What `site` remembers of its teams. Locked statistics count as empty: since a fork they may stay locked.
     pub(crate) fn recall_team(&self, site: usize) -> TeamStats {
@@ -272,10 +235,13 @@ mod tests {
     #[test]
     fn costs_survive_packing_within_six_percent() {
         for nanos in [0.5, 1.0, 3.3, 777.0, 1.3e9] {
-            let (alone, shared) = (Nanos(nanos), Nanos(2.0 * nanos));
-            let known = ItemCost { alone, shared, trust: 4, ended_alone: nanos > 1.0, agreed: 256, surprises: 8 };
+            let cost = |nanos, trust| Estimate { value: Nanos(nanos), trust };
+            let (alone, shared) = (cost(nanos, 2), cost(2.0 * nanos, 1));
+            let known = ItemCost { alone, shared, ended_alone: nanos > 1.0, agreed: 256, surprises: 8 };
             let ItemCost { alone, shared, .. } = unpack(pack(known));
-            assert!((alone.0 / nanos - 1.0).abs() < 0.065 && (shared.0 / nanos / 2.0 - 1.0).abs() < 0.065, "{nanos}");
+            let off = |cost: Estimate, nanos: f64| (cost.value.0 / nanos - 1.0).abs();
+            assert!(off(alone, nanos) < 0.065 && off(shared, 2.0 * nanos) < 0.065, "{nanos}");
+            assert_eq!((alone.trust, shared.trust), (2, 1));
             assert_eq!(unpack(pack(known)), ItemCost { alone, shared, ..known });
         }
         assert_eq!(unpack(pack(ItemCost::default())), ItemCost::default());
@@ -285,7 +251,7 @@ mod tests {
     fn a_site_recalls_what_it_was_told_and_others_do_not() {
         let sites = SiteTable::default();
         let memory = SiteStats {
-            known: ItemCost { alone: Nanos(12.0), trust: 3, ended_alone: true, ..ItemCost::default() },
+            known: ItemCost { alone: Estimate::of(Nanos(12.0)), ended_alone: true, ..ItemCost::default() },
             long: Some(LongItem { at: 7, of: 9 }),
         };
         assert_eq!(sites.recall(0x4000), SiteStats::default());
@@ -293,18 +259,9 @@ mod tests {
         assert_eq!((sites.recall(0x4000), sites.unmeasured_below(0x4000)), (memory, 0));
         sites.remember(0x4000, SiteStats { long: None, ..memory }, 100);
         assert_eq!((sites.recall(0x4000).long, sites.unmeasured_below(0x4000)), (None, 100));
-        let calls = CallTime { last: Nanos(4096.0), before: Nanos(1024.0), alone: true };
-        sites.remember_calls(0x4000, calls);
-        assert_eq!(sites.recall_calls(0x4000).unpack(), calls);
-        assert!(sites.recall_calls(0x4000).are_shorter(PackedCalls::limit(Nanos(1200.0))));
-        assert!(!sites.recall_calls(0x4000).are_shorter(PackedCalls::limit(Nanos(900.0))));
-        sites.remember_calls(0x4000, CallTime { alone: false, ..calls });
-        assert!(!sites.recall_calls(0x4000).are_shorter(PackedCalls::limit(Nanos(1200.0))), "none has run alone");
-        assert!(!PackedCalls(0).are_shorter(PackedCalls::limit(Nanos(1e9))), "nothing is known");
         // Whatever else shares its entry is another site.
         for other in (0x4010..0x14000).step_by(16) {
             assert_eq!((sites.recall(other), sites.unmeasured_below(other)), (SiteStats::default(), 0));
-            assert_eq!(sites.recall_calls(other).unpack(), CallTime::default());
         }
     }
 }

@@ -9,6 +9,7 @@ use windrow_plan::Nanos;
 use windrow_plan::explore::Budget;
 use windrow_plan::machine::{Machine, WorkerState};
 use windrow_plan::share::{self, Costs, Workers};
+use windrow_plan::site::ItemCost;
 use windrow_plan::spin::{self, SpinContext};
 use windrow_sync::fork::{PerProcess, lock};
 use windrow_sync::gate::{Gate, Wait, WorkerCounts};
@@ -22,7 +23,7 @@ use windrow_sync::{Pad, Spin};
 use crate::runtime::ablation::{Mechanism, Mechanisms};
 use crate::runtime::flag::Flag;
 use crate::runtime::placement::Placement;
-use crate::runtime::sites::{PackedCalls, SiteStats, SiteTable};
+use crate::runtime::sites::{SiteStats, SiteTable};
 
 /// The affinity mask is read once in this number of claims, so that its system call of some 100 claims costs 0.01 %; the quota, which is
 /// files, a hundred times less often.
@@ -46,8 +47,6 @@ pub(crate) struct PoolState {
     pub(crate) closed: Flag,
     /// Mechanisms that are switched off.
     pub(crate) off: Mechanisms,
-    /// Recursions shorter than this are not timed each time.
-    pub(crate) short_call: PackedCalls,
     /// The intervals of recursions.
     pub(crate) join_timing: JoinTiming,
     learned: Pad<Learned>,
@@ -125,7 +124,6 @@ impl PoolState {
             placement: Placement::new(threads - 1),
             closed: Flag::new(),
             off,
-            short_call: PackedCalls::limit(guess.enter(WorkerState::Idle)),
             join_timing,
             timing,
             learned: Pad(learned),
@@ -238,6 +236,12 @@ impl PoolState {
         let measures = self.off.contains(Mechanism::Sites) || self.off.contains(Mechanism::ShortCalls);
         let unmeasured = if measures { 0 } else { share::unmeasured_below(memory.known, &self.machine()) };
         self.sites.remember(site, memory, unmeasured);
+    }
+
+    /// Stores what a site of recursions or sorts remembers from now on. Recursions that are shorter than entering are not timed each time.
+    pub(crate) fn remember_call(&self, site: usize, known: ItemCost) {
+        let is_short = known.ended_alone && known.per_item() < self.guess().enter(WorkerState::Idle);
+        self.sites.remember(site, SiteStats { known, long: None }, u64::from(is_short && known.trusted().is_some()));
     }
 
     /// Called before this thread opens a region; `wakes` if it wakes workers.

@@ -75,19 +75,20 @@ pub(crate) fn rooted<R>(place: CallPlace, code: usize, f: impl FnOnce() -> R) ->
     pool::with_current(|pool| {
         let call = Entered::new(CallKind::Join, place);
         let site = call.site(code, 1);
-        let known = pool.sites.recall_calls(site);
-        if known.are_shorter(pool.short_call) && call.reported.is_none() && !is_due() {
+        let is_short = pool.sites.unmeasured_below(site) > 0;
+        if is_short && call.reported.is_none() && !is_due() {
             return grow(pool, (CallKind::Join, place), None, UNMEASURED, false, f).0;
         }
-        let known = known.unpack();
+        let known = pool.sites.recall(site).known;
+        let expected = known.trusted().map(|known| known.per_item);
         let start = tick();
-        let (result, grown) = grow(pool, (CallKind::Join, place), known.next(), 0, !known.alone, f);
+        let (result, grown) = grow(pool, (CallKind::Join, place), expected, 0, !known.ended_alone, f);
         let time = pool.nanos(tick().saturating_sub(start));
         if let Some(reported) = call.reported {
-            let account = Account { from_memory: known.next().is_some(), ..grown.account(Nanos(0.0)) };
+            let account = Account { from_memory: expected.is_some(), ..grown.account(Nanos(0.0)) };
             reported.end(&Ended::new(0, time, &account).on(grown.end.entered));
         }
-        pool.sites.remember_calls(site, known.after(time, grown.end.open));
+        pool.remember_call(site, known.after_call(time, grown.end.open));
         result
     })
 }
