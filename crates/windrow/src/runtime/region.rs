@@ -339,7 +339,7 @@ impl<'c> CallerSide<'c> {
             self.decided.set(Some(LastChoice { why, serial, shared, is_known, at, since }));
         }
         if price.0 > 0.0 {
-            pool.explores(price);
+            pool.explores();
             self.alone.set(matches!(grain, Grain::Serial { .. }));
         }
         let wakes = matches!(grain, Grain::Publish { width } if width > state.idle + 1);
