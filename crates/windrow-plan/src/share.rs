@@ -353,7 +353,7 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
     }
     let loss = Nanos(best.at_worst().0 - rest.0);
     if costs.budget.covers(loss) && is_hopeful(rest, workers, costs) {
-        return publish("exploring: sharing may have become faster", costs.budget.all());
+        return publish("exploring: sharing may have become faster", loss);
     }
     serial("entering costs more than it saves", shared)
 }

@@ -4,7 +4,7 @@
 //! run a segment of rounds at the best width, and measure it
 //! when the budget allows: run a segment at a neighbouring width
 //! if that was faster, it is the best width now
-//! the cost of the segment beyond one at the best width is a debt, which 1 % of the time in rounds pays
+//! the cost of the segment beyond one at the best width is paid out of the site's account (`explore`)
 //! ```
 //!
 //! The cost of a round is unknown and drifts. The cost of its barrier varies by four orders of magnitude with what else runs on the
@@ -191,8 +191,9 @@ impl WidthTuner {
     pub fn new(full: usize, machine: &Machine, stats: WidthStats, now: Nanos) -> Self {
         let full = full.max(1);
         let WidthStats { mut costs, calls, ran, mut explored, .. } = stats.of(full);
-        if (now.0 - explored.when) * LAPSE >= explored.cost {
-            explored.cost = 0.0;
+        let owed = explored.budget.debt().0 + Budget::SHARE * (ran - explored.at);
+        if (now.0 - explored.when) * LAPSE >= owed {
+            explored.budget = Budget::EMPTY;
         }
         let short = calls.alike >= TRUSTED;
         if short {
@@ -244,6 +245,7 @@ impl WidthTuner {
         // A minimum per round and a maximum in all, so that the sums stay finite.
         let spent = elapsed.0.max(0.01 * rounds).min(1e15);
         self.ran += spent;
+        self.explored.budget = self.explored.budget.earn(Nanos(spent));
         self.call = match self.phase {
             Phase::Check | Phase::Best => self.call.map(|(all, time)| (all + rounds, time + spent)),
             _ => None,
@@ -308,7 +310,7 @@ impl WidthTuner {
             best: width(best, self.full),
             per_round: Nanos(self.costs.per_round),
             ran: Nanos(self.ran),
-            debt: Nanos(self.debt()),
+            debt: self.debt(),
         };
         Decision { inputs, choice: self.next, alternatives: Alternatives::new(&alternatives), why: self.why }
     }
@@ -328,7 +330,7 @@ impl WidthTuner {
             if !agree(rate, before) {
                 self.costs.per_round = rate;
                 if rate > before {
-                    self.owe(self.debt().min(self.segment));
+                    self.owe(self.explored.budget.owing_at_most(Nanos(self.segment)));
                 }
                 return self.stay("rounds do not cost what they did in the last call");
             }
@@ -434,7 +436,7 @@ impl WidthTuner {
 
     /// The level to explore now, if any: an unmeasured neighbour first, then the direction that was not explored last.
     fn due(&mut self) -> Option<usize> {
-        if self.debt() > 0.0 || self.ran - self.explored.at < PAUSE * self.segment {
+        if self.debt().0 > 0.0 || self.ran - self.explored.at < PAUSE * self.segment {
             return None;
         }
         let (best, top) = (self.costs.best(), top(self.full));
@@ -455,18 +457,18 @@ impl WidthTuner {
         self.run(Phase::Best, self.costs.best(), 1.0, why);
     }
 
-    fn debt(&self) -> f64 {
-        (self.explored.cost - Budget::HALF * (self.ran - self.explored.at)).max(0.0)
+    fn debt(&self) -> Nanos {
+        self.explored.budget.debt()
     }
 
     fn pay(&mut self) {
-        self.owe(self.debt() + self.price.max(0.0));
+        self.owe(self.explored.budget.pay(Nanos(self.price)));
         self.price = 0.0;
     }
 
-    /// The debt from now on. It is earned and lapses from now on, too, so that no time counts for two debts.
-    fn owe(&mut self, cost: f64) {
-        self.explored = Explored { cost, at: self.ran, when: self.origin + self.ran, ..self.explored };
+    /// The account from now on. A debt lapses from now on, too, so that no time counts for two debts.
+    fn owe(&mut self, budget: Budget) {
+        self.explored = Explored { budget, at: self.ran, when: self.origin + self.ran, ..self.explored };
     }
 
     fn run(&mut self, phase: Phase, level: usize, part: f64, why: &'static str) {

@@ -205,7 +205,7 @@ fn what_was_never_timed_alone_is_once_the_budget_covers_it() {
     let never = Trusted { per_item: Nanos(1000.0), swell: 1.0, never_alone: true };
     let call = Progress { known: Some(never), ..progress(0.0, 0, 100) };
     let with = |budget: f64| {
-        choose(&call, &workers(1, 1), &Costs { budget: Budget::EMPTY.earn(Nanos(50.0 * budget)), ..costs() })
+        choose(&call, &workers(1, 1), &Costs { budget: Budget::EMPTY.earn(Nanos(100.0 * budget)), ..costs() })
     };
     // Sharing saves half of 100 us.
     assert!(matches!(with(45_000.0).grain, Grain::Publish { width: 2 }));
@@ -244,14 +244,11 @@ fn what_is_too_slow_is_tried_again_when_it_costs_little() {
     let mut slow = costs();
     slow.machine.line = Nanos(700.0);
     let after = |per_item: f64, calls: u32| {
-        let budget = (0..calls).fold(Budget::EMPTY, |budget, _| budget.earn(Nanos(750.0 * per_item)));
+        let budget = (0..calls).fold(Budget::EMPTY, |budget, _| budget.earn(Nanos(1500.0 * per_item)));
         choose(&progress(per_item, 50, 700), &workers(1, 1), &Costs { budget, ..slow })
     };
     assert!(matches!(after(10.0, 1).grain, Grain::Serial { .. }));
     let explores = after(10.0, 30);
     assert!(matches!(explores.grain, Grain::Publish { .. }) && explores.price.0 > 1_000.0, "{explores:?}");
-    // The whole budget, not the predicted loss: otherwise short calls among long ones would wake a halted CPU again and again.
-    let budget = (0..300).fold(Budget::EMPTY, |budget, _| budget.earn(Nanos(7500.0)));
-    assert_eq!(after(10.0, 300).price, budget.all());
     assert!(matches!(after(1.0, 10_000).grain, Grain::Serial { .. }), "that was never worth it");
 }

@@ -4,7 +4,7 @@
 //! run each call in the best mode, and remember its time
 //! when the budget allows: run two calls in the other mode, and remember the time of the second
 //! the faster mode is the best one
-//! the cost of the other mode beyond the best one is a debt, which 1 % of the time of calls pays
+//! the cost of the other mode beyond the best one is paid out of the site's account (`explore`)
 //! ```
 //!
 //! To form a team takes some microseconds that no round shows: the caller waits for the workers to join and to leave. For a short call
@@ -54,10 +54,9 @@ pub struct TeamCalls {
     team: Estimate,
     serial: Estimate,
     best: Mode,
-    /// Cost of the last exploration beyond calls in the best mode.
+    /// Cost of this exploration so far, beyond calls in the best mode.
     cost: f64,
-    /// Time run since the last exploration.
-    since: f64,
+    budget: Budget,
     /// Calls left of the current exploration.
     exploring: u8,
 }
@@ -66,7 +65,7 @@ impl TeamCalls {
     /// Nothing is known.
     pub const fn new() -> Self {
         let (team, serial, best) = (Estimate::UNKNOWN, Estimate::UNKNOWN, Mode::Team);
-        TeamCalls { team, serial, best, cost: 0.0, since: 0.0, exploring: 0 }
+        TeamCalls { team, serial, best, cost: 0.0, budget: Budget::EMPTY, exploring: 0 }
     }
 
     /// Mode of the next call.
@@ -99,7 +98,7 @@ impl TeamCalls {
             *self.known(mode) = self.known(mode).after(time, Smoothing::CALLS);
         }
         if mode == self.best {
-            self.since += time.0;
+            self.budget = self.budget.earn(time);
         } else {
             // The first call counts, too: it pays for the wake of the workers.
             self.cost += time.0 - self.known(self.best).value.0;
@@ -107,10 +106,12 @@ impl TeamCalls {
             if self.exploring == 0 {
                 let is_serial = self.serial.is_known() && self.serial.value < self.team.value;
                 self.best = if is_serial { Mode::Serial } else { Mode::Team };
-                self.since = 0.0;
+                let least = MINIMUM * self.known(self.best).value.0;
+                self.budget = self.budget.pay(Nanos(self.cost.max(least)));
             }
         }
-        if self.exploring == 0 && (may_be_serial || self.best == Mode::Serial) && self.is_due() {
+        let is_due = self.exploring == 0 && self.is_trusted(TRUSTED) && self.budget.debt().0 == 0.0;
+        if is_due && (may_be_serial || self.best == Mode::Serial) {
             (self.exploring, self.cost) = (CALLS, 0.0);
         }
         self
@@ -119,12 +120,6 @@ impl TeamCalls {
     /// True if this number of calls in a row has agreed with those before.
     fn is_trusted(&self, calls: u8) -> bool {
         self.team.trust.max(self.serial.trust) >= calls
-    }
-
-    fn is_due(&mut self) -> bool {
-        let (best, other) = (*self.known(self.best), *self.known(self.best.other()));
-        let price = if other.is_known() { self.cost.max(MINIMUM * best.value.0) } else { 0.0 };
-        self.is_trusted(TRUSTED) && Budget::HALF * self.since >= price
     }
 }
 

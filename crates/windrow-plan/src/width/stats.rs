@@ -1,16 +1,17 @@
 //! Statistics of widths at a team's call site, kept between calls.
 
 use crate::Nanos;
+use crate::explore::Budget;
 
 /// Number of distinct widths; the last one is the full width, however wide.
 ///
 /// Measure: size of the statistics.
 pub(super) const LEVELS: usize = u16::BITS as usize;
 
-/// The last exploration: its cost with the debt before it, its end in time run (`at`) and by the clock (`when`), and its direction.
+/// The account, and the last exploration: its end in time run (`at`) and by the clock (`when`), and its direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Explored {
-    pub(super) cost: f64,
+    pub(super) budget: Budget,
     pub(super) at: f64,
     pub(super) when: f64,
     pub(super) wider: bool,
@@ -18,7 +19,7 @@ pub(super) struct Explored {
 
 impl Explored {
     pub(super) const NEVER: Explored =
-        Explored { cost: 0.0, at: f64::NEG_INFINITY, when: f64::NEG_INFINITY, wider: false };
+        Explored { budget: Budget::EMPTY, at: f64::NEG_INFINITY, when: f64::NEG_INFINITY, wider: false };
 }
 
 /// The recent time at the best width, and the time that one member would have taken.

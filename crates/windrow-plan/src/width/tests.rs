@@ -193,8 +193,8 @@ fn a_busy_neighbour_is_left_alone_and_missed_when_it_has_gone() {
         let busy = calls.run(200, 8e6, |_| 1000.0);
         assert!(busy.median < 1.05 && busy.mean < 1.15, "{seed}: {busy:?}");
 
-        let quiet = calls.stats.explored.cost / Budget::HALF;
-        assert!(quiet <= 1.1 * STALL / Budget::HALF, "{seed}: {quiet}");
+        let quiet = calls.stats.explored.budget.debt().0 / Budget::SHARE;
+        assert!(quiet <= 1.1 * STALL / Budget::SHARE, "{seed}: {quiet}");
         calls.machine.stalls = None;
         let gone = calls.machine.now;
         while calls.stats.width() == 1 {
@@ -218,12 +218,12 @@ fn a_stall_is_not_risked_again_soon() {
     calls.machine.stalls = Some(100.0);
     let calm = calls.run(1, 8e6, |_| 1000.0).mean;
     assert!(calm > 1.4, "the first try is hit: {calm}");
-    assert!(calls.stats.explored.cost > 0.9 * STALL, "{:?}", calls.stats);
+    assert!(calls.stats.explored.budget.debt().0 > 0.9 * STALL, "{:?}", calls.stats);
     let wide = calls.machine.wide;
     calls.run(14, 8e6, |_| 1000.0);
     assert_eq!(calls.machine.wide, wide);
     // Some seconds later the neighbour may be gone, however few rounds have run since: a stall of 4 ms is risked again after 4 s.
-    let stall = calls.stats.explored.cost;
+    let stall = calls.stats.explored.budget.debt().0;
     calls.machine.now += 700.0 * stall;
     calls.run(1, 8e6, |_| 1000.0);
     assert_eq!(calls.machine.wide, wide);
@@ -239,7 +239,7 @@ fn costlier_rounds_do_not_wait_for_an_old_debt() {
     let mut calls = calls(1, 2, 8000);
     calls.machine.stalls = Some(100.0);
     calls.run(1, 1.0, |_| 500.0);
-    assert!(calls.stats.explored.cost > 0.9 * STALL, "{:?}", calls.stats);
+    assert!(calls.stats.explored.budget.debt().0 > 0.9 * STALL, "{:?}", calls.stats);
     calls.machine.stalls = None;
     calls.rounds = 3000;
     let costlier = calls.run(2, 3000.0 * 7200.0, |_| 14_000.0);
@@ -520,12 +520,12 @@ impl Losses {
 
     fn report(&mut self, tuner: &mut WidthTuner, rounds: usize, elapsed: f64) {
         let (before, per_round) = (Self::explores(tuner), tuner.costs.per_round);
-        let (begins, debt) = (matches!(tuner.phase, Phase::Check), tuner.debt());
+        let (begins, debt) = (matches!(tuner.phase, Phase::Check), tuner.debt().0);
         tuner.report(rounds, Nanos(elapsed));
         if begins && !Self::explores(tuner) {
             // Rounds that cost more than before forgive a debt.
-            let earned = Budget::HALF * elapsed.max(0.01 * rounds as f64);
-            self.paid -= ((debt - earned).max(0.0) - tuner.debt()).max(0.0);
+            let earned = Budget::SHARE * elapsed.max(0.01 * rounds as f64);
+            self.paid -= ((debt - earned).max(0.0) - tuner.debt().0).max(0.0);
         }
         match (before, Self::explores(tuner)) {
             (false, false) => {}
@@ -543,7 +543,7 @@ impl Losses {
     /// No exploration begins before the cost of all earlier ones is earned.
     fn check(&self, tuner: &WidthTuner) -> Result<(), TestCaseError> {
         if Self::explores(tuner) && self.price == 0.0 {
-            let earned = Budget::HALF * tuner.ran;
+            let earned = Budget::SHARE * tuner.ran;
             prop_assert!(
                 self.paid <= earned * (1.0 + 1e-9) + 1e-6,
                 "{} paid, {} earned: {:?}",

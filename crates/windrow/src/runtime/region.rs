@@ -342,7 +342,7 @@ impl<'c> Caller<'c> {
             self.decide(why, progress, shared, now);
         }
         if price.0 > 0.0 {
-            pool.explores(price);
+            pool.explores();
             self.alone = matches!(grain, Grain::Serial { .. });
         }
         let wakes = matches!(grain, Grain::Publish { width } if width > state.idle + 1);

@@ -324,9 +324,9 @@ impl PoolState {
         self.keep(|_| ThreadAccount { last: now, owed, budget: costs.budget.earn(whole) });
     }
 
-    /// Records that this thread explores a choice that is predicted to lose `price`.
-    pub(crate) fn explores(&self, price: Nanos) {
-        self.keep(|account| ThreadAccount { budget: account.budget.pay(price), ..account });
+    /// Records that this thread explores.
+    pub(crate) fn explores(&self) {
+        self.keep(|account| ThreadAccount { budget: Budget::EMPTY, ..account });
     }
 
     /// True if workers may spin: then a wake also pays for later regions.
