@@ -72,7 +72,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use windrow_plan::Nanos;
-use windrow_plan::team::{Formation, Free, Mode, Waits, formation};
+use windrow_plan::share::{self, Formation};
+use windrow_plan::team::{Mode, Waits};
 use windrow_sync::Spin;
 use windrow_sync::gate::{JoinedWorker, WorkerCounts};
 use windrow_sync::rounds::{MemberSlot, Rounds, Turn};
@@ -380,18 +381,13 @@ where
         }
     };
     let stats = if may_be_alone { pool.sites.recall_team(site) } else { TeamStats::default() };
-    let serial = may_be_alone && stats.calls.choose() == Mode::Serial;
-    let (Formation { members, patience }, reason) = match serial {
-        true => {
-            (Formation { members: 1, patience: Nanos(0.0) }, "serial: such calls were faster without other members")
+    let serial = stats.calls.choose() == Mode::Serial;
+    let (Formation { members, patience }, reason) = match ask(pool, width, &stats, begun) {
+        Ok(asked) => asked,
+        Err(refused) => {
+            refuse(reported);
+            return Err(refused);
         }
-        false => match ask(pool, width, stats.took) {
-            Ok(asked) => asked,
-            Err(refused) => {
-                refuse(reported);
-                return Err(refused);
-            }
-        },
     };
     if members == 1 {
         let led = &mut LeaderState { driver: RoundDriver::new(RoundSite::of(pool, site), told), data };
@@ -493,16 +489,14 @@ impl<T: ?Sized + Send> Drop for FormOnDrop<'_, '_, T> {
     }
 }
 
-/// The number of members to ask for, and the reason.
-fn ask(pool: &PoolState, width: Width, lately: Nanos) -> Result<(Formation, &'static str), TeamError> {
-    let most = pool.workers().most;
-    let WorkerCounts { busy, idle, asleep, absent } = pool.gate.state();
-    let (idle, asleep, absent) = if busy { (0, 0, 0) } else { (idle, asleep, absent) };
-    let free = 1 + idle + asleep;
+/// The number of members to ask for, and the reason, for a call that begins `now` at a site with these statistics.
+fn ask(pool: &PoolState, width: Width, stats: &TeamStats, now: u64) -> Result<(Formation, &'static str), TeamError> {
     match width.0 {
-        WidthKind::Exactly(0 | 1) => Ok((Formation { members: 1, patience: Nanos(0.0) }, AS_ASKED)),
+        WidthKind::Exactly(0 | 1) => Ok((Formation::ALONE, AS_ASKED)),
         // A team of exact width also waits for threads that have just been started.
         WidthKind::Exactly(wanted) => {
+            let WorkerCounts { busy, idle, asleep, absent } = pool.gate.state();
+            let (free, absent) = if busy { (1, 0) } else { (1 + idle + asleep, absent) };
             let kind = match () {
                 () if wanted > pool.members => TeamErrorKind::TooWide,
                 () if !pool.is_of_this_process() => TeamErrorKind::Forked,
@@ -513,11 +507,9 @@ fn ask(pool: &PoolState, width: Width, lately: Nanos) -> Result<(Formation, &'st
             let found = if pool.is_of_this_process() { free.min(pool.members) } else { 1 };
             Err(TeamError { wanted, found, threads: pool.members, kind })
         }
-        WidthKind::AtMost(_) if free == 1 => Ok((Formation { members: 1, patience: Nanos(0.0) }, "no worker is free")),
         WidthKind::AtMost(wanted) => {
-            let costs = pool.costs(tick());
-            let (enter_idle, enter_asleep) = (costs.enter(false), costs.enter(true));
-            let decision = formation(Free { wanted, cpus: most, idle, asleep, enter_idle, enter_asleep, lately });
+            let (mode, lately, workers) = (stats.calls.choose(), stats.took, pool.workers());
+            let decision = share::team(share::Team { wanted, mode, lately, workers }, &pool.costs(now));
             Ok((decision.choice, decision.why))
         }
     }

@@ -9,6 +9,8 @@ use std::cmp::Ordering;
 use std::panic::Location;
 
 use windrow_plan::Nanos;
+use windrow_plan::machine::WorkerState;
+use windrow_plan::share;
 use windrow_plan::site::ItemCost;
 use windrow_sync::machine::tick;
 use windrow_sync::merge::{Merge, merging};
@@ -89,8 +91,8 @@ impl SortGrain {
             told.alone = Some(alone);
             told.is_known = stats.known.trusted().is_some();
             let costs = pool.costs(start);
-            let enter = costs.enter(!is_inside() && pool.workers().idle == 0);
-            if alone.0 < 2.0 * enter.0 {
+            let wakes = !is_inside() && pool.workers().idle == 0;
+            if share::is_short(alone, &costs.machine, if wakes { costs.parked } else { WorkerState::Idle }) {
                 return None;
             }
             // Sixteen parts a member, so that members finish at about the same time; but no part shorter than a heartbeat.

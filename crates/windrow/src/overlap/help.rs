@@ -3,7 +3,7 @@
 //! In short: the calling thread opens a region, the workers that join take tiles until they have waited for one as long as a tile lasts, and
 //! go back to the pool.
 //! 1. Before a tile has been timed, workers stand by: they join if the first tile lasts as long as a wake (as in `runtime::region`).
-//! 2. The door stays closed for tiles shorter than a wake: to hand them over would cost more than it saves.
+//! 2. The door stays closed for tiles that are too short for a wake ([`share::tiles`]): to hand them over would cost more than it saves.
 //! 3. *Patience.* If one thread is too slow for the tiles that come, and `n` threads are enough, then each of the `n` waits for less than a
 //!    tile lasts. So a worker that has waited longer than that is not needed, and leaves. Parallel calls inside of tiles, and of other
 //!    callers, get it.
@@ -16,6 +16,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use windrow_plan::machine::WorkerState;
+use windrow_plan::share::{self, TileWorth};
 use windrow_sync::fork::lock;
 use windrow_sync::gate::{Door, JoinedWorker};
 use windrow_sync::machine::tick;
@@ -25,12 +26,6 @@ use super::run::{EachLane, OverlapRun, Station, Step};
 use crate::runtime::begun::{AtDepth, depth};
 use crate::runtime::listen::Region;
 use crate::runtime::state::PoolState;
-
-/// A worker that has joined leaves if so many tiles are shorter than a wake. The door opens at one wake, so tiles about as long as that do
-/// not have workers come and go.
-///
-/// Measure: count of tiles.
-const TOO_SHORT: f64 = 4.0;
 
 /// The state of the calling thread's door.
 #[derive(Clone, Copy, PartialEq)]
@@ -87,10 +82,11 @@ impl Drop for CallBack<'_> {
 
 /// Opens the door if that pays. Returns whether the calling thread has to leave the region, to open another one.
 fn tend(door: &Door<'_>, state: &Cell<DoorState>, crew: &Crew, pool: &PoolState) -> bool {
-    let (tile, wake) = (crew.tile(), pool.guess().enter(WorkerState::AsleepLong));
-    let pays = tile >= wake;
+    let worth = share::tiles(crew.tile(), pool.guess());
+    let pays = worth == TileWorth::Join;
     match state.get() {
-        DoorState::Closed if pays || tile.0 == 0.0 => {
+        DoorState::Closed if pays || worth == TileWorth::Unknown => {
+            let wake = pool.guess().enter(WorkerState::AsleepLong);
             lock(&crew.state).unheard = 0;
             let workers = pool.workers();
             pool.opens(workers.idle + 1 < workers.most);
@@ -105,7 +101,7 @@ fn tend(door: &Door<'_>, state: &Cell<DoorState>, crew: &Crew, pool: &PoolState)
             state.set(DoorState::Open);
         }
         // Short tiles: workers that have come leave, and the door is closed.
-        DoorState::StandBy if tile.0 > 0.0 => return door.inside() == 0,
+        DoorState::StandBy if worth != TileWorth::Unknown => return door.inside() == 0,
         DoorState::Open if pays => {
             let (joined, inside) = (door.joined(), door.inside());
             if joined > inside {
@@ -131,9 +127,8 @@ fn attend<E: Send>(run: &OverlapRun<E>, lanes: &[&(dyn EachLane<E> + Sync + '_)]
             let state = lock(&crew.state);
             (state.turn, state.called_back)
         };
-        let wake = pool.guess().enter(WorkerState::AsleepLong);
-        let is_short = crew.tile().0 > 0.0 && TOO_SHORT * crew.tile().0 < wake.0;
-        if called_back || is_short || !run.is_of_this_process() {
+        let leaves = share::tiles(crew.tile(), pool.guess()) == TileWorth::Leave;
+        if called_back || leaves || !run.is_of_this_process() {
             break;
         }
         run.look();
