@@ -1,4 +1,5 @@
-//! Share: serial or shared, and how wide. It is the one rule for loops, recursions, sorts and teams.
+//! Share: serial or shared, and how wide. It is the one rule for loops ([`choose`]), joins and sorts ([`recursion`]), teams ([`team`]) and the crews
+//! of overlaps ([`tiles`]). (A team whose calls were timed as a whole takes the faster mode.)
 //!
 //! ```text
 //! shared(w) = rest * swell / w + enter(workers) + step * (w - 2)
@@ -29,10 +30,13 @@
 //! ski-rental rule (Karlin and others, 1988).
 
 mod recursion;
+mod team;
 
 use std::fmt;
 
 pub use self::recursion::{Recursion, ShareDecision, recursion};
+pub(crate) use self::team::PATIENCE;
+pub use self::team::{Formation, Team, team};
 use crate::estimate::AGREE;
 use crate::explore::Budget;
 use crate::machine::{Machine, WorkerState};
@@ -175,9 +179,24 @@ pub struct Sharing {
 }
 
 impl Sharing {
+    fn margin(self) -> f64 {
+        if self.wakes { MARGIN_ASLEEP } else { MARGIN_IDLE }
+    }
+
     /// The predicted time, times the margin.
     fn at_worst(self) -> Nanos {
-        Nanos(self.done.0 * if self.wakes { MARGIN_ASLEEP } else { MARGIN_IDLE })
+        Nanos(self.done.0 * self.margin())
+    }
+
+    /// True if sharing is faster by the margin than `rest`, the time on one thread.
+    pub fn pays(self, rest: Nanos) -> bool {
+        self.at_worst() < rest
+    }
+
+    /// The time on one thread from which on this width pays.
+    fn break_even(self, costs: &Costs) -> Nanos {
+        let margin = self.margin();
+        Nanos(margin * costs.enter(self.wakes).0 / (1.0 - margin / self.width as f64))
     }
 }
 
@@ -274,6 +293,41 @@ pub fn stands_by(site: ItemCost, weight: u64, items: usize, workers: &Workers, c
     Some(StandBy { width, patience, wakes: workers.idle == 0 })
 }
 
+/// The worth of workers for a stream of tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TileWorth {
+    /// No tile was timed: workers stand by.
+    Unknown,
+    /// A worker that has joined leaves.
+    Leave,
+    /// A worker that has joined stays, but no others are let in.
+    Stay,
+    /// Workers are let in.
+    Join,
+}
+
+/// A worker leaves if this number of tiles does not pay for it.
+///
+/// Measure: count of tiles.
+const TOO_SHORT: f64 = 4.0;
+
+/// The worth of workers if a tile lasts for `tile`; 0 is unknown. A worker waits for each tile and is woken for it, so workers are let in if waking
+/// one for the second of two tiles pays. They do not leave before tiles are several times shorter: tiles of about that length would have them come
+/// and go.
+pub fn tiles(tile: Nanos, machine: &Machine) -> TileWorth {
+    let one = Workers { most: 2, idle: 0, asleep: 1, busy: false };
+    let pays = |tile: f64| {
+        let both = Nanos(2.0 * tile);
+        predict(both, Items(2), &one, &Costs::new(*machine)).is_some_and(|sharing| sharing.pays(both))
+    };
+    match tile.0 {
+        0.0 => TileWorth::Unknown,
+        tile if pays(tile) => TileWorth::Join,
+        tile if pays(TOO_SHORT * tile) => TileWorth::Stay,
+        _ => TileWorth::Leave,
+    }
+}
+
 /// A choice, its reason, the predicted time of sharing, and its price.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShareChoice {
@@ -341,7 +395,7 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
         let grain = Grain::Publish { width: best.width };
         ShareChoice { grain, why, shared, price }
     };
-    if best.at_worst() < rest {
+    if best.pays(rest) {
         let loss = Nanos(rest.0 - best.done.0);
         if progress.done.0 == 0 && progress.known.is_some_and(|known| known.never_alone) && costs.budget.covers(loss) {
             return ShareChoice { price: loss, ..serial(NEVER_ALONE, shared) };

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! rest = age of the recursion
-//! let workers in if shared(rest) < rest
+//! let workers in if shared(rest) * margin < rest
 //! else ask again when the age pays for entering, or after a heartbeat if that is sooner
 //! ```
 //!
@@ -103,13 +103,13 @@ pub fn recursion(recursion: Recursion, workers: &Workers, costs: &Costs) -> Deci
     let Some(sharing) = sharing else {
         return decided(ShareDecision::Wait { until: next_beat }, "no worker is free");
     };
-    if sharing.done < rest {
+    if sharing.pays(rest) {
         // All workers may come: a recursion that goes on has work also for those that are busy now.
         return decided(ShareDecision::Open { width: workers.most }, "sharing the rest is faster");
     }
     // At this age the rest is long enough. Workers may wake up before that, so the question is not put off beyond the next beat.
-    let pays = costs.enter(sharing.wakes).0 / (1.0 - 1.0 / sharing.width as f64);
-    let until = Nanos(pays.max(recursion.age.0).min(next_beat.0));
+    let pays = sharing.break_even(costs);
+    let until = Nanos(pays.0.max(recursion.age.0).min(next_beat.0));
     decided(ShareDecision::Wait { until }, "entering costs more than it saves")
 }
 
@@ -129,18 +129,19 @@ mod tests {
 
     #[test]
     fn a_recursion_opens_once_its_age_pays_for_it() {
-        for (idle, enter) in [(1, 600.0), (0, 15_000.0)] {
-            assert_eq!(choice(2.0 * enter + 1.0, None, idle), ShareDecision::Open { width: 2 });
+        // Entering and its margin, and half of the rest.
+        for (idle, pays) in [(1, 660.0 / 0.45), (0, 18_000.0 / 0.4)] {
+            assert_eq!(choice(1.001 * pays, None, idle), ShareDecision::Open { width: 2 });
             let beat = 100.0 + costs().machine.heartbeat().0;
-            let until = Nanos((2.0 * enter).min(beat));
-            assert_eq!(choice(100.0, None, idle), ShareDecision::Wait { until });
+            let ShareDecision::Wait { until } = choice(100.0, None, idle) else { panic!("too young") };
+            assert!((until.0 - pays.min(beat)).abs() < 1.0, "{until}");
         }
     }
 
     #[test]
     fn a_call_that_was_long_opens_at_once() {
         assert_eq!(choice(0.0, Some(100_000.0), 0), ShareDecision::Open { width: 2 });
-        assert_eq!(choice(0.0, Some(1_000.0), 1), ShareDecision::Wait { until: Nanos(1_200.0) });
+        assert!(matches!(choice(0.0, Some(1_300.0), 1), ShareDecision::Wait { until } if until > Nanos(1_400.0)));
     }
 
     #[test]

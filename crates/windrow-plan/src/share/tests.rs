@@ -252,3 +252,12 @@ fn what_is_too_slow_is_tried_again_when_it_costs_little() {
     assert!(matches!(explores.grain, Grain::Publish { .. }) && explores.price.0 > 1_000.0, "{explores:?}");
     assert!(matches!(after(1.0, 10_000).grain, Grain::Serial { .. }), "that was never worth it");
 }
+
+/// Two members with tiles of one length, of which one is woken for each of its tiles.
+#[test]
+fn workers_take_tiles_that_last_longer_than_a_wake() {
+    let machine = Machine::example();
+    let worth = |wakes: f64| tiles(Nanos(wakes * machine.wake.0), &machine);
+    assert_eq!(worth(0.0), TileWorth::Unknown);
+    assert_eq!([2.0, 1.4, 0.45, 0.3].map(worth), [TileWorth::Join, TileWorth::Stay, TileWorth::Stay, TileWorth::Leave]);
+}

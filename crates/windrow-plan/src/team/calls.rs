@@ -47,7 +47,7 @@ impl Mode {
     }
 }
 
-/// Memory of the calls of one site, each as a whole: plain data. The rule: [`team`](crate::team).
+/// Memory of the calls of one site, each as a whole: plain data. The rule: the page of this module.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TeamCalls {
     /// Times of calls.

@@ -9,6 +9,8 @@ use std::cmp::Ordering;
 use std::panic::Location;
 
 use windrow_plan::Nanos;
+use windrow_plan::machine::WorkerState;
+use windrow_plan::share;
 use windrow_plan::site::ItemCost;
 use windrow_sync::machine::tick;
 use windrow_sync::merge::{Merge, merging};
@@ -105,7 +107,8 @@ fn sort<T, C: Fn(&T, &T) -> Ordering>(
         let alone = Nanos(steps * step);
         let pays = || {
             let costs = pool.costs(start);
-            alone.0 >= 2.0 * costs.enter(!is_inside() && pool.workers().idle == 0).0
+            let wakes = !is_inside() && pool.workers().idle == 0;
+            !share::is_short(alone, &costs.machine, if wakes { costs.parked } else { WorkerState::Idle })
         };
         // The members that it was open to; 0 if it teaches nothing.
         let (mut open, mut reason, mut grown) = (1, "serial: entering costs more than it saves", None);

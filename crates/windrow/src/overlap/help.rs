@@ -3,7 +3,7 @@
 //! In short: the calling thread opens a region, the workers that join take tiles until they have waited for one as long as a tile lasts, and
 //! go back to the pool.
 //! 1. Before a tile has been timed, workers stand by: they join if the first tile lasts as long as a wake (as in `runtime::region`).
-//! 2. The door stays closed for tiles shorter than a wake: to hand them over would cost more than it saves.
+//! 2. The door stays closed for tiles that are too short for a wake ([`share::tiles`]): to hand them over would cost more than it saves.
 //! 3. *Patience.* If one thread is too slow for the tiles that come, and `n` threads are enough, then each of the `n` waits for less than a
 //!    tile lasts. So a worker that has waited longer than that is not needed, and leaves. Parallel calls inside tiles, and of other
 //!    callers, get it.
@@ -15,7 +15,7 @@
 use std::time::{Duration, Instant};
 
 use windrow_plan::machine::WorkerState;
-use windrow_plan::share::{StandBy, Workers};
+use windrow_plan::share::{self, StandBy, TileWorth, Workers};
 use windrow_sync::fork::lock;
 use windrow_sync::gate::JoinedWorker;
 use windrow_sync::unwind::Finally;
@@ -25,12 +25,6 @@ use super::run::{EachLane, OverlapRun, Station, Step};
 use crate::runtime::call::{CallDoor, region};
 use crate::runtime::listen::Region;
 use crate::runtime::state::PoolState;
-
-/// A worker that has joined leaves if this number of tiles is shorter than a wake. The door opens at one wake, so tiles about as long as that do
-/// not have workers come and go.
-///
-/// Measure: count of tiles.
-const TOO_SHORT: f64 = 4.0;
 
 /// The calling thread's part: leads the run, and lets workers in.
 pub(super) fn lead<E: Send>(
@@ -60,8 +54,8 @@ pub(super) fn lead<E: Send>(
 
 /// Opens the door if that pays. Returns whether the calling thread has to leave the region, to open another one.
 fn let_in(door: &CallDoor<'_>, crew: &Crew, pool: &PoolState) -> bool {
-    let (tile, patience) = (crew.tile(), pool.guess().enter(WorkerState::AsleepLong));
-    let pays = tile >= patience;
+    let worth = share::tiles(crew.tile(), pool.guess());
+    let pays = worth == TileWorth::Join;
     if door.is_open() {
         let inside = door.inside();
         if pays && door.members() > inside + 1 {
@@ -73,16 +67,17 @@ fn let_in(door: &CallDoor<'_>, crew: &Crew, pool: &PoolState) -> bool {
                 crew.call_back();
             }
         }
-    } else if pays || tile.0 == 0.0 && !door.has_stand_by() {
+    } else if pays || worth == TileWorth::Unknown && !door.has_stand_by() {
         lock(&crew.state).unheard = 0;
         let Workers { most: width, idle, .. } = pool.workers();
         let wakes = idle + 1 < width;
         if pays {
             door.open(width, wakes);
         } else {
+            let patience = pool.guess().enter(WorkerState::AsleepLong);
             door.stand_by(StandBy { width, patience, wakes });
         }
-    } else if tile.0 > 0.0 && door.has_stand_by() {
+    } else if worth != TileWorth::Unknown && door.has_stand_by() {
         // Short tiles: workers that have come leave, and the door is closed.
         return door.inside() == 0;
     }
@@ -97,9 +92,8 @@ fn attend<E: Send>(run: &OverlapRun<E>, lanes: &[&(dyn EachLane<E> + Sync + '_)]
             let state = lock(&crew.state);
             (state.turn, state.called_back)
         };
-        let wake = pool.guess().enter(WorkerState::AsleepLong);
-        let is_short = crew.tile().0 > 0.0 && TOO_SHORT * crew.tile().0 < wake.0;
-        if called_back || is_short || !run.is_of_this_process() {
+        let leaves = share::tiles(crew.tile(), pool.guess()) == TileWorth::Leave;
+        if called_back || leaves || !run.is_of_this_process() {
             break;
         }
         run.look();

@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use windrow_plan::Nanos;
-use windrow_plan::share::Workers;
-use windrow_plan::team::{Formation, Free, Mode, Waits, formation};
+use windrow_plan::share::{self, Formation};
+use windrow_plan::team::{Mode, Waits};
 use windrow_sync::Spin;
 use windrow_sync::gate::WorkerCounts;
 use windrow_sync::rounds::{MemberSlot, Rounds};
@@ -45,7 +45,8 @@ where
         reported.into_iter().for_each(|reported| reported.end_because("refused"));
         Err(refused)
     };
-    let Asked { members, least, patience, reason, mode } = match ask(pool, width, site) {
+    let Asked { formation: Formation { members, patience }, least, reason, mode } = match ask(pool, width, site, begun)
+    {
         Ok(asked) => asked,
         Err(refused) => return refuse(call.reported, refused),
     };
@@ -128,21 +129,18 @@ where
 
 /// The team to form.
 struct Asked {
-    members: usize,
+    formation: Formation,
     /// Members without which it is refused.
     least: usize,
-    /// The longest wait for them.
-    patience: Nanos,
     reason: &'static str,
     /// How the call counts in the comparison of serial calls and teams; `None` if it is not compared.
     mode: Option<Mode>,
 }
 
-/// The team to ask for.
-fn ask(pool: &PoolState, width: Width, site: usize) -> Result<Asked, TeamError> {
-    let alone = |reason, mode| Ok(Asked { members: 1, least: 1, patience: Nanos(0.0), reason, mode });
+/// The team to ask for, in a call that begins `now`.
+fn ask(pool: &PoolState, width: Width, site: usize, now: u64) -> Result<Asked, TeamError> {
     match width.0 {
-        WidthKind::Exactly(0 | 1) => alone(AS_ASKED, None),
+        WidthKind::Exactly(0 | 1) => Ok(Asked { formation: Formation::ALONE, least: 1, reason: AS_ASKED, mode: None }),
         // A team of exact width also waits for threads that have just been started.
         WidthKind::Exactly(wanted) => {
             let WorkerCounts { busy, idle, asleep, absent } = pool.gate.state();
@@ -153,8 +151,8 @@ fn ask(pool: &PoolState, width: Width, site: usize) -> Result<Asked, TeamError> 
                 () if pool.gate.is_stopped() => TeamErrorKind::Closed,
                 () if wanted > free + absent => TeamErrorKind::Busy,
                 () => {
-                    let patience = Waits::of(pool.guess()).yields;
-                    return Ok(Asked { members: wanted, least: wanted, patience, reason: AS_ASKED, mode: None });
+                    let formation = Formation { members: wanted, patience: Waits::of(pool.guess()).yields };
+                    return Ok(Asked { formation, least: wanted, reason: AS_ASKED, mode: None });
                 }
             };
             let found = if pool.is_of_this_process() { free.min(pool.members) } else { 1 };
@@ -162,19 +160,11 @@ fn ask(pool: &PoolState, width: Width, site: usize) -> Result<Asked, TeamError> 
         }
         WidthKind::AtMost(wanted) => {
             let stats = if wanted > 1 { pool.sites.recall_team(site) } else { TeamStats::default() };
-            if wanted > 1 && stats.calls.choose() == Mode::Serial {
-                return alone("serial: such calls were faster without other members", Some(Mode::Serial));
-            }
-            let Workers { most: cpus, idle, asleep, busy } = pool.workers();
-            if busy || idle + asleep == 0 {
-                return alone("no worker is free", None);
-            }
-            let costs = pool.costs(tick());
-            let (enter_idle, enter_asleep, lately) = (costs.enter(false), costs.enter(true), stats.took);
-            let decision = formation(Free { wanted, cpus, idle, asleep, enter_idle, enter_asleep, lately });
-            let Formation { members, patience } = decision.choice;
-            let mode = (members > 1).then_some(Mode::Team);
-            Ok(Asked { members, least: 1, patience, reason: decision.why, mode })
+            let (mode, lately, workers) = (stats.calls.choose(), stats.took, pool.workers());
+            let decision = share::team(share::Team { wanted, mode, lately, workers }, &pool.costs(now));
+            let formation = decision.choice;
+            let mode = (mode == Mode::Serial || formation.members > 1).then_some(mode);
+            Ok(Asked { formation, least: 1, reason: decision.why, mode })
         }
     }
 }
