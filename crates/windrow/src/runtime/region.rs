@@ -20,7 +20,7 @@ use super::pace::{Call, FEW, Pace};
 use super::poll::PollInterval;
 use super::sites::{LongItem, SiteStats};
 use super::state::PoolState;
-use super::unmeasured::{self, CallStart};
+use super::unmeasured::CallStart;
 
 /// Drives a call: every chunk of the division goes to `each`, on the caller, and on workers if that pays. Together the chunks cover
 /// the division, unless a member breaks off or panics, or the call is cancelled.
@@ -67,7 +67,7 @@ pub(crate) fn drive_begun<'s, S, L, B, E, F>(
     let BegunCall { pool, hints, items, depth, decides, site, start, reported } = begun;
     if decides && start != CallStart::Unmeasured {
         let call = Call { pool, hints, per_weight: RelaxedU64::new(0), polls: !hints.whole };
-        let caller = CallerSide::new(&call, site, items, start == CallStart::Checked);
+        let caller = CallerSide::new(&call, site, items);
         decided(&caller, depth, lead, division, begin, each, end);
         if let Some(reported) = reported {
             caller.end(reported);
@@ -260,10 +260,6 @@ struct CallerSide<'c> {
     items: usize,
     memory: SiteStats,
     published: Cell<Option<Published>>,
-    /// The call is known to be too short to be shared.
-    short: bool,
-    /// The site learns from this call if it is short.
-    is_checked: bool,
     /// The call explores: it runs alone, to be timed.
     alone: Cell<bool>,
     /// The last decision.
@@ -309,23 +305,11 @@ struct Before {
 }
 
 impl<'c> CallerSide<'c> {
-    fn new(call: &'c Call<'c>, site: usize, items: usize, is_checked: bool) -> Self {
-        let off = call.pool.off;
-        let memory = if off.contains(Mechanism::Sites) { SiteStats::default() } else { call.pool.sites.recall(site) };
-        let decides = call.hints.chunk().is_some() || off.contains(Mechanism::ShortCalls);
-        let known = memory.known.trusted().filter(|_| !decides);
-        let short = known.is_some_and(|known| {
-            if !memory.known.ended_alone {
-                // Its items may wait for each other: workers stand by.
-                return false;
-            }
-            let whole = Nanos(known.per_item.0 * call.hints.weight(0, items) as f64);
-            let (machine, guess) = (call.pool.machine(), call.pool.guess());
-            share::is_short(whole, &machine, WorkerState::Idle)
-                || share::is_short(whole, guess, WorkerState::AsleepLong) && call.pool.is_resting()
-        });
+    fn new(call: &'c Call<'c>, site: usize, items: usize) -> Self {
+        let is_off = call.pool.off.contains(Mechanism::Sites);
+        let memory = if is_off { SiteStats::default() } else { call.pool.sites.recall(site) };
         let (published, decided, alone, entered) = (Cell::new(None), Cell::new(None), Cell::new(false), Cell::new(1));
-        Self { call, site, items, memory, published, short, is_checked, alone, decided, entered }
+        Self { call, site, items, memory, published, alone, decided, entered }
     }
 
     /// What to do next at item `at`, at the time `now`, which is `since` after the begin of the call.
@@ -409,17 +393,8 @@ impl<'c> CallerSide<'c> {
     /// Reports how the call went, and why.
     #[cold]
     fn end(&self, reported: Reported) {
-        let (pool, hints) = (self.call.pool, self.call.hints);
-        let Some(decided) = self.decided.get() else {
-            let known = self.memory.known.trusted().map(|known| known.per_item.0 * hints.weight(0, self.items) as f64);
-            let predicted = known.map(|items| Nanos(items + pool.around_short_call().0));
-            if let Some(items) = known {
-                pool.took_short_call(Nanos(reported.took().0 - items));
-            }
-            let reason = "serial: too short to be shared, as remembered".into();
-            let account = Account { reason, predicted, from_memory: known.is_some(), ..Account::default() };
-            return end_loop(reported, hints, self.items, 1, &account);
-        };
+        let hints = self.call.hints;
+        let Some(decided) = self.decided.get() else { return };
         let LastChoice { why, since, at, .. } = decided;
         // Nothing is predicted of an iterator that does not say how many items it has.
         let from_start = |time: Nanos| (self.items < usize::MAX).then_some(Nanos(since.0 + time.0));
@@ -460,7 +435,7 @@ impl<'c> CallerSide<'c> {
         if weight == 0 {
             // The region was stopped before any member had reported, or workers that stood by have come too late.
             if published.stood_by && before.weight > 0 {
-                let known = self.memory.known.after_alone(Nanos(nanos(before.ticks).0 / before.weight as f64));
+                let known = self.memory.known.after_alone(Nanos(nanos(before.ticks).0 / before.weight as f64), true);
                 pool.remember(self.site, SiteStats { known, long: None });
             }
             return pool.ended(now);
@@ -508,55 +483,17 @@ struct SerialPart<'w> {
     longest_at: usize,
     /// The measurement contradicts what the site remembers.
     doubts: bool,
-    /// The call is too short to be shared, as far as the site remembers, and nothing has contradicted that.
-    short: bool,
-    /// The site learns from this short call: from one in [`CHECKED`](unmeasured::CHECKED), by chance. The first calls of a site may have been
-    /// slower, because code and data were not in the caches.
-    is_checked: bool,
 }
 
 impl<'w> SerialPart<'w> {
     fn new(caller: &'w CallerSide<'w>) -> Self {
         let now = tick();
-        let short = caller.short;
-        let is_checked = caller.is_checked || unmeasured::is_checked_by_chance(now);
-        Self {
-            caller,
-            begun: now,
-            start: now,
-            first: 0,
-            since: now,
-            at: 0,
-            longest: 0,
-            longest_at: 0,
-            doubts: false,
-            short,
-            is_checked,
-        }
+        Self { caller, begun: now, start: now, first: 0, since: now, at: 0, longest: 0, longest_at: 0, doubts: false }
     }
 
     /// What to do next at item `at` of `end`.
-    #[inline]
-    fn step(&mut self, at: usize, end: usize) -> CallerStep {
-        if self.short {
-            if at == end {
-                // Expected case. Skip the clock read: it would cost 10 % of this call.
-                if self.is_checked {
-                    self.check(end);
-                }
-                return CallerStep::Done;
-            }
-            if let Some(items) = self.short(at, end) {
-                return CallerStep::Run { items };
-            }
-            // From now on the call is measured, to its end: the site learns what it costs now.
-            self.short = false;
-        }
-        self.measured_step(at, end)
-    }
-
     #[inline(never)]
-    fn measured_step(&mut self, at: usize, end: usize) -> CallerStep {
+    fn step(&mut self, at: usize, end: usize) -> CallerStep {
         if at == end {
             self.through(end);
             return CallerStep::Done;
@@ -586,7 +523,7 @@ impl<'w> SerialPart<'w> {
     fn stands_by(&self, end: usize) -> Option<StandBy> {
         let CallerSide { call: &Call { pool, hints, .. }, memory, .. } = *self.caller;
         // A claim of more than 2^32 items is claimed as a whole.
-        if self.short || end > u32::MAX as usize || pool.off.contains(Mechanism::StandBy) {
+        if end > u32::MAX as usize || pool.off.contains(Mechanism::StandBy) {
             return None;
         }
         let known = if self.doubts { memory.known.forgotten() } else { memory.known };
@@ -659,33 +596,6 @@ impl<'w> SerialPart<'w> {
         (progress, now)
     }
 
-    /// The next piece of a short call at item `at`: first a quarter, as a check, then the rest. `None` if the quarter took much longer
-    /// than the site remembers.
-    #[inline]
-    fn short(&mut self, at: usize, end: usize) -> Option<usize> {
-        if at == 0 {
-            return Some((end / 4).max(1));
-        }
-        let CallerSide { call, memory, .. } = self.caller;
-        let (spent, machine) = (call.pool.nanos(tick().saturating_sub(self.start)), call.pool.guess());
-        let expected = memory.known.alone.value.0.max(memory.known.shared.value.0) * call.hints.weight(0, at) as f64;
-        // A call of twice that time is still too short to share. After a pause, first touches cost more; the end of the call will tell.
-        let most = 2.0 * (expected + machine.claim.0);
-        self.is_checked |= spent.0 >= most;
-        (spent.0 < most + machine.cold().0).then_some(end - at)
-    }
-
-    /// Updates the cost that the site remembers after a short call of `end` items.
-    #[cold]
-    fn check(&self, end: usize) {
-        let CallerSide { call, site, memory, .. } = *self.caller;
-        let spent = call.pool.nanos(tick().saturating_sub(self.start));
-        let weight = call.hints.weight(0, end).max(1) as f64;
-        let contradicted = share::contradicts(spent, Nanos(memory.known.alone.value.0 * weight), call.pool.guess());
-        let known = memory.known.after_short(Nanos(spent.0 / weight), contradicted);
-        call.pool.remember(site, SiteStats { known, ..memory });
-    }
-
     /// Updates the statistics of the site after all `end` items ran alone.
     #[inline(never)]
     fn through(&mut self, end: usize) {
@@ -697,7 +607,9 @@ impl<'w> SerialPart<'w> {
         }
         let now = self.look(end);
         let spent = pool.nanos(now.saturating_sub(self.start));
-        let known = memory.known.after_alone(Nanos(spent.0 / weight as f64));
+        let expected = Nanos(memory.known.per_item().0 * weight as f64);
+        let contradicted = self.doubts || share::contradicts(spent, expected, pool.guess());
+        let known = memory.known.after_alone(Nanos(spent.0 / weight as f64), contradicted);
         let long = self.caller.long(self.longest, self.longest_at, now.saturating_sub(self.start));
         pool.remember(*site, SiteStats { known, long });
         if spent > pool.guess().enter(WorkerState::Idle) {
@@ -719,7 +631,7 @@ mod tests {
             crate::runtime::pool::with_current(|pool| {
                 let hints = Hints::default();
                 let call = Call { pool, hints: &hints, per_weight: RelaxedU64::new(0), polls: true };
-                let mut caller = CallerSide::new(&call, 0, 10, false);
+                let mut caller = CallerSide::new(&call, 0, 10);
                 // A start in the future reads as "no time has passed", whatever interrupts this thread.
                 let mut alone = SerialPart { start: u64::MAX, ..SerialPart::new(&caller) };
                 let (progress, _) = alone.progress(1, 10);
@@ -730,7 +642,7 @@ mod tests {
                 let (progress, _) = alone.progress(1, 10);
                 assert_eq!((progress.done.0, progress.ripe), (1, true));
                 // Where the site is known, the first item counts, unless it contradicts what is known.
-                caller.memory.known = (0..3).fold(ItemCost::default(), |known, _| known.after_alone(Nanos(10.0)));
+                caller.memory.known = (0..3).fold(ItemCost::default(), |known, _| known.after_alone(Nanos(10.0), true));
                 let mut alone = SerialPart { start: u64::MAX, ..SerialPart::new(&caller) };
                 let (progress, _) = alone.progress(1, 10);
                 assert_eq!((progress.done.0, progress.known.is_some()), (1, true));

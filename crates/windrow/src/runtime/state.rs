@@ -6,7 +6,6 @@ use std::sync::Mutex;
 use std::thread::{self, JoinHandle};
 
 use windrow_plan::Nanos;
-use windrow_plan::estimate::median;
 use windrow_plan::explore::Budget;
 use windrow_plan::machine::{Machine, WorkerState};
 use windrow_plan::share::{self, Costs, Workers};
@@ -66,8 +65,6 @@ struct Learned {
     line: RelaxedU64,
     nap: RelaxedU64,
     wake: RelaxedU64,
-    /// What a short call takes beside its items.
-    short_call: RelaxedU64,
     /// When the last region ended.
     ended: RelaxedU64,
     cpus: RelaxedU64,
@@ -110,7 +107,6 @@ impl PoolState {
             line: RelaxedU64::new(guess.line.0.to_bits()),
             nap: RelaxedU64::new(guess.nap.0.to_bits()),
             wake: RelaxedU64::new(guess.wake.0.to_bits()),
-            short_call: RelaxedU64::new(guess.line.0.to_bits()),
             ended: RelaxedU64::new(0),
             cpus: RelaxedU64::new(machine::cpus() as u64),
             quota: RelaxedU64::new(cpu_quota().unwrap_or(0.0).to_bits()),
@@ -294,16 +290,6 @@ impl PoolState {
         self.lasted(now, wall);
     }
 
-    /// What a call that stays serial at a known site takes beside its items, and being told about. For predictions that are shown.
-    pub(crate) fn around_short_call(&self) -> Nanos {
-        Nanos(self.learned.0.short_call.get_f64())
-    }
-
-    /// Learns from a short call that took this much beside its items.
-    pub(crate) fn took_short_call(&self, around: Nanos) {
-        self.learned.0.short_call.set_f64(median(self.around_short_call(), around).0);
-    }
-
     /// Records a region that took `wall` and ended `now`, of which nothing else can be learned.
     pub(crate) fn lasted(&self, now: u64, wall: Nanos) {
         self.keep(|account| ThreadAccount { last: now, budget: account.budget.earn(wall), ..account });
@@ -322,20 +308,6 @@ impl PoolState {
             ACCOUNT.try_with(Cell::get).unwrap_or(ThreadAccount { last: 0, owed: 0.0, budget: Budget::EMPTY });
         let recent = self.nanos(now.saturating_sub(account.last)) < spin::most(machine);
         ThreadAccount { owed: if recent { account.owed } else { 0.0 }, ..account }
-    }
-
-    /// Whether all workers have been parked for long, and this thread has made no call for longer than a worker would spin. Then a wake for a
-    /// call that is shorter than the wake pays neither at once nor for the calls that follow. This query counts as a call.
-    pub(crate) fn is_resting(&self) -> bool {
-        let now = tick();
-        if self.workers().idle > 0 || self.found(now, true) != WorkerState::AsleepLong {
-            return false;
-        }
-        let longest = self.ticks(spin::most(self.guess()));
-        let rests = |account: ThreadAccount| now.saturating_sub(account.last) > longest;
-        let is_resting = ACCOUNT.try_with(Cell::get).is_ok_and(rests);
-        self.keep(|account| ThreadAccount { last: now, ..account });
-        is_resting
     }
 
     /// Changes this thread's account. While the thread ends, nothing is stored.
