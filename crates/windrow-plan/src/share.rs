@@ -19,7 +19,7 @@
 //! | 1 | *A known site needs no sample* ([`site`](crate::site)): its calls are decided before their first item. | 1.13; two items of 100 us 1.97 |
 //! | 2 | *Debt*: a thread adds up what its serial calls lose because workers are parked. Once the sum exceeds the cost of waking them, the next call wakes workers ([`owed`]). | 1.03 to 1.04; two items of 10 us 1.4 to 1.7 |
 //! | 3 | *Exploration*: a choice that was never measured, or is predicted to be slower, is tried if the thread's [`Budget`] covers the loss. | 1.03 to 1.06 with two threads a CPU, 1.00 else |
-//! | 4 | *Short calls* of a known site run serially, and nothing is decided again ([`is_short`]): calls below twice the cost of entering, or below twice a wake on a thread that has made no call for a while. | 1.07 to 1.10 for calls of 1 us |
+//! | 4 | *Short calls* of a steady site run unmeasured ([`unmeasured_below`]): calls below twice the cost of entering. | 1.07 to 1.10 for calls of 1 us |
 //! | 5 | *A first piece is no sample*: it pays for first touches of code and data. | 1.00; 1.4 in the first call of a process (record `first-calls`) |
 //! | 6 | *A long item* that a site remembers begins a part. | a long item at the end 1.5 |
 //! | 7 | *Standing by* ([`stands_by`]): at a site of which no call has run serially, workers join the caller if its first item lasts. | not recorded yet; items that wait for each other do not end |
@@ -227,8 +227,7 @@ fn longest_short(machine: &Machine, found: WorkerState) -> Nanos {
     Nanos(2.0 * machine.enter(found).0)
 }
 
-/// True if a call that takes `whole` on one thread is too short to be shared: two members cannot save the cost of entering. While
-/// such a call runs as predicted, it is not decided again.
+/// True if a call that takes `whole` on one thread is too short to be shared: two members cannot save the cost of entering.
 pub fn is_short(whole: Nanos, machine: &Machine, found: WorkerState) -> bool {
     whole.0 < longest_short(machine, found).0
 }
@@ -378,7 +377,8 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
     let Some(per_item) = progress.per_item() else { return serial("too little is measured", None) };
     let rest = Nanos(per_item.0 * progress.left.0 as f64);
     if rest.0 <= costs.enter(false).0 {
-        return serial("entering costs more than it saves", None);
+        let (short, known) = ("entering costs more than it saves", "too short to be shared, as remembered");
+        return serial(if progress.known.is_some() { known } else { short }, None);
     }
     if workers.busy {
         return serial("the pool cannot carry one more region", None);

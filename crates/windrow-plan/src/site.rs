@@ -13,10 +13,9 @@
 //! 1. **Two costs**. An item may cost more in shared calls, because cache lines move between members. So a site keeps the cost in
 //!    calls that ran serially to their end, and the cost in shared calls.
 //! 2. **Unmeasured calls**. A short call at a *steady* site ([`ItemCost::is_steady`]) reads no clock: the runtime checks one call in 64, at
-//!    random. Other short calls at a known site check their first quarter. That takes two reads of the clock and a second piece, but finds
-//!    other work in the call that has it. So a site is steady only after checked calls in a row that agreed: one at first, and twice as many
-//!    after each surprise, up to 256. A check finds other work after 64 calls on average. Until then each call loses less than its own time.
-//!    A site whose calls are long now and then stays measured.
+//!    random. A site is steady after calls in a row that agreed: some at first, and twice as many after each surprise, up to 256. A check finds
+//!    other work after 64 calls on average. Until then each call loses less than its own time. A site whose calls are long now and then stays
+//!    measured.
 
 use crate::Nanos;
 use crate::estimate::{AGREE, Estimate, Smoothing, TRUSTED};
@@ -29,7 +28,7 @@ const CALLS: Smoothing = Smoothing::CALLS;
 /// use windrow_plan::Nanos;
 /// use windrow_plan::site::ItemCost;
 ///
-/// let after = |costs: &[f64]| costs.iter().fold(ItemCost::default(), |site, &cost| site.after_alone(Nanos(cost)));
+/// let after = |costs: &[f64]| costs.iter().fold(ItemCost::default(), |site, &cost| site.after_alone(Nanos(cost), true));
 /// assert!(after(&[10.0, 11.0, 10.0]).trusted().is_some(), "the calls agree");
 /// assert!(after(&[10.0, 11.0, 10.0, 500.0]).trusted().is_none(), "the last call was other work");
 /// ```
@@ -41,16 +40,21 @@ pub struct ItemCost {
     pub shared: Estimate,
     /// True if a call has run serially to its end. Until then, items may wait for each other.
     pub ended_alone: bool,
-    /// Checked short calls in a row that agreed.
+    /// Serial calls in a row that agreed.
     pub agreed: u16,
     /// Calls that took far longer than a trusted memory said.
     pub surprises: u8,
 }
 
-/// Surprises that count. Each doubles the checked calls that must agree before calls run unmeasured.
+/// Surprises that count. Each doubles the calls that must agree before calls run unmeasured.
 ///
 /// Measure: count of calls.
 const MOST_SURPRISES: u8 = 8;
+
+/// The factor by which a call may be faster because it ran in fewer pieces: of ten pieces of a few nanoseconds each, two are left.
+///
+/// Measure: share of the measured cost.
+const FASTER: f64 = 4.0;
 
 /// The reliable part of a memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,31 +88,34 @@ impl ItemCost {
     /// thread.
     #[must_use]
     pub fn after_call(self, measured: Nanos, members: usize) -> ItemCost {
-        if members > 1 { self.after_shared(Nanos(measured.0 * members as f64)) } else { self.after_alone(measured) }
+        if members > 1 {
+            self.after_shared(Nanos(measured.0 * members as f64))
+        } else {
+            self.after_alone(measured, true)
+        }
     }
 
-    /// The memory after a serial call, with `measured` per item on average. A call that disagrees replaces the memory. The first serial call may
-    /// be far faster than shared calls: not a disagreement.
+    /// The memory after a serial call, with `measured` per item on average. A call that disagrees replaces the memory, but for three:
+    /// - The first serial call may be far faster than shared calls.
+    /// - Calls of a trusted site run in fewer pieces than those before, and may be somewhat faster.
+    /// - A call of a steady site that took longer, but is not `contradicted`, may have been interrupted: the next check decides.
     #[must_use]
-    pub fn after_alone(self, measured: Nanos) -> ItemCost {
-        let is_slower = !self.alone.is_known() && measured.0 > AGREE * self.shared.value.0;
-        let known = if is_slower || self.alone.is_surprised(measured, CALLS) { self.forgotten() } else { self };
-        ItemCost { alone: known.alone.after(measured, CALLS), ended_alone: true, ..known }
-    }
-
-    /// The memory after a short call that was timed as a whole. It may take far less than the calls that were remembered, because those
-    /// were timed in pieces: not a disagreement. A call that took longer, but is not `contradicted`, may have been interrupted: the next check
-    /// decides.
-    #[must_use]
-    pub fn after_short(self, measured: Nanos, contradicted: bool) -> ItemCost {
-        let Nanos(before) = self.alone.value;
-        if measured.0 > AGREE * before {
-            let decided = contradicted || self.agreed == 0;
-            return if decided { self.after_alone(measured) } else { ItemCost { agreed: 0, ..self } };
+    pub fn after_alone(self, measured: Nanos, contradicted: bool) -> ItemCost {
+        let before = if self.alone.is_known() { self.alone } else { Estimate::of(self.shared.value) };
+        let is_slower = measured.0 > AGREE * before.value.0;
+        if is_slower && self.is_steady() && !contradicted {
+            return ItemCost { agreed: 0, ..self };
         }
         let agreed = (self.agreed + 1).min(1 << MOST_SURPRISES);
-        let alone = Estimate { value: Nanos(CALLS.follow(before, measured.0)), ..self.alone };
-        ItemCost { alone, agreed, ..self }
+        let known = match self.alone.is_surprised(measured, CALLS) {
+            false if !is_slower => ItemCost { agreed, ..self },
+            true if self.is_trusted() && measured < before.value && before.value.0 <= FASTER * measured.0 => {
+                let value = Nanos(CALLS.follow(before.value.0, measured.0));
+                return ItemCost { alone: Estimate { value, ..self.alone }, agreed, ..self };
+            }
+            _ => self.forgotten(),
+        };
+        ItemCost { alone: known.alone.after(measured, CALLS), ended_alone: true, ..known }
     }
 
     /// True if short calls run unmeasured: see the [module page](self).
@@ -138,7 +145,7 @@ mod tests {
     use super::*;
 
     fn after(costs: &[f64]) -> ItemCost {
-        costs.iter().fold(ItemCost::default(), |known, &cost| known.after_alone(Nanos(cost)))
+        costs.iter().fold(ItemCost::default(), |known, &cost| known.after_alone(Nanos(cost), true))
     }
 
     #[test]
@@ -166,13 +173,13 @@ mod tests {
         for _ in 0..2000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let call = 10.0 + 3.0 * ((state >> 11) as f64 / (1_u64 << 52) as f64 - 1.0);
-            known = known.after_alone(Nanos(call));
+            known = known.after_alone(Nanos(call), true);
             squares += (known.alone.value.0 - 10.0).powi(2);
         }
         // Calls deviate by 1.7 ns.
         let deviation = (squares / 2000.0).sqrt();
         assert!(deviation < 0.8, "{deviation} ns");
-        let slower = [15.0; 6].into_iter().fold(after(&[10.0; 4]), |known, cost| known.after_alone(Nanos(cost)));
+        let slower = [15.0; 6].into_iter().fold(after(&[10.0; 4]), |known, cost| known.after_alone(Nanos(cost), true));
         assert!(slower.per_item().0 > 14.0, "{slower:?}");
     }
 
@@ -192,31 +199,32 @@ mod tests {
     }
 
     #[test]
-    fn short_calls_correct_what_was_timed_in_pieces() {
+    fn calls_in_fewer_pieces_correct_those_before() {
         let mut known = after(&[30.0; 4]);
         for _ in 0..20 {
-            known = known.after_short(Nanos(10.0), false);
+            known = known.after_alone(Nanos(10.0), false);
         }
         let cost = known.trusted().expect("all agree").per_item.0;
         assert!((10.0..10.1).contains(&cost), "{cost}");
-        let interrupted = known.after_short(Nanos(25.0), false);
+        assert!(after(&[30.0; 4]).after_alone(Nanos(8.0), false).trusted().is_some(), "three pieces more");
+        assert_eq!(after(&[30.0; 4]).after_alone(Nanos(7.0), false).trusted(), None, "that was other work");
+        let interrupted = known.after_alone(Nanos(25.0), false);
         assert!(interrupted.trusted() == known.trusted() && !interrupted.is_steady());
-        assert_eq!(interrupted.after_short(Nanos(25.0), false).trusted(), None, "that was other work");
-        assert_eq!(known.after_short(Nanos(25.0), true).trusted(), None, "that was other work");
+        assert_eq!(interrupted.after_alone(Nanos(25.0), false).trusted(), None, "that was other work");
+        assert_eq!(known.after_alone(Nanos(25.0), true).trusted(), None, "that was other work");
     }
 
     #[test]
-    fn calls_run_unmeasured_after_checks_that_agree_twice_as_many_after_each_surprise() {
-        let checked = |known: ItemCost, times| (0..times).fold(known, |known, _| known.after_short(Nanos(10.0), false));
-        let mut known = after(&[10.0; 4]);
-        for needed in [1, 2, 4, 8, 16, 32, 64, 128, 256, 256] {
-            assert!(!checked(known, needed - 1).is_steady() && checked(known, needed).is_steady(), "{known:?}");
-            let surprised = known.after_short(Nanos(1000.0), true);
-            assert!(!surprised.is_steady() && surprised.agreed == 0, "{surprised:?}");
-            // A second call that disagrees is no surprise: the memory was not trusted.
-            known = [10.0; 4].into_iter().fold(surprised, |known, cost| known.after_alone(Nanos(cost)));
+    fn calls_run_unmeasured_after_calls_that_agree_twice_as_many_after_each_surprise() {
+        let again = |known: ItemCost, times| (0..times).fold(known, |known, _| known.after_alone(Nanos(10.0), false));
+        let mut known = ItemCost::default();
+        for needed in [3, 3, 5, 9, 17, 33, 65, 129, 257, 257] {
+            assert!(!again(known, needed - 1).is_steady() && again(known, needed).is_steady(), "{needed}: {known:?}");
+            known = again(known, needed).after_alone(Nanos(1000.0), true);
+            assert!(!known.is_steady() && known.agreed == 0, "{known:?}");
         }
-        assert!(!checked(ItemCost::default().after_shared(Nanos(10.0)), 9).is_steady(), "none has run alone");
+        let shared = (0..9).fold(ItemCost::default(), |known, _| known.after_shared(Nanos(10.0)));
+        assert!(!shared.is_steady(), "none has run alone");
     }
 
     #[test]
@@ -227,7 +235,7 @@ mod tests {
         let never_alone = shared(ItemCost::default(), 4).trusted().expect("all agree");
         assert!(never_alone.never_alone && never_alone.swell == 1.0);
         // The first serial call is far faster than the shared ones, and no disagreement.
-        let alone = shared(ItemCost::default(), 4).after_alone(Nanos(10.0)).trusted().expect("it agrees");
+        let alone = shared(ItemCost::default(), 4).after_alone(Nanos(10.0), true).trusted().expect("it agrees");
         assert!(!alone.never_alone && alone.per_item == Nanos(10.0), "{alone:?}");
         // Shared calls take far less than the remembered serial time: that was other work.
         let outdated = shared(after(&[100.0; 4]), 4);

@@ -163,12 +163,12 @@ fn a_wrong_prediction_costs_little_and_sharing_is_worth_its_cpus() {
 #[test]
 fn calls_that_run_unmeasured_are_short() {
     let machine = Machine::example();
-    let known = (0..4).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(10.0)));
-    assert_eq!(unmeasured_below(known, &machine), 0);
-    let below = unmeasured_below(known.after_short(Nanos(10.0), false), &machine);
+    let known = (0..4).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(10.0), true));
+    assert_eq!(unmeasured_below(ItemCost { agreed: 0, ..known }, &machine), 0);
+    let below = unmeasured_below(known, &machine);
     let is_short = |weight: u64| is_short(Nanos(10.0 * weight as f64), &machine, WorkerState::Idle);
     assert!(is_short(below - 1) && !is_short(below + 1), "{below}");
-    let free = known.after_short(Nanos(0.0), false);
+    let free = known.after_alone(Nanos(6.0), false);
     assert!(unmeasured_below(free, &machine) > below);
 }
 
@@ -186,7 +186,7 @@ fn workers_stand_by_where_no_call_has_run_alone() {
     assert_eq!(by(unknown, 9, 9, Workers { busy: true, ..workers(3, 3) }), None);
     assert_eq!(by(unknown, 1, 1, workers(3, 3)), None);
     // A call has run serially: only if the last one was long, and not once its cost is known.
-    let alone = |nanos: f64, calls| (0..calls).fold(unknown, |site, _| site.after_alone(Nanos(nanos)));
+    let alone = |nanos: f64, calls| (0..calls).fold(unknown, |site, _| site.after_alone(Nanos(nanos), true));
     assert_eq!(by(alone(1000.0, 1), 9, 9, workers(3, 3)), None);
     assert_eq!(by(alone(10_000.0, 1), 9, 9, workers(3, 3)), None, "the caller can decide after the first item");
     assert_eq!(by(alone(20_000.0, 1), 9, 9, workers(3, 3)).map(|by| by.patience), Some(wake));

@@ -21,7 +21,7 @@ use super::pace::{Call, FEW, Pace};
 use super::poll::PollInterval;
 use super::sites::{LongItem, SiteStats};
 use super::state::PoolState;
-use super::unmeasured::{self, CallStart};
+use super::unmeasured::CallStart;
 
 /// Drives a call: every chunk of the division goes to `each`, on the caller, and on workers if that pays. Together the chunks cover
 /// the division, unless a member breaks off or panics, or the call is cancelled.
@@ -68,7 +68,7 @@ pub(crate) fn drive_begun<'s, S, L, B, E, F>(
     let BegunCall { entered, pool, hints, items, decides, site, start } = begun;
     if decides && start != CallStart::Unmeasured {
         let call = Call { pool, hints, per_weight: RelaxedU64::new(0), polls: !hints.whole };
-        let mut caller = Caller::new(&call, site, items, start == CallStart::Checked);
+        let mut caller = Caller::new(&call, site, items);
         let end = decided(&mut caller, &entered, lead, division, begin, each, end);
         if let Some(reported) = entered.reported {
             caller.report(reported, end.entered);
@@ -248,11 +248,6 @@ struct Caller<'c> {
     site: usize,
     items: usize,
     memory: SiteStats,
-    /// The call is too short to be shared, as far as the site remembers, and nothing has contradicted that.
-    short: bool,
-    /// The site learns from this call if it is short: from one in [`CHECKED`](unmeasured::CHECKED), at random. The first calls of a site
-    /// may have been slower, because code and data were not in the caches.
-    is_checked: bool,
     /// The call explores: it runs alone, to be timed.
     alone: bool,
     /// The measurement contradicts what the site remembers.
@@ -283,28 +278,14 @@ struct Published {
 }
 
 impl<'c> Caller<'c> {
-    fn new(call: &'c Call<'c>, site: usize, items: usize, is_checked: bool) -> Self {
-        let off = call.pool.off;
-        let memory = if off.contains(Mechanism::Sites) { SiteStats::default() } else { call.pool.sites.recall(site) };
-        let decides = call.hints.chunk().is_some() || off.contains(Mechanism::ShortCalls);
-        let known = memory.known.trusted().filter(|_| !decides);
-        let short = known.is_some_and(|known| {
-            if !memory.known.ended_alone {
-                // Its items may wait for each other: workers stand by.
-                return false;
-            }
-            let whole = Nanos(known.per_item.0 * call.hints.weight(0, items) as f64);
-            let (machine, guess) = (call.pool.machine(), call.pool.guess());
-            share::is_short(whole, &machine, WorkerState::Idle)
-                || share::is_short(whole, guess, WorkerState::AsleepLong) && call.pool.is_resting()
-        });
+    fn new(call: &'c Call<'c>, site: usize, items: usize) -> Self {
+        let is_off = call.pool.off.contains(Mechanism::Sites);
+        let memory = if is_off { SiteStats::default() } else { call.pool.sites.recall(site) };
         Self {
             call,
             site,
             items,
             memory,
-            short,
-            is_checked,
             alone: false,
             doubts: false,
             begun: 0,
@@ -323,7 +304,6 @@ impl<'c> Caller<'c> {
     fn begin_call(&mut self) {
         self.begin();
         self.begun = self.start;
-        self.is_checked |= unmeasured::is_checked_by_chance(self.start);
     }
 
     /// Begins the measurement: what was done before the first item is not a part of its cost.
@@ -401,13 +381,7 @@ impl<'c> Caller<'c> {
     #[cold]
     fn report(&self, reported: Reported, entered: usize) {
         let hints = self.call.hints;
-        let Some(choice) = self.decided else {
-            let weight = hints.weight(0, self.items) as f64;
-            let predicted = self.memory.known.trusted().map(|known| Nanos(known.per_item.0 * weight));
-            let reason = "serial: too short to be shared, as remembered".into();
-            let account = Account { reason, predicted, from_memory: predicted.is_some(), ..Account::default() };
-            return end_loop(reported, hints, self.items, 1, &account);
-        };
+        let Some(choice) = self.decided else { return };
         let shared = self.published.map(|_| match hints.items_before(self.at) {
             0 => "shared at once".to_owned(),
             1 => format!("shared after 1 item took {}", choice.since),
@@ -444,7 +418,7 @@ impl<'c> Caller<'c> {
         if weight == 0 {
             // The region was stopped before any member had reported, or workers that stood by have come too late.
             if published.stood_by && before > 0 {
-                let known = self.memory.known.after_alone(Nanos(nanos(alone).0 / before as f64));
+                let known = self.memory.known.after_alone(Nanos(nanos(alone).0 / before as f64), true);
                 pool.remember(self.site, SiteStats { known, long: None });
             }
             return;
@@ -468,27 +442,8 @@ impl<'c> Caller<'c> {
     }
 
     /// What to do next at item `at` of `end`.
-    #[inline]
-    fn step(&mut self, at: usize, end: usize) -> CallerStep {
-        if self.short {
-            if at == end {
-                // Expected case. Skip the clock read: it would cost 10 % of this call.
-                if self.is_checked {
-                    self.check(end);
-                }
-                return CallerStep::Done;
-            }
-            if let Some(items) = self.short(at, end) {
-                return CallerStep::Run { items };
-            }
-            // From now on the call is measured, to its end: the site learns what it costs now.
-            self.short = false;
-        }
-        self.measured_step(at, end)
-    }
-
     #[inline(never)]
-    fn measured_step(&mut self, at: usize, end: usize) -> CallerStep {
+    fn step(&mut self, at: usize, end: usize) -> CallerStep {
         if at == end {
             self.through(end);
             return CallerStep::Done;
@@ -507,7 +462,7 @@ impl<'c> Caller<'c> {
     fn stands_by(&self, end: usize) -> Option<StandBy> {
         let Caller { call: &Call { pool, hints, .. }, memory, .. } = *self;
         // A claim of more than 2^32 items is claimed as a whole.
-        if self.short || end > u32::MAX as usize || pool.off.contains(Mechanism::StandBy) {
+        if end > u32::MAX as usize || pool.off.contains(Mechanism::StandBy) {
             return None;
         }
         let known = if self.doubts { memory.known.forgotten() } else { memory.known };
@@ -568,33 +523,6 @@ impl<'c> Caller<'c> {
         (progress, now)
     }
 
-    /// The next piece of a short call at item `at`: first a quarter, as a check, then the rest. `None` if the quarter took much longer
-    /// than the site remembers.
-    #[inline]
-    fn short(&mut self, at: usize, end: usize) -> Option<usize> {
-        if at == 0 {
-            return Some((end / 4).max(1));
-        }
-        let Caller { call, memory, .. } = *self;
-        let (spent, machine) = (call.pool.nanos(tick().saturating_sub(self.start)), call.pool.guess());
-        let expected = memory.known.alone.value.0.max(memory.known.shared.value.0) * call.hints.weight(0, at) as f64;
-        // A call of twice that time is still too short to share. After a pause, first touches cost more; the end of the call shows it.
-        let most = 2.0 * (expected + machine.claim.0);
-        self.is_checked |= spent.0 >= most;
-        (spent.0 < most + machine.cold().0).then_some(end - at)
-    }
-
-    /// Updates the cost that the site remembers after a short call of `end` items.
-    #[cold]
-    fn check(&self, end: usize) {
-        let Caller { call, site, memory, .. } = *self;
-        let spent = call.pool.nanos(tick().saturating_sub(self.start));
-        let weight = call.hints.weight(0, end).max(1) as f64;
-        let contradicted = share::contradicts(spent, Nanos(memory.known.alone.value.0 * weight), call.pool.guess());
-        let known = memory.known.after_short(Nanos(spent.0 / weight), contradicted);
-        call.pool.remember(site, SiteStats { known, ..memory });
-    }
-
     /// Updates the statistics of the site after all `end` items ran alone.
     #[inline(never)]
     fn through(&mut self, end: usize) {
@@ -606,7 +534,9 @@ impl<'c> Caller<'c> {
         }
         let now = self.look(end);
         let spent = pool.nanos(now.saturating_sub(self.start));
-        let known = memory.known.after_alone(Nanos(spent.0 / weight as f64));
+        let expected = Nanos(memory.known.per_item().0 * weight as f64);
+        let contradicted = self.doubts || share::contradicts(spent, expected, pool.guess());
+        let known = memory.known.after_alone(Nanos(spent.0 / weight as f64), contradicted);
         let long = self.long(self.longest, self.longest_at, now.saturating_sub(self.start));
         pool.remember(site, SiteStats { known, long });
         if spent > pool.guess().enter(WorkerState::Idle) {
@@ -638,7 +568,7 @@ mod tests {
             crate::runtime::pool::with_current(|pool| {
                 let hints = Hints::default();
                 let call = Call { pool, hints: &hints, per_weight: RelaxedU64::new(0), polls: true };
-                let caller = |start| Caller { start, ..Caller::new(&call, 0, 10, false) };
+                let caller = |start| Caller { start, ..Caller::new(&call, 0, 10) };
                 // A start in the future reads as "no time has passed", whatever interrupts this thread.
                 let mut alone = caller(u64::MAX);
                 let (progress, _) = alone.progress(1, 10);
@@ -648,7 +578,7 @@ mod tests {
                 let (progress, _) = caller(0).progress(1, 10);
                 assert_eq!((progress.done.0, progress.ripe), (1, true));
                 // Where the site is known, the first item counts, unless it contradicts what is known.
-                let known = (0..3).fold(ItemCost::default(), |known, _| known.after_alone(Nanos(10.0)));
+                let known = (0..3).fold(ItemCost::default(), |known, _| known.after_alone(Nanos(10.0), true));
                 let caller = |start| Caller { memory: SiteStats { known, long: None }, ..caller(start) };
                 let (progress, _) = caller(u64::MAX).progress(1, 10);
                 assert_eq!((progress.done.0, progress.known.is_some()), (1, true));

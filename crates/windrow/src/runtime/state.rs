@@ -298,20 +298,6 @@ impl PoolState {
         ThreadAccount { owed: if recent { account.owed } else { 0.0 }, ..account }
     }
 
-    /// Whether all workers have been parked for long, and this thread has made no call for longer than a worker would spin. Then a wake for a
-    /// call that is shorter than the wake pays neither at once nor for the calls that follow. This query counts as a call.
-    pub(crate) fn is_resting(&self) -> bool {
-        let now = tick();
-        if self.workers().idle > 0 || self.found(now, true) != WorkerState::AsleepLong {
-            return false;
-        }
-        let longest = self.ticks(spin::most(self.guess()));
-        let rests = |account: ThreadAccount| now.saturating_sub(account.last) > longest;
-        let is_resting = ACCOUNT.try_with(Cell::get).is_ok_and(rests);
-        self.keep(|account| ThreadAccount { last: now, ..account });
-        is_resting
-    }
-
     /// Changes this thread's account. While the thread ends, nothing is stored.
     fn keep(&self, change: impl FnOnce(ThreadAccount) -> ThreadAccount) {
         let _ = ACCOUNT.try_with(|cell| cell.set(change(cell.get())));

@@ -7,8 +7,7 @@
 //! ```
 //!
 //! The loop that the user would have written costs nothing before its first item. An unmeasured call costs some plain loads: of the pool, of the
-//! site's entry, and of the countdown. A short call that is measured reads the clock twice, in between checks its first quarter,
-//! and runs in two pieces.
+//! site's entry, and of the countdown. A short call that is measured reads the clock three times, checks its first quarter, and runs in two pieces.
 //!
 //! # What a change costs
 //! Items may suddenly cost more. An unmeasured call does not notice, and runs alone: it is as slow as the plain loop, and loses what sharing
@@ -29,7 +28,7 @@ use super::state::PoolState;
 /// One in so many unmeasured calls is checked instead. A check takes about ten reads of the clock, so each call pays for a sixth of one.
 ///
 /// Measure: count of calls.
-pub(super) const CHECKED: u64 = 64;
+const CHECKED: u64 = 64;
 
 thread_local! {
     /// Unmeasured calls until the next check.
@@ -41,8 +40,6 @@ thread_local! {
 pub(super) enum CallStart {
     /// All items run, without a read of the clock.
     Unmeasured,
-    /// The call would run unmeasured, but is checked.
-    Checked,
     /// The call is measured.
     Measured,
 }
@@ -54,7 +51,7 @@ pub(super) fn start(pool: &PoolState, hints: &Hints, site: usize, items: usize) 
     if !is_plain || hints.weight(0, items) >= pool.sites.unmeasured_below(site) {
         return CallStart::Measured;
     }
-    if is_due() { CallStart::Checked } else { CallStart::Unmeasured }
+    if is_due() { CallStart::Measured } else { CallStart::Unmeasured }
 }
 
 /// Whether this thread checks a call that would run unmeasured: one in [`CHECKED`], at random.
@@ -71,21 +68,11 @@ fn next_countdown() -> u32 {
 }
 
 /// The length of a countdown: from 0 to 126, by chance.
+///
+/// Fibonacci hashing (Knuth): the upper bits of the product depend on all bits of the time.
 fn countdown(now: u64) -> u32 {
     let lengths = 2 * CHECKED - 1;
-    (((scattered(now) >> 32) * lengths) >> 32) as u32
-}
-
-/// Whether something happens that is to happen once in [`CHECKED`] times, by chance.
-#[inline]
-pub(super) fn is_checked_by_chance(now: u64) -> bool {
-    scattered(now) < u64::MAX / CHECKED
-}
-
-/// Fibonacci hashing (Knuth): the upper bits of the product depend on all bits of the time.
-#[inline]
-fn scattered(now: u64) -> u64 {
-    now.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    (((now.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) * lengths) >> 32) as u32
 }
 
 #[cfg(test)]
@@ -103,8 +90,6 @@ mod tests {
         let mean = lengths.iter().map(|&length| u64::from(length) + 1).sum::<u64>() as f64 / times as f64;
         assert!((mean - CHECKED as f64).abs() < 1.0, "{mean}");
         assert_eq!((lengths.iter().min(), lengths.iter().max()), (Some(&0), Some(&126)));
-        let by_chance = (0..times).filter(|&now| is_checked_by_chance(now)).count() as u64;
-        assert!(by_chance.abs_diff(times / CHECKED) < times / CHECKED / 16, "{by_chance}");
     }
 
     /// Whether `call` runs a call of this thread unmeasured.
