@@ -260,8 +260,6 @@ struct CallerSide<'c> {
     items: usize,
     memory: SiteStats,
     published: Cell<Option<Published>>,
-    /// The call explores: it runs alone, to be timed.
-    alone: Cell<bool>,
     /// The last decision.
     decided: Cell<Option<LastChoice>>,
     /// Members that have entered the call, the caller included.
@@ -308,23 +306,19 @@ impl<'c> CallerSide<'c> {
     fn new(call: &'c Call<'c>, site: usize, items: usize) -> Self {
         let is_off = call.pool.off.contains(Mechanism::Sites);
         let memory = if is_off { SiteStats::default() } else { call.pool.sites.recall(site) };
-        let (published, decided, alone, entered) = (Cell::new(None), Cell::new(None), Cell::new(false), Cell::new(1));
-        Self { call, site, items, memory, published, alone, decided, entered }
+        let (published, decided, entered) = (Cell::new(None), Cell::new(None), Cell::new(1));
+        Self { call, site, items, memory, published, decided, entered }
     }
 
     /// What to do next at item `at`, at the time `now`, which is `since` after the begin of the call.
     fn choose(&self, progress: &Progress, at: usize, now: u64, since: Nanos) -> (Grain, WorkerState) {
         let pool = self.call.pool;
         let (state, costs) = (pool.workers(), pool.costs(now));
-        let ShareChoice { grain, price, why, shared, .. } = share::choose(progress, &state, &costs);
+        let ShareChoice { grain, why, shared } = share::choose(progress, &state, &costs);
         // The decision about the last item is trivial.
         if progress.left.0 > 1 || self.decided.get().is_none() {
             let (serial, is_known) = (progress.rest(), progress.known.is_some());
             self.decided.set(Some(LastChoice { why, serial, shared, is_known, at, since }));
-        }
-        if price.0 > 0.0 {
-            pool.explores();
-            self.alone.set(matches!(grain, Grain::Serial { .. }));
         }
         let wakes = matches!(grain, Grain::Publish { width } if width > state.idle + 1);
         (grain, pool.found(now, wakes))
@@ -444,7 +438,7 @@ impl<'c> CallerSide<'c> {
         let at_best = nanos(busy / published.width as u64).0.max(nanos(longest).0);
         let entering = (members > 1).then(|| Nanos((nanos(wall).0 - at_best).max(0.0)));
         match published.stood_by {
-            true => pool.lasted(now, nanos(wall + before.ticks)),
+            true => pool.lasted(now),
             false => pool.learn(now, published.found, entering, nanos(wall + before.ticks)),
         }
         let in_items = (nanos(busy + before.ticks).0 - claims as f64 * pool.guess().claim.0).max(1.0);
@@ -570,7 +564,7 @@ impl<'w> SerialPart<'w> {
     /// What the caller has done alone when it comes to item `at` of `end`, and the time.
     #[inline(never)]
     fn progress(&mut self, at: usize, end: usize) -> (Progress, u64) {
-        let CallerSide { call, memory, alone, .. } = self.caller;
+        let CallerSide { call, memory, .. } = self.caller;
         let machine = call.pool.guess();
         let now = if at == 0 { self.start } else { self.look(at) };
         let mut progress = Progress {
@@ -580,7 +574,6 @@ impl<'w> SerialPart<'w> {
             ripe: false,
             known: memory.known.trusted().filter(|_| !self.doubts),
             eager: call.hints.chunk().is_some(),
-            alone: alone.get(),
         };
         let contradicted = progress.known.is_some_and(|known| progress.contradicts(known.per_item, machine));
         self.doubts |= contradicted;
