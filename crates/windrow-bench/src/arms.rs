@@ -251,14 +251,13 @@ pub const BEST_PEERS: [&str; 12] = [
 
 /// windrow again, and windrow with one mechanism switched off: `without` selects them. Only with the feature `ablation`.
 #[cfg(feature = "ablation")]
-pub const WITHOUT: [(&str, Option<windrow::Mechanism>); 10] = {
+pub const WITHOUT: [(&str, Option<windrow::Mechanism>); 9] = {
     use windrow::Mechanism;
     [
         ("windrow-again", None),
         ("windrow-without-sites", Some(Mechanism::Sites)),
         ("windrow-without-placement", Some(Mechanism::Placement)),
         ("windrow-without-debt", Some(Mechanism::Debt)),
-        ("windrow-without-exploration", Some(Mechanism::Exploration)),
         ("windrow-without-long-items", Some(Mechanism::LongItems)),
         ("windrow-without-short-calls", Some(Mechanism::ShortCalls)),
         ("windrow-without-first-piece", Some(Mechanism::FirstPiece)),

@@ -1,18 +1,15 @@
-//! The exploration account: the time that calls may lose by trying a choice that is predicted to be slower, or was never measured.
+//! The exploration account: the time that calls may lose by trying a mode or a width that may be slower.
 //!
 //! ```text
 //! after a call that took t:         balance += 1 % of t
-//! a trial whose price is predicted: if the balance covers it; then balance = 0
-//! a trial whose price is measured:  if there is no debt; then balance = -price
+//! a trial:                          if there is no debt
+//! after a trial that cost p more:   balance = -p
 //! ```
 //!
-//! Without exploration, a prediction that is too pessimistic would never be corrected: the choice that it forbids is never measured.
+//! Without exploration, a choice that was too slow once would never be corrected: it is not measured again.
 //!
-//! All exploration is paid out of such accounts, by this rule: one a thread for its loops, and two a site of teams, for its calls as a whole and for
-//! the widths of its rounds.
-//!
-//! A trial takes the whole balance. So another trial waits until a price has been earned again: short calls among long ones would otherwise wake
-//! a halted CPU again and again.
+//! A site of teams has two such accounts, for its calls as a whole and for the widths of its rounds. Loops do not explore: a site that was never timed
+//! serially is, once (`share`). Batches skip what did not pay ([`Trial`](crate::batch::Trial)).
 //!
 //! Source: an exploration budget that is earned by running is the ski-rental rule (Karlin and others, 1988) for bandits whose arms
 //! change (Auer and others, 2002).
@@ -38,17 +35,12 @@ impl Budget {
         Budget(self.0 + Self::SHARE * time.0)
     }
 
-    /// True if the balance pays for a choice that is predicted to cost `loss` more.
-    pub fn covers(self, loss: Nanos) -> bool {
-        loss.0 < self.0
-    }
-
     /// The price of trials that is not earned yet.
     pub fn debt(self) -> Nanos {
         Nanos((-self.0).max(0.0))
     }
 
-    /// The account after a trial of this price, which was measured.
+    /// The account after a trial of this price.
     #[must_use]
     pub fn pay(self, price: Nanos) -> Budget {
         Budget(self.0.min(0.0) - price.0.max(0.0))
@@ -67,20 +59,16 @@ mod tests {
 
     #[test]
     fn a_hundredth_of_the_time_run_is_spent() {
-        // Trials whose price is known in advance, or afterwards.
-        for is_predicted in [true, false] {
-            let (mut budget, mut ran, mut lost) = (Budget::EMPTY, 0.0, 0.0);
-            for _ in 0..20_000 {
-                ran += 1_000.0;
-                budget = budget.earn(Nanos(1_000.0));
-                let price = Nanos(7_000.0);
-                if if is_predicted { budget.covers(price) } else { budget.debt().0 == 0.0 } {
-                    budget = if is_predicted { Budget::EMPTY } else { budget.pay(price) };
-                    lost += price.0;
-                }
+        let (mut budget, mut ran, mut lost) = (Budget::EMPTY, 0.0, 0.0);
+        for _ in 0..20_000 {
+            ran += 1_000.0;
+            budget = budget.earn(Nanos(1_000.0));
+            if budget.debt().0 == 0.0 {
+                budget = budget.pay(Nanos(7_000.0));
+                lost += 7_000.0;
             }
-            assert!((0.0095..=0.0105).contains(&(lost / ran)), "{is_predicted}: {}", lost / ran);
         }
+        assert!((0.0095..=0.0105).contains(&(lost / ran)), "{}", lost / ran);
     }
 
     #[test]
@@ -90,6 +78,5 @@ mod tests {
         let owing = rich.pay(Nanos(500.0)).pay(Nanos(500.0));
         assert_eq!((owing.debt(), owing.owing_at_most(Nanos(300.0)).debt()), (Nanos(1000.0), Nanos(300.0)));
         assert_eq!(owing.pay(Nanos(-9.0)), owing, "a trial that was faster costs nothing");
-        assert!(!Budget::EMPTY.covers(Nanos(0.0)));
     }
 }

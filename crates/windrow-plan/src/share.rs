@@ -18,7 +18,7 @@
 //! |---|---|---|
 //! | 1 | *A known site needs no sample* ([`site`](crate::site)): its calls are decided before their first item. | 1.13; two items of 100 us 1.97 |
 //! | 2 | *Debt*: a thread adds up what its serial calls lose because workers are parked. Once the sum exceeds the cost of waking them, the next call wakes workers ([`owed`]). | 1.03 to 1.04; two items of 10 us 1.4 to 1.7 |
-//! | 3 | *Exploration*: a choice that was never measured, or is predicted to be slower, is tried if the thread's [`Budget`] covers the loss. | 1.03 to 1.06 with two threads a CPU, 1.00 else |
+//! | 3 | *A site never timed serially* runs one call serially, if that is short: only then is it known by how much items swell. | not recorded yet |
 //! | 4 | *Short calls* of a steady site run unmeasured ([`unmeasured_below`]): calls below twice the cost of entering. | 1.07 to 1.10 for calls of 1 us |
 //! | 5 | *A first piece is no sample*: it pays for first touches of code and data. | 1.00; 1.4 in the first call of a process (record `first-calls`) |
 //! | 6 | *A long item* that a site remembers begins a part. | a long item at the end 1.5 |
@@ -38,7 +38,6 @@ pub use self::recursion::{Recursion, ShareDecision, recursion};
 pub(crate) use self::team::PATIENCE;
 pub use self::team::{Formation, Team, team};
 use crate::estimate::AGREE;
-use crate::explore::Budget;
 use crate::machine::{Machine, WorkerState};
 use crate::site::{ItemCost, Trusted};
 use crate::{Alternative, Alternatives, Decision, Items, Nanos};
@@ -58,8 +57,6 @@ pub struct Progress {
     pub known: Option<Trusted>,
     /// True if the caller has said that every claim is worth a synchronization: nothing is measured.
     pub eager: bool,
-    /// True if this call explores: it runs serially, to be timed.
-    pub alone: bool,
 }
 
 impl Progress {
@@ -121,14 +118,12 @@ pub struct Costs {
     pub parked: WorkerState,
     /// Time that consecutive calls have lost so far because workers were parked.
     pub owed: Nanos,
-    /// Time that exploring may cost.
-    pub budget: Budget,
 }
 
 impl Costs {
     /// The costs on a machine, for a thread that has made no calls. The workers have been parked for long.
     pub fn new(machine: Machine) -> Costs {
-        Costs { machine, parked: WorkerState::AsleepLong, owed: Nanos(0.0), budget: Budget::EMPTY }
+        Costs { machine, parked: WorkerState::AsleepLong, owed: Nanos(0.0) }
     }
 
     /// The cost of entering; `wakes`: parked workers have to be woken.
@@ -327,7 +322,7 @@ pub fn tiles(tile: Nanos, machine: &Machine) -> TileWorth {
     }
 }
 
-/// A choice, its reason, the predicted time of sharing, and its price.
+/// A choice, its reason, and the predicted time of sharing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShareChoice {
     /// The choice.
@@ -336,8 +331,6 @@ pub struct ShareChoice {
     pub why: &'static str,
     /// Predicted time if shared, if that was predicted.
     pub shared: Option<Nanos>,
-    /// Price of the choice, out of the exploration budget; 0 if it does not explore.
-    pub price: Nanos,
 }
 
 impl ShareChoice {
@@ -359,7 +352,7 @@ impl ShareChoice {
 pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareChoice {
     let serial = |why, shared| {
         let grain = next_piece(progress, costs);
-        ShareChoice { grain, why, shared, price: Nanos(0.0) }
+        ShareChoice { grain, why, shared }
     };
     if progress.left.0 < 2 {
         return serial("there is nothing to share", None);
@@ -372,7 +365,7 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
         let width = workers.most.min(workers.idle + workers.asleep + 1).min(left);
         let why = "the size of claims was given, so each is worth it";
         let grain = Grain::Publish { width };
-        return ShareChoice { grain, why, shared: None, price: Nanos(0.0) };
+        return ShareChoice { grain, why, shared: None };
     }
     let Some(per_item) = progress.per_item() else { return serial("too little is measured", None) };
     let rest = Nanos(per_item.0 * progress.left.0 as f64);
@@ -383,41 +376,23 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
     if workers.busy {
         return serial("the pool cannot carry one more region", None);
     }
-    if progress.alone && progress.known.is_some() {
-        return serial(NEVER_ALONE, None);
-    }
     let swollen = Nanos(rest.0 * progress.known.map_or(1.0, |known| known.swell));
     let Some(best) = predict(swollen, progress.left, workers, costs) else {
         return serial("no worker is free", None);
     };
     let shared = Some(best.done);
-    let publish = |why, price| {
-        let grain = Grain::Publish { width: best.width };
-        ShareChoice { grain, why, shared, price }
-    };
+    let publish = |why| ShareChoice { grain: Grain::Publish { width: best.width }, why, shared };
     if best.pays(rest) {
-        let loss = Nanos(rest.0 - best.done.0);
-        if progress.done.0 == 0 && progress.known.is_some_and(|known| known.never_alone) && costs.budget.covers(loss) {
-            return ShareChoice { price: loss, ..serial(NEVER_ALONE, shared) };
+        let never_alone = progress.known.is_some_and(|known| known.never_alone);
+        if never_alone && rest < costs.machine.long_sleep() {
+            return serial("it has never been timed serially", shared);
         }
-        return publish("sharing the rest is faster", Nanos(0.0));
+        return publish("sharing the rest is faster");
     }
     if best.wakes && costs.owed > costs.enter(true) {
-        return publish("repeated short calls: waking workers now pays off (ski rental)", Nanos(0.0));
-    }
-    let loss = Nanos(best.at_worst().0 - rest.0);
-    if costs.budget.covers(loss) && is_hopeful(rest, workers, costs) {
-        return publish("exploring: sharing may have become faster", loss);
+        return publish("repeated short calls: waking workers now pays off (ski rental)");
     }
     serial("entering costs more than it saves", shared)
-}
-
-const NEVER_ALONE: &str = "exploring: it has never been timed alone";
-
-/// True if sharing `rest` would pay if items did not swell, entering cost its guessed value, and all workers were awake.
-fn is_hopeful(rest: Nanos, workers: &Workers, costs: &Costs) -> bool {
-    let guess = Costs::new(Machine::guess(costs.machine.claim));
-    predict(rest, Items(u64::MAX), &awake(workers), &guess).is_some_and(|best| best.done.0 * MARGIN_ASLEEP < rest.0)
 }
 
 fn awake(workers: &Workers) -> Workers {

@@ -40,7 +40,7 @@ pub struct ItemCost {
     pub shared: Estimate,
     /// True if a call has run serially to its end. Until then, items may wait for each other.
     pub ended_alone: bool,
-    /// Serial calls in a row that agreed.
+    /// Calls in a row that agreed with a trusted memory.
     pub agreed: u16,
     /// Calls that took far longer than a trusted memory said.
     pub surprises: u8,
@@ -63,7 +63,7 @@ pub struct Trusted {
     pub per_item: Nanos,
     /// The factor by which an item takes longer in a shared call.
     pub swell: f64,
-    /// True if no call has run serially to its end, so that `per_item` is the time in shared calls.
+    /// True if no call has run serially to its end, so that `swell` is unknown, and none was to since the memory is trusted.
     pub never_alone: bool,
 }
 
@@ -77,7 +77,8 @@ impl ItemCost {
     pub fn trusted(self) -> Option<Trusted> {
         let ItemCost { alone, shared, .. } = self;
         let swell = if alone.is_known() { (shared.value.0 / alone.value.0).max(1.0) } else { 1.0 };
-        self.is_trusted().then(|| Trusted { per_item: self.per_item(), swell, never_alone: !alone.is_known() })
+        let never_alone = !self.ended_alone && self.agreed == 0;
+        self.is_trusted().then(|| Trusted { per_item: self.per_item(), swell, never_alone })
     }
 
     fn is_trusted(self) -> bool {
@@ -106,12 +107,11 @@ impl ItemCost {
         if is_slower && self.is_steady() && !contradicted {
             return ItemCost { agreed: 0, ..self };
         }
-        let agreed = (self.agreed + 1).min(1 << MOST_SURPRISES);
         let known = match self.alone.is_surprised(measured, CALLS) {
-            false if !is_slower => ItemCost { agreed, ..self },
+            false if !is_slower => self.agreeing(),
             true if self.is_trusted() && measured < before.value && before.value.0 <= FASTER * measured.0 => {
                 let value = Nanos(CALLS.follow(before.value.0, measured.0));
-                return ItemCost { alone: Estimate { value, ..self.alone }, agreed, ..self };
+                return ItemCost { alone: Estimate { value, ..self.alone }, ..self.agreeing() };
             }
             _ => self.forgotten(),
         };
@@ -128,8 +128,15 @@ impl ItemCost {
     #[must_use]
     pub fn after_shared(self, measured: Nanos) -> ItemCost {
         let is_outdated = AGREE * measured.0 < self.alone.value.0;
-        let known = if is_outdated || self.shared.is_surprised(measured, CALLS) { self.forgotten() } else { self };
+        let known =
+            if is_outdated || self.shared.is_surprised(measured, CALLS) { self.forgotten() } else { self.agreeing() };
         ItemCost { shared: known.shared.after(measured, CALLS), ..known }
+    }
+
+    /// The memory after a call that agreed.
+    fn agreeing(self) -> ItemCost {
+        let agreed = if self.is_trusted() { (self.agreed + 1).min(1 << MOST_SURPRISES) } else { 0 };
+        ItemCost { agreed, ..self }
     }
 
     /// The memory without costs: items that a call has contradicted.
@@ -218,7 +225,7 @@ mod tests {
     fn calls_run_unmeasured_after_calls_that_agree_twice_as_many_after_each_surprise() {
         let again = |known: ItemCost, times| (0..times).fold(known, |known, _| known.after_alone(Nanos(10.0), false));
         let mut known = ItemCost::default();
-        for needed in [3, 3, 5, 9, 17, 33, 65, 129, 257, 257] {
+        for needed in [4, 5, 7, 11, 19, 35, 67, 131, 259, 259] {
             assert!(!again(known, needed - 1).is_steady() && again(known, needed).is_steady(), "{needed}: {known:?}");
             known = again(known, needed).after_alone(Nanos(1000.0), true);
             assert!(!known.is_steady() && known.agreed == 0, "{known:?}");
@@ -232,8 +239,12 @@ mod tests {
         let shared = |known: ItemCost, times| (0..times).fold(known, |known, _| known.after_shared(Nanos(30.0)));
         let known = shared(after(&[10.0; 4]), 40).trusted().expect("all agree");
         assert!((known.per_item.0 - 10.0).abs() < 0.1 && (known.swell - 3.0).abs() < 0.1, "{known:?}");
-        let never_alone = shared(ItemCost::default(), 4).trusted().expect("all agree");
+        let never_alone = shared(ItemCost::default(), 3).trusted().expect("all agree");
         assert!(never_alone.never_alone && never_alone.swell == 1.0);
+        assert!(
+            !shared(ItemCost::default(), 4).trusted().expect("all agree").never_alone,
+            "that call was to be serial"
+        );
         // The first serial call is far faster than the shared ones, and no disagreement.
         let alone = shared(ItemCost::default(), 4).after_alone(Nanos(10.0), true).trusted().expect("it agrees");
         assert!(!alone.never_alone && alone.per_item == Nanos(10.0), "{alone:?}");

@@ -15,7 +15,6 @@ fn progress(per_item: f64, done: u64, left: u64) -> Progress {
         ripe: done > 0 && spent >= costs().machine.sample(),
         known: None,
         eager: false,
-        alone: false,
     }
 }
 
@@ -201,25 +200,14 @@ fn workers_stand_by_where_no_call_has_run_alone() {
 }
 
 #[test]
-fn what_was_never_timed_alone_is_once_the_budget_covers_it() {
+fn what_was_never_timed_alone_is_once_if_it_is_short() {
     let never = Trusted { per_item: Nanos(1000.0), swell: 1.0, never_alone: true };
-    let call = Progress { known: Some(never), ..progress(0.0, 0, 100) };
-    let with = |budget: f64| {
-        choose(&call, &workers(1, 1), &Costs { budget: Budget::EMPTY.earn(Nanos(100.0 * budget)), ..costs() })
-    };
-    // Sharing saves half of 100 us.
-    assert!(matches!(with(45_000.0).grain, Grain::Publish { width: 2 }));
-    let explores = with(51_000.0);
-    assert!(matches!(explores.grain, Grain::Serial { .. }));
-    assert!((49_000.0..51_000.0).contains(&explores.price.0), "{explores:?}");
-    let later = Progress { alone: true, done: Items(50), left: Items(50), ..call };
-    assert_eq!(why(later, workers(1, 1)), NEVER_ALONE);
-    assert!(publishes(Progress { alone: false, ..later }, workers(1, 1)));
-    // A call that has begun to be shared is not timed serially, whatever the budget.
-    let rich = Costs { budget: Budget::EMPTY.earn(Nanos(1e12)), ..costs() };
-    assert!(matches!(choose(&call, &workers(1, 1), &rich).grain, Grain::Serial { .. }));
-    let begun = choose(&Progress { alone: false, ..later }, &workers(1, 1), &rich);
-    assert!(matches!(begun.grain, Grain::Publish { .. }), "{begun:?}");
+    let call = |done, left| Progress { known: Some(never), ..progress(0.0, done, left) };
+    assert_eq!(why(call(0, 900), workers(1, 1)), "it has never been timed serially");
+    assert_eq!(why(call(50, 850), workers(1, 1)), "it has never been timed serially");
+    assert!(publishes(call(0, 1_000_000), workers(1, 1)), "that would cost half a second");
+    let timed = Trusted { never_alone: false, ..never };
+    assert!(publishes(Progress { known: Some(timed), ..call(0, 900) }, workers(1, 1)));
 }
 
 #[test]
@@ -237,20 +225,6 @@ fn short_calls_that_keep_coming_wake_workers() {
     let after = |calls: f64| choose(&call, &workers(1, 0), &Costs { owed: Nanos(calls * lost.0), ..costs() }).grain;
     assert!(matches!(after(1.0), Grain::Serial { .. }));
     assert!(matches!(after(20.0), Grain::Publish { .. }));
-}
-
-#[test]
-fn what_is_too_slow_is_tried_again_when_it_costs_little() {
-    let mut slow = costs();
-    slow.machine.line = Nanos(700.0);
-    let after = |per_item: f64, calls: u32| {
-        let budget = (0..calls).fold(Budget::EMPTY, |budget, _| budget.earn(Nanos(1500.0 * per_item)));
-        choose(&progress(per_item, 50, 700), &workers(1, 1), &Costs { budget, ..slow })
-    };
-    assert!(matches!(after(10.0, 1).grain, Grain::Serial { .. }));
-    let explores = after(10.0, 30);
-    assert!(matches!(explores.grain, Grain::Publish { .. }) && explores.price.0 > 1_000.0, "{explores:?}");
-    assert!(matches!(after(1.0, 10_000).grain, Grain::Serial { .. }), "that was never worth it");
 }
 
 /// Two members with tiles of one length, of which one is woken for each of its tiles.

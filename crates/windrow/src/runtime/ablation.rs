@@ -12,8 +12,6 @@ pub enum Mechanism {
     Placement,
     /// Serial calls add up what they lose because workers are parked.
     Debt,
-    /// What is predicted to be slower, or was never measured, is tried now and then.
-    Exploration,
     /// A remembered long item comes first.
     LongItems,
     /// Calls that are too short by what their site remembers decide nothing.
@@ -28,11 +26,10 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// All of them.
-    pub const ALL: [Mechanism; 9] = [
+    pub const ALL: [Mechanism; 8] = [
         Mechanism::Sites,
         Mechanism::Placement,
         Mechanism::Debt,
-        Mechanism::Exploration,
         Mechanism::LongItems,
         Mechanism::ShortCalls,
         Mechanism::FirstPiece,

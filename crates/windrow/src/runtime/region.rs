@@ -248,8 +248,6 @@ struct Caller<'c> {
     site: usize,
     items: usize,
     memory: SiteStats,
-    /// The call explores: it runs alone, to be timed.
-    alone: bool,
     /// The measurement contradicts what the site remembers.
     doubts: bool,
     begun: u64,
@@ -286,7 +284,6 @@ impl<'c> Caller<'c> {
             site,
             items,
             memory,
-            alone: false,
             doubts: false,
             begun: 0,
             start: 0,
@@ -316,14 +313,10 @@ impl<'c> Caller<'c> {
     fn choose(&mut self, progress: &Progress, now: u64) -> (Grain, WorkerState) {
         let pool = self.call.pool;
         let (state, costs) = (pool.workers(), pool.costs(now));
-        let ShareChoice { grain, price, why, shared, .. } = share::choose(progress, &state, &costs);
+        let ShareChoice { grain, why, shared } = share::choose(progress, &state, &costs);
         // The decision about the last item is trivial.
         if progress.left.0 > 1 || self.decided.is_none() {
             self.decide(why, progress, shared, now);
-        }
-        if price.0 > 0.0 {
-            pool.explores();
-            self.alone = matches!(grain, Grain::Serial { .. });
         }
         let wakes = matches!(grain, Grain::Publish { width } if width > state.idle + 1);
         (grain, pool.found(now, wakes))
@@ -427,7 +420,7 @@ impl<'c> Caller<'c> {
         let at_best = nanos(busy / published.width as u64).0.max(nanos(longest).0);
         let entering = (members > 1).then(|| Nanos((nanos(wall).0 - at_best).max(0.0)));
         match published.stood_by {
-            true => pool.lasted(now, nanos(wall + alone)),
+            true => pool.lasted(now),
             false => pool.learn(now, published.found, entering, nanos(wall + alone)),
         }
         let in_items = (nanos(busy + alone).0 - claims as f64 * pool.guess().claim.0).max(1.0);
@@ -497,7 +490,7 @@ impl<'c> Caller<'c> {
     /// What the caller has done alone when it comes to item `at` of `end`, and the time.
     #[inline(never)]
     fn progress(&mut self, at: usize, end: usize) -> (Progress, u64) {
-        let Caller { call, memory, alone, .. } = *self;
+        let Caller { call, memory, .. } = *self;
         let machine = call.pool.guess();
         let now = if at == 0 { self.start } else { self.look(at) };
         let mut progress = Progress {
@@ -507,7 +500,6 @@ impl<'c> Caller<'c> {
             ripe: false,
             known: memory.known.trusted().filter(|_| !self.doubts),
             eager: call.hints.chunk().is_some(),
-            alone,
         };
         let contradicted = progress.known.is_some_and(|known| progress.contradicts(known.per_item, machine));
         self.doubts |= contradicted;

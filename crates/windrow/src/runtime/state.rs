@@ -6,7 +6,6 @@ use std::sync::Mutex;
 use std::thread::{self, JoinHandle};
 
 use windrow_plan::Nanos;
-use windrow_plan::explore::Budget;
 use windrow_plan::machine::{Machine, WorkerState};
 use windrow_plan::share::{self, Costs, Workers};
 use windrow_plan::site::ItemCost;
@@ -81,7 +80,7 @@ struct IdleTimes {
 }
 
 thread_local! {
-    static ACCOUNT: Cell<ThreadAccount> = const { Cell::new(ThreadAccount { last: 0, owed: 0.0, budget: Budget::EMPTY }) };
+    static ACCOUNT: Cell<ThreadAccount> = const { Cell::new(ThreadAccount { last: 0, owed: 0.0 }) };
 }
 
 /// State of a thread from one call to the next.
@@ -91,8 +90,6 @@ struct ThreadAccount {
     last: u64,
     /// Time that serial calls have lost lately because workers were parked.
     owed: f64,
-    /// What may be lost by exploring.
-    budget: Budget,
 }
 
 impl PoolState {
@@ -218,17 +215,14 @@ impl PoolState {
         Machine { claim: self.guess().claim, line: nanos(line), nap: nanos(nap), wake: nanos(wake) }
     }
 
-    /// The costs for a decision at the time `now`, and this thread's debt and budget.
+    /// The costs for a decision at the time `now`, and this thread's debt.
     pub(crate) fn costs(&self, now: u64) -> Costs {
         let machine = self.machine();
-        let ThreadAccount { mut owed, mut budget, .. } = self.account(now, &machine);
+        let ThreadAccount { mut owed, .. } = self.account(now, &machine);
         if self.off.contains(Mechanism::Debt) {
             owed = 0.0;
         }
-        if self.off.contains(Mechanism::Exploration) {
-            budget = Budget::EMPTY;
-        }
-        Costs { machine, parked: self.found(now, true), owed: Nanos(owed), budget }
+        Costs { machine, parked: self.found(now, true), owed: Nanos(owed) }
     }
 
     /// Stores what a site of loops remembers from now on.
@@ -276,12 +270,12 @@ impl PoolState {
             WorkerState::AsleepRecently => learned.nap.set_f64(machine.nap.0),
             WorkerState::AsleepLong => learned.wake.set_f64(machine.wake.0),
         }
-        self.lasted(now, wall);
+        self.lasted(now);
     }
 
-    /// Records a region that took `wall` and ended `now`, of which nothing else can be learned.
-    pub(crate) fn lasted(&self, now: u64, wall: Nanos) {
-        self.keep(|account| ThreadAccount { last: now, budget: account.budget.earn(wall), ..account });
+    /// Records a region that ended `now`, of which nothing else can be learned.
+    pub(crate) fn lasted(&self, now: u64) {
+        self.keep(|account| ThreadAccount { last: now, ..account });
     }
 
     /// Records that a region ended `now`.
@@ -292,8 +286,7 @@ impl PoolState {
     /// The account of this thread. A debt is forgotten if the last call is longer ago than a worker would spin.
     #[inline]
     fn account(&self, now: u64, machine: &Machine) -> ThreadAccount {
-        let account =
-            ACCOUNT.try_with(Cell::get).unwrap_or(ThreadAccount { last: 0, owed: 0.0, budget: Budget::EMPTY });
+        let account = ACCOUNT.try_with(Cell::get).unwrap_or(ThreadAccount { last: 0, owed: 0.0 });
         let recent = self.nanos(now.saturating_sub(account.last)) < spin::most(machine);
         ThreadAccount { owed: if recent { account.owed } else { 0.0 }, ..account }
     }
@@ -307,12 +300,7 @@ impl PoolState {
     pub(crate) fn stayed_serial(&self, now: u64, whole: Nanos) {
         let (state, costs) = (self.workers(), self.costs(now));
         let owed = if self.may_spin() { costs.owed.0 + share::owed(whole, &state, &costs).0 } else { 0.0 };
-        self.keep(|_| ThreadAccount { last: now, owed, budget: costs.budget.earn(whole) });
-    }
-
-    /// Records that this thread explores.
-    pub(crate) fn explores(&self) {
-        self.keep(|account| ThreadAccount { budget: Budget::EMPTY, ..account });
+        self.keep(|_| ThreadAccount { last: now, owed });
     }
 
     /// True if workers may spin: then a wake also pays for later regions.
