@@ -467,9 +467,8 @@ enum CallerStep {
 struct SerialPart<'w> {
     caller: &'w CallerSide<'w>,
     begun: u64,
-    /// The measurement begins at this time and at item `first`.
+    /// The measurement begins at this time.
     start: u64,
-    first: usize,
     /// When the last piece was handed out, and its first item.
     since: u64,
     at: usize,
@@ -482,7 +481,7 @@ struct SerialPart<'w> {
 impl<'w> SerialPart<'w> {
     fn new(caller: &'w CallerSide<'w>) -> Self {
         let now = tick();
-        Self { caller, begun: now, start: now, first: 0, since: now, at: 0, longest: 0, longest_at: 0, doubts: false }
+        Self { caller, begun: now, start: now, since: now, at: 0, longest: 0, longest_at: 0, doubts: false }
     }
 
     /// What to do next at item `at` of `end`.
@@ -545,7 +544,7 @@ impl<'w> SerialPart<'w> {
 
     /// What the caller has done alone by the time `now`, when it comes to item `at`.
     fn before(&self, now: u64, at: usize) -> Before {
-        let weight = self.caller.call.hints.weight(self.first, at);
+        let weight = self.caller.call.hints.weight(0, at);
         let &SerialPart { start, longest, longest_at, .. } = self;
         Before { weight, ticks: now.saturating_sub(start), longest, longest_at }
     }
@@ -568,7 +567,7 @@ impl<'w> SerialPart<'w> {
         let machine = call.pool.guess();
         let now = if at == 0 { self.start } else { self.look(at) };
         let mut progress = Progress {
-            done: Items(call.hints.weight(self.first, at)),
+            done: Items(call.hints.weight(0, at)),
             spent: call.pool.nanos(now.saturating_sub(self.start)),
             left: Items(call.hints.weight(at, end)),
             ripe: false,
@@ -577,14 +576,7 @@ impl<'w> SerialPart<'w> {
         };
         let contradicted = progress.known.is_some_and(|known| progress.contradicts(known.per_item, machine));
         self.doubts |= contradicted;
-        // The first piece proves little: it pays for first touches of code and data, or an interruption fell into it.
-        let proves_little = contradicted || progress.known.is_none() && progress.spent < machine.cold();
         progress.known = progress.known.filter(|_| !contradicted);
-        let proves_little = proves_little && !call.pool.off.contains(Mechanism::FirstPiece);
-        if at > 0 && self.first == 0 && proves_little {
-            (self.start, self.first) = (now, at);
-            (progress.done, progress.spent) = (Items(0), Nanos(0.0));
-        }
         progress.ripe = progress.done.0 > 0 && progress.spent >= machine.sample();
         (progress, now)
     }
@@ -594,8 +586,8 @@ impl<'w> SerialPart<'w> {
     fn through(&mut self, end: usize) {
         let CallerSide { call, site, memory, .. } = self.caller;
         let pool = call.pool;
-        let weight = call.hints.weight(self.first, end);
-        if self.first == end || weight == 0 {
+        let weight = call.hints.weight(0, end);
+        if weight == 0 {
             return;
         }
         let now = self.look(end);
@@ -628,20 +620,19 @@ mod tests {
                 // A start in the future reads as "no time has passed", whatever interrupts this thread.
                 let mut alone = SerialPart { start: u64::MAX, ..SerialPart::new(&caller) };
                 let (progress, _) = alone.progress(1, 10);
-                assert_eq!((progress.done.0, progress.left.0, progress.ripe), (0, 9, false));
-                assert_eq!(alone.progress(3, 10).0.done.0, 2);
-                while pool.nanos(tick()) < pool.guess().cold() {}
+                assert_eq!((progress.done.0, progress.left.0, progress.ripe), (1, 9, false));
+                while pool.nanos(tick()) < pool.guess().sample() {}
                 let mut alone = SerialPart { start: 0, ..SerialPart::new(&caller) };
                 let (progress, _) = alone.progress(1, 10);
                 assert_eq!((progress.done.0, progress.ripe), (1, true));
-                // Where the site is known, the first item counts, unless it contradicts what is known.
+                // Where the site is known, the first item counts, and may contradict what is known.
                 caller.memory.known = (0..3).fold(ItemCost::default(), |known, _| known.after_alone(Nanos(10.0), true));
                 let mut alone = SerialPart { start: u64::MAX, ..SerialPart::new(&caller) };
                 let (progress, _) = alone.progress(1, 10);
                 assert_eq!((progress.done.0, progress.known.is_some()), (1, true));
                 let mut alone = SerialPart { start: 0, ..SerialPart::new(&caller) };
                 let (progress, _) = alone.progress(1, 10);
-                assert_eq!((progress.done.0, progress.known), (0, None));
+                assert_eq!((progress.done.0, progress.known), (1, None));
             });
         });
     }
