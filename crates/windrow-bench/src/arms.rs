@@ -251,7 +251,7 @@ pub const BEST_PEERS: [&str; 12] = [
 
 /// windrow again, and windrow with one mechanism switched off: `without` selects them. Only with the feature `ablation`.
 #[cfg(feature = "ablation")]
-pub const WITHOUT: [(&str, Option<windrow::Mechanism>); 9] = {
+pub const WITHOUT: [(&str, Option<windrow::Mechanism>); 8] = {
     use windrow::Mechanism;
     [
         ("windrow-again", None),
@@ -260,7 +260,6 @@ pub const WITHOUT: [(&str, Option<windrow::Mechanism>); 9] = {
         ("windrow-without-debt", Some(Mechanism::Debt)),
         ("windrow-without-long-items", Some(Mechanism::LongItems)),
         ("windrow-without-short-calls", Some(Mechanism::ShortCalls)),
-        ("windrow-without-first-piece", Some(Mechanism::FirstPiece)),
         ("windrow-without-spin-gaps", Some(Mechanism::SpinGaps)),
         ("windrow-without-stand-by", Some(Mechanism::StandBy)),
     ]

@@ -20,10 +20,9 @@
 //! | 2 | *Debt*: a thread adds up what its serial calls lose because workers are parked. Once the sum exceeds the cost of waking them, the next call wakes workers ([`owed`]). | 1.03 to 1.04; two items of 10 us 1.4 to 1.7 |
 //! | 3 | *A site never timed serially* runs one call serially, if that is short: only then is it known by how much items swell. | not recorded yet |
 //! | 4 | *Short calls* of a steady site run unmeasured ([`unmeasured_below`]): calls below twice the cost of entering. | 1.07 to 1.10 for calls of 1 us |
-//! | 5 | *A first piece is no sample*: it pays for first touches of code and data. | 1.00; 1.4 in the first call of a process (record `first-calls`) |
-//! | 6 | *A long item* that a site remembers begins a part. | a long item at the end 1.5 |
-//! | 7 | *Standing by* ([`stands_by`]): at a site of which no call has run serially, workers join the caller if its first item lasts. | not recorded yet; items that wait for each other do not end |
-//! | 8 | *Given claims*: a caller that fixes the size of claims says that each is worth a synchronization. Nothing is predicted. | not a question of speed |
+//! | 5 | *A long item* that a site remembers begins a part. | a long item at the end 1.5 |
+//! | 6 | *Standing by* ([`stands_by`]): at a site of which no call has run serially, workers join the caller if its first item lasts. | not recorded yet; items that wait for each other do not end |
+//! | 7 | *Given claims*: a caller that fixes the size of claims says that each is worth a synchronization. Nothing is predicted. | not a question of speed |
 //!
 //! Sources: oracle-guided granularity and the heartbeat are from Acar, Charguéraud and Rainey (PLDI 2018). Claims sized in time
 //! are from OpenMP's guided schedule, which counts instead. To pay for a wake once as much has been lost without it is the

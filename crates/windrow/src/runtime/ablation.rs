@@ -16,8 +16,6 @@ pub enum Mechanism {
     LongItems,
     /// Calls that are too short by what their site remembers decide nothing.
     ShortCalls,
-    /// A first piece that pays for first touches is no sample.
-    FirstPiece,
     /// Idle workers spin for as long as the gaps that they have seen. Switched off: for three wakes.
     SpinGaps,
     /// Workers stand by for serial calls of unknown length.
@@ -26,13 +24,12 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// All of them.
-    pub const ALL: [Mechanism; 8] = [
+    pub const ALL: [Mechanism; 7] = [
         Mechanism::Sites,
         Mechanism::Placement,
         Mechanism::Debt,
         Mechanism::LongItems,
         Mechanism::ShortCalls,
-        Mechanism::FirstPiece,
         Mechanism::SpinGaps,
         Mechanism::StandBy,
     ];

@@ -251,9 +251,8 @@ struct Caller<'c> {
     /// The measurement contradicts what the site remembers.
     doubts: bool,
     begun: u64,
-    /// The measurement begins at this time and at item `first`.
+    /// The measurement begins at this time.
     start: u64,
-    first: usize,
     /// When the last piece was handed out, and its first item.
     since: u64,
     at: usize,
@@ -287,7 +286,6 @@ impl<'c> Caller<'c> {
             doubts: false,
             begun: 0,
             start: 0,
-            first: 0,
             since: 0,
             at: 0,
             longest: 0,
@@ -407,7 +405,7 @@ impl<'c> Caller<'c> {
         }
         let nanos = |ticks| pool.nanos(ticks);
         // What the caller has done alone.
-        let (before, alone) = (self.call.hints.weight(self.first, self.at), self.since.saturating_sub(self.start));
+        let (before, alone) = (self.call.hints.weight(0, self.at), self.since.saturating_sub(self.start));
         if weight == 0 {
             // The region was stopped before any member had reported, or workers that stood by have come too late.
             if published.stood_by && before > 0 {
@@ -494,7 +492,7 @@ impl<'c> Caller<'c> {
         let machine = call.pool.guess();
         let now = if at == 0 { self.start } else { self.look(at) };
         let mut progress = Progress {
-            done: Items(call.hints.weight(self.first, at)),
+            done: Items(call.hints.weight(0, at)),
             spent: call.pool.nanos(now.saturating_sub(self.start)),
             left: Items(call.hints.weight(at, end)),
             ripe: false,
@@ -503,14 +501,7 @@ impl<'c> Caller<'c> {
         };
         let contradicted = progress.known.is_some_and(|known| progress.contradicts(known.per_item, machine));
         self.doubts |= contradicted;
-        // The first piece proves little: it pays for first touches of code and data, or an interruption fell into it.
-        let proves_little = contradicted || progress.known.is_none() && progress.spent < machine.cold();
         progress.known = progress.known.filter(|_| !contradicted);
-        let proves_little = proves_little && !call.pool.off.contains(Mechanism::FirstPiece);
-        if at > 0 && self.first == 0 && proves_little {
-            (self.start, self.first) = (now, at);
-            (progress.done, progress.spent) = (Items(0), Nanos(0.0));
-        }
         progress.ripe = progress.done.0 > 0 && progress.spent >= machine.sample();
         (progress, now)
     }
@@ -520,8 +511,8 @@ impl<'c> Caller<'c> {
     fn through(&mut self, end: usize) {
         let Caller { call, site, memory, .. } = *self;
         let pool = call.pool;
-        let weight = call.hints.weight(self.first, end);
-        if self.first == end || weight == 0 {
+        let weight = call.hints.weight(0, end);
+        if weight == 0 {
             return;
         }
         let now = self.look(end);
@@ -554,7 +545,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_first_item_is_no_sample() {
+    fn the_first_piece_is_a_sample() {
         let pool = crate::Pool::new(2);
         pool.install(|| {
             crate::runtime::pool::with_current(|pool| {
@@ -564,18 +555,17 @@ mod tests {
                 // A start in the future reads as "no time has passed", whatever interrupts this thread.
                 let mut alone = caller(u64::MAX);
                 let (progress, _) = alone.progress(1, 10);
-                assert_eq!((progress.done.0, progress.left.0, progress.ripe), (0, 9, false));
-                assert_eq!(alone.progress(3, 10).0.done.0, 2);
-                while pool.nanos(tick()) < pool.guess().cold() {}
+                assert_eq!((progress.done.0, progress.left.0, progress.ripe), (1, 9, false));
+                while pool.nanos(tick()) < pool.guess().sample() {}
                 let (progress, _) = caller(0).progress(1, 10);
                 assert_eq!((progress.done.0, progress.ripe), (1, true));
-                // Where the site is known, the first item counts, unless it contradicts what is known.
+                // Where the site is known, the first item counts, and may contradict what is known.
                 let known = (0..3).fold(ItemCost::default(), |known, _| known.after_alone(Nanos(10.0), true));
                 let caller = |start| Caller { memory: SiteStats { known, long: None }, ..caller(start) };
                 let (progress, _) = caller(u64::MAX).progress(1, 10);
                 assert_eq!((progress.done.0, progress.known.is_some()), (1, true));
                 let (progress, _) = caller(0).progress(1, 10);
-                assert_eq!((progress.done.0, progress.known), (0, None));
+                assert_eq!((progress.done.0, progress.known), (1, None));
             });
         });
     }
