@@ -6,6 +6,7 @@
 //! | [`line`](Machine::line) | a cache line moves from one CPU to another | guessed from `claim`; then the median of regions with spinning workers |
 //! | [`nap`](Machine::nap) | a worker that has just parked takes part | guessed from `claim`; then the median of such regions |
 //! | [`wake`](Machine::wake) | a worker whose CPU is halted takes part | guessed from `claim`; then the median of such regions |
+//! | [`slice`](Machine::slice) | a thread that loses its CPU waits | read from the system when a pool starts; 4 ms where it does not say |
 //!
 //! The guesses use the ratios of a 2-core x86-64 virtual machine (2026-11): 9.4 ns, 75 ns, 3 us, 15 us. They matter until the first
 //! regions have run. A profile of the machine, measured once and read by later processes, was tried in their place and removed: over the 31
@@ -27,6 +28,8 @@ pub struct Machine {
     pub nap: Nanos,
     /// The same for a worker whose CPU is halted.
     pub wake: Nanos,
+    /// A time slice of the scheduler, for which a thread that loses its CPU waits.
+    pub slice: Nanos,
 }
 
 /// The state in which a region finds its workers.
@@ -67,13 +70,18 @@ impl Machine {
     /// Measure: 1600 claims.
     const WAKE: f64 = 1600.0;
 
+    /// The slice on a system that does not say it.
+    ///
+    /// Measure: chosen, a tick of most kernels.
+    const SLICE: Nanos = Nanos(4e6);
+
     /// Measure: chosen, the virtual machine of the guesses.
     const EXAMPLE: Nanos = Nanos(9.375);
 
     /// The primitives as guessed from [`claim`](Machine::claim).
     pub fn guess(claim: Nanos) -> Machine {
         let of = |ratio: f64| Nanos(ratio * claim.0);
-        Machine { claim, line: of(Self::LINE), nap: of(Self::NAP), wake: of(Self::WAKE) }
+        Machine { claim, line: of(Self::LINE), nap: of(Self::NAP), wake: of(Self::WAKE), slice: Self::SLICE }
     }
 
     /// The virtual machine of the guesses.
@@ -177,11 +185,6 @@ impl Machine {
         Nanos(8.0 * self.wake.0)
     }
 
-    /// A time slice of the scheduler, for which a thread that loses its CPU waits: 256 wakes (3 to 4 ms where measured).
-    pub fn slice(&self) -> Nanos {
-        Nanos(256.0 * self.wake.0)
-    }
-
     /// The duration of the segments in which rounds of a team are measured: 2500 claims, so that clock reads and decisions cost 0.2 %.
     pub fn segment(&self) -> Nanos {
         Nanos(2500.0 * self.claim.0)
@@ -189,7 +192,7 @@ impl Machine {
 
     /// The time over which stalls of a team's rounds are averaged: 12 time slices.
     pub fn stalls(&self) -> Nanos {
-        Nanos(12.0 * self.slice().0)
+        Nanos(12.0 * self.slice.0)
     }
 
     /// The time of a claim that costs little and delays no other member. `at_hand` is the time left in the member's own range.
@@ -212,7 +215,7 @@ mod tests {
 
     /// The virtual machine of the guesses as it was measured. Its waking worker wakes the next ones: each comes 1.9 us after the one before.
     const MEASURED: Machine =
-        Machine { claim: Nanos(9.4), line: Nanos(75.0), nap: Nanos(3_000.0), wake: Nanos(15_000.0) };
+        Machine { claim: Nanos(9.4), line: Nanos(75.0), nap: Nanos(3_000.0), wake: Nanos(15_000.0), slice: Nanos(4e6) };
 
     #[test]
     fn claims_last_a_while_and_shrink_at_the_end() {
@@ -309,7 +312,7 @@ mod tests {
     fn a_time_slice_is_some_milliseconds() {
         // Linux gives a thread 3 ms with few threads a CPU; CPUs halt deeply after about a millisecond.
         let machine = MEASURED;
-        assert!((3e6..5e6).contains(&Machine::guess(machine.claim).slice().0));
+        assert!((3e6..5e6).contains(&Machine::guess(machine.claim).slice.0));
         assert!((0.7e6..1.3e6).contains(&Machine::guess(machine.claim).long_sleep().0));
     }
 

@@ -47,10 +47,10 @@ impl Waits {
             elsewhere: machine.long_sleep(),
             spins: machine.offer(),
             then_yields: machine.turn(),
-            stays: Nanos(3.0 * machine.slice().0),
+            stays: Nanos(3.0 * machine.slice.0),
             task_spins: machine.turn(),
             task_spins_briefly: machine.claim,
-            task_rests: machine.slice(),
+            task_rests: machine.slice,
         }
     }
 }
@@ -67,7 +67,7 @@ mod tests {
         // The four system calls and the cold caches of a move: ten wakes. Two members on one CPU lose a slice each time that they change over.
         let moving = 10.0 * machine.wake.0 / stays.0;
         assert!(moving < 0.02, "{moving} of the time of a member that moves as often as it may");
-        assert!(stays.0 / machine.slice().0 < 5.0, "two members change over a few times before one of them moves");
+        assert!(stays.0 / machine.slice.0 < 5.0, "two members change over a few times before one of them moves");
         let useless = task_spins.0 / (task_spins.0 + task_rests.0);
         assert!(useless < 0.04, "{useless} of the time of an executor's thread");
     }

@@ -1,7 +1,7 @@
 //! The machine: clock, prefetch, CPUs, fork generation. Each function has a portable fallback.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A counter that runs at a constant, unknown rate, read as cheaply as the machine can: the time-stamp counter on x86-64
 /// (about 10 ns where [`Instant::now`] takes 23), elsewhere nanoseconds of the monotonic clock. [`ticks_per_micro`] gives
@@ -123,6 +123,12 @@ pub fn be_prompt() -> bool {
     system::be_prompt()
 }
 
+/// The time for which a thread that loses its CPU waits for it: a time slice of the scheduler, or a tick, at which slices end, if that is longer.
+/// `None` where the system does not say.
+pub fn time_slice() -> Option<Duration> {
+    system::time_slice()
+}
+
 /// CPUs this process may use: the affinity mask and a cgroup's CPU quota are respected (rounded up, at least 1).
 pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
@@ -131,6 +137,7 @@ pub fn cpus() -> usize {
 #[cfg(all(target_os = "linux", not(miri)))]
 mod system {
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::time::Duration;
 
     use libc::{cpu_set_t, sched_attr};
 
@@ -205,13 +212,27 @@ mod system {
         unsafe { libc::sched_setaffinity(thread, SIZE, &set) };
     }
 
-    pub(super) fn be_prompt() -> bool {
+    /// How this thread is scheduled, if that is the usual policy. The runtime is its slice (6.12 and later, else 0).
+    fn attributes() -> Option<sched_attr> {
         const LONG: u32 = size_of::<sched_attr>() as u32;
         // SAFETY: plain numbers; all zeros is a value.
         let mut attributes: sched_attr = unsafe { std::mem::zeroed() };
         // SAFETY: room for as much as said; 0 is this thread.
         let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, LONG, 0) };
-        if got == 0 && attributes.sched_policy == libc::SCHED_OTHER as u32 {
+        (got == 0 && attributes.sched_policy == libc::SCHED_OTHER as u32).then_some(attributes)
+    }
+
+    pub(super) fn time_slice() -> Option<Duration> {
+        let slice = attributes().map_or(0, |attributes| attributes.sched_runtime);
+        let mut tick = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: it writes to this value. The clock advances at ticks.
+        unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut tick) };
+        let longer = Duration::from_nanos(slice).max(Duration::from_nanos(tick.tv_nsec as u64));
+        (!longer.is_zero()).then_some(longer)
+    }
+
+    pub(super) fn be_prompt() -> bool {
+        if let Some(mut attributes) = attributes() {
             attributes.sched_runtime = 100_000;
             // SAFETY: the attributes just read, with another slice. If refused, it has no effect.
             unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
@@ -240,6 +261,9 @@ mod system {
         Vec::new()
     }
     pub(super) fn set_affinity(_: i32, _: &[u32]) {}
+    pub(super) fn time_slice() -> Option<std::time::Duration> {
+        None
+    }
     pub(super) fn be_prompt() -> bool {
         false
     }

@@ -212,7 +212,7 @@ impl PoolState {
     pub(crate) fn machine(&self) -> Machine {
         let Learned { line, nap, wake, .. } = &self.learned.0;
         let nanos = |learned: &RelaxedU64| Nanos(learned.get_f64());
-        Machine { claim: self.guess().claim, line: nanos(line), nap: nanos(nap), wake: nanos(wake) }
+        Machine { line: nanos(line), nap: nanos(nap), wake: nanos(wake), ..*self.guess() }
     }
 
     /// The costs for a decision at the time `now`, and this thread's debt.
@@ -415,9 +415,11 @@ impl Timing {
     }
 }
 
-/// The machine as guessed from the measured cost of a claim. The measurement takes some 20 us.
+/// The machine as guessed from the measured cost of a claim, with the time slice of the system. The measurement takes some 20 us.
 pub(crate) fn measured(nanos_per_tick: f64) -> Machine {
-    Machine::guess(Nanos(claim_ticks() as f64 * nanos_per_tick))
+    let guess = Machine::guess(Nanos(claim_ticks() as f64 * nanos_per_tick));
+    let slice = machine::time_slice().map_or(guess.slice, |slice| Nanos(slice.as_nanos() as f64));
+    Machine { slice, ..guess }
 }
 
 /// The cost of a claim here: a compare-exchange of a word that no other thread uses, and a read of the clock. The minimum of ten batches.
