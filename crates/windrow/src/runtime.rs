@@ -20,4 +20,4 @@ pub(crate) mod region;
 pub(crate) mod sites;
 pub(crate) mod spawn_threads;
 pub(crate) mod state;
-mod unmeasured;
+pub(crate) mod unmeasured;

@@ -22,7 +22,7 @@ use crate::runtime::begun::depth;
 use crate::runtime::hints::CallPart;
 use crate::runtime::listen::{self, Account, CallKind, Ended};
 use crate::runtime::pool;
-use crate::runtime::sites::site_at;
+use crate::runtime::sites::{SiteStats, site_at};
 use crate::runtime::state::PoolState;
 use crate::task::join::{Grown, Growth, expecting, join};
 
@@ -163,7 +163,9 @@ impl SortTold {
     fn learn(&self, took: Nanos, pool: &PoolState) {
         let Some(SortSteps { site, count, known }) = self.steps else { return };
         let open = self.recursion.as_ref().map_or(1, |(_, grown)| grown.open);
-        pool.remember_call(site, known.after_call(Nanos(took.0 / count), open));
+        let contradicted = share::contradicts(took, self.alone.unwrap_or_default(), pool.guess());
+        let known = known.after_call(Nanos(took.0 / count), open, contradicted);
+        pool.remember(site, SiteStats { known, long: None });
     }
 }
 

@@ -1,4 +1,4 @@
-//! Short calls that run as a plain loop, without a read of the clock.
+//! Short calls that run without a read of the clock: loops as a plain loop, recursions without a decision.
 //!
 //! ```text
 //! a site is steady:  its checked calls agreed (windrow_plan::site); it remembers a weight, from `share::unmeasured_below`
@@ -48,23 +48,27 @@ pub(super) enum CallStart {
 #[inline]
 pub(super) fn start(pool: &PoolState, hints: &Hints, site: usize, items: usize) -> CallStart {
     let is_plain = hints.cancellation().is_none() && hints.chunk().is_none();
-    if !is_plain || hints.weight(0, items) >= pool.sites.unmeasured_below(site) {
-        return CallStart::Measured;
-    }
-    // While the thread ends, its calls are measured.
-    let left = COUNTDOWN.get();
-    if left == 0 {
-        return check();
-    }
-    COUNTDOWN.set(left - 1);
-    CallStart::Unmeasured
+    let unmeasured = is_plain && is_unmeasured(pool, site, hints.weight(0, items));
+    if unmeasured { CallStart::Unmeasured } else { CallStart::Measured }
 }
 
-/// Begins the next countdown.
+/// Whether the next call of this weight at `site` runs unmeasured.
+#[inline]
+pub(crate) fn is_unmeasured(pool: &PoolState, site: usize, weight: u64) -> bool {
+    if weight >= pool.sites.unmeasured_below(site) {
+        return false;
+    }
+    let left = COUNTDOWN.get();
+    match left.checked_sub(1) {
+        Some(left) => COUNTDOWN.set(left),
+        None => begin_countdown(),
+    }
+    left > 0
+}
+
 #[cold]
-fn check() -> CallStart {
+fn begin_countdown() {
     COUNTDOWN.set(countdown(tick()));
-    CallStart::Measured
 }
 
 /// The length of a countdown: from 0 to 126, by chance.

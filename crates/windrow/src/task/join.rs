@@ -13,8 +13,9 @@ use windrow_sync::machine::tick;
 
 use crate::runtime::listen::{self, Account, CallKind, CallPlace, Ended, Region, Reported};
 use crate::runtime::pool;
-use crate::runtime::sites::site;
+use crate::runtime::sites::{SiteStats, site};
 use crate::runtime::state::PoolState;
+use crate::runtime::unmeasured::is_unmeasured;
 
 /// Runs `a` and `b`, perhaps at the same time, and returns both results.
 ///
@@ -86,8 +87,7 @@ pub(crate) fn rooted<R>(place: Option<&'static Location<'static>>, code: usize, 
     pool::with_current(|pool| {
         let reported = listen::call(CallKind::Join, place);
         let growth = Growth::new(CallKind::Join, KIND, place);
-        let is_short = pool.sites.unmeasured_below(site) > 0;
-        if is_short && reported.is_none() && !is_to_measure() {
+        if reported.is_none() && is_unmeasured(pool, site, 1) {
             return grow(pool, None, UNMEASURED, false, &growth, f).0;
         }
         let known = pool.sites.recall(site).known;
@@ -98,7 +98,9 @@ pub(crate) fn rooted<R>(place: Option<&'static Location<'static>>, code: usize, 
         if let Some(reported) = reported {
             growth.end(reported, expected.is_some(), grown, time);
         }
-        pool.remember_call(site, known.after_call(time, grown.open));
+        let contradicted = share::contradicts(time, expected.unwrap_or_default(), pool.guess());
+        let known = known.after_call(time, grown.open, contradicted);
+        pool.remember(site, SiteStats { known, long: None });
         result
     })
 }
@@ -247,22 +249,6 @@ const KIND: &str = "join or scope";
 ///
 /// Measure: count of joins.
 const UNMEASURED: u32 = 8;
-/// One in so many of a thread's short calls is timed.
-///
-/// Measure: count of calls.
-const MEASURED: u32 = 16;
-
-thread_local! {
-    static SHORT_CALLS: Cell<u32> = const { Cell::new(0) };
-}
-
-fn is_to_measure() -> bool {
-    SHORT_CALLS.with(|calls| {
-        let number = calls.get().wrapping_add(1);
-        calls.set(number);
-        number.is_multiple_of(MEASURED)
-    })
-}
 
 /// Both halves must be Send.
 /// ```compile_fail,E0277
