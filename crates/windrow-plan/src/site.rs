@@ -88,11 +88,10 @@ impl ItemCost {
     /// The memory after a call of `members` that took `measured` per item. Shared by members, an item takes up to `members` times as long on one
     /// thread.
     #[must_use]
-    pub fn after_call(self, measured: Nanos, members: usize) -> ItemCost {
-        if members > 1 {
-            self.after_shared(Nanos(measured.0 * members as f64))
-        } else {
-            self.after_alone(measured, true)
+    pub fn after_call(self, measured: Nanos, members: usize, contradicted: bool) -> ItemCost {
+        match members {
+            0 | 1 => self.after_alone(measured, contradicted),
+            _ => self.after_shared(Nanos(measured.0 * members as f64)),
         }
     }
 
@@ -256,7 +255,9 @@ mod tests {
     #[test]
     fn a_shared_call_counts_for_all_of_its_members() {
         let after = |calls: &[(f64, usize)]| {
-            calls.iter().fold(ItemCost::default(), |known, &(time, members)| known.after_call(Nanos(time), members))
+            calls
+                .iter()
+                .fold(ItemCost::default(), |known, &(time, members)| known.after_call(Nanos(time), members, true))
         };
         let known = after(&[(100e3, 1), (60e3, 2), (60e3, 2), (60e3, 2)]).trusted().expect("all agree");
         assert_eq!((known.per_item, known.swell), (Nanos(100e3), 1.2));

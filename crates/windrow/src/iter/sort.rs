@@ -22,6 +22,7 @@ use crate::runtime::call::Entered;
 use crate::runtime::hints::CallPart;
 use crate::runtime::listen::{Account, CallKind, Ended};
 use crate::runtime::pool;
+use crate::runtime::sites::SiteStats;
 use crate::runtime::state::PoolState;
 use crate::task::join::{expecting, join};
 
@@ -133,7 +134,9 @@ fn sort<T, C: Fn(&T, &T) -> Ordering>(
         }
         let took = pool.nanos(tick().saturating_sub(start));
         if decides && open > 0 {
-            pool.remember_call(site, known.after_call(Nanos(took.0 / steps), open));
+            let contradicted = share::contradicts(took, alone, pool.guess());
+            let known = known.after_call(Nanos(took.0 / steps), open, contradicted);
+            pool.remember(site, SiteStats { known, long: None });
         }
         let Some(reported) = call.reported else { return };
         let before = pool.nanos(begun.map_or(0, |begun| start.saturating_sub(begun)));

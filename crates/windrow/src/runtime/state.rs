@@ -8,7 +8,6 @@ use std::thread::{self, JoinHandle};
 use windrow_plan::Nanos;
 use windrow_plan::machine::{Machine, WorkerState};
 use windrow_plan::share::{self, Costs, Workers};
-use windrow_plan::site::ItemCost;
 use windrow_plan::spin::{self, SpinContext};
 use windrow_sync::fork::{PerProcess, lock};
 use windrow_sync::gate::{Gate, Wait, WorkerCounts};
@@ -225,17 +224,11 @@ impl PoolState {
         Costs { machine, parked: self.found(now, true), owed: Nanos(owed) }
     }
 
-    /// Stores what a site of loops remembers from now on.
+    /// Stores what a site remembers from now on.
     pub(crate) fn remember(&self, site: usize, memory: SiteStats) {
         let measures = self.off.contains(Mechanism::Sites) || self.off.contains(Mechanism::ShortCalls);
         let unmeasured = if measures { 0 } else { share::unmeasured_below(memory.known, &self.machine()) };
         self.sites.remember(site, memory, unmeasured);
-    }
-
-    /// Stores what a site of recursions or sorts remembers from now on. Recursions that are shorter than entering are not timed each time.
-    pub(crate) fn remember_call(&self, site: usize, known: ItemCost) {
-        let is_short = known.ended_alone && known.per_item() < self.guess().enter(WorkerState::Idle);
-        self.sites.remember(site, SiteStats { known, long: None }, u64::from(is_short && known.trusted().is_some()));
     }
 
     /// Called before this thread opens a region; `wakes` if it wakes workers.

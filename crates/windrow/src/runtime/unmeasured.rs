@@ -1,4 +1,4 @@
-//! Short calls that run as a plain loop, without a read of the clock.
+//! Short calls that run without a read of the clock: loops as a plain loop, recursions without a decision.
 //!
 //! ```text
 //! a site is steady:  its checked calls agreed (windrow_plan::site); it remembers a weight, from `share::unmeasured_below`
@@ -48,18 +48,19 @@ pub(super) enum CallStart {
 #[inline]
 pub(super) fn start(pool: &PoolState, hints: &Hints, site: usize, items: usize) -> CallStart {
     let is_plain = hints.cancellation().is_none() && hints.chunk().is_none();
-    if !is_plain || hints.weight(0, items) >= pool.sites.unmeasured_below(site) {
-        return CallStart::Measured;
-    }
-    if is_due() { CallStart::Measured } else { CallStart::Unmeasured }
+    let unmeasured = is_plain && is_unmeasured(pool, site, hints.weight(0, items));
+    if unmeasured { CallStart::Unmeasured } else { CallStart::Measured }
 }
 
-/// Whether this thread checks a call that would run unmeasured: one in [`CHECKED`], at random.
+/// Whether the next call of this weight at `site` runs unmeasured. One in [`CHECKED`] that could is measured, at random.
 #[inline]
-pub(crate) fn is_due() -> bool {
+pub(crate) fn is_unmeasured(pool: &PoolState, site: usize, weight: u64) -> bool {
+    if weight >= pool.sites.unmeasured_below(site) {
+        return false;
+    }
     let left = COUNTDOWN.get();
     COUNTDOWN.set(if left == 0 { next_countdown() } else { left - 1 });
-    left == 0
+    left > 0
 }
 
 #[cold]

@@ -14,8 +14,9 @@ use windrow_sync::machine::tick;
 use crate::runtime::call::{Entered, LastChoice, RegionEnd, region};
 use crate::runtime::listen::{self, Account, CallKind, CallPlace, Ended, Region};
 use crate::runtime::pool;
+use crate::runtime::sites::SiteStats;
 use crate::runtime::state::PoolState;
-use crate::runtime::unmeasured::is_due;
+use crate::runtime::unmeasured::is_unmeasured;
 
 /// Runs `a` and `b`, perhaps at the same time, and returns both results.
 ///
@@ -75,8 +76,7 @@ pub(crate) fn rooted<R>(place: CallPlace, code: usize, f: impl FnOnce() -> R) ->
     pool::with_current(|pool| {
         let call = Entered::new(CallKind::Join, place);
         let site = call.site(code, 1);
-        let is_short = pool.sites.unmeasured_below(site) > 0;
-        if is_short && call.reported.is_none() && !is_due() {
+        if call.reported.is_none() && is_unmeasured(pool, site, 1) {
             return grow(pool, (CallKind::Join, place), None, UNMEASURED, false, f).0;
         }
         let known = pool.sites.recall(site).known;
@@ -88,7 +88,9 @@ pub(crate) fn rooted<R>(place: CallPlace, code: usize, f: impl FnOnce() -> R) ->
             let account = Account { from_memory: expected.is_some(), ..grown.account(Nanos(0.0)) };
             reported.end(&Ended::new(0, time, &account).on(grown.end.entered));
         }
-        pool.remember_call(site, known.after_call(time, grown.end.open));
+        let contradicted = share::contradicts(time, expected.unwrap_or_default(), pool.guess());
+        let known = known.after_call(time, grown.end.open, contradicted);
+        pool.remember(site, SiteStats { known, long: None });
         result
     })
 }
