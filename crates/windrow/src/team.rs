@@ -509,8 +509,7 @@ fn ask(pool: &PoolState, width: Width, stats: &TeamStats, now: u64) -> Result<(F
         }
         WidthKind::AtMost(wanted) => {
             let (mode, lately, workers) = (stats.calls.choose(), stats.took, pool.workers());
-            let decision = share::team(share::Team { wanted, mode, lately, workers }, &pool.costs(now));
-            Ok((decision.choice, decision.why))
+            Ok(share::team(share::Team { wanted, mode, lately, workers }, &pool.costs(now)))
         }
     }
 }

@@ -318,7 +318,7 @@ impl PoolState {
             gap = self.machine().wake;
         }
         let context = SpinContext { threads: self.members, cpus: self.cpus(), quota: self.quota(), gap, woken };
-        spin::budget(context, &self.machine()).choice
+        spin::budget(context, &self.machine())
     }
 
     /// The spin budget of worker `member` from now on, before it parks.

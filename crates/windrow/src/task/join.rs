@@ -238,8 +238,7 @@ fn grow<R>(
 /// The workers that stand by for a call whose duration is unknown.
 #[cold]
 fn standing_by(pool: &PoolState) -> Option<StandBy> {
-    let costs = pool.costs(tick());
-    share::stands_by(ItemCost::default(), 0, usize::MAX, &pool.workers(), &costs)
+    share::stands_by(ItemCost::default(), 0, usize::MAX, || (pool.workers(), pool.machine()))
 }
 
 /// The kind of a watched call.
