@@ -31,15 +31,13 @@
 mod recursion;
 mod team;
 
-use std::fmt;
-
 pub use self::recursion::{Recursion, ShareDecision, recursion};
 pub(crate) use self::team::PATIENCE;
 pub use self::team::{Formation, Team, team};
 use crate::estimate::AGREE;
 use crate::machine::{Machine, WorkerState};
 use crate::site::{ItemCost, Trusted};
-use crate::{Alternative, Alternatives, Decision, Items, Nanos};
+use crate::{Items, Nanos};
 
 /// The measured progress of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,19 +77,6 @@ impl Progress {
     /// Predicted time of the rest on one thread.
     pub fn rest(&self) -> Nanos {
         Nanos(self.per_item().unwrap_or_else(|| self.measured()).0 * self.left.0 as f64)
-    }
-}
-
-impl fmt::Display for Progress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} done in {}, {} left, about {}", self.done, self.spent, self.left, self.rest())?;
-        match self.known {
-            Some(known) if known.swell > 1.0 => {
-                write!(f, "; remembered: {} an item, {:.2} times that when shared", known.per_item, known.swell)
-            }
-            Some(known) => write!(f, "; remembered: {} an item", known.per_item),
-            None => Ok(()),
-        }
     }
 }
 
@@ -144,15 +129,6 @@ pub enum Grain {
         /// Members wanted, the caller included.
         width: usize,
     },
-}
-
-impl fmt::Display for Grain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Grain::Serial { piece } => write!(f, "serial for {piece} more"),
-            Grain::Publish { width } => write!(f, "publish to {width} members"),
-        }
-    }
 }
 
 /// The factor by which sharing must be predicted faster: predictions are a tenth off at best, more when workers must be woken.
@@ -264,20 +240,29 @@ pub struct StandBy {
 ///
 /// Their patience is a wake: a shorter call would have gained nothing from them. A call that is to be timed serially, or that
 /// is predicted to be short, has twice the predicted time.
-pub fn stands_by(site: ItemCost, weight: u64, items: usize, workers: &Workers, costs: &Costs) -> Option<StandBy> {
+pub fn stands_by(
+    site: ItemCost,
+    weight: u64,
+    items: usize,
+    look: impl FnOnce() -> (Workers, Machine),
+) -> Option<StandBy> {
+    let is_trusted = site.trusted().is_some();
+    if site.ended_alone && is_trusted {
+        // The usual case: no look at workers and costs, which are cold after a pause.
+        return None;
+    }
+    let (workers, machine) = look();
     let width = workers.most.min(items);
     if width < 2 || workers.busy {
         return None;
     }
-    let wake = costs.machine.enter(WorkerState::AsleepLong);
+    let wake = machine.enter(WorkerState::AsleepLong);
     let whole = |per_item: Nanos| Nanos(per_item.0 * weight as f64);
     // If items are shorter, the caller can decide between two of them.
-    let is_long =
-        |per_item: Nanos| per_item >= wake && !is_short(whole(per_item), &costs.machine, WorkerState::AsleepLong);
-    let is_trusted = site.trusted().is_some();
+    let is_long = |per_item: Nanos| per_item >= wake && !is_short(whole(per_item), &machine, WorkerState::AsleepLong);
     let per_item = site.per_item();
     let patience = match (site.ended_alone, per_item.0 > 0.0) {
-        (true, _) if is_trusted || !is_long(per_item) => return None,
+        (true, _) if !is_long(per_item) => return None,
         // Without the chance to end serially, a call that gains nothing from workers would get them again and again.
         (false, true) if is_trusted || !is_long(per_item) => wake.0.max(AGREE * whole(per_item).0),
         _ => wake.0,
@@ -332,21 +317,7 @@ pub struct ShareChoice {
     pub shared: Option<Nanos>,
 }
 
-impl ShareChoice {
-    /// The decision on `inputs`, with the predicted alternatives.
-    fn decision(self, inputs: Progress) -> Decision<Progress, Grain> {
-        let ShareChoice { grain, why, shared, .. } = self;
-        let shared = shared.map(|predicted| Alternative { name: "shared", predicted });
-        let serial = Alternative { name: "serial", predicted: inputs.rest() };
-        let alternatives = match shared {
-            Some(shared) => Alternatives::new(&[serial, shared]),
-            None => Alternatives::new(&[serial]),
-        };
-        Decision { inputs, choice: grain, alternatives, why }
-    }
-}
-
-/// Stay serial or publish: [`decide`] without building a [`Decision`], for the hot path.
+/// Stay serial or publish; see the [module page](self).
 #[inline]
 pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareChoice {
     let serial = |why, shared| {
@@ -396,11 +367,6 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
 
 fn awake(workers: &Workers) -> Workers {
     Workers { idle: workers.idle + workers.asleep, asleep: 0, ..*workers }
-}
-
-/// Stay serial or publish; see the [module page](self).
-pub fn decide(progress: Progress, workers: &Workers, costs: &Costs) -> Decision<Progress, Grain> {
-    choose(&progress, workers, costs).decision(progress)
 }
 
 /// The share of a call that a worker has to save to pay for a CPU that spins all the time.

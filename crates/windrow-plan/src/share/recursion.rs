@@ -14,8 +14,6 @@
 //!
 //! Source: heartbeat scheduling bounds the cost of sharing by the time between two beats (Acar, Charguéraud and Rainey, PLDI 2018).
 
-use std::fmt;
-
 use super::{Costs, Workers, predict};
 use crate::{Alternative, Alternatives, Decision, Items, Nanos};
 
@@ -36,12 +34,6 @@ impl Recursion {
     }
 }
 
-impl fmt::Display for Recursion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "running for {}, about {} left", self.age, self.rest())
-    }
-}
-
 /// The decision about workers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ShareDecision {
@@ -57,16 +49,6 @@ pub enum ShareDecision {
     },
     /// Go on serially, and do not ask again.
     Alone,
-}
-
-impl fmt::Display for ShareDecision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ShareDecision::Open { width } => write!(f, "open to {width} members"),
-            ShareDecision::Wait { until } => write!(f, "alone until {until}"),
-            ShareDecision::Alone => write!(f, "alone"),
-        }
-    }
 }
 
 /// The choice: open once sharing the predicted rest saves more than it costs.
@@ -153,9 +135,7 @@ mod tests {
         let none = Workers { idle: 0, busy: false, ..workers };
         assert_eq!(recursion(old, &none, &costs()).choice, ShareDecision::Wait { until: beat });
         let decision = recursion(old, &Workers { most: 1, ..none }, &costs());
-        assert_eq!(
-            decision.to_string(),
-            "alone: there are no workers, or no CPUs for them (running for 1.00 s, about 1.00 s left); alone: 1.00 s"
-        );
+        assert_eq!(decision.choice, ShareDecision::Alone);
+        assert_eq!(decision.why, "there are no workers, or no CPUs for them");
     }
 }

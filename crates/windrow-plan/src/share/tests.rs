@@ -23,11 +23,11 @@ fn workers(count: usize, idle: usize) -> Workers {
 }
 
 fn why(progress: Progress, workers: Workers) -> &'static str {
-    decide(progress, &workers, &costs()).why
+    choose(&progress, &workers, &costs()).why
 }
 
 fn publishes(progress: Progress, workers: Workers) -> bool {
-    matches!(decide(progress, &workers, &costs()).choice, Grain::Publish { .. })
+    matches!(choose(&progress, &workers, &costs()).grain, Grain::Publish { .. })
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn calls_that_run_unmeasured_are_short() {
 
 #[test]
 fn workers_stand_by_where_no_call_has_run_alone() {
-    let by = |site, weight, items, workers: Workers| stands_by(site, weight, items, &workers, &costs());
+    let by = |site, weight, items, workers: Workers| stands_by(site, weight, items, || (workers, costs().machine));
     let wake = Machine::example().enter(WorkerState::AsleepLong);
     let unknown = ItemCost::default();
     let two = by(unknown, 2, 2, workers(3, 0)).expect("nothing is known");

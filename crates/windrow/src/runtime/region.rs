@@ -457,11 +457,7 @@ impl<'c> Caller<'c> {
             return None;
         }
         let known = if self.doubts { memory.known.forgotten() } else { memory.known };
-        if known.ended_alone && (known.trusted().is_some() || known.per_item() < pool.guess().cold()) {
-            // As the plan says, but without a look at workers and costs, which are cold after a pause: the usual case.
-            return None;
-        }
-        share::stands_by(known, hints.weight(0, end), end, &pool.workers(), &pool.costs(self.start))
+        share::stands_by(known, hints.weight(0, end), end, || (pool.workers(), pool.machine()))
     }
 
     /// Records that workers that stood by have joined, when the caller comes to item `at`.

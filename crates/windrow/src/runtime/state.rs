@@ -307,7 +307,7 @@ impl PoolState {
         }
         let quota = Some(self.learned.0.quota.get_f64()).filter(|&quota| quota > 0.0);
         let context = SpinContext { threads: self.members, cpus: self.cpus(), quota, gap, woken };
-        spin::budget(context, &self.machine()).choice
+        spin::budget(context, &self.machine())
     }
 
     /// The spin budget of worker `member` from now on, before it parks.

@@ -173,7 +173,7 @@ fn grow<R>(
             }
         };
         // The duration of the call is unknown.
-        let by = || share::stands_by(ItemCost::default(), 0, usize::MAX, &pool.workers(), &pool.costs(tick()));
+        let by = || share::stands_by(ItemCost::default(), 0, usize::MAX, || (pool.workers(), pool.machine()));
         if let Some(by) = stands_by.then(by).flatten() {
             lead.furnish();
             door.stand_by(by);

@@ -161,10 +161,9 @@ fn ask(pool: &PoolState, width: Width, site: usize, now: u64) -> Result<Asked, T
         WidthKind::AtMost(wanted) => {
             let stats = if wanted > 1 { pool.sites.recall_team(site) } else { TeamStats::default() };
             let (mode, lately, workers) = (stats.calls.choose(), stats.took, pool.workers());
-            let decision = share::team(share::Team { wanted, mode, lately, workers }, &pool.costs(now));
-            let formation = decision.choice;
+            let (formation, reason) = share::team(share::Team { wanted, mode, lately, workers }, &pool.costs(now));
             let mode = (mode == Mode::Serial || formation.members > 1).then_some(mode);
-            Ok(Asked { formation, least: 1, reason: decision.why, mode })
+            Ok(Asked { formation, least: 1, reason, mode })
         }
     }
 }
