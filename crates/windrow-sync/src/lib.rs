@@ -10,13 +10,15 @@ pub mod submit;
 pub mod table;
 
 #[doc(hidden)]
+pub use base::mutex::Mutex;
+#[doc(hidden)]
 pub use base::pad::Pad;
 #[doc(hidden)]
 pub use base::spin::Spin;
 #[doc(hidden)]
 pub use base::thread_bound::ThreadBound;
 #[doc(hidden)]
-pub use base::{assembly, exit, fork, latch, machine, quota, relaxed, unwind, word};
+pub use base::{assembly, exit, fork, latch, machine, quota, relaxed, unwind, waiters, word};
 #[doc(hidden)]
 pub use join::lend;
 #[doc(hidden)]

@@ -68,15 +68,15 @@
 use std::cell::Cell;
 use std::ops::Range;
 use std::panic::Location;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use windrow_plan::Nanos;
 use windrow_plan::team::{Formation, Free, Mode, Waits, formation};
+use windrow_sync::Mutex;
 use windrow_sync::Spin;
 use windrow_sync::gate::{JoinedWorker, WorkerCounts};
+use windrow_sync::machine::tick;
 use windrow_sync::rounds::{MemberSlot, Rounds, Turn};
-use windrow_sync::{fork::lock, machine::tick};
 
 use crate::runtime::listen::{self, CallKind, EventKind, Region, Reported};
 use crate::runtime::pool;
@@ -418,7 +418,7 @@ where
                 slot,
                 spin_budget.map_or_else(|| usual(pool, width, &waits), |limits| spin(pool, limits)),
             );
-            *lock(&results[at]) = Some(result);
+            *results[at].lock() = Some(result);
         }
         width
     };
@@ -470,7 +470,7 @@ where
         took(Mode::Team, ended, serial_rounds);
     }
     tell(reported, found, reason, &led.driver);
-    let result = |one: Mutex<Option<R>>| one.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let result = |one: Mutex<Option<R>>| one.into_inner();
     Ok(results.into_iter().filter_map(result).collect())
 }
 

@@ -5,8 +5,9 @@ use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 use crate::base::debug::show_as;
+use crate::base::mutex::Mutex;
 use crate::base::pad::Pad;
-use crate::base::primitives::{AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use crate::base::primitives::{AtomicPtr, AtomicU32, AtomicU64, MutexGuard, Ordering};
 use crate::base::unwind::Finally;
 use crate::base::word::{WideWord, Word};
 use crate::base::{fork::Process, machine};
@@ -618,7 +619,7 @@ impl Tree {
 
     /// The list of invitations, locked.
     pub(crate) fn entries(&self) -> MutexGuard<'_, Entries> {
-        lock(&self.entries)
+        self.entries.lock()
     }
 
     /// Spins for work, and parks if there is none. `None` when the tree is over.

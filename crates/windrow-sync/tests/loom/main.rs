@@ -11,11 +11,13 @@ mod latch;
 mod lend;
 mod park;
 mod ranges;
+mod room;
 mod rounds;
 mod rounds_tasks;
 mod submit;
 mod table;
 mod tree;
+mod waiters;
 
 use loom::cell::UnsafeCell;
 

@@ -102,7 +102,7 @@ impl Wake for Told {
     }
 }
 
-fn block_on<F: Future>(future: F) -> F::Output {
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let told = std::sync::Arc::new(Told::default());
     let waker = Waker::from(told.clone());
     let mut future = pin!(future);

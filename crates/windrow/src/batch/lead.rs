@@ -11,10 +11,10 @@ use windrow_sync::{Spin, ThreadBound, machine};
 
 use super::options::{Options, Overflow};
 use super::regroup::Regroup;
-use super::room::{Capacity, Permit};
 use super::stats::{BatchCounts, Stats};
 use super::{Batch, BatchError, BatchOps, CallError};
 use crate::runtime::listen::{self, EventKind, Region};
+use windrow_sync::submit::room::{Capacity, Permit};
 use windrow_sync::unwind::discard;
 
 pub(super) const PANICKED: Fate = Fate(1);

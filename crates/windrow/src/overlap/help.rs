@@ -16,7 +16,6 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use windrow_plan::machine::WorkerState;
-use windrow_sync::fork::lock;
 use windrow_sync::gate::{Door, JoinedWorker};
 use windrow_sync::machine::tick;
 
@@ -57,13 +56,13 @@ pub(super) fn lead<E: Send>(
     }
     let help = |joined: JoinedWorker| {
         pool.joined(joined.worker, tick());
-        lock(&crew.state).entered.insert(joined.worker);
+        crew.state.lock().entered.insert(joined.worker);
         let _part = region.part();
         let _inside = AtDepth::new(depth);
         attend(run, lanes, crew, pool);
     };
     loop {
-        lock(&crew.state).called_back = false;
+        crew.state.lock().called_back = false;
         let over = pool.gate.region(&help, pool.settle, |door| {
             let _over = CallBack(crew);
             let state = Cell::new(DoorState::Closed);
@@ -91,7 +90,7 @@ fn tend(door: &Door<'_>, state: &Cell<DoorState>, crew: &Crew, pool: &PoolState)
     let pays = tile >= wake;
     match state.get() {
         DoorState::Closed if pays || tile.0 == 0.0 => {
-            lock(&crew.state).unheard = 0;
+            crew.state.lock().unheard = 0;
             let workers = pool.workers();
             pool.opens(workers.idle + 1 < workers.most);
             let width = workers.most;
@@ -109,7 +108,7 @@ fn tend(door: &Door<'_>, state: &Cell<DoorState>, crew: &Crew, pool: &PoolState)
         DoorState::Open if pays => {
             let (joined, inside) = (door.joined(), door.inside());
             if joined > inside {
-                let unheard = lock(&crew.state).unheard;
+                let unheard = crew.state.lock().unheard;
                 if inside == 0 && unheard > 0 {
                     return true;
                 }
@@ -128,7 +127,7 @@ fn attend<E: Send>(run: &OverlapRun<E>, lanes: &[&(dyn EachLane<E> + Sync + '_)]
     let mut since = Instant::now();
     loop {
         let (turn, called_back) = {
-            let state = lock(&crew.state);
+            let state = crew.state.lock();
             (state.turn, state.called_back)
         };
         let wake = pool.guess().enter(WorkerState::AsleepLong);
@@ -157,5 +156,5 @@ fn attend<E: Send>(run: &OverlapRun<E>, lanes: &[&(dyn EachLane<E> + Sync + '_)]
         }
         crew.wait(turn, left);
     }
-    lock(&crew.state).unheard = 0;
+    crew.state.lock().unheard = 0;
 }

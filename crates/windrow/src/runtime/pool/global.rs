@@ -15,10 +15,11 @@
 //! pool that comes second is dropped.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-use windrow_sync::fork::{PerProcess, lock};
+use windrow_sync::Mutex;
+use windrow_sync::fork::PerProcess;
 
 use super::settings::{PoolBuildError, Settings};
 use super::{Pool, end, is_inside};
@@ -78,7 +79,7 @@ impl Global {
 
     /// Ends the threads of this pool and waits for them, spawn threads included.
     fn end(&self) {
-        let threads = std::mem::take(&mut *lock(&self.threads));
+        let threads = std::mem::take(&mut *self.threads.lock());
         // Taken before the queue is closed. Threads that are started later are not joined: other threads may give them work without an
         // end.
         let spawned = self.state.take_spawn_threads();
@@ -94,7 +95,7 @@ impl Global {
 impl Drop for Global {
     fn drop(&mut self) {
         if let Some(pool) = &mut self.own {
-            pool.threads = std::mem::take(self.threads.get_mut().unwrap_or_else(PoisonError::into_inner));
+            pool.threads = std::mem::take(self.threads.get_mut());
         }
     }
 }
@@ -194,7 +195,7 @@ pub fn shutdown() -> Result<(), ShutdownError> {
         let _ = last.next.set(Box::new(Global::serial()));
         last = last.next.get().map_or(last, |next| next);
     }
-    let _ending = lock(ENDING.get(Mutex::default));
+    let _ending = ENDING.get(Mutex::default).lock();
     let mut global = first;
     loop {
         global.end();
