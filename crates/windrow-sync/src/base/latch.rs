@@ -1,10 +1,11 @@
 #![doc = include_str!("latch.md")]
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::base::primitives::Ordering;
 use crate::base::spin::Spin;
-use crate::base::word::Word;
+use crate::base::word::{Word, wait_watched};
 
 const UNSET: u32 = 0;
 const SET: u32 = 1;
@@ -33,7 +34,8 @@ impl Latch {
         Self::default()
     }
 
-    /// Sets the latch and wakes the waiter, if one is parked. With [`wait`](Self::wait), one thread calls this once per use.
+    /// Sets the latch and wakes the waiter, if one is parked. Any number of threads may set the latch: what each has done before is seen
+    /// after the current wait or the next one.
     pub fn set(&self) {
         self.ring();
     }
@@ -55,22 +57,15 @@ impl Latch {
         self.word.value().load(Ordering::Acquire) & SET != 0
     }
 
-    /// Spins for as long as `spin` allows, then parks, until the latch is set; then resets it.
+    /// Spins for as long as `spin` allows, then parks, until the latch is set; then resets it. A long wait is
+    /// [reported](crate::word::report_long_waits).
     pub fn wait(&self, spin: Spin) {
-        if !spin.until(|| self.is_set()) {
-            // Relaxed: `is_set` below does the ordering; a failure means that the latch is set.
-            let _ = self.word.value().compare_exchange(UNSET, WAITED, Ordering::Relaxed, Ordering::Relaxed);
-            while !self.is_set() {
-                self.word.wait(WAITED);
-            }
-        }
-        // Relaxed: this word does not tell the next setter that the latch is reset; the protocol that uses the latch does.
-        self.word.value().store(UNSET, Ordering::Relaxed);
+        let is_over = Cell::new(false);
+        spin.until(|| self.is_set());
+        wait_watched(|at_most| is_over.set(is_over.get() || self.wait_for(at_most)));
     }
 
-    /// Parks until the latch is set, or for `at_most`; then resets it. Returns whether it was set. Any number of threads may set the latch
-    /// meanwhile: what each has done before is seen after this wait or the next one. The wait is not
-    /// [reported](crate::word::report_long_waits).
+    /// Parks until the latch is set, or for `at_most`; then resets it. Returns whether it was set.
     pub fn wait_for(&self, at_most: Option<Duration>) -> bool {
         let end = at_most.and_then(|time| Instant::now().checked_add(time));
         // Relaxed: `is_set` below does the ordering; a failure means that the latch is set.

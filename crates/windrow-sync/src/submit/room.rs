@@ -75,25 +75,21 @@ impl Capacity {
     ) -> Poll<Permit<'r>> {
         let (waiter, ops) = (Waiter::Task(context.waker().clone()), ops.min(self.most));
         let mut free = self.free.lock();
-        let unused = match waiting {
-            None => match self.take(&mut free, ops) {
-                Some(taken) => return Poll::Ready(taken),
-                None => {
-                    *waiting = Some(Waiting { room: self, ops, place: free.line_up(waiter, ops) });
-                    return Poll::Pending;
-                }
-            },
-            Some(waits) => free.renew(waits.place, waiter),
-        };
-        drop(free);
-        match unused {
-            Ok(_) => Poll::Pending,
-            Err(_) => {
-                // The room was given.
-                std::mem::forget(waiting.take());
-                Poll::Ready(Permit { room: self, ops })
+        let Some(waits) = waiting else {
+            let taken = self.take(&mut free, ops);
+            if taken.is_none() {
+                *waiting = Some(Waiting { room: self, ops, place: free.line_up(waiter, ops) });
             }
+            return taken.map_or(Poll::Pending, Poll::Ready);
+        };
+        let renewed = free.renew(waits.place, waiter);
+        drop(free);
+        if renewed.is_ok() {
+            return Poll::Pending;
         }
+        // The room was given.
+        std::mem::forget(waiting.take());
+        Poll::Ready(Permit { room: self, ops })
     }
 
     fn release(&self, ops: usize) {

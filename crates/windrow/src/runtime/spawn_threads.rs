@@ -15,10 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use windrow_sync::fork::PerProcess;
+use windrow_sync::Mutex;
+use windrow_sync::fork::{PerProcess, Process};
 use windrow_sync::gate::Inside;
 use windrow_sync::waiters::Waiters;
-use windrow_sync::{Mutex, machine};
 
 use super::state::PoolState;
 use windrow_sync::unwind::quietly;
@@ -34,7 +34,7 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 /// The closures spawned on one pool, and its spawn threads. See the [module page](self).
 pub(crate) struct SpawnQueue {
     pub(crate) pool: Arc<PoolState>,
-    generation: u32,
+    process: Process,
     idle: Duration,
     /// Closures, and the [waiting](windrow_sync::waiters) threads.
     state: Waiters<QueueState>,
@@ -94,14 +94,13 @@ impl SpawnQueue {
     }
 
     pub(crate) fn new(pool: Arc<PoolState>, idle: Duration) -> Self {
-        let generation = machine::fork_generation();
         let state = QueueState { closed: pool.closed.is_up(), ..QueueState::default() };
-        SpawnQueue { pool, generation, idle, state: Waiters::new(state) }
+        SpawnQueue { pool, process: Process::this(), idle, state: Waiters::new(state) }
     }
 
     /// Whether this process made the queue. In a forked child, threads that do not exist may hold its locks.
     pub(crate) fn is_of_this_process(&self) -> bool {
-        self.generation == machine::fork_generation()
+        self.process.is_this()
     }
 
     pub(crate) fn assert_of_this_process(&self) {
@@ -147,11 +146,8 @@ impl SpawnQueue {
 
     /// Forgets the queue, if the pool and its last spawn thread are gone.
     fn remove_if_closed(self: &Arc<Self>) {
-        let is_over = {
-            let state = self.state.lock();
-            state.closed && state.threads.is_empty() && state.jobs.is_empty()
-        };
-        if is_over {
+        let is_over = |state: &QueueState| state.closed && state.threads.is_empty() && state.jobs.is_empty();
+        if is_over(&self.state.lock()) {
             let at = Arc::as_ptr(&self.pool).addr();
             let mut queues = queues();
             let is_own = queues.get(&at).is_some_and(|queue| Arc::ptr_eq(queue, self));
