@@ -53,7 +53,7 @@ impl Latch {
     /// Whether the latch is set; if so, everything before `set` is visible.
     #[inline]
     pub fn is_set(&self) -> bool {
-        // Acquire: pairs with the Release in `set`.
+        // Acquire: pairs with the Release in `ring`.
         self.word.value().load(Ordering::Acquire) & SET != 0
     }
 
@@ -68,7 +68,7 @@ impl Latch {
     /// Parks until the latch is set, or for `at_most`; then resets it. Returns whether it was set.
     pub fn wait_for(&self, at_most: Option<Duration>) -> bool {
         let end = at_most.and_then(|time| Instant::now().checked_add(time));
-        // Relaxed: `is_set` below does the ordering; a failure means that the latch is set.
+        // Relaxed: the swap below orders; a failure means that the latch is set.
         let _ = self.word.value().compare_exchange(UNSET, WAITED, Ordering::Relaxed, Ordering::Relaxed);
         while !self.is_set() {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
@@ -77,7 +77,7 @@ impl Latch {
             }
             self.word.wait_for(WAITED, left);
         }
-        // Acquire: pairs with the Release in `set`, also in one that has found the latch set.
+        // Acquire: pairs with the Release in `ring`, also in one that has found the latch set.
         self.word.value().swap(UNSET, Ordering::Acquire) & SET != 0
     }
 }

@@ -58,6 +58,22 @@ fn a_bell_loses_no_ring() {
     });
 }
 
+#[test]
+fn a_set_latch_shows_what_came_before() {
+    model(None, || {
+        let event = Arc::new((Latch::new(), Watched::new(0)));
+        let setter = {
+            let event = event.clone();
+            loom::thread::spawn(move || {
+                event.1.set(1);
+                event.0.set();
+            })
+        };
+        assert!(!event.0.is_set() || event.1.get() == 1);
+        setter.join().unwrap();
+    });
+}
+
 /// A waiting time of zero stands for one that ends in the same moment as the ring.
 #[test]
 fn a_ring_at_the_end_of_a_wait_is_an_answer() {
