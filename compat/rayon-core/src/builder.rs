@@ -187,7 +187,8 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
         let host = core.clone();
         // The host thread calls no user code: any stack is enough.
         let host = thread::Builder::new().name("windrow-tasks".to_owned()).spawn(move || host.host());
-        core.set_host(host.map_err(ThreadPoolBuildError::system)?.thread().clone());
+        host.map_err(ThreadPoolBuildError::system)?;
+        core.set_hosted();
         if use_current_thread {
             workers::enter(&core, 0);
         }

@@ -11,10 +11,10 @@
 //! A call whose items do not ask pays for two counts in a thread-local.
 
 use std::cell::{Cell, RefCell};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::sync::Arc;
 
-use windrow_sync::fork::lock;
+use windrow_sync::latch::Latch;
+use windrow_sync::waiters::Waiters;
 
 use crate::pool;
 use crate::workers::PoolCore;
@@ -28,8 +28,7 @@ thread_local! {
 /// An index that a worker lends to a thread outside the pool.
 pub(crate) struct Lease {
     core: Arc<PoolCore>,
-    state: Mutex<LeaseState>,
-    changed: Condvar,
+    state: Waiters<LeaseState>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,36 +44,33 @@ enum LeaseState {
 
 impl Lease {
     fn set(&self, state: LeaseState) {
-        *lock(&self.state) = state;
-        self.changed.notify_all();
+        let mut locked = self.state.lock();
+        *locked = state;
+        locked.wake_all();
     }
 
-    fn wait_while<'a>(
-        &self,
-        state: MutexGuard<'a, LeaseState>,
-        is: impl Fn(LeaseState) -> bool,
-    ) -> MutexGuard<'a, LeaseState> {
-        self.changed.wait_while(state, |state| is(*state)).unwrap_or_else(PoisonError::into_inner)
+    /// The first state that is another one.
+    fn wait_while(&self, is: impl Fn(LeaseState) -> bool) -> LeaseState {
+        let mut state = self.state.lock();
+        while is(*state) {
+            (state, _) = state.wait((), None);
+        }
+        *state
     }
 
     /// Lends the index of worker `index`, which calls, until the lease is over.
     pub(crate) fn lend(&self, index: usize) {
         self.set(LeaseState::Lent(index));
-        loop {
-            let state = self.wait_while(lock(&self.state), |state| matches!(state, LeaseState::Lent(_)));
-            if *state == LeaseState::Over {
-                return;
-            }
-            drop(state);
+        while self.wait_while(|state| matches!(state, LeaseState::Lent(_))) != LeaseState::Over {
             // The caller asks for the index again by `Asked`, and gets it between two tasks.
-            self.core.wait_until(index, &|| *lock(&self.state) == LeaseState::Asked);
+            self.core.wait_until(index, &|| *self.state.lock() == LeaseState::Asked);
             self.set(LeaseState::Lent(index));
         }
     }
 
     /// Runs `wait`, in which the caller waits for tasks of the pool. The worker may run them.
     fn give_back(&self, wait: impl FnOnce()) {
-        let LeaseState::Lent(index) = *lock(&self.state) else { return wait() };
+        let LeaseState::Lent(index) = *self.state.lock() else { return wait() };
         if !self.core.is_of_this_process() {
             // The worker stayed in the parent.
             return;
@@ -83,7 +79,7 @@ impl Lease {
         wait();
         self.set(LeaseState::Asked);
         self.core.wake(index);
-        drop(self.wait_while(lock(&self.state), |state| state == LeaseState::Asked));
+        self.wait_while(|state| state == LeaseState::Asked);
     }
 }
 
@@ -121,26 +117,26 @@ pub(crate) fn index() -> Option<usize> {
             if !core.is_of_this_process() || !core.has_threads() {
                 return None;
             }
-            let lease = Arc::new(Lease { core, state: Mutex::new(LeaseState::Asked), changed: Condvar::new() });
+            let lease = Arc::new(Lease { core, state: Waiters::new(LeaseState::Asked) });
             lease.core.ask_for(lease.clone());
-            drop(lease.wait_while(lock(&lease.state), |state| state == LeaseState::Asked));
+            lease.wait_while(|state| state == LeaseState::Asked);
             LEASE.set(Some(lease.clone()));
             lease
         }
     };
-    match *lock(&lease.state) {
+    match *lease.state.lock() {
         LeaseState::Lent(index) | LeaseState::Back(index) => Some(index),
         LeaseState::Asked | LeaseState::Over => None,
     }
 }
 
-/// Waits until `done`, if this thread has leased an index: for tasks of a pool that it does not belong to, whose end unparks it. In a forked
+/// Waits until `done`, if this thread has leased an index: for tasks of a pool that it does not belong to, whose end rings `bell`. In a forked
 /// child `done` may be false afterwards.
-pub(crate) fn wait(done: &dyn Fn() -> bool) {
+pub(crate) fn wait(done: &dyn Fn() -> bool, bell: &Latch) {
     let Some(lease) = LEASE.try_with(|lease| lease.borrow().clone()).ok().flatten() else { return };
     lease.give_back(|| {
         while lease.core.is_of_this_process() && !done() {
-            thread::park();
+            bell.wait_for(None);
         }
     });
 }

@@ -3,9 +3,9 @@
 use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
-use windrow_sync::fork::lock;
+use windrow_sync::Mutex;
 
 use crate::broadcast::BroadcastContext;
 use crate::builder::{ThreadPoolBuilder, ThreadSpawn};
@@ -183,17 +183,17 @@ impl ThreadPool {
         let threads = self.current_num_threads();
         let results: Vec<_> = (0..threads).map(|_| Mutex::new(None)).collect();
         PoolCore::lending(|lender| {
-            let task = |(index, result)| {
+            let tasks = results.iter().enumerate().map(|(index, result)| {
                 let op = &op;
                 QueuedTask::Lent(lender.lend(move || {
                     working(|| {
                         let context = BroadcastContext::new(index, threads);
                         let ended = catch_unwind(AssertUnwindSafe(|| op(context)));
-                        *lock(result) = Some(ended);
+                        *result.lock() = Some(ended);
                     });
                 }))
-            };
-            let tasks: Vec<QueuedTask> = results.iter().enumerate().map(task).collect();
+            });
+            let tasks: Vec<QueuedTask> = tasks.collect();
             self.core().push_broadcast(tasks.into_iter());
         });
         results.into_iter().map(received).collect()

@@ -4,9 +4,9 @@
 //! pushing thread called guests.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use windrow_sync::fork::lock;
+use windrow_sync::Mutex;
 use windrow_sync::lend::Loan;
 use windrow_sync::relaxed::RelaxedU64;
 
@@ -32,7 +32,7 @@ pub(crate) struct TaskQueue {
 
 impl TaskQueue {
     pub(crate) fn push(&self, task: QueuedTask) -> u64 {
-        let mut tasks = lock(&self.tasks);
+        let mut tasks = self.tasks.lock();
         tasks.0 += 1;
         let number = tasks.0;
         tasks.1.push_back((number, task));
@@ -45,7 +45,7 @@ impl TaskQueue {
         if self.is_empty() {
             return None;
         }
-        let mut tasks = lock(&self.tasks);
+        let mut tasks = self.tasks.lock();
         let task = if youngest { tasks.1.pop_back() } else { tasks.1.pop_front() };
         self.length.set(tasks.1.len() as u64);
         task.map(|(_, task)| task)
@@ -53,7 +53,7 @@ impl TaskQueue {
 
     /// Takes the youngest task if its number is `number` or later.
     pub(crate) fn take_since(&self, number: u64) -> Option<QueuedTask> {
-        let mut tasks = lock(&self.tasks);
+        let mut tasks = self.tasks.lock();
         let (last, _) = tasks.1.back()?;
         if *last < number {
             return None;

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use windrow_sync::fork::lock;
+use windrow_sync::Mutex;
 use windrow_sync::lend::Lender;
 use windrow_sync::unwind::{Payload, discard};
 
@@ -99,7 +99,7 @@ impl<'scope> ScopeTasks<'scope> {
         let tasks = self.clone();
         QueuedTask::Lent(self.lender.lend(move || {
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| working(job))) {
-                let mut first = lock(&tasks.panic);
+                let mut first = tasks.panic.lock();
                 if first.is_none() {
                     *first = Some(payload);
                 } else {
@@ -121,7 +121,7 @@ fn run<'scope, R>(core: &Arc<PoolCore>, in_order: bool, f: impl FnOnce(Arc<Scope
         let result = tasks.core.unless_forked(catch_unwind(AssertUnwindSafe(|| f(tasks.clone()))));
         (result, tasks)
     });
-    let thrown = lock(&tasks.panic).take();
+    let thrown = tasks.panic.lock().take();
     match (result, thrown) {
         (Ok(result), None) => result,
         (Ok(result), Some(payload)) => {

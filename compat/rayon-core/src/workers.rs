@@ -26,20 +26,21 @@
 //!    again, if other workers are idle.
 //! 6. *Loop.* A loop of windrow opens a region at a gate whose workers wait in the tree, and calls a guest. A guest that finds no task
 //!    visits that gate, and calls the next guest when it joins. So loops run on the workers too.
-//! 7. *End.* The pool's last handle raises a flag and wakes the host thread. That ends the tree and stops the gate.
+//! 7. *End.* The pool's last handle wakes the host thread. That ends the tree and stops the gate.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::thread::{self, Thread};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread;
 
-use windrow_sync::fork::{Process, lock};
+use windrow_sync::Mutex;
+use windrow_sync::fork::Process;
 use windrow_sync::gate::{Gate, Visitor, WorkersElsewhere};
 use windrow_sync::join::guests::Invitation;
 use windrow_sync::join::tree::{Asked, OfferDecision, Tree};
+use windrow_sync::latch::Latch;
 use windrow_sync::lend::{Lender, lending};
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::unwind::{Payload, discard};
@@ -56,7 +57,8 @@ pub(crate) struct WorkerRecord {
     broadcasts: TaskQueue,
     /// Its number in the tree, once it is known.
     seat: OnceLock<usize>,
-    thread: OnceLock<Thread>,
+    /// Rung for the worker while it waits outside the tree.
+    bell: Latch,
 }
 
 #[derive(Default)]
@@ -127,8 +129,8 @@ pub(crate) struct PoolCore {
     pending: RelaxedU64,
     working: Pad<RelaxedU64>,
     pub(crate) handlers: Handlers,
-    over: AtomicBool,
-    host: OnceLock<Thread>,
+    over: Latch,
+    is_hosted: OnceLock<()>,
     life: OnceLock<Weak<PoolLife>>,
     /// Worker 0 is a thread of the program, which serves no gate.
     pub(crate) has_current: bool,
@@ -245,7 +247,6 @@ pub(crate) fn enter(core: &Arc<PoolCore>, index: usize) -> bool {
     if place().is_some() {
         return false;
     }
-    let _ = core.workers[index].0.thread.set(thread::current());
     PLACE.set(Some(WorkerPlace { pool: core.address(), index }));
     CORE.replace(Some(core.clone()));
     if index == 0 && core.has_current {
@@ -274,8 +275,8 @@ impl PoolCore {
             pending: RelaxedU64::new(0),
             working: Pad::default(),
             handlers,
-            over: AtomicBool::new(false),
-            host: OnceLock::new(),
+            over: Latch::new(),
+            is_hosted: OnceLock::new(),
             life: OnceLock::new(),
             has_current,
             process: Process::this(),
@@ -311,16 +312,15 @@ impl PoolCore {
         life
     }
 
-    pub(crate) fn set_host(&self, thread: Thread) {
-        let _ = self.host.set(thread);
+    /// The host thread has started.
+    pub(crate) fn set_hosted(&self) {
+        let _ = self.is_hosted.set(());
     }
 
     /// Ends the threads once they have nothing to do.
     pub(crate) fn end(&self) {
-        // Release: pairs with the Acquire in `host`; the wakeup below comes after it.
-        self.over.store(true, Ordering::Release);
-        match self.host.get() {
-            Some(host) => host.unpark(),
+        match self.is_hosted.get() {
+            Some(()) => self.over.set(),
             None => self.gate.stop(),
         }
     }
@@ -341,12 +341,7 @@ impl PoolCore {
             lead.grow(0, &ask, || {
                 // A join asks, and so lets the workers in.
                 windrow_sync::join::join(|| (), || (), |_, _| unreachable!("inside the tree"));
-                self.invitation.host(&|| self.help(), || {
-                    // Acquire: pairs with the Release in `end`.
-                    while !self.over.load(Ordering::Acquire) {
-                        thread::park();
-                    }
-                });
+                self.invitation.host(&|| self.help(), || self.over.wait_for(None));
             });
         });
         self.gate.stop();
@@ -392,7 +387,7 @@ impl PoolCore {
                 self.park(index, &|| self.pending.get() == 0);
             } else {
                 self.visit_loops();
-                if !self.has_work(index) && lock(&self.leases).is_empty() {
+                if !self.has_work(index) && self.leases.lock().is_empty() {
                     return;
                 }
             }
@@ -412,12 +407,12 @@ impl PoolCore {
 
     /// Queues `lease` for an idle worker.
     pub(crate) fn ask_for(&self, lease: Arc<Lease>) {
-        lock(&self.leases).push_back(lease);
+        self.leases.lock().push_back(lease);
         self.invitation.call();
     }
 
     fn take_lease(&self) -> Option<Arc<Lease>> {
-        lock(&self.leases).pop_front()
+        self.leases.lock().pop_front()
     }
 
     /// Pool of windrow whose loops run on these workers: those of the workers, and with [`make_global`](windrow::hooks::make_global) those of other
@@ -473,7 +468,7 @@ impl PoolCore {
     pub(crate) fn push_fifo(self: &Arc<Self>, task: QueuedTask, own: Option<&[Arc<FifoTasks>]>) {
         let Some(index) = self.index() else { return self.inject(task) };
         let fifo = own.map_or(&self.workers[index].0.fifo, |own| &own[index]);
-        lock(fifo).push_back(task);
+        fifo.lock().push_back(task);
         self.workers[index].0.local.push(QueuedTask::OldestOf(fifo.clone()));
         self.announce();
     }
@@ -481,7 +476,7 @@ impl PoolCore {
     /// Queues one task for each worker, in their order.
     pub(crate) fn push_broadcast(&self, tasks: impl Iterator<Item = QueuedTask>) {
         self.assert_of_this_process();
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         for (worker, task) in self.workers.iter().zip(tasks) {
             worker.0.broadcasts.push(task);
             waiting.pending += 1;
@@ -499,7 +494,7 @@ impl PoolCore {
 
     fn announce(&self) {
         self.invitation.call();
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         let next = waiting.workers.front().copied();
         if let Some(index) = next {
             waiting.workers.rotate_left(1);
@@ -514,10 +509,7 @@ impl PoolCore {
         if let Some(&seat) = worker.seat.get() {
             self.invitation.ring(seat);
         }
-        // A worker outside the tree parks by `thread::park`.
-        if let Some(thread) = worker.thread.get() {
-            thread.unpark();
-        }
+        worker.bell.set();
     }
 
     /// A task for worker `index`: its youngest, else a broadcast, else another worker's oldest, else the oldest from outside.
@@ -536,7 +528,7 @@ impl PoolCore {
         let own = &self.workers[index].0;
         own.local.take(true).or_else(|| {
             let task = own.broadcasts.take(false)?;
-            let mut waiting = lock(&self.waiting);
+            let mut waiting = self.waiting.lock();
             waiting.pending -= 1;
             self.pending.set(waiting.pending as u64);
             let woken = if waiting.pending == 0 { waiting.workers.clone() } else { VecDeque::new() };
@@ -560,7 +552,7 @@ impl PoolCore {
 
     fn run(&self, task: QueuedTask) {
         let task = match task {
-            QueuedTask::OldestOf(fifo) => lock(&fifo).pop_front(),
+            QueuedTask::OldestOf(fifo) => fifo.lock().pop_front(),
             task => Some(task),
         };
         // A task catches its panics: each kind of task has another receiver for them.
@@ -579,7 +571,7 @@ impl PoolCore {
 
     /// Returns how many workers are working.
     fn count_working(&self, more: isize) -> usize {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         waiting.working = waiting.working.wrapping_add_signed(more);
         self.working.0.set(waiting.working as u64);
         waiting.working
@@ -612,16 +604,16 @@ impl PoolCore {
         if depth > 0 {
             self.count_working(-1);
         }
-        lock(&self.waiting).workers.push_back(index);
+        self.waiting.lock().workers.push_back(index);
         let is_needed = || done() || self.has_work(index);
         if is_member {
             self.invitation.wait(|_| true, is_needed);
         } else {
             while !is_needed() {
-                thread::park();
+                self.workers[index].0.bell.wait_for(None);
             }
         }
-        lock(&self.waiting).end_wait(index);
+        self.waiting.lock().end_wait(index);
         if depth > 0 {
             self.count_working(1);
         }
@@ -645,9 +637,10 @@ impl PoolCore {
                 lending(ended, |done| core.wait_until(index, done), f)
             }
             None => {
-                let host = thread::current();
-                let wait = |done: &dyn Fn() -> bool| crate::outside::wait(done);
-                lending(Box::new(move || host.unpark()) as WakeHost, wait, f)
+                let bell = Arc::new(Latch::new());
+                let host = bell.clone();
+                let wait = |done: &dyn Fn() -> bool| crate::outside::wait(done, &bell);
+                lending(Box::new(move || host.set()) as WakeHost, wait, f)
             }
         }
     }
@@ -663,7 +656,7 @@ impl PoolCore {
                 let ended = catch_unwind(AssertUnwindSafe(|| {
                     working(|| op(self.place().expect("a worker of this pool runs its tasks"), true))
                 }));
-                *lock(&result) = Some(ended);
+                *result.lock() = Some(ended);
             };
             self.inject(QueuedTask::Lent(lender.lend(job)));
         });
@@ -684,7 +677,7 @@ impl PoolCore {
             let half = || {
                 // `b` itself counts its thread as working.
                 let ended = catch_unwind(AssertUnwindSafe(b));
-                *lock(&result) = Some(ended);
+                *result.lock() = Some(ended);
             };
             let local = &self.workers[index].0.local;
             let number = local.push(QueuedTask::Lent(lender.lend(half)));
@@ -723,7 +716,7 @@ pub(crate) type WakeHost = Box<dyn Fn() + Send + Sync>;
 
 /// The result of a task that has ended, or its panic.
 pub(crate) fn received<R>(result: Mutex<Option<thread::Result<R>>>) -> R {
-    match result.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    match result.into_inner() {
         Some(Ok(result)) => result,
         Some(Err(payload)) => resume_unwind(payload),
         None => unreachable!("a queued task runs"),

@@ -15,13 +15,13 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::panic::Location;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::time::Instant;
 
 use windrow_plan::Nanos;
 use windrow_plan::listen::{
     Account, CallKind, CallPlace, Decided, Ending, Event, EventKind, PartClaims, UNKNOWN, grouped, visible,
 };
+use windrow_sync::Mutex;
 use windrow_sync::exit::at_exit;
 use windrow_sync::fork::PerProcess;
 use windrow_sync::machine::fork_generation;
@@ -410,7 +410,7 @@ impl ProcessReport {
     fn with_row(&self, key: Key, change: impl FnOnce(&mut Row)) {
         let first = own_table();
         for turn in 0..TABLES {
-            if let Ok(mut table) = self.tables[(first + turn) % TABLES].try_lock() {
+            if let Some(mut table) = self.tables[(first + turn) % TABLES].try_lock() {
                 return change(table.entry(key).or_default());
             }
         }
@@ -440,7 +440,7 @@ extern "C" fn print() {
         report.printed.set(1);
         let mut rows: HashMap<Key, Row> = HashMap::new();
         for table in &report.tables {
-            if let Ok(table) = table.try_lock() {
+            if let Some(table) = table.try_lock() {
                 table.iter().for_each(|(key, row)| rows.entry(*key).or_default().merge(row.clone()));
             }
         }

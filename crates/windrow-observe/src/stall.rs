@@ -6,11 +6,12 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::panic::Location;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windrow_plan::listen::CallPlace;
-use windrow_sync::fork::{PerProcess, lock};
+use windrow_sync::Mutex;
+use windrow_sync::fork::PerProcess;
 
 use crate::report;
 
@@ -68,15 +69,15 @@ fn table(region: usize) -> &'static Table {
 pub(super) fn open(region: usize, kind: &'static str, of: Option<&'static str>, place: CallPlace) {
     let at = of.map(WatchedPlace::Type).or(place.map(WatchedPlace::Source)).unwrap_or(WatchedPlace::Unknown);
     let watched = Watched { name: CallName { kind, at }, members: Vec::new(), is_reported: false };
-    lock(table(region)).insert(region, watched);
+    table(region).lock().insert(region, watched);
     enter(region);
 }
 
 /// This thread enters a region. Nothing while the thread ends.
 pub(super) fn enter(region: usize) {
     let Ok(own) = REGIONS.try_with(Arc::clone) else { return };
-    lock(&own.regions).push(region);
-    if let Some(watched) = lock(table(region)).get_mut(&region) {
+    own.regions.lock().push(region);
+    if let Some(watched) = table(region).lock().get_mut(&region) {
         watched.members.push((own, Instant::now()));
     }
 }
@@ -84,12 +85,12 @@ pub(super) fn enter(region: usize) {
 /// This thread leaves the region that it has entered last.
 pub(super) fn leave(region: usize) {
     let Ok(own) = REGIONS.try_with(Arc::clone) else { return };
-    let mut regions = lock(&own.regions);
+    let mut regions = own.regions.lock();
     if let Some(at) = regions.iter().rposition(|of| *of == region) {
         regions.truncate(at);
     }
     drop(regions);
-    if let Some(watched) = lock(table(region)).get_mut(&region) {
+    if let Some(watched) = table(region).lock().get_mut(&region) {
         let at = watched.members.iter().rposition(|(thread, _)| Arc::ptr_eq(thread, &own));
         at.into_iter().for_each(|at| _ = watched.members.remove(at));
     }
@@ -98,11 +99,11 @@ pub(super) fn leave(region: usize) {
 /// The caller of a region leaves it, after all others.
 pub(super) fn close(region: usize) {
     leave(region);
-    lock(table(region)).remove(&region);
+    table(region).lock().remove(&region);
 }
 
 fn name_of(region: usize) -> Option<CallName> {
-    lock(table(region)).get(&region).map(|watched| watched.name)
+    table(region).lock().get(&region).map(|watched| watched.name)
 }
 
 /// A thread that the call waits for.
@@ -117,16 +118,16 @@ struct AwaitedMember {
 /// Called on a thread that has `waited` for other threads of a region.
 pub(super) fn report_wait(waited: Duration) {
     let Ok(own) = REGIONS.try_with(Arc::clone) else { return };
-    let Some(region) = lock(&own.regions).last().copied() else { return };
+    let Some(region) = own.regions.lock().last().copied() else { return };
     let (name, others) = {
-        let mut table = lock(table(region));
+        let mut table = table(region).lock();
         let Some(watched) = table.get_mut(&region).filter(|watched| !watched.is_reported) else { return };
         watched.is_reported = true;
         let others = watched.members.iter().filter(|(thread, _)| !Arc::ptr_eq(thread, &own));
         (watched.name, others.cloned().collect::<Vec<_>>())
     };
     let awaited = |(thread, since): (Arc<ThreadRegions>, Instant)| {
-        let inner = lock(&thread.regions).last().copied().filter(|inner| *inner != region);
+        let inner = thread.regions.lock().last().copied().filter(|inner| *inner != region);
         AwaitedMember { thread: thread.thread.clone(), since: since.elapsed(), inside: inner.and_then(name_of) }
     };
     let members: Vec<_> = others.into_iter().map(awaited).collect();
@@ -199,7 +200,7 @@ mod tests {
     #[test]
     fn a_region_knows_the_threads_that_are_inside() {
         let region = usize::MAX;
-        let members = || lock(table(region)).get(&region).map_or(0, |watched| watched.members.len());
+        let members = || table(region).lock().get(&region).map_or(0, |watched| watched.members.len());
         open(region, LOOP, None, None);
         std::thread::scope(|scope| {
             let inside = scope.spawn(|| {
@@ -211,7 +212,7 @@ mod tests {
             assert_eq!(inside.join().unwrap(), 2);
         });
         assert_eq!(members(), 1, "one has left");
-        let regions = || REGIONS.with(|own| lock(&own.regions).len());
+        let regions = || REGIONS.with(|own| own.regions.lock().len());
         assert_eq!(regions(), 1);
         close(region);
         assert_eq!((members(), regions()), (0, 0));

@@ -12,12 +12,13 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Instant, SystemTime};
 
 use windrow_plan::Nanos;
+use windrow_sync::Mutex;
 use windrow_sync::exit::at_exit;
-use windrow_sync::fork::{PerProcess, lock};
+use windrow_sync::fork::PerProcess;
 use windrow_sync::machine::{fork_generation, tick, ticks_per_micro};
 use windrow_sync::relaxed::RelaxedU64;
 
@@ -149,7 +150,7 @@ struct ProcessTrace {
 impl Drop for OwnTrace {
     fn drop(&mut self) {
         let process = process().filter(|_| self.generation == fork_generation());
-        let Some((process, mut trace)) = process.zip(try_lock(&self.trace)) else { return };
+        let Some((process, mut trace)) = process.zip(self.trace.try_lock()) else { return };
         let kept = trace.events.len();
         // Relaxed: as in `grows`.
         process.space.fetch_sub(trace.space - kept, Ordering::Relaxed);
@@ -239,17 +240,8 @@ impl ProcessTrace {
     fn register(&self) -> OwnTrace {
         let name = std::thread::current().name().map(str::to_owned);
         let trace = Arc::new(Mutex::new(ThreadTrace { name, ..ThreadTrace::default() }));
-        lock(&self.threads).push(trace.clone());
+        self.threads.lock().push(trace.clone());
         OwnTrace { generation: fork_generation(), trace }
-    }
-}
-
-/// The content of a lock, unless another thread has it.
-fn try_lock<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match lock.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
     }
 }
 
@@ -262,7 +254,7 @@ fn with_own<R>(f: impl FnOnce(&ProcessTrace, &mut ThreadTrace) -> R) -> Option<R
         if own.as_ref().is_none_or(|own| own.generation != fork_generation()) {
             *own = Some(process.register());
         }
-        let mut trace = try_lock(&own.as_ref()?.trace)?;
+        let mut trace = own.as_ref()?.trace.try_lock()?;
         Some(f(process, &mut trace))
     });
     let given = given.ok().flatten();
@@ -436,7 +428,7 @@ fn gather(process: &ProcessTrace, now: u64) -> Vec<ThreadTrace> {
     const YIELDS: usize = 1000;
     fn patiently<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
         (0..YIELDS).find_map(|_| {
-            let guard = try_lock(lock);
+            let guard = lock.try_lock();
             if guard.is_none() {
                 std::thread::yield_now();
             }

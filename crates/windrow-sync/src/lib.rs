@@ -8,13 +8,15 @@ pub mod rounds;
 pub mod submit;
 
 #[doc(hidden)]
+pub use base::mutex::Mutex;
+#[doc(hidden)]
 pub use base::pad::Pad;
 #[doc(hidden)]
 pub use base::spin::Spin;
 #[doc(hidden)]
 pub use base::thread_bound::ThreadBound;
 #[doc(hidden)]
-pub use base::{exit, fork, latch, machine, quota, relaxed, unwind, word};
+pub use base::{exit, fork, latch, machine, quota, relaxed, unwind, waiters, word};
 #[doc(hidden)]
 pub use join::lend;
 #[doc(hidden)]

@@ -5,13 +5,13 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::Location;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tower_layer::Layer;
 use tower_service::Service;
 use windrow::batch::{BatchError, BatchOps, Batched, CallError};
-use windrow_sync::fork::lock;
+use windrow_sync::Mutex;
 
 /// A [`Batched`] as a [`Service`] of its operations: see the [front page](crate). Clones share the structure.
 pub struct BatchService<S: BatchOps> {
@@ -74,7 +74,7 @@ impl<S: BatchOps> BatchService<S> {
     }
 
     fn reservation(&mut self) -> &mut Option<Reservation<S>> {
-        self.reservation.get_mut().unwrap_or_else(PoisonError::into_inner)
+        self.reservation.get_mut()
     }
 
     /// A layer for `ServiceBuilder`. It makes a service of a structure; `build` says how its batches run.
@@ -92,7 +92,7 @@ where
         let mine = slot.clone();
         let call = async move {
             let op = poll_fn(|_| {
-                let mut slot = lock(&mine);
+                let mut slot = mine.lock();
                 slot.has_room = true;
                 // The response is polled after `call` has put the operation here.
                 slot.op.take().map_or(Poll::Pending, Poll::Ready)
@@ -104,12 +104,12 @@ where
 
     fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let is_over = self.call.as_mut().poll(context).is_ready();
-        let slot = lock(&self.slot);
+        let slot = self.slot.lock();
         if is_over || slot.has_room { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn call(self, op: S::Op, place: &'static Location<'static>) -> Response<S> {
-        lock(&self.slot).op = Some((op, place));
+        self.slot.lock().op = Some((op, place));
         self.call
     }
 }

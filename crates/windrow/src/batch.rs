@@ -120,7 +120,6 @@ mod lead;
 mod options;
 mod regroup;
 mod returns;
-mod room;
 mod stats;
 
 pub use build::{Builder, Runner};

@@ -113,7 +113,8 @@ use std::thread;
 use std::time::Instant;
 
 use windrow_plan::Nanos;
-use windrow_sync::fork::{Process, Stranded, lock};
+use windrow_sync::fork::{Process, Stranded};
+use windrow_sync::latch::Latch;
 use windrow_sync::lend::lending;
 
 use crate::runtime::cancel::{CancelToken, ambient};
@@ -133,7 +134,7 @@ pub use trace::{LaneKind, LaneTrace, Limits, TileTrace, Trace};
 use crew::{Crew, CrewBell};
 use each::{ApplyEach, EachStation};
 use lane::{Apply, Input};
-use queue::{Bell, Giver, QueueBound, Ring, Taker, queue};
+use queue::{Giver, QueueBound, Ring, Taker, queue};
 use run::{EachLane, Met, OverlapRun, Station, TileFault};
 use trace::Log;
 
@@ -171,7 +172,7 @@ struct Lanes<'env, E> {
     /// Lanes of the calling thread and of workers; their stations are in `here`, too.
     each: Vec<Arc<dyn EachLane<E> + Sync + 'env>>,
     crew: Arc<Crew>,
-    bell: Arc<Bell>,
+    bell: Arc<Latch>,
     token: Option<CancelToken>,
     /// The run also ends when the current token of the calling thread is cancelled.
     heeds: bool,
@@ -181,7 +182,7 @@ struct Lanes<'env, E> {
 struct Helper<'env, E> {
     lane: usize,
     station: Box<dyn Station<E> + Send + 'env>,
-    bell: Arc<Bell>,
+    bell: Arc<Latch>,
 }
 
 impl<T, E> fmt::Debug for Overlap<'_, T, E> {
@@ -302,7 +303,7 @@ where
 /// assert_eq!(sum, 4950);
 /// ```
 pub fn fed<'env, T, E>() -> (Feeder<T>, Overlap<'env, T, E>) {
-    let bell = Arc::new(Bell::default());
+    let bell = Arc::new(Latch::new());
     let (giver, taker) = queue(AHEAD, bell.clone());
     (
         Feeder { giver: Some(giver), bell, process: Process::this() },
@@ -332,7 +333,7 @@ pub fn fed<'env, T, E>() -> (Feeder<T>, Overlap<'env, T, E>) {
 pub struct Feeder<T> {
     /// `Some` until dropped.
     giver: Option<Giver<T>>,
-    bell: Arc<Bell>,
+    bell: Arc<Latch>,
     process: Process,
 }
 
@@ -367,7 +368,7 @@ impl<T> Feeder<T> {
             if !self.process.is_this() {
                 return Err(tile);
             }
-            self.bell.wait(None);
+            self.bell.wait_for(None);
         }
         giver.give(tile)
     }
@@ -460,7 +461,7 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
         T: Send,
         F: FnMut(T) -> Result<U, E> + Send + 'env,
     {
-        let bell = Arc::<Bell>::default();
+        let bell = Arc::<Latch>::default();
         self.add(name, LaneKind::Blocking, bell.clone(), |lane, input, output, log, lanes| {
             let station = Box::new(Apply::new(lane, input, output, f, log));
             lanes.helpers.push(Helper { lane, station, bell });
@@ -743,7 +744,7 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
             let traced = Trace { lanes: traced, wall };
             if let Some(reported) = reported {
                 let limits = traced.explain();
-                let threads = 1 + helping + lock(&crew.state).entered.len();
+                let threads = 1 + helping + crew.state.lock().entered.len();
                 let account = Account {
                     reason: limits.reason().into(),
                     alternatives: [Some(("bound", limits.bound)), Some(("serial", limits.serial))],

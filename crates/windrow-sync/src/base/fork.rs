@@ -5,8 +5,6 @@ use crate::base::machine;
 use crate::base::primitives::{AtomicPtr, Ordering, const_fn};
 use std::any::Any;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
 
 /// The process that made an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,38 +49,6 @@ impl Stranded {
     pub fn is_thrown(payload: &(dyn Any + Send)) -> bool {
         payload.is::<Self>() || payload.downcast_ref::<String>().is_some_and(|text| *text == Self.to_string())
     }
-}
-
-/// The time for which a forked child waits for a lock that is held for moments.
-///
-/// Measure: chosen, because a holder may have lost its CPU for seconds, and a lock that was held at the fork never comes free.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Locks a mutex that threads hold for moments only, also after a panic of another holder.
-///
-/// # Panics
-/// In a forked child, if the lock does not come free for ten seconds: it was held at the fork, by a thread that does not exist here.
-#[inline]
-pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    match mutex.try_lock() {
-        Ok(guard) => guard,
-        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-        Err(TryLockError::WouldBlock) => await_lock(mutex, (machine::fork_generation() > 0).then_some(PATIENCE)),
-    }
-}
-
-#[cold]
-fn await_lock<T: ?Sized>(mutex: &Mutex<T>, patience: Option<Duration>) -> MutexGuard<'_, T> {
-    let Some(patience) = patience else { return mutex.lock().unwrap_or_else(PoisonError::into_inner) };
-    let begun = Instant::now();
-    while begun.elapsed() < patience {
-        match mutex.try_lock() {
-            Ok(guard) => return guard,
-            Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
-        }
-    }
-    Stranded.raise()
 }
 
 struct ProcessEntry<T> {
@@ -171,32 +137,5 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::panic::catch_unwind;
-
-    use super::*;
-
-    #[test]
-    fn a_child_gives_up_on_a_lock_that_does_not_come_free() {
-        let mutex = Mutex::new(1);
-        let held = mutex.lock().unwrap();
-        let why = catch_unwind(|| drop(await_lock(&mutex, Some(Duration::from_millis(1))))).unwrap_err();
-        assert_eq!(why.downcast_ref::<String>(), Some(&Stranded.to_string()));
-        std::thread::scope(|scope| {
-            let waits = scope.spawn(|| *await_lock(&mutex, Some(Duration::from_secs(60))));
-            let also = scope.spawn(|| *await_lock(&mutex, None));
-            drop(held);
-            assert_eq!((waits.join().unwrap(), also.join().unwrap()), (1, 1));
-        });
-        let poisons = || {
-            let _held = mutex.lock().unwrap();
-            std::panic::resume_unwind(Box::new("boom"));
-        };
-        catch_unwind(poisons).unwrap_err();
-        assert_eq!(*lock(&mutex), 1, "also after a panic of its holder");
     }
 }

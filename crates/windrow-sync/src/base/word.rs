@@ -24,16 +24,16 @@ pub fn report_long_waits(after: Duration, call: fn(Duration)) {
     let _ = LONG_WAITS.set(LongWaits { after, call });
 }
 
-/// Waits by `wait`, or if long waits are reported, by `wait_for`, which gives up after the time that it is given, and then by `wait`. Both may
-/// return spuriously. `wait` looks again whether there is something to wait for: the wake that it waits for may have ended `wait_for`, late.
-pub(crate) fn wait_watched(wait: impl Fn(), wait_for: impl FnOnce(Duration)) {
-    let Some(LongWaits { after, call }) = LONG_WAITS.get() else { return wait() };
+/// Waits by `wait`. If long waits are reported, the first wait ends after their time, and a second one follows. Both may return spuriously.
+/// A wait without a limit checks again for the event: the wake that it waits for may have ended the first wait, late.
+pub(crate) fn wait_watched(wait: impl Fn(Option<Duration>)) {
+    let Some(LongWaits { after, call }) = LONG_WAITS.get() else { return wait(None) };
     let begun = Instant::now();
-    wait_for(*after);
+    wait(Some(*after));
     let waited = begun.elapsed();
     if waited >= *after {
         quietly(|| call(waited));
-        wait();
+        wait(None);
     }
 }
 
@@ -66,8 +66,12 @@ impl Word {
 
     /// Parks while the word is `seen`; may return spuriously.
     pub fn wait(&self, seen: u32) {
-        let wait = || self.sleepers.wait(Half::all_of(&self.value), seen);
-        wait_watched(wait, |time| self.sleepers.wait_for(Half::all_of(&self.value), seen, time));
+        wait_watched(|at_most| self.wait_for(seen, at_most));
+    }
+
+    /// [`wait`](Self::wait) without a report, for `at_most`.
+    pub(crate) fn wait_for(&self, seen: u32, at_most: Option<Duration>) {
+        self.sleepers.wait(Half::all_of(&self.value), seen, at_most);
     }
 
     /// Wakes up to `sleepers` threads that are parked on the word.
@@ -96,7 +100,7 @@ impl WideWord {
 
     /// Parks while the upper half is `seen`; may return spuriously.
     pub fn wait(&self, seen: u32) {
-        self.sleepers.wait(Half::upper_of(&self.value), seen);
+        self.sleepers.wait(Half::upper_of(&self.value), seen, None);
     }
 
     /// Wakes up to `sleepers` threads that are parked on the word: on Linux in the order in which they parked, elsewhere all of

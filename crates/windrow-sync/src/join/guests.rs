@@ -1,7 +1,8 @@
 #![doc = include_str!("guests.md")]
 
 use crate::base::debug::show_as;
-use crate::base::primitives::{AtomicBool, Mutex, Ordering, lock};
+use crate::base::mutex::Mutex;
+use crate::base::primitives::{AtomicBool, Ordering};
 use crate::join::entries::Invited;
 use crate::join::tree::{Tree, WorkerSlot};
 use crate::join::with_here;
@@ -78,7 +79,7 @@ impl Invitation {
     /// Calls `f` with the tree in which this invitation is hosted, if it is hosted.
     fn with_tree(&self, f: impl FnOnce(&Tree)) {
         // The lock keeps the host, and so the tree, alive and in place.
-        if let Some(hosted) = *lock(&self.hosted) {
+        if let Some(hosted) = *self.hosted.lock() {
             // SAFETY: the host is inside the tree, and cannot leave it without this lock.
             f(unsafe { &*hosted.tree });
         }
@@ -106,7 +107,7 @@ impl Invitation {
 
     /// This thread's number among the members of the tree that hosts the invitation, if it is one of them.
     pub fn member(&self) -> Option<usize> {
-        let hosted = (*lock(&self.hosted))?;
+        let hosted = (*self.hosted.lock())?;
         with_here(|seat| seat.filter(|seat| std::ptr::eq(hosted.tree, seat.tree())).map(WorkerSlot::index))
     }
 
@@ -121,7 +122,7 @@ impl Invitation {
     /// True if this thread is a guest: a member without other work that runs the invitation's `help`.
     pub fn is_guest(&self) -> bool {
         // Another tree may have an invitation of the same number.
-        let Some(hosted) = *lock(&self.hosted) else { return false };
+        let Some(hosted) = *self.hosted.lock() else { return false };
         with_here(|seat| seat.is_some_and(|seat| std::ptr::eq(hosted.tree, seat.tree()) && seat.is_guest_of(hosted.id)))
     }
 
@@ -139,7 +140,7 @@ impl Invitation {
     /// # Panics
     /// If this thread is not a member: see [`member`](Invitation::member).
     pub fn wait(&self, whom: impl Fn(usize) -> bool, done: impl Fn() -> bool) -> bool {
-        let hosted = *lock(&self.hosted);
+        let hosted = *self.hosted.lock();
         with_here(|seat| {
             let (Some(hosted), Some(seat)) = (hosted, seat.filter(|_| self.member().is_some())) else {
                 panic!("only members of the tree wait for an invitation");
@@ -167,7 +168,7 @@ struct Hosting<'a> {
 impl<'a> Hosting<'a> {
     fn new(invitation: &'a Invitation, seat: &'a WorkerSlot, help: &'a (dyn Fn() + Sync)) -> Self {
         let tree = seat.tree();
-        let mut hosted = lock(&invitation.hosted);
+        let mut hosted = invitation.hosted.lock();
         assert!(hosted.is_none(), "an invitation has one host at a time");
         // SAFETY: only the lifetimes change. This guard's drop waits for all guests and removes the entry.
         let invited =
@@ -184,7 +185,7 @@ impl<'a> Hosting<'a> {
 
 impl Drop for Hosting<'_> {
     fn drop(&mut self) {
-        *lock(&self.invitation.hosted) = None;
+        *self.invitation.hosted.lock() = None;
         let tree = self.seat.tree();
         let is_empty = || tree.entries().end(self.id);
         if !is_empty() {

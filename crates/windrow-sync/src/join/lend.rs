@@ -6,7 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use crate::base::debug::show_as;
 use crate::base::fork::{Process, Stranded};
 use crate::base::latch::Latch;
-use crate::base::primitives::{Arc, Mutex, lock};
+use crate::base::mutex::Mutex;
+use crate::base::primitives::Arc;
 use crate::base::spin::Spin;
 use crate::base::unwind::discard;
 
@@ -28,7 +29,7 @@ impl<W> Loans<W> {
     /// Waits until no loan is open. From then on nothing can be lent.
     fn finish(&self) -> Result<(), Stranded> {
         loop {
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock();
             if state.open == 0 || !self.process.is_this() {
                 state.over = true;
                 return if state.open == 0 { Ok(()) } else { Err(Stranded) };
@@ -77,7 +78,7 @@ where
     let loans = Arc::new(Loans { state: Mutex::new(state), left: Latch::new(), ended, process: Process::this() });
     let lender = Lender { loans, borrows: PhantomData };
     let result = catch_unwind(AssertUnwindSafe(|| f(&lender)));
-    let is_over = || lock(&lender.loans.state).open == 0;
+    let is_over = || lender.loans.state.lock().open == 0;
     let waited = catch_unwind(AssertUnwindSafe(|| {
         if !is_over() {
             wait(&is_over);
@@ -114,7 +115,7 @@ impl<W> Clone for Lender<'_, W> {
     }
 }
 
-show_as!("Lender": [W] Lender<'_, W>, |it| open: lock(&it.loans.state).open);
+show_as!("Lender": [W] Lender<'_, W>, |it| open: it.loans.state.lock().open);
 
 impl<'scope, W> Lender<'scope, W>
 where
@@ -126,7 +127,7 @@ where
     /// If the host has returned.
     pub fn lend(&self, job: impl FnOnce() + Send + 'scope) -> Loan {
         {
-            let mut state = lock(&self.loans.state);
+            let mut state = self.loans.state.lock();
             assert!(!state.over, "a job is lent after the end of its scope");
             state.open += 1;
         }
@@ -181,7 +182,7 @@ struct LoanEnd<W: Fn()>(Arc<Loans<W>>);
 
 impl<W: Fn()> Drop for LoanEnd<W> {
     fn drop(&mut self) {
-        let mut state = lock(&self.0.state);
+        let mut state = self.0.state.lock();
         state.open -= 1;
         let is_last = state.open == 0;
         let waited = is_last && std::mem::take(&mut state.waited);

@@ -9,8 +9,9 @@ use std::sync::OnceLock;
 
 use crate::base::debug::show_as;
 use crate::base::fork::Process;
+use crate::base::mutex::Mutex;
 use crate::base::pad::Pad;
-use crate::base::primitives::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use crate::base::primitives::{AtomicU32, AtomicU64, MutexGuard, Ordering};
 use crate::base::unwind::Finally;
 use crate::base::word::WideWord;
 use crate::join::entries::Entries;
@@ -153,7 +154,7 @@ impl Tree {
 
     /// The list of invitations, locked.
     pub(crate) fn entries(&self) -> MutexGuard<'_, Entries> {
-        lock(&self.entries)
+        self.entries.lock()
     }
 
     /// Ends the tree.

@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Mutex;
 
 use crate::base::debug::show_as;
-use crate::base::fork::{self, Process, Stranded};
+use crate::base::fork::{Process, Stranded};
 use crate::base::machine;
+use crate::base::mutex::Mutex;
 use crate::base::pad::Pad;
 use crate::base::primitives::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use crate::base::relaxed::RelaxedU64;
@@ -733,7 +733,7 @@ impl Gate {
         // it borrows the closure.
         let job = unsafe { &*posted.job };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job(JoinedWorker { worker, member: member as usize }))) {
-            let mut first = fork::lock(&lane.payload);
+            let mut first = lane.payload.lock();
             if first.is_none() {
                 *first = Some(payload);
             } else {
@@ -853,7 +853,7 @@ impl Door<'_> {
         let Some((at, _)) = self.lane.take() else { return Ok(None) };
         inside::replace_region(self.around);
         let closed = self.gate.close(at, self.settle);
-        let payload = closed.map(|()| fork::lock(&self.gate.lanes[at].0.payload).take());
+        let payload = closed.map(|()| self.gate.lanes[at].0.payload.lock().take());
         self.gate.give_back(at);
         EnteredGates::leave();
         payload

@@ -2,9 +2,10 @@
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use crate::base::debug::show_as;
+use crate::base::mutex::Mutex;
 use crate::base::pad::Pad;
 use crate::base::unwind::for_all;
 use crate::region::claim::SharedItems;
@@ -78,9 +79,7 @@ impl<T> Slots<T> {
 
     fn ledgers(&mut self) -> impl Iterator<Item = &mut Spans> {
         let others = self.others.get_mut().into_iter().flatten().map(|ledger| &mut ledger.0);
-        std::iter::once(&mut self.lead)
-            .chain(others)
-            .map(|ledger| ledger.get_mut().unwrap_or_else(PoisonError::into_inner))
+        std::iter::once(&mut self.lead).chain(others).map(Mutex::get_mut)
     }
 
     /// The vector, or `None` (and what was written is dropped) if a slot is empty.
@@ -164,6 +163,6 @@ impl<T> Drop for Fill<'_, T> {
         if self.written == 0 {
             return;
         }
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).add(self.lo..self.lo + self.written);
+        self.ledger.lock().add(self.lo..self.lo + self.written);
     }
 }

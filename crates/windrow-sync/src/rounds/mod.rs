@@ -4,8 +4,9 @@ use std::task::Waker;
 
 use crate::base::fork::Process;
 use crate::base::machine;
+use crate::base::mutex::Mutex;
 use crate::base::pad::Pad;
-use crate::base::primitives::{AtomicU32, GROUP, Mutex, Ordering, UnsafeCell, lock};
+use crate::base::primitives::{AtomicU32, GROUP, Ordering, UnsafeCell};
 use crate::base::relaxed::RelaxedU64;
 use crate::base::spin::Spin;
 use crate::base::unwind::quietly;
@@ -101,7 +102,7 @@ impl Mailbox {
 
     #[cold]
     fn wake_owner(&self) {
-        let waker = lock(&self.waker).take();
+        let waker = self.waker.lock().take();
         match waker {
             // Foreign code: its panic must neither reach the leader nor meet that of a member that leaves.
             Some(waker) => quietly(|| waker.wake()),

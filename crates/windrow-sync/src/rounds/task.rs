@@ -9,7 +9,8 @@ use std::task::{Context, Poll, Waker};
 use super::slot::{Follow, LeaderGuard, MemberPosition, Turn};
 use super::{Core, Ended};
 use crate::base::debug::show_as;
-use crate::base::primitives::{Arc, AtomicUsize, Mutex, Ordering, lock};
+use crate::base::mutex::Mutex;
+use crate::base::primitives::{Arc, AtomicUsize, Ordering};
 use crate::base::spin::Spin;
 use crate::base::unwind::quietly;
 
@@ -123,7 +124,7 @@ impl<T: Send> Drop for Present<T> {
         // Release: pairs with the Acquire in `Finish::poll`, for all of them: subtractions from one word form a chain.
         if self.present.fetch_sub(1, Ordering::Release) == 1 {
             // Woken without the lock: the owner may poll for the data at once.
-            let owner = lock(&self.owner).take();
+            let owner = self.owner.lock().take();
             owner.into_iter().for_each(|owner| quietly(|| owner.wake()));
         }
     }
@@ -248,7 +249,7 @@ impl Core {
 /// slot of this team. So the drop of a waker may leave the team, which takes the lock to wake this member.
 fn set_waker(place: &Mutex<Option<Waker>>, waker: &Waker) {
     let new = waker.clone();
-    let mut kept = lock(place);
+    let mut kept = place.lock();
     let unused = match &*kept {
         Some(kept) if kept.will_wake(waker) => Some(new),
         _ => kept.replace(new),

@@ -5,13 +5,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 
 use crate::base::debug::show_as;
+use crate::base::mutex::Mutex;
 use crate::base::pad::Pad;
-use crate::base::primitives::{AtomicPtr, Mutex, Ordering, UnsafeCell, lock};
+use crate::base::primitives::{AtomicPtr, Ordering, UnsafeCell};
 use crate::base::spin::Spin;
 use crate::base::unwind::discard;
 
 mod held;
 mod node;
+#[doc(hidden)]
+pub mod room;
 mod task;
 
 #[doc(hidden)]
@@ -367,7 +370,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         if let Some(slot) = NonNull::new(self.spare.0.swap(ptr::null_mut(), Ordering::Acquire)) {
             return slot;
         }
-        let mut slots = lock(&self.slots);
+        let mut slots = self.slots.lock();
         if let Some(slot) = slots.free.pop() {
             return slot;
         }
@@ -391,14 +394,14 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         // Release: pairs with the Acquire in `slot`. Relaxed: a failure says nothing.
         let spare = self.spare.0.compare_exchange(ptr::null_mut(), slot.as_ptr(), Ordering::Release, Ordering::Relaxed);
         if spare.is_err() {
-            lock(&self.slots).free.push(slot);
+            self.slots.lock().free.push(slot);
         }
     }
 }
 
 impl<T, A, B> Drop for Submit<T, A, B> {
     fn drop(&mut self) {
-        for slot in lock(&self.slots).all.drain(..) {
+        for slot in self.slots.lock().all.drain(..) {
             // SAFETY: made by `slot` from a box, and listed once. No other user is left: futures and holders borrow the list.
             drop(unsafe { Box::from_raw(slot.as_ptr()) });
         }

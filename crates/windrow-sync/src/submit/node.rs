@@ -221,13 +221,12 @@ impl<T, A, B> Node<T, A, B> {
         // Release: pairs with the Acquire in `LockGuard::turn_thread`; the waiter is visible. Relaxed: `news` loads the state again.
         let _ = self.state.compare_exchange(QUEUED, QUEUED | WATCHED, Ordering::Release, Ordering::Relaxed);
         // After a report the state is loaded again: the wake that ended the timed park is gone, and no second one comes.
-        let park_again = || {
-            if news() == QUEUED {
-                park();
-            }
-        };
         while news() == QUEUED {
-            wait_watched(park_again, std::thread::park_timeout);
+            wait_watched(|at_most| match at_most {
+                Some(time) => std::thread::park_timeout(time),
+                None if news() == QUEUED => park(),
+                None => {}
+            });
         }
         news()
     }

@@ -11,10 +11,12 @@ mod latch;
 mod lend;
 mod park;
 mod ranges;
+mod room;
 mod rounds;
 mod rounds_tasks;
 mod submit;
 mod tree;
+mod waiters;
 
 use loom::cell::UnsafeCell;
 

@@ -102,7 +102,7 @@ impl Wake for Signal {
     }
 }
 
-fn block_on<F: Future>(future: F) -> F::Output {
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let signal = std::sync::Arc::new(Signal::default());
     let waker = Waker::from(signal.clone());
     let mut future = pin!(future);

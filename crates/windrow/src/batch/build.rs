@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use windrow_plan::Nanos;
 use windrow_plan::batch::HandoffCosts;
+use windrow_sync::latch::Latch;
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::submit::{Notify, Submit};
 use windrow_sync::{ThreadBound, machine};
@@ -14,10 +15,10 @@ use windrow_sync::{ThreadBound, machine};
 use super::lead::{BatchedInner, StructureState};
 use super::options::{Options, Overflow};
 use super::regroup::Regroup;
-use super::room::Capacity;
 use super::stats::BatchCounts;
 use super::{BatchOps, Batched};
 use crate::runtime::state::Timing;
+use windrow_sync::submit::room::Capacity;
 use windrow_sync::unwind::discard;
 
 /// Makes a [`Batched`].
@@ -291,23 +292,12 @@ impl<S: BatchOps> Builder<S> {
     where
         S: 'static,
     {
-        let runner: Arc<OnceLock<std::thread::Thread>> = Arc::default();
-        let signal = {
-            let runner = runner.clone();
-            // Without an entry the thread has not begun. It makes the entry, and checks the queue afterwards.
-            Box::new(move || {
-                if let Some(runner) = runner.get() {
-                    runner.unpark();
-                }
-            })
-        };
-        let shared = Arc::new(self.shared(structure, Some(signal)));
+        let bell = Arc::new(Latch::new());
+        let signal = bell.clone();
+        let shared = Arc::new(self.shared(structure, Some(Box::new(move || signal.set()))));
         let mine = shared.clone();
-        let thread = std::thread::Builder::new().name("windrow-batch".to_owned()).spawn(move || {
-            // From here on signals arrive; `live` finds operations that came before.
-            let _ = runner.set(std::thread::current());
-            mine.live(make);
-        })?;
+        let runner = std::thread::Builder::new().name("windrow-batch".to_owned());
+        let thread = runner.spawn(move || mine.live(make, &bell))?;
         Ok(Batched { shared, thread: Some(thread) })
     }
 
@@ -465,7 +455,7 @@ impl<S: BatchOps> Drop for Duty<S> {
 
 impl<S: BatchOps> BatchedInner<S> {
     /// The life of a runner's thread.
-    fn live(&self, make: impl FnOnce() -> Option<ThreadBound<S>>) {
+    fn live(&self, make: impl FnOnce() -> Option<ThreadBound<S>>, bell: &Latch) {
         // The hook has reported a panic of `make`; operations then get `Poisoned`.
         let mut structure = catch_unwind(AssertUnwindSafe(make)).ok().flatten();
         while !self.submit.is_over() {
@@ -488,9 +478,9 @@ impl<S: BatchOps> BatchedInner<S> {
                 std::mem::forget(structure);
                 return;
             }
-            // If operations were left, the signal has been sent, and `park` returns at once.
+            // If operations were left, the bell has been rung, and the wait returns at once.
             if !(ran && self.submit.is_over()) {
-                std::thread::park();
+                bell.wait_for(None);
             }
         }
         if self.options.is_shared {

@@ -10,9 +10,9 @@ use windrow_sync::submit::{Launch, TaskOp};
 
 use super::lead::{BatchLead, BatchedInner, StructureState};
 use super::options::Overflow;
-use super::room::{Permit, Waiting};
 use super::{BatchError, BatchOps, Batched, CallError, finish};
 use crate::runtime::listen::{self, CallKind, EventKind, Reported};
+use windrow_sync::submit::room::{Permit, Waiting};
 
 impl<S: BatchOps> Batched<S> {
     /// Runs `op`, in a batch with operations of other callers, as a future of any executor. [`prepare`](BatchOps::prepare) runs at once, and

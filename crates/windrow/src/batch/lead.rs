@@ -11,11 +11,11 @@ use windrow_sync::{Spin, ThreadBound, machine};
 
 use super::options::{Options, Overflow};
 use super::regroup::Regroup;
-use super::room::{Capacity, Permit};
 use super::stats::{BatchCounts, Stats};
 use super::{Batch, BatchError, BatchOps, CallError};
 use crate::runtime::call::thread_number;
 use crate::runtime::listen::{self, CallKind, EventKind, Region};
+use windrow_sync::submit::room::{Capacity, Permit};
 use windrow_sync::unwind::{Finally, discard};
 
 pub(super) const PANICKED: Fate = Fate(1);

@@ -11,10 +11,9 @@ use std::iter::{self, Product, Sum};
 use std::marker::PhantomData;
 use std::mem;
 use std::ops::ControlFlow;
-use std::sync::{Mutex, PoisonError};
 
+use windrow_sync::Mutex;
 use windrow_sync::divide::{Divide, Division};
-use windrow_sync::fork::lock;
 use windrow_sync::views::Blocks;
 
 use super::recipe::Recipe;
@@ -421,10 +420,10 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
                 flow?;
                 leave_if_over(shared, claim.hi, over_from)
             },
-            |(.., mine)| lock(&runs).append(mine),
+            |(.., mine)| runs.lock().append(mine),
         );
     });
-    let mut runs = runs.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut runs = runs.into_inner();
     let gap = runs.first_gap();
     if gap < n.div_ceil(block) && !over_from(gap) {
         assert!(hints.cancellation().is_some(), "a reduction has skipped a block");

@@ -1,10 +1,8 @@
 //! Results of unknown number. Every member merges the results of consecutive chunks into one run. At the end, all runs are put in order.
 
-use std::sync::{Mutex, PoisonError};
-
 use either::Either;
+use windrow_sync::Mutex;
 use windrow_sync::divide::Division;
-use windrow_sync::fork::lock;
 
 use super::recipe::Recipe;
 use super::reduce::{Each, in_blocks};
@@ -114,10 +112,10 @@ pub(crate) fn in_runs<P: ParallelIterator, G: Gather<P::Item>>(iter: P, gather: 
                 }
                 leave_if_over(shared, at.hi, |from| recipe.over(from))
             },
-            |(_, mut mine)| lock(&runs).append(&mut mine),
+            |(_, mut mine)| runs.lock().append(&mut mine),
         );
     });
-    let mut runs = std::mem::take(runs.get_mut().unwrap_or_else(PoisonError::into_inner));
+    let mut runs = std::mem::take(runs.get_mut());
     runs.sort_unstable_by_key(|run| run.0);
     runs.into_iter().map(|(_, _, run)| run).collect()
 }

@@ -1,10 +1,9 @@
 //! Searches: consumers that may end before all items were visited.
 
 use std::ops::ControlFlow;
-use std::sync::{Mutex, PoisonError};
 
+use windrow_sync::Mutex;
 use windrow_sync::divide::{Divide, Division};
-use windrow_sync::fork::lock;
 use windrow_sync::views::Pieces;
 
 use super::recipe::Recipe;
@@ -49,7 +48,7 @@ impl<B> Found<B> {
     }
 
     pub(crate) fn offer(&self, key: usize, found: B) {
-        let mut best = lock(&self.best);
+        let mut best = self.best.lock();
         let worse = match &*best {
             Some((at, _)) if *at <= key => Some((key, found)),
             _ => best.replace((key, found)),
@@ -61,7 +60,7 @@ impl<B> Found<B> {
     }
 
     pub(crate) fn into_best(self) -> Option<B> {
-        self.best.into_inner().unwrap_or_else(PoisonError::into_inner).map(|(_, found)| found)
+        self.best.into_inner().map(|(_, found)| found)
     }
 }
 

@@ -4,8 +4,9 @@ use std::cmp::Ordering;
 use std::mem;
 use std::ops::{Deref, Range};
 use std::panic::Location;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use windrow_sync::Mutex;
 use windrow_sync::sources::{Runs, RunsMut, SliceMut, VecItems};
 use windrow_sync::views::{Merged, Pieces};
 
@@ -537,7 +538,7 @@ macro_rules! remainders {
         impl<'a, T> $name_mut<'a, T> {
             fn rest(&mut self) -> &mut &'a mut [T] {
                 let $recipe = &mut self.recipe;
-                $rest.get_mut().unwrap_or_else(PoisonError::into_inner)
+                $rest.get_mut()
             }
 
             /// The items that are in no run.

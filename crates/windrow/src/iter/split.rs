@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use windrow_sync::fork::lock;
+use windrow_sync::Mutex;
 use windrow_sync::sources::VecItems;
 
 use super::adaptors::FlattenIter;
@@ -202,7 +202,7 @@ pub struct SplitItems<S>(Mutex<BTreeMap<usize, S>>);
 
 impl<S: Clone> Clone for SplitItems<S> {
     fn clone(&self) -> Self {
-        SplitItems(Mutex::new(lock(&self.0).clone()))
+        SplitItems(Mutex::new(self.0.lock().clone()))
     }
 }
 
@@ -221,7 +221,7 @@ impl<S: SplitAt> SplitItems<S> {
     /// The items of `run`. An index is in one claim only, so one part holds all of `run`. `None` if that part was lost in a panic of its
     /// `split_at`.
     fn take(&self, run: Range<usize>) -> Option<S> {
-        let mut rest = lock(&self.0);
+        let mut rest = self.0.lock();
         let (&first, _) = rest.range(..=run.start).next_back()?;
         let (before, part) = cut(rest.remove(&first)?, run.start - first);
         rest.extend(before.map(|before| (first, before)));

@@ -1,21 +1,21 @@
 //! The workers that help in a run, and their wait for tiles.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use windrow_plan::Nanos;
 use windrow_plan::estimate::Smoothing;
-use windrow_sync::fork::lock;
+use windrow_sync::latch::Latch;
 use windrow_sync::relaxed::RelaxedU64;
+use windrow_sync::waiters::Waiters;
 
-use super::queue::{Bell, Ring};
+use super::queue::Ring;
 
-/// Where workers wait for tiles, and what is known about the tiles.
+/// Where workers [wait](windrow_sync::waiters) for tiles, and what is known about the tiles.
 #[derive(Debug, Default)]
 pub(super) struct Crew {
-    pub(super) state: Mutex<CrewState>,
-    rings: Condvar,
+    pub(super) state: Waiters<CrewState>,
     /// What a tile has lasted lately, in nanoseconds; 0 is unknown.
     tile: RelaxedU64,
 }
@@ -24,6 +24,7 @@ pub(super) struct Crew {
 pub(super) struct CrewState {
     /// Counts rings.
     pub(super) turn: u64,
+    /// Waiting workers, and those that were called and have not gone on yet.
     waiting: usize,
     /// Tiles that came while all members were busy, since the last worker left.
     pub(super) unheard: usize,
@@ -36,37 +37,35 @@ pub(super) struct CrewState {
 impl Crew {
     /// Wakes a worker that waits; returns whether there was one.
     fn wake(&self) -> bool {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.turn += 1;
         let is_heard = state.waiting > 0;
-        drop(state);
-        if is_heard {
-            self.rings.notify_one();
-        }
+        state.wake_one();
         is_heard
     }
 
     fn count_unheard(&self) {
-        lock(&self.state).unheard += 1;
+        self.state.lock().unheard += 1;
     }
 
     pub(super) fn ring_all(&self) {
-        lock(&self.state).turn += 1;
-        self.rings.notify_all();
+        let mut state = self.state.lock();
+        state.turn += 1;
+        state.wake_all();
     }
 
     pub(super) fn call_back(&self) {
-        lock(&self.state).called_back = true;
+        self.state.lock().called_back = true;
         self.ring_all();
     }
 
     /// Waits for a ring after `turn`, or for `at_most`.
     pub(super) fn wait(&self, turn: u64, at_most: Duration) {
-        let mut state = lock(&self.state);
-        state.waiting += 1;
-        let silent = |state: &mut CrewState| state.turn == turn;
-        state = self.rings.wait_timeout_while(state, at_most, silent).unwrap_or_else(PoisonError::into_inner).0;
-        state.waiting -= 1;
+        let mut state = self.state.lock();
+        if state.turn == turn {
+            state.waiting += 1;
+            state.wait((), Some(at_most)).0.waiting -= 1;
+        }
     }
 
     /// A tile has lasted for `time`.
@@ -84,12 +83,12 @@ impl Crew {
 #[derive(Debug)]
 pub(super) struct CrewBell {
     pub(super) crew: Arc<Crew>,
-    pub(super) caller: Arc<Bell>,
+    pub(super) caller: Arc<Latch>,
 }
 
 impl Ring for CrewBell {
     fn ring(&self) {
-        let (crew, caller) = (self.crew.wake(), self.caller.wake());
+        let (crew, caller) = (self.crew.wake(), self.caller.ring());
         if !crew && !caller {
             self.crew.count_unheard();
         }
@@ -100,7 +99,7 @@ impl CrewBell {
     /// Rings for one more tile, by the member that has begun one.
     pub(super) fn pass_on(&self) {
         let crew = self.crew.wake();
-        self.caller.ring();
+        self.caller.set();
         if !crew {
             self.crew.count_unheard();
         }
@@ -109,11 +108,11 @@ impl CrewBell {
     /// Rings for members that may have found no room, or a locked source.
     pub(super) fn nudge(&self) {
         self.crew.wake();
-        self.caller.ring();
+        self.caller.set();
     }
 
     pub(super) fn ring_all(&self) {
         self.crew.ring_all();
-        self.caller.ring();
+        self.caller.set();
     }
 }

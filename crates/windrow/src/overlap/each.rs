@@ -22,7 +22,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use super::crew::CrewBell;
@@ -31,7 +31,7 @@ use super::queue::{Giver, Took};
 use super::run::{EachLane, OverlapRun, Station, Step, TileFault};
 use super::trace::{LaneTrace, Log};
 use crate::runtime::cancel::{CancelToken, under};
-use windrow_sync::fork::lock;
+use windrow_sync::Mutex;
 use windrow_sync::unwind::Payload;
 
 /// Tiles in a lane for each member of a pool: one that the member runs, and one that waits for its turn to be handed on. A pool of one
@@ -116,20 +116,15 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
 
     /// The lock of the source, unless another member has it, which rings then.
     fn lock_origin(&self) -> Option<MutexGuard<'_, Origin<'env, T>>> {
-        let try_lock = || match self.origin.try_lock() {
-            Ok(origin) => Some(origin),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        };
-        try_lock().or_else(|| {
-            lock(&self.order).missed = true;
-            try_lock()
+        self.origin.try_lock().or_else(|| {
+            self.order.lock().missed = true;
+            self.origin.try_lock()
         })
     }
 
     /// True if a member has found the source locked. To be asked after each unlock.
     fn was_missed(&self) -> bool {
-        std::mem::take(&mut lock(&self.order).missed)
+        std::mem::take(&mut self.order.lock().missed)
     }
 
     fn begin<E>(&self, run: &OverlapRun<E>) -> Begin<T> {
@@ -174,8 +169,8 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
         origin: &mut Origin<'env, T>,
         run: &OverlapRun<E>,
     ) -> (Result<Begin<T>, Option<TileFault<E>>>, bool) {
-        let idle = |full| lock(&self.order).log.idle(run.zero, full);
-        if !self.has_room(&lock(&self.order), run) {
+        let idle = |full| self.order.lock().log.idle(run.zero, full);
+        if !self.has_room(&self.order.lock(), run) {
             idle(true);
             return (Ok(Begin::Nothing), false);
         }
@@ -190,7 +185,7 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
             Ok(Took::Item(item)) => {
                 let tile = origin.next;
                 origin.next += 1;
-                let mut order = lock(&self.order);
+                let mut order = self.order.lock();
                 let begun = order.log.now(run.zero);
                 order.log.begins(begun);
                 order.tiles.push_back(Begun { result: None, token: token.clone(), begun, ended: None });
@@ -203,7 +198,7 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
             }
             Ok(Took::Ended { whole }) => {
                 origin.input = None;
-                lock(&self.order).whole = Some(whole);
+                self.order.lock().whole = Some(whole);
                 let lost = !whole && origin.next < run.cut();
                 (Err(lost.then_some(TileFault::Lost)), false)
             }
@@ -214,7 +209,7 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
     fn end<E>(&self, run: &OverlapRun<E>, tile: usize, result: Result<Result<U, E>, Payload>) {
         let why = match result {
             Ok(Ok(made)) => {
-                let mut order = lock(&self.order);
+                let mut order = self.order.lock();
                 let at = tile - order.head;
                 let ended = order.log.now(run.zero);
                 let begun = &mut order.tiles[at];
@@ -227,7 +222,7 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
             Err(payload) => TileFault::Panic(payload),
         };
         run.fail(tile, self.lane, why);
-        let order = lock(&self.order);
+        let order = self.order.lock();
         let later = (tile + 1).saturating_sub(order.head);
         order.tiles.iter().skip(later).for_each(|begun| begun.token.cancel());
     }
@@ -260,7 +255,7 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
 
     /// Ends the queue after the lane, if no tile of the lane will be handed on any more. Returns whether it is ended.
     fn leave<E>(&self, run: &OverlapRun<E>) -> bool {
-        let mut order = lock(&self.order);
+        let mut order = self.order.lock();
         let is_cut = order.head >= run.cut();
         if !is_cut && (order.whole.is_none() || !order.tiles.is_empty()) {
             return order.output.is_none();
@@ -294,11 +289,11 @@ impl<T, U, E, F: Fn(T) -> Result<U, E>> EachLane<E> for ApplyEach<'_, T, U, F> {
     }
 
     fn at(&self) -> (usize, usize) {
-        (lock(&self.order).head, self.lane)
+        (self.order.lock().head, self.lane)
     }
 
     fn take_trace(&self, members: usize) -> Option<LaneTrace> {
-        let trace = lock(&self.order).log.take();
+        let trace = self.order.lock().log.take();
         trace.map(|trace| LaneTrace { members, ..trace })
     }
 }
@@ -331,7 +326,9 @@ mod tests {
     use std::time::Duration;
 
     use super::super::crew::Crew;
-    use super::super::queue::{Bell, queue};
+    use windrow_sync::latch::Latch;
+
+    use super::super::queue::queue;
     use super::*;
 
     /// Two members see the end of a source at the same time. One may find it locked, and wait.
@@ -339,14 +336,14 @@ mod tests {
     fn a_member_that_finds_the_ended_source_locked_is_rung() {
         const LONG: Duration = Duration::from_secs(10);
         let ended = |_| {
-            let (crew, caller) = (Arc::new(Crew::default()), Arc::new(Bell::default()));
+            let (crew, caller) = (Arc::new(Crew::default()), Arc::new(Latch::new()));
             let bell = Arc::new(CrewBell { crew: crew.clone(), caller: caller.clone() });
             let run = OverlapRun::<()>::new(Vec::new(), 1, vec![caller.clone()], crew, (4, 4), None);
             let (output, _results) = queue(1, bell.clone());
             let source = Input::Iter(Box::new(std::iter::empty()));
             let lane = ApplyEach::new(0, None, (source, output), Ok::<u32, ()>, bell, Log::default());
             assert!(matches!(lane.step(&run), Step::Worked), "it sees the end");
-            caller.wait(Some(Duration::ZERO));
+            caller.wait_for(Some(Duration::ZERO));
             (run, lane, caller)
         };
         let lanes: Vec<_> = (0..if cfg!(miri) { 10 } else { 20_000 }).map(ended).collect();
@@ -370,7 +367,7 @@ mod tests {
                 meet(round);
                 if matches!(lane.step(run), Step::Idle) && unheard.is_none() {
                     let since = Instant::now();
-                    caller.wait(Some(LONG));
+                    caller.wait_for(Some(LONG));
                     unheard = (since.elapsed() >= LONG).then_some(round);
                 }
             }

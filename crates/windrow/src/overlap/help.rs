@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 
 use windrow_plan::machine::WorkerState;
 use windrow_plan::share::{self, StandBy, TileWorth, Workers};
-use windrow_sync::fork::lock;
 use windrow_sync::gate::JoinedWorker;
 use windrow_sync::unwind::Finally;
 
@@ -37,11 +36,11 @@ pub(super) fn lead<E: Send>(
 ) {
     let mut stations = stations;
     let work = |joined: JoinedWorker, _| {
-        lock(&crew.state).entered.insert(joined.worker);
+        crew.state.lock().entered.insert(joined.worker);
         attend(run, lanes, crew, pool);
     };
     loop {
-        lock(&crew.state).called_back = false;
+        crew.state.lock().called_back = false;
         let (over, _) = region(pool, reported, work, |door| {
             let _over = Finally(|| crew.call_back());
             run.lead(&mut stations, || let_in(door, crew, pool))
@@ -59,7 +58,7 @@ fn let_in(door: &CallDoor<'_>, crew: &Crew, pool: &PoolState) -> bool {
     if door.is_open() {
         let inside = door.inside();
         if pays && door.members() > inside + 1 {
-            let unheard = lock(&crew.state).unheard;
+            let unheard = crew.state.lock().unheard;
             if inside == 0 && unheard > 0 {
                 return true;
             }
@@ -68,7 +67,7 @@ fn let_in(door: &CallDoor<'_>, crew: &Crew, pool: &PoolState) -> bool {
             }
         }
     } else if pays || worth == TileWorth::Unknown && !door.has_stand_by() {
-        lock(&crew.state).unheard = 0;
+        crew.state.lock().unheard = 0;
         let Workers { most: width, idle, .. } = pool.workers();
         let wakes = idle + 1 < width;
         if pays {
@@ -89,7 +88,7 @@ fn attend<E: Send>(run: &OverlapRun<E>, lanes: &[&(dyn EachLane<E> + Sync + '_)]
     let mut since = Instant::now();
     loop {
         let (turn, called_back) = {
-            let state = lock(&crew.state);
+            let state = crew.state.lock();
             (state.turn, state.called_back)
         };
         let leaves = share::tiles(crew.tile(), pool.guess()) == TileWorth::Leave;
@@ -117,5 +116,5 @@ fn attend<E: Send>(run: &OverlapRun<E>, lanes: &[&(dyn EachLane<E> + Sync + '_)]
         }
         crew.wait(turn, left);
     }
-    lock(&crew.state).unheard = 0;
+    crew.state.lock().unheard = 0;
 }

@@ -3,7 +3,7 @@
 //! # Protocol
 //! Each end belongs to one executor: the calling thread, a helper thread, or a feeder.
 //! 1. An end that finds the queue full or empty sets a mark under the lock.
-//! 2. The other end, when it makes room or gives an item, takes the mark, and rings the [`Bell`] of the first end after unlocking.
+//! 2. The other end, when it makes room or gives an item, takes the mark, and rings the bell of the first end, a [`Latch`], after unlocking.
 //! 3. A bell stays rung until the next wait. So an executor checks all its ends, finds no work, then waits, and misses no ring in
 //!    between. An executor with many ends waits for all of them at once.
 //!
@@ -11,59 +11,20 @@
 //! lock, since they are user data.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
-use windrow_sync::fork::lock;
+use windrow_sync::Mutex;
+use windrow_sync::latch::Latch;
 
 /// The bell of an end of a queue: wakes the executors of a lane.
 pub(super) trait Ring: std::fmt::Debug + Send + Sync {
     fn ring(&self);
 }
 
-/// Wakes one executor.
-#[derive(Debug, Default)]
-pub(super) struct Bell {
-    state: Mutex<Rung>,
-    rings: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Rung {
-    rung: bool,
-    /// Whether the executor waits: only then a ring makes a system call.
-    waiting: bool,
-}
-
-impl Ring for Bell {
+/// Bell of one executor.
+impl Ring for Latch {
     fn ring(&self) {
-        self.wake();
-    }
-}
-
-impl Bell {
-    /// Rings; returns whether the executor waited.
-    pub(super) fn wake(&self) -> bool {
-        let mut state = lock(&self.state);
-        state.rung = true;
-        let waiting = state.waiting;
-        drop(state);
-        if waiting {
-            self.rings.notify_one();
-        }
-        waiting
-    }
-
-    /// Waits for a ring since the last wait, or for `at_most`.
-    pub(super) fn wait(&self, at_most: Option<Duration>) {
-        let mut state = lock(&self.state);
-        state.waiting = true;
-        let silent = |state: &mut Rung| !state.rung;
-        state = match at_most {
-            None => self.rings.wait_while(state, silent).unwrap_or_else(PoisonError::into_inner),
-            Some(time) => self.rings.wait_timeout_while(state, time, silent).unwrap_or_else(PoisonError::into_inner).0,
-        };
-        *state = Rung::default();
+        self.set();
     }
 }
 
@@ -94,10 +55,23 @@ struct Inner<T> {
     ended: Option<bool>,
     /// No more items are wanted.
     closed: bool,
-    giver: Option<Arc<dyn Ring>>,
-    giver_waits: bool,
-    taker: Option<Arc<dyn Ring>>,
-    taker_waits: bool,
+    giver: End,
+    taker: End,
+}
+
+/// One end of a queue.
+#[derive(Debug, Default)]
+struct End {
+    bell: Option<Arc<dyn Ring>>,
+    /// It has found the queue full or empty.
+    waits: bool,
+}
+
+impl End {
+    /// The bell, if it is to be rung.
+    fn marked(&mut self) -> Option<Arc<dyn Ring>> {
+        std::mem::take(&mut self.waits).then(|| self.bell.clone()).flatten()
+    }
 }
 
 impl<T> Inner<T> {
@@ -108,14 +82,6 @@ impl<T> Inner<T> {
             QueueBound::Tiles(most) => self.items.len() < most.saturating_add(self.beside) && light,
             QueueBound::Results { .. } => true,
         }
-    }
-
-    fn marked_giver(&mut self) -> Option<Arc<dyn Ring>> {
-        std::mem::take(&mut self.giver_waits).then(|| self.giver.clone()).flatten()
-    }
-
-    fn marked_taker(&mut self) -> Option<Arc<dyn Ring>> {
-        std::mem::take(&mut self.taker_waits).then(|| self.taker.clone()).flatten()
     }
 }
 
@@ -148,10 +114,8 @@ pub(super) fn queue<T>(tiles: usize, giver: Arc<dyn Ring>) -> (Giver<T>, Taker<T
         weight: 0,
         ended: None,
         closed: false,
-        giver: Some(giver),
-        giver_waits: false,
-        taker: None,
-        taker_waits: false,
+        giver: End { bell: Some(giver), waits: false },
+        taker: End::default(),
     }));
     (Giver(inner.clone()), Taker(inner))
 }
@@ -159,9 +123,9 @@ pub(super) fn queue<T>(tiles: usize, giver: Arc<dyn Ring>) -> (Giver<T>, Taker<T
 impl<T> Giver<T> {
     /// True if there is room for an item; if not, the giver's bell rings when there is. A closed queue has room.
     pub(super) fn has_room(&self) -> bool {
-        let mut inner = lock(&self.0);
+        let mut inner = self.0.lock();
         let room = inner.closed || inner.has_room();
-        inner.giver_waits = !room;
+        inner.giver.waits = !room;
         room
     }
 
@@ -169,7 +133,7 @@ impl<T> Giver<T> {
     /// those and the items of the queue are fewer than the queue's bound and `most` together. If not, the bell rings as for
     /// [`has_room`](Giver::has_room), or the lane has to hand on a tile.
     pub(super) fn has_room_beside(&self, held: usize, most: usize) -> bool {
-        let mut inner = lock(&self.0);
+        let mut inner = self.0.lock();
         inner.beside = most - 1;
         let room = held < most
             && match inner.bound {
@@ -178,15 +142,15 @@ impl<T> Giver<T> {
                 }
                 QueueBound::Results { .. } => true,
             };
-        inner.giver_waits = !room && !inner.closed;
+        inner.giver.waits = !room && !inner.closed;
         room || inner.closed
     }
 
     /// Gives an item, without a check of the limits. Returns the item if no more are wanted.
     pub(super) fn give(&self, item: T) -> Result<(), T> {
-        let weigh = lock(&self.0).weigh;
+        let weigh = self.0.lock().weigh;
         let weight = weigh.map_or(0, |weigh| weigh(&item));
-        let mut inner = lock(&self.0);
+        let mut inner = self.0.lock();
         if inner.closed {
             return Err(item);
         }
@@ -195,7 +159,7 @@ impl<T> Giver<T> {
             inner.items.push_back((item, weight));
             inner.weight = inner.weight.saturating_add(weight);
         }
-        let bell = inner.marked_taker();
+        let bell = inner.taker.marked();
         drop(inner);
         bell.inspect(|bell| bell.ring());
         Ok(())
@@ -203,15 +167,15 @@ impl<T> Giver<T> {
 
     /// Ends the queue: all items have come.
     pub(super) fn finish(self) {
-        lock(&self.0).ended = Some(true);
+        self.0.lock().ended = Some(true);
     }
 }
 
 impl<T> Drop for Giver<T> {
     fn drop(&mut self) {
-        let mut inner = lock(&self.0);
+        let mut inner = self.0.lock();
         inner.ended.get_or_insert(false);
-        let bell = inner.marked_taker();
+        let bell = inner.taker.marked();
         drop(inner);
         bell.inspect(|bell| bell.ring());
     }
@@ -219,11 +183,11 @@ impl<T> Drop for Giver<T> {
 
 impl<T> Taker<T> {
     pub(super) fn take(&self) -> Took<T> {
-        let mut inner = lock(&self.0);
+        let mut inner = self.0.lock();
         match inner.items.pop_front() {
             Some((item, weight)) => {
                 inner.weight -= weight;
-                let bell = if inner.has_room() { inner.marked_giver() } else { None };
+                let bell = if inner.has_room() { inner.giver.marked() } else { None };
                 drop(inner);
                 bell.inspect(|bell| bell.ring());
                 Took::Item(item)
@@ -231,7 +195,7 @@ impl<T> Taker<T> {
             None => match inner.ended {
                 Some(whole) => Took::Ended { whole },
                 None => {
-                    inner.taker_waits = true;
+                    inner.taker.waits = true;
                     Took::Empty
                 }
             },
@@ -240,28 +204,28 @@ impl<T> Taker<T> {
 
     /// True if an item is there, or the end. If not, the taker's bell rings when there is.
     pub(super) fn has_more(&self) -> bool {
-        let mut inner = lock(&self.0);
+        let mut inner = self.0.lock();
         let more = !inner.items.is_empty() || inner.ended.is_some();
-        inner.taker_waits |= !more;
+        inner.taker.waits |= !more;
         more
     }
 
     pub(super) fn set_bell(&self, taker: Arc<dyn Ring>) {
-        lock(&self.0).taker = Some(taker);
+        self.0.lock().taker.bell = Some(taker);
     }
 
     pub(super) fn set_bound(&self, bound: QueueBound) {
-        lock(&self.0).bound = bound;
+        self.0.lock().bound = bound;
     }
 
     pub(super) fn set_scale(&self, limit: usize, weigh: fn(&T) -> usize) {
-        let mut inner = lock(&self.0);
+        let mut inner = self.0.lock();
         (inner.limit, inner.weigh) = (limit, Some(weigh));
     }
 
     /// All queued items, if all items have come; and the number of items given.
     pub(super) fn into_whole(self) -> (Option<Vec<T>>, usize) {
-        let mut inner = lock(&self.0);
+        let mut inner = self.0.lock();
         let (whole, given) = (inner.ended == Some(true), inner.given);
         let items = std::mem::take(&mut inner.items);
         drop(inner);
@@ -271,11 +235,11 @@ impl<T> Taker<T> {
 
 impl<T> Drop for Taker<T> {
     fn drop(&mut self) {
-        let mut inner = lock(&self.0);
+        let mut inner = self.0.lock();
         inner.closed = true;
         let unwanted = std::mem::take(&mut inner.items);
         inner.weight = 0;
-        let bell = inner.marked_giver();
+        let bell = inner.giver.marked();
         drop(inner);
         bell.inspect(|bell| bell.ring());
         drop(unwanted);

@@ -11,16 +11,17 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::crew::Crew;
-use super::queue::{Bell, Ring};
 use super::trace::LaneTrace;
 use crate::runtime::cancel::CancelToken;
 use crate::runtime::flag::Flag;
 use crate::runtime::listen;
-use windrow_sync::fork::{Process, Stranded, lock};
+use windrow_sync::Mutex;
+use windrow_sync::fork::{Process, Stranded};
+use windrow_sync::latch::Latch;
 use windrow_sync::unwind::{Payload, discard};
 
 /// Interval at which the calling thread polls the tokens while it has no work: a token is only a flag, and wakes no thread. A poll with its
@@ -95,7 +96,7 @@ pub(super) struct OverlapRun<E> {
     /// For each lane, its [`CancelToken::current`].
     lanes: Vec<CancelToken>,
     /// The bells of all executors; the calling thread's first.
-    bells: Vec<Arc<Bell>>,
+    bells: Vec<Arc<Latch>>,
     /// The workers that help.
     crew: Arc<Crew>,
     /// Threads of the pool, the calling one included; those of them that have a CPU.
@@ -110,7 +111,7 @@ impl<E> OverlapRun<E> {
     pub(super) fn new(
         tokens: Vec<CancelToken>,
         lanes: usize,
-        bells: Vec<Arc<Bell>>,
+        bells: Vec<Arc<Latch>>,
         crew: Arc<Crew>,
         (members, width): (usize, usize),
         zero: Option<Instant>,
@@ -139,7 +140,7 @@ impl<E> OverlapRun<E> {
     /// The first tile that is not wanted.
     #[inline]
     pub(super) fn cut(&self) -> usize {
-        if self.trouble.is_up() { lock(&self.state).cut } else { usize::MAX }
+        if self.trouble.is_up() { self.state.lock().cut } else { usize::MAX }
     }
 
     /// True if the threads of the run are in this process.
@@ -158,7 +159,7 @@ impl<E> OverlapRun<E> {
             // An error that a cancellation caused is not recorded.
             self.look();
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let is_news = is_panic || !state.stopped;
         let rest = if is_news && state.met.as_ref().is_none_or(|met| tile < met.tile) {
             state.met.replace(Met { tile, lane, why })
@@ -182,7 +183,7 @@ impl<E> OverlapRun<E> {
 
     #[cold]
     fn halt(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if std::mem::replace(&mut state.stopped, true) {
             return;
         }
@@ -195,36 +196,36 @@ impl<E> OverlapRun<E> {
     fn spread(&self, lane: usize) {
         self.trouble.raise();
         self.lanes[..lane].iter().for_each(CancelToken::cancel);
-        self.bells.iter().for_each(|bell| bell.ring());
+        self.bells.iter().for_each(|bell| bell.set());
         self.crew.ring_all();
     }
 
     pub(super) fn hand_in(&self, lane: usize, trace: LaneTrace) {
-        lock(&self.state).traces.push((lane, trace));
+        self.state.lock().traces.push((lane, trace));
     }
 
     /// Called when a helper thread leaves.
     pub(super) fn helper_left(&self) {
-        lock(&self.state).helpers -= 1;
-        self.bells[0].ring();
+        self.state.lock().helpers -= 1;
+        self.bells[0].set();
     }
 
     /// The failure, if there is one, and the traces of the lanes in order.
     pub(super) fn into_parts(self) -> (Option<Met<E>>, Vec<LaneTrace>) {
-        let state = self.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let state = self.state.into_inner();
         let mut traces = state.traces;
         traces.sort_by_key(|(lane, _)| *lane);
         (state.met, traces.into_iter().map(|(_, trace)| trace).collect())
     }
 
     /// On a helper thread: runs its station until the station has ended.
-    pub(super) fn help(&self, mut station: Box<dyn Station<E> + '_>, bell: &Bell) {
+    pub(super) fn help(&self, mut station: Box<dyn Station<E> + '_>, bell: &Latch) {
         loop {
             self.look();
             match self.step(&mut *station) {
                 Step::Worked => {}
                 // In a forked child the calling thread and the other lanes are missing.
-                Step::Idle if self.process.is_this() => bell.wait(None),
+                Step::Idle if self.process.is_this() => _ = bell.wait_for(None),
                 Step::Idle | Step::Through => break,
             }
         }
@@ -259,18 +260,18 @@ impl<E> OverlapRun<E> {
                     }
                 }
             }
-            if stations.is_empty() && lock(&self.state).helpers == 0 {
+            if stations.is_empty() && self.state.lock().helpers == 0 {
                 return true;
             }
             if !self.process.is_this() {
                 resume_unwind(Box::new(Stranded));
             }
             let Some(long) = long else {
-                self.bells[0].wait(looks);
+                self.bells[0].wait_for(looks);
                 continue;
             };
             let since = *idle.get_or_insert_with(Instant::now);
-            self.bells[0].wait(Some(looks.unwrap_or(long)));
+            self.bells[0].wait_for(Some(looks.unwrap_or(long)));
             let waited = since.elapsed();
             if waited >= long {
                 listen::stalled(waited);

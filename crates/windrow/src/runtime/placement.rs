@@ -14,11 +14,11 @@
 //! system call changes a mask only if it is still what was read, so a worker that pins itself at that moment would undo their change
 //! for good. Changes here therefore look at the first thread's mask before and after, and keep off for a millisecond once it has changed.
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
-use windrow_sync::fork::lock;
+use windrow_sync::Mutex;
 use windrow_sync::machine::{self, Thread};
 use windrow_sync::relaxed::RelaxedU64;
 
@@ -141,7 +141,7 @@ impl Placement {
     /// Called after worker `member` has run the pool's start handler.
     pub(crate) fn started(&self, member: usize) {
         let Some(worker) = self.workers[member - 1].get() else { return };
-        let mut allowed = lock(&worker.allowed);
+        let mut allowed = worker.allowed.lock();
         let now = worker.thread.allowed();
         if *allowed != now {
             *allowed = now;
@@ -180,7 +180,7 @@ impl Placement {
                 continue;
             }
             // The lock is held for a moment only. In a forked child a thread of the parent may hold it for ever.
-            let Some(Ok(allowed)) = worker.get().map(|worker| worker.allowed.try_lock()) else { continue };
+            let Some(allowed) = worker.get().and_then(|worker| worker.allowed.try_lock()) else { continue };
             // The worker may have woken before the lock was taken. An awake worker is not pinned.
             if pinned.get() != cpu {
                 continue;
@@ -241,7 +241,7 @@ impl Placement {
         if here == 0 {
             return;
         }
-        let mut allowed = lock(&worker.allowed);
+        let mut allowed = worker.allowed.lock();
         let pinned = &self.pinned[member - 1];
         let stands = PROCESS.change(worker.thread, |now| {
             *allowed = now;
@@ -260,7 +260,7 @@ impl Placement {
     pub(crate) fn unpin(&self, member: usize) {
         let pinned = &self.pinned[member - 1];
         if let (Some(worker), true) = (self.workers[member - 1].get(), pinned.get() != 0) {
-            let allowed = lock(&worker.allowed);
+            let allowed = worker.allowed.lock();
             PROCESS
                 .change_at_last(worker.thread, |now| self.is_pinned_here(&now, pinned.get()).then(|| allowed.clone()));
             pinned.set(0);
@@ -281,7 +281,7 @@ impl Placement {
         }
         let (pinned, now) = (self.pinned[member - 1].get(), worker.thread.allowed());
         let is_pinned = pinned != 0 && self.is_pinned_here(&now, pinned);
-        let cpus = if is_pinned { worker.allowed.try_lock().ok()?.len() } else { now.len() };
+        let cpus = if is_pinned { worker.allowed.try_lock()?.len() } else { now.len() };
         (cpus > 0).then_some(cpus)
     }
 }

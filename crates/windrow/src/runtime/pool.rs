@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::ops::Deref;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use windrow_sync::fork::lock;
+use windrow_sync::Mutex;
 use windrow_sync::gate::{Counts, Inside};
 use windrow_sync::unwind::Finally;
 
@@ -96,7 +96,7 @@ impl Pool {
         let mut wanted = settings.threads();
         loop {
             let pool = Pool::start(&settings, wanted);
-            let started = lock(&pool.threads).len() + 1;
+            let started = pool.threads.lock().len() + 1;
             if started == wanted {
                 return pool;
             }
@@ -158,7 +158,7 @@ impl std::panic::RefUnwindSafe for Pool {}
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        end(&self.state, std::mem::take(self.threads.get_mut().unwrap_or_else(PoisonError::into_inner)));
+        end(&self.state, std::mem::take(self.threads.get_mut()));
     }
 }
 

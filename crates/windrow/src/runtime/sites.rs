@@ -9,13 +9,14 @@
 //! be wider than its caller allocates them, behind a lock for which no thread waits.
 
 use std::panic::Location;
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{MutexGuard, OnceLock};
 
 use windrow_plan::Nanos;
 use windrow_plan::estimate::Estimate;
 use windrow_plan::site::ItemCost;
 use windrow_plan::team::TeamCalls;
 use windrow_plan::width::WidthStats;
+use windrow_sync::Mutex;
 use windrow_sync::relaxed::RelaxedU64;
 
 /// Sites remembered: 24 KiB a pool. A program has hundreds of parallel loops at most, and few of them run in turn.
@@ -190,7 +191,7 @@ impl SiteTable {
 impl SiteTable {
     /// What `site` remembers of its teams. Locked statistics count as empty: since a fork they may stay locked.
     pub(crate) fn recall_team(&self, site: usize) -> TeamStats {
-        let stats = self.teams[slot(site)].get().and_then(|stats| stats.try_lock().ok());
+        let stats = self.teams[slot(site)].get().and_then(|stats| stats.try_lock());
         stats.filter(|stats| stats.site == site).map_or_else(TeamStats::default, |stats| *stats)
     }
 
@@ -205,8 +206,7 @@ impl SiteTable {
                 entry.get()?
             }
         }
-        .try_lock()
-        .ok()?;
+        .try_lock()?;
         if stats.site != site {
             *stats = TeamStats { site, ..TeamStats::default() };
         }

@@ -12,12 +12,13 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use windrow_sync::fork::{PerProcess, lock};
+use windrow_sync::Mutex;
+use windrow_sync::fork::{PerProcess, Process};
 use windrow_sync::gate::Inside;
-use windrow_sync::machine;
+use windrow_sync::waiters::Waiters;
 
 use super::state::PoolState;
 use windrow_sync::unwind::quietly;
@@ -33,10 +34,10 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 /// The closures spawned on one pool, and its spawn threads. See the [module page](self).
 pub(crate) struct SpawnQueue {
     pub(crate) pool: Arc<PoolState>,
-    generation: u32,
+    process: Process,
     idle: Duration,
-    state: Mutex<QueueState>,
-    work: Condvar,
+    /// Closures, and the [waiting](windrow_sync::waiters) threads.
+    state: Waiters<QueueState>,
 }
 
 #[derive(Default)]
@@ -46,7 +47,7 @@ struct QueueState {
     next: u64,
     /// Numbers of the live spawn threads.
     threads: BTreeSet<usize>,
-    /// Threads that wait for work.
+    /// Threads that wait for work, and those that were called and have not taken it yet.
     waiting: usize,
     /// The pool is gone: threads do not wait for more work.
     closed: bool,
@@ -65,7 +66,7 @@ pub(crate) fn own_queue() -> Option<Arc<SpawnQueue>> {
 /// as long as it has threads.
 pub(crate) fn queues() -> MutexGuard<'static, BTreeMap<usize, Arc<SpawnQueue>>> {
     static QUEUES: PerProcess<Mutex<BTreeMap<usize, Arc<SpawnQueue>>>> = PerProcess::new();
-    lock(QUEUES.get(Mutex::default))
+    QUEUES.get(Mutex::default).lock()
 }
 
 /// Closes the queue of a pool that is being dropped.
@@ -93,18 +94,13 @@ impl SpawnQueue {
     }
 
     pub(crate) fn new(pool: Arc<PoolState>, idle: Duration) -> Self {
-        let generation = machine::fork_generation();
         let state = QueueState { closed: pool.closed.is_up(), ..QueueState::default() };
-        SpawnQueue { pool, generation, idle, state: Mutex::new(state), work: Condvar::new() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        lock(&self.state)
+        SpawnQueue { pool, process: Process::this(), idle, state: Waiters::new(state) }
     }
 
     /// True if this process made the queue. In a forked child, threads that do not exist may hold its locks.
     pub(crate) fn is_of_this_process(&self) -> bool {
-        self.generation == machine::fork_generation()
+        self.process.is_this()
     }
 
     pub(crate) fn assert_of_this_process(&self) {
@@ -113,17 +109,19 @@ impl SpawnQueue {
 
     /// Queues a closure, and starts or wakes a thread for it. Returns its number.
     pub(crate) fn submit(self: &Arc<Self>, job: Job) -> u64 {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let ticket = state.next;
         state.next += 1;
         state.jobs.insert(ticket, job);
         let more = state.jobs.len() > state.waiting && state.threads.len() < self.pool.members;
         let new = more.then(|| (1..).find(|number| !state.threads.contains(number)).expect("few numbers are taken"));
         state.threads.extend(new);
-        drop(state);
         match new {
-            Some(number) => self.start(number, ticket),
-            None => self.work.notify_one(),
+            Some(number) => {
+                drop(state);
+                self.start(number, ticket);
+            }
+            None => state.wake_one(),
         }
         ticket
     }
@@ -133,7 +131,7 @@ impl SpawnQueue {
         let queue = self.clone();
         let spawned = self.pool.start_spawn_thread(number, move || queue.serve(number));
         if let Err(error) = spawned {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.threads.remove(&number);
             // Other spawn threads run the closure later, if the queue has one.
             let unrun = if state.threads.is_empty() { state.jobs.remove(&ticket) } else { None };
@@ -148,11 +146,8 @@ impl SpawnQueue {
 
     /// Forgets the queue, if the pool and its last spawn thread are gone.
     fn remove_if_closed(self: &Arc<Self>) {
-        let is_over = {
-            let state = self.lock();
-            state.closed && state.threads.is_empty() && state.jobs.is_empty()
-        };
-        if is_over {
+        let is_over = |state: &QueueState| state.closed && state.threads.is_empty() && state.jobs.is_empty();
+        if is_over(&self.state.lock()) {
             let at = Arc::as_ptr(&self.pool).addr();
             let mut queues = queues();
             let is_own = queues.get(&at).is_some_and(|queue| Arc::ptr_eq(queue, self));
@@ -178,27 +173,25 @@ impl SpawnQueue {
     }
 
     fn next_job(&self, number: usize) -> Option<Job> {
-        let mut state = self.lock();
-        let mut waited = false;
+        let (mut state, mut is_called) = (self.state.lock(), true);
         loop {
             if let Some((_, job)) = state.jobs.pop_first() {
                 return Some(job);
             }
             // A queue that is made while its pool ends is not closed. Its threads find the gate stopped.
-            if waited || state.closed || self.pool.gate.is_stopped() {
+            if !is_called || state.closed || self.pool.gate.is_stopped() {
                 state.threads.remove(&number);
                 return None;
             }
             state.waiting += 1;
-            let woken = self.work.wait_timeout(state, self.idle).unwrap_or_else(PoisonError::into_inner);
-            (state, waited) = (woken.0, woken.1.timed_out());
+            (state, is_called) = state.wait((), Some(self.idle));
             state.waiting -= 1;
         }
     }
 
     /// Takes a closure that has not begun out of the queue.
     pub(crate) fn remove(&self, ticket: u64) -> Option<Job> {
-        self.lock().jobs.remove(&ticket)
+        self.state.lock().jobs.remove(&ticket)
     }
 
     /// Runs a closure on this thread if it has not begun.
@@ -209,8 +202,9 @@ impl SpawnQueue {
     }
 
     fn close(&self) {
-        self.lock().closed = true;
-        self.work.notify_all();
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.wake_all();
     }
 }
 
@@ -222,7 +216,7 @@ mod tests {
     use crate::Pool;
 
     fn threads(queue: &SpawnQueue) -> usize {
-        queue.lock().threads.len()
+        queue.state.lock().threads.len()
     }
 
     #[test]

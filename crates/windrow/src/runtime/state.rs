@@ -2,14 +2,14 @@
 
 use std::cell::Cell;
 use std::io;
-use std::sync::Mutex;
 use std::thread::{self, JoinHandle};
 
 use windrow_plan::Nanos;
 use windrow_plan::machine::{Machine, WorkerState};
 use windrow_plan::share::{self, Costs, Workers};
 use windrow_plan::spin::{self, SpinContext};
-use windrow_sync::fork::{PerProcess, lock};
+use windrow_sync::Mutex;
+use windrow_sync::fork::PerProcess;
 use windrow_sync::gate::{Gate, Wait, WorkerCounts};
 use windrow_sync::join::tree::JoinTiming;
 use windrow_sync::machine::{self, tick};
@@ -159,7 +159,7 @@ impl PoolState {
         let thread = self.thread(format!("windrow-spawn-{number}")).spawn(life)?;
         // A forked child may start threads for an inherited pool. They are not joined.
         if self.is_of_this_process() {
-            let mut threads = lock(&self.spawn_threads);
+            let mut threads = self.spawn_threads.lock();
             threads.retain(|thread| !thread.is_finished());
             threads.push(thread);
         }
@@ -171,7 +171,7 @@ impl PoolState {
         if !self.is_of_this_process() {
             return Vec::new();
         }
-        std::mem::take(&mut *lock(&self.spawn_threads))
+        std::mem::take(&mut *self.spawn_threads.lock())
     }
 
     /// Time as ticks.

@@ -3,12 +3,14 @@
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, Thread};
+use std::sync::Arc;
+use std::thread;
 
-use windrow_sync::fork::{Process, Stranded, lock};
+use windrow_sync::Mutex;
+use windrow_sync::fork::{Process, Stranded};
 use windrow_sync::join::guests::Invitation;
 use windrow_sync::join::is_inside;
+use windrow_sync::latch::Latch;
 
 use crate::runtime::listen::SpawnedCall;
 use crate::task::join::{part_of_recursion, rooted};
@@ -59,7 +61,7 @@ where
         let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
         (result, scope.finish())
     });
-    let mut panics = std::mem::take(&mut lock(&scope.tasks).panics).into_iter().map(|(_, payload)| payload);
+    let mut panics = std::mem::take(&mut scope.tasks.lock().panics).into_iter().map(|(_, payload)| payload);
     let thrown = result.as_ref().ok().and_then(|_| panics.next());
     panics.for_each(discard);
     match (result, thrown, finished) {
@@ -113,7 +115,7 @@ struct Tasks<'scope> {
 
 impl std::fmt::Debug for Scope<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let tasks = lock(&self.tasks);
+        let tasks = self.tasks.lock();
         let (unfinished, queued) = (tasks.unfinished, tasks.waiting.len());
         drop(tasks);
         f.debug_struct("Scope").field("unfinished", &unfinished).field("queued", &queued).finish_non_exhaustive()
@@ -158,7 +160,7 @@ impl<'scope> Scope<'scope> {
         T: Send + 'scope,
     {
         let (call, spawn) = SpawnedCall::begin(Location::caller(), true);
-        let mut tasks = lock(&self.tasks);
+        let mut tasks = self.tasks.lock();
         tasks.spawned += 1;
         tasks.unfinished += 1;
         let number = tasks.spawned;
@@ -181,7 +183,7 @@ impl<'scope> Scope<'scope> {
         let runner = self.invitation.member().filter(|_| self.invitation.is_guest());
         // The host of a guest that has forked is in the parent.
         while self.process.is_this() {
-            let mut tasks = lock(&self.tasks);
+            let mut tasks = self.tasks.lock();
             let Some(task) = tasks.waiting.pop_front() else { return };
             let more = !tasks.waiting.is_empty();
             drop(tasks);
@@ -195,7 +197,7 @@ impl<'scope> Scope<'scope> {
     /// The work of the host: runs tasks, youngest first, until all have ended.
     fn finish(&self) -> Result<(), Stranded> {
         loop {
-            let mut tasks = lock(&self.tasks);
+            let mut tasks = self.tasks.lock();
             if let Some(task) = tasks.waiting.pop_back() {
                 let more = !tasks.waiting.is_empty();
                 drop(tasks);
@@ -211,13 +213,13 @@ impl<'scope> Scope<'scope> {
             tasks.waiter = self.invitation.member();
             drop(tasks);
             let is_needed = || {
-                let tasks = lock(&self.tasks);
+                let tasks = self.tasks.lock();
                 tasks.unfinished == 0 || !tasks.waiting.is_empty()
             };
             if !self.invitation.wait(|_| true, is_needed) {
                 return Err(Stranded);
             }
-            lock(&self.tasks).waiter = None;
+            self.tasks.lock().waiter = None;
         }
     }
 
@@ -231,12 +233,12 @@ impl<'scope> Scope<'scope> {
     /// Drops the untaken result of task `number`. If the drop panics, the task counts as panicked.
     fn discard_result<T>(&self, number: usize, result: Option<T>) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(result))) {
-            lock(&self.tasks).panics.push((number, payload));
+            self.tasks.lock().panics.push((number, payload));
         }
     }
 
     fn count_end(&self) {
-        let mut tasks = lock(&self.tasks);
+        let mut tasks = self.tasks.lock();
         tasks.unfinished -= 1;
         let waiter = if tasks.unfinished == 0 { tasks.waiter } else { None };
         drop(tasks);
@@ -275,8 +277,8 @@ trait Joined<'scope, T>: ScopeTask<'scope> {
 enum Waiter {
     /// A member of the tree.
     Member(usize),
-    /// Another thread, parked.
-    Stranger(Thread),
+    /// Another thread.
+    Stranger(Arc<Latch>),
 }
 
 struct Spawned<F, T> {
@@ -308,7 +310,7 @@ where
 {
     fn begin(&self, scope: &Scope<'scope>, runner: Option<usize>) -> bool {
         let f = {
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock();
             match std::mem::replace(&mut state.stage, SpawnedStage::Running { runner, waiter: None }) {
                 SpawnedStage::Waiting(f) => f,
                 begun => {
@@ -321,26 +323,26 @@ where
         let mut result = match catch_unwind(AssertUnwindSafe(|| f(scope))) {
             Ok(result) => Some(result),
             Err(payload) => {
-                lock(&scope.tasks).panics.push((self.number, payload));
+                scope.tasks.lock().panics.push((self.number, payload));
                 None
             }
         };
         drop(run);
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let kept = if state.let_go { None } else { result.take() };
         let before = std::mem::replace(&mut state.stage, SpawnedStage::Ended(kept));
         drop(state);
         scope.discard_result(self.number, result);
         match before {
             SpawnedStage::Running { waiter: Some(Waiter::Member(member)), .. } => scope.invitation.ring(member),
-            SpawnedStage::Running { waiter: Some(Waiter::Stranger(thread)), .. } => thread.unpark(),
+            SpawnedStage::Running { waiter: Some(Waiter::Stranger(latch)), .. } => latch.set(),
             _ => {}
         }
         true
     }
 
     fn is_begun(&self) -> bool {
-        !matches!(lock(&self.state).stage, SpawnedStage::Waiting(_))
+        !matches!(self.state.lock().stage, SpawnedStage::Waiting(_))
     }
 }
 
@@ -354,7 +356,7 @@ where
     }
 
     fn let_go(&self) -> Option<T> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.let_go = true;
         match &mut state.stage {
             SpawnedStage::Ended(result) => result.take(),
@@ -363,11 +365,11 @@ where
     }
 
     fn has_ended(&self) -> bool {
-        matches!(lock(&self.state).stage, SpawnedStage::Ended(_))
+        matches!(self.state.lock().stage, SpawnedStage::Ended(_))
     }
 
     fn expect(&self, by: Waiter) -> Option<Option<usize>> {
-        match &mut lock(&self.state).stage {
+        match &mut self.state.lock().stage {
             SpawnedStage::Running { runner, waiter } => {
                 *waiter = Some(by);
                 Some(*runner)
@@ -429,7 +431,7 @@ impl<'scope, T> ScopedJoinHandle<'_, 'scope, T> {
         if let Some(result) = self.task.let_go() {
             return Ok(result);
         }
-        let mut tasks = lock(&self.scope.tasks);
+        let mut tasks = self.scope.tasks.lock();
         let own = tasks.panics.iter().position(|(number, _)| *number == self.task.number());
         match own.map(|at| tasks.panics.remove(at)) {
             Some((_, payload)) => Err(payload),
@@ -450,13 +452,12 @@ impl<'scope, T> ScopedJoinHandle<'_, 'scope, T> {
                 }
             }
             None => {
-                if self.task.expect(Waiter::Stranger(thread::current())).is_some() {
-                    while !self.task.has_ended() {
-                        if !self.scope.process.is_this() {
-                            Stranded.raise();
-                        }
-                        thread::park();
+                let latch = Arc::new(Latch::new());
+                if self.task.expect(Waiter::Stranger(latch.clone())).is_some() {
+                    if !self.scope.process.is_this() {
+                        Stranded.raise();
                     }
+                    latch.wait_for(None);
                 }
             }
         }
@@ -470,7 +471,7 @@ impl<'scope> Scope<'scope> {
             return;
         }
         // A task that is joined soon after its spawn is at the back, or near it.
-        let mut tasks = lock(&self.tasks);
+        let mut tasks = self.tasks.lock();
         tasks.begun += 1;
         let mut gone = Vec::new();
         while tasks.waiting.back().is_some_and(|last| last.is_begun()) {

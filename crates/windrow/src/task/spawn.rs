@@ -8,8 +8,8 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::thread;
 
 use crate::runtime::cancel::{CancelToken, ambient, under};
@@ -17,7 +17,7 @@ use crate::runtime::listen::SpawnedCall;
 use crate::runtime::pool::{Pool, current_state, install};
 use crate::runtime::spawn_threads::{SpawnQueue, own_queue};
 use crate::runtime::state::PoolState;
-use windrow_sync::fork::lock;
+use windrow_sync::waiters::{Outcome, Waiter};
 
 /// Runs `f` on a spawn thread of the current pool, and returns at once. For a result of `f`, see [`spawn_joinable`].
 ///
@@ -115,7 +115,7 @@ impl Pool {
 
 fn detach(state: &Arc<PoolState>, place: &'static Location<'static>, f: impl FnOnce() + Send + 'static) {
     let mut handle = spawn_to(state, place, f);
-    *handle.task.lock() = Outcome::Unwanted;
+    handle.task.outcome.close();
     handle.given = true;
 }
 
@@ -126,7 +126,7 @@ fn spawn_to<R: Send + 'static>(
 ) -> JoinHandle<R> {
     let (call, spawn) = SpawnedCall::begin(place, false);
     let token = ambient().map_or_else(CancelToken::new, |outer| outer.child());
-    let task = Arc::new(Task { token, outcome: Mutex::new(Outcome::Pending(None)), done: Condvar::new() });
+    let task = Arc::new(Task { token, outcome: Outcome::default() });
     let job = {
         let (task, state) = (task.clone(), state.clone());
         move || {
@@ -138,7 +138,7 @@ fn spawn_to<R: Send + 'static>(
                 drop(run);
                 result
             };
-            task.finish(result);
+            task.outcome.give(result);
         }
     };
     let queue = SpawnQueue::of(state);
@@ -187,11 +187,7 @@ impl<R> JoinHandle<R> {
     pub fn wait(mut self) -> R {
         self.queue.assert_of_this_process();
         self.queue.help(self.ticket);
-        let mut outcome = self.task.lock();
-        while matches!(*outcome, Outcome::Pending(_)) {
-            outcome = self.task.done.wait(outcome).unwrap_or_else(PoisonError::into_inner);
-        }
-        let result = take(outcome);
+        let result = self.task.outcome.wait();
         self.given = true;
         result.unwrap_or_else(|payload| resume_unwind(payload))
     }
@@ -228,7 +224,7 @@ impl<R> JoinHandle<R> {
     /// If this process was forked since `spawn_joinable`.
     pub fn is_finished(&self) -> bool {
         self.queue.assert_of_this_process();
-        !matches!(*self.task.lock(), Outcome::Pending(_))
+        self.task.outcome.is_given()
     }
 }
 
@@ -241,15 +237,8 @@ impl<R> Future for JoinHandle<R> {
             // A waiting spawn thread: see the module page.
             self.queue.help(self.ticket);
         }
-        let waker = context.waker().clone();
-        let mut outcome = self.task.lock();
-        if let Outcome::Pending(before) = &mut *outcome {
-            let before = before.replace(waker);
-            drop(outcome);
-            drop(before);
-            return Poll::Pending;
-        }
-        let result = take(outcome);
+        let waiter = Waiter::Task(context.waker().clone());
+        let Some(result) = self.task.outcome.ask(waiter) else { return Poll::Pending };
         self.given = true;
         Poll::Ready(result.unwrap_or_else(|payload| resume_unwind(payload)))
     }
@@ -262,54 +251,15 @@ impl<R> Drop for JoinHandle<R> {
         }
         self.task.token.cancel();
         let unrun = self.queue.remove(self.ticket);
-        let before = std::mem::replace(&mut *self.task.lock(), Outcome::Unwanted);
+        self.task.outcome.close();
         drop(unrun);
-        drop(before);
     }
 }
 
 /// Common state of the closure and its handle.
 struct Task<R> {
     token: CancelToken,
-    outcome: Mutex<Outcome<R>>,
-    done: Condvar,
-}
-
-enum Outcome<R> {
-    /// The waker of the task that awaits the result, if there is one.
-    Pending(Option<Waker>),
-    Ready(thread::Result<R>),
-    Given,
-    /// The handle was dropped.
-    Unwanted,
-}
-
-impl<R> Task<R> {
-    fn lock(&self) -> MutexGuard<'_, Outcome<R>> {
-        lock(&self.outcome)
-    }
-
-    fn finish(&self, result: thread::Result<R>) {
-        let mut outcome = self.lock();
-        if matches!(*outcome, Outcome::Unwanted) {
-            drop(outcome);
-            return drop(result);
-        }
-        let before = std::mem::replace(&mut *outcome, Outcome::Ready(result));
-        drop(outcome);
-        self.done.notify_all();
-        if let Outcome::Pending(Some(waker)) = before {
-            waker.wake();
-        }
-    }
-}
-
-/// The result, which is not pending.
-fn take<R>(mut outcome: MutexGuard<'_, Outcome<R>>) -> thread::Result<R> {
-    match std::mem::replace(&mut *outcome, Outcome::Given) {
-        Outcome::Ready(result) => result,
-        _ => panic!("the result of a spawned closure is given once"),
-    }
+    outcome: Outcome<thread::Result<R>>,
 }
 
 #[cfg(test)]

@@ -2,17 +2,16 @@
 
 use std::cell::Cell;
 use std::panic::Location;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use windrow_plan::Nanos;
 use windrow_plan::share::{self, Formation};
 use windrow_plan::team::{Mode, Waits};
-use windrow_sync::Spin;
 use windrow_sync::gate::WorkerCounts;
+use windrow_sync::machine::tick;
 use windrow_sync::rounds::{MemberSlot, Rounds};
 use windrow_sync::unwind::Finally;
-use windrow_sync::{fork::lock, machine::tick};
+use windrow_sync::{Mutex, Spin};
 
 use super::driver::{RoundDriver, RoundSite, end_team};
 use super::{LeaderState, Member, Team, TeamError, TeamErrorKind, Width, WidthKind};
@@ -62,7 +61,7 @@ where
                 let at = slot.index();
                 let _part = listen::begun(EventKind::Part(CallKind::Team), Some(place));
                 let result = attend(member, pool, slot, spin(pool, spin_budget, width, &waits));
-                *lock(&results[at]) = Some(result);
+                *results[at].lock() = Some(result);
             }
             width
         };
@@ -99,8 +98,7 @@ where
             let kind = lacks.get().unwrap_or(closed);
             return refuse(call.reported, TeamError { wanted: least, found, threads: pool.members, kind });
         }
-        let result = |one: Mutex<Option<R>>| one.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (results.into_iter().filter_map(result).collect(), end.at)
+        (results.into_iter().filter_map(Mutex::into_inner).collect(), end.at)
     };
     if let Some(mode) = mode {
         let elapsed = pool.nanos(ended.unwrap_or_else(tick).saturating_sub(begun));

@@ -1,6 +1,9 @@
 //! Parked threads kept by the standard library (or by loom).
 
-use super::{AtomicU32, AtomicU64, Condvar, Mutex, Ordering, lock};
+use std::time::Duration;
+
+use super::{AtomicU32, AtomicU64, Condvar, Ordering};
+use crate::base::mutex::Mutex;
 
 /// The mutex and condition variable of the parked threads.
 #[derive(Debug, Default)]
@@ -33,25 +36,19 @@ impl<'a> Half<'a> {
 }
 
 impl Sleepers {
-    pub(crate) fn wait(&self, half: Half<'_>, seen: u32) {
-        let held = lock(&self.lock);
-        if half.load() == seen {
-            drop(self.changed.wait(held));
-        }
-    }
-
-    /// Waits for `time` at most.
-    pub(crate) fn wait_for(&self, half: Half<'_>, seen: u32, time: std::time::Duration) {
-        let held = lock(&self.lock);
-        if half.load() == seen {
-            drop(self.changed.wait_timeout(held, time));
+    pub(crate) fn wait(&self, half: Half<'_>, seen: u32, at_most: Option<Duration>) {
+        let held = self.lock.lock();
+        match at_most {
+            _ if half.load() != seen => {}
+            None => drop(self.changed.wait(held)),
+            Some(time) => drop(self.changed.wait_timeout(held, time)),
         }
     }
 
     /// Wakes all sleepers: a condition variable wakes in no defined order, and the caller wants the one that parked first.
     pub(crate) fn wake(&self, _: Half<'_>, sleepers: u32) {
         if sleepers > 0 {
-            drop(lock(&self.lock));
+            drop(self.lock.lock());
             self.changed.notify_all();
         }
     }

@@ -22,21 +22,15 @@ impl Half {
 
 impl Sleepers {
     #[cold]
-    pub(crate) fn wait(&self, half: Half, seen: u32) {
-        Self::futex_wait(&half, seen, std::ptr::null());
-    }
-
-    /// Waits for `time` at most.
-    #[cold]
-    pub(crate) fn wait_for(&self, half: Half, seen: u32, time: Duration) {
-        let (tv_sec, tv_nsec) = (time.as_secs().try_into().unwrap_or(libc::time_t::MAX), time.subsec_nanos().into());
-        Self::futex_wait(&half, seen, &libc::timespec { tv_sec, tv_nsec });
-    }
-
-    fn futex_wait(half: &Half, seen: u32, timeout: *const libc::timespec) {
+    pub(crate) fn wait(&self, half: Half, seen: u32, at_most: Option<Duration>) {
+        let timeout = at_most.map(|time| libc::timespec {
+            tv_sec: time.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_nsec: time.subsec_nanos().into(),
+        });
+        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         let op = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
         // SAFETY: the 32 bits are live and aligned: they belong to a word that is borrowed for this call. The timeout is null, which
-        // means "no limit", or that of `wait_for`. Every outcome (woken, changed meanwhile, interrupted, too late) is a legal return
+        // means "no limit", or that of this frame. Every outcome (woken, changed meanwhile, interrupted, too late) is a legal return
         // of `wait`.
         unsafe { libc::syscall(libc::SYS_futex, half.0, op, seen, timeout) };
     }

@@ -53,15 +53,6 @@ mod chosen {
 
 pub(crate) use chosen::*;
 
-#[cfg(not(loom))]
-pub(crate) use crate::base::fork::lock;
-
-/// Locks `mutex`, also after a panic of another holder.
-#[cfg(loom)]
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
 #[cfg(any(loom, feature = "portable", miri, not(target_os = "linux")))]
 #[path = "condvar.rs"]
 mod sleepers;

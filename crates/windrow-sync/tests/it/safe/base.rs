@@ -91,12 +91,12 @@ fn forked_children_know_themselves() {
     assert!(std::thread::spawn(move || made_in.is_this()).join().unwrap());
     let thrown = std::panic::catch_unwind(|| Stranded.raise()).unwrap_err();
     assert!(Stranded::is_thrown(&*thrown) && Stranded::is_thrown(&Stranded) && !Stranded::is_thrown(&"boom"));
-    let mutex = Mutex::new(1);
+    let mutex = windrow_sync::Mutex::new(1);
     assert!(panics(|| {
-        let _held = windrow_sync::fork::lock(&mutex);
+        let _held = mutex.lock();
         boom()
     }));
-    assert_eq!(*windrow_sync::fork::lock(&mutex), 1);
+    assert_eq!(*mutex.lock(), 1);
 }
 
 #[test]

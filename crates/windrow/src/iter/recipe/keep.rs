@@ -2,10 +2,10 @@
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use windrow_sync::Mutex;
 use windrow_sync::divide::{Divide, Span};
-use windrow_sync::fork::lock;
 
 use super::{Indexed, Recipe};
 use crate::runtime::cancellation::Cancellation;
@@ -35,7 +35,7 @@ pub struct Clones<T>(Mutex<T>);
 
 impl<T: Clone> Clone for Clones<T> {
     fn clone(&self) -> Self {
-        Clones(Mutex::new(lock(&self.0).clone()))
+        Clones(Mutex::new(self.0.lock().clone()))
     }
 }
 
@@ -48,7 +48,7 @@ impl<T> Clones<T> {
 impl<T: Clone + Send> Init for Clones<T> {
     type Value = T;
     fn make(&self) -> T {
-        lock(&self.0).clone()
+        self.0.lock().clone()
     }
 }
 

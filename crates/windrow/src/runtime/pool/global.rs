@@ -15,9 +15,10 @@
 //! pool that comes second is dropped.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
-use windrow_sync::fork::{PerProcess, lock};
+use windrow_sync::Mutex;
+use windrow_sync::fork::PerProcess;
 use windrow_sync::gate::is_inside_any;
 
 use super::settings::{PoolBuildError, Settings};
@@ -75,7 +76,7 @@ impl Global {
 
     /// Ends the threads of this pool and waits for them, spawn threads included.
     fn end(&self) {
-        let threads = self.own.as_ref().map_or_else(Vec::new, |pool| std::mem::take(&mut *lock(&pool.threads)));
+        let threads = self.own.as_ref().map_or_else(Vec::new, |pool| std::mem::take(&mut *pool.threads.lock()));
         // Taken before the queue is closed. Threads that are started later are not joined: other threads may give them work without an
         // end.
         let spawned = self.state.take_spawn_threads();
@@ -176,7 +177,7 @@ pub fn shutdown() -> Result<(), ShutdownError> {
         let _ = last.next.set(Box::new(Global::serial()));
         last = last.next.get().map_or(last, |next| next);
     }
-    let _ending = lock(ENDING.get(Mutex::default));
+    let _ending = ENDING.get(Mutex::default).lock();
     let mut global = first;
     loop {
         global.end();
