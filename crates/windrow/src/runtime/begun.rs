@@ -1,10 +1,10 @@
-//! How a loop begins: as a plain loop, checked, or measured.
+//! The begin of a loop: unmeasured or measured.
 
 use super::call::{Entered, at_depth};
 use super::hints::{CallPart, Hints};
 use super::listen::CallKind;
 use super::state::PoolState;
-use super::unmeasured::{self, CallStart};
+use super::unmeasured::is_unmeasured;
 
 /// A call of which it is known how it begins.
 pub(crate) struct BegunCall<'c> {
@@ -15,7 +15,8 @@ pub(crate) struct BegunCall<'c> {
     /// Whether it could be shared.
     pub(super) decides: bool,
     pub(super) site: usize,
-    pub(super) start: CallStart,
+    /// All items run, without a read of the clock.
+    pub(super) unmeasured: bool,
 }
 
 impl<'c> BegunCall<'c> {
@@ -28,18 +29,18 @@ impl<'c> BegunCall<'c> {
         };
         let decides = pool.members > 1 && items > 1;
         let site = if decides { entered.site(code, items) } else { 0 };
-        let start = match entered.reported {
-            None if decides => unmeasured::start(pool, hints, site, items),
-            _ => CallStart::Measured,
-        };
-        BegunCall { entered, pool, hints, items, decides, site, start }
+        let unmeasured = decides
+            && entered.reported.is_none()
+            && hints.cancellation().is_none()
+            && hints.chunk().is_none()
+            && is_unmeasured(pool, site, hints.weight(0, items));
+        BegunCall { entered, pool, hints, items, decides, site, unmeasured }
     }
 
     /// Whether all items run as one chunk, and the call is not reported: the plain loop.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        let is_alone = !self.decides || self.start == CallStart::Unmeasured;
-        is_alone && self.entered.reported.is_none() && self.hints.are_plain()
+        (self.unmeasured || !self.decides) && self.entered.reported.is_none() && self.hints.are_plain()
     }
 
     /// Runs the items of a call that [is plain](Self::is_plain).

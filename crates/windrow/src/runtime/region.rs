@@ -21,7 +21,6 @@ use super::pace::{Call, FEW, Pace};
 use super::poll::PollInterval;
 use super::sites::{LongItem, SiteStats};
 use super::state::PoolState;
-use super::unmeasured::CallStart;
 
 /// Drives a call: every chunk of the division goes to `each`, on the caller, and on workers if that pays. Together the chunks cover
 /// the division, unless a member breaks off or panics, or the call is cancelled.
@@ -65,8 +64,8 @@ pub(crate) fn drive_begun<'s, S, L, B, E, F>(
     E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()> + Sync,
     F: Fn(L) + Sync,
 {
-    let BegunCall { entered, pool, hints, items, decides, site, start } = begun;
-    if decides && start != CallStart::Unmeasured {
+    let BegunCall { entered, pool, hints, items, decides, site, unmeasured } = begun;
+    if decides && !unmeasured {
         let call = Call { pool, hints, per_weight: RelaxedU64::new(0), polls: !hints.whole };
         let mut caller = Caller::new(&call, site, items);
         let end = decided(&mut caller, &entered, lead, division, begin, each, end);

@@ -1,7 +1,7 @@
 //! Short calls that run without a read of the clock: loops as a plain loop, recursions without a decision.
 //!
 //! ```text
-//! a site is steady:  its checked calls agreed (windrow_plan::site); it remembers a weight, from `share::unmeasured_below`
+//! a site is steady:  its calls agreed (windrow_plan::site); it remembers a weight, from `share::unmeasured_below`
 //! the next call:     it weighs less, and the thread's countdown is not at 0:  run all items, read no clock
 //!                    the countdown is at 0:                                   check: measure the call, and remember
 //! ```
@@ -13,7 +13,7 @@
 //! Items may suddenly cost more. An unmeasured call does not notice, and runs alone: it is as slow as the plain loop, and loses what sharing
 //! would have saved. A thread that calls one site checks after 127 calls at the latest, 64 on average. Calls of other sites count
 //! as well. The length of a countdown is random, so each site still gets one check in 64 of its calls on average. The checked call notices
-//! after its first quarter, and shares the rest. After that, twice as many checked calls have to agree
+//! after its first quarter, and shares the rest. After that, twice as many calls have to agree
 //! before the site's calls run unmeasured again: so a site that changes often is measured.
 //!
 //! The countdown is a number of the thread. One of the site would be written by all threads that call the site.
@@ -22,10 +22,9 @@ use std::cell::Cell;
 
 use windrow_sync::machine::tick;
 
-use super::hints::Hints;
 use super::state::PoolState;
 
-/// One in so many unmeasured calls is checked instead. A check takes about ten reads of the clock, so each call pays for a sixth of one.
+/// One in this number of unmeasured calls is checked instead. A check takes about ten reads of the clock, so each call pays for a sixth of one.
 ///
 /// Measure: count of calls.
 const CHECKED: u64 = 64;
@@ -35,24 +34,7 @@ thread_local! {
     static COUNTDOWN: Cell<u32> = const { Cell::new(0) };
 }
 
-/// How a call at a known site begins.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum CallStart {
-    /// All items run, without a read of the clock.
-    Unmeasured,
-    /// The call is measured.
-    Measured,
-}
-
-/// How the call of `items` items at `site` begins.
-#[inline]
-pub(super) fn start(pool: &PoolState, hints: &Hints, site: usize, items: usize) -> CallStart {
-    let is_plain = hints.cancellation().is_none() && hints.chunk().is_none();
-    let unmeasured = is_plain && is_unmeasured(pool, site, hints.weight(0, items));
-    if unmeasured { CallStart::Unmeasured } else { CallStart::Measured }
-}
-
-/// Whether the next call of this weight at `site` runs unmeasured. One in [`CHECKED`] that could is measured, at random.
+/// True if the next call of this weight at `site` runs unmeasured. One in [`CHECKED`] that could is measured, at random.
 #[inline]
 pub(crate) fn is_unmeasured(pool: &PoolState, site: usize, weight: u64) -> bool {
     if weight >= pool.sites.unmeasured_below(site) {
@@ -68,7 +50,7 @@ fn next_countdown() -> u32 {
     countdown(tick())
 }
 
-/// The length of a countdown: from 0 to 126, by chance.
+/// The length of a countdown: from 0 to 126, at random.
 ///
 /// Fibonacci hashing (Knuth): the upper bits of the product depend on all bits of the time.
 fn countdown(now: u64) -> u32 {
@@ -93,8 +75,8 @@ mod tests {
         assert_eq!((lengths.iter().min(), lengths.iter().max()), (Some(&0), Some(&126)));
     }
 
-    /// Whether `call` runs a call of this thread unmeasured.
-    fn is_unmeasured(call: impl FnOnce()) -> bool {
+    /// True if `call` runs a call of this thread unmeasured.
+    fn runs_unmeasured(call: impl FnOnce()) -> bool {
         let before = COUNTDOWN.get();
         call();
         before > 0 && COUNTDOWN.get() == before - 1
@@ -116,10 +98,10 @@ mod tests {
         };
         pool.install(|| {
             let cheap = || call(Duration::ZERO);
-            let unmeasured = (0..10_000).filter(|_| is_unmeasured(cheap)).count();
+            let unmeasured = (0..10_000).filter(|_| runs_unmeasured(cheap)).count();
             assert!(unmeasured > 1_000, "{unmeasured}");
             // However the last calls went: the next one is unmeasured.
-            while !is_unmeasured(cheap) {}
+            while !runs_unmeasured(cheap) {}
             let before = pool.counts().opened;
             let wake = pool.state.guess().enter(windrow_plan::machine::WorkerState::AsleepLong);
             let long = Duration::from_nanos(4 * wake.0 as u64);
