@@ -9,10 +9,13 @@ use windrow_sync::exit::at_exit;
 use windrow_sync::fork::{PerProcess, Process, Stranded};
 use windrow_sync::latch::Latch;
 use windrow_sync::lend::{Lender, Loan, lending};
-use windrow_sync::machine::{Thread, be_prompt, cpu, cpus, fork_generation, prefetch, tick, ticks_per_micro};
+use windrow_sync::machine::{
+    Thread, be_prompt, cpu, cpus, fork_generation, prefetch, tick, ticks_per_micro, time_slice,
+};
 use windrow_sync::quota::cpu_quota;
 use windrow_sync::relaxed::RelaxedU64;
-use windrow_sync::unwind::{discard, quietly};
+use windrow_sync::unwind::{Finally, discard, quietly};
+use windrow_sync::waiters::{Locked, Outcome, Waiter, Waiters};
 use windrow_sync::word::{WideWord, Word, report_long_waits};
 use windrow_sync::{Pad, Spin, ThreadBound};
 
@@ -216,4 +219,59 @@ fn jobs_on_loan() {
         drop(item);
         assert_eq!(live.count(), 0);
     }
+}
+
+#[test]
+fn waiters_that_leave_and_change() {
+    let woken = |waiter: &Arc<Latch>| waiter.wait_for(Some(Duration::ZERO));
+    let (one, two) = (Arc::new(Latch::new()), Arc::new(Latch::new()));
+    let waiters: Waiters<u32, u32> = Waiters::new(7);
+    let mut locked: Locked<'_, u32, u32> = waiters.lock();
+    *locked += 1;
+    let first = locked.line_up(Waiter::Thread(one.clone()), 1);
+    let second = locked.line_up(Waiter::Thread(two.clone()), 2);
+    assert_eq!((locked.first(), *locked), (Some(&1), 8));
+    assert!(locked.renew(second, Waiter::Thread(one.clone())).is_ok() && locked.leave(first).is_some());
+    assert!(locked.leave(first).is_none() && locked.renew(first, Waiter::Thread(two.clone())).is_err());
+    locked.wake_one();
+    assert!(woken(&one) && !woken(&two));
+    let (locked, is_called) = waiters.lock().wait(3, Some(Duration::ZERO));
+    assert!(!is_called && locked.first().is_none());
+    locked.wake_one();
+    waiters.lock().line_up(Waiter::Thread(two.clone()), 4);
+    waiters.lock().wake_all();
+    assert!(woken(&two) && waiters.lock().call().is_none());
+    assert!(panics(|| {
+        let _locked = waiters.lock();
+        boom()
+    }));
+    assert_eq!(*waiters.lock(), 8);
+}
+
+#[test]
+fn outcomes_are_given_once() {
+    let live = Live::default();
+    let latch = Arc::new(Latch::new());
+    let outcome = Outcome::default();
+    assert!(!outcome.is_given() && outcome.ask(Waiter::Thread(latch.clone())).is_none());
+    outcome.give(live.item(1));
+    assert!(outcome.is_given() && latch.wait_for(None));
+    assert_eq!(outcome.wait().text, "1");
+    assert!(panics(|| drop(outcome.ask(Waiter::Thread(latch.clone())))), "it was taken");
+    let closed = Outcome::default();
+    closed.close();
+    closed.give(live.item(2));
+    assert_eq!(live.count(), 0);
+    assert!(panics(|| drop(closed.wait())));
+}
+
+#[test]
+fn guards_run_after_panics() {
+    let ran = AtomicUsize::new(0);
+    assert!(panics(|| {
+        let _finally = Finally(|| _ = ran.fetch_add(1, Relaxed));
+        boom()
+    }));
+    assert_eq!(ran.load(Relaxed), 1);
+    assert!(time_slice().is_none_or(|slice| slice > Duration::ZERO));
 }

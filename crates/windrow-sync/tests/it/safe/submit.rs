@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 
 use windrow_sync::Spin;
+use windrow_sync::submit::room::{Capacity, Permit, Waiting};
 use windrow_sync::submit::{
     BatchGuard, Closed, Entry, Fate, Launch, Limit, LockGuard, Notify, Reading, Submit, TaskOp, TaskPoll, WeighOp,
 };
@@ -298,4 +299,20 @@ fn wakers_that_call_back() {
     }
     // What is still queued goes with the list.
     drop(list);
+}
+
+#[test]
+fn room_that_is_forgotten_or_never_taken() {
+    let room = Capacity::new(2);
+    let permit: Permit<'_> = room.try_take(1).expect("all is free");
+    let mut waiting: Option<Waiting<'_>> = None;
+    let context = &mut Context::from_waker(Waker::noop());
+    assert!(room.poll(&mut waiting, 9, context).is_pending() && room.try_take(1).is_none());
+    drop(permit);
+    // It was called, and leaves: its room goes back.
+    drop(waiting.take());
+    drop(room.wait(9));
+    assert!(room.poll(&mut waiting, 2, context).is_ready() && waiting.is_none());
+    std::mem::forget(room.try_take(1));
+    assert!(room.try_take(2).is_none() && room.try_take(1).is_some());
 }
