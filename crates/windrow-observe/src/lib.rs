@@ -28,7 +28,7 @@ mod spans {
 
     pub(super) fn leave(_: CallKind, _: &Event<'_>, _: bool) {}
 
-    pub(super) fn tell(_: CallKind, _: &Event<'_>) {}
+    pub(super) fn add(_: CallKind, _: &Event<'_>) {}
 }
 
 #[doc(hidden)]
@@ -73,7 +73,7 @@ impl Observer {
         if nests && kind != CallKind::Rounds {
             spans::leave(kind, event, has_returned);
         } else {
-            spans::tell(kind, event);
+            spans::add(kind, event);
         }
         if trace::is_wanted() {
             match nests {

@@ -43,11 +43,11 @@ const REMEMBERED: usize = 256;
 /// Measure: count of bins, each a quarter wider than the one before.
 const BINS: usize = 48;
 
-/// What the calls at a place have done. Numbers are weighted by the calls that were skipped.
+/// Totals of the calls at a place. Numbers are weighted by the calls that were skipped.
 #[derive(Clone, Debug)]
 struct Row {
     calls: f64,
-    /// Whether some calls were skipped.
+    /// True if some calls were skipped.
     sampled: bool,
     items: f64,
     shared: f64,
@@ -214,7 +214,7 @@ fn key_of(place: CallPlace, kind: &'static str) -> Key {
     place.map_or(("?", 0, kind), |place| (place.file(), place.line(), kind))
 }
 
-/// What this thread remembers of the last reported call at a place.
+/// The last reported call at a place, as this thread remembers it.
 #[derive(Clone, Copy, Default)]
 struct Last {
     place: usize,
@@ -259,7 +259,7 @@ thread_local! {
     static TABLE: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// Whether a report is wanted.
+/// True if a report is wanted.
 #[inline]
 pub(super) fn is_wanted() -> bool {
     report().is_some()
@@ -274,7 +274,7 @@ fn slot(address: usize) -> usize {
     (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) % REMEMBERED
 }
 
-/// Whether the call that begins here is reported.
+/// True if the call that begins here is reported.
 #[inline]
 fn samples(address: usize) -> bool {
     let skips = |skip: &Cell<Skip>| {
@@ -422,7 +422,7 @@ impl ProcessReport {
 fn own_table() -> usize {
     let first = TABLE.try_with(|table| {
         if table.get() == usize::MAX {
-            // The address of a variable of the thread tells threads apart.
+            // The address of a variable of the thread differs between threads.
             table.set(step(std::ptr::from_ref(table) as u64) as usize % TABLES);
         }
         table.get()
@@ -461,7 +461,7 @@ pub(super) fn add_note(text: &str) {
 
 impl Target {
     fn write(&self, text: &str) {
-        // A failure cannot be told: stderr itself may have failed.
+        // A failure cannot be reported: stderr itself may have failed.
         let _ = match self {
             Target::Stderr => std::io::stderr().write_all(text.as_bytes()),
             Target::File(path) => {

@@ -1,11 +1,11 @@
-//! How many calls are reported, so that reports cost a fixed part of the time of the calls.
+//! Sampling of calls, so that reports cost a fixed part of the time of the calls.
 //!
 //! ```text
 //! report a call with probability  p = SHARE * took / cost,  at most 1;  it counts for 1 / p calls
 //! ```
 //!
 //! `took` is the time of the last reported call at the same place. A place without one is always reported. The choice is random, since a
-//! rule that counts would miss a place that is called in turn with others.
+//! rule that counts would miss a place that is called alternately with others.
 //!
 //! Source: sampling in proportion to size, with weights by the inverse of the probability (Horvitz and Thompson, 1952).
 

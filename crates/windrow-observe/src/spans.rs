@@ -11,11 +11,11 @@ use tracing::{Level, Span};
 use windrow_plan::listen::{CallKind, CallPlace, Decided, Event, UNKNOWN};
 
 thread_local! {
-    /// The spans of the calls that this thread is inside of.
+    /// Spans of the open calls of this thread.
     static SPANS: RefCell<Vec<(CallKind, CallPlace, EnteredSpan)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Whether a subscriber wants them.
+/// True if a subscriber wants them.
 #[inline]
 pub(super) fn are_wanted() -> bool {
     tracing::enabled!(target: "windrow", Level::TRACE)
@@ -93,7 +93,7 @@ fn reason<'e>(event: &Event<'e>) -> &'e str {
 }
 
 /// Adds a call without a span as an event.
-pub(super) fn tell(kind: CallKind, event: &Event<'_>) {
+pub(super) fn add(kind: CallKind, event: &Event<'_>) {
     if !are_wanted() {
         return;
     }

@@ -2,7 +2,7 @@
 //!
 //! # Slices
 //! The slices of a thread nest. A call is [entered](enter) and [left](leave), also by a panic. A future, or a call of another crate, does not
-//! nest: it is an interval beside the slices of the thread.
+//! nest: it is an interval next to the slices of the thread.
 //!
 //! # Memory
 //! Each thread has a separate buffer. Its lock is never waited for: the thread takes the lock for one event, and the end of the process
@@ -55,12 +55,12 @@ const PER_PROCESS: usize = 1 << 19;
 /// Measure: size of a part of a buffer.
 const BLOCK: usize = 1 << 8;
 
-/// What was recorded, in ticks.
+/// A recorded event, in ticks.
 #[derive(Debug)]
 struct TraceEvent {
     begin: u64,
     end: u64,
-    /// A panic has ended it.
+    /// A panic has ended the event.
     is_panic: bool,
     kind: EventKind,
 }
@@ -71,15 +71,15 @@ enum EventKind {
     Call {
         kind: CallKind,
         place: CallPlace,
-        told: Option<Box<Told>>,
+        summary: Option<Box<Summary>>,
         /// Account of the rounds of a team.
-        rounds: Option<Box<Told>>,
-        /// The process ended before it.
+        rounds: Option<Box<Summary>>,
+        /// The process ended before the call.
         is_open: bool,
     },
     /// A call without a slice.
-    Told(Box<Told>),
-    /// What one member did in a call.
+    Aside(Box<Summary>),
+    /// The part of one member in a call.
     Part { kind: CallKind, place: CallPlace, claims: PartClaims },
     /// One claim of a member.
     Claim { lo: usize, hi: usize },
@@ -96,15 +96,15 @@ enum EventKind {
 }
 
 impl EventKind {
-    /// Whether it is a slice of its thread.
+    /// True for a slice of its thread.
     fn is_slice(&self) -> bool {
-        !matches!(self, EventKind::Told(_) | EventKind::Tile(_) | EventKind::Counter { .. })
+        !matches!(self, EventKind::Aside(_) | EventKind::Tile(_) | EventKind::Counter { .. })
     }
 }
 
-/// Account of a call.
+/// Summary of a call.
 #[derive(Debug)]
-struct Told {
+struct Summary {
     kind: CallKind,
     place: CallPlace,
     items: u64,
@@ -113,7 +113,7 @@ struct Told {
     account: Account,
 }
 
-impl Told {
+impl Summary {
     #[cold]
     fn of(kind: CallKind, event: &Event<'_>) -> Self {
         let account = match event.decision {
@@ -123,11 +123,11 @@ impl Told {
         };
         let items = if event.items == UNKNOWN { 0 } else { event.items };
         let &Event { place, threads, took, .. } = event;
-        Told { kind, place, items, threads, took, account }
+        Summary { kind, place, items, threads, took, account }
     }
 }
 
-/// What is recorded of a process.
+/// The records of a process.
 struct ProcessTrace {
     path: PathBuf,
     /// Single claims are recorded.
@@ -158,7 +158,7 @@ impl Drop for OwnTrace {
     }
 }
 
-/// What is recorded of a thread.
+/// The records of a thread.
 #[derive(Default)]
 struct ThreadTrace {
     name: Option<String>,
@@ -166,7 +166,7 @@ struct ThreadTrace {
     /// Events that the buffer may hold.
     space: usize,
     dropped: u64,
-    /// The calls that the thread is inside of.
+    /// Open calls of the thread, outermost first.
     open: Vec<OpenCall>,
     /// The end of the last slice.
     last: u64,
@@ -223,13 +223,13 @@ fn both_clocks() -> (u64, Instant) {
     (closest.1, closest.2)
 }
 
-/// Whether a trace of this process is wanted.
+/// True if a trace of this process is wanted.
 #[inline]
 pub(super) fn is_wanted() -> bool {
     process().is_some()
 }
 
-/// Whether single claims are slices.
+/// True if single claims are slices.
 pub(super) fn has_claims() -> bool {
     process().is_some_and(|process| process.claims)
 }
@@ -307,21 +307,21 @@ pub(super) fn enter(kind: CallKind, place: CallPlace) {
     with_own(|_, own| own.open.push(OpenCall { kind, place, begin: tick() }));
 }
 
-/// Leaves a call that was entered on this thread. In a child that was forked inside of the call, it becomes an interval.
+/// Leaves a call that was entered on this thread. In a child that was forked inside the call, it becomes an interval.
 pub(super) fn leave(kind: CallKind, event: &Event<'_>) {
     let (now, took) = (tick(), ticks(event.took));
     let is_panic = event.ending == Ending::Panicked;
-    let told = (event.ending == Ending::Returned).then(|| Box::new(Told::of(kind, event)));
+    let summary = (event.ending == Ending::Returned).then(|| Box::new(Summary::of(kind, event)));
     with_own(|process, own| {
         let is_it = |open: &OpenCall| open.kind == kind && open.place == event.place;
         let Some(index) = own.open.iter().rposition(is_it) else {
-            return told.into_iter().for_each(|told| own.aside(process, told, now, took));
+            return summary.into_iter().for_each(|summary| own.aside(process, summary, now, took));
         };
         own.open.truncate(index + 1);
         if let Some(OpenCall { begin, .. }) = own.open.pop() {
-            // Without the time of reporting; but not before the end of a slice inside of it.
-            let end = if told.is_some() { now.min(begin + took).max(own.last) } else { now };
-            let kind = EventKind::Call { kind, place: event.place, told, rounds: None, is_open: false };
+            // Without the time of reporting; but not before the end of a slice inside it.
+            let end = if summary.is_some() { now.min(begin + took).max(own.last) } else { now };
+            let kind = EventKind::Call { kind, place: event.place, summary, rounds: None, is_open: false };
             own.push_slice(process, TraceEvent { begin, end, is_panic, kind });
         }
     });
@@ -330,28 +330,28 @@ pub(super) fn leave(kind: CallKind, event: &Event<'_>) {
 impl OpenCall {
     fn unfinished(self, now: u64) -> TraceEvent {
         let OpenCall { kind, place, begin } = self;
-        let kind = EventKind::Call { kind, place, told: None, rounds: None, is_open: true };
+        let kind = EventKind::Call { kind, place, summary: None, rounds: None, is_open: true };
         TraceEvent { begin, end: now, is_panic: false, kind }
     }
 }
 
 /// Adds the rounds of the team that was left last.
 pub(super) fn add_rounds(event: &Event<'_>) {
-    let told = Box::new(Told::of(CallKind::Rounds, event));
+    let summary = Box::new(Summary::of(CallKind::Rounds, event));
     let (now, took) = (tick(), ticks(event.took));
     with_own(|process, own| match own.events.back_mut().map(|last| &mut last.kind) {
         Some(EventKind::Call { kind: CallKind::Team, place, rounds, .. }) if *place == event.place => {
-            *rounds = Some(told)
+            *rounds = Some(summary)
         }
-        _ => own.aside(process, told, now, took),
+        _ => own.aside(process, summary, now, took),
     });
 }
 
 /// Adds a call that is no slice of its thread.
 pub(super) fn add_aside(kind: CallKind, event: &Event<'_>) {
-    let told = Box::new(Told::of(kind, event));
+    let summary = Box::new(Summary::of(kind, event));
     let (now, took) = (tick(), ticks(event.took));
-    with_own(|process, own| own.aside(process, told, now, took));
+    with_own(|process, own| own.aside(process, summary, now, took));
 }
 
 fn ticks(time: Nanos) -> u64 {
@@ -359,9 +359,9 @@ fn ticks(time: Nanos) -> u64 {
 }
 
 impl ThreadTrace {
-    fn aside(&mut self, process: &ProcessTrace, told: Box<Told>, now: u64, took: u64) {
+    fn aside(&mut self, process: &ProcessTrace, summary: Box<Summary>, now: u64, took: u64) {
         let begin = now.saturating_sub(took);
-        self.push(process, TraceEvent { begin, end: now, is_panic: false, kind: EventKind::Told(told) });
+        self.push(process, TraceEvent { begin, end: now, is_panic: false, kind: EventKind::Aside(summary) });
     }
 }
 
@@ -428,7 +428,7 @@ extern "C" fn end() {
     });
 }
 
-/// What is recorded of each thread. Other threads may still run, and calls of theirs may be open.
+/// The records of each thread. Other threads may still run, and calls of theirs may be open.
 fn gather(process: &ProcessTrace, now: u64) -> Vec<ThreadTrace> {
     /// A lock is held for less than a yield, unless its thread is gone.
     ///

@@ -22,7 +22,7 @@ pub type CallPlace = Option<&'static Location<'static>>;
 pub enum CallKind {
     /// A consumer of a parallel iterator: serial or shared, and on how many threads.
     Loop,
-    /// The outermost `join` or `scope` of a recursion: when to let workers in. Also a `scope` inside of one.
+    /// The outermost `join` or `scope` of a recursion: when to let workers in. Also a `scope` inside one.
     Join,
     /// A parallel sort.
     Sort,
@@ -95,11 +95,11 @@ pub struct Site {
 /// End of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It has returned.
+    /// The call has returned.
     Returned,
-    /// A panic has ended it. The event has neither items nor a decision.
+    /// A panic has ended the call. The event has neither items nor a decision.
     Panicked,
-    /// It was left without an account.
+    /// The call was left without an account.
     Left,
 }
 
@@ -202,14 +202,14 @@ pub const UNKNOWN: u64 = usize::MAX as u64;
 
 /// A receiver of events.
 pub trait Listener: Sync + RefUnwindSafe {
-    /// A call, or a part of one, begins on this thread. Returns the calls for which its event stands; `None` if [`ended`](Self::ended) is not
+    /// A call, or a part of one, begins on this thread. Returns the sampling weight of its event; `None` if [`ended`](Self::ended) is not
     /// to be called for it.
     fn begun(&self, site: &Site) -> Option<f32>;
 
-    /// It has ended: on this thread if it nests in one.
+    /// A call, or a part of one, has ended: on this thread if it nests in one.
     fn ended(&self, event: &Event<'_>);
 
-    /// This thread has `waited` for other threads of the innermost region that it is inside of. The listener knows the region and its members:
+    /// This thread has `waited` for other threads of its innermost region. The listener knows the region and its members:
     /// each has begun, and has not ended.
     fn stalled(&self, waited: Duration);
 }

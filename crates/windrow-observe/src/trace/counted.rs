@@ -1,10 +1,10 @@
-//! What counters of a trace count, and how they are named.
+//! Counters of a trace, with their names.
 
 use std::panic::Location;
 
 use super::events::short;
 
-/// What a counter counts.
+/// The quantity of a counter.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Counted {
     /// The members of a round of a team from this place.
@@ -24,7 +24,7 @@ impl Counted {
         }
     }
 
-    /// What its values are: viewers show it behind the name.
+    /// Unit of the values: viewers show it after the name.
     pub(super) fn unit(self) -> &'static str {
         match self {
             Counted::Width(_) => "members",

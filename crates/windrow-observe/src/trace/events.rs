@@ -14,7 +14,7 @@ pub(super) struct Events<W> {
 }
 
 impl<W: Write> Events<W> {
-    /// Begins the file; `other` are members of the object `otherData` behind the version.
+    /// Begins the file; `other` are members of the object `otherData` after the version.
     pub(super) fn begin(mut out: W, pid: u32, program: &str, other: fmt::Arguments<'_>) -> io::Result<Self> {
         let (version, program) = (env!("CARGO_PKG_VERSION"), escaped(program));
         write!(out, r#"{{"displayTimeUnit":"ns","otherData":{{"program":"{program}","windrow":"{version}"{other}}},"#)?;
@@ -62,7 +62,7 @@ impl<W: Write> Events<W> {
         )
     }
 
-    /// The counter of this name has a value from `at` on, in nanoseconds. Viewers name what is counted behind the name.
+    /// The counter of this name has a value from `at` on, in nanoseconds. Viewers show the unit after the name.
     pub(super) fn counter(&mut self, at: u64, name: &str, counted: &str, value: u64) -> io::Result<()> {
         let (at, name) = (micros(at), escaped(name));
         self.add("C", format_args!(r#""tid":0,"ts":{at},"name":"{name}","args":{{"{counted}":{value}}}"#))

@@ -16,7 +16,7 @@ use windrow_plan::Nanos;
 use windrow_plan::listen::{CallKind, PartClaims, grouped};
 use windrow_sync::machine::{fork_generation, ticks_per_micro};
 
-use super::Told;
+use super::Summary;
 use super::events::{Args, Events, escaped, micros, program, short};
 use super::tiles::{TraceTile, lanes};
 use super::{Counted, EventKind, PER_THREAD, ProcessTrace, ThreadTrace, TraceEvent, VARIABLE, both_clocks};
@@ -30,7 +30,7 @@ pub(super) fn write(process: &ProcessTrace, threads: Vec<ThreadTrace>, now: u64)
         Format::new(process, now).all(&mut out, threads, dropped)?;
         out.flush()
     });
-    // A failure to write on stderr cannot be told.
+    // A failure to write on stderr cannot be reported.
     let mut stderr = io::stderr().lock();
     if let Err(error) = written {
         let hint = "hint: name a file in a folder that can be written";
@@ -48,7 +48,7 @@ pub(super) fn write(process: &ProcessTrace, threads: Vec<ThreadTrace>, now: u64)
     }
 }
 
-/// The named file; with the number of the process behind the name in a forked child, and where another process has written the file since this
+/// The named file; with the number of the process after the name in a forked child, and where another process has written the file since this
 /// one began.
 fn target(process: &ProcessTrace) -> PathBuf {
     let path = &process.path;
@@ -65,7 +65,7 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Writes a file beside `path` and renames it, so that a crash leaves no half of a trace under that name. What is no regular file, a pipe say,
+/// Writes a file next to `path` and renames it, so that a crash leaves no half of a trace under that name. A file that is not regular, a pipe say,
 /// is written directly.
 fn replace(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
     if fs::metadata(path).is_ok_and(|file| !file.is_file()) {
@@ -90,11 +90,11 @@ struct Format {
     asides: u64,
     /// Tracks of threads by name: workers of several pools have the same names.
     names: HashMap<String, usize>,
-    /// What the counters of a name belong to.
+    /// Owners of the counters of a name.
     counters: HashMap<String, Vec<usize>>,
 }
 
-/// What tracks are collected from: the events of all threads that are on no track of a thread.
+/// Events of all threads that are on no track of a thread.
 #[derive(Default)]
 struct Elsewhere {
     tiles: Vec<TraceTile>,
@@ -191,7 +191,7 @@ impl Format {
             let _ = write!(name, " ({count})");
         }
         events.track(tid, &name)?;
-        // A slice comes before the slices inside of it, also where all have the same times: the inner ones were recorded first.
+        // A slice comes before the slices inside it, also where all have the same times: the inner ones were recorded first.
         let mut own: Vec<TraceEvent> = thread.events.into_iter().rev().collect();
         own.sort_by_key(|event| (event.begin, Reverse(event.end)));
         for event in own {
@@ -200,7 +200,7 @@ impl Format {
                 EventKind::Counter { counted, id, value } => {
                     elsewhere.counters.push((self.nanos(event.begin), counted, id, value));
                 }
-                EventKind::Told(told) => self.aside(events, tid, (event.begin, event.end), &told)?,
+                EventKind::Aside(summary) => self.aside(events, tid, (event.begin, event.end), &summary)?,
                 _ => self.slice(events, tid, &event)?,
             }
         }
@@ -211,11 +211,11 @@ impl Format {
         let (begin, end) = (self.nanos(event.begin), self.nanos(event.end));
         let mut args = Args::default();
         let (category, name) = match &event.kind {
-            EventKind::Call { kind, place, told, rounds, is_open } => {
+            EventKind::Call { kind, place, summary, rounds, is_open } => {
                 args.place(*place);
                 args.text("kind", kind.name());
-                if let Some(told) = told {
-                    args.told(told);
+                if let Some(summary) = summary {
+                    args.summary(summary);
                 }
                 if let Some(rounds) = rounds {
                     args.number("rounds", rounds.items);
@@ -253,7 +253,7 @@ impl Format {
                 ("batch", format!("batch of {ops}"))
             }
             EventKind::Spawned => ("spawn", "spawned closure".to_owned()),
-            EventKind::Told(_) | EventKind::Tile(_) | EventKind::Counter { .. } => return Ok(()),
+            EventKind::Aside(_) | EventKind::Tile(_) | EventKind::Counter { .. } => return Ok(()),
         };
         if event.is_panic {
             args.flag("panicked");
@@ -267,16 +267,16 @@ impl Format {
         events: &mut Events<W>,
         tid: usize,
         (begin, end): (u64, u64),
-        told: &Told,
+        summary: &Summary,
     ) -> io::Result<()> {
         self.asides += 1;
         let (begin, end) = (micros(self.nanos(begin)), micros(self.nanos(end)));
-        let name = format!("{} {}", told.kind.name(), short(told.place));
+        let name = format!("{} {}", summary.kind.name(), short(summary.place));
         let (id, name) = (self.asides, escaped(&name));
         let mut args = Args::default();
-        args.place(told.place);
-        args.text("kind", told.kind.name());
-        args.told(told);
+        args.place(summary.place);
+        args.text("kind", summary.kind.name());
+        args.summary(summary);
         // `id2`: the number is one of this process, so viewers show the call there.
         let head = format!(r#""tid":{tid},"cat":"call","id2":{{"local":"0x{id:x}"}},"name":"{name}""#);
         events.add("b", format_args!(r#""ts":{begin},{head},"args":{{{}}}"#, args.0))?;
@@ -285,19 +285,19 @@ impl Format {
 }
 
 impl Args {
-    fn told(&mut self, told: &Told) {
+    fn summary(&mut self, summary: &Summary) {
         let nanos = |time: Nanos| time.0.max(0.0) as u64;
-        self.number("items", told.items);
-        self.number("threads", told.threads as u64);
-        self.micros("took_us", nanos(told.took));
-        if let Some(time) = told.account.predicted {
+        self.number("items", summary.items);
+        self.number("threads", summary.threads as u64);
+        self.micros("took_us", nanos(summary.took));
+        if let Some(time) = summary.account.predicted {
             self.micros("predicted_us", nanos(time));
         }
-        for (name, time) in told.account.alternatives.iter().flatten() {
+        for (name, time) in summary.account.alternatives.iter().flatten() {
             self.micros(&format!("{}_us", name.replace(' ', "_")), nanos(*time));
         }
-        if !told.account.reason.is_empty() {
-            self.text("decision", &told.account.reason);
+        if !summary.account.reason.is_empty() {
+            self.text("decision", &summary.account.reason);
         }
     }
 }

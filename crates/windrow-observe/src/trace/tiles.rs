@@ -13,9 +13,9 @@ use windrow_plan::listen::{CallPlace, LaneTile};
 pub(super) struct TraceTile {
     pub(super) begin: u64,
     pub(super) end: u64,
-    /// How long the lane waited before it: for a tile, and for room in the queue behind it.
+    /// Waits of the lane before it: for a tile, and for room in the next queue.
     pub(super) waits: (u64, u64),
-    /// Tells the runs of an overlap apart.
+    /// The number of the run: an overlap may run several times.
     pub(super) run: u64,
     pub(super) place: CallPlace,
     pub(super) lane: usize,

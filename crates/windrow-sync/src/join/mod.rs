@@ -84,7 +84,7 @@ pub fn is_inside() -> bool {
 /// use windrow_sync::join::{join, would_queue};
 /// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
 ///
-/// let inner = || join(would_queue, || (), |_, _| unreachable!("inside of a tree")).0;
+/// let inner = || join(would_queue, || (), |_, _| unreachable!("inside a tree")).0;
 /// let mut tree = Tree::new(1, timing);
 /// // The second half of the join is older than what its first half would hand over.
 /// assert!(tree.lead().0.grow(0, &|_| OfferDecision::Never, inner));
@@ -402,7 +402,7 @@ where
 /// # lead.furnish();
 ///
 /// let latch = Latch::new();
-/// let run = || join_at_once(|| latch.wait(Spin::NONE), || latch.set(), |_, _| unreachable!("inside of a tree"));
+/// let run = || join_at_once(|| latch.wait(Spin::NONE), || latch.set(), |_, _| unreachable!("inside a tree"));
 /// std::thread::scope(|scope| {
 ///     scope.spawn(|| tree.serve());
 ///     lead.grow(0, &|_| OfferDecision::Opened, run);

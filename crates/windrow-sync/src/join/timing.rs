@@ -44,7 +44,7 @@ pub struct JoinTiming {
 ///     }
 /// };
 /// let mut tree = Tree::new(2, timing);
-/// let sum = tree.lead().0.grow(0, &decide, || join(|| 1, || 2, |_, _| unreachable!("inside of a tree")));
+/// let sum = tree.lead().0.grow(0, &decide, || join(|| 1, || 2, |_, _| unreachable!("inside a tree")));
 /// assert_eq!(sum, (1, 2));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,7 +29,7 @@ const MOST_MEMBERS: usize = COUNT as usize;
 /// lead.furnish();
 /// let both = std::thread::scope(|scope| {
 ///     scope.spawn(|| tree.serve()); // runs the second half, unless the lead gets to it first
-///     lead.grow(0, &|_| OfferDecision::Opened, || join(|| 1, || 2, |_, _| unreachable!("inside of a tree")))
+///     lead.grow(0, &|_| OfferDecision::Opened, || join(|| 1, || 2, |_, _| unreachable!("inside a tree")))
 /// });
 /// assert_eq!(both, (1, 2));
 /// ```
@@ -750,7 +750,7 @@ impl TreeLead<'_> {
     /// std::thread::scope(|scope| {
     ///     scope.spawn(|| tree.serve());
     ///     // The first half ends only because the other member runs the second one.
-    ///     let halves = || join_at_once(|| latch.wait(Spin::NONE), || latch.set(), |_, _| unreachable!("inside of a tree"));
+    ///     let halves = || join_at_once(|| latch.wait(Spin::NONE), || latch.set(), |_, _| unreachable!("inside a tree"));
     ///     lead.grow(0, &|_| OfferDecision::Opened, halves);
     /// });
     /// assert!(!latch.is_set());
@@ -773,7 +773,7 @@ impl TreeLead<'_> {
     ///     asked.set(asked.get() + 1);
     ///     OfferDecision::Never
     /// };
-    /// let recursion = || join(|| 1, || 2, |_, _| unreachable!("inside of a tree"));
+    /// let recursion = || join(|| 1, || 2, |_, _| unreachable!("inside a tree"));
     /// assert_eq!(Tree::new(2, timing).lead().0.grow(0, &ask, recursion), (1, 2));
     /// assert_eq!(asked.get(), 1);
     /// ```
@@ -800,7 +800,7 @@ impl TreeLead<'_> {
 /// # use windrow_sync::{Spin, join::{join, tree::{Asked, JoinTiming, OfferDecision, Tree}}};
 /// # let timing = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
 /// let ask = |asked: &Asked<'_>| if asked.age() > u64::MAX / 2 { OfferDecision::Opened } else { OfferDecision::Never };
-/// let recursion = || join(|| 1, || 2, |_, _| unreachable!("inside of a tree"));
+/// let recursion = || join(|| 1, || 2, |_, _| unreachable!("inside a tree"));
 /// assert_eq!(Tree::new(2, timing).lead().0.grow(0, &ask, recursion), (1, 2));
 /// ```
 #[derive(Debug)]
@@ -822,7 +822,7 @@ impl Asked<'_> {
     ///     ages.borrow_mut().push(asked.age());
     ///     OfferDecision::Later(0)
     /// };
-    /// let recursion = || (0..3).for_each(|_| drop(join(|| 1, || 2, |_, _| unreachable!("inside of a tree"))));
+    /// let recursion = || (0..3).for_each(|_| drop(join(|| 1, || 2, |_, _| unreachable!("inside a tree"))));
     /// Tree::new(2, timing).lead().0.grow(0, &ask, recursion);
     /// assert!(ages.borrow().len() > 1 && ages.borrow().is_sorted());
     /// ```
@@ -843,7 +843,7 @@ impl Asked<'_> {
     ///         scope.spawn(|| tree.serve());
     ///         OfferDecision::Opened
     ///     };
-    ///     lead.grow(0, &ask, || join(|| 1, || 2, |_, _| unreachable!("inside of a tree")))
+    ///     lead.grow(0, &ask, || join(|| 1, || 2, |_, _| unreachable!("inside a tree")))
     /// });
     /// assert_eq!(both, (1, 2));
     /// ```

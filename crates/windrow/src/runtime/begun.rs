@@ -38,7 +38,7 @@ impl<'c> BegunCall<'c> {
         BegunCall { pool, hints, items, depth, decides, site, start, reported }
     }
 
-    /// Whether all items run as one chunk, and the call is not reported: the plain loop.
+    /// True if all items run as one chunk, and the call is not reported: the plain loop.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         let is_alone = !self.decides || self.start == CallStart::Unmeasured;

@@ -45,7 +45,7 @@ impl Explained {
         Explained { place, kind, count, threads, took: duration(took), account, is_further }
     }
 
-    /// Whether it is a further pass of a call whose first pass has an entry.
+    /// True for a further pass of a call whose first pass has an entry.
     pub(super) fn is_further(&self) -> bool {
         self.is_further
     }

@@ -85,7 +85,7 @@ impl Hints {
         self.rare.is_none()
     }
 
-    /// Whether indices stand for blocks.
+    /// True if indices stand for blocks.
     #[inline]
     pub(crate) fn has_blocks(&self) -> bool {
         self.blocks.is_some()

@@ -18,7 +18,7 @@ use windrow_sync::word::report_long_waits;
 /// The listener of a thread.
 #[derive(Clone, Copy)]
 enum Listening {
-    /// That of the process was not looked up yet.
+    /// The listener of the process was not looked up yet.
     Unknown,
     Nobody,
     To(&'static dyn Listener),
@@ -103,7 +103,7 @@ fn nanos(ticks: u64) -> Nanos {
     Nanos(ticks as f64 * 1000.0 / ticks_per_micro())
 }
 
-/// What has begun and is reported. Its end follows by [`end`](Reported::end) or by its drop, which a panic may cause.
+/// A reported call or part of one that has begun. Its end follows by [`end`](Reported::end) or by its drop, which a panic may cause.
 #[must_use = "it ends when this is dropped"]
 pub(crate) struct Reported {
     listener: &'static dyn Listener,
@@ -115,7 +115,7 @@ pub(crate) struct Reported {
     claims: PartClaims,
 }
 
-/// What the end of a call says.
+/// The end of a call.
 pub(crate) struct Ended<'e> {
     pub(crate) items: u64,
     pub(crate) threads: usize,
@@ -438,7 +438,7 @@ impl SpawnedCall {
     }
 }
 
-/// Whether a listener wants a call at this place.
+/// True if a listener wants a call at this place.
 #[doc(hidden)]
 pub fn listens(place: CallPlace) -> bool {
     let site = Site { kind: EventKind::Loose(CallKind::Plan), place, region: 0, is_wanted: false };

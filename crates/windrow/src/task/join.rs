@@ -102,7 +102,7 @@ pub(crate) fn rooted<R>(place: Option<&'static Location<'static>>, code: usize, 
     })
 }
 
-/// Runs `f`, a call inside of the tree of joins of this thread.
+/// Runs `f`, a call inside the tree of joins of this thread.
 #[inline]
 pub(crate) fn part_of_recursion<R>(place: &'static Location<'static>, f: impl FnOnce() -> R) -> R {
     let reported = listen::call(CallKind::Join, Some(place));

@@ -143,7 +143,7 @@ fn trees_are_used_again_and_members_come_late() {
             // A tree inside a tree, and one apart from it.
             let inner = || grow(EAGER, OPENED, || both(|| text.len(), || text.len()));
             let (one, (two, _)) = both(inner, || apart(inner));
-            let queued = join(would_queue, || (), |_, _| unreachable!("inside of a tree"));
+            let queued = join(would_queue, || (), |_, _| unreachable!("inside a tree"));
             assert!(queued.0);
             one.0 + two
         };
