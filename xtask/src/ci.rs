@@ -58,13 +58,8 @@ pub(crate) enum Step {
 
 /// All members except the crate of peers and measurements: its dependencies take longer to build than all other crates. With teams of
 /// tasks, the views of ndarray, which an example of windrow-product uses anyway, and the spans of tracing.
-const EVERYDAY: &[&str] = &[
-    "--workspace",
-    "--exclude",
-    "windrow-bench",
-    "--features",
-    "windrow/async-team,windrow/ndarray,windrow/tracing,xtask/checks",
-];
+const EVERYDAY: &[&str] =
+    &["--workspace", "--exclude=windrow-bench", "-Fwindrow/async-team,windrow/ndarray,windrow/tracing,xtask/checks"];
 
 const BENCH: &[&str] = &["--package", "windrow-bench"];
 
@@ -74,14 +69,8 @@ const STORE: &[&str] = &["--package", "windrow-cli", "--features", "object-store
 const STORE_LIB: &[&str] = &["--package", "windrow-tokenizers", "--features", "object-store"];
 
 /// The members whose code differs on the portable fallback, and the member whose tests run most of that code.
-const PORTABLE: &[&str] = &[
-    "--package",
-    "windrow-sync",
-    "--package",
-    "windrow",
-    "--features",
-    "windrow-sync/portable,windrow/portable,windrow/async-team",
-];
+const PORTABLE: &[&str] =
+    &["-pwindrow-sync", "-pwindrow", "-Fwindrow-sync/portable,windrow/portable,windrow/async-team"];
 
 pub(crate) fn run(workspace: &Workspace, names: &[Step]) -> Result<()> {
     let (start, mut summary) = (Instant::now(), String::new());

@@ -110,7 +110,7 @@ impl Handlers {
 /// Ends the process: a panic that no caller receives must not go unseen.
 fn abort(culprit: &str) {
     // A standard error that is closed changes nothing.
-    let _ = writeln!(io::stderr(), "rayon-core: {culprit} panicked, and there is no caller to tell: aborting");
+    let _ = writeln!(io::stderr(), "rayon-core: {culprit} panicked, and there is no caller to report it to: aborting");
     std::process::abort();
 }
 

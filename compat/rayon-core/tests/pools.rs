@@ -1,4 +1,4 @@
-//! Where tasks run, in which order, what waits for what, how threads end: what rayon's own tests do not ask.
+//! Threads and order of tasks, waits, and ends of threads, as far as rayon's own tests do not ask.
 
 use std::hint::spin_loop;
 use std::panic::{AssertUnwindSafe, catch_unwind};

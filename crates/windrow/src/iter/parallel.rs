@@ -869,6 +869,6 @@ impl<S: Divide + Send, R: Recipe<S>> ParallelIterator for Par<S, R> {
     }
 
     fn opt_len(&self) -> Option<usize> {
-        R::EXACT.then(|| self.source.total())
+        self.recipe.len(self.source.total())
     }
 }

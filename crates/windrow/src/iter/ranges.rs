@@ -27,9 +27,14 @@ mod sealed {
 /// assert_eq!((even(0u8..9), even(0i128..9)), (5, 5));
 /// ```
 pub trait Integer: Copy + PartialOrd + Send + Sync + sealed::Sealed {
-    /// True if every index of a range stands for one item.
+    /// True if every index of every range stands for one item.
     #[doc(hidden)]
     const EXACT: bool = true;
+    /// True if every index of `first..last` stands for one item.
+    #[doc(hidden)]
+    fn is_counted(_: Self, _: Self) -> bool {
+        true
+    }
     /// Number of indices of `first..last`.
     ///
     /// # Panics
@@ -105,6 +110,9 @@ macro_rules! wide_integers {
         impl Integer for $int {
             const EXACT: bool = false;
 
+            fn is_counted(first: Self, last: Self) -> bool {
+                first >= last || unit(last.abs_diff(first)) == 1
+            }
             fn steps(first: Self, last: Self) -> usize {
                 let items = if first < last { last.abs_diff(first) } else { 0 };
                 items.div_ceil(unit(items)) as usize
@@ -142,7 +150,8 @@ impl Integer for char {
     }
 }
 
-/// Ranges of integers and of `char`s. Ranges of 128-bit integers have neither indices nor a length: they may have more than `usize::MAX` items.
+/// Ranges of integers and of `char`s. Ranges of 128-bit integers are not indexed: they may have more than
+/// `usize::MAX` items. Otherwise `opt_len` says how many.
 ///
 /// # Panics
 /// If a range of integers of up to 64 bits has more than `usize::MAX` items: possible where a `usize` has 32 bits.
@@ -161,7 +170,8 @@ impl<T: Integer> IntoParallelIterator for Range<T> {
     }
 }
 
-/// Inclusive ranges of integers and of `char`s. Ranges of 128-bit integers have neither indices nor a length: they may have more than `usize::MAX` items.
+/// Inclusive ranges of integers and of `char`s. Ranges of 128-bit integers are not indexed: they may have more than
+/// `usize::MAX` items. Otherwise `opt_len` says how many.
 ///
 /// # Panics
 /// If a range of integers of up to 64 bits has more than `usize::MAX` items.
@@ -194,6 +204,10 @@ impl<T: Integer> Indices for RangeItems<Range<T>> {
     type Item = T;
     const EXACT: bool = T::EXACT;
 
+    fn len(&self, indices: usize) -> Option<usize> {
+        T::is_counted(self.0.start, self.0.end).then_some(indices)
+    }
+
     #[inline]
     fn items(&self, run: Range<usize>) -> impl Iterator<Item = T> {
         let Range { start, end } = self.0;
@@ -206,6 +220,10 @@ impl<T: IndexedInteger> Indexed for RangeItems<RangeInclusive<T>> {}
 impl<T: Integer> Indices for RangeItems<RangeInclusive<T>> {
     type Item = T;
     const EXACT: bool = T::EXACT;
+
+    fn len(&self, indices: usize) -> Option<usize> {
+        T::is_counted(*self.0.start(), *self.0.end()).then_some(indices)
+    }
 
     #[inline]
     fn items(&self, run: Range<usize>) -> impl Iterator<Item = T> {

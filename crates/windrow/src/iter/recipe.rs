@@ -47,6 +47,11 @@ pub trait Recipe<S: Divide>: Sync + Send {
     /// The selection of items depends on timing, so fixed blocks would not fix the result.
     const LOOSE: bool = false;
 
+    /// The number of items at this number of indices, if it is known.
+    fn len(&self, indices: usize) -> Option<usize> {
+        Self::EXACT.then_some(indices)
+    }
+
     /// A member's state before its first chunk.
     fn state(&self) -> Self::State;
 
@@ -151,6 +156,10 @@ pub trait Indices: Sync + Send {
     type Item: Send;
     /// One item for every index.
     const EXACT: bool = true;
+    /// The number of items at this number of indices, if it is known.
+    fn len(&self, indices: usize) -> Option<usize> {
+        Self::EXACT.then_some(indices)
+    }
     /// The items of a run of indices.
     fn items(&self, run: Range<usize>) -> impl Iterator<Item = Self::Item>;
 }
@@ -165,6 +174,10 @@ impl<D: Indices> Recipe<Range<usize>> for Of<D> {
     type Item = D::Item;
     type State = ();
     const EXACT: bool = D::EXACT;
+
+    fn len(&self, indices: usize) -> Option<usize> {
+        self.0.len(indices)
+    }
 
     fn state(&self) {}
 
@@ -187,7 +200,7 @@ macro_rules! recipes {
 
         impl<$($generics)* S: Divide> Recipe<S> for $name<R $(, $part)*> {
             type Item = $item;
-            const EXACT: bool = recipes!(exact $kind);
+            recipes!(exact $kind);
             passes_on!();
 
             #[inline]
@@ -207,8 +220,16 @@ macro_rules! recipes {
         }
         recipes!(indexed $kind $name<R $(, $part)*>);
     )*};
-    (exact (one for one)) => { R::EXACT };
-    (exact (some)) => { false };
+    (exact (one for one)) => {
+        const EXACT: bool = R::EXACT;
+
+        fn len(&self, indices: usize) -> Option<usize> {
+            self.0.len(indices)
+        }
+    };
+    (exact (some)) => {
+        const EXACT: bool = false;
+    };
     (indexed (one for one) $name:ident<R $(, $part:ident)*>) => {
         impl<R: Indexed $(, $part)*> Indexed for $name<R $(, $part)*> {}
     };

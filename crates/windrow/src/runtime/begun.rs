@@ -37,7 +37,7 @@ impl<'c> BegunCall<'c> {
         BegunCall { entered, pool, hints, items, decides, site, unmeasured }
     }
 
-    /// Whether all items run as one chunk, and the call is not reported: the plain loop.
+    /// True if all items run as one chunk, and the call is not reported: the plain loop.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         (self.unmeasured || !self.decides) && self.entered.reported.is_none() && self.hints.are_plain()

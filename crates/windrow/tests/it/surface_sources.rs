@@ -257,7 +257,9 @@ fn ranges_of_128_bits_may_be_longer_than_any_index() {
     const LONG: u128 = 10u128.pow(22);
     let most = usize::MAX as u128;
     let short = i128::MAX - 1000..i128::MAX;
-    assert_eq!(short.clone().into_par_iter().opt_len(), None);
+    assert_eq!(short.clone().into_par_iter().opt_len(), Some(1000));
+    assert_eq!((short.start..=short.end).into_par_iter().opt_len(), Some(1001));
+    assert_eq!(short.clone().into_par_iter().map(|n| n + 1).opt_len(), Some(1000));
     assert_eq!((0..LONG).into_par_iter().map(|n| n + 1).opt_len(), None);
     assert_eq!((0..=LONG).into_par_iter().chain(0..9).opt_len(), None);
     same! {
