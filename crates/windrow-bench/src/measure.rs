@@ -1,4 +1,4 @@
-//! Interleaved runs: in every repetition each arm takes its turn, in alternating order.
+//! Interleaved runs: in every repetition each arm takes its turn, in random order and its reverse.
 
 use std::hint::black_box;
 use std::rc::Rc;
@@ -57,9 +57,15 @@ fn calls_of_a_turn(nanos: f64) -> usize {
     (TURN_NANOS / nanos.max(1.0)).round().clamp(1.0, 1e5) as usize
 }
 
-/// Arms by number, the order reversed every other time.
+/// Arms by number: a random order, its reverse, another random order, and so on. Each pair of repetitions has an arm as often early as late,
+/// and no arm runs always after the same one.
 pub fn in_turn(arms: usize, repetition: usize) -> impl Iterator<Item = usize> {
-    (0..arms).map(move |at| if repetition.is_multiple_of(2) { at } else { arms - 1 - at })
+    let mut order: Vec<usize> = (0..arms).collect();
+    Random::new(repetition as u64 / 2).shuffle(&mut order);
+    if !repetition.is_multiple_of(2) {
+        order.reverse();
+    }
+    order.into_iter()
 }
 
 /// Measures one cell, the samples of each arm in their order. The first arm is serial.
@@ -239,11 +245,21 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_arms_alternates() {
+    fn the_order_of_arms_is_permuted_and_reversed() {
         let (mut arms, log) = arms();
-        cell(&mut arms, &loaded(2000), Plan { regime: Regime::Warm, repetitions: 3 });
+        cell(&mut arms, &loaded(2000), Plan { regime: Regime::Warm, repetitions: 4 });
         let order: Vec<&str> = log.borrow()[1..].iter().map(|(name, _)| *name).collect();
-        assert_eq!(order, [SERIAL, CONTROL, CONTROL, SERIAL, SERIAL, CONTROL]);
+        assert!(
+            order.chunks(4).all(|pair| pair[0] != pair[1] && pair[0] == pair[3] && pair[1] == pair[2]),
+            "{order:?}"
+        );
+
+        let orders: Vec<Vec<usize>> = (0..16).map(|repetition| in_turn(9, repetition).collect()).collect();
+        assert!(orders.iter().all(|order| (0..9).all(|arm| order.contains(&arm))));
+        let followers = |arm| -> std::collections::HashSet<usize> {
+            orders.iter().filter_map(|order| order.windows(2).find(|pair| pair[0] == arm)).map(|pair| pair[1]).collect()
+        };
+        assert!((0..9).all(|arm| followers(arm).len() >= 4), "an arm runs after different ones: {orders:?}");
     }
 
     #[test]

@@ -434,7 +434,7 @@ impl<S: BatchOps> Batched<S> {
 
     /// The end of a call of `count` operations, with this reason or the verdict on batching so far.
     #[cold]
-    fn report(&self, reported: Reported, count: usize, reason: Option<&'static str>) {
+    fn report(&self, reported: Box<Reported>, count: usize, reason: Option<&'static str>) {
         let (count, took) = (count as u64, reported.took());
         if let Some(reason) = reason {
             let account = Account { reason: reason.into(), ..Account::default() };

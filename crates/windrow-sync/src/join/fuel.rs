@@ -75,6 +75,7 @@ impl Fuel {
     }
 
     /// Sets the fuel.
+    #[inline]
     pub(super) fn set(&self, fuel: u32) {
         // Relaxed: a count.
         self.left.store(fuel, Ordering::Relaxed);

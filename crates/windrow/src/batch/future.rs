@@ -132,7 +132,7 @@ pub struct CallAsync<'b, S: BatchOps> {
     room: Option<Permit<'b>>,
     /// Its place in the line for that room.
     waiting: Option<Waiting<'b>>,
-    reported: Option<Reported>,
+    reported: Option<Box<Reported>>,
 }
 
 enum CallStage<'b, S: BatchOps> {

@@ -36,6 +36,11 @@ pub(crate) fn thread_number() -> u64 {
     DEPTH.with(|depth| std::ptr::from_ref(depth).addr() as u64)
 }
 
+/// Not generic: the access is inlined here, whatever the caller's profile.
+fn depth() -> usize {
+    DEPTH.get()
+}
+
 /// Makes `depth` the depth of this thread, until the result is dropped.
 #[inline]
 pub(crate) fn at_depth(depth: usize) -> Finally<impl FnMut()> {
@@ -49,7 +54,7 @@ pub(crate) struct Entered {
     /// Calls around it.
     pub(crate) depth: usize,
     /// The call, if a listener wants its end.
-    pub(crate) reported: Option<Reported>,
+    pub(crate) reported: Option<Box<Reported>>,
 }
 
 impl Entered {
@@ -91,7 +96,7 @@ pub(crate) fn region<R>(
     work: impl Fn(JoinedWorker, u64) + Sync,
     lead: impl FnOnce(&CallDoor<'_>) -> R,
 ) -> (R, RegionEnd) {
-    let depth = DEPTH.get();
+    let depth = depth();
     let serve = |joined: JoinedWorker| {
         let now = tick();
         pool.joined(joined.worker, now);

@@ -32,7 +32,7 @@ const STALL_VARIABLE: &str = "WINDROW_STALL_MS";
 /// The listener of this thread.
 #[inline]
 fn listener() -> Option<&'static dyn Listener> {
-    LISTENING.get().unwrap_or_else(look_up)
+    LISTENING.with(|listening| listening.get().unwrap_or_else(look_up))
 }
 
 #[cold]
@@ -88,6 +88,7 @@ fn nanos(ticks: u64) -> Nanos {
 }
 
 /// A reported call, or part of one, that has begun. Its end follows by [`end`](Reported::end) or by its drop, which a panic may cause.
+/// In a box, so that a call without one moves a null pointer, and not 128 bytes.
 #[must_use = "it ends when this is dropped"]
 pub(crate) struct Reported {
     listener: &'static dyn Listener,
@@ -124,28 +125,28 @@ impl<'e> Ended<'e> {
 
 /// Begins something at a place. `None` if no listener wants its end.
 #[inline]
-pub(crate) fn begun(kind: EventKind, place: CallPlace) -> Option<Reported> {
+pub(crate) fn begun(kind: EventKind, place: CallPlace) -> Option<Box<Reported>> {
     begun_in(kind, place, 0)
 }
 
 /// Begins a call.
 #[inline]
-pub(crate) fn call(kind: CallKind, place: CallPlace) -> Option<Reported> {
+pub(crate) fn call(kind: CallKind, place: CallPlace) -> Option<Box<Reported>> {
     begun(EventKind::Call(kind), place)
 }
 
 #[inline]
-fn begun_in(kind: EventKind, place: CallPlace, region: usize) -> Option<Reported> {
+fn begun_in(kind: EventKind, place: CallPlace, region: usize) -> Option<Box<Reported>> {
     let listener = listener()?;
     Reported::new(listener, Site { kind, place, region, is_wanted: false })
 }
 
 impl Reported {
     #[cold]
-    fn new(listener: &'static dyn Listener, site: Site) -> Option<Self> {
+    fn new(listener: &'static dyn Listener, site: Site) -> Option<Box<Self>> {
         let weight = listener.begun(&site)?;
         let unwinds = std::thread::panicking();
-        Some(Reported { listener, site, weight, begun: tick(), unwinds, claims: PartClaims::default() })
+        Some(Box::new(Reported { listener, site, weight, begun: tick(), unwinds, claims: PartClaims::default() }))
     }
 
     /// Time since it began.
@@ -255,7 +256,7 @@ pub(crate) fn ran(kind: EventKind, place: CallPlace, items: u64, ticks: (u64, u6
 pub(crate) struct LoopPart(Option<Box<OpenPart>>);
 
 struct OpenPart {
-    reported: Reported,
+    reported: Box<Reported>,
     /// Single claims are reported.
     each: bool,
     /// Ticks at the last claim, and its items.
@@ -281,7 +282,7 @@ impl LoopPart {
 
 impl OpenPart {
     #[cold]
-    fn new(reported: Reported) -> Box<Self> {
+    fn new(reported: Box<Reported>) -> Box<Self> {
         let claim = Site { kind: EventKind::Claim { lo: 0, hi: 0 }, ..reported.site };
         let each = reported.listener.begun(&claim).is_some();
         Box::new(OpenPart { reported, each, since: 0, lo: 0, hi: 0 })
@@ -323,7 +324,7 @@ pub(crate) struct Region {
     kind: CallKind,
     place: CallPlace,
     number: usize,
-    _caller: Option<Reported>,
+    _caller: Option<Box<Reported>>,
 }
 
 impl Region {
@@ -343,13 +344,13 @@ impl Region {
 
     /// This thread is inside the region until the result is dropped.
     #[inline]
-    pub(crate) fn member(&self) -> Option<Reported> {
+    pub(crate) fn member(&self) -> Option<Box<Reported>> {
         if self.number > 0 { begun_in(EventKind::Member, self.place, self.number) } else { None }
     }
 
     /// As [`member`](Self::member), for a worker. Its work is a part of the call. (Members of loops and teams report their parts.)
     #[inline]
-    pub(crate) fn worker(&self) -> Option<Reported> {
+    pub(crate) fn worker(&self) -> Option<Box<Reported>> {
         match self.kind {
             CallKind::Loop | CallKind::Team => self.member(),
             kind => begun_in(EventKind::Part(kind), self.place, self.number),
@@ -377,7 +378,7 @@ pub(crate) struct SpawnedCall {
 impl SpawnedCall {
     /// A closure that is to be spawned, and its spawn, which ends when the closure is handed over.
     #[inline]
-    pub(crate) fn begin(place: &'static Location<'static>, in_scope: bool) -> (Self, Option<Reported>) {
+    pub(crate) fn begin(place: &'static Location<'static>, in_scope: bool) -> (Self, Option<Box<Reported>>) {
         let spawn = begun(EventKind::Spawn, Some(place));
         let weight = spawn.as_ref().map_or(0.0, |spawn| spawn.weight);
         (SpawnedCall { place, weight, in_scope }, spawn)
@@ -385,7 +386,7 @@ impl SpawnedCall {
 
     /// The closure runs until the result is dropped.
     #[inline]
-    pub(crate) fn run(self) -> Option<Reported> {
+    pub(crate) fn run(self) -> Option<Box<Reported>> {
         let SpawnedCall { place, weight, in_scope } = self;
         if in_scope && weight == 0.0 {
             return None;

@@ -86,7 +86,7 @@ pub(crate) fn drive_begun<'s, S, L, B, E, F>(
 
 /// The end of a loop that is reported.
 #[cold]
-fn end_loop(reported: Reported, hints: &Hints, items: usize, threads: usize, account: &Account) {
+fn end_loop(reported: Box<Reported>, hints: &Hints, items: usize, threads: usize, account: &Account) {
     let ended = Ended::new(hints.items_before(items), reported.took(), account).on(threads);
     reported.end(&Ended { is_further: hints.part == CallPart::Further, ..ended });
 }
@@ -369,7 +369,7 @@ impl<'c> Caller<'c> {
 
     /// Reports how the call went, and why. `entered`: its members.
     #[cold]
-    fn report(&self, reported: Reported, entered: usize) {
+    fn report(&self, reported: Box<Reported>, entered: usize) {
         let hints = self.call.hints;
         let Some(choice) = self.decided else { return };
         let shared = self.published.map(|_| match hints.items_before(self.at) {

@@ -40,9 +40,11 @@ pub(crate) fn is_unmeasured(pool: &PoolState, site: usize, weight: u64) -> bool 
     if weight >= pool.sites.unmeasured_below(site) {
         return false;
     }
-    let left = COUNTDOWN.get();
-    COUNTDOWN.set(if left == 0 { next_countdown() } else { left - 1 });
-    left > 0
+    COUNTDOWN.with(|countdown| {
+        let left = countdown.get();
+        countdown.set(if left == 0 { next_countdown() } else { left - 1 });
+        left > 0
+    })
 }
 
 #[cold]

@@ -74,25 +74,50 @@ where
 /// in.
 pub(crate) fn rooted<R>(place: CallPlace, code: usize, f: impl FnOnce() -> R) -> R {
     pool::with_current(|pool| {
-        let call = Entered::new(CallKind::Join, place);
-        let site = call.site(code, 1);
-        if call.reported.is_none() && is_unmeasured(pool, site, 1) {
+        let Some(call) = Measured::new(pool, place, code) else {
             return grow(pool, (CallKind::Join, place), None, UNMEASURED, false, f).0;
-        }
-        let known = pool.sites.recall(site).known;
-        let expected = known.trusted().map(|known| known.per_item);
+        };
         let start = tick();
-        let (result, grown) = grow(pool, (CallKind::Join, place), expected, 0, !known.ended_alone, f);
-        let time = pool.nanos(tick().saturating_sub(start));
-        if let Some(reported) = call.reported {
+        let (result, grown) = grow(pool, (CallKind::Join, place), call.expected(), 0, !call.known.ended_alone, f);
+        call.end(pool, pool.nanos(tick().saturating_sub(start)), &grown);
+        result
+    })
+}
+
+/// A call of `join` or `scope` whose duration its site will remember.
+struct Measured {
+    entered: Entered,
+    site: usize,
+    /// Durations of earlier calls.
+    known: ItemCost,
+}
+
+impl Measured {
+    /// `None` if the call is to run unmeasured. Not generic: its thread-local accesses are then inlined, whatever the caller's profile.
+    fn new(pool: &PoolState, place: CallPlace, code: usize) -> Option<Self> {
+        let entered = Entered::new(CallKind::Join, place);
+        let site = entered.site(code, 1);
+        if entered.reported.is_none() && is_unmeasured(pool, site, 1) {
+            return None;
+        }
+        Some(Measured { entered, site, known: pool.sites.recall(site).known })
+    }
+
+    /// Predicted serial time.
+    fn expected(&self) -> Option<Nanos> {
+        self.known.trusted().map(|known| known.per_item)
+    }
+
+    fn end(self, pool: &PoolState, time: Nanos, grown: &Grown) {
+        let expected = self.expected();
+        if let Some(reported) = self.entered.reported {
             let account = Account { from_memory: expected.is_some(), ..grown.account(Nanos(0.0)) };
             reported.end(&Ended::new(0, time, &account).on(grown.end.entered));
         }
         let contradicted = share::contradicts(time, expected.unwrap_or_default(), pool.guess());
-        let known = known.after_call(time, grown.end.open, contradicted);
-        pool.remember(site, SiteStats { known, long: None });
-        result
-    })
+        let known = self.known.after_call(time, grown.end.open, contradicted);
+        pool.remember(self.site, SiteStats { known, long: None });
+    }
 }
 
 /// Runs `f`, a call inside the tree of joins of this thread.

@@ -195,7 +195,7 @@ pub(super) const OVER: u64 = u64::MAX;
 
 /// Reports a team of `members`, and its rounds if it had some.
 #[cold]
-pub(super) fn end_team(reported: Reported, members: usize, reason: &'static str, driver: &RoundDriver<'_>) {
+pub(super) fn end_team(reported: Box<Reported>, members: usize, reason: &'static str, driver: &RoundDriver<'_>) {
     let took = reported.took();
     let account = Account { reason: reason.into(), ..Account::default() };
     let team = Ended::new(0, took, &account).on(members);

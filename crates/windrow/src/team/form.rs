@@ -40,7 +40,7 @@ where
     let round_site = RoundSite { sites: &pool.sites, site, timing: &pool.timing };
     let driver = RoundDriver::new(round_site, call.reported.as_ref().map(|_| place));
     let led = &mut LeaderState { driver, data };
-    let refuse = |reported: Option<Reported>, refused: TeamError| {
+    let refuse = |reported: Option<Box<Reported>>, refused: TeamError| {
         reported.into_iter().for_each(|reported| reported.end_because("refused"));
         Err(refused)
     };

@@ -71,7 +71,7 @@ struct TaskLeaderState<T> {
 struct TaskDriver {
     driver: RoundDriver<'static>,
     width: usize,
-    reported: Option<Reported>,
+    reported: Option<Box<Reported>>,
 }
 
 impl Drop for TaskDriver {
