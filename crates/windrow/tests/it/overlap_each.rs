@@ -226,10 +226,16 @@ fn workers_that_have_left_come_back() {
             });
             let threads_seen = Mutex::new(Vec::new());
             let tiles = tiles.compute_each("work", |tile: usize| {
-                let mut seen = threads_seen.lock().unwrap();
-                seen.push((tile / 20, thread::current().id()));
-                drop(seen);
-                thread::sleep(Duration::from_millis(1));
+                let me = thread::current().id();
+                threads_seen.lock().unwrap().push((tile / 20, me));
+                // A tile lasts for a millisecond, and longer while no other member has come, who may have to wait for a CPU.
+                let is_met = || threads_seen.lock().unwrap().iter().any(|&(at, id)| at == tile / 20 && id != me);
+                for millis in 0..100 {
+                    if millis > 0 && is_met() {
+                        break;
+                    }
+                    thread::sleep(Duration::from_millis(1));
+                }
                 Ok::<_, ()>(tile)
             });
             let all = tiles.collect().unwrap();
