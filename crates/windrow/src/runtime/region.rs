@@ -287,6 +287,11 @@ fn take_part<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<
     }
 }
 
+/// A long item takes more than one part in this number of the call.
+///
+/// Measure: share of the call.
+const LONG: u64 = 4;
+
 /// The caller's side of a call: what it measures while it is alone, and what it decides.
 struct Caller<'c> {
     call: &'c Call<'c>,
@@ -404,11 +409,11 @@ impl<'c> Caller<'c> {
         }
     }
 
-    /// The item at `at`, if its `longest` ticks were a large part of a call of `wall` ticks. An item of more than a quarter of the call is worth
-    /// a place at the front. An item that takes no longer than first touches of code and data is not.
+    /// The item at `at`, if its `longest` ticks were a large part of a call of `wall` ticks: then it is worth a place at the front. An item that
+    /// takes no longer than first touches of code and data is not.
     fn long(&self, longest: u64, at: usize, wall: u64) -> Option<LongItem> {
         let pool = self.call.pool;
-        let is_long = longest > wall / 4 && pool.nanos(longest) > pool.guess().cold();
+        let is_long = longest > wall / LONG && pool.nanos(longest) > pool.guess().cold();
         let (at, of) = (u32::try_from(at).ok()?, u32::try_from(self.items).ok()?);
         is_long.then_some(LongItem { at, of })
     }
