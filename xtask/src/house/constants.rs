@@ -19,7 +19,7 @@ const DECIDES: [&str; 2] = ["crates/windrow-plan/", "crates/windrow/"];
 /// Beginnings of measures: primitives of a machine and quantities of a site with a factor, or what depends on no machine.
 const MEASURES: &str = r"^(?:[\d.,^/]+ )?(?:clock|claim|line|nap|wake|item|call|round|batch|segment|region)(?:e?s)?\b|^share of |^count of |^size of |^bits of |^chosen, ";
 
-/// Thresholds of the machine and of structures of windrow-plan, which state it in their bodies.
+/// Thresholds of the machine and of structures of thresholds, which state it in their bodies.
 const STATED: &str =
     r"(?m)^ +(?:pub fn )?(\w+)(?:\(&self\) -> Nanos \{\s*|: )Nanos\((.*\b(claim|line|nap|wake|slice|enter)\b.*)\),?$";
 
@@ -42,8 +42,7 @@ pub(super) fn table(files: &[RustFile]) -> (String, Vec<String>) {
             let (is_chosen, value) = (measure.starts_with("chosen"), value.replace('|', "\\|"));
             rows.push((is_chosen, format!("| `{name}` in `{short}` | `{value}` | {measure} |\n")));
         };
-        let stated = |text| pattern(STATED).captures_iter(text).collect::<Vec<_>>();
-        let stated = if file.path.starts_with("crates/windrow-plan/") { stated(&file.source.text) } else { vec![] };
+        let stated: Vec<_> = pattern(STATED).captures_iter(&file.source.text).collect();
         let is_stated = |at| stated.iter().filter_map(|it| it.get(0)).any(|it| it.range().contains(&at));
         for it in constants(&file.source).into_iter().filter(|it| !is_stated(it.at)) {
             problems.extend(problem(&it, file).map(|why| format!("{}: {why}", file.place(it.at))));
@@ -64,11 +63,11 @@ fn problem(it: &Constant, file: &RustFile) -> Option<String> {
     let number = |text: &str| text.replace(['_', ','], "").parse::<f64>().ok();
     let (name, Some(measure)) = (&it.name, &it.measure) else {
         let hint = "hint: `Measure: 13 wakes.` as last line of its comment (CONTRIBUTING.md)";
-        let (is_free, decides) = (file.in_protocol(), DECIDES.iter().any(|folder| file.path.starts_with(folder)));
+        let needs_measure = is_time || is_real || !file.in_protocol();
+        let needs_name = !is_real || DECIDES.iter().any(|folder| file.path.starts_with(folder));
         return match it.name.is_empty() {
-            true if is_real && !decides => None,
-            true => Some(format!("{} in the code has no name\n    hint: a constant with a measure", it.value)),
-            false => (is_time || is_real || !is_free).then(|| format!("{} has no measure\n    {hint}", it.name)),
+            true => needs_name.then(|| format!("{} has no name\n    hint: a constant with a measure", it.value)),
+            false => needs_measure.then(|| format!("{} has no measure\n    {hint}", it.name)),
         };
     };
     let stated = measure.split(' ').next().and_then(number);
@@ -100,8 +99,8 @@ fn a_constant_has_a_measure() {
         ("/// Measure: share of the time run.\nconst A: f64 = 0.1;", "explore is the only one"),
         ("/// Measure: 13 snoozes.\nconst A: f64 = 1.0;", "no measure begins like \"13 snoozes\""),
         ("/// Measure: 1 wake.\nconst A: Nanos = Nanos(5.0);", "a time is no multiple of"),
-        ("fn f() { wait(Duration::from_millis(5)) }", "Duration::from_millis(5) in the code has no name"),
-        ("fn f() { if a > 1.5 * b { 1e9 } else { 2.0 } }", ":1: 1.5 in the code"),
+        ("fn f() { wait(Duration::from_millis(5)) }", "Duration::from_millis(5) has no name"),
+        ("fn f() { if a > 1.5 * b { 1e9 } else { 2.0 } }", ":1: 1.5 has no name"),
     ] {
         assert!(plan(text).1.first().is_some_and(|it| it.contains(message)), "{text}: {:?}", plan(text).1);
     }

@@ -59,8 +59,7 @@ fn openers(file: &RustFile) -> Vec<String> {
         let found = matches(regex, &file.source.code).into_iter();
         found.map(move |(at, _)| format!("{}: opens a region\n    hint: {hint}", file.place(at)))
     };
-    let opens =
-        problem(r"\.\s*region\s*\(|Gate::region\b", "only windrow's runtime/call.rs does").filter(|_| !is_opener);
+    let opens = problem(r"\.\s*region\s*\(|Gate::region\b", "only runtime/call.rs does").filter(|_| !is_opener);
     let drives = problem(r"\bcall::(\{[^}]*)?\bregion\b", "windrow_plan::share decides about it").filter(|_| !asks);
     opens.chain(drives).collect()
 }
