@@ -7,11 +7,11 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Error, Result, anyhow};
-use clap::ValueEnum;
+use clap::{Parser as _, ValueEnum};
 
 use crate::suite::{self, Tests};
 use crate::workspace::{self, Workspace, succeed};
-use crate::{api, book, checks, loom, node, python, sanitize};
+use crate::{Task, book, checks, loom, node, python};
 
 /// In the order in which they run: steps of seconds come before steps of minutes.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -40,8 +40,6 @@ pub(crate) enum Step {
     TestPortable,
     /// all models of the synchronization
     Loom,
-    /// the public items of the libraries are those of api/
-    Api,
     /// clippy and tests of inputs in object stores
     Store,
     /// every public method of the protocols from safe code under AddressSanitizer
@@ -117,9 +115,8 @@ fn one(workspace: &Workspace, step: Step, is_full: bool) -> Result<()> {
         Step::Book => book::run(workspace),
         Step::TestPortable => rust_tests(workspace, PORTABLE),
         Step::Loom => loom::run(workspace, &[]),
-        Step::Api => api::run(workspace, false),
         Step::Store => store(workspace),
-        Step::Sanitize => sanitize::run(workspace, &sanitize::Options::default()),
+        Step::Sanitize => crate::run(workspace, &Task::try_parse_from(["xtask", "sanitize"])?),
         Step::Compat => compat(workspace),
         Step::Bench => lint(workspace, BENCH).and_then(|()| rust_tests(workspace, BENCH)),
         Step::Mutants => checks::run(workspace, &["mutants"]),

@@ -1,6 +1,5 @@
 //! `cargo xtask`: the checks of the windrow workspace, each runnable alone and all of them by `cargo xtask ci`.
 
-mod api;
 mod book;
 mod checks;
 mod ci;
@@ -45,12 +44,6 @@ enum Task {
     Fuzz(fuzz::Options),
     /// Run the calls of every public method of the protocols from safe code under AddressSanitizer; on Linux and macOS.
     Sanitize(sanitize::Options),
-    /// api/*.txt list the public items of the libraries.
-    Api {
-        /// Make them again.
-        #[arg(long)]
-        write: bool,
-    },
     #[cfg(feature = "checks")]
     #[command(flatten)]
     Check(checks::Check),
@@ -75,7 +68,6 @@ fn run(workspace: &Workspace, task: &Task) -> Result<()> {
         Task::Ci { steps } => ci::run(workspace, steps),
         Task::Fuzz(options) => fuzz::run(workspace, options),
         Task::Sanitize(options) => sanitize::run(workspace, options),
-        Task::Api { write } => api::run(workspace, *write),
         #[cfg(feature = "checks")]
         Task::Check(check) => check.run(workspace),
         #[cfg(not(feature = "checks"))]

@@ -34,16 +34,14 @@ pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
 fn broken_paragraphs(path: &str, text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let is_comment = |line: &str| line.trim_start().starts_with("<!--");
-    let is_text = |line: Option<&&str>| {
-        line.is_some_and(|it| {
-            !it.trim().is_empty() && !is_comment(it) && !it.starts_with('|') && !it.starts_with("```")
-        })
-    };
+    let is_other = |line: &str| line.trim().is_empty() || line.starts_with('|') || line.starts_with("```");
+    let is_text = |line: &&str| !is_comment(line) && !is_other(line);
     let (mut is_code, mut problems) = (false, Vec::new());
     for (at, line) in lines.iter().enumerate() {
         is_code ^= line.trim_start().starts_with("```");
-        let is_below = at > 0 && is_text(lines.get(at - 1));
-        if !is_code && is_comment(line) && (is_below || line.contains("-->") && is_text(lines.get(at + 1))) {
+        let is_below = at > 0 && is_text(&lines[at - 1]);
+        if !is_code && is_comment(line) && (is_below || line.contains("-->") && lines.get(at + 1).is_some_and(is_text))
+        {
             let hint = "hint: put an empty line between them, or begin the line with a word";
             let place = format!("{path}:{}", at + 1);
             problems.push(format!("{place}: a comment breaks the paragraph beside it\n    {hint}"));

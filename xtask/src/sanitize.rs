@@ -13,27 +13,17 @@ const FLAGS: &str = "-Zsanitizer=address -Cdebug-assertions -Coverflow-checks";
 /// on purpose, and count the others.
 const OPTIONS: &str = "detect_stack_use_after_return=1:detect_leaks=0";
 
-/// Test program and filter: the tests from safe code of the crates of protocols.
-const DEFAULTS: [&str; 2] = ["it", "safe::"];
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// The packages; their tests are run.
     #[arg(long, default_values = PROTOCOLS.map(package))]
     package: Vec<String>,
     /// The test file.
-    #[arg(long, default_value = DEFAULTS[0])]
+    #[arg(long, default_value = "it")]
     test: String,
     /// Only tests whose name contains this.
-    #[arg(default_value = DEFAULTS[1])]
+    #[arg(default_value = "safe::")]
     filter: String,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        let [test, filter] = DEFAULTS.map(str::to_owned);
-        Options { package: PROTOCOLS.map(|folder| package(folder).to_owned()).into(), test, filter }
-    }
 }
 
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {

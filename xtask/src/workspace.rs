@@ -85,7 +85,7 @@ impl Workspace {
     }
 
     /// The complaint about a generated file that is not `made`; with `write`, it becomes that.
-    #[cfg(any(feature = "checks", feature = "api"))]
+    #[cfg(feature = "checks")]
     pub(crate) fn stale(&self, path: &str, made: &str, command: &str, write: bool) -> Result<Option<String>> {
         if write {
             self::write(&self.root.join(path), made)?;
@@ -95,7 +95,7 @@ impl Workspace {
     }
 
     /// The files that git tracks or would add, as paths relative to the root.
-    #[cfg(any(feature = "checks", feature = "api"))]
+    #[cfg(feature = "checks")]
     pub(crate) fn files(&self) -> Result<Vec<String>> {
         let mut command = Command::new("git");
         // A container may check the workspace out as another user; reading the list of its files is harmless.

@@ -13,7 +13,7 @@ use windrow_plan::Nanos;
 
 /// The part of the time of calls that their reports may take.
 ///
-/// Measure: share of the time run.
+/// Measure: share of the running time.
 const SHARE: f64 = 0.005;
 
 /// The probability with which a call is reported that takes about `took`, if a report takes `cost`.

@@ -8,8 +8,8 @@ pub mod estimate;
 #[doc(hidden)]
 pub mod explore;
 #[doc(hidden)]
-#[doc(hidden)]
 pub mod listen;
+#[doc(hidden)]
 pub mod machine;
 #[doc(hidden)]
 pub mod share;

@@ -1,5 +1,5 @@
-//! Share: serial or shared, and how wide. It is the one rule for loops ([`choose`]), joins and sorts ([`recursion`]), teams ([`team`]) and the crews
-//! of overlaps ([`tiles`]). (A team whose calls were timed as a whole takes the faster mode.)
+//! Share: serial or shared, and how wide. It is the one rule for loops ([`choose`]), joins and sorts ([`recursion`](fn@recursion)), teams
+//! ([`team`](fn@team)) and the crews of overlaps ([`tiles`]). (A team whose calls were timed as a whole takes the faster mode.)
 //!
 //! ```text
 //! shared(w) = rest * swell / w + enter(workers) + step * (w - 2)

@@ -123,6 +123,10 @@ const PAUSE: f64 = 4.0;
 ///
 /// Measure: share of the time by the clock.
 const LAPSE: f64 = 0.001;
+/// The shortest round, in nanoseconds.
+///
+/// Measure: chosen, no round is faster.
+const SHORTEST: f64 = 0.01;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
@@ -243,7 +247,7 @@ impl WidthTuner {
         }
         let rounds = rounds as f64;
         // A minimum per round and a maximum in all, so that the sums stay finite.
-        let spent = elapsed.0.max(0.01 * rounds).min(1e15);
+        let spent = elapsed.0.max(SHORTEST * rounds).min(1e15);
         self.ran += spent;
         self.explored.budget = self.explored.budget.earn(Nanos(spent));
         self.call = match self.phase {

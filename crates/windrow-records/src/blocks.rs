@@ -100,18 +100,12 @@ fn row(each: &str, line: &str) -> Result<String, String> {
 fn filled(line: &str, value: &impl Fn(&str) -> Result<f64, String>) -> Result<String, String> {
     let (mut made, mut rest) = (String::new(), line);
     while let Some((before, after)) = rest.split_once('{') {
-        // A note that an expression looks for may hold a brace, in quotes.
-        let mut is_quoted = false;
-        let end = after.find(|c| {
-            is_quoted ^= c == '\'';
-            c == '}' && !is_quoted
-        });
-        let (inside, after) = after.split_at(end.ok_or("a brace is not closed")?);
+        let (inside, after) = after.split_once('}').ok_or("a brace is not closed")?;
         let (form, expression) = inside.split_once(' ').ok_or("a figure is {FORM EXPRESSION}")?;
         let value = value(expression).map_err(|why| format!("{why} ({expression})"))?;
         made.push_str(before);
         made.push_str(&shown(value, form)?);
-        rest = &after[1..];
+        rest = after;
     }
     Ok(made + rest)
 }

@@ -95,11 +95,8 @@ pub(crate) fn svg(records: &[Record]) -> Result<String, String> {
 
 /// The versions of the peers, each once.
 fn versions(record: &Record) -> String {
-    let mut found: Vec<&str> = Vec::new();
-    for peer in PEERS {
-        found.extend(record.comments.iter().find(|line| line.starts_with(peer)).map(String::as_str));
-    }
-    found.join(", ")
+    let first = |peer| record.comments.iter().find(|line| line.starts_with(peer)).map(String::as_str);
+    PEERS.into_iter().filter_map(first).collect::<Vec<_>>().join(", ")
 }
 
 fn place(ratio: f64) -> f64 {

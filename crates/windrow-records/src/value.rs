@@ -97,7 +97,6 @@ fn of_rows(record: &Record, selectors: &[Word], field: &str) -> Result<f64, Stri
         "geomean" => ("geomean", "ratio"),
         "worst" => ("max", "ratio"),
         "best" => ("min", "ratio"),
-        "cpu" => ("geomean", "cpu_by_serial"),
         "loses" => ("rule", "LOSES"),
         _ => field.split_once(':').unwrap_or(("", field)),
     };

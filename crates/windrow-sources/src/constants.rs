@@ -1,4 +1,4 @@
-//! Numeric constants and the measure that their comments state, and times that are written into code.
+//! Numeric constants and the measure that their comments state, and times and real numbers that are written into code.
 
 use std::ops::Range;
 
@@ -9,12 +9,12 @@ use windrow_records::tools::pattern;
 use crate::cfg::is_test;
 use crate::source::{Source, matches};
 
-/// A constant or static of a numeric type; or a time in the code, which has no name.
+/// A constant or static of a numeric type; or a time or a real number in the code, which has no name.
 #[derive(Clone, Debug, Default)]
 pub struct Constant {
-    /// Its name; empty for a time in the code.
+    /// Its name; empty for a time or a real number in the code.
     pub name: String,
-    /// Its type, as written.
+    /// Its type, as written; `f64` for a real number in the code.
     pub ty: String,
     /// Its value, as written.
     pub value: String,
@@ -83,5 +83,13 @@ impl<'a> Visit<'a> for Walk<'_> {
             self.found.push(Constant { value, at, ..Constant::default() });
         }
         visit::visit_expr_call(self, node);
+    }
+
+    /// 0, 1 and 2 belong to formulas, 1000 and larger powers of ten to units.
+    fn visit_lit_float(&mut self, node: &'a syn::LitFloat) {
+        if !pattern(r"^([012]\.0|1000\.0|1e[3-9]|1e1\d)$").is_match(&node.to_string()) {
+            let (value, at) = (node.to_string(), node.span().byte_range().start);
+            self.found.push(Constant { value, at, ty: "f64".to_owned(), ..Constant::default() });
+        }
     }
 }

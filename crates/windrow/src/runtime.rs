@@ -3,7 +3,6 @@
 //! Nothing here knows iterators, tasks or teams. The other modules define them, and call this one.
 
 pub(crate) mod ablation;
-pub(crate) mod begun;
 pub(crate) mod call;
 pub(crate) mod cancel;
 pub(crate) mod cancellation;

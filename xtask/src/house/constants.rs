@@ -13,14 +13,22 @@ pub(super) const FILE: &str = "docs/constants.md";
 const CRATES: [&str; 4] =
     ["crates/windrow-observe/src/", "crates/windrow-plan/src/", "crates/windrow-sync/src/", "crates/windrow/src/"];
 
-/// What a measure begins with: primitives of a machine and quantities of a site with a factor, or what depends on no machine.
+/// Crates in which a real number in the code may be a threshold.
+const DECIDES: [&str; 2] = ["crates/windrow-plan/", "crates/windrow/"];
+
+/// Beginnings of measures: primitives of a machine and quantities of a site with a factor, or what depends on no machine.
 const MEASURES: &str = r"^(?:[\d.,^/]+ )?(?:clock|claim|line|nap|wake|item|call|round|batch|segment|region)(?:e?s)?\b|^share of |^count of |^size of |^bits of |^chosen, ";
+
+/// Thresholds of the machine and of structures of thresholds, which state it in their bodies.
+const STATED: &str =
+    r"(?m)^ +(?:pub fn )?(\w+)(?:\(&self\) -> Nanos \{\s*|: )Nanos\((.*\b(claim|line|nap|wake|slice|enter)\b.*)\),?$";
 
 const HEAD: &str = "# Constants
 
 Made from the sources by `cargo xtask house --write`. A threshold is a multiple of a primitive that the pool measures (clock, claim, line,
 nap, wake: `windrow_plan::machine`) or of what a call site measures (item, call, round, batch). Shares and counts depend on no machine. What
-is chosen has a reason that is no property of a machine.
+is chosen has a reason that is no property of a machine. Expressions of `windrow-plan` and `windrow` contain no other real numbers than 0, 1, 2 and
+factors of units; integers in expressions are bits, sizes and steps of algorithms.
 
 ";
 
@@ -34,45 +42,39 @@ pub(super) fn table(files: &[RustFile]) -> (String, Vec<String>) {
             let (is_chosen, value) = (measure.starts_with("chosen"), value.replace('|', "\\|"));
             rows.push((is_chosen, format!("| `{name}` in `{short}` | `{value}` | {measure} |\n")));
         };
-        for it in constants(&file.source) {
-            problems.extend(problem(&it, file.in_protocol()).map(|why| format!("{}: {why}", file.place(it.at))));
+        let stated: Vec<_> = pattern(STATED).captures_iter(&file.source.text).collect();
+        let is_stated = |at| stated.iter().filter_map(|it| it.get(0)).any(|it| it.range().contains(&at));
+        for it in constants(&file.source).into_iter().filter(|it| !is_stated(it.at)) {
+            problems.extend(problem(&it, file).map(|why| format!("{}: {why}", file.place(it.at))));
             if !it.name.is_empty() && (it.measure.is_some() || !file.in_protocol()) {
                 row(&it.name, &it.value, it.measure.as_deref().unwrap_or("-"));
             }
         }
-        // The thresholds of the machine say it in their bodies.
-        if file.path == "crates/windrow-plan/src/machine.rs" {
-            let threshold = r"pub fn (\w+)\(&self\) -> Nanos \{\s*Nanos\(([\d.]+ \* )?self\.(\w+)\.0( / [\d.]+)?\)";
-            for it in pattern(threshold).captures_iter(&file.source.text) {
-                let part = |at| it.get(at).map_or("", |part| part.as_str());
-                row(part(1), &[part(2), part(3), part(4)].concat(), part(3));
-            }
-        }
-        // So do the fields of structures of thresholds.
-        if file.path.starts_with("crates/windrow-plan/") {
-            let field = r"(?m)^ +(\w+): Nanos\((.*\b(claim|line|wake|slice|park|enter)\b.*)\),?$";
-            pattern(field).captures_iter(&file.source.text).for_each(|it| row(&it[1], &it[2], &it[3]));
-        }
+        stated.iter().for_each(|it| row(&it[1], &it[2], &it[3]));
     }
     rows.sort_by_key(|row| row.0);
     let rows: String = rows.into_iter().map(|row| row.1).collect();
     (format!("{HEAD}| constant | value | measure |\n|---|---|---|\n{rows}"), problems)
 }
 
-/// What is wrong with a constant. In a crate of protocols, which knows no cost, only times and real numbers need a measure.
-fn problem(it: &Constant, in_protocol: bool) -> Option<String> {
+/// The complaint about a constant. In a crate of protocols, which knows no cost, only times and real numbers need a measure.
+fn problem(it: &Constant, file: &RustFile) -> Option<String> {
     let (is_time, is_real) = (matches!(it.ty.as_str(), "Nanos" | "Duration"), it.ty.contains('f'));
     let number = |text: &str| text.replace(['_', ','], "").parse::<f64>().ok();
     let (name, Some(measure)) = (&it.name, &it.measure) else {
         let hint = "hint: `Measure: 13 wakes.` as last line of its comment (CONTRIBUTING.md)";
+        let needs_measure = is_time || is_real || !file.in_protocol();
+        let needs_name = !is_real || DECIDES.iter().any(|folder| file.path.starts_with(folder));
         return match it.name.is_empty() {
-            true => Some(format!("{} is a time in the code\n    hint: a constant with a measure", it.value)),
-            false => (is_time || is_real || !in_protocol).then(|| format!("{} has no measure\n    {hint}", it.name)),
+            true => needs_name.then(|| format!("{} has no name\n    hint: a constant with a measure", it.value)),
+            false => needs_measure.then(|| format!("{} has no measure\n    {hint}", it.name)),
         };
     };
     let stated = measure.split(' ').next().and_then(number);
     if !pattern(MEASURES).is_match(measure) {
         Some(format!("{name}: no measure begins like {measure:?}"))
+    } else if measure == "share of the time run" && !file.path.ends_with("windrow-plan/src/explore.rs") {
+        Some(format!("{name}: the account of windrow_plan::explore is the only one"))
     } else if is_time && !measure.starts_with("chosen, ") {
         Some(format!("{name}: a time is no multiple of {measure:?}"))
     } else if stated.is_some_and(|stated| number(&it.value).is_some_and(|value| value != stated)) {
@@ -94,13 +96,15 @@ fn a_constant_has_a_measure() {
     for (text, message) in [
         ("/// Measure: 2 wakes.\nconst B: f64 = 2.0;\n\nconst A: usize = 1;", ":4: A has no measure"),
         ("/// Measure: 13 wakes.\nconst A: f64 = 12.0;", "A is not \"13 wakes\""),
+        ("/// Measure: share of the time run.\nconst A: f64 = 0.1;", "explore is the only one"),
         ("/// Measure: 13 snoozes.\nconst A: f64 = 1.0;", "no measure begins like \"13 snoozes\""),
         ("/// Measure: 1 wake.\nconst A: Nanos = Nanos(5.0);", "a time is no multiple of"),
-        ("fn f() { wait(Duration::from_millis(5)) }", "Duration::from_millis(5) is a time in the code"),
+        ("fn f() { wait(Duration::from_millis(5)) }", "Duration::from_millis(5) has no name"),
+        ("fn f() { if a > 1.5 * b { 1e9 } else { 2.0 } }", ":1: 1.5 has no name"),
     ] {
         assert!(plan(text).1.first().is_some_and(|it| it.contains(message)), "{text}: {:?}", plan(text).1);
     }
-    let none = "const A: &str = \"1\"; fn f() { Nanos(2.0 * x) }\n#[cfg(test)] mod tests { const A: f64 = 1.0; }";
+    let none = "const A: &str = \"1\"; fn f() { Nanos(2.0 * x) }\n    pub fn a(&self) -> Nanos {\n        Nanos(7.0 * self.claim.0)\n    }\n#[cfg(test)] mod tests { const A: f64 = 1.0; }";
     assert_eq!(plan(none).1, Vec::<String>::new());
     // The protocols know no costs.
     let sync = |text| found("crates/windrow-sync/src/a.rs", text).1.len();

@@ -40,7 +40,7 @@ pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
         rust.push(RustFile { path, source });
     }
     problems.extend(arrows::check(workspace)?);
-    problems.extend(rust.iter().flat_map(printed));
+    problems.extend(rust.iter().flat_map(|file| [printed(file), openers(file)].concat()));
     for folder in PROTOCOLS {
         problems.extend(orderings::check(folder, &Source::load(&workspace.root.join(folder))?));
     }
@@ -48,6 +48,30 @@ pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
     problems.extend(unmeasured);
     problems.extend(workspace.stale(constants::FILE, &table, "house", write)?);
     workspace::unless_empty("house rules", &problems)
+}
+
+/// Regions that are opened elsewhere than in `runtime/call`, and drivers of regions that do not ask `windrow_plan::share`.
+fn openers(file: &RustFile) -> Vec<String> {
+    let is_opener =
+        file.in_protocol() || file.path.contains("/tests/") || file.path == "crates/windrow/src/runtime/call.rs";
+    let asks = !matches(r"\bshare::(choose|recursion|team|tiles)\(", &file.source.code).is_empty();
+    let problem = |regex, hint: &'static str| {
+        let found = matches(regex, &file.source.code).into_iter();
+        found.map(move |(at, _)| format!("{}: opens a region\n    hint: {hint}", file.place(at)))
+    };
+    let opens = problem(r"\.\s*region\s*\(|Gate::region\b", "only runtime/call.rs does").filter(|_| !is_opener);
+    let drives = problem(r"\bcall::(\{[^}]*)?\bregion\b", "windrow_plan::share decides about it").filter(|_| !asks);
+    opens.chain(drives).collect()
+}
+
+#[test]
+fn regions_have_one_opener_and_one_decision() {
+    let found = |path, text| openers(&RustFile::new(path, text)).len();
+    assert_eq!(found("crates/windrow/src/a.rs", "fn f() { pool.gate.region(&body, spin, |_| ()) }"), 1);
+    assert_eq!(found("crates/windrow/src/runtime/call.rs", "fn f() { gate.region(&body, spin, |_| ()) }"), 0);
+    let driver = "use super::call::{CallDoor, region};";
+    assert_eq!(found("crates/windrow/src/a.rs", driver), 1);
+    assert_eq!(found("crates/windrow/src/a.rs", &format!("{driver} fn f() {{ share::choose(a) }}")), 0);
 }
 
 /// Types that derive `Debug` over memory that may be uninitialized: a derived `Debug` reads every field, even if the type's state says that

@@ -235,3 +235,22 @@ fn workers_take_tiles_that_last_longer_than_a_wake() {
     assert_eq!(worth(0.0), TileWorth::Unknown);
     assert_eq!([2.0, 1.4, 0.45, 0.3].map(worth), [TileWorth::Join, TileWorth::Stay, TileWorth::Stay, TileWorth::Leave]);
 }
+
+/// Loops, joins, and crews share the same work from the same time on. A sort that is short runs serially, and nothing that pays is short.
+#[test]
+fn one_rule_decides_for_all_callers() {
+    for (idle, at) in [0, 1].into_iter().flat_map(|idle| (0..400).map(move |at| (idle, at))) {
+        let (rest, workers) = (Nanos(100.0 * 1.02_f64.powi(at)), workers(1, idle));
+        let pays = predict(rest, Items(u64::MAX), &workers, &costs()).is_some_and(|best| best.pays(rest));
+        let known = Some(Trusted { per_item: Nanos(rest.0 / 1e6), swell: 1.0, never_alone: false });
+        assert_eq!(publishes(Progress { known, ..progress(0.0, 0, 1_000_000) }, workers), pays, "a loop of {rest}");
+        let join = recursion(Recursion { age: Nanos(0.0), known: Some(rest) }, &workers, &costs()).choice;
+        assert_eq!(matches!(join, ShareDecision::Open { .. }), pays, "a join of {rest}");
+        if idle == 0 {
+            let crew = tiles(Nanos(rest.0 / 2.0), &costs().machine);
+            assert_eq!(crew == TileWorth::Join, pays, "two tiles of {rest} together");
+        }
+        let found = if idle == 0 { costs().parked } else { WorkerState::Idle };
+        assert!(!(pays && is_short(rest, &costs().machine, found)), "a sort of {rest}");
+    }
+}

@@ -8,6 +8,11 @@ use crate::explore::Budget;
 /// Measure: size of the statistics.
 pub(super) const LEVELS: usize = u16::BITS as usize;
 
+/// The largest ratio between the costs of two widths.
+///
+/// Measure: chosen, so that products stay finite.
+const FARTHEST: f32 = 1e9;
+
 /// The account, and the last exploration: its end in time run (`at`) and by the clock (`when`), and its direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Explored {
@@ -82,7 +87,7 @@ impl WidthCosts {
         self.ratio[self.best()] = 1.0;
         self.ratio[level] = ratio as f32;
         for one in self.ratio.iter_mut().filter(|one| **one > 0.0) {
-            *one = (*one / ratio as f32).clamp(1e-9, 1e9);
+            *one = (*one / ratio as f32).clamp(1.0 / FARTHEST, FARTHEST);
         }
         let per_round = self.per_round * ratio;
         *self = WidthCosts { best: level as u8, per_round, savings: Savings::default(), ..*self };

@@ -90,10 +90,16 @@ impl Recent {
     }
 }
 
-/// Batches of one experiment that measures whether they pay.
+/// Batches of one experiment that measures whether they pay, and of the first one.
 ///
 /// Measure: count of batches.
 const TRIES: u32 = 4;
+const FIRST_TRIES: u32 = 16;
+
+/// The factor by which a pause may exceed the guessed cost of handing over before the structure counts as idle.
+///
+/// Measure: share of the guess.
+const BUSY: f64 = 4.0;
 
 impl BatchCounts {
     pub(super) fn new(limit: usize, costs: HandoffCosts) -> Self {
@@ -114,7 +120,7 @@ impl BatchCounts {
             handoff: Nanos(costs.runner.0 + costs.caller.0),
             ended: (0, Nanos(0.0), 0),
             slept: 0.0,
-            tries: 4 * TRIES,
+            tries: FIRST_TRIES,
         }
     }
 
@@ -156,7 +162,7 @@ impl BatchCounts {
         self.slept = Smoothing::BATCHES.follow(self.slept, sleepers as f64 / size as f64);
         let (ended, last_ran, alone) = std::mem::replace(&mut self.ended, (end, ran, self.alone));
         let guess = size as f64 * (caller.0 + self.slept * parked.0);
-        let is_busy = ended != 0 && alone == self.alone && gap.0 <= last_ran.0.max(4.0 * guess);
+        let is_busy = ended != 0 && alone == self.alone && gap.0 <= last_ran.0.max(BUSY * guess);
         let one = (around.0 + if is_busy { gap.0 } else { guess }) / size as f64;
         self.handoff = Estimate::of(self.handoff).after(Nanos(one), Smoothing::BATCHES).value;
     }

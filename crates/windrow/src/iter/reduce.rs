@@ -191,13 +191,19 @@ impl<X: Try + Send, F: Fn(X::Output, X::Output) -> X + Sync> Combine<Option<X>> 
 /// Some calls keep the result of every block until the end. So there are 2^20 blocks at most (8 MB of 64-bit sums), and above 2^33 items
 /// blocks get longer.
 pub(crate) fn block(n: usize, large: bool) -> usize {
-    n.div_ceil(if large { 32 } else { 128 }).clamp(1, LONGEST).max(n.div_ceil(MOST_BLOCKS))
+    n.div_ceil(if large { LARGE_BLOCKS } else { BLOCKS }).clamp(1, LONGEST).max(n.div_ceil(MOST_BLOCKS))
 }
+
+/// Blocks of a reduction, and of one with large accumulators.
+///
+/// Measure: count of blocks.
+pub(super) const BLOCKS: usize = 128;
+const LARGE_BLOCKS: usize = 32;
 
 /// Items of a block, up to 2^33 items in all.
 ///
 /// Measure: count of items.
-const LONGEST: usize = 8192;
+pub(super) const LONGEST: usize = 8192;
 
 /// Items of the longest block that runs without polling.
 ///

@@ -9,6 +9,7 @@
 //! Item `i` of block `b` becomes `before(b) op (x op .. op x(i))`, always in this grouping. In the last pass an item does not
 //! depend on its neighbour, so that pass is cheaper than the first.
 
+use super::reduce::{BLOCKS, LONGEST};
 use super::slice::ParallelSliceMut;
 use crate::iter::{IndexedParallelIterator, ParallelIterator};
 use crate::runtime::hints::CallPart;
@@ -16,7 +17,7 @@ use crate::runtime::hints::CallPart;
 /// Items of a block: about as many blocks as in a reduction, but no more blocks than a block has items, since the totals are
 /// scanned serially.
 fn block(n: usize) -> usize {
-    n.div_ceil(128).max(n.isqrt()).clamp(1, 8192)
+    n.div_ceil(BLOCKS).max(n.isqrt()).clamp(1, LONGEST)
 }
 
 /// Every item becomes `op` over `init` and all items up to it. The first pass is this `part` of the call.

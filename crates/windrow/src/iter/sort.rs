@@ -63,6 +63,16 @@ struct SortGrain {
 /// Measure: count of items.
 const SAMPLE: usize = 64;
 
+/// Parts a member, so that members finish at about the same time.
+///
+/// Measure: count of parts.
+const PARTS: usize = 16;
+
+/// Items of the shortest part.
+///
+/// Measure: count of items.
+const FEW: f64 = 16.0;
+
 /// The time of a comparison of neighbours, of the first items.
 fn sample<T>(items: &[T], compare: &impl Fn(&T, &T) -> Ordering, pool: &PoolState) -> Nanos {
     let compare_all = || {
@@ -119,11 +129,11 @@ fn sort<T, C: Fn(&T, &T) -> Ordering>(
             // That says nothing about the next sort.
             (open, reason) = (0, "serial: the items were in order");
         } else {
-            // Sixteen parts a member, so that members finish at about the same time; but no part shorter than a heartbeat.
-            let part = n / (16 * pool.members) as f64;
+            // No part is shorter than a heartbeat.
+            let part = n / (PARTS * pool.members) as f64;
             let beat = pool.guess().heartbeat().0 / step;
-            let sort = part.max(beat / n.log2()).max(16.0) as usize;
-            let grain = SortGrain { sort, merge: part.max(beat).max(16.0) as usize, members: pool.members };
+            let sort = part.max(beat / n.log2()).max(FEW) as usize;
+            let grain = SortGrain { sort, merge: part.max(beat).max(FEW) as usize, members: pool.members };
             if is_inside() {
                 reason = "as part of the recursion around it";
                 parallel(items, grain);

@@ -5,9 +5,8 @@ use windrow_sync::divide::{Divide, Division};
 use super::recipe::Recipe;
 use super::search::leave_if_over;
 use super::{ParallelIterator, consumed};
-use crate::runtime::begun::BegunCall;
 use crate::runtime::pool::Current;
-use crate::runtime::region::drive_begun;
+use crate::runtime::region::{BegunCall, drive_begun};
 
 /// Calls `f` with every item.
 #[inline]

@@ -274,14 +274,18 @@ struct Deadline {
     near: u64,
 }
 
+/// The part of the time to a deadline in which the clock is not read. (The rate of ticks is known to about 1 in 10^4.)
+///
+/// Measure: share of the time.
+const BY_TICKS: f64 = 0.999;
+
 impl Deadline {
     fn new(at: Instant) -> Self {
         let rate = machine::ticks_per_micro();
         // The tick comes first: a thread that loses its CPU here makes `near` too early, which costs reads of the clock, not too late.
         let from = tick();
         let left = at.saturating_duration_since(Instant::now());
-        // The rate of ticks is known to about 1 in 10^4. Within the last 1 in 10^3 the clock itself is read.
-        let ticks = left.as_nanos() as f64 * (0.999 / 1000.0) * rate;
+        let ticks = left.as_nanos() as f64 * (BY_TICKS / 1000.0) * rate;
         Deadline { at, from, near: from.saturating_add(ticks as u64) }
     }
 

@@ -109,13 +109,18 @@ impl<'w> PollInterval<'w> {
     }
 }
 
+/// The factor by which the costs of an item in two pieces may differ: more is an effect of the size of pieces.
+///
+/// Measure: share of the smaller cost.
+const STEADY: f64 = 1.25;
+
 /// The next size of pieces that had `size` items, if `fits` items last for a poll's interval, and an item took `ratio` times as long as before.
 fn resized(size: usize, fits: usize, ratio: f64) -> usize {
     match ratio {
         // Items have become longer, or something has interrupted this thread.
         _ if ratio > 2.0 => fits,
         // A piece costs more than its items, as in a build without optimization: the larger the better.
-        _ if !(0.8..1.25).contains(&ratio) => fits.max(size.saturating_mul(2)),
+        _ if !(1.0 / STEADY..STEADY).contains(&ratio) => fits.max(size.saturating_mul(2)),
         _ => fits.max(size / 2),
     }
 }

@@ -1,4 +1,5 @@
-//! The driver of one parallel call: serial first, published when the measured rest pays, then claimed in chunks.
+//! The driver of one loop: it begins unmeasured or measured. A measured one runs serially first, is published when the rest pays, and is then
+//! claimed in chunks.
 
 use std::ops::ControlFlow;
 
@@ -13,7 +14,6 @@ use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::unwind::Finally;
 
 use super::ablation::Mechanism;
-use super::begun::BegunCall;
 use super::call::{CallDoor, Entered, LastChoice, RegionEnd, at_depth, region};
 use super::hints::{CallPart, Hints};
 use super::listen::{Account, CallKind, Ended, Region, Reported};
@@ -21,6 +21,52 @@ use super::pace::{Call, FEW, Pace};
 use super::poll::PollInterval;
 use super::sites::{LongItem, SiteStats};
 use super::state::PoolState;
+use super::unmeasured::is_unmeasured;
+
+/// A call of which it is known how it begins.
+pub(crate) struct BegunCall<'c> {
+    entered: Entered,
+    pool: &'c PoolState,
+    hints: &'c Hints,
+    items: usize,
+    /// Whether it could be shared.
+    decides: bool,
+    site: usize,
+    /// All items run, without a read of the clock.
+    unmeasured: bool,
+}
+
+impl<'c> BegunCall<'c> {
+    /// A call of `items` items. `code`: the address of code that no call of other items runs.
+    #[inline]
+    pub(crate) fn new(pool: &'c PoolState, hints: &'c Hints, items: usize, code: usize) -> Self {
+        let entered = match hints.part {
+            CallPart::Silent => Entered::silent(hints.place),
+            _ => Entered::new(CallKind::Loop, hints.place),
+        };
+        let decides = pool.members > 1 && items > 1;
+        let site = if decides { entered.site(code, items) } else { 0 };
+        let unmeasured = decides
+            && entered.reported.is_none()
+            && hints.cancellation().is_none()
+            && hints.chunk().is_none()
+            && is_unmeasured(pool, site, hints.weight(0, items));
+        BegunCall { entered, pool, hints, items, decides, site, unmeasured }
+    }
+
+    /// True if all items run as one chunk, and the call is not reported: the plain loop.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        (self.unmeasured || !self.decides) && self.entered.reported.is_none() && self.hints.are_plain()
+    }
+
+    /// Runs the items of a call that [is plain](Self::is_plain).
+    #[inline]
+    pub(crate) fn run_plain(&self, f: impl FnOnce()) {
+        let _depth = self.decides.then(|| at_depth(self.entered.depth + 1));
+        f();
+    }
+}
 
 /// Drives a call: every chunk of the division goes to `each`, on the caller, and on workers if that pays. Together the chunks cover
 /// the division, unless a member breaks off or panics, or the call is cancelled.
@@ -241,6 +287,11 @@ fn take_part<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<
     }
 }
 
+/// A long item takes more than one part in this number of the call.
+///
+/// Measure: share of the call.
+const LONG: u64 = 4;
+
 /// The caller's side of a call: what it measures while it is alone, and what it decides.
 struct Caller<'c> {
     call: &'c Call<'c>,
@@ -358,11 +409,11 @@ impl<'c> Caller<'c> {
         }
     }
 
-    /// The item at `at`, if its `longest` ticks were a large part of a call of `wall` ticks. An item of more than a quarter of the call is worth
-    /// a place at the front. An item that takes no longer than first touches of code and data is not.
+    /// The item at `at`, if its `longest` ticks were a large part of a call of `wall` ticks: then it is worth a place at the front. An item that
+    /// takes no longer than first touches of code and data is not.
     fn long(&self, longest: u64, at: usize, wall: u64) -> Option<LongItem> {
         let pool = self.call.pool;
-        let is_long = longest > wall / 4 && pool.nanos(longest) > pool.guess().cold();
+        let is_long = longest > wall / LONG && pool.nanos(longest) > pool.guess().cold();
         let (at, of) = (u32::try_from(at).ok()?, u32::try_from(self.items).ok()?);
         is_long.then_some(LongItem { at, of })
     }

@@ -23,11 +23,15 @@ use crate::runtime::flag::Flag;
 use crate::runtime::placement::Placement;
 use crate::runtime::sites::{SiteStats, SiteTable};
 
-/// The affinity mask is read once in this number of claims, so that its system call of some 100 claims costs 0.01 %; the quota, which is
-/// files, a hundred times less often.
+/// The affinity mask is read once in this number of claims, so that its system call of some 100 claims costs 0.01 %.
 ///
 /// Measure: 10^6 claims.
 const MASK_AGE: f64 = 1_000_000.0;
+
+/// Reads of the affinity mask for one of the quota, which is files.
+///
+/// Measure: count of reads.
+const QUOTA_AGE: f64 = 100.0;
 
 /// See the [module page](self).
 #[derive(Debug)]
@@ -357,7 +361,7 @@ impl PoolState {
                 learned.cpus.set(cpus as u64);
             }
         }
-        if old(&learned.quota_read, 100.0 * age) {
+        if old(&learned.quota_read, QUOTA_AGE * age) {
             learned.quota_read.set(now);
             learned.quota.set_f64(cpu_quota().unwrap_or(0.0));
         }

@@ -27,6 +27,11 @@ use crate::runtime::pool::Current;
 /// Measure: count of items.
 const BUFFER: usize = 1024;
 
+/// The shortest time of an item, in nanoseconds.
+///
+/// Measure: chosen, so that quotients stay finite.
+const SHORTEST: f64 = 0.1;
+
 /// The end of the inner iterators: a hit, a panic, a token.
 #[derive(Debug, Default)]
 pub(crate) struct InnerStop {
@@ -214,7 +219,7 @@ impl InnerPace {
         let took = self.pool.nanos(now.saturating_sub(mem::replace(&mut self.since, now)));
         let run = mem::take(&mut self.run);
         let machine = self.pool.guess();
-        let each = (took.0 / run as f64).max(0.1);
+        let each = (took.0 / run as f64).max(SHORTEST);
         let fits = |time: Nanos| ((time.0 / each) as usize).max(1);
         if self.pool.members > 1 && each > machine.line.0 {
             let (first, longest) = machine.gathered();
