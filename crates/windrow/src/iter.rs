@@ -36,7 +36,7 @@ use windrow_sync::views::Pieces;
 use crate::iter::recipe::{OwnItems, Plain, Recipe, WhileOk};
 use crate::iter::search::PIECE;
 use crate::iter::source::Weigh;
-use crate::runtime::hints::{CallPart, Hints};
+use crate::runtime::hints::{CallPart, Hints, Weights};
 
 pub use crate::iter::collect::{FromParallelIterator, ParallelExtend};
 pub use adaptors::*;
@@ -174,7 +174,7 @@ impl<S: Weigh, R: OwnItems> Par<S, R> {
     /// assert_eq!(bytes, b"aa");
     /// ```
     pub fn weigh(mut self, weight: impl Fn(&S::Seen) -> usize) -> Self {
-        self.hints.0.weigh(self.source.weights(weight).0);
+        self.hints.0.weigh(Weights::new(self.source.seen().map(weight)));
         self
     }
 }
