@@ -25,6 +25,7 @@ mod sources;
 mod split;
 pub mod str;
 pub(crate) mod tries;
+mod tuples;
 mod visit;
 
 use std::fmt;
