@@ -220,7 +220,6 @@ impl<I: Iterator> Drop for Pulls<'_, I> {
 impl<I: Iterator<Item: Send> + Send> Recipe<Range<usize>> for Bridge<I> {
     type Item = I::Item;
     type State = Process;
-    const EXACT: bool = false;
     const LOOSE: bool = true;
 
     fn state(&self) -> Process {

@@ -18,9 +18,10 @@ use super::runs::{Extended, Parted, gathered};
 use super::search::{Found, Which, search};
 use super::tries::Try;
 use super::visit::visit;
-use super::{HintsOf, IntoParallelIterator, Par, adapt, adapt_pieces, while_ok};
+use super::{IntoParallelIterator, Par, adapt, adapt_pieces, while_ok};
 use crate::iter::marks::{FoundBefore, RemainingQuota};
 use crate::runtime::cancel::CancelToken;
+use crate::runtime::hints::Hints;
 
 /// Adaptors and consumers. Names and meanings are those of rayon 1. Only [`Par`] implements this trait.
 ///
@@ -45,7 +46,7 @@ pub trait ParallelIterator: Sized + Send {
     type Recipe: Recipe<Self::Source, Item = Self::Item>;
 
     #[doc(hidden)]
-    fn into_parts(self) -> (Self::Source, Self::Recipe, HintsOf);
+    fn into_parts(self) -> (Self::Source, Self::Recipe, Hints);
 
     /// The number of items, if it is known without visiting them.
     fn opt_len(&self) -> Option<usize>;
@@ -238,9 +239,9 @@ pub trait ParallelIterator: Sized + Send {
     fn chain<Z: IntoParallelIterator<Item = Self::Item>>(self, other: Z) -> Chain<Self, Z::Iter> {
         let (a, left, hints) = self.into_parts();
         let (b, right, more) = other.into_par_iter().into_parts();
-        let mut hints = hints.0.or(more.0);
+        let mut hints = hints.or(more);
         hints.drop_weights();
-        Par { source: Merged::one_after_the_other(a, b), recipe: recipe::Chain(left, right), hints: HintsOf(hints) }
+        Par { source: Merged::one_after_the_other(a, b), recipe: recipe::Chain(left, right), hints }
     }
 
     /// Folds runs of consecutive items into accumulators, each begun with `identity`. The accumulators are the items of the result.
@@ -380,7 +381,7 @@ pub trait ParallelIterator: Sized + Send {
     fn with_claim_size(self, size: usize) -> Par<Self::Source, Self::Recipe> {
         assert!(size > 0, "a chunk of 0 items never ends");
         let (source, recipe, mut hints) = self.into_parts();
-        hints.0.set_chunk(size);
+        hints.set_chunk(size);
         Par { source, recipe, hints }
     }
 
@@ -864,7 +865,7 @@ impl<S: Divide + Send, R: Recipe<S>> ParallelIterator for Par<S, R> {
     type Source = S;
     type Recipe = R;
 
-    fn into_parts(self) -> (S, R, HintsOf) {
+    fn into_parts(self) -> (S, R, Hints) {
         (self.source, self.recipe, self.hints)
     }
 

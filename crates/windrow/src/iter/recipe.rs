@@ -41,7 +41,7 @@ pub trait Recipe<S: Divide>: Sync + Send {
     /// State that a member keeps from chunk to chunk: `()` for most. It stays on the member's thread.
     type State;
     /// One item for every index: results can be written in place.
-    const EXACT: bool;
+    const EXACT: bool = false;
     /// The number of items depends on the bounds of chunks.
     const PER_CHUNK: bool = false;
     /// The selection of items depends on timing, so fixed blocks would not fix the result.
@@ -232,9 +232,7 @@ macro_rules! recipes {
             self.0.len(indices)
         }
     };
-    (exact (some)) => {
-        const EXACT: bool = false;
-    };
+    (exact (some)) => {};
     (indexed (one for one) $name:ident<R $(, $part:ident)*>) => {
         impl<R: Indexed $(, $part)*> Indexed for $name<R $(, $part)*> {}
     };
@@ -313,7 +311,6 @@ impl<S: Divide, R: Recipe<S>, I: Init<Value: Send>, F: Fn(I::Value, R::Item) -> 
     for Fold<R, I, F>
 {
     type Item = I::Value;
-    const EXACT: bool = false;
     const PER_CHUNK: bool = true;
     passes_on!(loose R::LOOSE);
     passes_on!(ends);
@@ -335,7 +332,6 @@ where
     T: Try<Output = I::Value> + Send,
 {
     type Item = T;
-    const EXACT: bool = false;
     const PER_CHUNK: bool = true;
     passes_on!(loose R::LOOSE);
     passes_on!(ends);

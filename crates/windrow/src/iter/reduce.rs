@@ -137,7 +137,8 @@ struct Node<R> {
 /// The nodes of one member, in the order in which they were made.
 struct MemberNodes<R> {
     nodes: Vec<Node<R>>,
-    /// The last run of consecutive blocks.
+    /// The run of consecutive blocks `lo..hi`, of which `open` are the nodes: those that may still combine.
+    open: Vec<R>,
     lo: usize,
     hi: usize,
 }
@@ -146,13 +147,23 @@ impl<R> MemberNodes<R> {
     /// No blocks so far.
     fn new() -> Self {
         // Room for the nodes of 2^8 blocks.
-        Self { nodes: Vec::with_capacity(8), lo: 0, hi: 0 }
+        Self { nodes: Vec::new(), open: Vec::with_capacity(8), lo: 0, hi: 0 }
     }
 
     /// Goes on with the block `lo`.
     fn begin(&mut self, lo: usize) {
         if self.hi != lo {
+            self.end_run();
             (self.lo, self.hi) = (lo, lo);
+        }
+    }
+
+    fn end_run(&mut self) {
+        for node in self.open.drain(..) {
+            let level = (self.hi - self.lo).ilog2().min(self.lo.trailing_zeros());
+            let hi = self.lo + (1 << level);
+            self.nodes.push(Node { lo: self.lo, hi, result: Some(node) });
+            self.lo = hi;
         }
     }
 
@@ -164,16 +175,15 @@ impl<R> MemberNodes<R> {
 
     /// Adds the result of block `hi`, and combines each node with its left neighbour when both are complete.
     #[inline]
-    fn carry(&mut self, mut result: R, combine: impl Fn(R, R) -> R) {
-        let (mut lo, hi) = (self.hi, self.hi + 1);
-        let complete = hi.trailing_zeros().min((hi - self.lo).ilog2());
-        for _ in 0..complete {
-            if let Some(Node { lo: first, result: Some(left), .. }) = self.nodes.pop() {
-                (lo, result) = (first, combine(left, result));
-            }
-        }
-        self.nodes.push(Node { lo, hi, result: Some(result) });
-        self.hi = hi;
+    fn carry(&mut self, result: R, combine: impl Fn(R, R) -> R) {
+        self.hi += 1;
+        let complete = self.hi.trailing_zeros().min((self.hi - self.lo).ilog2());
+        let open = &mut self.open;
+        let node = (0..complete).fold(result, |node, _| match open.pop() {
+            Some(left) => combine(left, node),
+            None => node,
+        });
+        open.push(node);
     }
 }
 
@@ -288,6 +298,7 @@ fn nodes_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
                 leave_if_over(shared, claim.hi, over_from)
             },
             |(.., mut mine)| {
+                mine.end_run();
                 let mut all = all.lock();
                 if all.is_empty() { *all = mine.nodes } else { all.append(&mut mine.nodes) }
             },
@@ -329,6 +340,7 @@ mod tests {
                 let mut mine = MemberNodes::new();
                 mine.begin(bounds[0]);
                 (bounds[0]..bounds[1]).for_each(|block| mine.carry(block.to_string(), combine));
+                mine.end_run();
                 mine.nodes
             });
             let mut nodes: Vec<_> = nodes.collect();

@@ -34,7 +34,7 @@ pub(super) fn by_cached_key<T: Send, K: Ord + Send>(
 ) {
     let begun = tick();
     let mut loop_of_keys = items.par_iter_mut().reported_as(CallPart::Silent);
-    loop_of_keys.hints.0.place = Some(place);
+    loop_of_keys.hints.place = Some(place);
     let mut keys: Vec<(K, usize)> = loop_of_keys.enumerate().map(|(at, item)| (key(item), at)).collect();
     unstable(&mut keys, &Ord::cmp, place, Some(begun));
     // The item that belongs at `at` was at `keys[at].1`, unless one of the swaps so far has moved it.

@@ -63,7 +63,6 @@ pub struct TakeAny<R, Q>(pub(crate) R, pub(crate) Q);
 
 impl<S: Divide, R: Recipe<S>, Q: Firsts<R::Item>> Recipe<Pieces<S>> for TakeAny<R, Q> {
     type Item = R::Item;
-    const EXACT: bool = false;
     const PER_CHUNK: bool = R::PER_CHUNK;
     passes_on!(loose true);
     passes_on!(call_off);
@@ -90,7 +89,6 @@ pub struct SkipAny<R, Q>(pub(crate) R, pub(crate) Q);
 
 impl<S: Divide, R: Recipe<S>, Q: Firsts<R::Item>> Recipe<S> for SkipAny<R, Q> {
     type Item = R::Item;
-    const EXACT: bool = false;
     const PER_CHUNK: bool = R::PER_CHUNK;
     passes_on!(loose true);
     passes_on!(ends);
@@ -109,7 +107,6 @@ where
     B: Borrow<Found<<R::Item as Try>::Residual>> + Sync + Send,
 {
     type Item = <R::Item as Try>::Output;
-    const EXACT: bool = false;
     const PER_CHUNK: bool = R::PER_CHUNK;
     passes_on!(loose R::LOOSE);
     passes_on!(call_off);
@@ -143,7 +140,6 @@ where
     F: Fn(T, T) -> R::Item + Sync + Send,
 {
     type Item = R::Item;
-    const EXACT: bool = false;
     const PER_CHUNK: bool = true;
     passes_on!(loose R::LOOSE);
     passes_on!(call_off);

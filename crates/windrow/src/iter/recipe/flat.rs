@@ -17,7 +17,7 @@ use windrow_sync::views::Window;
 
 use super::{Recipe, chunk_items, passes_on};
 use crate::iter::marks::FoundBefore;
-use crate::iter::{HintsOf, IntoParallelIterator, Par, ParallelIterator};
+use crate::iter::{IntoParallelIterator, Par, ParallelIterator};
 use crate::runtime::cancellation::Cancellation;
 use crate::runtime::hints::CallPart;
 use crate::runtime::pool::Current;
@@ -61,7 +61,6 @@ macro_rules! chains {
     ($([$($generics:tt)*] $name:ty, $inner:ty: |$recipe:ident, $items:ident| $inners:expr, $stop:tt;)*) => {$(
         impl<S: Divide, $($generics)*> Recipe<S> for $name {
             type Item = $inner;
-            const EXACT: bool = false;
             const PER_CHUNK: bool = R::PER_CHUNK;
             const LOOSE: bool = R::LOOSE;
             passes_on!(state);
@@ -126,10 +125,9 @@ impl<'w, O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator>
     fn advance(&mut self) -> Option<()> {
         self.inner = None;
         let next = self.outer.next()?.into_par_iter();
-        // The bounds of chunks would show in its items, or its own token must be polled.
-        let has_token = |HintsOf(hints): &HintsOf| hints.cancellation().is_some();
         let (source, recipe, hints) = next.into_parts();
-        if P::Recipe::PER_CHUNK || has_token(&hints) {
+        // The bounds of chunks would show in its items, or its own token must be polled.
+        if P::Recipe::PER_CHUNK || hints.cancellation().is_some() {
             self.ready = Par { source, recipe, hints }.collect::<Vec<_>>().into_iter();
         } else {
             let left = source.total();
@@ -312,7 +310,6 @@ struct InWindow<'r, R> {
 
 impl<'p, S: Divide, R: Recipe<S>> Recipe<Window<'p, S>> for InWindow<'_, R> {
     type Item = R::Item;
-    const EXACT: bool = false;
     type State = R::State;
     const PER_CHUNK: bool = R::PER_CHUNK;
     const LOOSE: bool = R::LOOSE;
