@@ -591,7 +591,7 @@ pub trait ParallelIterator: Sized + Send {
         identity: I,
         op: F,
     ) -> Self::Item {
-        // Where blocks have few items, and each is large, an accumulator, the identity is left out.
+        // Blocks of accumulators have few items, and each is large: there the identity is left out.
         let first = (!Self::Recipe::PER_CHUNK).then_some(&identity);
         reduced(self, &Reduces { identity: first, op: &op }).flatten().unwrap_or_else(&identity)
     }

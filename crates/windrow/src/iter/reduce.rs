@@ -126,7 +126,7 @@ const LONGEST: usize = 8192;
 pub(crate) const UNPOLLED: usize = 1024;
 const MOST_BLOCKS: usize = 1 << 20;
 
-/// The blocks `lo..hi` and their result. Of one block, or of a node of the tree.
+/// The result of the blocks `lo..hi`: of one block, or of a node of the tree.
 struct Node<R> {
     lo: usize,
     hi: usize,
@@ -158,6 +158,7 @@ impl<R> MemberNodes<R> {
         }
     }
 
+    /// Ends the run: its nodes combine with no further block of this member.
     fn end_run(&mut self) {
         for node in self.open.drain(..) {
             let level = (self.hi - self.lo).ilog2().min(self.lo.trailing_zeros());
