@@ -311,3 +311,55 @@ struct APartOfATaskDoesNotOutliveItsMember;
 /// ```
 #[cfg(feature = "async-team")]
 struct ALocalOfATaskIsNotShared;
+
+/// Both halves must be Send.
+/// ```compile_fail,E0277
+/// let shared = std::rc::Rc::new(1);
+/// windrow::join(|| 1, || *shared);
+/// ```
+struct HalvesMustBeSend;
+
+/// Results must be Send.
+/// ```compile_fail,E0277
+/// windrow::join(|| 1, || std::rc::Rc::new(1));
+/// ```
+struct ResultsMustBeSend;
+
+/// The halves do not write to the same variable.
+/// ```compile_fail,E0499
+/// let mut sum = 0;
+/// windrow::join(|| sum += 1, || sum += 2);
+/// ```
+struct TheHalvesDoNotShareAPlace;
+
+/// Tasks do not borrow what ends before the scope does.
+/// ```compile_fail,E0373
+/// windrow::scope(|s| {
+///     let short = 1;
+///     s.spawn(|_| assert_eq!(short, 1));
+/// });
+/// ```
+struct TasksDoNotBorrowWhatIsInside;
+
+/// Handles do not leave the scope.
+/// ```compile_fail
+/// let handle = windrow::scope(|s| s.spawn_joinable(|_| 1));
+/// ```
+struct HandlesStayInside;
+
+/// Tasks must be Send.
+/// ```compile_fail,E0277
+/// let shared = std::rc::Rc::new(1);
+/// windrow::scope(|s| s.spawn(|_| assert_eq!(*shared, 1)));
+/// ```
+struct TasksMustBeSend;
+
+/// Two tasks do not write to the same variable.
+/// ```compile_fail,E0499
+/// let mut sum = 0;
+/// windrow::scope(|s| {
+///     s.spawn(|_| sum += 1);
+///     s.spawn(|_| sum += 2);
+/// });
+/// ```
+struct TasksDoNotShareAPlace;

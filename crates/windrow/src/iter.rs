@@ -25,6 +25,7 @@ mod sources;
 mod split;
 pub mod str;
 pub(crate) mod tries;
+mod tuples;
 mod visit;
 
 use std::fmt;
@@ -36,7 +37,7 @@ use windrow_sync::views::Pieces;
 use crate::iter::recipe::{OwnItems, Plain, Recipe, WhileOk};
 use crate::iter::search::PIECE;
 use crate::iter::source::Weigh;
-use crate::runtime::hints::{CallPart, Hints};
+use crate::runtime::hints::{CallPart, Hints, Weights};
 
 pub use crate::iter::collect::{FromParallelIterator, ParallelExtend};
 pub use adaptors::*;
@@ -70,7 +71,7 @@ pub use split::{
 pub struct Par<S, R> {
     source: S,
     recipe: R,
-    hints: HintsOf,
+    hints: Hints,
 }
 
 /// Shows the source and the hints. Closures have nothing to show.
@@ -79,18 +80,6 @@ impl<S: fmt::Debug, R> fmt::Debug for Par<S, R> {
         f.debug_struct("Par").field("source", &self.source).field("hints", &self.hints).finish_non_exhaustive()
     }
 }
-
-/// Opaque: the user's hints about the items.
-///
-/// ```
-/// use windrow::prelude::*;
-///
-/// // An iterator shows them.
-/// let hinted = [1, 2, 3].par_iter().with_claim_size(7);
-/// assert!(format!("{hinted:?}").contains("HintsOf(Hints"));
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct HintsOf(pub(crate) Hints);
 
 impl<S: Leaf<Item: Send>> Par<S, Plain> {
     #[inline]
@@ -102,12 +91,12 @@ impl<S: Leaf<Item: Send>> Par<S, Plain> {
 impl<S: Divide, R: Recipe<S>> Par<S, R> {
     #[inline]
     pub(crate) fn of(source: S, recipe: R) -> Self {
-        Par { source, recipe, hints: HintsOf::default() }
+        Par { source, recipe, hints: Hints::default() }
     }
 
     /// Marks this loop as part of a reported call.
     pub(crate) fn reported_as(mut self, part: CallPart) -> Self {
-        self.hints.0.part = part;
+        self.hints.part = part;
         self
     }
 }
@@ -116,7 +105,7 @@ impl<S: Divide, R: Recipe<S>> Par<S, R> {
 #[inline]
 #[track_caller]
 fn consumed<P: ParallelIterator>(iter: P) -> (P::Source, P::Recipe, Hints) {
-    let (source, recipe, HintsOf(mut hints)) = iter.into_parts();
+    let (source, recipe, mut hints) = iter.into_parts();
     if let Some(cancellation) = hints.cancellation() {
         recipe.look_at(cancellation);
     }
@@ -138,7 +127,7 @@ fn adapt_view<P: ParallelIterator, S: Divide, R: Recipe<S>>(
     recipe: impl FnOnce(P::Recipe) -> R,
 ) -> Par<S, R> {
     let (source, inner, mut hints) = iter.into_parts();
-    hints.0.drop_weights();
+    hints.drop_weights();
     Par { source: view(source), recipe: recipe(inner), hints }
 }
 
@@ -174,7 +163,7 @@ impl<S: Weigh, R: OwnItems> Par<S, R> {
     /// assert_eq!(bytes, b"aa");
     /// ```
     pub fn weigh(mut self, weight: impl Fn(&S::Seen) -> usize) -> Self {
-        self.hints.0.weigh(self.source.weights(weight).0);
+        self.hints.weigh(Weights::new(self.source.seen().map(weight)));
         self
     }
 }

@@ -7,7 +7,7 @@ use std::iter::{Product, Sum};
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::{FromParallelIterator, HintsOf, Par, ParallelIterator};
+use super::{FromParallelIterator, Par, ParallelIterator};
 use crate::runtime::cancel::{CancelToken, Cancelled};
 use crate::runtime::cancellation::Cancellation;
 
@@ -74,10 +74,10 @@ impl<'t, P: ParallelIterator> Cancellable<'t, P> {
     #[track_caller]
     fn consume<R>(self, consumer: impl FnOnce(Watched<P>) -> R) -> (Arc<Cancellation>, R) {
         let cancellation = Arc::new(Cancellation::new(self.token));
-        let (source, recipe, HintsOf(mut hints)) = self.iter.into_parts();
+        let (source, recipe, mut hints) = self.iter.into_parts();
         hints.set_cancellation(cancellation.clone());
         hints.place = Some(Location::caller());
-        let result = consumer(Par { source, recipe, hints: HintsOf(hints) });
+        let result = consumer(Par { source, recipe, hints });
         (cancellation, result)
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, Hash};
+use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use windrow_sync::divide::{Divide, Division};
 use windrow_sync::slots::Slots;
 
 use super::recipe::Recipe;
-use super::runs::{Extended, Unzipped, concat, gathered};
+use super::runs::{Extended, Gather, concat, gathered};
 use super::search::Found;
 use super::{IntoParallelIterator, ParallelIterator, consumed, while_ok};
 use crate::runtime::hints::CallPart;
@@ -73,7 +74,7 @@ impl<T: Send> FromParallelIterator<T> for Vec<T> {
         if <I::Iter as ParallelIterator>::Recipe::EXACT {
             in_place(iter)
         } else {
-            concat(gathered(iter, &Extended::new()))
+            concat(gathered(iter, &Extended(PhantomData)))
         }
     }
 }
@@ -154,7 +155,7 @@ through_a_vector! { extend
 impl<T: Send> FromParallelIterator<T> for LinkedList<T> {
     #[track_caller]
     fn from_par_iter<I: IntoParallelIterator<Item = T>>(iter: I) -> Self {
-        let runs = gathered(iter.into_par_iter(), &Extended::<LinkedList<T>>::new());
+        let runs = gathered(iter.into_par_iter(), &Extended::<LinkedList<T>>(PhantomData));
         runs.into_iter().fold(LinkedList::new(), |mut all, mut run| {
             all.append(&mut run);
             all
@@ -168,7 +169,7 @@ macro_rules! strings {
         impl<$($generics)*> FromParallelIterator<$item> for $string {
             #[track_caller]
             fn from_par_iter<I: IntoParallelIterator<Item = $item>>(iter: I) -> Self {
-                let mut $runs = gathered(iter.into_par_iter(), &Extended::<$string>::new());
+                let mut $runs = gathered(iter.into_par_iter(), &Extended::<$string>(PhantomData));
                 if $runs.len() == 1 { $runs.swap_remove(0) } else { $concat }
             }
         }
@@ -176,7 +177,7 @@ macro_rules! strings {
         impl<$($generics)*> ParallelExtend<$item> for $string {
             #[track_caller]
             fn par_extend<I: IntoParallelIterator<Item = $item>>(&mut self, iter: I) {
-                self.extend(gathered(iter.into_par_iter(), &Extended::<$string>::new()));
+                self.extend(gathered(iter.into_par_iter(), &Extended::<$string>(PhantomData)));
             }
         }
     )*};
@@ -252,10 +253,10 @@ where
 {
     #[track_caller]
     fn from_par_iter<I: IntoParallelIterator<Item = (A, B)>>(iter: I) -> Self {
-        let (a, b) = two_vectors(gathered(iter.into_par_iter(), &Unzipped));
-        let (a, b) =
-            (a.into_par_iter().reported_as(CallPart::Further), b.into_par_iter().reported_as(CallPart::Further));
-        (FromA::from_par_iter(a), FromB::from_par_iter(b))
+        let (a, b) = two_vectors(iter.into_par_iter(), &Extended(PhantomData));
+        let (a, b) = (a.into_par_iter(), b.into_par_iter());
+        let further = CallPart::Further;
+        (FromA::from_par_iter(a.reported_as(further)), FromB::from_par_iter(b.reported_as(further)))
     }
 }
 
@@ -267,15 +268,20 @@ where
 {
     #[track_caller]
     fn par_extend<I: IntoParallelIterator<Item = (A, B)>>(&mut self, iter: I) {
-        let (a, b) = two_vectors(gathered(iter.into_par_iter(), &Unzipped));
+        let (a, b) = two_vectors(iter.into_par_iter(), &Extended(PhantomData));
         self.0.extend_by(a);
         self.1.extend_by(b);
     }
 }
 
 /// The left sides of all runs, and the right ones.
-pub(crate) fn two_vectors<A, B>(runs: Vec<(Vec<A>, Vec<B>)>) -> (Vec<A>, Vec<B>) {
-    let (a, b) = runs.into_iter().unzip();
+#[track_caller]
+pub(crate) fn two_vectors<P, G, A, B>(iter: P, gather: &G) -> (Vec<A>, Vec<B>)
+where
+    P: ParallelIterator,
+    G: Gather<P::Item, Run = (Vec<A>, Vec<B>)>,
+{
+    let (a, b) = gathered(iter, gather).into_iter().unzip();
     (concat(a), concat(b))
 }
 

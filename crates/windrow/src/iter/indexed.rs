@@ -10,7 +10,7 @@ use super::make::repeat_n;
 use super::recipe::{self, Clones, Indexed, InitCalls, Recipe};
 use super::scan;
 use super::search::{Which, search};
-use super::{HintsOf, IntoParallelIterator, Par, ParallelIterator, adapt, adapt_view};
+use super::{IntoParallelIterator, Par, ParallelIterator, adapt, adapt_view};
 use crate::runtime::hints::CallPart;
 
 /// Parallel iterators with one item for every index of their source.
@@ -65,7 +65,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     fn zip<Z: IntoParallelIterator<Iter: IndexedParallelIterator>>(self, other: Z) -> Zip<Self, Z::Iter> {
         let (a, left, hints) = self.into_parts();
         let (b, right, more) = other.into_par_iter().into_parts();
-        Par { source: (a, b), recipe: recipe::Zip(left, right), hints: HintsOf(hints.0.or(more.0)) }
+        Par { source: (a, b), recipe: recipe::Zip(left, right), hints: hints.or(more) }
     }
 
     /// Pairs of items of both iterators.
@@ -96,9 +96,9 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     {
         let (a, left, hints) = self.into_parts();
         let (b, right, more) = other.into_par_iter().into_parts();
-        let mut hints = hints.0.or(more.0);
+        let mut hints = hints.or(more);
         hints.drop_weights();
-        Par { source: Merged::in_turns(a, b), recipe: recipe::Interleave(left, right), hints: HintsOf(hints) }
+        Par { source: Merged::in_turns(a, b), recipe: recipe::Interleave(left, right), hints }
     }
 
     /// Like [`interleave`](Self::interleave), but ends when the side whose turn it is has no more items.
@@ -473,7 +473,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     fn with_max_len(self, max: usize) -> MaxLen<Self> {
         assert!(max > 0, "a claim of 0 items never ends");
         let (source, recipe, mut hints) = self.into_parts();
-        hints.0.limit(max);
+        hints.limit(max);
         Par { source, recipe, hints }
     }
 
@@ -528,8 +528,8 @@ fn in_blocks_of<P: ParallelIterator, R: Recipe<Blocks<P::Source>>>(
     recipe: impl FnOnce(P::Recipe) -> R,
 ) -> Par<Blocks<P::Source>, R> {
     let (source, inner, hints) = iter.into_parts();
-    let hints = hints.0.of_blocks(size, source.total());
-    Par { source: Blocks::new(source, size), recipe: recipe(inner), hints: HintsOf(hints) }
+    let hints = hints.of_blocks(size, source.total());
+    Par { source: Blocks::new(source, size), recipe: recipe(inner), hints }
 }
 
 impl<S: Divide + Send, R: Recipe<S> + Indexed> IndexedParallelIterator for Par<S, R> {

@@ -4,15 +4,16 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::thread;
 
-use windrow_sync::divide::Span;
+use windrow_sync::divide::{Divide, Span};
 use windrow_sync::fork::Process;
 use windrow_sync::sources::VecItems;
 
 use super::Par;
 use super::adaptors::{Empty, IterBridge, Once, Repeat, RepeatN};
 use super::ordered::MapOrdered;
-use super::recipe::{Indexed, Indices, Of, Recipe};
+use super::recipe::{Indexed, Indices, Of, Recipe, chunk_items};
 use crate::runtime::cancellation::Cancellation;
+use crate::runtime::flag::Flag;
 
 /// No item.
 ///
@@ -136,7 +137,7 @@ impl<I: Iterator<Item: Send> + Send> ParallelBridge for I {
     fn par_bridge(self) -> IterBridge<Self> {
         // As many indices as the size hint allows items. (If there are more items, the last index pulls them.)
         let most = self.size_hint().1.unwrap_or(usize::MAX).max(1);
-        let (items, exhausted, cancellation) = (Mutex::new(Some(self)), OnceLock::new(), OnceLock::new());
+        let (items, exhausted, cancellation) = (Mutex::new(Some(self)), Flag::new(), OnceLock::new());
         Par::of(0..most, Bridge { items, end: most, exhausted, cancellation })
     }
 
@@ -160,18 +161,8 @@ pub struct Bridge<I> {
     /// Number of indices. The member with the last index pulls all remaining items, so a wrong size hint loses no item.
     end: usize,
     /// Set when no more items are pulled: the iterator has ended or was called off, or a member has panicked.
-    exhausted: OnceLock<()>,
+    exhausted: Flag,
     cancellation: OnceLock<Arc<Cancellation>>,
-}
-
-impl<I> Bridge<I> {
-    fn is_exhausted(&self) -> bool {
-        self.exhausted.get().is_some()
-    }
-
-    fn exhaust(&self) {
-        self.exhausted.get_or_init(|| ());
-    }
 }
 
 /// The items of one claim.
@@ -192,7 +183,7 @@ impl<I: Iterator> Iterator for Pulls<'_, I> {
 
     fn next(&mut self) -> Option<I::Item> {
         let bridge = self.bridge;
-        if self.left == 0 && !self.last || bridge.is_exhausted() {
+        if self.left == 0 && !self.last || bridge.exhausted.is_up() {
             return None;
         }
         // After a panic in `next` the lock is poisoned, and no member pulls any more.
@@ -203,10 +194,7 @@ impl<I: Iterator> Iterator for Pulls<'_, I> {
             Err(_) => return None,
         };
         // Check again: it may have been exhausted while this member waited for the lock.
-        if bridge.is_exhausted() {
-            return None;
-        }
-        if bridge.cancellation.get().is_some_and(|cancellation| cancellation.cuts()) {
+        if bridge.exhausted.is_up() || bridge.cancellation.get().is_some_and(|cancellation| cancellation.cuts()) {
             return None;
         }
         let item = items.as_mut()?.next();
@@ -214,7 +202,7 @@ impl<I: Iterator> Iterator for Pulls<'_, I> {
             Some(_) => self.left = self.left.saturating_sub(1),
             None => {
                 *items = None;
-                bridge.exhaust();
+                bridge.exhausted.raise();
             }
         }
         item
@@ -224,7 +212,7 @@ impl<I: Iterator> Iterator for Pulls<'_, I> {
 impl<I: Iterator> Drop for Pulls<'_, I> {
     fn drop(&mut self) {
         if thread::panicking() && !self.panicking {
-            self.bridge.exhaust();
+            self.bridge.exhausted.raise();
         }
     }
 }
@@ -232,28 +220,24 @@ impl<I: Iterator> Drop for Pulls<'_, I> {
 impl<I: Iterator<Item: Send> + Send> Recipe<Range<usize>> for Bridge<I> {
     type Item = I::Item;
     type State = Process;
-    const EXACT: bool = false;
     const LOOSE: bool = true;
 
     fn state(&self) -> Process {
         Process::this()
     }
 
-    fn iter<'s, 'w>(&'w self, process: &'w Process, _: Span, run: Range<usize>) -> impl Iterator<Item = I::Item>
-    where
-        Range<usize>: 's,
-    {
+    chunk_items!(Range<usize>: |self, process, _, run| {
         let (left, last) = (run.len(), run.end == self.end);
         Pulls { bridge: self, process: *process, left, last, panicking: thread::panicking() }
-    }
+    });
 
     fn over(&self, _: usize) -> bool {
-        self.is_exhausted()
+        self.exhausted.is_up()
     }
 
     fn call_off(&self, _: usize) {
         // At any index: the indices of a bridge do not order its items.
-        self.exhaust();
+        self.exhausted.raise();
     }
 
     fn look_at(&self, cancellation: &Arc<Cancellation>) {

@@ -9,18 +9,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Debug)]
 pub(crate) struct FoundBefore(AtomicUsize);
 
+/// No match yet.
 impl Default for FoundBefore {
     fn default() -> Self {
-        Self::new()
+        Self(AtomicUsize::new(usize::MAX))
     }
 }
 
 impl FoundBefore {
-    /// No match yet.
-    pub(crate) fn new() -> Self {
-        Self(AtomicUsize::new(usize::MAX))
-    }
-
     /// The lowest index at which a match was found, `usize::MAX` without one.
     #[inline]
     pub(crate) fn get(&self) -> usize {
@@ -75,7 +71,7 @@ mod tests {
 
     #[test]
     fn marks_only_sink_and_tickets_are_so_many() {
-        let (mark, tickets, drawn) = (FoundBefore::new(), RemainingQuota::new(100), AtomicIsize::new(0));
+        let (mark, tickets, drawn) = (FoundBefore::default(), RemainingQuota::new(100), AtomicIsize::new(0));
         assert_eq!(mark.get(), usize::MAX);
         std::thread::scope(|scope| {
             for thread in 0..4 {

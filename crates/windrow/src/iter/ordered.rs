@@ -56,14 +56,10 @@ where
     /// consumed by then.
     #[track_caller]
     pub fn for_each(self, mut consume: impl FnMut(U)) {
-        let all = self.run(Location::caller(), |result| {
+        let Ok(()) = self.try_for_each(|result| {
             consume(result);
             Ok::<_, Infallible>(())
         });
-        match all {
-            Ok(()) => {}
-            Err(never) => match never {},
-        }
     }
 
     /// Calls `consume` on the calling thread with each result, in the order of the items, until it returns an error.
@@ -91,7 +87,12 @@ where
     /// As [`for_each`](Self::for_each), unless an earlier result was an error.
     #[track_caller]
     pub fn try_for_each<E: Send>(self, consume: impl FnMut(U) -> Result<(), E>) -> Result<(), E> {
-        self.run(Location::caller(), consume)
+        let Self { items, ahead, f } = self;
+        match overlap::ordered(items, ahead, |item| Ok(f(item)), consume, Location::caller()) {
+            Ok(_) => Ok(()),
+            Err(Failure::Error { error, .. }) => Err(error),
+            Err(_) => unreachable!("there is no token, no operation and no helper thread"),
+        }
     }
 
     /// All results, in the order of the items.
@@ -108,22 +109,7 @@ where
     #[track_caller]
     pub fn collect<C: FromIterator<U>>(self) -> C {
         let mut results = Vec::with_capacity(self.items.size_hint().0);
-        let all = self.run(Location::caller(), |result| {
-            results.push(result);
-            Ok::<_, Infallible>(())
-        });
-        match all {
-            Ok(()) => results.into_iter().collect(),
-            Err(never) => match never {},
-        }
-    }
-
-    fn run<E: Send>(self, place: &'static Location<'static>, consume: impl FnMut(U) -> Result<(), E>) -> Result<(), E> {
-        let Self { items, ahead, f } = self;
-        match overlap::ordered(items, ahead, |item| Ok(f(item)), consume, place) {
-            Ok(_) => Ok(()),
-            Err(Failure::Error { error, .. }) => Err(error),
-            Err(_) => unreachable!("there is no token, no operation and no helper thread"),
-        }
+        self.for_each(|result| results.push(result));
+        results.into_iter().collect()
     }
 }

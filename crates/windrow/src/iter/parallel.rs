@@ -2,6 +2,7 @@
 
 use std::collections::LinkedList;
 use std::iter::{self, Product, Sum};
+use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
 use either::Either;
@@ -12,14 +13,15 @@ use super::adaptors::*;
 use super::cancellable::Cancellable;
 use super::collect::{FromParallelIterator, ParallelExtend, two_vectors};
 use super::recipe::{self, Clones, InitCalls, InnerStop, Recipe};
-use super::reduce::{CountItems, Folds, Greatest, Least, Products, Reduces, Sums, TryReduces, reduced};
-use super::runs::{Extended, Parted, Unzipped, gathered};
+use super::reduce::{CountItems, Products, Reduces, Sums, reduced};
+use super::runs::{Extended, Parted, gathered};
 use super::search::{Found, Which, search};
 use super::tries::Try;
 use super::visit::visit;
-use super::{HintsOf, IntoParallelIterator, Par, adapt, adapt_pieces, while_ok};
+use super::{IntoParallelIterator, Par, adapt, adapt_pieces, while_ok};
 use crate::iter::marks::{FoundBefore, RemainingQuota};
 use crate::runtime::cancel::CancelToken;
+use crate::runtime::hints::Hints;
 
 /// Adaptors and consumers. Names and meanings are those of rayon 1. Only [`Par`] implements this trait.
 ///
@@ -44,7 +46,7 @@ pub trait ParallelIterator: Sized + Send {
     type Recipe: Recipe<Self::Source, Item = Self::Item>;
 
     #[doc(hidden)]
-    fn into_parts(self) -> (Self::Source, Self::Recipe, HintsOf);
+    fn into_parts(self) -> (Self::Source, Self::Recipe, Hints);
 
     /// The number of items, if it is known without visiting them.
     fn opt_len(&self) -> Option<usize>;
@@ -237,9 +239,9 @@ pub trait ParallelIterator: Sized + Send {
     fn chain<Z: IntoParallelIterator<Item = Self::Item>>(self, other: Z) -> Chain<Self, Z::Iter> {
         let (a, left, hints) = self.into_parts();
         let (b, right, more) = other.into_par_iter().into_parts();
-        let mut hints = hints.0.or(more.0);
+        let mut hints = hints.or(more);
         hints.drop_weights();
-        Par { source: Merged::one_after_the_other(a, b), recipe: recipe::Chain(left, right), hints: HintsOf(hints) }
+        Par { source: Merged::one_after_the_other(a, b), recipe: recipe::Chain(left, right), hints }
     }
 
     /// Folds runs of consecutive items into accumulators, each begun with `identity`. The accumulators are the items of the result.
@@ -379,7 +381,7 @@ pub trait ParallelIterator: Sized + Send {
     fn with_claim_size(self, size: usize) -> Par<Self::Source, Self::Recipe> {
         assert!(size > 0, "a chunk of 0 items never ends");
         let (source, recipe, mut hints) = self.into_parts();
-        hints.0.set_chunk(size);
+        hints.set_chunk(size);
         Par { source, recipe, hints }
     }
 
@@ -508,7 +510,7 @@ pub trait ParallelIterator: Sized + Send {
     /// ```
     #[track_caller]
     fn collect_vec_list(self) -> LinkedList<Vec<Self::Item>> {
-        gathered(self, &Extended::new()).into_iter().collect()
+        gathered(self, &Extended(PhantomData)).into_iter().collect()
     }
 
     /// The left sides of all items, and the right ones.
@@ -527,7 +529,9 @@ pub trait ParallelIterator: Sized + Send {
         FromA: Default + ParallelExtend<A>,
         FromB: Default + ParallelExtend<B>,
     {
-        extended(two_vectors(gathered(self, &Unzipped)))
+        let mut both = (FromA::default(), FromB::default());
+        both.par_extend(self);
+        both
     }
 
     /// The items for which `f` holds, and the others.
@@ -564,7 +568,11 @@ pub trait ParallelIterator: Sized + Send {
         A: Default + ParallelExtend<L>,
         B: Default + ParallelExtend<R>,
     {
-        extended(two_vectors(gathered(self.map(&f), &Parted)))
+        let (a, b) = two_vectors(self.map(&f), &Parted);
+        let (mut left, mut right) = (A::default(), B::default());
+        left.extend_by(a);
+        right.extend_by(b);
+        (left, right)
     }
 
     /// Combines all items with `op`, which must be associative; `identity()` may be combined in any number of times.
@@ -583,8 +591,9 @@ pub trait ParallelIterator: Sized + Send {
         identity: I,
         op: F,
     ) -> Self::Item {
-        let few = Self::Recipe::PER_CHUNK;
-        reduced(self, &Folds { identity: &identity, op: &op, few }).unwrap_or_else(identity)
+        // Blocks of accumulators have few items, and each is large: there the identity is left out.
+        let first = (!Self::Recipe::PER_CHUNK).then_some(&identity);
+        reduced(self, &Reduces { identity: first, op: &op }).flatten().unwrap_or_else(&identity)
     }
 
     /// Combines all items with `op`, which must be associative; `None` if there is no item. Grouped as by
@@ -596,7 +605,7 @@ pub trait ParallelIterator: Sized + Send {
     /// ```
     #[track_caller]
     fn reduce_with<F: Fn(Self::Item, Self::Item) -> Self::Item + Sync>(self, op: F) -> Option<Self::Item> {
-        reduced(self, &Reduces(&op)).flatten()
+        reduced(self, &Reduces { identity: None::<&fn() -> Self::Item>, op: &op }).flatten()
     }
 
     /// Combines the contents of all items with `op`, which must be associative, until an item or `op` breaks off. If several break
@@ -647,7 +656,7 @@ pub trait ParallelIterator: Sized + Send {
     /// ```
     #[track_caller]
     fn sum<T: Sum<Self::Item> + Sum<T> + Send>(self) -> T {
-        reduced(self, &Sums::<T>::new()).unwrap_or_else(|| iter::empty::<T>().sum())
+        reduced(self, &Sums::<T>(PhantomData)).unwrap_or_else(|| iter::empty::<T>().sum())
     }
 
     /// The product of the items; the same bits for every number of threads.
@@ -658,7 +667,7 @@ pub trait ParallelIterator: Sized + Send {
     /// ```
     #[track_caller]
     fn product<T: Product<Self::Item> + Product<T> + Send>(self) -> T {
-        reduced(self, &Products::<T>::new()).unwrap_or_else(|| iter::empty::<T>().product())
+        reduced(self, &Products::<T>(PhantomData)).unwrap_or_else(|| iter::empty::<T>().product())
     }
 
     /// The number of items.
@@ -683,7 +692,7 @@ pub trait ParallelIterator: Sized + Send {
     where
         Self::Item: Ord,
     {
-        reduced(self, &Least).flatten()
+        self.min_by(Self::Item::cmp)
     }
 
     /// The smallest item by `compare`; of equal ones the first.
@@ -720,7 +729,7 @@ pub trait ParallelIterator: Sized + Send {
     where
         Self::Item: Ord,
     {
-        reduced(self, &Greatest).flatten()
+        self.max_by(Self::Item::cmp)
     }
 
     /// The largest item by `compare`; of equal ones the last.
@@ -832,19 +841,6 @@ pub trait ParallelIterator: Sized + Send {
     }
 }
 
-/// Turns two vectors into two collections.
-#[track_caller]
-fn extended<A: Send, B: Send, FromA, FromB>((a, b): (Vec<A>, Vec<B>)) -> (FromA, FromB)
-where
-    FromA: Default + ParallelExtend<A>,
-    FromB: Default + ParallelExtend<B>,
-{
-    let (mut left, mut right) = (FromA::default(), FromB::default());
-    left.extend_by(a);
-    right.extend_by(b);
-    (left, right)
-}
-
 /// Reduces every block, beginning with `seed`, then combines the blocks. `None` if there are neither items nor a seed.
 #[track_caller]
 fn try_reduced<P, T>(
@@ -855,8 +851,13 @@ fn try_reduced<P, T>(
 where
     P: ParallelIterator<Item: Try<Output = T>>,
 {
-    let mark = FoundBefore::new();
-    reduced(adapt(iter, |recipe| recipe::TryReduce(recipe, &seed, op, &mark)), &TryReduces(op)).flatten()
+    let mark = FoundBefore::default();
+    let combine = |a: P::Item, b: P::Item| match (a.branch(), b.branch()) {
+        (ControlFlow::Continue(a), ControlFlow::Continue(b)) => op(a, b),
+        (ControlFlow::Break(residual), _) | (_, ControlFlow::Break(residual)) => P::Item::from_residual(residual),
+    };
+    let by = Reduces { identity: None::<&fn() -> P::Item>, op: &combine };
+    reduced(adapt(iter, |recipe| recipe::TryReduce(recipe, &seed, op, &mark)), &by).flatten()
 }
 
 impl<S: Divide + Send, R: Recipe<S>> ParallelIterator for Par<S, R> {
@@ -864,7 +865,7 @@ impl<S: Divide + Send, R: Recipe<S>> ParallelIterator for Par<S, R> {
     type Source = S;
     type Recipe = R;
 
-    fn into_parts(self) -> (S, R, HintsOf) {
+    fn into_parts(self) -> (S, R, Hints) {
         (self.source, self.recipe, self.hints)
     }
 

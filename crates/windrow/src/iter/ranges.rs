@@ -243,7 +243,7 @@ impl<T: IndexedInteger> Par<Range<usize>, Of<RangeItems<Range<T>>>> {
     /// ```
     pub fn weigh(mut self, weight: impl Fn(&T) -> usize) -> Self {
         let items = T::items(self.recipe.0.0.clone());
-        self.hints.0.weigh(Weights::new(items.map(|item| weight(&item))));
+        self.hints.weigh(Weights::new(items.map(|item| weight(&item))));
         self
     }
 }

@@ -41,7 +41,7 @@ pub trait Recipe<S: Divide>: Sync + Send {
     /// State that a member keeps from chunk to chunk: `()` for most. It stays on the member's thread.
     type State;
     /// One item for every index: results can be written in place.
-    const EXACT: bool;
+    const EXACT: bool = false;
     /// The number of items depends on the bounds of chunks.
     const PER_CHUNK: bool = false;
     /// The selection of items depends on timing, so fixed blocks would not fix the result.
@@ -81,6 +81,25 @@ pub trait Recipe<S: Divide>: Sync + Send {
 /// A recipe with one item for every index, in order.
 pub trait Indexed {}
 
+/// [`Recipe::iter`] for the chunks of a source: its signature, with all lifetimes, stands here only.
+macro_rules! chunk_items {
+    ($source:ty: |$self:ident, $state:pat_param, $at:pat_param, $chunk:pat_param| $items:expr) => {
+        #[inline]
+        fn iter<'s, 'w>(
+            &'w $self,
+            $state: &'w Self::State,
+            $at: Span,
+            $chunk: <$source as Divide>::Chunk<'s>,
+        ) -> impl Iterator<Item = Self::Item>
+        where
+            $source: 's,
+        {
+            $items
+        }
+    };
+}
+pub(crate) use chunk_items;
+
 /// Forwards constants and methods to the wrapped recipe, `self.0`.
 macro_rules! passes_on {
     () => {
@@ -89,28 +108,36 @@ macro_rules! passes_on {
         const PER_CHUNK: bool = R::PER_CHUNK;
     };
     (ends) => {
+        passes_on!(call_off);
+
         fn over(&self, from: usize) -> bool {
             self.0.over(from)
         }
-
+    };
+    (call_off) => {
         fn call_off(&self, from: usize) {
             self.0.call_off(from);
         }
     };
     (loose $loose:expr) => {
-        type State = R::State;
         const LOOSE: bool = $loose;
+        passes_on!(state);
+        passes_on!(tokens);
+    };
+    (state) => {
+        type State = R::State;
 
         fn state(&self) -> R::State {
             self.0.state()
         }
-
+    };
+    (tokens) => {
         fn look_at(&self, cancellation: &std::sync::Arc<crate::runtime::cancellation::Cancellation>) {
             self.0.look_at(cancellation);
         }
     };
 }
-use passes_on;
+pub(crate) use passes_on;
 
 /// Recipes that leave the items of a chunk as they are.
 pub trait OwnItems {}
@@ -133,15 +160,9 @@ macro_rules! own_items {
             type State = ();
             const EXACT: bool = true;
 
-            fn state(&self) {}
+            chunk_items!(S: |self, _, _, chunk| S::items(chunk));
 
-            #[inline]
-            fn iter<'s, 'w>(&'w self, _: &'w (), _: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = S::Item>
-            where
-                S: 's,
-            {
-                S::items(chunk)
-            }
+            fn state(&self) {}
         }
     )*};
 }
@@ -181,13 +202,7 @@ impl<D: Indices> Recipe<Range<usize>> for Of<D> {
 
     fn state(&self) {}
 
-    #[inline]
-    fn iter<'s, 'w>(&'w self, _: &'w (), _: Span, run: Range<usize>) -> impl Iterator<Item = D::Item>
-    where
-        Range<usize>: 's,
-    {
-        self.0.items(run)
-    }
+    chunk_items!(Range<usize>: |self, _, _, run| self.0.items(run));
 }
 
 /// Recipes that apply an adaptor of the standard library to the items of another recipe. `one for one` recipes keep the indices.
@@ -202,21 +217,11 @@ macro_rules! recipes {
             type Item = $item;
             recipes!(exact $kind);
             passes_on!();
-
-            #[inline]
-            fn iter<'s, 'w>(
-                &'w self,
-                state: &'w R::State,
-                at: Span,
-                chunk: S::Chunk<'s>,
-            ) -> impl Iterator<Item = Self::Item>
-            where
-                S: 's,
-            {
+            chunk_items!(S: |self, state, at, chunk| {
                 let Self(inner $(, $arg)*) = self;
                 let $items = inner.iter(state, at, chunk);
                 $body
-            }
+            });
         }
         recipes!(indexed $kind $name<R $(, $part)*>);
     )*};
@@ -227,9 +232,7 @@ macro_rules! recipes {
             self.0.len(indices)
         }
     };
-    (exact (some)) => {
-        const EXACT: bool = false;
-    };
+    (exact (some)) => {};
     (indexed (one for one) $name:ident<R $(, $part:ident)*>) => {
         impl<R: Indexed $(, $part)*> Indexed for $name<R $(, $part)*> {}
     };
@@ -269,38 +272,6 @@ pub struct Unnested<R, T>(pub(crate) R, pub(crate) PhantomData<fn() -> T>);
 
 impl<R: Indexed, T> Indexed for Unnested<R, T> {}
 
-macro_rules! unnested {
-    ($($pairs:tt => ($($part:ident),*);)*) => {$(
-        #[expect(non_snake_case, reason = "a value has the name of its type")]
-        impl<S: Divide, R: Recipe<S, Item = $pairs>, $($part: Send),*> Recipe<S> for Unnested<R, ($($part,)*)> {
-            type Item = ($($part,)*);
-            const EXACT: bool = R::EXACT;
-            passes_on!();
-
-            #[inline]
-            fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = Self::Item>
-            where
-                S: 's,
-            {
-                self.0.iter(state, at, chunk).map(|$pairs| ($($part,)*))
-            }
-        }
-    )*};
-}
-unnested! {
-    A => (A);
-    ((A, B), C) => (A, B, C);
-    (((A, B), C), D) => (A, B, C, D);
-    ((((A, B), C), D), E) => (A, B, C, D, E);
-    (((((A, B), C), D), E), F) => (A, B, C, D, E, F);
-    ((((((A, B), C), D), E), F), G) => (A, B, C, D, E, F, G);
-    (((((((A, B), C), D), E), F), G), H) => (A, B, C, D, E, F, G, H);
-    ((((((((A, B), C), D), E), F), G), H), I) => (A, B, C, D, E, F, G, H, I);
-    (((((((((A, B), C), D), E), F), G), H), I), J) => (A, B, C, D, E, F, G, H, I, J);
-    ((((((((((A, B), C), D), E), F), G), H), I), J), K) => (A, B, C, D, E, F, G, H, I, J, K);
-    (((((((((((A, B), C), D), E), F), G), H), I), J), K), L) => (A, B, C, D, E, F, G, H, I, J, K, L);
-}
-
 /// Items with their index.
 #[derive(Clone, Debug)]
 pub struct Enumerate<R>(pub(crate) R);
@@ -311,14 +282,7 @@ impl<S: Divide, R: Recipe<S>> Recipe<S> for Enumerate<R> {
     type Item = (usize, R::Item);
     const EXACT: bool = R::EXACT;
     passes_on!();
-
-    #[inline]
-    fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = Self::Item>
-    where
-        S: 's,
-    {
-        (at.lo..at.hi).zip(self.0.iter(state, at, chunk))
-    }
+    chunk_items!(S: |self, state, at, chunk| (at.lo..at.hi).zip(self.0.iter(state, at, chunk)));
 }
 
 /// Items of two sources, in pairs.
@@ -336,18 +300,7 @@ impl<SA: Divide, SB: Divide, A: Recipe<SA>, B: Recipe<SB>> Recipe<(SA, SB)> for 
         (self.0.state(), self.1.state())
     }
 
-    #[inline]
-    fn iter<'s, 'w>(
-        &'w self,
-        state: &'w Self::State,
-        at: Span,
-        (a, b): (SA::Chunk<'s>, SB::Chunk<'s>),
-    ) -> impl Iterator<Item = Self::Item>
-    where
-        (SA, SB): 's,
-    {
-        self.0.iter(&state.0, at, a).zip(self.1.iter(&state.1, at, b))
-    }
+    chunk_items!((SA, SB): |self, state, at, (a, b)| self.0.iter(&state.0, at, a).zip(self.1.iter(&state.1, at, b)));
 }
 
 /// One accumulator for every chunk.
@@ -358,18 +311,12 @@ impl<S: Divide, R: Recipe<S>, I: Init<Value: Send>, F: Fn(I::Value, R::Item) -> 
     for Fold<R, I, F>
 {
     type Item = I::Value;
-    const EXACT: bool = false;
     const PER_CHUNK: bool = true;
     passes_on!(loose R::LOOSE);
     passes_on!(ends);
-
-    #[inline]
-    fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = I::Value>
-    where
-        S: 's,
-    {
+    chunk_items!(S: |self, state, at, chunk| {
         iter::once_with(move || self.0.iter(state, at, chunk).fold(self.1.make(), &self.2))
-    }
+    });
 }
 
 /// One accumulator for every chunk, or the residual that broke it off.
@@ -385,22 +332,14 @@ where
     T: Try<Output = I::Value> + Send,
 {
     type Item = T;
-    const EXACT: bool = false;
     const PER_CHUNK: bool = true;
     passes_on!(loose R::LOOSE);
     passes_on!(ends);
-
-    #[inline]
-    fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = T>
-    where
-        S: 's,
-    {
-        iter::once_with(move || {
-            let mut items = self.0.iter(state, at, chunk);
-            match items.try_fold(self.1.make(), |sum, item| (self.2)(sum, item).branch()) {
-                ControlFlow::Continue(sum) => T::from_output(sum),
-                ControlFlow::Break(residual) => T::from_residual(residual),
-            }
-        })
-    }
+    chunk_items!(S: |self, state, at, chunk| iter::once_with(move || {
+        let mut items = self.0.iter(state, at, chunk);
+        match items.try_fold(self.1.make(), |sum, item| (self.2)(sum, item).branch()) {
+            ControlFlow::Continue(sum) => T::from_output(sum),
+            ControlFlow::Break(residual) => T::from_residual(residual),
+        }
+    }));
 }

@@ -19,7 +19,6 @@ use windrow_sync::views::Blocks;
 use super::recipe::Recipe;
 use super::runs::{Apart, in_runs};
 use super::search::leave_if_over;
-use super::tries::Try;
 use super::{ParallelIterator, consumed};
 use crate::runtime::poll::{PollInterval, PolledPieces};
 use crate::runtime::pool::with_current;
@@ -38,33 +37,14 @@ pub(crate) trait Combine<I>: Each<I> {
     fn combine(&self, a: Self::Result, b: Self::Result) -> Self::Result;
 }
 
-pub(crate) struct Sums<T>(PhantomData<fn() -> T>);
-pub(crate) struct Products<T>(PhantomData<fn() -> T>);
+pub(crate) struct Sums<T>(pub(crate) PhantomData<fn() -> T>);
+pub(crate) struct Products<T>(pub(crate) PhantomData<fn() -> T>);
 pub(crate) struct CountItems;
-pub(crate) struct Least;
-pub(crate) struct Greatest;
-pub(crate) struct Reduces<'a, F>(pub(crate) &'a F);
-/// Values that may break off, at most one for a block.
-pub(crate) struct TryReduces<'a, F>(pub(crate) &'a F);
 
-/// Folds the items of a block with an operation, beginning with an identity.
-pub(crate) struct Folds<'a, I, F> {
-    pub(crate) identity: &'a I,
+/// Reduces the items of a block with an operation, beginning with an identity if there is one.
+pub(crate) struct Reduces<'a, I, F> {
+    pub(crate) identity: Option<&'a I>,
     pub(crate) op: &'a F,
-    /// Blocks have few items, and each is large: an accumulator. Then the identity is left out where there is an item.
-    pub(crate) few: bool,
-}
-
-impl<T> Sums<T> {
-    pub(crate) fn new() -> Self {
-        Self(PhantomData)
-    }
-}
-
-impl<T> Products<T> {
-    pub(crate) fn new() -> Self {
-        Self(PhantomData)
-    }
 }
 
 impl<I, T: Sum<I> + Send> Each<I> for Sums<T> {
@@ -106,78 +86,19 @@ impl<I> Combine<I> for CountItems {
     }
 }
 
-impl<I: Ord + Send> Each<I> for Least {
-    type Result = Option<I>;
-    fn each(&self, items: impl Iterator<Item = I>) -> Option<I> {
-        items.min()
-    }
-}
-
-impl<I: Ord + Send> Combine<I> for Least {
-    fn combine(&self, a: Option<I>, b: Option<I>) -> Option<I> {
-        a.into_iter().chain(b).min()
-    }
-}
-
-impl<I: Ord + Send> Each<I> for Greatest {
-    type Result = Option<I>;
-    fn each(&self, items: impl Iterator<Item = I>) -> Option<I> {
-        items.max()
-    }
-}
-
-impl<I: Ord + Send> Combine<I> for Greatest {
-    fn combine(&self, a: Option<I>, b: Option<I>) -> Option<I> {
-        a.into_iter().chain(b).max()
-    }
-}
-
-impl<T: Send, I: Fn() -> T + Sync, F: Fn(T, T) -> T + Sync> Each<T> for Folds<'_, I, F> {
-    type Result = T;
-    fn each(&self, items: impl Iterator<Item = T>) -> T {
-        if self.few {
-            return items.reduce(self.op).unwrap_or_else(self.identity);
+impl<T: Send, I: Fn() -> T + Sync, F: Fn(T, T) -> T + Sync> Each<T> for Reduces<'_, I, F> {
+    type Result = Option<T>;
+    fn each(&self, items: impl Iterator<Item = T>) -> Option<T> {
+        match self.identity {
+            Some(identity) => Some(items.fold(identity(), self.op)),
+            None => items.reduce(self.op),
         }
-        items.fold((self.identity)(), self.op)
     }
 }
 
-impl<T: Send, I: Fn() -> T + Sync, F: Fn(T, T) -> T + Sync> Combine<T> for Folds<'_, I, F> {
-    fn combine(&self, a: T, b: T) -> T {
-        (self.op)(a, b)
-    }
-}
-
-impl<I: Send, F: Fn(I, I) -> I + Sync> Each<I> for Reduces<'_, F> {
-    type Result = Option<I>;
-    fn each(&self, items: impl Iterator<Item = I>) -> Option<I> {
-        items.reduce(self.0)
-    }
-}
-
-impl<I: Send, F: Fn(I, I) -> I + Sync> Combine<I> for Reduces<'_, F> {
-    fn combine(&self, a: Option<I>, b: Option<I>) -> Option<I> {
-        a.into_iter().chain(b).reduce(self.0)
-    }
-}
-
-impl<X: Try + Send, F: Fn(X::Output, X::Output) -> X + Sync> Each<Option<X>> for TryReduces<'_, F> {
-    type Result = Option<X>;
-    fn each(&self, items: impl Iterator<Item = Option<X>>) -> Option<X> {
-        items.flatten().next()
-    }
-}
-
-impl<X: Try + Send, F: Fn(X::Output, X::Output) -> X + Sync> Combine<Option<X>> for TryReduces<'_, F> {
-    fn combine(&self, a: Option<X>, b: Option<X>) -> Option<X> {
-        let combine = |a: X, b: X| match a.branch() {
-            ControlFlow::Break(residual) => X::from_residual(residual),
-            ControlFlow::Continue(a) => match b.branch() {
-                ControlFlow::Break(residual) => X::from_residual(residual),
-                ControlFlow::Continue(b) => (self.0)(a, b),
-            },
-        };
-        a.into_iter().chain(b).reduce(combine)
+impl<T: Send, I: Fn() -> T + Sync, F: Fn(T, T) -> T + Sync> Combine<T> for Reduces<'_, I, F> {
+    fn combine(&self, a: Option<T>, b: Option<T>) -> Option<T> {
+        a.into_iter().chain(b).reduce(self.op)
     }
 }
 
@@ -211,23 +132,51 @@ pub(super) const LONGEST: usize = 8192;
 pub(crate) const UNPOLLED: usize = 1024;
 const MOST_BLOCKS: usize = 1 << 20;
 
-/// Results of the consecutive blocks `lo..hi`: one for each block, or the nodes of a tree.
-struct BlockRun<R> {
+/// The result of the blocks `lo..hi`: of one block, or of a node of the tree.
+struct Node<R> {
     lo: usize,
     hi: usize,
-    results: Vec<R>,
+    /// `None` once it is combined with others.
+    result: Option<R>,
 }
 
-impl<R> BlockRun<R> {
-    /// No blocks so far, and the next one is `lo`.
-    fn begin(lo: usize) -> Self {
+/// The nodes of one member, in the order in which they were made.
+struct MemberNodes<R> {
+    nodes: Vec<Node<R>>,
+    /// The run of consecutive blocks `lo..hi`, of which `open` are the nodes: those that may still combine.
+    open: Vec<R>,
+    lo: usize,
+    hi: usize,
+}
+
+impl<R> MemberNodes<R> {
+    /// No blocks so far.
+    fn new() -> Self {
         // Room for the nodes of 2^8 blocks.
-        Self { lo, hi: lo, results: Vec::with_capacity(8) }
+        Self { nodes: Vec::new(), open: Vec::with_capacity(8), lo: 0, hi: 0 }
+    }
+
+    /// Goes on with the block `lo`.
+    fn begin(&mut self, lo: usize) {
+        if self.hi != lo {
+            self.end_run();
+            (self.lo, self.hi) = (lo, lo);
+        }
+    }
+
+    /// Ends the run: its nodes combine with no further block of this member.
+    fn end_run(&mut self) {
+        for node in self.open.drain(..) {
+            let level = (self.hi - self.lo).ilog2().min(self.lo.trailing_zeros());
+            let hi = self.lo + (1 << level);
+            self.nodes.push(Node { lo: self.lo, hi, result: Some(node) });
+            self.lo = hi;
+        }
     }
 
     /// Adds the result of block `hi`.
     fn push(&mut self, result: R) {
-        self.results.push(result);
+        self.nodes.push(Node { lo: self.hi, hi: self.hi + 1, result: Some(result) });
         self.hi += 1;
     }
 
@@ -236,92 +185,31 @@ impl<R> BlockRun<R> {
     fn carry(&mut self, result: R, combine: impl Fn(R, R) -> R) {
         self.hi += 1;
         let complete = self.hi.trailing_zeros().min((self.hi - self.lo).ilog2());
-        let results = &mut self.results;
-        let node = (0..complete).fold(result, |node, _| match results.pop() {
+        let open = &mut self.open;
+        let node = (0..complete).fold(result, |node, _| match open.pop() {
             Some(left) => combine(left, node),
             None => node,
         });
-        results.push(node);
-    }
-
-    /// The nodes, each with its first block.
-    fn nodes(self) -> impl Iterator<Item = (usize, R)> {
-        let Self { mut lo, hi, results } = self;
-        results.into_iter().map(move |node| {
-            let first = lo;
-            let level = (hi - lo).ilog2().min(lo.trailing_zeros());
-            lo += 1 << level;
-            (first, node)
-        })
+        open.push(node);
     }
 }
 
-/// Runs of consecutive blocks. A serial call has one, which needs no vector.
-struct BlockRuns<R> {
-    first: Option<BlockRun<R>>,
-    others: Vec<BlockRun<R>>,
-}
-
-impl<R> Default for BlockRuns<R> {
-    fn default() -> Self {
-        BlockRuns { first: None, others: Vec::new() }
-    }
-}
-
-impl<R> BlockRuns<R> {
-    /// The last run, if `lo` is the next block in it; otherwise a new one.
-    fn at(&mut self, lo: usize) -> &mut BlockRun<R> {
-        let last = self.others.last().or(self.first.as_ref());
-        if last.is_none_or(|last| last.hi != lo) {
-            self.push(BlockRun::begin(lo));
-        }
-        let last = self.others.last_mut().or(self.first.as_mut());
-        last.expect("there is one now")
-    }
-
-    fn push(&mut self, run: BlockRun<R>) {
-        match &self.first {
-            None => self.first = Some(run),
-            Some(_) => self.others.push(run),
-        }
-    }
-
-    fn append(&mut self, more: Self) {
-        if self.first.is_none() {
-            *self = more;
-            return;
-        }
-        more.first.into_iter().chain(more.others).for_each(|run| self.push(run));
-    }
-
-    /// Puts the runs in order, and returns the first block that is in none of them.
-    fn first_gap(&mut self) -> usize {
-        if let Some(first) = self.first.take_if(|_| !self.others.is_empty()) {
-            self.others.push(first);
-            self.others.sort_unstable_by_key(|run| run.lo);
-            self.first = Some(self.others.remove(0));
-        }
-        let runs = self.first.iter().chain(&self.others);
-        runs.fold(0, |end, run| if run.lo <= end { run.hi } else { end })
-    }
-}
-
-/// Combines `nodes`, each with its first block, as the subtree of the blocks `lo..lo + size`; `size` is a power of two.
+/// Combines `nodes`, which are in order, as the subtree of the blocks `lo..lo + size`; `size` is a power of two.
 fn combined<R: Send>(
-    mut nodes: Vec<(usize, R)>,
+    nodes: &mut [Node<R>],
     lo: usize,
     size: usize,
     combine: &(impl Fn(R, R) -> R + Sync),
 ) -> Option<R> {
-    if nodes.len() < 2 {
-        return nodes.pop().map(|(_, node)| node);
+    if let [] | [_] = nodes {
+        return nodes.first_mut().and_then(|node| node.result.take());
     }
     let middle = lo + size / 2;
-    let right = nodes.split_off(nodes.partition_point(|(first, _)| *first < middle));
+    let (left, right) = nodes.split_at_mut(nodes.partition_point(|node| node.lo < middle));
     // Results that own memory may be large. A join costs nothing compared with the allocation of one.
-    let forks = mem::needs_drop::<R>() && nodes.len() > 1 && right.len() > 1;
-    let of_left = || combined(nodes, lo, size / 2, combine);
-    let of_right = || combined(right, middle, size / 2, combine);
+    let forks = mem::needs_drop::<R>() && left.len() > 1 && right.len() > 1;
+    let mut of_left = || combined(left, lo, size / 2, combine);
+    let mut of_right = || combined(right, middle, size / 2, combine);
     match if forks { join(of_left, of_right) } else { (of_left(), of_right()) } {
         (Some(left), Some(right)) => Some(combine(left, right)),
         (left, right) => left.or(right),
@@ -333,20 +221,14 @@ fn combined<R: Send>(
 #[track_caller]
 pub(crate) fn reduced<P: ParallelIterator, C: Combine<P::Item>>(iter: P, by: &C) -> Option<C::Result> {
     let combine = |a, b| by.combine(a, b);
-    let nodes: Vec<(usize, C::Result)> = if P::Recipe::LOOSE {
-        in_runs(iter, &Apart(by)).into_iter().flatten().enumerate().collect()
+    let mut nodes: Vec<Node<C::Result>> = if P::Recipe::LOOSE {
+        let results = in_runs(iter, &Apart(by)).into_iter().flatten();
+        results.enumerate().map(|(at, result)| Node { lo: at, hi: at + 1, result: Some(result) }).collect()
     } else {
-        let BlockRuns { first, others } = in_runs_of_blocks(iter, by, |run, result| run.carry(result, combine));
-        match first {
-            // All blocks: each node is the right neighbour of those before it.
-            Some(run) if others.is_empty() => {
-                return run.results.into_iter().rev().reduce(|right, left| combine(left, right));
-            }
-            _ => first.into_iter().chain(others).flat_map(BlockRun::nodes).collect(),
-        }
+        nodes_of_blocks(iter, by, |mine, result| mine.carry(result, combine))
     };
-    let size = nodes.last().map_or(0, |(first, _)| first + 1).next_power_of_two();
-    combined(nodes, 0, size, &combine)
+    let size = nodes.last().map_or(0, |node| node.hi).next_power_of_two();
+    combined(&mut nodes, 0, size, &combine)
 }
 
 /// The result of every block, in order. (For a loose recipe: of every chunk.)
@@ -355,28 +237,24 @@ pub(crate) fn in_blocks<P: ParallelIterator, E: Each<P::Item>>(iter: P, each: &E
     if P::Recipe::LOOSE {
         return in_runs(iter, &Apart(each)).into_iter().flatten().collect();
     }
-    let BlockRuns { first, others } = in_runs_of_blocks(iter, each, BlockRun::push);
-    match first {
-        Some(run) if others.is_empty() => run.results,
-        _ => first.into_iter().chain(others).flat_map(|run| run.results).collect(),
-    }
+    nodes_of_blocks(iter, each, MemberNodes::push).into_iter().filter_map(|node| node.result).collect()
 }
 
-/// The results of all blocks, in order. `add` adds the result of the next block to a run. Blocks that are not wanted any more are left out. If the
+/// The nodes of all blocks, in order. `add` adds the result of a member's next block. Blocks that are not wanted any more are left out. If the
 /// call was cancelled, the result is empty.
 #[track_caller]
-fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
+fn nodes_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
     iter: P,
     each: &E,
-    add: impl Fn(&mut BlockRun<E::Result>, E::Result) + Sync,
-) -> BlockRuns<E::Result> {
+    add: impl Fn(&mut MemberNodes<E::Result>, E::Result) + Sync,
+) -> Vec<Node<E::Result>> {
     let (source, recipe, hints) = consumed(iter);
     let n = source.total();
     let block = block(n, P::Recipe::PER_CHUNK && mem::needs_drop::<P::Item>());
     let block = if P::Recipe::PER_CHUNK { block.min(hints.most()) } else { block };
     let hints = hints.of_blocks(block, n);
     let over_from = |blocks: usize| recipe.over(blocks.saturating_mul(block).min(n));
-    let runs = Mutex::new(BlockRuns::default());
+    let all = Mutex::new(Vec::new());
     let mut division = Division::new(Blocks::new(source, block));
     let (mut lead, shared) = division.lead();
     with_current(|pool| {
@@ -392,25 +270,25 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
             || {
                 let whole = !polls || P::Recipe::PER_CHUNK;
                 let interval = if whole { PollInterval::whole() } else { PollInterval::new(pool) };
-                (recipe.state(), interval, BlockRuns::<E::Result>::default())
+                (recipe.state(), interval, MemberNodes::<E::Result>::new())
             },
             |(state, interval, mine), claim, mut blocks| {
-                let run = mine.at(claim.lo);
+                mine.begin(claim.lo);
                 let mut flow = ControlFlow::Continue(());
                 if block == 1 && P::Recipe::EXACT && !polls {
                     // An item is a block, so one chunk holds the items of all of them.
                     if let Some((at, chunk)) = blocks.all_at_once() {
-                        recipe.iter(state, at, chunk).for_each(|item| add(run, each.each(iter::once(item))));
+                        recipe.iter(state, at, chunk).for_each(|item| add(mine, each.each(iter::once(item))));
                     }
                 } else if !polls || P::Recipe::PER_CHUNK && hints.cancellation().is_none() {
                     for (at, chunk) in blocks {
                         if recipe.over(at.lo) {
                             break;
                         }
-                        add(run, each.each(recipe.iter(state, at, chunk)));
+                        add(mine, each.each(recipe.iter(state, at, chunk)));
                     }
                 } else {
-                    while !over_from(run.hi)
+                    while !over_from(mine.hi)
                         && let Some(pieces) = blocks.next_in_pieces()
                     {
                         let mut polled = PolledPieces::new(pieces, interval, is_cut);
@@ -420,22 +298,27 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
                             flow = ControlFlow::Break(());
                             break;
                         }
-                        add(run, result);
+                        add(mine, result);
                     }
                 }
                 flow?;
                 leave_if_over(shared, claim.hi, over_from)
             },
-            |(.., mine)| runs.lock().append(mine),
+            |(.., mut mine)| {
+                mine.end_run();
+                let mut all = all.lock();
+                if all.is_empty() { *all = mine.nodes } else { all.append(&mut mine.nodes) }
+            },
         );
     });
-    let mut runs = runs.into_inner();
-    let gap = runs.first_gap();
+    let mut nodes = all.into_inner();
+    nodes.sort_unstable_by_key(|node| node.lo);
+    let gap = nodes.iter().fold(0, |end, node| if node.lo == end { node.hi } else { end });
     if gap < n.div_ceil(block) && !over_from(gap) {
         assert!(hints.cancellation().is_some(), "a reduction has skipped a block");
-        runs = BlockRuns::default();
+        nodes.clear();
     }
-    runs
+    nodes
 }
 
 #[cfg(test)]
@@ -454,20 +337,22 @@ mod tests {
         }
     }
 
-    /// BlockRuns that meet anywhere give the tree that one run gives.
+    /// Runs of blocks that meet anywhere give the tree that one run gives.
     #[test]
     fn the_tree_depends_on_the_number_of_blocks_alone() {
         let combine = |a: String, b: String| format!("({a} {b})");
         let tree = |blocks: usize, cuts: &[usize]| {
             let bounds = [&[0], cuts, &[blocks]].concat();
             let nodes = bounds.windows(2).flat_map(|bounds| {
-                let mut run = BlockRun::begin(bounds[0]);
-                (bounds[0]..bounds[1]).for_each(|block| run.carry(block.to_string(), combine));
-                run.nodes()
+                let mut mine = MemberNodes::new();
+                mine.begin(bounds[0]);
+                (bounds[0]..bounds[1]).for_each(|block| mine.carry(block.to_string(), combine));
+                mine.end_run();
+                mine.nodes
             });
-            let nodes: Vec<_> = nodes.collect();
-            let size = nodes.last().map_or(0, |(first, _)| first + 1).next_power_of_two();
-            combined(nodes, 0, size, &combine)
+            let mut nodes: Vec<_> = nodes.collect();
+            let size = nodes.last().map_or(0, |node| node.hi).next_power_of_two();
+            combined(&mut nodes, 0, size, &combine)
         };
         assert_eq!(tree(0, &[]), None);
         assert_eq!(tree(5, &[]).unwrap(), "(((0 1) (2 3)) 4)");

@@ -1,5 +1,7 @@
 //! Results of unknown number. Every member merges the results of consecutive chunks into one run. At the end, all runs are put in order.
 
+use std::marker::PhantomData;
+
 use either::Either;
 use windrow_sync::Mutex;
 use windrow_sync::divide::Division;
@@ -17,31 +19,16 @@ pub(crate) trait Gather<I>: Sync {
     fn add(&self, run: &mut Self::Run, items: impl Iterator<Item = I>);
 }
 
-/// Gathers into a collection that can be extended: a vector, a string.
-pub(crate) struct Extended<C>(std::marker::PhantomData<fn() -> C>);
-/// Gathers pairs into two vectors.
-pub(crate) struct Unzipped;
+/// Gathers into a collection that can be extended: a vector, a string, two vectors.
+pub(crate) struct Extended<C>(pub(crate) PhantomData<fn() -> C>);
 /// Gathers left items into one vector, right items into another.
 pub(crate) struct Parted;
 /// Gathers the result of every chunk, separately.
 pub(crate) struct Apart<'a, E>(pub(crate) &'a E);
 
-impl<C> Extended<C> {
-    pub(crate) fn new() -> Self {
-        Self(std::marker::PhantomData)
-    }
-}
-
 impl<I, C: Default + Extend<I> + Send> Gather<I> for Extended<C> {
     type Run = C;
     fn add(&self, run: &mut C, items: impl Iterator<Item = I>) {
-        run.extend(items);
-    }
-}
-
-impl<A: Send, B: Send> Gather<(A, B)> for Unzipped {
-    type Run = (Vec<A>, Vec<B>);
-    fn add(&self, run: &mut Self::Run, items: impl Iterator<Item = (A, B)>) {
         run.extend(items);
     }
 }
@@ -99,17 +86,12 @@ pub(crate) fn in_runs<P: ParallelIterator, G: Gather<P::Item>>(iter: P, gather: 
             || (recipe.state(), Vec::<(usize, usize, G::Run)>::new()),
             |(state, mine), at, chunk| {
                 let items = recipe.iter(state, at, chunk);
-                match mine.last_mut() {
-                    Some((_, end, run)) if *end == at.lo => {
-                        gather.add(run, items);
-                        *end = at.hi;
-                    }
-                    _ => {
-                        let mut run = G::Run::default();
-                        gather.add(&mut run, items);
-                        mine.push((at.lo, at.hi, run));
-                    }
+                if mine.last().is_none_or(|(_, end, _)| *end != at.lo) {
+                    mine.push((at.lo, at.lo, G::Run::default()));
                 }
+                let (_, end, run) = mine.last_mut().expect("there is one now");
+                gather.add(run, items);
+                *end = at.hi;
                 leave_if_over(shared, at.hi, |from| recipe.over(from))
             },
             |(_, mut mine)| runs.lock().append(&mut mine),

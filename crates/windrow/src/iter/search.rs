@@ -39,7 +39,7 @@ impl<B> Clone for Found<B> {
 
 impl<B> Found<B> {
     pub(crate) fn new() -> Self {
-        Self { mark: FoundBefore::new(), best: Mutex::new(None) }
+        Self { mark: FoundBefore::default(), best: Mutex::new(None) }
     }
 
     /// True if a find at `key` would win.
@@ -61,23 +61,6 @@ impl<B> Found<B> {
 
     pub(crate) fn into_best(self) -> Option<B> {
         self.best.into_inner().map(|(_, found)| found)
-    }
-}
-
-/// A [`Found`], or a reference to one.
-pub trait Finds<B>: Sync + Send {
-    fn found(&self) -> &Found<B>;
-}
-
-impl<B: Send> Finds<B> for Found<B> {
-    fn found(&self) -> &Found<B> {
-        self
-    }
-}
-
-impl<B: Send> Finds<B> for &Found<B> {
-    fn found(&self) -> &Found<B> {
-        self
     }
 }
 

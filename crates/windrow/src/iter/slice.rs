@@ -451,7 +451,7 @@ pub trait ParallelSliceMut<T: Send> {
     where
         T: Ord,
     {
-        sort::unstable(self.whole_mut(), &T::cmp, Location::caller());
+        sort::unstable(self.whole_mut(), &T::cmp, Location::caller(), None);
     }
 
     /// Sorts by a comparison; equal items may change their order.
@@ -470,7 +470,7 @@ pub trait ParallelSliceMut<T: Send> {
     where
         F: Fn(&T, &T) -> Ordering + Sync,
     {
-        sort::unstable(self.whole_mut(), &compare, Location::caller());
+        sort::unstable(self.whole_mut(), &compare, Location::caller(), None);
     }
 
     /// Sorts by a key, computed for every comparison; items with equal keys may change their order.
@@ -487,7 +487,7 @@ pub trait ParallelSliceMut<T: Send> {
         K: Ord,
         F: Fn(&T) -> K + Sync,
     {
-        sort::unstable(self.whole_mut(), &|a, b| key(a).cmp(&key(b)), Location::caller());
+        sort::unstable(self.whole_mut(), &|a, b| key(a).cmp(&key(b)), Location::caller(), None);
     }
 }
 

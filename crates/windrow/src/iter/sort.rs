@@ -34,9 +34,9 @@ pub(super) fn by_cached_key<T: Send, K: Ord + Send>(
 ) {
     let begun = tick();
     let mut loop_of_keys = items.par_iter_mut().reported_as(CallPart::Silent);
-    loop_of_keys.hints.0.place = Some(place);
+    loop_of_keys.hints.place = Some(place);
     let mut keys: Vec<(K, usize)> = loop_of_keys.enumerate().map(|(at, item)| (key(item), at)).collect();
-    sort_unstable(&mut keys, &Ord::cmp, place, Some(begun));
+    unstable(&mut keys, &Ord::cmp, place, Some(begun));
     // The item that belongs at `at` was at `keys[at].1`, unless one of the swaps so far has moved it.
     for at in 0..items.len() {
         let mut from = keys[at].1;
@@ -173,16 +173,8 @@ fn was_in_order<T>(items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) -> bo
     descending
 }
 
-pub(super) fn unstable<T: Send, C: Fn(&T, &T) -> Ordering + Sync>(
-    items: &mut [T],
-    compare: &C,
-    place: &'static Location<'static>,
-) {
-    sort_unstable(items, compare, place, None);
-}
-
 /// Sorts; the call began at the tick `begun`, if that is given.
-fn sort_unstable<T: Send, C: Fn(&T, &T) -> Ordering + Sync>(
+pub(super) fn unstable<T: Send, C: Fn(&T, &T) -> Ordering + Sync>(
     items: &mut [T],
     compare: &C,
     place: &'static Location<'static>,

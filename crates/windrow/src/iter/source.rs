@@ -3,8 +3,6 @@
 use windrow_sync::divide::Leaf;
 use windrow_sync::sources::{Runs, VecItems};
 
-use crate::runtime::hints::Weights;
-
 /// Sources that [`weigh`](crate::Par::weigh) works on: slices, vectors, `par_chunks`. (Ranges have a method of that name.)
 ///
 /// ```
@@ -19,32 +17,28 @@ pub trait Weigh: Leaf {
     /// The argument of the weighing function.
     type Seen: ?Sized;
 
-    /// The running sums of the weights: one pass over the items on the calling thread.
+    /// The items, for the weighing function.
     #[doc(hidden)]
-    fn weights(&mut self, weight: impl Fn(&Self::Seen) -> usize) -> WeightsOf;
+    fn seen(&mut self) -> impl Iterator<Item = &Self::Seen>;
 }
-
-/// Opaque: the weights of a source.
-#[derive(Debug)]
-pub struct WeightsOf(pub(crate) Weights);
 
 impl<T: Sync> Weigh for &[T] {
     type Seen = T;
-    fn weights(&mut self, weight: impl Fn(&T) -> usize) -> WeightsOf {
-        WeightsOf(Weights::new(self.iter().map(weight)))
+    fn seen(&mut self) -> impl Iterator<Item = &T> {
+        self.iter()
     }
 }
 
 impl<T: Sync> Weigh for Runs<'_, T> {
     type Seen = [T];
-    fn weights(&mut self, weight: impl Fn(&[T]) -> usize) -> WeightsOf {
-        WeightsOf(Weights::new(self.iter().map(weight)))
+    fn seen(&mut self) -> impl Iterator<Item = &[T]> {
+        self.iter()
     }
 }
 
 impl<T: Send> Weigh for VecItems<T> {
     type Seen = T;
-    fn weights(&mut self, weight: impl Fn(&T) -> usize) -> WeightsOf {
-        WeightsOf(Weights::new(self.as_slice().iter().map(weight)))
+    fn seen(&mut self) -> impl Iterator<Item = &T> {
+        self.as_slice().iter()
     }
 }

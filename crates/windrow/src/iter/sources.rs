@@ -4,15 +4,13 @@
 //! lists have no random access: their items, or references to them, are gathered into a vector first, on the calling thread.
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
-use std::marker::PhantomData;
 use std::ops::RangeBounds;
 
 use windrow_sync::sources::{SliceMut, VecItems};
 use windrow_sync::views::Merged;
 
-use super::adaptors::{MultiZip, Zip};
-use super::recipe::{Chain, Plain, Unnested};
-use super::{IndexedParallelIterator, IntoParallelIterator, Par, adapt};
+use super::recipe::{Chain, Plain};
+use super::{IntoParallelIterator, Par};
 
 macro_rules! into_par_iter {
     ($([$($generics:tt)*] $from:ty, $item:ty, $source:ty, $self:ident => $new:expr;)*) => {$(
@@ -86,55 +84,6 @@ impl<'a, T: Send> IntoParallelIterator for &'a mut VecDeque<T> {
         let (front, back) = self.as_mut_slices();
         Par::of(Merged::one_after_the_other(SliceMut::new(front), SliceMut::new(back)), Chain(Plain, Plain))
     }
-}
-
-/// Pairs of items, as many as the shorter iterator has.
-impl<A, B> IntoParallelIterator for (A, B)
-where
-    A: IntoParallelIterator<Iter: IndexedParallelIterator>,
-    B: IntoParallelIterator<Iter: IndexedParallelIterator>,
-{
-    type Item = (A::Item, B::Item);
-    type Iter = Zip<A::Iter, B::Iter>;
-    fn into_par_iter(self) -> Self::Iter {
-        self.0.into_par_iter().zip(self.1)
-    }
-}
-
-/// Tuples of items, as many as the shortest iterator has: pairs of pairs, unnested.
-macro_rules! multi_zip {
-    ($($zipped:ty => ($first:ident, $($part:ident $at:tt)*);)*) => {$(
-        impl<$first, $($part),*> IntoParallelIterator for ($first, $($part),*)
-        where
-            $first: IntoParallelIterator<Iter: IndexedParallelIterator>,
-            $($part: IntoParallelIterator<Iter: IndexedParallelIterator>),*
-        {
-            type Item = ($first::Item, $($part::Item),*);
-            type Iter = MultiZip<$zipped, Self::Item>;
-            fn into_par_iter(self) -> Self::Iter {
-                adapt(self.0.into_par_iter()$(.zip(self.$at))*, |recipe| Unnested(recipe, PhantomData))
-            }
-        }
-    )*};
-}
-/// The types of pairs of pairs.
-type Zip3<A, B, C> = Zip<Zip<A, B>, C>;
-type Zip5<A, B, C, D, E> = Zip<Zip<Zip3<A, B, C>, D>, E>;
-type Zip7<A, B, C, D, E, F, G> = Zip<Zip<Zip5<A, B, C, D, E>, F>, G>;
-type Zip9<A, B, C, D, E, F, G, H, I> = Zip<Zip<Zip7<A, B, C, D, E, F, G>, H>, I>;
-type Zip11<A, B, C, D, E, F, G, H, I, J, K> = Zip<Zip<Zip9<A, B, C, D, E, F, G, H, I>, J>, K>;
-multi_zip! {
-    A::Iter => (A,);
-    Zip3<A::Iter, B::Iter, C::Iter> => (A, B 1 C 2);
-    Zip<Zip3<A::Iter, B::Iter, C::Iter>, D::Iter> => (A, B 1 C 2 D 3);
-    Zip5<A::Iter, B::Iter, C::Iter, D::Iter, E::Iter> => (A, B 1 C 2 D 3 E 4);
-    Zip<Zip5<A::Iter, B::Iter, C::Iter, D::Iter, E::Iter>, F::Iter> => (A, B 1 C 2 D 3 E 4 F 5);
-    Zip7<A::Iter, B::Iter, C::Iter, D::Iter, E::Iter, F::Iter, G::Iter> => (A, B 1 C 2 D 3 E 4 F 5 G 6);
-    Zip<Zip7<A::Iter, B::Iter, C::Iter, D::Iter, E::Iter, F::Iter, G::Iter>, H::Iter> => (A, B 1 C 2 D 3 E 4 F 5 G 6 H 7);
-    Zip9<A::Iter, B::Iter, C::Iter, D::Iter, E::Iter, F::Iter, G::Iter, H::Iter, I::Iter> => (A, B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8);
-    Zip<Zip9<A::Iter, B::Iter, C::Iter, D::Iter, E::Iter, F::Iter, G::Iter, H::Iter, I::Iter>, J::Iter> => (A, B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9);
-    Zip11<A::Iter, B::Iter, C::Iter, D::Iter, E::Iter, F::Iter, G::Iter, H::Iter, I::Iter, J::Iter, K::Iter> => (A, B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10);
-    Zip<Zip11<A::Iter, B::Iter, C::Iter, D::Iter, E::Iter, F::Iter, G::Iter, H::Iter, I::Iter, J::Iter, K::Iter>, L::Iter> => (A, B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11);
 }
 
 /// Collections that a range of items can be drained from.

@@ -15,7 +15,6 @@ use windrow_sync::sources::VecItems;
 use super::adaptors::FlattenIter;
 use super::recipe::{Indexed, Indices, Maybe, Of, Plain};
 use super::{Par, ParallelIterator};
-use crate::runtime::hints::Weights;
 
 /// Items that can be split at any index. [`from_split_at`] turns them into a parallel iterator with indices, for all adaptors and consumers.
 ///
@@ -244,44 +243,6 @@ fn cut<S: SplitAt>(part: S, at: usize) -> (Option<S>, Option<S>) {
     let is_right = a.len() == at && b.len() == len - at;
     assert!(is_right, "{len} items split at {at} are parts of {} and {} items", a.len(), b.len());
     (Some(a), Some(b))
-}
-
-impl<S: SplitAt> SplitAtIter<S> {
-    /// Gives the item at each index a weight that its work is proportional to: see [`Par::weigh`]. The items themselves cannot be seen
-    /// before they are claimed.
-    ///
-    /// ```
-    /// use windrow::iter::{SplitAt, from_split_at};
-    /// use windrow::prelude::*;
-    ///
-    /// /// The rows of a triangle.
-    /// struct Triangle(std::ops::Range<usize>);
-    ///
-    /// # impl IntoIterator for Triangle {
-    /// #     type Item = usize;
-    /// #     type IntoIter = std::ops::Range<usize>;
-    /// #     fn into_iter(self) -> Self::IntoIter {
-    /// #         self.0
-    /// #     }
-    /// # }
-    /// impl SplitAt for Triangle {
-    ///     fn len(&self) -> usize {
-    ///         self.0.len()
-    ///     }
-    ///     fn split_at(self, at: usize) -> (Self, Self) {
-    ///         let middle = self.0.start + at;
-    ///         (Triangle(self.0.start..middle), Triangle(middle..self.0.end))
-    ///     }
-    /// }
-    ///
-    /// // Row `i` has `i + 1` cells.
-    /// let rows = from_split_at(Triangle(0..4)).weigh_by_index(|row| row + 1);
-    /// assert_eq!(rows.map(|row| (0..=row).count()).collect::<Vec<_>>(), [1, 2, 3, 4]);
-    /// ```
-    pub fn weigh_by_index(mut self, weight: impl Fn(usize) -> usize) -> Self {
-        self.hints.0.weigh(Weights::new(self.source.clone().map(weight)));
-        self
-    }
 }
 
 /// The nodes of a tree, each before its children (depth first).

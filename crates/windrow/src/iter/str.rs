@@ -270,6 +270,11 @@ fn parts_in(text: &str, run: Range<usize>, separator: &impl Separator) -> Option
     Some((part_in(text, run, separator)?, part_in(text, next, separator)))
 }
 
+/// The parts that begin in `run`, as one text.
+fn part<'a>(text: &'a str, run: Range<usize>, separator: &impl Separator) -> Option<&'a str> {
+    parts_in(text, run, separator).map(|(first, next)| &text[first..next.unwrap_or(text.len())])
+}
+
 names! {
     Bytes<'a> = &'a [u8], recipe::Copied<Plain>;
     Chars<'a> = Range<usize>, Of<TextChars<'a>>;
@@ -285,72 +290,50 @@ names! {
     MatchIndices<'a, P> = Range<usize>, Of<TextMatchIndices<'a, P>>;
 }
 
-/// Characters of a string.
-///
-/// ```
-/// use windrow::prelude::*;
-///
-/// // It is the data of this iterator.
-/// let chars: windrow::str::Chars<'_> = "naïve".par_chars();
-/// assert_eq!(chars.count(), 5);
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct TextChars<'a>(&'a str);
-
-impl Indices for TextChars<'_> {
-    type Item = char;
-    const EXACT: bool = false;
-
-    fn items(&self, run: Range<usize>) -> impl Iterator<Item = char> {
-        self.0[chars(self.0, run)].chars()
-    }
-}
-
-/// Characters of a string, with their indices.
-///
-/// ```
-/// use windrow::prelude::*;
-///
-/// // It is the data of this iterator.
-/// let chars: windrow::str::CharIndices<'_> = "naïve".par_char_indices();
-/// assert_eq!(chars.find_first(|(_, c)| *c == 'v'), Some((4, 'v')));
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct TextCharIndices<'a>(&'a str);
-
-impl Indices for TextCharIndices<'_> {
-    type Item = (usize, char);
-    const EXACT: bool = false;
-
-    fn items(&self, run: Range<usize>) -> impl Iterator<Item = (usize, char)> {
-        let run = chars(self.0, run);
-        self.0[run.clone()].char_indices().map(move |(at, c)| (run.start + at, c))
-    }
-}
-
-/// Items of a standard iterator over the parts that begin in a run.
-macro_rules! parts {
-    ($($(#[$doc:meta])* $name:ident: $separator:expr, |$part:ident| $items:expr;)*) => {$(
+/// Data of iterators over the parts of a string: the struct, and the items that begin in a run of bytes.
+macro_rules! texts {
+    ($($(#[$doc:meta])*
+    $name:ident<$life:lifetime $(, $by:ident)?> => $item:ty: |$text:ident, $run:ident $(, $separator:ident)?| $items:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
-        pub struct $name<'a>(&'a str);
+        pub struct $name<$life $(, $by)?>(&$life str $(, $by)?);
 
-        impl<'a> Indices for $name<'a> {
-            type Item = &'a str;
+        impl<$life $(, $by: Separator)?> Indices for $name<$life $(, $by)?> {
+            type Item = $item;
             const EXACT: bool = false;
 
-            fn items(&self, run: Range<usize>) -> impl Iterator<Item = &'a str> {
-                let text = self.0;
-                let parts = parts_in(text, run, &$separator);
-                parts.into_iter().flat_map(move |(first, next)| {
-                    let $part = &text[first..next.unwrap_or(text.len())];
-                    $items
-                })
+            fn items(&self, $run: Range<usize>) -> impl Iterator<Item = $item> {
+                let $text = self.0;
+                $(let $separator = &self.1;)?
+                $items
             }
         }
     )*};
 }
-parts! {
+texts! {
+    /// Characters of a string.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// // It is the data of this iterator.
+    /// let chars: windrow::str::Chars<'_> = "naïve".par_chars();
+    /// assert_eq!(chars.count(), 5);
+    /// ```
+    TextChars<'a> => char: |text, run| text[chars(text, run)].chars();
+    /// Characters of a string, with their indices.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// // It is the data of this iterator.
+    /// let chars: windrow::str::CharIndices<'_> = "naïve".par_char_indices();
+    /// assert_eq!(chars.find_first(|(_, c)| *c == 'v'), Some((4, 'v')));
+    /// ```
+    TextCharIndices<'a> => (usize, char): |text, run| {
+        let run = chars(text, run);
+        text[run.clone()].char_indices().map(move |(at, c)| (run.start + at, c))
+    };
     /// Lines of a string.
     ///
     /// ```
@@ -360,7 +343,7 @@ parts! {
     /// let lines: windrow::str::Lines<'_> = "one\ntwo\n".par_lines();
     /// assert_eq!(lines.collect::<Vec<_>>(), ["one", "two"]);
     /// ```
-    TextLines: '\n', |text| text.lines();
+    TextLines<'a> => &'a str: |text, run| part(text, run, &'\n').into_iter().flat_map(str::lines);
     /// Words of a string.
     ///
     /// ```
@@ -370,7 +353,8 @@ parts! {
     /// let words: windrow::str::SplitWhitespace<'_> = "one two".par_split_whitespace();
     /// assert_eq!(words.count(), 2);
     /// ```
-    TextWords: char::is_whitespace, |text| text.split_whitespace();
+    TextWords<'a> => &'a str:
+        |text, run| part(text, run, &char::is_whitespace).into_iter().flat_map(str::split_whitespace);
     /// Words of a string, between ASCII white space.
     ///
     /// ```
@@ -380,121 +364,72 @@ parts! {
     /// let words: windrow::str::SplitAsciiWhitespace<'_> = "one two".par_split_ascii_whitespace();
     /// assert_eq!(words.count(), 2);
     /// ```
-    TextAsciiWords: |c: char| c.is_ascii_whitespace(), |text| text.split_ascii_whitespace();
-}
-
-/// Parts of a string between separators.
-///
-/// ```
-/// use windrow::prelude::*;
-///
-/// // It is the data of this iterator.
-/// let parts: windrow::str::Split<'_, char> = "a-b".par_split('-');
-/// assert_eq!(parts.collect::<Vec<_>>(), ["a", "b"]);
-/// ```
-#[derive(Clone, Debug)]
-pub struct TextParts<'a, P>(&'a str, P);
-
-impl<'a, P: Separator> Indices for TextParts<'a, P> {
-    type Item = &'a str;
-    const EXACT: bool = false;
-
-    fn items(&self, run: Range<usize>) -> impl Iterator<Item = &'a str> {
-        let parts = parts_in(self.0, run, &self.1).map(|(first, next)| match next {
+    TextAsciiWords<'a> => &'a str: |text, run| {
+        part(text, run, &|c: char| c.is_ascii_whitespace()).into_iter().flat_map(str::split_ascii_whitespace)
+    };
+    /// Parts of a string between separators.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// // It is the data of this iterator.
+    /// let parts: windrow::str::Split<'_, char> = "a-b".par_split('-');
+    /// assert_eq!(parts.collect::<Vec<_>>(), ["a", "b"]);
+    /// ```
+    TextParts<'a, P> => &'a str: |text, run, separator| {
+        let parts = parts_in(text, run, separator).map(|(first, next)| match next {
             // Without the last separator: after it `split` would find an empty part.
             Some(next) => {
-                let parts = &self.0[first..next];
+                let parts = &text[first..next];
                 &parts[..parts.len() - parts.chars().next_back().map_or(0, char::len_utf8)]
             }
-            None => &self.0[first..],
+            None => &text[first..],
         });
-        parts.into_iter().flat_map(|parts| parts.split(|c| self.1.is(c)))
-    }
-}
-
-/// Parts of a string, each with the separator at its end.
-///
-/// ```
-/// use windrow::prelude::*;
-///
-/// // It is the data of this iterator.
-/// let parts: windrow::str::SplitInclusive<'_, char> = "a-b".par_split_inclusive('-');
-/// assert_eq!(parts.collect::<Vec<_>>(), ["a-", "b"]);
-/// ```
-#[derive(Clone, Debug)]
-pub struct TextInclusive<'a, P>(&'a str, P);
-
-impl<'a, P: Separator> Indices for TextInclusive<'a, P> {
-    type Item = &'a str;
-    const EXACT: bool = false;
-
-    fn items(&self, run: Range<usize>) -> impl Iterator<Item = &'a str> {
-        let parts = parts_in(self.0, run, &self.1);
-        let parts = parts.map(|(first, next)| &self.0[first..next.unwrap_or(self.0.len())]);
-        parts.into_iter().flat_map(|parts| parts.split_inclusive(|c| self.1.is(c)))
-    }
-}
-
-/// Separators in a string, with their indices.
-///
-/// ```
-/// use windrow::prelude::*;
-///
-/// // It is the data of this iterator.
-/// let found: windrow::str::MatchIndices<'_, char> = "a-b".par_match_indices('-');
-/// assert_eq!(found.collect::<Vec<_>>(), [(1, "-")]);
-/// ```
-#[derive(Clone, Debug)]
-pub struct TextMatchIndices<'a, P>(&'a str, P);
-
-impl<'a, P: Separator> Indices for TextMatchIndices<'a, P> {
-    type Item = (usize, &'a str);
-    const EXACT: bool = false;
-
-    fn items(&self, run: Range<usize>) -> impl Iterator<Item = (usize, &'a str)> {
-        let run = chars(self.0, run);
-        self.0[run.clone()].match_indices(|c| self.1.is(c)).map(move |(at, text)| (run.start + at, text))
-    }
-}
-
-/// Separators in a string.
-///
-/// ```
-/// use windrow::prelude::*;
-///
-/// // It is the data of this iterator.
-/// let found: windrow::str::Matches<'_, char> = "a-b".par_matches('-');
-/// assert_eq!(found.collect::<Vec<_>>(), ["-"]);
-/// ```
-#[derive(Clone, Debug)]
-pub struct TextMatches<'a, P>(&'a str, P);
-
-impl<'a, P: Separator> Indices for TextMatches<'a, P> {
-    type Item = &'a str;
-    const EXACT: bool = false;
-
-    fn items(&self, run: Range<usize>) -> impl Iterator<Item = &'a str> {
-        self.0[chars(self.0, run)].matches(|c| self.1.is(c))
-    }
-}
-
-/// UTF-16 code units of a string.
-///
-/// ```
-/// use windrow::prelude::*;
-///
-/// // It is the data of this iterator.
-/// let units: windrow::str::EncodeUtf16<'_> = "ab".par_encode_utf16();
-/// assert_eq!(units.collect::<Vec<_>>(), [0x61, 0x62]);
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct TextUtf16<'a>(&'a str);
-
-impl Indices for TextUtf16<'_> {
-    type Item = u16;
-    const EXACT: bool = false;
-
-    fn items(&self, run: Range<usize>) -> impl Iterator<Item = u16> {
-        self.0[chars(self.0, run)].encode_utf16()
-    }
+        parts.into_iter().flat_map(|parts| parts.split(|c| separator.is(c)))
+    };
+    /// Parts of a string, each with the separator at its end.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// // It is the data of this iterator.
+    /// let parts: windrow::str::SplitInclusive<'_, char> = "a-b".par_split_inclusive('-');
+    /// assert_eq!(parts.collect::<Vec<_>>(), ["a-", "b"]);
+    /// ```
+    TextInclusive<'a, P> => &'a str: |text, run, separator| {
+        part(text, run, separator).into_iter().flat_map(|part| part.split_inclusive(|c| separator.is(c)))
+    };
+    /// Separators in a string, with their indices.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// // It is the data of this iterator.
+    /// let found: windrow::str::MatchIndices<'_, char> = "a-b".par_match_indices('-');
+    /// assert_eq!(found.collect::<Vec<_>>(), [(1, "-")]);
+    /// ```
+    TextMatchIndices<'a, P> => (usize, &'a str): |text, run, separator| {
+        let run = chars(text, run);
+        text[run.clone()].match_indices(|c| separator.is(c)).map(move |(at, found)| (run.start + at, found))
+    };
+    /// Separators in a string.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// // It is the data of this iterator.
+    /// let found: windrow::str::Matches<'_, char> = "a-b".par_matches('-');
+    /// assert_eq!(found.collect::<Vec<_>>(), ["-"]);
+    /// ```
+    TextMatches<'a, P> => &'a str: |text, run, separator| text[chars(text, run)].matches(|c| separator.is(c));
+    /// UTF-16 code units of a string.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// // It is the data of this iterator.
+    /// let units: windrow::str::EncodeUtf16<'_> = "ab".par_encode_utf16();
+    /// assert_eq!(units.collect::<Vec<_>>(), [0x61, 0x62]);
+    /// ```
+    TextUtf16<'a> => u16: |text, run| text[chars(text, run)].encode_utf16();
 }

@@ -10,7 +10,7 @@ use super::cancellation::Cancellation;
 
 /// Knowledge of a call in advance. Iterators move it, so it is small: rare hints are in a box.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hints {
+pub struct Hints {
     /// The place of the consumer.
     pub(crate) place: Option<&'static Location<'static>>,
     rare: Option<Box<RareHints>>,

@@ -12,7 +12,7 @@ use windrow_sync::join::tree::{Asked, OfferDecision, Tree};
 use windrow_sync::machine::tick;
 
 use crate::runtime::call::{Entered, LastChoice, RegionEnd, region};
-use crate::runtime::listen::{self, Account, CallKind, CallPlace, Ended, Region};
+use crate::runtime::listen::{Account, CallKind, CallPlace, Ended, Region};
 use crate::runtime::pool;
 use crate::runtime::sites::SiteStats;
 use crate::runtime::state::PoolState;
@@ -120,17 +120,6 @@ impl Measured {
     }
 }
 
-/// Runs `f`, a call inside the tree of joins of this thread.
-#[inline]
-pub(crate) fn part_of_recursion<R>(place: &'static Location<'static>, f: impl FnOnce() -> R) -> R {
-    let reported = listen::call(CallKind::Join, Some(place));
-    let result = f();
-    if let Some(reported) = reported {
-        reported.end_because("as part of the recursion around it");
-    }
-    result
-}
-
 /// Runs a sort at `place` in a new tree of joins, with a predicted serial time.
 pub(crate) fn expecting(pool: &PoolState, alone: Nanos, place: CallPlace, sort: impl FnOnce()) -> Grown {
     grow(pool, (CallKind::Sort, place), Some(alone), 0, false, sort).1
@@ -212,26 +201,3 @@ fn grow<R>(
 ///
 /// Measure: count of joins.
 const UNMEASURED: u32 = 8;
-
-/// Both halves must be Send.
-/// ```compile_fail,E0277
-/// let shared = std::rc::Rc::new(1);
-/// windrow::join(|| 1, || *shared);
-/// ```
-#[cfg(doctest)]
-struct HalvesMustBeSend;
-
-/// Results must be Send.
-/// ```compile_fail,E0277
-/// windrow::join(|| 1, || std::rc::Rc::new(1));
-/// ```
-#[cfg(doctest)]
-struct ResultsMustBeSend;
-
-/// The halves do not write to the same variable.
-/// ```compile_fail,E0499
-/// let mut sum = 0;
-/// windrow::join(|| sum += 1, || sum += 2);
-/// ```
-#[cfg(doctest)]
-struct TheHalvesDoNotShareAPlace;

@@ -12,8 +12,8 @@ use windrow_sync::join::guests::Invitation;
 use windrow_sync::join::is_inside;
 use windrow_sync::latch::Latch;
 
-use crate::runtime::listen::SpawnedCall;
-use crate::task::join::{part_of_recursion, rooted};
+use crate::runtime::listen::{self, CallKind, SpawnedCall};
+use crate::task::join::rooted;
 use windrow_sync::unwind::{Payload, discard};
 
 /// Runs `f` with a [`Scope`] in which it can spawn tasks, and waits until all of them have ended.
@@ -45,7 +45,12 @@ where
 {
     let place = Location::caller();
     if is_inside() {
-        return part_of_recursion(place, || run(f));
+        let reported = listen::call(CallKind::Join, Some(place));
+        let result = run(f);
+        if let Some(reported) = reported {
+            reported.end_because("as part of the recursion around it");
+        }
+        return result;
     }
     let code = run::<'scope, F, R> as fn(F) -> R as usize;
     rooted(Some(place), code, || run(f))
@@ -101,10 +106,8 @@ pub struct Scope<'scope> {
 
 #[derive(Default)]
 struct Tasks<'scope> {
-    /// Tasks that were not begun, and perhaps some that [`ScopedJoinHandle::join`] has begun.
-    waiting: VecDeque<Arc<dyn ScopeTask<'scope> + 'scope>>,
-    /// An upper bound of the begun tasks in `waiting`.
-    begun: usize,
+    /// Tasks that were not begun, in the order of their numbers, and perhaps some that [`ScopedJoinHandle::join`] runs.
+    waiting: VecDeque<Queued<'scope>>,
     unfinished: usize,
     /// Payloads of tasks that panicked, with their numbers, in the order in which they ended.
     panics: Vec<(usize, Payload)>,
@@ -169,7 +172,7 @@ impl<'scope> Scope<'scope> {
             call,
             state: Mutex::new(SpawnedState { stage: SpawnedStage::Waiting(f), let_go: false }),
         });
-        tasks.waiting.push_back(task.clone());
+        tasks.waiting.push_back((number, task.clone()));
         let waiter = tasks.waiter;
         drop(tasks);
         self.wake(waiter);
@@ -182,31 +185,14 @@ impl<'scope> Scope<'scope> {
     fn help(&self) {
         let runner = self.invitation.member().filter(|_| self.invitation.is_guest());
         // The host of a guest that has forked is in the parent.
-        while self.process.is_this() {
-            let mut tasks = self.tasks.lock();
-            let Some(task) = tasks.waiting.pop_front() else { return };
-            let more = !tasks.waiting.is_empty();
-            drop(tasks);
-            if more {
-                self.invitation.call();
-            }
-            self.run_task(&*task, runner);
-        }
+        while self.process.is_this() && self.run_next(runner, VecDeque::pop_front) {}
     }
 
     /// The work of the host: runs tasks, youngest first, until all have ended.
     fn finish(&self) -> Result<(), Stranded> {
         loop {
+            while self.run_next(None, VecDeque::pop_back) {}
             let mut tasks = self.tasks.lock();
-            if let Some(task) = tasks.waiting.pop_back() {
-                let more = !tasks.waiting.is_empty();
-                drop(tasks);
-                if more {
-                    self.invitation.call();
-                }
-                self.run_task(&*task, None);
-                continue;
-            }
             if tasks.unfinished == 0 {
                 return Ok(());
             }
@@ -223,11 +209,24 @@ impl<'scope> Scope<'scope> {
         }
     }
 
-    /// Runs a task unless it was begun. `runner` is this member's number if this member is a guest.
-    fn run_task(&self, task: &dyn ScopeTask<'scope>, runner: Option<usize>) {
+    /// Runs the task that `take` takes out of the queue, unless it was begun. False without a task. `runner` is this member's number if
+    /// this member is a guest.
+    fn run_next(
+        &self,
+        runner: Option<usize>,
+        take: impl FnOnce(&mut VecDeque<Queued<'scope>>) -> Option<Queued<'scope>>,
+    ) -> bool {
+        let mut tasks = self.tasks.lock();
+        let Some((_, task)) = take(&mut tasks.waiting) else { return false };
+        let more = !tasks.waiting.is_empty();
+        drop(tasks);
+        if more {
+            self.invitation.call();
+        }
         if task.begin(self, runner) {
             self.count_end();
         }
+        true
     }
 
     /// Drops the untaken result of task `number`. If the drop panics, the task counts as panicked.
@@ -250,16 +249,13 @@ impl<'scope> Scope<'scope> {
     }
 }
 
-/// Begun tasks stay in the queue until there are more than this many.
-///
-/// Measure: count of tasks.
-const MANY: usize = 32;
+/// A task in the queue, with its number.
+type Queued<'scope> = (usize, Arc<dyn ScopeTask<'scope> + 'scope>);
 
 /// A task as the queue sees it.
 trait ScopeTask<'scope>: Send + Sync {
     /// Runs the task; false if it was begun before. `runner` is this member's number if this member is a guest.
     fn begin(&self, scope: &Scope<'scope>, runner: Option<usize>) -> bool;
-    fn is_begun(&self) -> bool;
 }
 
 /// A task as its handle sees it.
@@ -339,10 +335,6 @@ where
             _ => {}
         }
         true
-    }
-
-    fn is_begun(&self) -> bool {
-        !matches!(self.state.lock().stage, SpawnedStage::Waiting(_))
     }
 }
 
@@ -470,59 +462,12 @@ impl<'scope> Scope<'scope> {
         if !task.begin(self, None) {
             return;
         }
-        // A task that is joined soon after its spawn is at the back, or near it.
         let mut tasks = self.tasks.lock();
-        tasks.begun += 1;
-        let mut gone = Vec::new();
-        while tasks.waiting.back().is_some_and(|last| last.is_begun()) {
-            gone.extend(tasks.waiting.pop_back());
-            tasks.begun = tasks.begun.saturating_sub(1);
-        }
-        // Other begun tasks are removed when they may be half of the queue: constant work for each on average.
-        if tasks.begun > MANY && tasks.begun > tasks.waiting.len() / 2 {
-            tasks.begun = 0;
-            let (begun, waiting) = tasks.waiting.drain(..).partition::<Vec<_>, _>(|task| task.is_begun());
-            tasks.waiting = waiting.into();
-            gone.extend(begun);
-        }
+        let at = tasks.waiting.binary_search_by_key(&task.number(), |(number, _)| *number).ok();
+        // Where tasks are joined in the order of their spawns, or in the reverse order, it is at an end of the queue.
+        let gone = at.and_then(|at| tasks.waiting.remove(at));
         drop(tasks);
         drop(gone);
         self.count_end();
     }
 }
-
-/// Tasks do not borrow what ends before the scope does.
-/// ```compile_fail,E0373
-/// windrow::scope(|s| {
-///     let short = 1;
-///     s.spawn(|_| assert_eq!(short, 1));
-/// });
-/// ```
-#[cfg(doctest)]
-struct TasksDoNotBorrowWhatIsInside;
-
-/// Handles do not leave the scope.
-/// ```compile_fail
-/// let handle = windrow::scope(|s| s.spawn_joinable(|_| 1));
-/// ```
-#[cfg(doctest)]
-struct HandlesStayInside;
-
-/// Tasks must be Send.
-/// ```compile_fail,E0277
-/// let shared = std::rc::Rc::new(1);
-/// windrow::scope(|s| s.spawn(|_| assert_eq!(*shared, 1)));
-/// ```
-#[cfg(doctest)]
-struct TasksMustBeSend;
-
-/// Two tasks do not write to the same variable.
-/// ```compile_fail,E0499
-/// let mut sum = 0;
-/// windrow::scope(|s| {
-///     s.spawn(|_| sum += 1);
-///     s.spawn(|_| sum += 2);
-/// });
-/// ```
-#[cfg(doctest)]
-struct TasksDoNotShareAPlace;

@@ -73,7 +73,7 @@ fn rows_of_an_array() {
     assert_eq!(on_all(|| sums(2)), serial);
     let mut doubled = a.clone();
     doubled.axis_iter_mut(Axis(0)).enumerate().for_each(|(at, mut row)| row.mapv_inplace(|x| x * at as f64));
-    let rows = from_split_at(RowsMut(a.axis_iter_mut(Axis(0)))).weigh_by_index(|at| at);
+    let rows = from_split_at(RowsMut(a.axis_iter_mut(Axis(0))));
     rows.enumerate().for_each(|(at, mut row)| row.mapv_inplace(|x| x * at as f64));
     assert_eq!(a, doubled);
 }

@@ -2,16 +2,17 @@
 //!
 //! These recipes check their marks between pieces of a chunk, so their source is cut into [`Pieces`].
 
+use std::borrow::Borrow;
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
 use windrow_sync::divide::{Divide, Span};
 use windrow_sync::views::Pieces;
 
-use super::{Recipe, passes_on};
+use super::{Recipe, chunk_items, passes_on};
 use crate::iter::marks::{FoundBefore, RemainingQuota};
 use crate::iter::reduce::UNPOLLED;
-use crate::iter::search::Finds;
+use crate::iter::search::Found;
 use crate::iter::tries::Try;
 
 /// Selects the first items, in order of arrival.
@@ -62,19 +63,10 @@ pub struct TakeAny<R, Q>(pub(crate) R, pub(crate) Q);
 
 impl<S: Divide, R: Recipe<S>, Q: Firsts<R::Item>> Recipe<Pieces<S>> for TakeAny<R, Q> {
     type Item = R::Item;
-    const EXACT: bool = false;
     const PER_CHUNK: bool = R::PER_CHUNK;
     passes_on!(loose true);
-
-    fn iter<'s, 'w>(
-        &'w self,
-        state: &'w R::State,
-        _: Span,
-        pieces: <Pieces<S> as Divide>::Chunk<'s>,
-    ) -> impl Iterator<Item = R::Item>
-    where
-        Pieces<S>: 's,
-    {
+    passes_on!(call_off);
+    chunk_items!(Pieces<S>: |self, state, _, pieces| {
         let open = |at: &Span| !Recipe::<Pieces<S>>::over(self, at.lo);
         let items = pieces.take_while(move |(at, _)| open(at)).flat_map(|(at, piece)| self.0.iter(state, at, piece));
         items.take_while(|item| {
@@ -84,14 +76,10 @@ impl<S: Divide, R: Recipe<S>, Q: Firsts<R::Item>> Recipe<Pieces<S>> for TakeAny<
             }
             taken
         })
-    }
+    });
 
     fn over(&self, from: usize) -> bool {
         self.1.ended() || self.0.over(from)
-    }
-
-    fn call_off(&self, from: usize) {
-        self.0.call_off(from);
     }
 }
 
@@ -101,17 +89,10 @@ pub struct SkipAny<R, Q>(pub(crate) R, pub(crate) Q);
 
 impl<S: Divide, R: Recipe<S>, Q: Firsts<R::Item>> Recipe<S> for SkipAny<R, Q> {
     type Item = R::Item;
-    const EXACT: bool = false;
     const PER_CHUNK: bool = R::PER_CHUNK;
     passes_on!(loose true);
     passes_on!(ends);
-
-    fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = R::Item>
-    where
-        S: 's,
-    {
-        self.0.iter(state, at, chunk).filter(|item| !self.1.has(item))
-    }
+    chunk_items!(S: |self, state, at, chunk| self.0.iter(state, at, chunk).filter(|item| !self.1.has(item)));
 }
 
 /// The outputs of items until one breaks off. All items before the first one that breaks off are passed on, and perhaps some after
@@ -123,40 +104,27 @@ impl<S, R, B> Recipe<Pieces<S>> for WhileOk<R, B>
 where
     S: Divide,
     R: Recipe<S, Item: Try<Output: Send, Residual: Send>>,
-    B: Finds<<R::Item as Try>::Residual>,
+    B: Borrow<Found<<R::Item as Try>::Residual>> + Sync + Send,
 {
     type Item = <R::Item as Try>::Output;
-    const EXACT: bool = false;
     const PER_CHUNK: bool = R::PER_CHUNK;
     passes_on!(loose R::LOOSE);
-
-    fn iter<'s, 'w>(
-        &'w self,
-        state: &'w R::State,
-        _: Span,
-        pieces: <Pieces<S> as Divide>::Chunk<'s>,
-    ) -> impl Iterator<Item = Self::Item>
-    where
-        Pieces<S>: 's,
-    {
+    passes_on!(call_off);
+    chunk_items!(Pieces<S>: |self, state, _, pieces| {
         pieces.take_while(|(at, _)| !Recipe::<Pieces<S>>::over(self, at.lo)).flat_map(move |(at, piece)| {
             self.0.iter(state, at, piece).map_while(move |item| match item.branch() {
                 ControlFlow::Continue(item) => Some(item),
                 ControlFlow::Break(residual) => {
-                    self.1.found().offer(at.lo, residual);
+                    self.1.borrow().offer(at.lo, residual);
                     self.0.call_off(at.lo);
                     None
                 }
             })
         })
-    }
+    });
 
     fn over(&self, from: usize) -> bool {
-        !self.1.found().wants(from) || self.0.over(from)
-    }
-
-    fn call_off(&self, from: usize) {
-        self.0.call_off(from);
+        !self.1.borrow().wants(from) || self.0.over(from)
     }
 }
 
@@ -171,27 +139,19 @@ where
     I: Fn() -> Option<T> + Sync + Send,
     F: Fn(T, T) -> R::Item + Sync + Send,
 {
-    /// `None` for a chunk without items.
-    type Item = Option<R::Item>;
-    const EXACT: bool = false;
+    type Item = R::Item;
     const PER_CHUNK: bool = true;
     passes_on!(loose R::LOOSE);
+    passes_on!(call_off);
 
     fn over(&self, from: usize) -> bool {
         from > self.3.get() || self.0.over(from)
     }
 
-    fn call_off(&self, from: usize) {
-        self.0.call_off(from);
-    }
-
-    fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = Self::Item>
-    where
-        S: 's,
-    {
+    chunk_items!(S: |self, state, at, chunk| {
         let wanted = move || at.lo <= self.3.get();
         let items = wanted().then(|| self.0.iter(state, at, chunk));
-        items.into_iter().map(move |items| {
+        items.into_iter().filter_map(move |items| {
             let reduced = if at.len() <= UNPOLLED {
                 try_reduce(items, (self.1)(), &self.2)
             } else {
@@ -207,7 +167,7 @@ where
                 }
             }
         })
-    }
+    });
 }
 
 /// Reduces `items`, beginning with `seed` if there is one, until an item or `op` breaks off.

@@ -15,9 +15,9 @@ use windrow_sync::divide::{Divide, Division, Span};
 use windrow_sync::machine::tick;
 use windrow_sync::views::Window;
 
-use super::Recipe;
+use super::{Recipe, chunk_items, passes_on};
 use crate::iter::marks::FoundBefore;
-use crate::iter::{HintsOf, IntoParallelIterator, Par, ParallelIterator};
+use crate::iter::{IntoParallelIterator, Par, ParallelIterator};
 use crate::runtime::cancellation::Cancellation;
 use crate::runtime::hints::CallPart;
 use crate::runtime::pool::Current;
@@ -66,23 +66,14 @@ macro_rules! chains {
     ($([$($generics:tt)*] $name:ty, $inner:ty: |$recipe:ident, $items:ident| $inners:expr, $stop:tt;)*) => {$(
         impl<S: Divide, $($generics)*> Recipe<S> for $name {
             type Item = $inner;
-            const EXACT: bool = false;
             const PER_CHUNK: bool = R::PER_CHUNK;
-            type State = R::State;
             const LOOSE: bool = R::LOOSE;
-
-            fn state(&self) -> R::State {
-                self.0.state()
-            }
-
-            fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = Self::Item>
-            where
-                S: 's,
-            {
+            passes_on!(state);
+            chunk_items!(S: |self, state, at, chunk| {
                 let $recipe = self;
                 let $items = self.0.iter(state, at, chunk);
                 Chained::new($inners, at, &self.$stop)
-            }
+            });
 
             fn over(&self, from: usize) -> bool {
                 self.0.over(from)
@@ -139,10 +130,9 @@ impl<'w, O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator>
     fn advance(&mut self) -> Option<()> {
         self.inner = None;
         let next = self.outer.next()?.into_par_iter();
-        // The bounds of chunks would show in its items, or its own token must be polled.
-        let has_token = |HintsOf(hints): &HintsOf| hints.cancellation().is_some();
         let (source, recipe, hints) = next.into_parts();
-        if P::Recipe::PER_CHUNK || has_token(&hints) {
+        // The bounds of chunks would show in its items, or its own token must be polled.
+        if P::Recipe::PER_CHUNK || hints.cancellation().is_some() {
             self.ready = Par { source, recipe, hints }.collect::<Vec<_>>().into_iter();
         } else {
             let left = source.total();
@@ -259,24 +249,20 @@ impl<O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator> Ite
         let mut sum = init;
         loop {
             sum = mem::take(&mut self.ready).fold(sum, &mut g);
-            while self.inner.as_ref().is_some_and(InnerItems::is_open) {
-                if self.stop.is_over(self.at) {
-                    return sum;
-                }
-                let Some(inner) = &mut self.inner else { break };
-                let before = inner.left;
-                if self.pace.window > 0 {
-                    sum = inner.gathered(self.pace.window, self.stop, self.at).into_iter().fold(sum, &mut g);
-                } else {
+            match &mut self.inner {
+                // In place, without a buffer.
+                Some(inner) if self.pace.window == 0 && inner.is_open() && !self.stop.is_over(self.at) => {
+                    let before = inner.left;
                     let (window, recipe, state) = inner.window(self.pace.size);
                     if let Some((at, chunk)) = window.whole() {
                         sum = recipe.iter(state, at, chunk).fold(sum, &mut g);
                     }
+                    self.pace.measure(before - inner.left);
                 }
-                self.pace.measure(before - inner.left);
-            }
-            if self.advance().is_none() {
-                return sum;
+                _ => match self.refill() {
+                    Some(()) => {}
+                    None => return sum,
+                },
             }
         }
     }
@@ -329,7 +315,6 @@ struct InWindow<'r, R> {
 
 impl<'p, S: Divide, R: Recipe<S>> Recipe<Window<'p, S>> for InWindow<'_, R> {
     type Item = R::Item;
-    const EXACT: bool = false;
     type State = R::State;
     const PER_CHUNK: bool = R::PER_CHUNK;
     const LOOSE: bool = R::LOOSE;
@@ -338,18 +323,7 @@ impl<'p, S: Divide, R: Recipe<S>> Recipe<Window<'p, S>> for InWindow<'_, R> {
         self.recipe.state()
     }
 
-    #[inline]
-    fn iter<'s, 'w>(
-        &'w self,
-        state: &'w R::State,
-        _: Span,
-        (at, chunk): <Window<'p, S> as Divide>::Chunk<'s>,
-    ) -> impl Iterator<Item = R::Item>
-    where
-        Window<'p, S>: 's,
-    {
-        self.recipe.iter(state, at, chunk)
-    }
+    chunk_items!(Window<'p, S>: |self, state, _, (at, chunk)| self.recipe.iter(state, at, chunk));
 
     fn over(&self, _: usize) -> bool {
         self.stop.is_over(self.at) || self.recipe.over(0)

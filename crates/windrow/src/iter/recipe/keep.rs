@@ -2,13 +2,11 @@
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 
 use windrow_sync::Mutex;
 use windrow_sync::divide::{Divide, Span};
 
-use super::{Indexed, Recipe};
-use crate::runtime::cancellation::Cancellation;
+use super::{Indexed, Recipe, chunk_items, passes_on};
 
 /// A way to make a value.
 pub trait Init: Sync + Send {
@@ -67,31 +65,17 @@ impl<S: Divide, R: Recipe<S>, I: Init, F: Fn(&mut I::Value, R::Item) -> B + Sync
     const EXACT: bool = R::EXACT;
     const PER_CHUNK: bool = R::PER_CHUNK;
     const LOOSE: bool = R::LOOSE;
+    passes_on!(ends);
+    passes_on!(tokens);
 
     fn state(&self) -> Self::State {
         (self.0.state(), Cell::new(None))
     }
 
-    #[inline]
-    fn iter<'s, 'w>(&'w self, (inner, kept): &'w Self::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = B>
-    where
-        S: 's,
-    {
+    chunk_items!(S: |self, (inner, kept), at, chunk| {
         let mut lent = Borrowed::of(kept, || self.1.make());
         self.0.iter(inner, at, chunk).map(move |item| (self.2)(&mut lent, item))
-    }
-
-    fn over(&self, from: usize) -> bool {
-        self.0.over(from)
-    }
-
-    fn call_off(&self, from: usize) {
-        self.0.call_off(from);
-    }
-
-    fn look_at(&self, cancellation: &Arc<Cancellation>) {
-        self.0.look_at(cancellation);
-    }
+    });
 }
 
 /// A value taken out of a cell, and put back on drop. (A nested request finds the cell empty and makes another value.)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use windrow_sync::divide::{Divide, Span};
 use windrow_sync::views::{Blocks, Merged, Part, Pieces};
 
-use super::{Indexed, Init, Recipe, passes_on};
+use super::{Indexed, Init, Recipe, chunk_items, passes_on};
 use crate::runtime::cancellation::Cancellation;
 
 /// The methods that recipes over one source share.
@@ -39,19 +39,7 @@ impl<S: Divide, R: Recipe<S>> Recipe<Part<S>> for PartOf<R> {
     const EXACT: bool = R::EXACT;
     const PER_CHUNK: bool = R::PER_CHUNK;
     below!(R::LOOSE);
-
-    #[inline]
-    fn iter<'s, 'w>(
-        &'w self,
-        state: &'w R::State,
-        _: Span,
-        (at, chunk): (Span, S::Chunk<'s>),
-    ) -> impl Iterator<Item = R::Item>
-    where
-        Part<S>: 's,
-    {
-        self.0.iter(state, at, chunk)
-    }
+    chunk_items!(Part<S>: |self, state, _, (at, chunk)| self.0.iter(state, at, chunk));
 }
 
 /// Recipes that make one item of each piece or block of the source.
@@ -69,23 +57,11 @@ macro_rules! of_pieces {
             type Item = $item;
             const EXACT: bool = R::EXACT;
             below!(R::LOOSE);
-
-            #[inline]
-            fn iter<'s, 'w>(
-                &'w self,
-                state: &'w R::State,
-                _: Span,
-                pieces: <$view<S> as Divide>::Chunk<'s>,
-            ) -> impl Iterator<Item = $item>
-            where
-                $view<S>: 's,
-            {
+            chunk_items!($view<S>: |self, state, _, pieces| pieces.$apply(move |(at, piece)| {
                 let $recipe = self;
-                pieces.$apply(move |(at, piece)| {
-                    let $items = $recipe.0.iter(state, at, piece);
-                    $body
-                })
-            }
+                let $items = $recipe.0.iter(state, at, piece);
+                $body
+            }));
         }
     )*};
 }
@@ -154,20 +130,11 @@ macro_rules! of_two {
                 (self.0.state(), self.1.state())
             }
 
-            #[inline]
-            fn iter<'s, 'w>(
-                &'w self,
-                state: &'w Self::State,
-                $at: Span,
-                (a, b): <Merged<SA, SB> as Divide>::Chunk<'s>,
-            ) -> impl Iterator<Item = A::Item>
-            where
-                Merged<SA, SB>: 's,
-            {
+            chunk_items!(Merged<SA, SB>: |self, state, $at, (a, b)| {
                 let $a = Maybe(a.map(|(at, chunk)| self.0.iter(&state.0, at, chunk)));
                 let $b = Maybe(b.map(|(at, chunk)| self.1.iter(&state.1, at, chunk)));
                 $items
-            }
+            });
 
             fn over(&self, _: usize) -> bool {
                 self.0.over(0) && self.1.over(0)
