@@ -12,17 +12,21 @@
 //! entering differs by a factor of 25 with the state of the workers ([`Machine::enter`]), so the workers are an input.
 //!
 //! Departures from these lines. Each figure is the time of the 31 cells without the departure relative to that with it (records
-//! `ablation-*` of 2026-11-24, two CPUs; geometric mean where no cell is named):
+//! `ablation-*` of 2026-11-29 with permuted arms, two CPUs, both runs; geometric mean where no cell is named; the same mechanism
+//! beside itself: 0.98 to 1.02):
 //!
 //! | | departure | without |
 //! |---|---|---|
-//! | 1 | *A known site needs no sample* ([`site`](crate::site)): its calls are decided before their first item. | 1.13; two items of 100 us 1.97 |
-//! | 2 | *Debt*: a thread adds up what its serial calls lose because workers are parked. Once the sum exceeds the cost of waking them, the next call wakes workers ([`owed`]). | 1.03 to 1.04; two items of 10 us 1.4 to 1.7 |
-//! | 3 | *A site never timed serially* runs one call serially, if that is short: only then is it known by how much items swell. | not recorded yet |
-//! | 4 | *Short calls* of a steady site run unmeasured ([`unmeasured_below`]): calls below twice the cost of entering. | 1.07 to 1.10 for calls of 1 us |
-//! | 5 | *A long item* that a site remembers begins a part. | a long item at the end 1.5 |
-//! | 6 | *Standing by* ([`stands_by`]): at a site of which no call has run serially, workers join the caller if its first item lasts. | not recorded yet; items that wait for each other do not end |
-//! | 7 | *Given claims*: a caller that fixes the size of claims says that each is worth a synchronization. Nothing is predicted. | not a question of speed |
+//! | 1 | *A known site needs no sample* ([`site`](crate::site)): its calls are decided before their first item. | warm 1.08, after pauses 1.13 to 1.15; two items of 10 us 1.87 |
+//! | 2 | *Debt*: a thread adds up what its serial calls lose because workers are parked. Once the sum exceeds the cost of waking them, the next call wakes workers ([`owed`]). | warm 1.05 to 1.13, beside a busy neighbour 1.08 to 1.13; two items of 10 us 1.84 |
+//! | 3 | *Short calls* of a steady site run unmeasured ([`unmeasured_below`]): calls below twice the cost of entering. | 1.01; 10 items of 100 ns 1.2 |
+//! | 4 | *A long item* that a site remembers begins a part. | 1.0; a long item at the end 1.4 to 1.5 |
+//! | 5 | *Standing by* ([`stands_by`]): at a site of which no call has run serially, workers join the caller if its first item lasts. | 0.99; a long item at the begin, after pauses 1.14; items that wait for each other do not end |
+//! | 6 | *Given claims*: a caller that fixes the size of claims says that each is worth a synchronization. Nothing is predicted. | not a question of speed |
+//!
+//! Two mechanisms of the runtime are measured with them: workers keep off their caller's CPU (1.45 to 1.49 beside a busy neighbour, 1.11 to
+//! 1.12 with more threads than CPUs, 1.43 in warm loops of 2026-11-24; none in the warm loops of 2026-11-29, which had a real-time priority),
+//! and idle workers spin for the gaps they have seen, which saves CPU time ([`spin`](crate::spin)).
 //!
 //! Sources: oracle-guided granularity and the heartbeat are from Acar, Charguéraud and Rainey (PLDI 2018). Claims sized in time
 //! are from OpenMP's guided schedule, which counts instead. To pay for a wake once as much has been lost without it is the
@@ -238,8 +242,8 @@ pub struct StandBy {
 /// before, and items that wait for each other would wait for ever. Workers that stand by cost the caller some line transfers, and a wake if
 /// all of them are parked. So they do so only at sites of which no call has run serially to its end, or where the items of the last call were long.
 ///
-/// Their patience is a wake: a shorter call would have gained nothing from them. A call that is to be timed serially, or that
-/// is predicted to be short, has twice the predicted time.
+/// Their patience is a wake: a shorter call would have gained nothing from them. Where all
+/// calls were shared, a call that is trusted or predicted to be short has twice the predicted time: it may run serially.
 pub fn stands_by(
     site: ItemCost,
     weight: u64,
@@ -353,10 +357,6 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
     let shared = Some(best.done);
     let publish = |why| ShareChoice { grain: Grain::Publish { width: best.width }, why, shared };
     if best.pays(rest) {
-        let never_alone = progress.known.is_some_and(|known| known.never_alone);
-        if never_alone && rest < costs.machine.long_sleep() {
-            return serial("it has never been timed serially", shared);
-        }
         return publish("sharing the rest is faster");
     }
     if best.wakes && costs.owed > costs.enter(true) {

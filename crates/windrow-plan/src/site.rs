@@ -63,8 +63,6 @@ pub struct Trusted {
     pub per_item: Nanos,
     /// The factor by which an item takes longer in a shared call.
     pub swell: f64,
-    /// True if no call has run serially to its end, so that `swell` is unknown, and none was to since the memory is trusted.
-    pub never_alone: bool,
 }
 
 impl ItemCost {
@@ -77,8 +75,7 @@ impl ItemCost {
     pub fn trusted(self) -> Option<Trusted> {
         let ItemCost { alone, shared, .. } = self;
         let swell = if alone.is_known() { (shared.value.0 / alone.value.0).max(1.0) } else { 1.0 };
-        let never_alone = !self.ended_alone && self.agreed == 0;
-        self.is_trusted().then(|| Trusted { per_item: self.per_item(), swell, never_alone })
+        self.is_trusted().then(|| Trusted { per_item: self.per_item(), swell })
     }
 
     fn is_trusted(self) -> bool {
@@ -160,7 +157,7 @@ mod tests {
         assert_eq!(after(&[10.0, 12.0]).trusted(), None);
         let known = after(&[10.0, 12.0, 11.0]).trusted().expect("three calls agree");
         assert!((10.0..12.0).contains(&known.per_item.0));
-        assert_eq!((known.swell, known.never_alone), (1.0, false));
+        assert_eq!(known.swell, 1.0);
     }
 
     #[test]
@@ -238,15 +235,10 @@ mod tests {
         let shared = |known: ItemCost, times| (0..times).fold(known, |known, _| known.after_shared(Nanos(30.0)));
         let known = shared(after(&[10.0; 4]), 40).trusted().expect("all agree");
         assert!((known.per_item.0 - 10.0).abs() < 0.1 && (known.swell - 3.0).abs() < 0.1, "{known:?}");
-        let never_alone = shared(ItemCost::default(), 3).trusted().expect("all agree");
-        assert!(never_alone.never_alone && never_alone.swell == 1.0);
-        assert!(
-            !shared(ItemCost::default(), 4).trusted().expect("all agree").never_alone,
-            "that call was to be serial"
-        );
+        assert_eq!(shared(ItemCost::default(), 3).trusted().expect("all agree").swell, 1.0);
         // The first serial call is far faster than the shared ones, and no disagreement.
         let alone = shared(ItemCost::default(), 4).after_alone(Nanos(10.0), true).trusted().expect("it agrees");
-        assert!(!alone.never_alone && alone.per_item == Nanos(10.0), "{alone:?}");
+        assert_eq!(alone.per_item, Nanos(10.0));
         // Shared calls take far less than the remembered serial time: that was other work.
         let outdated = shared(after(&[100.0; 4]), 4);
         assert!(!outdated.alone.is_known());

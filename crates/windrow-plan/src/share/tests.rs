@@ -79,7 +79,7 @@ fn pieces_double_up_to_a_heartbeat() {
     assert_eq!(piece(progress(1.0, 60, 50)), 25);
     assert_eq!(piece(progress(1.0, 60, 1)), 1);
     // The cost is known: a quarter, then all that a heartbeat holds.
-    let trusted = Trusted { per_item: Nanos(10.0), swell: 1.0, never_alone: false };
+    let trusted = Trusted { per_item: Nanos(10.0), swell: 1.0 };
     let known = |done, left| Progress { known: Some(trusted), ..progress(10.0, done, left) };
     assert_eq!(piece(known(0, 100)), 25);
     assert_eq!(piece(known(0, 100_000)), 1875);
@@ -113,7 +113,7 @@ fn sleepers_are_woken_only_if_those_awake_are_not_enough() {
 
 #[test]
 fn a_known_site_needs_no_sample() {
-    let trusted = Trusted { per_item: Nanos(1000.0), swell: 1.0, never_alone: false };
+    let trusted = Trusted { per_item: Nanos(1000.0), swell: 1.0 };
     let known = |done, spent| Progress { known: Some(trusted), spent: Nanos(spent), ..progress(0.0, done, 100) };
     assert!(publishes(known(0, 0.0), workers(1, 1)));
     assert!(publishes(known(1, 100.0), workers(1, 1)));
@@ -190,24 +190,13 @@ fn workers_stand_by_where_no_call_has_run_alone() {
     assert_eq!(by(alone(10_000.0, 1), 9, 9, workers(3, 3)), None, "the caller can decide after the first item");
     assert_eq!(by(alone(20_000.0, 1), 9, 9, workers(3, 3)).map(|by| by.patience), Some(wake));
     assert_eq!(by(alone(20_000.0, 5), 9, 9, workers(3, 3)), None);
-    // All calls were shared, so a call may be about to be timed serially.
+    // All calls were shared, and agreed.
     let shared = (0..5).fold(unknown, |site, _| site.after_shared(Nanos(10_000.0)));
     assert_eq!(by(shared, 9, 9, workers(3, 3)).map(|by| by.patience), Some(Nanos(180_000.0)));
     // The last call was shared: if it was too short for that, the next one can end serially.
     let shared = |nanos| unknown.after_shared(Nanos(nanos));
     assert_eq!(by(shared(2000.0), 9, 9, workers(3, 3)).map(|by| by.patience), Some(Nanos(36_000.0)));
     assert_eq!(by(shared(20_000.0), 9, 9, workers(3, 3)).map(|by| by.patience), Some(wake));
-}
-
-#[test]
-fn what_was_never_timed_alone_is_once_if_it_is_short() {
-    let never = Trusted { per_item: Nanos(1000.0), swell: 1.0, never_alone: true };
-    let call = |done, left| Progress { known: Some(never), ..progress(0.0, done, left) };
-    assert_eq!(why(call(0, 900), workers(1, 1)), "it has never been timed serially");
-    assert_eq!(why(call(50, 850), workers(1, 1)), "it has never been timed serially");
-    assert!(publishes(call(0, 1_000_000), workers(1, 1)), "that would cost half a second");
-    let timed = Trusted { never_alone: false, ..never };
-    assert!(publishes(Progress { known: Some(timed), ..call(0, 900) }, workers(1, 1)));
 }
 
 #[test]
@@ -242,7 +231,7 @@ fn one_rule_decides_for_all_callers() {
     for (idle, at) in [0, 1].into_iter().flat_map(|idle| (0..400).map(move |at| (idle, at))) {
         let (rest, workers) = (Nanos(100.0 * 1.02_f64.powi(at)), workers(1, idle));
         let pays = predict(rest, Items(u64::MAX), &workers, &costs()).is_some_and(|best| best.pays(rest));
-        let known = Some(Trusted { per_item: Nanos(rest.0 / 1e6), swell: 1.0, never_alone: false });
+        let known = Some(Trusted { per_item: Nanos(rest.0 / 1e6), swell: 1.0 });
         assert_eq!(publishes(Progress { known, ..progress(0.0, 0, 1_000_000) }, workers), pays, "a loop of {rest}");
         let join = recursion(Recursion { age: Nanos(0.0), known: Some(rest) }, &workers, &costs()).choice;
         assert_eq!(matches!(join, ShareDecision::Open { .. }), pays, "a join of {rest}");
