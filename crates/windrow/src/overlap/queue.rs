@@ -75,11 +75,12 @@ impl End {
 }
 
 impl<T> Inner<T> {
-    /// True if the queue is below its limits now. The next item may exceed them; so an item heavier than the limit passes, alone.
-    fn has_room(&self) -> bool {
+    /// True if the queue is below its limits now, and `held` more items would not fill it. The next item may exceed the weight limit; so an
+    /// item heavier than the limit passes, alone.
+    fn has_room(&self, held: usize) -> bool {
         let light = self.weigh.is_none() || self.weight < self.limit;
         match self.bound {
-            QueueBound::Tiles(most) => self.items.len() < most.saturating_add(self.beside) && light,
+            QueueBound::Tiles(most) => self.items.len() + held < most.saturating_add(self.beside) && light,
             QueueBound::Results { .. } => true,
         }
     }
@@ -121,29 +122,15 @@ pub(super) fn queue<T>(tiles: usize, giver: Arc<dyn Ring>) -> (Giver<T>, Taker<T
 }
 
 impl<T> Giver<T> {
-    /// True if there is room for an item; if not, the giver's bell rings when there is. A closed queue has room.
-    pub(super) fn has_room(&self) -> bool {
-        let mut inner = self.0.lock();
-        let room = inner.closed || inner.has_room();
-        inner.giver.waits = !room;
-        room
-    }
-
-    /// True if there is room for one more result of a lane that holds `held` tiles now, and at most `most`. All of them may come at once:
-    /// those and the items of the queue are fewer than the queue's bound and `most` together. If not, the bell rings as for
-    /// [`has_room`](Giver::has_room), or the lane has to hand on a tile.
-    pub(super) fn has_room_beside(&self, held: usize, most: usize) -> bool {
+    /// True if there is room for one more result of a giver that holds `held` tiles now, and at most `most`. All of them may come at once:
+    /// those and the items of the queue are fewer than the queue's bound and `most` together. If not, the giver's bell rings when there is
+    /// room, or the giver has to hand on a tile. A closed queue has room.
+    pub(super) fn has_room(&self, held: usize, most: usize) -> bool {
         let mut inner = self.0.lock();
         inner.beside = most - 1;
-        let room = held < most
-            && match inner.bound {
-                QueueBound::Tiles(tiles) => {
-                    inner.items.len() + held < tiles.saturating_add(most - 1) && inner.has_room()
-                }
-                QueueBound::Results { .. } => true,
-            };
-        inner.giver.waits = !room && !inner.closed;
-        room || inner.closed
+        let room = inner.closed || (held < most && inner.has_room(held));
+        inner.giver.waits = !room;
+        room
     }
 
     /// Gives an item, without a check of the limits. Returns the item if no more are wanted.
@@ -187,7 +174,7 @@ impl<T> Taker<T> {
         match inner.items.pop_front() {
             Some((item, weight)) => {
                 inner.weight -= weight;
-                let bell = if inner.has_room() { inner.giver.marked() } else { None };
+                let bell = if inner.has_room(0) { inner.giver.marked() } else { None };
                 drop(inner);
                 bell.inspect(|bell| bell.ring());
                 Took::Item(item)
