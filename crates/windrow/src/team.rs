@@ -67,7 +67,6 @@
 
 use std::ops::Range;
 use std::panic::Location;
-use std::time::Duration;
 
 use windrow_plan::team::Waits;
 use windrow_sync::Spin;
@@ -252,7 +251,7 @@ impl std::error::Error for TeamError {}
 /// assert!(lengths.iter().all(|length| *length == Ok(4)));
 /// ```
 pub fn team<T: ?Sized + Send>(data: &mut T) -> Team<'_, T> {
-    Team { data, width: Width::all(), spin_budget: None }
+    Team { data, width: Width::all() }
 }
 
 /// A team that has not begun. See the [module page](self).
@@ -267,7 +266,6 @@ pub fn team<T: ?Sized + Send>(data: &mut T) -> Team<'_, T> {
 pub struct Team<'d, T: ?Sized> {
     data: &'d mut T,
     width: Width,
-    spin_budget: Option<(Duration, Duration)>,
 }
 
 impl<T: ?Sized + Send> Team<'_, T> {
@@ -279,19 +277,6 @@ impl<T: ?Sized + Send> Team<'_, T> {
     /// ```
     pub fn width(mut self, width: impl Into<Width>) -> Self {
         self.width = width.into();
-        self
-    }
-
-    /// Sets how long a waiting member spins, and how long it then yields its CPU, before it parks.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// // Waiting members park at once.
-    /// let met = windrow::team(&mut ()).spin_budget(Duration::ZERO, Duration::ZERO).run(|member| member.barrier());
-    /// assert!(met.iter().all(Result::is_ok));
-    /// ```
-    pub fn spin_budget(mut self, busy: Duration, yielding: Duration) -> Self {
-        self.spin_budget = Some((busy, yielding));
         self
     }
 
