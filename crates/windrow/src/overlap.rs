@@ -242,10 +242,7 @@ impl<E: fmt::Display> fmt::Display for Failure<E> {
                 write!(f, "tile {tile} failed in lane {lane} ({name}): {error}")
             }
             Failure::Lost { tile, lane, name } => {
-                write!(
-                    f,
-                    "tile {tile} in lane {lane} ({name}) was given up: its token was dropped, or its thread panicked"
-                )
+                write!(f, "tile {tile} in lane {lane} ({name}) was given up: the thread that feeds tiles panicked")
             }
             Failure::Cancelled { tiles } => write!(f, "cancelled after {tiles} tiles"),
             Failure::Thread(error) => write!(f, "cannot start a helper thread: {error}"),

@@ -27,16 +27,6 @@ pub enum LaneKind {
     Blocking,
 }
 
-impl fmt::Display for LaneKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            LaneKind::Compute => "compute",
-            LaneKind::ComputeEach => "compute each",
-            LaneKind::Blocking => "blocking",
-        })
-    }
-}
-
 /// The times of a run: see [`Overlap::trace`](super::Overlap::trace).
 ///
 /// All times are in nanoseconds since the beginning of the run.
