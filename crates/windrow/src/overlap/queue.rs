@@ -46,9 +46,8 @@ struct Inner<T> {
     bound: QueueBound,
     /// Results beyond the bound, which a lane of several tiles may give: for each there was room when its tile was begun.
     beside: usize,
-    /// The weight of an item, if the weight is bounded.
-    weigh: Option<fn(&T) -> usize>,
-    limit: usize,
+    /// The limit of the weight, and the weight of an item, if the weight is bounded.
+    scale: Option<(usize, fn(&T) -> usize)>,
     /// The weight of all items.
     weight: usize,
     /// `Some` if no more items come; true if all items have come.
@@ -78,7 +77,7 @@ impl<T> Inner<T> {
     /// True if the queue is below its limits now, and `held` more items would not fill it. The next item may exceed the weight limit; so an
     /// item heavier than the limit passes, alone.
     fn has_room(&self, held: usize) -> bool {
-        let light = self.weigh.is_none() || self.weight < self.limit;
+        let light = self.scale.is_none_or(|(limit, _)| self.weight < limit);
         match self.bound {
             QueueBound::Tiles(most) => self.items.len() + held < most.saturating_add(self.beside) && light,
             QueueBound::Results { .. } => true,
@@ -110,8 +109,7 @@ pub(super) fn queue<T>(tiles: usize, giver: Arc<dyn Ring>) -> (Giver<T>, Taker<T
         given: 0,
         bound: QueueBound::Tiles(tiles),
         beside: 0,
-        weigh: None,
-        limit: 0,
+        scale: None,
         weight: 0,
         ended: None,
         closed: false,
@@ -135,8 +133,8 @@ impl<T> Giver<T> {
 
     /// Gives an item, without a check of the limits. Returns the item if no more are wanted.
     pub(super) fn give(&self, item: T) -> Result<(), T> {
-        let weigh = self.0.lock().weigh;
-        let weight = weigh.map_or(0, |weigh| weigh(&item));
+        let scale = self.0.lock().scale;
+        let weight = scale.map_or(0, |(_, weigh)| weigh(&item));
         let mut inner = self.0.lock();
         if inner.closed {
             return Err(item);
@@ -206,8 +204,7 @@ impl<T> Taker<T> {
     }
 
     pub(super) fn set_scale(&self, limit: usize, weigh: fn(&T) -> usize) {
-        let mut inner = self.0.lock();
-        (inner.limit, inner.weigh) = (limit, Some(weigh));
+        self.0.lock().scale = Some((limit, weigh));
     }
 
     /// All queued items, if all items have come; and the number of items given.

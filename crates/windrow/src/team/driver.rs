@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use windrow_plan::width::WidthTuner;
 use windrow_sync::machine::tick;
-use windrow_sync::rounds::{Follow, Lend, LendCopy, Lent};
+use windrow_sync::rounds::{Follow, LeaderGuard, Lend, LendCopy, Lent};
 
 use crate::runtime::listen::{self, Account, CallPlace, Ended, EventKind, Reported};
 use crate::runtime::sites::SiteTable;
@@ -145,6 +145,15 @@ fn note(place: CallPlace, team: usize, members: usize, now: u64) {
     }
 }
 
+/// Leads the round that says to all members that no round of `range` is left.
+pub(super) fn over<T: Send>(lead: LeaderGuard<'_, T>, range: &Range<usize>) {
+    let width = lead.width();
+    lead.round_of::<(usize, usize), ()>(width, OVER, |_, deal| {
+        deal.none();
+        (range.start, range.end)
+    });
+}
+
 /// Runs the round that another member has led. Returns its number, or `None` if no round of `range` is left.
 #[inline]
 pub(super) fn follow<S: LendCopy, P: Lend>(
@@ -176,7 +185,7 @@ const OTHER_RANGES: &str = "the members of a team pass different ranges to `roun
 /// The note that no round follows. (No range contains it.)
 ///
 /// Measure: bits of the note.
-pub(super) const OVER: u64 = u64::MAX;
+const OVER: u64 = u64::MAX;
 
 /// Reports a team of `members`, and its rounds if it had some.
 #[cold]

@@ -14,7 +14,8 @@ use windrow_sync::unwind::Finally;
 use windrow_sync::{Mutex, Spin};
 
 use super::driver::{RoundDriver, RoundSite, end_team};
-use super::{LeaderState, Member, Team, TeamError, TeamErrorKind, Width, WidthKind};
+use super::member::{LeaderState, Member};
+use super::{Team, TeamError, TeamErrorKind, Width, WidthKind};
 use crate::runtime::call::{Entered, region};
 use crate::runtime::listen::{self, CallKind, EventKind, Region, Reported};
 use crate::runtime::sites::TeamStats;
