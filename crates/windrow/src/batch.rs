@@ -419,11 +419,16 @@ impl<S: BatchOps> Batched<S> {
     #[track_caller]
     pub fn call(&self, mut op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
         S::prepare(&mut op);
-        self.reported(Location::caller(), 1, None, || self.call_prepared(op))
+        // The path without a listener is inlined as it stands: a lone caller's operation is two compare-exchanges.
+        let Some(reported) = listen::call(CallKind::Batch, Some(Location::caller())) else {
+            return self.call_prepared(op);
+        };
+        let result = self.call_prepared(op);
+        self.report(reported, 1, None);
+        result
     }
 
     /// Makes a call of `count` operations, and reports it if there is a listener.
-    #[inline]
     fn reported<R>(
         &self,
         place: &'static Location<'static>,

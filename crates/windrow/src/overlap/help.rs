@@ -93,7 +93,7 @@ fn attend<E: Send>(run: &OverlapRun<E>, lanes: &[&(dyn Station<E> + Sync + '_)],
             (state.turn, state.called_back)
         };
         let leaves = share::tiles(crew.tile(), pool.guess()) == TileWorth::Leave;
-        if called_back || leaves || !run.is_of_this_process() {
+        if called_back || leaves || !run.process.is_this() {
             break;
         }
         run.look();

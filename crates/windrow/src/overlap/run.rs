@@ -96,7 +96,8 @@ pub(super) struct OverlapRun<E> {
     width: usize,
     /// The begin of the run, if it is traced.
     zero: Option<Instant>,
-    process: Process,
+    /// The process with the threads of the run.
+    pub(super) process: Process,
 }
 
 impl<E> OverlapRun<E> {
@@ -133,11 +134,6 @@ impl<E> OverlapRun<E> {
     #[inline]
     pub(super) fn cut(&self) -> usize {
         if self.trouble.is_up() { self.state.lock().cut } else { usize::MAX }
-    }
-
-    /// True if the threads of the run are in this process.
-    pub(super) fn is_of_this_process(&self) -> bool {
-        self.process.is_this()
     }
 
     /// The time since the begin of the run, if it is traced.
