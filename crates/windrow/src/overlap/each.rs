@@ -85,6 +85,9 @@ pub(super) struct ApplyEach<'env, T, U, F> {
 /// A begun tile: its number, its item and its token.
 type Tile<T> = (usize, T, CancelToken);
 
+/// A tile, if one came, and true if one more can be begun. `Err` if no more tiles come, perhaps with a reason to fail the next one.
+type Pulled<T, E> = Result<Option<(Tile<T>, bool)>, Option<TileFault<E>>>;
+
 impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
     pub(super) fn new(
         lane: usize,
@@ -158,13 +161,7 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
         }
     }
 
-    /// Pulls a tile. `Err` if no more tiles come, perhaps with a reason to fail the next one. Also returns whether one more tile can be
-    /// begun.
-    fn pull<E>(
-        &self,
-        origin: &mut Origin<'env, T>,
-        run: &OverlapRun<E>,
-    ) -> Result<Option<(Tile<T>, bool)>, Option<TileFault<E>>> {
+    fn pull<E>(&self, origin: &mut Origin<'env, T>, run: &OverlapRun<E>) -> Pulled<T, E> {
         let idle = |full| {
             self.order.lock().log.idle(run.now(), full);
             Ok(None)

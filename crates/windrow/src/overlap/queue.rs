@@ -38,6 +38,9 @@ pub(super) enum QueueBound {
     },
 }
 
+/// The limit of the weight of all items, and the weight of an item.
+type Scale<T> = (usize, fn(&T) -> usize);
+
 #[derive(Debug)]
 struct Inner<T> {
     items: VecDeque<(T, usize)>,
@@ -46,8 +49,8 @@ struct Inner<T> {
     bound: QueueBound,
     /// Results beyond the bound, which a lane of several tiles may give: for each there was room when its tile was begun.
     beside: usize,
-    /// The limit of the weight, and the weight of an item, if the weight is bounded.
-    scale: Option<(usize, fn(&T) -> usize)>,
+    /// `None` if the weight is not bounded.
+    scale: Option<Scale<T>>,
     /// The weight of all items.
     weight: usize,
     /// `Some` if no more items come; true if all items have come.
