@@ -22,8 +22,8 @@
 //! 1. **A batch far off the fit** counts as three times off, until eight in a row show that the batches have changed (`BatchFit`).
 //! 2. **Callers spin for the reply** while batches are shorter than two fifths of a park (`reply_spin`).
 //! 3. **Wakeups are chained** if waking all callers would cost more than F (`direct_wakes`).
-//! 4. **Callers retry the lock** before they hand over an operation that is cheaper than a park (`Patience`), tasks one that is cheaper than handing
-//!    it over.
+//! 4. **Callers retry the lock** before they hand over an operation that is cheaper than a park (`lock_retries`), tasks one that is cheaper than
+//!    handing it over.
 //! 5. **A runner waits for callers that it has just answered**, up to a twentieth of F (`ReturnWait`).
 //! 6. **A blocking caller leads for 8 wakes**, because passing the lock on takes one (`Machine::turn`); it does not if its own operations are
 //!    missed more (`passes_on`).
@@ -115,11 +115,6 @@ impl Law {
     /// ```
     pub fn pays(&self, b: usize) -> bool {
         self.gain(b) > 1.0
-    }
-
-    /// True if an operation is so cheap that no batch can win, however large: a batch saves less than the hand-over costs.
-    pub fn is_cheap(&self) -> bool {
-        self.fixed.0 + self.lock.0 <= self.handoff.0
     }
 
     /// The better choice with such `traffic`, and advice.
@@ -218,16 +213,13 @@ pub struct BatchTraffic {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HandoffCosts {
-    /// A caller hands an operation over: a slot, a push, and one more poll of a task.
+    /// A caller hands an operation over: a slot, a push, and one more poll of a task. The runner's time for it is the same.
     pub caller: Nanos,
-    /// The runner's time for an operation that is handed over, until it is measured: the same.
-    pub runner: Nanos,
-    /// A blocking caller is parked and woken.
+    /// A blocking caller is parked and woken: the system call that wakes it and the time until it runs. A lock takes that longer if another
+    /// caller is parked in front of it.
     pub parked: Nanos,
     /// A lock is taken and released: a claim.
     pub lock: Nanos,
-    /// Additional time if another caller is parked in front of the lock: a park, for the system call that wakes it and the time until it runs.
-    pub contended: Nanos,
     /// The wrapper finds the structure free, and runs one operation: a lock, and a claim for its counts.
     pub wrapper: Nanos,
 }
@@ -235,9 +227,13 @@ pub struct HandoffCosts {
 impl HandoffCosts {
     /// The multiples of this machine's primitives.
     pub fn of(machine: &Machine) -> HandoffCosts {
-        let (caller, parked) = (Nanos(HANDOFF * machine.claim.0), machine.park());
-        let (lock, wrapper) = (machine.claim, Nanos(machine.claim.0 + machine.claim.0));
-        HandoffCosts { caller, runner: caller, parked, lock, contended: parked, wrapper }
+        let (caller, lock) = (Nanos(HANDOFF * machine.claim.0), machine.claim);
+        HandoffCosts { caller, parked: machine.park(), lock, wrapper: Nanos(lock.0 + lock.0) }
+    }
+
+    /// Time of both sides for an operation that is handed over.
+    pub fn handoff(&self) -> Nanos {
+        Nanos(self.caller.0 + self.caller.0)
     }
 
     /// The cost of a mutex for `traffic`, where an operation takes `one`. Callers spin for a mutex that is free soon. A single thread that waits
@@ -245,8 +241,8 @@ impl HandoffCosts {
     pub fn mutex(&self, traffic: BatchTraffic, one: Nanos) -> Nanos {
         let contended = match traffic.runner {
             _ if traffic.in_flight.round() < 2.0 || one.0 <= CALL * self.parked.0 => 0.0,
-            BatchRunner::Tasks => self.contended.0,
-            BatchRunner::Callers | BatchRunner::Separate => self.contended.0 / (traffic.in_flight - 1.0).max(1.0),
+            BatchRunner::Tasks => self.parked.0,
+            BatchRunner::Callers | BatchRunner::Separate => self.parked.0 / (traffic.in_flight - 1.0).max(1.0),
         };
         Nanos(self.lock.0 + contended)
     }
@@ -379,45 +375,25 @@ pub fn passes_on(own: usize, in_flight: usize, fixed: Nanos, machine: &Machine) 
     own as f64 * fixed.0 > in_flight as f64 * machine.wake.0
 }
 
-/// The time for which a caller that finds the lock held retries before it hands its operation over. Between two retries it yields, because on a
-/// busy machine the holder may need the CPU.
+/// Longest time for which a blocking caller that finds the lock held retries before it hands over an operation that costs `one` under a lock.
+/// It retries only if `one` is less than a park, which is h for callers that block. Between two retries it yields, because on a busy machine
+/// the holder may need the CPU.
+///
+/// The interval is a park. A lock that moves to another CPU takes the structure's cache lines with it. That costs some
+/// hundred nanoseconds, shared by the operations until the next move. The interval leaves time for some hundred cheap operations.
+///
+/// The whole wait is the longest [spin budget](spin::most). It covers a holder that has lost its CPU: to hand over and be woken costs more than
+/// a turn of the other threads.
 #[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Patience {
-    /// From the first try to the last.
-    pub longest: Nanos,
-    /// From one try to the next.
-    pub apart: Nanos,
+pub fn lock_retries(one: Nanos, machine: &Machine) -> Nanos {
+    if one < machine.park() { spin::most(machine) } else { Nanos(0.0) }
 }
 
-impl Patience {
-    /// For operations that cost `one` under a lock. A caller retries only if `one` is less than a park, which is h for callers that block.
-    ///
-    /// The interval is a park. A lock that moves to another CPU takes the structure's cache lines with it. That costs some
-    /// hundred nanoseconds, shared by the operations until the next move. The interval leaves time for some hundred cheap operations.
-    ///
-    /// The whole wait is the longest [spin budget](spin::most). It covers a holder that has lost its CPU: to hand over and be woken costs more than a turn of the other
-    /// threads.
-    pub fn of(one: Nanos, machine: &Machine) -> Patience {
-        let park = machine.park();
-        if one < park {
-            Patience { longest: spin::most(machine), apart: park }
-        } else {
-            Patience { longest: Nanos(0.0), apart: Nanos(0.0) }
-        }
-    }
-
-    /// For tasks whose operations cost `one` under a lock. A task retries only if `one` is less than handing over costs both sides. It
-    /// holds up a thread of its executor, as with a mutex, but for a wake at most.
-    pub fn of_task(one: Nanos, machine: &Machine) -> Patience {
-        let park = machine.park();
-        let HandoffCosts { caller, runner, .. } = HandoffCosts::of(machine);
-        if one.0 < caller.0 + runner.0 {
-            Patience { longest: machine.wake, apart: park }
-        } else {
-            Patience { longest: Nanos(0.0), apart: Nanos(0.0) }
-        }
-    }
+/// [`lock_retries`] of a task. It retries only if `one` is less than handing over costs both sides. It holds up a thread of its executor, as
+/// with a mutex, but for a wake at most.
+#[doc(hidden)]
+pub fn task_lock_retries(one: Nanos, machine: &Machine) -> Nanos {
+    if one < HandoffCosts::of(machine).handoff() { machine.wake } else { Nanos(0.0) }
 }
 
 /// The better way to run operations.

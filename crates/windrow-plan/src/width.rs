@@ -51,14 +51,12 @@
 
 mod stats;
 
-use std::fmt;
-
 pub use self::stats::WidthStats;
-use self::stats::{CallTimes, Explored, LEVELS, Savings, WidthCosts, top, width};
+use self::stats::{CallTimes, Explored, Savings, WidthCosts, top, width};
+use crate::Nanos;
 use crate::estimate::{AGREE, TRUSTED, agree};
 use crate::explore::Budget;
 use crate::machine::Machine;
-use crate::{Alternative, Alternatives, Decision, Nanos};
 
 /// The next rounds of a team: `rounds` at `width`; or fewer, if the deadline passes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,35 +69,6 @@ pub struct Segment {
     pub deadline: Nanos,
     /// Rounds from one read of the clock to the next, between 1 and `rounds`.
     pub every: usize,
-}
-
-impl fmt::Display for Segment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = if self.rounds == 1 { "" } else { "s" };
-        write!(f, "{} round{plural} at width {}", self.rounds, self.width)
-    }
-}
-
-/// The inputs of [`WidthTuner`]'s decisions.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RoundCosts {
-    /// Members of the team.
-    pub full: usize,
-    /// The best width: the one at which rounds were cheapest lately.
-    pub best: usize,
-    /// Time of a round at the best width; 0 if it was not measured.
-    pub per_round: Nanos,
-    /// Time run so far, in all calls that share statistics.
-    pub ran: Nanos,
-    /// Cost of exploration that rounds have not earned since.
-    pub debt: Nanos,
-}
-
-impl fmt::Display for RoundCosts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RoundCosts { full, best, per_round, ran, debt } = self;
-        write!(f, "{full} members, best width {best} at {per_round} a round, {ran} run, {debt} of debt")
-    }
 }
 
 /// Reads of the clock within a segment, for the deadline.
@@ -150,7 +119,7 @@ enum Phase {
 /// use windrow_plan::width::{WidthStats, WidthTuner};
 ///
 /// // Rounds of 10 us that take 5.2 us at width 2.
-/// let mut tuner = WidthTuner::new(2, &Machine::example(), WidthStats::new(), Nanos(0.0));
+/// let mut tuner = WidthTuner::new(2, &Machine::example(), WidthStats::default(), Nanos(0.0));
 /// let mut wide = 0;
 /// for _ in 0..1000 {
 ///     let segment = tuner.segment();
@@ -159,8 +128,7 @@ enum Phase {
 ///     tuner.report(segment.rounds, Nanos(per_round * segment.rounds as f64));
 /// }
 /// assert!(wide > 3500);
-/// assert!(tuner.decision().to_string().contains("rounds at width 2"));
-/// assert_eq!(tuner.end(0, Nanos(0.0)).width(), 2);
+/// assert!(tuner.account().starts_with("width 2: "));
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct WidthTuner {
@@ -292,31 +260,14 @@ impl WidthTuner {
         WidthStats { full, costs: start, calls, ran, explored }
     }
 
-    /// The [`segment`](Self::segment) as a decision. The alternatives are one member, the best width and its neighbours, if they
-    /// were measured, with the predicted time of the same number of rounds.
-    pub fn decision(&self) -> Decision<RoundCosts, Segment> {
-        let best = self.costs.best();
-        let mut levels = vec![(best, "best"), (best + 1, "wider")];
-        if best > 1 {
-            levels.insert(0, (best - 1, "narrower"));
-        }
-        if best > 0 {
-            levels.insert(0, (0, "one member"));
-        }
-        let rounds = self.costs.per_round * self.next.rounds as f64;
-        let alternatives: Vec<Alternative> = levels
-            .into_iter()
-            .filter(|&(level, _)| level < LEVELS)
-            .filter_map(|(level, name)| Some(Alternative { name, predicted: Nanos(self.costs.ratio(level)? * rounds) }))
-            .collect();
-        let inputs = RoundCosts {
-            full: self.full,
-            best: width(best, self.full),
-            per_round: Nanos(self.costs.per_round),
-            ran: Nanos(self.ran),
-            debt: self.debt(),
-        };
-        Decision { inputs, choice: self.next, alternatives: Alternatives::new(&alternatives), why: self.why }
+    /// The choice in words: the width of the [`segment`](Self::segment), the reason, and the numbers behind it.
+    pub fn account(&self) -> String {
+        let (full, best, why) = (self.full, width(self.costs.best(), self.full), self.why);
+        let (per_round, ran, debt) = (Nanos(self.costs.per_round), Nanos(self.ran), self.debt());
+        format!(
+            "width {}: {why} ({full} members, best width {best} at {per_round} a round, {ran} run, {debt} of debt)",
+            self.next.width
+        )
     }
 
     fn after_check(&mut self, rounds: f64, spent: f64) {

@@ -86,9 +86,9 @@ fn one(ops: u64, threads: u64, rng: &mut Rng, tally: &Tally) {
     if rng.below(2) == 0 {
         builder = builder.limit(1 + rng.below(9) as usize);
     }
-    let full = [Overflow::Block, Overflow::Reject, Overflow::RunInline];
+    let full = [Overflow::Block, Overflow::Reject];
     if rng.below(2) == 0 {
-        builder = builder.queue(1 + rng.below(9) as usize, full[rng.below(3) as usize]);
+        builder = builder.queue(1 + rng.below(9) as usize, full[rng.below(2) as usize]);
     }
     let batched = match rng.below(5) {
         0 => builder.build_on(Runner::thread(move || ledger)).expect("a thread"),

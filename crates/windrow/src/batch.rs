@@ -60,7 +60,7 @@
 //! | the runner leaves operations queued | the thread that has waited longest runs batches, also for tasks before it | if no thread waits: queued tasks are woken, and the first one that is polled runs | as `call` |
 //! | its own operations are answered, others are queued | runs batches for others for 8 wakes (about 0.1 ms), at least one; none if batches are long and callers few | runs one batch more | runs batches for others, as `call` |
 //! | callers that were just answered are waited for | hands in and waits with the runner, or as the runner | wakes itself until the wait is over, then runs | ends the wait |
-//! | the [bounded queue](Builder::queue) is full | [`Block`](Overflow::Block): waits in line. [`Reject`](Overflow::Reject): [`BatchError::Full`] and the operation. [`RunInline`](Overflow::RunInline): `call` runs its operation when its turn comes, a chunk is handed in past the bound | the same; with `RunInline` the poll blocks its thread | needs no room |
+//! | the [bounded queue](Builder::queue) is full | [`Block`](Overflow::Block): waits in line. [`Reject`](Overflow::Reject): [`BatchError::Full`] and the operation | the same | needs no room |
 //! | `run` panics | [`BatchError::Panicked`] for every caller of the batch, then [`BatchError::Poisoned`] | the same | [`BatchError::Poisoned`]. A panic of its own closure reaches its caller, and poisons the structure too |
 //! | a call from inside an operation, or from inside `read` | [`BatchError::Nested`] | the same, in its poll | the same |
 //! | the structure is [closed](Batched::close) | what was handed in is answered; later calls get [`BatchError::Closed`] and keep their operations | the same | `exclusive`: [`BatchError::Closed`]; `read` still reads |
@@ -108,9 +108,9 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-use windrow_sync::submit::{Fate, Submit};
-use windrow_sync::unwind::quietly;
+use windrow_sync::submit::Fate;
 
+mod access;
 mod build;
 mod chunk;
 mod entries;
@@ -124,7 +124,7 @@ mod stats;
 
 pub use build::{Builder, Runner};
 pub use chunk::Chunk;
-pub use entries::{Batch, Sorted};
+pub use entries::Batch;
 pub use error::{BatchError, CallError};
 pub use future::CallAsync;
 pub use options::Overflow;
@@ -171,7 +171,7 @@ pub trait BatchOps {
     /// Runs all operations of a batch and answers each ([`Entry::reply`]). A reply counts when `run` has returned: after a panic, every caller
     /// of the batch gets [`BatchError::Panicked`]. So pay the common cost (a sync, a commit) first, and reply with its result then.
     ///
-    /// Operations may run in any order, in parallel, or sorted by a key ([`Batch::sorted_by_key`]). Each entry belongs to a caller. An operation
+    /// Operations may run in any order, in parallel, or in the order of a key ([`Batch::for_each_by_key`]). Each entry belongs to a caller. An operation
     /// without a reply gets [`BatchError::Unanswered`].
     ///
     /// ```
@@ -329,7 +329,7 @@ pub struct Batched<S: BatchOps> {
 
 impl<S: BatchOps> fmt::Debug for Batched<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batched").field("is_closed", &self.submit().is_closed()).finish_non_exhaustive()
+        f.debug_struct("Batched").field("is_closed", &self.shared.submit.is_closed()).finish_non_exhaustive()
     }
 }
 
@@ -388,10 +388,6 @@ impl<S: BatchOps> Batched<S> {
         Builder::new()
     }
 
-    fn submit(&self) -> &Submit<lead::StructureState<S>, S::Op, S::Reply> {
-        &self.shared.submit
-    }
-
     /// Runs `op`, in a batch with operations of other callers; blocks until it is done. A lone caller takes the lock by one
     /// compare-exchange, calls [`BatchOps::run_one`], and releases the lock by another one.
     ///
@@ -423,13 +419,27 @@ impl<S: BatchOps> Batched<S> {
     #[track_caller]
     pub fn call(&self, mut op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
         S::prepare(&mut op);
-        let place = Location::caller();
-        if let Some(reported) = listen::call(CallKind::Batch, Some(place)) {
-            let result = self.call_prepared(op);
-            self.report(reported, 1, None);
-            return result;
-        }
-        self.call_prepared(op)
+        // The path without a listener is inlined as it stands: a lone caller's operation is two compare-exchanges.
+        let Some(reported) = listen::call(CallKind::Batch, Some(Location::caller())) else {
+            return self.call_prepared(op);
+        };
+        let result = self.call_prepared(op);
+        self.report(reported, 1, None);
+        result
+    }
+
+    /// Makes a call of `count` operations, and reports it if there is a listener.
+    fn reported<R>(
+        &self,
+        place: &'static Location<'static>,
+        count: usize,
+        reason: Option<&'static str>,
+        call: impl FnOnce() -> R,
+    ) -> R {
+        let Some(reported) = listen::call(CallKind::Batch, Some(place)) else { return call() };
+        let result = call();
+        self.report(reported, count, reason);
+        result
     }
 
     /// The end of a call of `count` operations, with this reason or the verdict on batching so far.
@@ -463,7 +473,7 @@ impl<S: BatchOps> Batched<S> {
     #[cold]
     fn call_queued(&self, op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
         let shared = &*self.shared;
-        if let Some(why) = shared.refuses() {
+        if let Err(why) = shared.accepts() {
             return Err(CallError::new(why, Some(op)));
         }
         let op = match shared.wait_alone(op) {
@@ -472,214 +482,12 @@ impl<S: BatchOps> Batched<S> {
         };
         let _room = match shared.wait_for_room(1) {
             Ok(room) => room,
-            Err(Overflow::RunInline) => return self.inline(op),
-            Err(_) => return Err(CallError::new(BatchError::Full, Some(op))),
+            Err(full) => return Err(CallError::new(full, Some(op))),
         };
         let mut entries = [Entry::Op(op)];
         let fate = shared.hand_in(&mut entries);
         let [entry] = entries;
         finish(fate, entry)
-    }
-
-    /// Runs `op` separately, when its turn comes, past the bound of the queue.
-    fn inline(&self, op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
-        let (shared, mut op, mut result) = (&*self.shared, Some(op), None);
-        let ran = shared.job(&mut |state| {
-            if let Some(op) = op.take() {
-                result = Some(state.one(op, &shared.options));
-            }
-        });
-        match (ran, result) {
-            (_, Some(result)) => result,
-            (ran, None) => Err(CallError::new(ran.err().unwrap_or(BatchError::Unanswered), op)),
-        }
-    }
-
-    /// Gives `f` exclusive access to the structure, after all operations that were handed in before; blocks until `f` is done. A separate
-    /// runner calls `f` itself.
-    ///
-    /// ```
-    /// # use windrow::batch::{Batch, BatchOps, Batched};
-    /// # struct Sum(u64);
-    /// # impl BatchOps for Sum {
-    /// #     type Op = u64;
-    /// #     type Reply = u64;
-    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
-    /// #         for entry in batch.iter_mut() {
-    /// #             self.0 += entry.take();
-    /// #             entry.reply(self.0);
-    /// #         }
-    /// #     }
-    /// # }
-    /// let sum = Batched::new(Sum(0));
-    /// sum.call(5).unwrap();
-    /// let before = sum.exclusive(|sum| std::mem::replace(&mut sum.0, 100)).unwrap();
-    /// assert_eq!((before, sum.call(1).unwrap()), (5, 101));
-    /// ```
-    ///
-    /// # Errors
-    /// See [`BatchError`].
-    ///
-    /// # Panics
-    /// If `f` panics; then the structure is poisoned, or recovered.
-    #[track_caller]
-    pub fn exclusive<R: Send>(&self, f: impl FnOnce(&mut S) -> R + Send) -> Result<R, BatchError> {
-        let place = Location::caller();
-        if let Some(reported) = listen::call(CallKind::Batch, Some(place)) {
-            let result = self.shared.exclusive(f);
-            self.report(reported, 0, Some("exclusive access"));
-            return result;
-        }
-        self.shared.exclusive(f)
-    }
-
-    /// Gives `f` shared access to the structure: concurrently with other readers if nothing is queued, else as
-    /// [`exclusive`](Batched::exclusive).
-    ///
-    /// ```
-    /// # use windrow::batch::{Batch, BatchOps, Batched};
-    /// # struct Sum(u64);
-    /// # impl BatchOps for Sum {
-    /// #     type Op = u64;
-    /// #     type Reply = u64;
-    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
-    /// #         for entry in batch.iter_mut() {
-    /// #             self.0 += entry.take();
-    /// #             entry.reply(self.0);
-    /// #         }
-    /// #     }
-    /// # }
-    /// let sum = Batched::new(Sum(0));
-    /// sum.call(5).unwrap();
-    /// assert_eq!(sum.read(|sum| sum.0).unwrap(), 5);
-    /// ```
-    ///
-    /// # Errors
-    /// See [`BatchError`].
-    ///
-    /// # Panics
-    /// If `f` panics.
-    #[track_caller]
-    pub fn read<R: Send>(&self, f: impl FnOnce(&S) -> R + Send) -> Result<R, BatchError>
-    where
-        S: Sync,
-    {
-        let place = Location::caller();
-        if let Some(reported) = listen::call(CallKind::Batch, Some(place)) {
-            let result = self.shared.read(f);
-            self.report(reported, 0, Some("shared access"));
-            return result;
-        }
-        self.shared.read(f)
-    }
-
-    /// Statistics of the batches so far, and whether batching pays.
-    ///
-    /// ```
-    /// # use windrow::batch::{Batch, BatchOps, Batched};
-    /// # struct Sum(u64);
-    /// # impl BatchOps for Sum {
-    /// #     type Op = u64;
-    /// #     type Reply = u64;
-    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
-    /// #         for entry in batch.iter_mut() {
-    /// #             self.0 += entry.take();
-    /// #             entry.reply(self.0);
-    /// #         }
-    /// #     }
-    /// # }
-    /// let sum = Batched::new(Sum(0));
-    /// (0..10).for_each(|number| _ = sum.call(number).unwrap());
-    /// let stats = sum.stats().unwrap();
-    /// assert_eq!((stats.ops(), stats.alone()), (10, 10));
-    /// ```
-    ///
-    /// # Errors
-    /// [`BatchError::Nested`] from an operation of this structure, [`BatchError::Forked`].
-    pub fn stats(&self) -> Result<Stats, BatchError> {
-        self.shared.stats()
-    }
-
-    /// Takes no more operations, and returns when all operations that were handed in before are answered.
-    ///
-    /// ```
-    /// # use windrow::batch::{Batch, BatchOps, Batched};
-    /// # struct Sum(u64);
-    /// # impl BatchOps for Sum {
-    /// #     type Op = u64;
-    /// #     type Reply = u64;
-    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
-    /// #         for entry in batch.iter_mut() {
-    /// #             self.0 += entry.take();
-    /// #             entry.reply(self.0);
-    /// #         }
-    /// #     }
-    /// # }
-    /// use windrow::batch::BatchError;
-    ///
-    /// let sum = Batched::new(Sum(0));
-    /// assert_eq!(sum.close(), Ok(()));
-    /// assert_eq!(sum.close(), Err(BatchError::Closed));
-    /// ```
-    ///
-    /// # Errors
-    /// [`BatchError::Closed`] if it was closed before, [`BatchError::Nested`] from an operation of this structure, [`BatchError::Forked`].
-    pub fn close(&self) -> Result<(), BatchError> {
-        self.shared.close()
-    }
-
-    /// Closes the wrapper and returns the structure. `None` if the structure is poisoned, or was made on a separate thread, which has
-    /// dropped it; also from an operation of this structure, and in a forked child.
-    ///
-    /// ```
-    /// # use windrow::batch::{Batch, BatchOps, Batched};
-    /// # struct Sum(u64);
-    /// # impl BatchOps for Sum {
-    /// #     type Op = u64;
-    /// #     type Reply = u64;
-    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
-    /// #         for entry in batch.iter_mut() {
-    /// #             self.0 += entry.take();
-    /// #             entry.reply(self.0);
-    /// #         }
-    /// #     }
-    /// # }
-    /// let sum = Batched::new(Sum(0));
-    /// sum.call(5).unwrap();
-    /// let Sum(total) = sum.into_inner().unwrap();
-    /// assert_eq!(total, 5);
-    /// ```
-    pub fn into_inner(mut self) -> Option<S> {
-        self.end();
-        if self.shared.refuses().is_some() { None } else { self.shared.give_up() }
-    }
-
-    fn end(&mut self) {
-        let thread = self.thread.take();
-        if self.shared.is_forked() {
-            // The thread does not exist here, and the structure may be in the state of a batch that was running at the fork.
-            std::mem::forget((thread, self.shared.clone()));
-            return;
-        }
-        let is_runner = thread.as_ref().is_some_and(|thread| thread.thread().id() == std::thread::current().id());
-        if is_runner || self.shared.is_inside() {
-            // An operation, or a waker that the runner calls, drops the structure: the runner finishes the queue, then ends.
-            self.submit().shut();
-            return;
-        }
-        // Ignored: the structure may be closed already, and no caller is left that could get a panic of the spawner.
-        quietly(|| _ = self.close());
-        if let Some(thread) = thread {
-            // The thread catches all panics: of the structure, of wakers and of drops.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// Closes the structure, as [`close`](Batched::close). If an operation drops the structure that runs it, the drop does not wait.
-impl<S: BatchOps> Drop for Batched<S> {
-    fn drop(&mut self) {
-        self.end();
     }
 }
 

@@ -112,10 +112,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use windrow_plan::Nanos;
 use windrow_sync::fork::{Process, Stranded};
 use windrow_sync::latch::Latch;
 use windrow_sync::lend::lending;
+use windrow_sync::unwind::discard;
 
 use crate::runtime::cancel::{CancelToken, ambient};
 use crate::runtime::listen::{self, Account, CallKind, Ended, Region};
@@ -131,11 +131,11 @@ mod trace;
 
 pub use trace::{LaneKind, LaneTrace, Limits, TileTrace, Trace};
 
-use crew::{Crew, CrewBell};
-use each::{ApplyEach, EachStation};
+use crew::Crew;
+use each::ApplyEach;
 use lane::{Apply, Input};
 use queue::{Giver, QueueBound, Ring, Taker, queue};
-use run::{EachLane, Met, OverlapRun, Station, TileFault};
+use run::{Met, OverlapRun, Station, TileFault};
 use trace::Log;
 
 /// The default bound of a queue: one waiting tile, and one more that the taker can begin while the giver is woken.
@@ -167,12 +167,11 @@ pub struct Overlap<'env, T, E> {
 struct Lanes<'env, E> {
     names: Vec<String>,
     /// Lanes of the calling thread.
-    here: Vec<Box<dyn Station<E> + 'env>>,
+    here: Vec<Arc<dyn Station<E> + 'env>>,
     helpers: Vec<Helper<'env, E>>,
-    /// Lanes of the calling thread and of workers; their stations are in `here`, too.
-    each: Vec<Arc<dyn EachLane<E> + Sync + 'env>>,
+    /// Lanes of the calling thread and of workers; they are in `here`, too.
+    each: Vec<Arc<dyn Station<E> + Sync + 'env>>,
     crew: Arc<Crew>,
-    bell: Arc<Latch>,
     token: Option<CancelToken>,
     /// The run also ends when the current token of the calling thread is cancelled.
     heeds: bool,
@@ -243,10 +242,7 @@ impl<E: fmt::Display> fmt::Display for Failure<E> {
                 write!(f, "tile {tile} failed in lane {lane} ({name}): {error}")
             }
             Failure::Lost { tile, lane, name } => {
-                write!(
-                    f,
-                    "tile {tile} in lane {lane} ({name}) was given up: its token was dropped, or its thread panicked"
-                )
+                write!(f, "tile {tile} in lane {lane} ({name}) was given up: the thread that feeds tiles panicked")
             }
             Failure::Cancelled { tiles } => write!(f, "cancelled after {tiles} tiles"),
             Failure::Thread(error) => write!(f, "cannot start a helper thread: {error}"),
@@ -364,7 +360,7 @@ impl<T> Feeder<T> {
     /// The tile, if the run has ended or wants no more tiles. Also in a forked child, if the queue is full: the run stayed in the parent.
     pub fn push(&mut self, tile: T) -> Result<(), T> {
         let Some(giver) = &self.giver else { return Err(tile) };
-        while !giver.has_room() {
+        while !giver.has_room(0, 1) {
             if !self.process.is_this() {
                 return Err(tile);
             }
@@ -410,7 +406,6 @@ impl<E> Lanes<'_, E> {
             helpers: Vec::new(),
             each: Vec::new(),
             crew: Arc::default(),
-            bell: Arc::default(),
             token: None,
             heeds: true,
             trace: None,
@@ -436,9 +431,9 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
     where
         F: FnMut(T) -> Result<U, E> + 'env,
     {
-        let bell = self.lanes.bell.clone();
+        let bell = self.lanes.crew.caller.clone();
         self.add(name, LaneKind::Compute, bell, |lane, input, output, log, lanes| {
-            lanes.here.push(Box::new(Apply::new(lane, input, output, f, log)));
+            lanes.here.push(Arc::new(Apply::new(lane, input, output, f, log)));
         })
     }
 
@@ -511,11 +506,10 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
         T: Send,
         F: Fn(T) -> Result<U, E> + Sync + 'env,
     {
-        let bell = Arc::new(CrewBell { crew: self.lanes.crew.clone(), caller: self.lanes.bell.clone() });
-        self.add(name, LaneKind::ComputeEach, bell.clone(), |lane, input, output, log, lanes| {
-            let lane: Arc<dyn EachLane<E> + Sync + 'env> =
-                Arc::new(ApplyEach::new(lane, under_way, (input, output), f, bell, log));
-            lanes.here.push(Box::new(EachStation { lane: lane.clone(), width: 1 }));
+        let crew = self.lanes.crew.clone();
+        self.add(name, LaneKind::ComputeEach, crew.clone(), |lane, input, output, log, lanes| {
+            let lane = Arc::new(ApplyEach::new(lane, under_way, (input, output), f, crew, log));
+            lanes.here.push(lane.clone());
             lanes.each.push(lane);
         })
     }
@@ -686,9 +680,10 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
         let Overlap { lanes, input } = if self.lanes.names.is_empty() { self.compute("source", Ok) } else { self };
         let Input::Queue(results) = input else { unreachable!("there is a lane, and it has a queue") };
         results.set_bound(QueueBound::Results { kept });
-        let Lanes { names, mut here, helpers, each, crew, bell, token, heeds, trace } = lanes;
+        let Lanes { names, mut here, helpers, each, crew, token, heeds, trace } = lanes;
 
-        let bells = std::iter::once(bell).chain(helpers.iter().map(|helper| helper.bell.clone())).collect();
+        let bells =
+            std::iter::once(crew.caller.clone()).chain(helpers.iter().map(|helper| helper.bell.clone())).collect();
         let tokens = token.into_iter().chain(ambient().filter(|_| heeds)).collect();
         // A run without such lanes does not build the global pool.
         let pool = if each.is_empty() { installed_state() } else { Some(current_state()) };
@@ -721,10 +716,10 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
                             run.helper_left();
                         }
                     }
-                    let lanes: Vec<&(dyn EachLane<E> + Sync)> = each.iter().map(|lane| &**lane).collect();
+                    let lanes: Vec<&(dyn Station<E> + Sync)> = each.iter().map(|lane| &**lane).collect();
                     match &pool {
                         Some(pool) if !lanes.is_empty() && pool.members > 1 => {
-                            help::lead(&run, here, &lanes, &crew, pool, &region)
+                            help::lead(&run, &mut here, &lanes, pool, &region)
                         }
                         _ => _ = run.lead(&mut here, || false),
                     }
@@ -736,8 +731,8 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
             Err(payload) if Stranded::is_thrown(&*payload) => true,
             Err(payload) => resume_unwind(payload),
         };
-        each.into_iter().for_each(|lane| run.close_each(lane));
-        let wall = run.zero.map(|zero| Nanos(zero.elapsed().as_nanos() as f64));
+        each.into_iter().for_each(|lane| run.close(lane));
+        let wall = run.now();
         let (met, traced) = run.into_parts();
         let (whole, tiles) = results.into_whole();
         if let Some(wall) = wall {
@@ -758,20 +753,22 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
                 *trace = traced;
             }
         }
-        let name = |lane: usize| names.get(lane).cloned().unwrap_or_default();
-        match (met.map(|Met { tile, lane, why }| (tile, lane, why)), whole) {
-            (Some((_, _, TileFault::Panic(payload))), results) => {
-                windrow_sync::unwind::discard(results);
+        let Some(Met { tile, lane, why }) = met else {
+            return match whole {
+                _ if is_stranded => Err(Failure::Forked),
+                Some(results) => Ok((results, tiles)),
+                None => Err(Failure::Cancelled { tiles }),
+            };
+        };
+        let name = names.get(lane).cloned().unwrap_or_default();
+        Err(match why {
+            TileFault::Panic(payload) => {
+                discard(whole);
                 resume_unwind(payload)
             }
-            (Some((tile, lane, TileFault::Error(error))), _) => {
-                Err(Failure::Error { tile, lane, name: name(lane), error })
-            }
-            (Some((tile, lane, TileFault::Lost)), _) => Err(Failure::Lost { tile, lane, name: name(lane) }),
-            (Some((_, _, TileFault::Thread(error))), _) => Err(Failure::Thread(error)),
-            (None, _) if is_stranded => Err(Failure::Forked),
-            (None, Some(results)) => Ok((results, tiles)),
-            (None, None) => Err(Failure::Cancelled { tiles }),
-        }
+            TileFault::Error(error) => Failure::Error { tile, lane, name, error },
+            TileFault::Lost => Failure::Lost { tile, lane, name },
+            TileFault::Thread(error) => Failure::Thread(error),
+        })
     }
 }

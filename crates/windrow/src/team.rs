@@ -65,30 +65,22 @@
 //! Kazdadi (`syncthreads`). Teams that take the free workers are OpenMP's dynamic teams and spindle's. Gangs whose members are
 //! reserved at once go back to Ousterhout.
 
-use std::ops::Range;
 use std::panic::Location;
-use std::time::Duration;
 
-use windrow_plan::team::Waits;
-use windrow_sync::Spin;
-use windrow_sync::machine::tick;
-use windrow_sync::rounds::{MemberSlot, Turn};
-
-use crate::runtime::listen::{self, EventKind};
 use crate::runtime::pool;
-use crate::runtime::state::PoolState;
 
 mod driver;
 mod form;
+mod member;
 pub mod split;
 #[cfg(feature = "async-team")]
 mod tasks;
 
+pub use member::Member;
 #[cfg(feature = "async-team")]
 pub use tasks::{AsyncMember, AsyncTeam};
 pub use windrow_sync::rounds::{Contributions, Deal, Ended, Family, Lend, Lent, Mut, Own, Ref};
 
-use driver::{OVER, RoundDriver, follow};
 use form::EXACTLY;
 
 /// The number of members that a team asks for.
@@ -252,7 +244,7 @@ impl std::error::Error for TeamError {}
 /// assert!(lengths.iter().all(|length| *length == Ok(4)));
 /// ```
 pub fn team<T: ?Sized + Send>(data: &mut T) -> Team<'_, T> {
-    Team { data, width: Width::all(), spin_budget: None }
+    Team { data, width: Width::all() }
 }
 
 /// A team that has not begun. See the [module page](self).
@@ -267,7 +259,6 @@ pub fn team<T: ?Sized + Send>(data: &mut T) -> Team<'_, T> {
 pub struct Team<'d, T: ?Sized> {
     data: &'d mut T,
     width: Width,
-    spin_budget: Option<(Duration, Duration)>,
 }
 
 impl<T: ?Sized + Send> Team<'_, T> {
@@ -279,19 +270,6 @@ impl<T: ?Sized + Send> Team<'_, T> {
     /// ```
     pub fn width(mut self, width: impl Into<Width>) -> Self {
         self.width = width.into();
-        self
-    }
-
-    /// Sets how long a waiting member spins, and how long it then yields its CPU, before it parks.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// // Waiting members park at once.
-    /// let met = windrow::team(&mut ()).spin_budget(Duration::ZERO, Duration::ZERO).run(|member| member.barrier());
-    /// assert!(met.iter().all(Result::is_ok));
-    /// ```
-    pub fn spin_budget(mut self, busy: Duration, yielding: Duration) -> Self {
-        self.spin_budget = Some((busy, yielding));
         self
     }
 
@@ -336,317 +314,6 @@ impl<T: ?Sized + Send> Team<'_, T> {
     pub fn try_run<R: Send>(self, member: impl Fn(&mut Member<'_, '_, T>) -> R + Sync) -> Result<Vec<R>, TeamError> {
         let place = Location::caller();
         pool::with_current(|pool| form::run(pool, place, self, &member))
-    }
-}
-
-/// The data, and the state that passes from leader to leader.
-struct LeaderState<'d, T: ?Sized> {
-    driver: RoundDriver<'d>,
-    data: &'d mut T,
-}
-
-/// One member of a team, as its closure sees it.
-///
-/// ```
-/// use windrow::team::{Ended, Member};
-///
-/// /// The largest value of all members.
-/// fn largest<T: ?Sized + Send>(member: &mut Member<'_, '_, T>, value: usize) -> Result<usize, Ended> {
-///     member.reduce(value, usize::max)
-/// }
-///
-/// let found = windrow::team(&mut ()).run(|member| largest(member, 10 * member.index()));
-/// assert!(found.iter().all(|value| *value == Ok(10 * (found.len() - 1))));
-/// ```
-pub struct Member<'r, 'd, T: ?Sized + Send> {
-    slot: MemberSlot<'r, LeaderState<'d, T>>,
-    spin: Spin,
-    pool: &'r PoolState,
-    /// When this member last moved to another CPU.
-    moved: u64,
-}
-
-impl<T: ?Sized + Send> std::fmt::Debug for Member<'_, '_, T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Member").field("slot", &self.slot).finish()
-    }
-}
-
-impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
-    #[inline]
-    fn arrive(&mut self) -> Result<Turn<'_, LeaderState<'d, T>>, Ended> {
-        if self.slot.should_move() {
-            self.move_away();
-        }
-        self.slot.arrive(self.spin)
-    }
-
-    /// Moves a worker that shares a CPU with another member. Not too often, since the scheduler may move it back.
-    #[cold]
-    fn move_away(&mut self) {
-        let now = tick();
-        if self.pool.nanos(now.saturating_sub(self.moved)).0 > Waits::of(self.pool.guess()).stays.0 {
-            self.moved = now;
-            self.pool.placement.yield_cpu();
-        }
-    }
-
-    /// This member's number, `0..width`. The caller of [`Team::run`] is member 0.
-    ///
-    /// ```
-    /// let indices = windrow::team(&mut ()).run(|member| member.index());
-    /// assert!(indices.iter().copied().eq(0..indices.len()));
-    /// ```
-    pub fn index(&self) -> usize {
-        self.slot.index()
-    }
-
-    /// The number of members of the team.
-    ///
-    /// ```
-    /// let widths = windrow::team(&mut ()).run(|member| member.width());
-    /// assert!(widths.iter().all(|width| *width == widths.len()));
-    /// ```
-    pub fn width(&mut self) -> usize {
-        self.slot.width(self.spin)
-    }
-
-    /// A round: waits for all members. The last member to arrive, the leader, runs `split` with exclusive access to the data. `split` deals
-    /// each member a part, and returns a shared value, of which each member gets a copy. A member can use both until its next round.
-    ///
-    /// `S` and `P` are the types of the shared value and of a part. They must be written out, without lifetimes; see [`Lend`] for your own
-    /// types.
-    ///
-    /// ```
-    /// use windrow::team::split;
-    ///
-    /// let mut x: Vec<u32> = (0..100).collect();
-    /// windrow::team(&mut x[..]).run(|member| {
-    ///     let (first, mine) = member.round::<u32, &mut [u32]>(|x, deal| {
-    ///         let (first, rest) = x.split_first_mut().unwrap();
-    ///         deal.parts(split::even(rest, deal.width()));
-    ///         *first
-    ///     })?;
-    ///     mine.iter_mut().for_each(|element| *element += 10 + first);
-    ///     Ok::<_, windrow::team::Ended>(())
-    /// });
-    /// assert_eq!(x[99], 109);
-    /// ```
-    ///
-    /// # Errors
-    /// If a member has returned or panicked, so that this round cannot take place.
-    ///
-    /// # Panics
-    /// On the leader, if `split` panics, or does not deal one part to each member. On other members, if the leader ran a round of other
-    /// types. The team ends with such a panic.
-    #[inline]
-    pub fn round<S: Lend, P: Lend>(
-        &mut self,
-        split: impl for<'x> FnOnce(&'x mut T, &mut Deal<'x, P::Family>) -> Lent<'x, S>,
-    ) -> Result<(Lent<'_, S>, Lent<'_, P>), Ended>
-    where
-        for<'x> Lent<'x, S>: Copy,
-    {
-        Ok(match self.arrive()? {
-            Turn::Lead(lead) => lead.round::<S, P>(|led, deal| {
-                led.driver.mix();
-                split(led.data, deal)
-            }),
-            Turn::Follow(follow) => follow.open::<S, P>(),
-        })
-    }
-
-    /// A round to which each member contributes a value, `contribution`. The leader gets all contributions, in the order of the members.
-    ///
-    /// ```
-    /// let mut total = 100;
-    /// let sums = windrow::team(&mut total).run(|member| {
-    ///     let shared = member.round_with::<usize, (), usize>(3, |total, contributions, deal| {
-    ///         *total += contributions.sum::<usize>();
-    ///         deal.none();
-    ///         *total
-    ///     });
-    ///     shared.map(|(sum, ())| sum)
-    /// });
-    /// assert!(sums.iter().all(|sum| *sum == Ok(100 + 3 * sums.len())));
-    /// ```
-    ///
-    /// # Errors
-    /// As [`round`](Member::round).
-    ///
-    /// # Panics
-    /// As [`round`](Member::round); or if a member is at a round without contributions, or with contributions of another type.
-    #[inline]
-    pub fn round_with<S: Lend, P: Lend, C: Send + 'static>(
-        &mut self,
-        contribution: C,
-        split: impl for<'x> FnOnce(&'x mut T, Contributions<'x, C>, &mut Deal<'x, P::Family>) -> Lent<'x, S>,
-    ) -> Result<(Lent<'_, S>, Lent<'_, P>), Ended>
-    where
-        for<'x> Lent<'x, S>: Copy,
-    {
-        self.slot.contribute(contribution);
-        Ok(match self.arrive()? {
-            Turn::Lead(lead) => lead.round_with::<S, P, C>(|led, contributions, deal| {
-                led.driver.mix();
-                split(led.data, contributions, deal)
-            }),
-            Turn::Follow(follow) => follow.open_with::<S, P, C>(),
-        })
-    }
-
-    /// Runs rounds, each with as many members as pay: see the [module page](self). In round `i`, one member runs
-    /// `split(data, i, deal)`, and each member of the round runs `work(i, shared, part)`.
-    ///
-    /// The number of parts is [`Deal::width`] *of this round*. All members must pass the same range.
-    ///
-    /// ```
-    /// use windrow::team::split;
-    ///
-    /// let mut x = vec![1; 100];
-    /// windrow::team(&mut x[..]).run(|member| {
-    ///     member.rounds::<(), &mut [usize]>(
-    ///         0..10,
-    ///         |x, _, deal| deal.parts(split::even(x, deal.width())),
-    ///         |i, (), mine| mine.iter_mut().for_each(|element| *element += i),
-    ///     )
-    /// });
-    /// assert_eq!(x, [1 + 45; 100]);
-    /// ```
-    ///
-    /// # Errors
-    /// If a member has returned or panicked, so that not all rounds have taken place.
-    ///
-    /// # Panics
-    /// As [`round`](Member::round), and if `work` panics. If members pass different ranges, one of them panics, at the latest
-    /// when the rounds of one range are over.
-    #[inline]
-    pub fn rounds<S: Lend, P: Lend>(
-        &mut self,
-        range: Range<usize>,
-        mut split: impl for<'x> FnMut(&'x mut T, usize, &mut Deal<'x, P::Family>) -> Lent<'x, S>,
-        mut work: impl for<'x> FnMut(usize, Lent<'x, S>, Lent<'x, P>),
-    ) -> Result<(), Ended>
-    where
-        for<'x> Lent<'x, S>: Copy,
-    {
-        let _rounds = listen::begun(EventKind::Rounds { member: self.index() }, None).map(|part| part.of(range.len()));
-        loop {
-            let mut lead = match self.arrive()? {
-                Turn::Follow(message) => match follow::<S, P>(message, &range, &mut work) {
-                    Some(_) => continue,
-                    None => return Ok(()),
-                },
-                Turn::Lead(lead) => lead,
-            };
-            loop {
-                let width = lead.width();
-                let Some((rounds, members)) = lead.data().driver.next(&range, width) else {
-                    lead.round_of::<(usize, usize), ()>(width, OVER, |_, deal| {
-                        deal.none();
-                        (range.start, range.end)
-                    });
-                    return Ok(());
-                };
-                if members > 1 {
-                    let round = rounds.start;
-                    let (shared, part) =
-                        lead.round_of::<S, P>(members, round as u64, |led, deal| split(led.data, round, deal));
-                    work(round, shared, part);
-                    break;
-                }
-                for round in rounds {
-                    let (shared, part) = lead.alone::<S, P>(|led, deal| split(led.data, round, deal));
-                    work(round, shared, part);
-                }
-            }
-        }
-    }
-
-    /// Waits until all members have arrived. Afterwards every member sees what all members did before.
-    ///
-    /// ```
-    /// use std::sync::atomic::{AtomicUsize, Ordering};
-    ///
-    /// let arrived = AtomicUsize::new(0);
-    /// let seen = windrow::team(&mut ()).run(|member| {
-    ///     arrived.fetch_add(1, Ordering::Relaxed);
-    ///     member.barrier().map(|()| arrived.load(Ordering::Relaxed))
-    /// });
-    /// assert!(seen.iter().all(|members| *members == Ok(seen.len())));
-    /// ```
-    ///
-    /// # Errors
-    /// As [`round`](Member::round).
-    #[inline]
-    pub fn barrier(&mut self) -> Result<(), Ended> {
-        self.round::<(), ()>(|_, deal| deal.none()).map(|_| ())
-    }
-
-    /// Gives every member a clone of the `value` of member `from`. The values of other members are dropped.
-    ///
-    /// ```
-    /// let values = windrow::team(&mut ()).run(|member| member.broadcast(0, 7 + member.index()));
-    /// assert!(values.iter().all(|value| *value == Ok(7)));
-    /// ```
-    ///
-    /// # Errors
-    /// As [`round`](Member::round).
-    ///
-    /// # Panics
-    /// If the team has no member `from`.
-    pub fn broadcast<V: Clone + Send + 'static>(&mut self, from: usize, value: V) -> Result<V, Ended> {
-        let width = self.width();
-        assert!(from < width, "there is no member {from} in a team of {width}");
-        let contribution = (self.index() == from).then_some(value);
-        let (_, value) = self.round_with::<(), Own<V>, _>(contribution, |_, contributions, deal| {
-            if let Some(value) = contributions.flatten().next() {
-                deal.parts(std::iter::repeat_n(value, deal.width()));
-            }
-        })?;
-        Ok(value)
-    }
-
-    /// All members' values, combined in their order: `op(op(a0, a1), a2)` and so on.
-    ///
-    /// ```
-    /// let lists = windrow::team(&mut ()).run(|member| member.reduce(vec![member.index()], |a, b| [a, b].concat()));
-    /// assert!(lists.iter().all(|list| *list == Ok((0..lists.len()).collect())));
-    /// ```
-    ///
-    /// # Errors
-    /// As [`round`](Member::round).
-    pub fn reduce<V: Clone + Send + 'static>(&mut self, value: V, op: impl Fn(V, V) -> V) -> Result<V, Ended> {
-        let (_, value) = self.round_with::<(), Own<V>, _>(value, |_, contributions, deal| {
-            if let Some(all) = contributions.reduce(&op) {
-                deal.parts(std::iter::repeat_n(all, deal.width()));
-            }
-        })?;
-        Ok(value)
-    }
-
-    /// The values of the members up to and including this one, combined in their order.
-    ///
-    /// ```
-    /// let lists = windrow::team(&mut ()).run(|member| member.scan(vec![member.index()], |a, b| [a, b].concat()));
-    /// assert!(lists.iter().enumerate().all(|(index, list)| *list == Ok((0..=index).collect())));
-    /// ```
-    ///
-    /// # Errors
-    /// As [`round`](Member::round).
-    pub fn scan<V: Clone + Send + 'static>(&mut self, value: V, op: impl Fn(V, V) -> V) -> Result<V, Ended> {
-        let (_, value) = self.round_with::<(), Own<V>, _>(value, |_, contributions, deal| {
-            let mut so_far: Option<V> = None;
-            for value in contributions {
-                let sum = match so_far.take() {
-                    None => value,
-                    Some(before) => op(before, value),
-                };
-                deal.part(sum.clone());
-                so_far = Some(sum);
-            }
-        })?;
-        Ok(value)
     }
 }
 

@@ -48,10 +48,13 @@ impl BatchOps for Sorts {
     type Reply = u64;
 
     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
-        batch.sorted_by_key(|op| *op % 7).for_each(|entry| {
-            self.0 += entry.take();
-            entry.reply(self.0);
-        });
+        batch.for_each_by_key(
+            |op| *op % 7,
+            |entry| {
+                self.0 += entry.take();
+                entry.reply(self.0);
+            },
+        );
     }
 }
 

@@ -8,21 +8,20 @@ fn the_law_holds_at_its_edge() {
     // F (1 - 1/B) > h - lock: 100 (1 - 1/B) > 60 from B = 3 on.
     assert_eq!([1, 2, 3, 64].map(|b| law.pays(b)), [false, false, true, true]);
     assert_eq!((law.alone(), law.batch(4)), (Nanos(170.0), Nanos(300.0)));
-    assert!(!law.is_cheap() && Law { fixed: Nanos(5.0), each: Nanos(5.0), ..law }.is_cheap());
 }
 
 #[test]
 fn cheap_operations_are_waited_for() {
     let machine = Machine::example();
-    let Patience { longest, apart } = Patience::of(Nanos(50.0), &machine);
-    assert!(longest > apart && apart.0 > 0.0);
-    assert_eq!(Patience::of(Nanos::micros(300.0), &machine), Patience { longest: Nanos(0.0), apart: Nanos(0.0) });
+    let park = machine.park();
+    assert!(lock_retries(Nanos(50.0), &machine) > park && park.0 > 0.0);
+    assert_eq!(lock_retries(Nanos::micros(300.0), &machine), Nanos(0.0));
 }
 
 #[test]
 fn tasks_spin_for_cheap_operations_only() {
     let machine = Machine::example();
-    let spin = |one| Patience::of_task(Nanos(one), &machine).longest;
+    let spin = |one| task_lock_retries(Nanos(one), &machine);
     assert!(spin(100.0) > machine.park());
     assert_eq!(spin(300.0), Nanos(0.0));
 }
@@ -108,7 +107,7 @@ fn a_choice_is_as_sure_as_the_fit() {
 #[test]
 fn guessed_costs_choose_as_measured_ones() {
     let guess = HandoffCosts::of(&Machine::example());
-    let handoff = Nanos(guess.caller.0 + guess.runner.0);
+    let handoff = guess.handoff();
     for fixed in (10..2000).step_by(10).map(f64::from) {
         for batch in [2.0, 8.0, 64.0] {
             let law = Law { handoff, lock: guess.lock, wrapper: guess.wrapper, ..law(fixed, 50.0, 0.0) };

@@ -62,12 +62,6 @@ pub struct TeamCalls {
 }
 
 impl TeamCalls {
-    /// Nothing is known.
-    pub const fn new() -> Self {
-        let (team, serial, best) = (Estimate::UNKNOWN, Estimate::UNKNOWN, Mode::Team);
-        TeamCalls { team, serial, best, cost: 0.0, budget: Budget::EMPTY, exploring: 0 }
-    }
-
     /// Mode of the next call.
     pub fn choose(&self) -> Mode {
         if self.exploring > 0 { self.best.other() } else { self.best }
@@ -89,7 +83,7 @@ impl TeamCalls {
             if self.known(mode).is_surprised(time, Smoothing::CALLS) {
                 // One call that disagrees may have been interrupted; two are calls of another kind.
                 if !self.is_trusted(1) {
-                    self = TeamCalls::new();
+                    self = TeamCalls::default();
                     self.team = if mode == Mode::Team { Estimate::of(time) } else { Estimate::UNKNOWN };
                 }
                 (self.team.trust, self.serial.trust) = (0, 0);
@@ -142,20 +136,20 @@ mod tests {
 
     #[test]
     fn the_cheaper_way_is_found_and_left_when_it_is_no_longer() {
-        let mut calls = TeamCalls::new();
+        let mut calls = TeamCalls::default();
         let (alone, ratio) = run(&mut calls, 1000, 23e3, 14e3);
         assert!(alone > 960 && ratio < 1.04, "{alone}, {ratio}");
         // The workers have become useful.
         let (alone, ratio) = run(&mut calls, 2000, 12e3, 14e3);
         assert!(alone < 1000 && ratio < 1.15, "{alone}, {ratio}");
-        let (alone, ratio) = run(&mut TeamCalls::new(), 1000, 60e3, 100e3);
+        let (alone, ratio) = run(&mut TeamCalls::default(), 1000, 60e3, 100e3);
         assert!(alone < 40 && ratio < 1.04, "{alone}, {ratio}");
     }
 
     /// The first call of an exploration wakes the workers: that is part of its cost.
     #[test]
     fn exploration_pays_for_its_wakes() {
-        let (mut calls, mut time, mut before) = (TeamCalls::new(), 0.0, Mode::Team);
+        let (mut calls, mut time, mut before) = (TeamCalls::default(), 0.0, Mode::Team);
         for _ in 0..20_000 {
             let mode = calls.choose();
             let took = match (before, mode) {
@@ -174,13 +168,13 @@ mod tests {
     /// The first call in another mode wakes workers, the second one is measured, and a third one would only cost time.
     #[test]
     fn a_mode_that_is_far_slower_runs_twice() {
-        assert_eq!(run(&mut TeamCalls::new(), 100, 20e3, 200e3).0, 2);
+        assert_eq!(run(&mut TeamCalls::default(), 100, 20e3, 200e3).0, 2);
     }
 
     /// Two modes that cost the same are changed seldom, and a mode that becomes faster is found soon.
     #[test]
     fn modes_that_cost_the_same_are_compared_now_and_then() {
-        let mut calls = TeamCalls::new();
+        let mut calls = TeamCalls::default();
         run(&mut calls, 100, 20e3, 20e3);
         let changes = (0..1000).filter(|_| {
             let before = calls.choose();
@@ -205,8 +199,8 @@ mod tests {
 
     #[test]
     fn long_calls_and_calls_of_all_kinds_are_run_together() {
-        assert_eq!(run(&mut TeamCalls::new(), 100, 600e3, 550e3).0, 0);
-        let mut calls = TeamCalls::new();
+        assert_eq!(run(&mut TeamCalls::default(), 100, 600e3, 550e3).0, 0);
+        let mut calls = TeamCalls::default();
         for call in 0..100 {
             assert_eq!(calls.choose(), Mode::Team);
             calls = calls.after(Mode::Team, Nanos(if call % 2 == 0 { 10e3 } else { 100e3 }), true);
@@ -215,7 +209,7 @@ mod tests {
 
     #[test]
     fn one_interruption_changes_nothing_and_two_everything() {
-        let mut calls = TeamCalls::new();
+        let mut calls = TeamCalls::default();
         run(&mut calls, 500, 23e3, 14e3);
         // An exploration may have begun.
         let explores = usize::from(calls.exploring);

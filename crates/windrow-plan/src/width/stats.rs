@@ -1,6 +1,5 @@
 //! Statistics of widths at a team's call site, kept between calls.
 
-use crate::Nanos;
 use crate::explore::Budget;
 
 /// Number of distinct widths; the last one is the full width, however wide.
@@ -52,7 +51,7 @@ pub(super) struct CallTimes {
 }
 
 /// The best width, its cost, and the relative costs of the others.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct WidthCosts {
     best: u8,
     /// Time per round at the best width; 0 is unknown.
@@ -63,9 +62,6 @@ pub(super) struct WidthCosts {
 }
 
 impl WidthCosts {
-    pub(super) const UNKNOWN: WidthCosts =
-        WidthCosts { best: 0, per_round: 0.0, ratio: [0.0; LEVELS], savings: Savings { spent: 0.0, serial: 0.0 } };
-
     /// The level of the best width.
     pub(super) fn best(&self) -> usize {
         usize::from(self.best)
@@ -106,23 +102,6 @@ pub struct WidthStats {
 }
 
 impl WidthStats {
-    /// Nothing is known.
-    pub const fn new() -> Self {
-        let calls = CallTimes { per_round: 0.0, alike: 0 };
-        WidthStats { full: 1, costs: WidthCosts::UNKNOWN, calls, ran: 0.0, explored: Explored::NEVER }
-    }
-
-    /// The width a call begins with.
-    pub fn width(&self) -> usize {
-        width(self.costs.best(), self.full)
-    }
-
-    /// Time of a round at this width at the start of a call, if it was measured.
-    pub fn per_round(&self, width: usize) -> Option<Nanos> {
-        let level = (0..=top(self.full)).find(|&level| self::width(level, self.full) == width)?;
-        self.costs.ratio(level).map(|ratio| Nanos(self.costs.per_round * ratio))
-    }
-
     /// True if a team of `full` members was measured at its full width, and rounds are faster with one member.
     pub fn is_serial(&self, full: usize) -> bool {
         self.full == full && self.costs.best == 0 && self.costs.ratio(top(full)).is_some()
@@ -142,7 +121,7 @@ impl WidthStats {
                         self.costs.move_to(level, ratio);
                         self.costs.ratio[best] = 0.0;
                     }
-                    None => self.costs = WidthCosts::UNKNOWN,
+                    None => self.costs = WidthCosts::default(),
                 }
                 self.calls = CallTimes::default();
             }
@@ -152,9 +131,11 @@ impl WidthStats {
     }
 }
 
+/// Nothing is known.
 impl Default for WidthStats {
     fn default() -> Self {
-        Self::new()
+        let (costs, calls) = (WidthCosts::default(), CallTimes::default());
+        WidthStats { full: 1, costs, calls, ran: 0.0, explored: Explored::NEVER }
     }
 }
 

@@ -2,11 +2,25 @@
 
 use proptest::prelude::*;
 
+use super::stats::LEVELS;
 use super::*;
 use crate::team::{Mode, TeamCalls};
 
 fn plan_machine() -> crate::machine::Machine {
     crate::machine::Machine::guess(Nanos(CLOCK))
+}
+
+impl WidthStats {
+    /// The width a call begins with.
+    fn width(&self) -> usize {
+        width(self.costs.best(), self.full)
+    }
+
+    /// Time of a round at this width at the start of a call, if it was measured.
+    fn per_round(&self, width: usize) -> Option<Nanos> {
+        let level = (0..=top(self.full)).find(|&level| super::width(level, self.full) == width)?;
+        self.costs.ratio(level).map(|ratio| Nanos(self.costs.per_round * ratio))
+    }
 }
 
 const CLOCK: f64 = 10.0;
@@ -113,7 +127,7 @@ fn oracle(full: usize, rounds: usize, serial: impl Fn(usize) -> f64, barrier: fn
 fn worst(full: usize, rounds: usize, serial: impl Fn(usize) -> f64 + Copy, barrier: fn(usize) -> f64) -> f64 {
     let best = oracle(full, rounds, serial, barrier);
     (1..=20)
-        .map(|seed| machine(seed, barrier).call(full, &mut WidthStats::new(), rounds, serial) / best)
+        .map(|seed| machine(seed, barrier).call(full, &mut WidthStats::default(), rounds, serial) / best)
         .fold(0.0, f64::max)
 }
 
@@ -182,7 +196,7 @@ struct Ratios {
 }
 
 fn calls(seed: u64, full: usize, rounds: usize) -> Series {
-    Series { machine: machine(seed, FREE), stats: WidthStats::new(), full, rounds }
+    Series { machine: machine(seed, FREE), stats: WidthStats::default(), full, rounds }
 }
 
 #[test]
@@ -249,7 +263,7 @@ fn costlier_rounds_do_not_wait_for_an_old_debt() {
 /// A leader without members may still share its CPU with the neighbour: its stall must not hide those of two members.
 #[test]
 fn a_stall_of_one_member_does_not_hide_those_of_two() {
-    let mut tuner = WidthTuner::new(2, &plan_machine(), WidthStats::new(), Nanos(0.0));
+    let mut tuner = WidthTuner::new(2, &plan_machine(), WidthStats::default(), Nanos(0.0));
     let (mut rounds_run, mut time, mut wide, mut was_wide) = (0.0, 0.0, 0.0, false);
     while time < 4e9 {
         let Segment { width, rounds, .. } = tuner.segment();
@@ -319,7 +333,7 @@ fn a_width_dropped_late_in_a_call_is_not_that_of_the_next() {
 /// The next call begins with cheap rounds, as this one did, even if its last rounds are cheap again.
 #[test]
 fn a_width_found_in_the_middle_of_a_call_is_not_that_of_the_next() {
-    let (mut machine, mut stats) = (machine(5, |_| 1000.0), WidthStats::new());
+    let (mut machine, mut stats) = (machine(5, |_| 1000.0), WidthStats::default());
     for call in 0..5 {
         machine.wide = 0;
         let rounds = |i| if (3_000..11_900).contains(&i) { 30_000.0 } else { 300.0 };
@@ -331,7 +345,7 @@ fn a_width_found_in_the_middle_of_a_call_is_not_that_of_the_next() {
 #[test]
 fn calls_that_run_on_one_member_form_no_team() {
     let mut machine = machine(3, |width| if width > 1 { 1e6 } else { 0.0 });
-    let (mut stats, mut calls) = (WidthStats::new(), TeamCalls::new());
+    let (mut stats, mut calls) = (WidthStats::default(), TeamCalls::default());
     let mut serial = 0;
     for call in 0..200 {
         let mode = calls.choose();
@@ -366,7 +380,7 @@ fn stalls_that_cost_less_than_the_width_saves_are_borne() {
     let mean = calls.run(200, 1e7, |_| 10_000.0).mean;
     assert!(mean < 0.55, "{mean}");
     // From one member the tuner still finds width 8, although width 2 would not last.
-    let mut calls = Series { stats: WidthStats::new(), ..calls };
+    let mut calls = Series { stats: WidthStats::default(), ..calls };
     calls.machine.stalls = Some(100.0);
     calls.run(1, 1.0, |_| 10_000.0);
     calls.machine.stalls = Some(3e6);
@@ -410,7 +424,7 @@ fn calls_begin_as_the_last_one_began() {
 
 #[test]
 fn widths_that_cost_the_same_are_mostly_left_alone() {
-    let mut tuner = WidthTuner::new(2, &plan_machine(), WidthStats::new(), Nanos(0.0));
+    let mut tuner = WidthTuner::new(2, &plan_machine(), WidthStats::default(), Nanos(0.0));
     let mut changes = 0;
     for _ in 0..1000 {
         let Segment { width, rounds, .. } = tuner.segment();
@@ -435,11 +449,11 @@ fn statistics_serve_teams_of_other_widths() {
 }
 
 #[test]
-fn a_decision_names_its_alternatives() {
-    let mut tuner = WidthTuner::new(4, &plan_machine(), WidthStats::new(), Nanos(0.0));
+fn an_account_names_the_numbers_behind_a_choice() {
+    let mut tuner = WidthTuner::new(4, &plan_machine(), WidthStats::default(), Nanos(0.0));
     assert_eq!(
-        tuner.decision().to_string(),
-        "1 round at width 1: nothing is measured yet (4 members, best width 1 at 0 ns a round, 0 ns run, 0 ns of debt)"
+        tuner.account(),
+        "width 1: nothing is measured yet (4 members, best width 1 at 0 ns a round, 0 ns run, 0 ns of debt)"
     );
     let cost = |width| [0.0, 8000.0, 4100.0, 0.0, 2200.0][width];
     let mut segments = Vec::new();
@@ -450,41 +464,40 @@ fn a_decision_names_its_alternatives() {
     }
     assert_eq!(segments[..5], [1, 1, 4, 4, 4], "one round, a segment, first rounds, a measurement, the best width");
     assert_eq!(segments.iter().position(|&width| width == 2), Some(8), "the next width, after a pause");
-    let decision = tuner.decision();
-    assert_eq!(decision.choice, Segment { width: 4, rounds: 12, deadline: Nanos(52_800.0), every: 2 });
-    let known: Vec<_> = decision.alternatives.iter().map(|one| (one.name, one.predicted.0.round())).collect();
-    assert_eq!(known, [("one member", 96_000.0), ("narrower", 49_200.0), ("best", 26_400.0)]);
+    assert_eq!(tuner.segment(), Segment { width: 4, rounds: 12, deadline: Nanos(52_800.0), every: 2 });
+    let stats = tuner.end(0, Nanos(0.0));
+    assert_eq!([1, 2, 4].map(|width| stats.per_round(width).expect("measured").0.round()), [8000.0, 4100.0, 2200.0]);
 }
 
 #[test]
 fn a_report_of_nothing_changes_nothing() {
-    let mut tuner = WidthTuner::new(2, &plan_machine(), WidthStats::new(), Nanos(0.0));
+    let mut tuner = WidthTuner::new(2, &plan_machine(), WidthStats::default(), Nanos(0.0));
     let segment = tuner.segment();
     assert_eq!(tuner.report(0, Nanos(1e9)), segment);
     // A call that ended before it began leaves no trace.
-    assert_eq!(tuner.end(0, Nanos(0.0)), WidthStats { full: 2, ..WidthStats::new() });
+    assert_eq!(tuner.end(0, Nanos(0.0)), WidthStats { full: 2, ..WidthStats::default() });
     // Invalid times do not lead to invalid segments.
     for nonsense in [f64::NAN, -1.0, 0.0, f64::INFINITY] {
         let segment = tuner.report(1, Nanos(nonsense));
         assert!(segment.rounds >= 1 && segment.every >= 1 && segment.deadline.0 > 0.0);
-        assert!(tuner.decision().inputs.ran.0.is_finite(), "the time that pays for explorations");
+        assert!(tuner.ran.is_finite(), "the time that pays for explorations");
     }
 }
 
 #[test]
 fn segments_that_are_compared_read_the_clock_equally_often() {
-    let mut tuner = WidthTuner::new(2, &plan_machine(), WidthStats::new(), Nanos(0.0));
+    let mut tuner = WidthTuner::new(2, &plan_machine(), WidthStats::default(), Nanos(0.0));
     let (mut entered, mut measured) = (0, 0);
     for _ in 0..200 {
         let segment = tuner.segment();
-        let every = match tuner.decision().why {
+        let every = match tuner.why {
             // Ended at once if the first rounds are slow.
             "another width is due" => 1,
             _ => segment.rounds.div_ceil(READS),
         };
-        assert_eq!(segment.every, every, "{}", tuner.decision());
+        assert_eq!(segment.every, every, "{}", tuner.account());
         entered += usize::from(segment.rounds > READS && every == 1);
-        measured += usize::from(tuner.decision().why == "another width is measured");
+        measured += usize::from(tuner.why == "another width is measured");
         tuner.report(segment.rounds, Nanos(100.0 * segment.rounds as f64 / segment.width as f64));
     }
     assert!(entered > 0 && measured > 0, "{entered} {measured}");
@@ -571,7 +584,7 @@ fn team_calls() -> impl Strategy<Value = Vec<(usize, Vec<(f64, f64)>)>> {
 proptest! {
     #[test]
     fn trying_never_costs_more_than_its_share(calls in team_calls()) {
-        let mut stats = WidthStats::new();
+        let mut stats = WidthStats::default();
         let mut losses = Losses::default();
         let mut now = 0.0;
         for (full, segments) in calls {
@@ -583,7 +596,6 @@ proptest! {
                 prop_assert!((0..=top(full)).any(|level| width(level, full) == segment.width), "{:?}", segment);
                 prop_assert!(segment.rounds >= 1 && (1..=segment.rounds).contains(&segment.every), "{:?}", segment);
                 prop_assert!(segment.deadline.0 > 0.0 && segment.deadline.0.is_finite(), "{:?}", segment);
-                prop_assert_eq!(tuner.decision().choice, segment);
                 let rounds = ((segment.rounds as f64 * part) as usize).clamp(1, segment.rounds);
                 let elapsed = 10f64.powf(magnitude) * rounds as f64;
                 now += elapsed;

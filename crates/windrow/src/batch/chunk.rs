@@ -5,8 +5,7 @@ use std::panic::Location;
 
 use windrow_sync::submit::{Entry, Fate};
 
-use super::{BatchError, BatchOps, Batched, Overflow, finish};
-use crate::runtime::listen::{self, CallKind};
+use super::{BatchError, BatchOps, Batched, finish};
 
 /// Operations that are handed in together, and the replies of the last call. A chunk can be reused, and keeps its memory.
 ///
@@ -129,30 +128,17 @@ impl<S: BatchOps> Batched<S> {
     /// chunk still holds its operations. Failures of single operations are in [`Chunk::replies`].
     #[track_caller]
     pub fn call_chunk(&self, chunk: &mut Chunk<S>) -> Result<(), BatchError> {
-        if let Some(reported) = listen::call(CallKind::Batch, Some(Location::caller())) {
-            let count = chunk.len();
-            let result = self.hand_in_chunk(chunk);
-            self.report(reported, count, None);
-            return result;
-        }
-        self.hand_in_chunk(chunk)
+        self.reported(Location::caller(), chunk.len(), None, || self.hand_in_chunk(chunk))
     }
 
     fn hand_in_chunk(&self, chunk: &mut Chunk<S>) -> Result<(), BatchError> {
         let shared = &*self.shared;
-        if let Some(why) = shared.refuses() {
-            return Err(why);
-        }
+        shared.accepts()?;
         if chunk.is_empty() {
             chunk.done.clear();
             return Ok(());
         }
-        let _room = match shared.wait_for_room(chunk.len()) {
-            Ok(room) => room,
-            // Past the bound: the caller hands the chunk in, and runs batches if it gets the lock.
-            Err(Overflow::RunInline) => None,
-            Err(_) => return Err(BatchError::Full),
-        };
+        let _room = shared.wait_for_room(chunk.len())?;
         // If handing in panics, the entries stay in `done`. Replies can be read, and no entry is handed in again.
         let mut before = std::mem::replace(&mut chunk.done, std::mem::take(&mut chunk.ops));
         match shared.hand_in(&mut chunk.done) {

@@ -13,7 +13,7 @@ use crate::iter::IntoParallelIterator;
 /// The operations of a batch, in the order in which they were handed in.
 ///
 /// An entry's position stands for its caller, so the order is fixed: a batch can be read as a slice, and its entries can be changed one
-/// by one. To visit operations in another order, use [`sorted_by_key`](Batch::sorted_by_key).
+/// by one. To visit operations in another order, use [`for_each_by_key`](Batch::for_each_by_key).
 ///
 /// ```compile_fail,E0596
 /// use windrow::batch::Batch;
@@ -24,9 +24,9 @@ use crate::iter::IntoParallelIterator;
 /// }
 /// ```
 pub struct Batch<'b, Op, Reply> {
-    entries: &'b mut [Entry<Op, Reply>],
+    pub(super) entries: &'b mut [Entry<Op, Reply>],
     /// Memory for an order, reused by the next batch.
-    order: Vec<usize>,
+    pub(super) order: Vec<usize>,
 }
 
 impl<Op, Reply> fmt::Debug for Batch<'_, Op, Reply> {
@@ -48,14 +48,6 @@ impl<'b, Op, Reply> Batch<'b, Op, Reply> {
     /// ```
     pub fn new(entries: &'b mut [Entry<Op, Reply>]) -> Self {
         Batch { entries, order: Vec::new() }
-    }
-
-    pub(super) fn with_room(entries: &'b mut [Entry<Op, Reply>], order: Vec<usize>) -> Self {
-        Batch { entries, order }
-    }
-
-    pub(super) fn into_room(self) -> Vec<usize> {
-        self.order
     }
 
     /// All entries, to be answered.
@@ -90,8 +82,8 @@ impl<'b, Op, Reply> Batch<'b, Op, Reply> {
         self.entries.get_mut(at)
     }
 
-    /// The entries ordered by a key of their operations; entries with equal keys in the order in which they were handed in. Entries do not
-    /// move: a list of positions is sorted, in memory that the next batch reuses.
+    /// Visits all entries, to be answered, in the order of a key of their operations; entries with equal keys in the order in which they were
+    /// handed in. Entries do not move: a list of positions is sorted, in memory that the next batch reuses.
     ///
     /// ```
     /// use windrow::batch::{Batch, BatchOps, Batched, Chunk};
@@ -104,7 +96,7 @@ impl<'b, Op, Reply> Batch<'b, Op, Reply> {
     ///     type Reply = String;
     ///
     ///     fn run(&mut self, batch: &mut Batch<'_, u64, String>) {
-    ///         batch.sorted_by_key(|block| *block).for_each(|entry| entry.answer(|block| format!("block {block}")));
+    ///         batch.for_each_by_key(|block| *block, |entry| entry.answer(|block| format!("block {block}")));
     ///     }
     /// }
     ///
@@ -117,36 +109,43 @@ impl<'b, Op, Reply> Batch<'b, Op, Reply> {
     ///
     /// # Panics
     /// If an operation was taken or answered before.
-    pub fn sorted_by_key<K: Ord>(&mut self, mut key: impl FnMut(&Op) -> K) -> Sorted<'_, Op, Reply> {
-        self.sorted_by(|a, b| key(a).cmp(&key(b)))
+    pub fn for_each_by_key<K: Ord>(&mut self, mut key: impl FnMut(&Op) -> K, visit: impl FnMut(&mut Entry<Op, Reply>)) {
+        self.for_each_by(|a, b| key(a).cmp(&key(b)), visit);
     }
 
-    /// Like [`sorted_by_key`](Batch::sorted_by_key), by a comparison.
+    /// Like [`for_each_by_key`](Batch::for_each_by_key), by a comparison.
     ///
     /// ```
     /// use windrow::batch::{Batch, Entry};
     ///
-    /// let mut entries: [Entry<f64, ()>; 3] = [2.5, 0.5, 1.5].map(Entry::Op);
-    /// let mut batch = Batch::new(&mut entries);
-    /// assert_eq!(batch.sorted_by(|a, b| b.total_cmp(a)).positions(), [0, 2, 1]);
+    /// let (mut entries, mut rank) = ([2.5_f64, 0.5, 1.5].map(Entry::Op), 0);
+    /// Batch::new(&mut entries).for_each_by(
+    ///     |a, b| b.total_cmp(a),
+    ///     |entry| {
+    ///         rank += 1;
+    ///         entry.answer(|_| rank);
+    ///     },
+    /// );
+    /// assert_eq!(entries.map(Entry::into_reply), [Some(1), Some(3), Some(2)]);
     /// ```
     ///
     /// # Panics
     /// If an operation was taken or answered before.
-    pub fn sorted_by(&mut self, mut compare: impl FnMut(&Op, &Op) -> Ordering) -> Sorted<'_, Op, Reply> {
+    pub fn for_each_by(
+        &mut self,
+        mut compare: impl FnMut(&Op, &Op) -> Ordering,
+        mut visit: impl FnMut(&mut Entry<Op, Reply>),
+    ) {
         let Batch { entries, order } = self;
         // A single operation allocates nothing, even without the wrapper's memory.
-        let order = match entries.len() {
-            few @ (0 | 1) => &[0][..few],
-            many => {
-                order.clear();
-                order.extend(0..many);
-                // Stable, since ties are broken by position; unlike a stable sort it allocates nothing.
-                order.sort_unstable_by(|&a, &b| compare(entries[a].op(), entries[b].op()).then(a.cmp(&b)));
-                &order[..]
-            }
-        };
-        Sorted { entries, order }
+        if entries.len() < 2 {
+            return entries.iter_mut().for_each(visit);
+        }
+        order.clear();
+        order.extend(0..entries.len());
+        // Stable, since ties are broken by position; unlike a stable sort it allocates nothing.
+        order.sort_unstable_by(|&a, &b| compare(entries[a].op(), entries[b].op()).then(a.cmp(&b)));
+        order.iter().for_each(|&at| visit(&mut entries[at]));
     }
 }
 
@@ -173,73 +172,5 @@ impl<Op, Reply> IndexMut<usize> for Batch<'_, Op, Reply> {
     #[inline]
     fn index_mut(&mut self, at: usize) -> &mut Entry<Op, Reply> {
         &mut self.entries[at]
-    }
-}
-
-/// Entries of a batch in an order of their operations: see [`Batch::sorted_by_key`].
-///
-/// ```
-/// use windrow::batch::{Batch, Entry};
-///
-/// let mut entries = [9, 2, 5].map(Entry::Op);
-/// let mut batch = Batch::new(&mut entries);
-/// let mut sorted = batch.sorted_by_key(|block: &u64| *block);
-/// assert_eq!(sorted.positions(), [1, 2, 0]);
-/// let mut rank = 0;
-/// sorted.for_each(|entry| {
-///     rank += 1;
-///     entry.answer(|_| rank);
-/// });
-/// assert_eq!(entries.map(Entry::into_reply), [Some(3), Some(1), Some(2)]);
-/// ```
-pub struct Sorted<'b, Op, Reply> {
-    entries: &'b mut [Entry<Op, Reply>],
-    order: &'b [usize],
-}
-
-impl<Op, Reply> fmt::Debug for Sorted<'_, Op, Reply> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sorted").field("positions", &self.order).finish_non_exhaustive()
-    }
-}
-
-impl<Op, Reply> Sorted<'_, Op, Reply> {
-    /// The number of entries.
-    pub fn len(&self) -> usize {
-        self.order.len()
-    }
-
-    /// True if there are none.
-    pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
-    }
-
-    /// The positions in the batch, in this order.
-    pub fn positions(&self) -> &[usize] {
-        self.order
-    }
-
-    /// The entry that is `rank`-th in this order.
-    #[inline]
-    pub fn get(&self, rank: usize) -> Option<&Entry<Op, Reply>> {
-        self.order.get(rank).map(|&at| &self.entries[at])
-    }
-
-    /// The entry that is `rank`-th in this order, to be answered.
-    #[inline]
-    pub fn get_mut(&mut self, rank: usize) -> Option<&mut Entry<Op, Reply>> {
-        self.order.get(rank).map(|&at| &mut self.entries[at])
-    }
-
-    /// All entries in this order.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Entry<Op, Reply>> + ExactSizeIterator {
-        self.order.iter().map(|&at| &self.entries[at])
-    }
-
-    /// Visits all entries in this order, to be answered.
-    pub fn for_each(&mut self, mut f: impl FnMut(&mut Entry<Op, Reply>)) {
-        for &at in self.order {
-            f(&mut self.entries[at]);
-        }
     }
 }

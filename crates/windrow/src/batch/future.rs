@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 
 use windrow_sync::submit::{Launch, TaskOp};
 
-use super::lead::{BatchLead, BatchedInner, StructureState};
+use super::lead::{BatchedInner, StructureState};
 use super::options::Overflow;
-use super::{BatchError, BatchOps, Batched, CallError, finish};
+use super::{BatchError, BatchOps, BatchRunner, Batched, CallError, finish};
 use crate::runtime::listen::{self, CallKind, EventKind, Reported};
 use windrow_sync::submit::room::{Permit, Waiting};
 
@@ -165,18 +165,17 @@ impl<'b, S: BatchOps> CallAsync<'b, S> {
         }
     }
 
-    /// Takes room in a bounded queue for the operation.
-    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Overflow>> {
+    /// Takes room in a bounded queue for the operation; false if the operation is rejected.
+    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         let shared: &'b BatchedInner<S> = &self.batched.shared;
-        let Some(room) = &shared.room else { return Poll::Ready(Ok(())) };
-        if self.room.is_some() {
-            return Poll::Ready(Ok(()));
+        if let (Some(room), None) = (&shared.room, &self.room) {
+            self.room = match shared.options.full {
+                Overflow::Block => Some(std::task::ready!(room.poll(&mut self.waiting, 1, context))),
+                Overflow::Reject => room.try_take(1),
+            };
+            return Poll::Ready(self.room.is_some());
         }
-        self.room = match shared.options.full {
-            Overflow::Block => Some(std::task::ready!(room.poll(&mut self.waiting, 1, context))),
-            _ => room.try_take(1),
-        };
-        Poll::Ready(if self.room.is_some() { Ok(()) } else { Err(shared.options.full) })
+        Poll::Ready(true)
     }
 
     fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Result<S::Reply, CallError<S::Op>>> {
@@ -199,9 +198,8 @@ impl<'b, S: BatchOps> CallAsync<'b, S> {
                 return Poll::Ready(Err(CallError::new(BatchError::Nested, Some(op))));
             }
             match this.poll_room(context) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(Overflow::RunInline)) => return Poll::Ready(this.batched.inline(op)),
-                Poll::Ready(Err(_)) => return Poll::Ready(Err(CallError::new(BatchError::Full, Some(op)))),
+                Poll::Ready(true) => {}
+                Poll::Ready(false) => return Poll::Ready(Err(CallError::new(BatchError::Full, Some(op)))),
                 Poll::Pending => {
                     this.stage = CallStage::New(op);
                     return Poll::Pending;
@@ -216,7 +214,7 @@ impl<'b, S: BatchOps> CallAsync<'b, S> {
             return Poll::Pending;
         }
         let launch = if defers { Launch::Deferred } else { Launch::Now };
-        let answer = std::task::ready!(task.poll(context, launch, |held| shared.lead(held, BatchLead::Task)));
+        let answer = std::task::ready!(task.poll(context, launch, |held| shared.lead(held, BatchRunner::Tasks, 1)));
         this.stage = CallStage::Over;
         this.room = None;
         Poll::Ready(match answer {

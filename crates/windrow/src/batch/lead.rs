@@ -1,17 +1,16 @@
-//! Running batches: how callers take the lock, and what the holder of the lock does.
+//! Running batches: the ways of callers to the lock, and the work of its holder.
 
-use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use windrow_plan::Nanos;
-use windrow_plan::batch::{BatchRunner, direct_wakes};
+use windrow_plan::batch::{BatchRunner, direct_wakes, lock_retries, reply_spin, task_lock_retries};
 use windrow_sync::relaxed::RelaxedU64;
-use windrow_sync::submit::{Closed, Entry, Fate, Limit, LockGuard, Reading, Submit};
+use windrow_sync::submit::{Closed, Entry, Fate, Limit, LockGuard, Submit};
 use windrow_sync::{Spin, ThreadBound, machine};
 
 use super::options::{Options, Overflow};
 use super::regroup::Regroup;
-use super::stats::{BatchCounts, Stats};
+use super::stats::BatchCounts;
 use super::{Batch, BatchError, BatchOps, CallError};
 use crate::runtime::call::thread_number;
 use crate::runtime::listen::{self, CallKind, EventKind, Region};
@@ -77,34 +76,8 @@ pub(super) type OpResult<S> = Result<<S as BatchOps>::Reply, CallError<<S as Bat
 
 pub(super) type StructureGuard<'h, S> = LockGuard<'h, StructureState<S>, <S as BatchOps>::Op, <S as BatchOps>::Reply>;
 
-thread_local! {
-    /// The structures that this thread is reading. While the thread ends the list is gone, and reads take the lock instead.
-    static READING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
-}
-
-/// The thread or task that runs batches.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum BatchLead {
-    /// A blocking caller that has handed in `own` operations.
-    Thread { own: usize },
-    /// A task, in its poll.
-    Task,
-    /// A separate thread, or a closure that was spawned.
-    Runner,
-}
-
-impl From<BatchLead> for BatchRunner {
-    fn from(lead: BatchLead) -> Self {
-        match lead {
-            BatchLead::Thread { .. } => BatchRunner::Callers,
-            BatchLead::Task => BatchRunner::Tasks,
-            BatchLead::Runner => BatchRunner::Separate,
-        }
-    }
-}
-
 impl<S: BatchOps> StructureState<S> {
-    fn structure(&mut self) -> Option<&mut S> {
+    pub(super) fn structure(&mut self) -> Option<&mut S> {
         if self.is_poisoned { None } else { self.structure.as_mut()?.get_mut() }
     }
 
@@ -135,10 +108,10 @@ impl<S: BatchOps> StructureState<S> {
         let size = entries.len();
         let order = std::mem::take(&mut self.order);
         let Some(structure) = self.structure() else { return POISONED };
-        let mut batch = Batch::with_room(&mut *entries, order);
+        let mut batch = Batch { entries: &mut *entries, order };
         let start = machine::tick();
         let result = catch_unwind(AssertUnwindSafe(|| structure.run(&mut batch)));
-        self.order = batch.into_room();
+        self.order = batch.order;
         match result {
             Ok(()) => {
                 self.counts.fit.observe(size, options.timing.since(start));
@@ -159,7 +132,7 @@ impl<S: BatchOps> StructureState<S> {
     }
 
     /// Repairs the structure after a panic in it, or poisons it.
-    fn recover(&mut self, options: &Options<S>) {
+    pub(super) fn recover(&mut self, options: &Options<S>) {
         let recovered = match (&options.recover, self.structure()) {
             (Some(recover), Some(structure)) => {
                 catch_unwind(AssertUnwindSafe(|| recover(structure))).map_err(discard).is_ok()
@@ -199,8 +172,7 @@ impl<Op, Reply> Drop for LoneEntry<Op, Reply> {
 impl<S: BatchOps> BatchedInner<S> {
     /// True if this thread holds the lock, or reads: a call would wait for this thread itself.
     pub(super) fn is_inside(&self) -> bool {
-        let reads = || READING.try_with(|reading| reading.borrow().contains(&self.address()));
-        self.runner.get() == thread_number() || reads().unwrap_or(false)
+        self.runner.get() == thread_number() || self.is_reading()
     }
 
     /// True in a forked child of the process that made the structure. The thread that holds the lock may not exist here.
@@ -209,15 +181,16 @@ impl<S: BatchOps> BatchedInner<S> {
         self.generation != machine::fork_generation()
     }
 
-    /// The reason to refuse a call of this thread; `None` if it is accepted.
-    pub(super) fn refuses(&self) -> Option<BatchError> {
-        if self.is_forked() {
-            return Some(BatchError::Forked);
+    /// Refuses a call that this thread must not make.
+    pub(super) fn accepts(&self) -> Result<(), BatchError> {
+        match () {
+            () if self.is_forked() => Err(BatchError::Forked),
+            () if self.is_inside() => Err(BatchError::Nested),
+            () => Ok(()),
         }
-        self.is_inside().then_some(BatchError::Nested)
     }
 
-    fn address(&self) -> usize {
+    pub(super) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
@@ -258,21 +231,24 @@ impl<S: BatchOps> BatchedInner<S> {
         if self.options.is_elsewhere {
             return Err(op);
         }
-        let (patience, apart) = self.options.patience(Nanos(self.alone.get_f64()));
-        self.retry_alone(op, patience, apart)
+        let timing = self.options.timing;
+        let longest = lock_retries(Nanos(self.alone.get_f64()), &timing.machine);
+        self.retry_alone(op, Spin { busy: 0, yielding: timing.ticks(longest) })
     }
 
     /// [`try_alone`](Self::try_alone) for a task: tries for a moment if operations are cheap.
     pub(super) fn try_alone_as_task(&self, op: S::Op) -> Result<OpResult<S>, S::Op> {
-        self.try_alone(op).or_else(|op| match self.options.task_patience(Nanos(self.alone.get_f64())) {
-            (Spin { busy: 0, .. }, _) => Err(op),
-            (patience, apart) => self.retry_alone(op, patience, apart),
+        self.try_alone(op).or_else(|op| {
+            let timing = self.options.timing;
+            let longest = task_lock_retries(Nanos(self.alone.get_f64()), &timing.machine);
+            self.retry_alone(op, Spin { busy: timing.ticks(longest), yielding: 0 })
         })
     }
 
     #[cold]
-    fn retry_alone(&self, op: S::Op, patience: Spin, apart: u64) -> Result<OpResult<S>, S::Op> {
-        let (mut result, mut last) = (Err(Some(op)), machine::tick());
+    fn retry_alone(&self, op: S::Op, patience: Spin) -> Result<OpResult<S>, S::Op> {
+        let timing = self.options.timing;
+        let (apart, mut result, mut last) = (timing.ticks(timing.machine.park()), Err(Some(op)), machine::tick());
         patience.until(|| {
             let now = machine::tick();
             if now.saturating_sub(last) >= apart {
@@ -317,7 +293,7 @@ impl<S: BatchOps> BatchedInner<S> {
         let fixed = state.counts.fixed(Nanos(self.alone.get_f64()));
         let longest = state.regroup.answered(1, queued, fixed, &self.options);
         self.expect_returns(machine::tick(), longest, 1);
-        self.lead(&mut held, BatchLead::Thread { own: 1 });
+        self.lead(&mut held, BatchRunner::Callers, 1);
     }
 
     /// Publishes to callers what the counts say.
@@ -330,17 +306,17 @@ impl<S: BatchOps> BatchedInner<S> {
     }
 
     /// Runs batches until the caller's own operation is answered, then one more batch if operations are queued.
-    pub(super) fn lead(&self, held: &mut StructureGuard<'_, S>, lead: BatchLead) {
+    pub(super) fn lead(&self, held: &mut StructureGuard<'_, S>, lead: BatchRunner, own: usize) {
         let _inside = self.enter();
         while !held.is_leader_answered() {
-            self.batch(held, lead);
+            self.batch(held, lead, own);
         }
         match lead {
             // Tasks that were just answered may need this thread to call again.
-            BatchLead::Task if self.awaits_returns() => {}
-            BatchLead::Thread { own } if self.passes_on(held, own) => {}
-            BatchLead::Thread { own } => self.lead_others(held, own),
-            _ if held.is_more() => self.batch(held, lead),
+            BatchRunner::Tasks if self.awaits_returns() => {}
+            BatchRunner::Callers if self.passes_on(held, own) => {}
+            BatchRunner::Callers => self.lead_others(held, own),
+            _ if held.is_more() => self.batch(held, lead, own),
             _ => {}
         }
         if self.awaits_returns() {
@@ -351,11 +327,10 @@ impl<S: BatchOps> BatchedInner<S> {
 
     /// True if a blocking caller passes the lock on, after its `own` operations are answered.
     fn passes_on(&self, held: &mut StructureGuard<'_, S>, own: usize) -> bool {
-        match held.queued() {
-            Some(0) if !self.awaits_returns() => false,
-            Some(queued) => held.data().regroup.passes_on(own, queued, &self.options.timing.machine),
-            None => false,
-        }
+        held.queued().is_some_and(|queued| {
+            (queued > 0 || self.awaits_returns())
+                && held.data().regroup.passes_on(own, queued, &self.options.timing.machine)
+        })
     }
 
     /// Runs batches for other callers, after the `own` operations of this blocking caller are answered.
@@ -370,7 +345,7 @@ impl<S: BatchOps> BatchedInner<S> {
             if !held.is_more() {
                 return;
             }
-            self.batch(held, BatchLead::Thread { own: 0 });
+            self.batch(held, BatchRunner::Callers, 0);
             if machine::tick().saturating_sub(start) >= turn {
                 return;
             }
@@ -389,20 +364,20 @@ impl<S: BatchOps> BatchedInner<S> {
             if !held.is_more() {
                 return;
             }
-            self.batch(held, BatchLead::Runner);
+            self.batch(held, BatchRunner::Separate, 0);
             self.wake_answered(held);
         }
     }
 
-    fn batch(&self, held: &mut StructureGuard<'_, S>, lead: BatchLead) {
+    fn batch(&self, held: &mut StructureGuard<'_, S>, lead: BatchRunner, own: usize) {
         let options = &self.options;
         let queued = held.queued();
         held.data().regroup.arrived(queued);
         match lead {
-            BatchLead::Task => self.regrouped(held),
-            BatchLead::Thread { own: 1.. } => self.regroup(held),
+            BatchRunner::Tasks => self.regrouped(held),
+            BatchRunner::Callers if own > 0 => self.regroup(held),
             // These have waited already.
-            BatchLead::Thread { own: 0 } | BatchLead::Runner => {}
+            BatchRunner::Callers | BatchRunner::Separate => {}
         }
         // An operation whose weighing panics runs in a separate batch: the panic would come again with every batch.
         let weigh: &dyn Fn(&S::Op) -> usize = &|op| {
@@ -449,7 +424,7 @@ impl<S: BatchOps> BatchedInner<S> {
         let gap = options.timing.nanos(state.counts.gap(start));
         state.counts.handed(size, (took, options.timing.nanos(around), gap), end, sleepers);
         state.counts.answered(size, size + queued.unwrap_or(0), is_limited);
-        state.counts.runner = lead.into();
+        state.counts.runner = lead;
         let left = queued.filter(|_| !is_limited);
         let longest = state.regroup.answered(size, left, fixed, options);
         self.learn(state);
@@ -467,120 +442,22 @@ impl<S: BatchOps> BatchedInner<S> {
     pub(super) fn hand_in(&self, entries: &mut [Entry<S::Op, S::Reply>]) -> Result<Fate, Closed> {
         let own = entries.len();
         let _region = Region::new(CallKind::Batch, None, Some(std::any::type_name::<S>()));
-        self.submit.call(entries, self.mark(), self.reply_spin(), |held| self.lead(held, BatchLead::Thread { own }))
+        self.submit.call(entries, self.mark(), self.reply_spin(), |held| self.lead(held, BatchRunner::Callers, own))
     }
 
     /// Spin of a caller that has handed in, for the answer, before it parks.
-    fn reply_spin(&self) -> Spin {
-        self.options.reply_spin(Nanos(self.batch.get_f64()))
+    pub(super) fn reply_spin(&self) -> Spin {
+        let timing = self.options.timing;
+        let longest = reply_spin(Nanos(self.batch.get_f64()), &timing.machine);
+        Spin { busy: timing.ticks(longest), yielding: 0 }
     }
 
-    /// Takes room in the queue, if it has a bound; `Err` if the caller must not wait for room.
-    pub(super) fn wait_for_room(&self, ops: usize) -> Result<Option<Permit<'_>>, Overflow> {
+    /// Takes room in the queue, if it has a bound.
+    pub(super) fn wait_for_room(&self, ops: usize) -> Result<Option<Permit<'_>>, BatchError> {
         let Some(room) = &self.room else { return Ok(None) };
-        if let Some(taken) = room.try_take(ops) {
-            return Ok(Some(taken));
-        }
         match self.options.full {
-            Overflow::Block => Ok(Some(room.wait(ops))),
-            other => Err(other),
+            Overflow::Block => Ok(Some(room.try_take(ops).unwrap_or_else(|| room.wait(ops)))),
+            Overflow::Reject => room.try_take(ops).map(Some).ok_or(BatchError::Full),
         }
-    }
-
-    /// Runs `job` on the state when its turn comes.
-    pub(super) fn job(&self, job: &mut (dyn FnMut(&mut StructureState<S>) + Send)) -> Result<(), BatchError> {
-        if let Some(why) = self.refuses() {
-            return Err(why);
-        }
-        let done = self.submit.job(job, self.reply_spin(), |held| self.lead(held, BatchLead::Thread { own: 0 }));
-        done.map(|_| ()).map_err(|_| BatchError::Closed)
-    }
-
-    pub(super) fn exclusive<R: Send>(&self, f: impl FnOnce(&mut S) -> R + Send) -> Result<R, BatchError> {
-        let (mut f, mut result) = (Some(f), None);
-        self.job(&mut |state| {
-            result = match (f.take(), state.structure()) {
-                (Some(f), Some(structure)) => {
-                    let outcome = catch_unwind(AssertUnwindSafe(|| f(structure)));
-                    if outcome.is_err() {
-                        state.recover(&self.options);
-                    }
-                    Some(Ok(outcome))
-                }
-                _ => Some(Err(BatchError::Poisoned)),
-            };
-        })?;
-        match result.unwrap_or(Err(BatchError::Unanswered))? {
-            Ok(result) => Ok(result),
-            Err(payload) => resume_unwind(payload),
-        }
-    }
-
-    /// The state, shared with other readers, if it can be locked now. Retries if the structure is closed: a closed structure has no queue to
-    /// wait in, and its lock is released soon.
-    fn look(&self) -> Option<Reading<'_, StructureState<S>, S::Op, S::Reply>>
-    where
-        StructureState<S>: Sync,
-    {
-        loop {
-            let state = self.submit.try_read();
-            if state.is_some() || !self.submit.is_closed() || self.is_inside() {
-                return state;
-            }
-            std::thread::yield_now();
-        }
-    }
-
-    pub(super) fn read<R: Send>(&self, f: impl FnOnce(&S) -> R + Send) -> Result<R, BatchError>
-    where
-        S: Sync,
-    {
-        if let Some(why) = self.refuses() {
-            return Err(why);
-        }
-        // Shared only if a nested call inside `f` can be detected, or is refused because the structure is closed.
-        let can_read = || READING.try_with(|_| ()).is_ok() || self.submit.is_closed();
-        if let Some(state) = self.look().filter(|_| can_read()) {
-            if state.is_poisoned {
-                return Err(BatchError::Poisoned);
-            }
-            if let Some(structure) = state.structure.as_ref().and_then(ThreadBound::get) {
-                let _ = READING.try_with(|reading| reading.borrow_mut().push(self.address()));
-                let _read = Finally(|| _ = READING.try_with(|reading| reading.borrow_mut().pop()));
-                return Ok(f(structure));
-            }
-        }
-        self.exclusive(|structure| f(structure))
-    }
-
-    pub(super) fn stats(&self) -> Result<Stats, BatchError> {
-        if self.is_forked() {
-            return Err(BatchError::Forked);
-        }
-        if let Some(state) = self.look() {
-            return Ok(state.counts.snapshot());
-        }
-        let mut stats = None;
-        self.job(&mut |state| stats = Some(state.counts.snapshot()))?;
-        stats.ok_or(BatchError::Unanswered)
-    }
-
-    pub(super) fn close(&self) -> Result<(), BatchError> {
-        if let Some(why) = self.refuses() {
-            return Err(why);
-        }
-        self.submit
-            .close(self.reply_spin(), |held| self.lead(held, BatchLead::Thread { own: 0 }))
-            .map_err(|_| BatchError::Closed)
-    }
-
-    /// Takes the structure out, once it is closed and its callers are gone.
-    pub(super) fn give_up(&self) -> Option<S> {
-        let mut structure = None;
-        // A spawned runner may still be about to release the lock.
-        while !self.submit.run(|held| structure = held.data().structure.take().filter(|_| !held.data().is_poisoned)) {
-            std::thread::yield_now();
-        }
-        structure?.into_inner()
     }
 }

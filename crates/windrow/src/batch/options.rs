@@ -1,8 +1,6 @@
-//! The options of a structure, and the waits that follow from them.
+//! The options of a structure.
 
 use windrow_plan::Nanos;
-use windrow_plan::batch::{Patience, reply_spin};
-use windrow_sync::Spin;
 
 use crate::runtime::state::Timing;
 
@@ -39,11 +37,6 @@ pub enum Overflow {
     Block,
     /// The call returns [`BatchError::Full`](super::BatchError::Full) and the operation.
     Reject,
-    /// The caller waits for its turn with the structure and runs its operation alone, past the bound.
-    ///
-    /// For threads. A future *blocks the thread of its executor* until the running batch is done and its turn has come. So a
-    /// full queue blocks one thread of the executor for each calling task: use `Block` or `Reject` with tasks.
-    RunInline,
 }
 
 type Recover<S> = Box<dyn Fn(&mut S) + Send + Sync>;
@@ -61,23 +54,4 @@ pub(super) struct Options<S> {
     /// An exception to `is_elsewhere`: a lone calling thread runs its own operation.
     pub(super) is_shared: bool,
     pub(super) timing: &'static Timing,
-}
-
-impl<S> Options<S> {
-    /// Time for which a caller tries the lock before it hands in, and the ticks between two tries.
-    pub(super) fn patience(&self, one: Nanos) -> (Spin, u64) {
-        let Patience { longest, apart } = Patience::of(one, &self.timing.machine);
-        (Spin { busy: 0, yielding: self.timing.ticks(longest) }, self.timing.ticks(apart))
-    }
-
-    /// The [`patience`](Self::patience) of tasks.
-    pub(super) fn task_patience(&self, one: Nanos) -> (Spin, u64) {
-        let Patience { longest, apart } = Patience::of_task(one, &self.timing.machine);
-        (Spin { busy: self.timing.ticks(longest), yielding: 0 }, self.timing.ticks(apart))
-    }
-
-    /// Spin of a caller that has handed in, before it parks.
-    pub(super) fn reply_spin(&self, batch: Nanos) -> Spin {
-        Spin { busy: self.timing.ticks(reply_spin(batch, &self.timing.machine)), yielding: 0 }
-    }
 }

@@ -117,7 +117,7 @@ impl BatchCounts {
             longest_wait: Nanos(0.0),
             fit: BatchFit::default(),
             costs,
-            handoff: Nanos(costs.runner.0 + costs.caller.0),
+            handoff: costs.handoff(),
             ended: (0, Nanos(0.0), 0),
             slept: 0.0,
             tries: FIRST_TRIES,
@@ -240,8 +240,7 @@ impl Stats {
         self.counts.ops + self.counts.alone
     }
 
-    /// The number of operations that were not part of a batch: they found the structure free, or the queue full
-    /// ([`Overflow::RunInline`](super::Overflow::RunInline)).
+    /// The number of operations that were not part of a batch: they found the structure free.
     pub fn alone(&self) -> u64 {
         self.counts.alone
     }

@@ -16,6 +16,8 @@ use super::queue::Ring;
 #[derive(Debug, Default)]
 pub(super) struct Crew {
     pub(super) state: Waiters<CrewState>,
+    /// Where the calling thread waits.
+    pub(super) caller: Arc<Latch>,
     /// What a tile has lasted lately, in nanoseconds; 0 is unknown.
     tile: RelaxedU64,
 }
@@ -44,10 +46,21 @@ impl Crew {
         is_heard
     }
 
-    fn count_unheard(&self) {
-        self.state.lock().unheard += 1;
+    /// Rings for one more tile, by the member that has begun one.
+    pub(super) fn pass_on(&self) {
+        if !self.wake() {
+            self.state.lock().unheard += 1;
+        }
+        self.caller.set();
     }
 
+    /// Rings for members that may have found no room, or a locked source.
+    pub(super) fn nudge(&self) {
+        self.wake();
+        self.caller.set();
+    }
+
+    /// Wakes all workers that wait.
     pub(super) fn ring_all(&self) {
         let mut state = self.state.lock();
         state.turn += 1;
@@ -80,39 +93,11 @@ impl Crew {
 }
 
 /// The bell of a lane that takes several tiles at once: wakes a worker that waits, and the calling thread.
-#[derive(Debug)]
-pub(super) struct CrewBell {
-    pub(super) crew: Arc<Crew>,
-    pub(super) caller: Arc<Latch>,
-}
-
-impl Ring for CrewBell {
+impl Ring for Crew {
     fn ring(&self) {
-        let (crew, caller) = (self.crew.wake(), self.caller.ring());
+        let (crew, caller) = (self.wake(), self.caller.ring());
         if !crew && !caller {
-            self.crew.count_unheard();
+            self.state.lock().unheard += 1;
         }
-    }
-}
-
-impl CrewBell {
-    /// Rings for one more tile, by the member that has begun one.
-    pub(super) fn pass_on(&self) {
-        let crew = self.crew.wake();
-        self.caller.set();
-        if !crew {
-            self.crew.count_unheard();
-        }
-    }
-
-    /// Rings for members that may have found no room, or a locked source.
-    pub(super) fn nudge(&self) {
-        self.crew.wake();
-        self.caller.set();
-    }
-
-    pub(super) fn ring_all(&self) {
-        self.crew.ring_all();
-        self.caller.set();
     }
 }

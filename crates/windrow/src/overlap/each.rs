@@ -25,11 +25,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
-use super::crew::CrewBell;
+use windrow_plan::Nanos;
+
+use super::crew::Crew;
 use super::lane::Input;
 use super::queue::{Giver, Took};
-use super::run::{EachLane, OverlapRun, Station, Step, TileFault};
-use super::trace::{LaneTrace, Log};
+use super::run::{OverlapRun, Station, Step, TileFault};
+use super::trace::{LaneTrace, Log, TileTrace};
 use crate::runtime::cancel::{CancelToken, under};
 use windrow_sync::Mutex;
 use windrow_sync::unwind::Payload;
@@ -51,9 +53,9 @@ struct Origin<'env, T> {
 struct Begun<U> {
     result: Option<U>,
     token: CancelToken,
-    /// Its begin and end, if the run is traced.
-    begun: Option<Instant>,
-    ended: Option<Instant>,
+    /// Its trace and its end, if the run is traced.
+    trace: Option<TileTrace>,
+    ended: Option<Nanos>,
 }
 
 /// The tiles in the lane, in order.
@@ -76,22 +78,15 @@ pub(super) struct ApplyEach<'env, T, U, F> {
     under_way: Option<usize>,
     origin: Mutex<Origin<'env, T>>,
     order: Mutex<InOrder<U>>,
-    bell: Arc<CrewBell>,
+    crew: Arc<Crew>,
     f: F,
 }
 
-/// The result of [`ApplyEach::begin`].
-enum Begin<T> {
-    Tile {
-        tile: usize,
-        item: T,
-        token: CancelToken,
-    },
-    /// Something has changed: try again.
-    Again,
-    Nothing,
-    Through,
-}
+/// A begun tile: its number, its item and its token.
+type Tile<T> = (usize, T, CancelToken);
+
+/// A tile, if one came, and true if one more can be begun. `Err` if no more tiles come, perhaps with a reason to fail the next one.
+type Pulled<T, E> = Result<Option<(Tile<T>, bool)>, Option<TileFault<E>>>;
 
 impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
     pub(super) fn new(
@@ -99,19 +94,19 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
         under_way: Option<usize>,
         (input, output): (Input<'env, T>, Giver<U>),
         f: F,
-        bell: Arc<CrewBell>,
+        crew: Arc<Crew>,
         log: Log,
     ) -> Self {
         let order = InOrder { head: 0, tiles: VecDeque::new(), output: Some(output), whole: None, missed: false, log };
         let origin = Origin { input: Some(input), next: 0 };
-        Self { lane, under_way, origin: Mutex::new(origin), order: Mutex::new(order), bell, f }
+        Self { lane, under_way, origin: Mutex::new(origin), order: Mutex::new(order), crew, f }
     }
 
     /// True if one more tile may be in the lane. If not, a result that is taken or handed on rings.
     fn has_room<E>(&self, order: &InOrder<U>, run: &OverlapRun<E>) -> bool {
         let usual = if run.members == 1 { 1 } else { TILES_OF_MEMBER * run.members };
         let (held, most) = (order.tiles.len(), self.under_way.unwrap_or(usual));
-        order.output.as_ref().is_some_and(|output| output.has_room_beside(held, most))
+        order.output.as_ref().is_some_and(|output| output.has_room(held, most))
     }
 
     /// The lock of the source, unless another member has it, which rings then.
@@ -127,54 +122,54 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
         std::mem::take(&mut self.order.lock().missed)
     }
 
-    fn begin<E>(&self, run: &OverlapRun<E>) -> Begin<T> {
-        let Some(mut origin) = self.lock_origin() else { return Begin::Nothing };
+    /// Begins the next tile. Without one, the result of the step.
+    fn begin<E>(&self, run: &OverlapRun<E>) -> Result<Tile<T>, Step> {
+        let Some(mut origin) = self.lock_origin() else { return Err(Step::Idle) };
         if origin.next >= run.cut() || origin.input.is_none() {
             // Queued tiles are user data: dropped outside the lock.
             let unwanted = origin.input.take();
             drop(origin);
             if self.was_missed() {
-                self.bell.nudge();
+                self.crew.nudge();
             }
             drop(unwanted);
-            return if self.leave(run) { Begin::Through } else { Begin::Nothing };
+            return Err(if self.leave(run) { Step::Through } else { Step::Idle });
         }
-        let (begin, more) = self.pull(&mut origin, run);
+        let pulled = self.pull(&mut origin, run);
         let next = origin.next;
         drop(origin);
         let missed = self.was_missed();
-        match begin {
-            Ok(begin) => {
-                if more {
-                    self.bell.pass_on();
-                } else if missed {
-                    self.bell.nudge();
+        match pulled {
+            Ok(Some((tile, true))) => {
+                self.crew.pass_on();
+                Ok(tile)
+            }
+            Ok(begun) => {
+                if missed {
+                    self.crew.nudge();
                 }
-                begin
+                begun.map(|(tile, _)| tile).ok_or(Step::Idle)
             }
             Err(why) => {
                 if let Some(why) = why {
                     run.fail(next, self.lane, why);
                 }
-                self.bell.ring_all();
-                Begin::Again
+                self.crew.ring_all();
+                self.crew.caller.set();
+                Err(Step::Worked)
             }
         }
     }
 
-    /// Pulls a tile. `Err` if no more tiles come, perhaps with a reason to fail the next one. Also returns whether one more tile can be
-    /// begun.
-    fn pull<E>(
-        &self,
-        origin: &mut Origin<'env, T>,
-        run: &OverlapRun<E>,
-    ) -> (Result<Begin<T>, Option<TileFault<E>>>, bool) {
-        let idle = |full| self.order.lock().log.idle(run.zero, full);
+    fn pull<E>(&self, origin: &mut Origin<'env, T>, run: &OverlapRun<E>) -> Pulled<T, E> {
+        let idle = |full| {
+            self.order.lock().log.idle(run.now(), full);
+            Ok(None)
+        };
         if !self.has_room(&self.order.lock(), run) {
-            idle(true);
-            return (Ok(Begin::Nothing), false);
+            return idle(true);
         }
-        let Some(input) = &mut origin.input else { return (Ok(Begin::Nothing), false) };
+        let Some(input) = &mut origin.input else { return Ok(None) };
         let token = run.token(self.lane).child();
         let taken = {
             let _token = under(token.clone());
@@ -186,23 +181,19 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
                 let tile = origin.next;
                 origin.next += 1;
                 let mut order = self.order.lock();
-                let begun = order.log.now(run.zero);
-                order.log.begins(begun);
-                order.tiles.push_back(Begun { result: None, token: token.clone(), begun, ended: None });
+                let trace = order.log.begins(run.now());
+                order.tiles.push_back(Begun { result: None, token: token.clone(), trace, ended: None });
                 let more = self.has_room(&order, run) && input.has_more();
-                (Ok(Begin::Tile { tile, item, token }), more)
+                Ok(Some(((tile, item, token), more)))
             }
-            Ok(Took::Empty) => {
-                idle(false);
-                (Ok(Begin::Nothing), false)
-            }
+            Ok(Took::Empty) => idle(false),
             Ok(Took::Ended { whole }) => {
                 origin.input = None;
                 self.order.lock().whole = Some(whole);
                 let lost = !whole && origin.next < run.cut();
-                (Err(lost.then_some(TileFault::Lost)), false)
+                Err(lost.then_some(TileFault::Lost))
             }
-            Err(payload) => (Err(Some(TileFault::Panic(payload))), false),
+            Err(payload) => Err(Some(TileFault::Panic(payload))),
         }
     }
 
@@ -211,9 +202,8 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
             Ok(Ok(made)) => {
                 let mut order = self.order.lock();
                 let at = tile - order.head;
-                let ended = order.log.now(run.zero);
                 let begun = &mut order.tiles[at];
-                (begun.result, begun.ended) = (Some(made), ended);
+                (begun.result, begun.ended) = (Some(made), run.now());
                 return if at == 0 {
                     self.hand_on(order, run)
                 };
@@ -231,10 +221,10 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
     fn hand_on<E>(&self, mut order: MutexGuard<'_, InOrder<U>>, run: &OverlapRun<E>) {
         let (mut unwanted, mut thrown) = (Vec::new(), None);
         while order.head < run.cut() && order.tiles.front().is_some_and(|head| head.result.is_some()) {
-            let Some(Begun { result: Some(made), begun, ended, .. }) = order.tiles.pop_front() else { break };
+            let Some(Begun { result: Some(made), trace, ended, .. }) = order.tiles.pop_front() else { break };
             let tile = order.head;
             order.head += 1;
-            order.log.ends(run.zero, begun, ended);
+            order.log.ends(trace, ended);
             // The weight of a tile is user code.
             match catch_unwind(AssertUnwindSafe(|| order.output.as_ref().map_or(Ok(()), |output| output.give(made)))) {
                 Ok(given) => unwanted.extend(given.err()),
@@ -249,7 +239,7 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
             run.fail(tile, self.lane, TileFault::Panic(payload));
         }
         // Members may wait for room in the lane, and the calling thread for its end.
-        self.bell.nudge();
+        self.crew.nudge();
         drop(unwanted);
     }
 
@@ -270,20 +260,18 @@ impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
     }
 }
 
-impl<T, U, E, F: Fn(T) -> Result<U, E>> EachLane<E> for ApplyEach<'_, T, U, F> {
+impl<T, U, E, F: Fn(T) -> Result<U, E>> Station<E> for ApplyEach<'_, T, U, F> {
     fn step(&self, run: &OverlapRun<E>) -> Step {
         let (tile, item, token) = match self.begin(run) {
-            Begin::Tile { tile, item, token } => (tile, item, token),
-            Begin::Again => return Step::Worked,
-            Begin::Nothing => return Step::Idle,
-            Begin::Through => return Step::Through,
+            Ok(begun) => begun,
+            Err(step) => return step,
         };
         let since = Instant::now();
         let result = {
             let _token = under(token);
             catch_unwind(AssertUnwindSafe(|| (self.f)(item)))
         };
-        self.bell.crew.ran(since.elapsed());
+        self.crew.ran(since.elapsed());
         self.end(run, tile, result);
         Step::Worked
     }
@@ -292,30 +280,8 @@ impl<T, U, E, F: Fn(T) -> Result<U, E>> EachLane<E> for ApplyEach<'_, T, U, F> {
         (self.order.lock().head, self.lane)
     }
 
-    fn take_trace(&self, members: usize) -> Option<LaneTrace> {
-        let trace = self.order.lock().log.take();
-        trace.map(|trace| LaneTrace { members, ..trace })
-    }
-}
-
-/// The calling thread's station of such a lane.
-pub(super) struct EachStation<'env, E> {
-    pub(super) lane: Arc<dyn EachLane<E> + Sync + 'env>,
-    pub(super) width: usize,
-}
-
-impl<E> Station<E> for EachStation<'_, E> {
-    fn step(&mut self, run: &OverlapRun<E>) -> Step {
-        self.width = run.width;
-        self.lane.step(run)
-    }
-
-    fn at(&self) -> (usize, usize) {
-        self.lane.at()
-    }
-
-    fn take_trace(&mut self) -> Option<LaneTrace> {
-        self.lane.take_trace(self.width)
+    fn take_trace(&self) -> Option<LaneTrace> {
+        self.order.lock().log.take()
     }
 }
 
@@ -325,9 +291,6 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use super::super::crew::Crew;
-    use windrow_sync::latch::Latch;
-
     use super::super::queue::queue;
     use super::*;
 
@@ -336,12 +299,12 @@ mod tests {
     fn a_member_that_finds_the_ended_source_locked_is_rung() {
         const LONG: Duration = Duration::from_secs(10);
         let ended = |_| {
-            let (crew, caller) = (Arc::new(Crew::default()), Arc::new(Latch::new()));
-            let bell = Arc::new(CrewBell { crew: crew.clone(), caller: caller.clone() });
-            let run = OverlapRun::<()>::new(Vec::new(), 1, vec![caller.clone()], crew, (4, 4), None);
-            let (output, _results) = queue(1, bell.clone());
+            let crew = Arc::new(Crew::default());
+            let caller = crew.caller.clone();
+            let run = OverlapRun::<()>::new(Vec::new(), 1, vec![caller.clone()], crew.clone(), (4, 4), None);
+            let (output, _results) = queue(1, crew.clone());
             let source = Input::Iter(Box::new(std::iter::empty()));
-            let lane = ApplyEach::new(0, None, (source, output), Ok::<u32, ()>, bell, Log::default());
+            let lane = ApplyEach::new(0, None, (source, output), Ok::<u32, ()>, crew, Log::default());
             assert!(matches!(lane.step(&run), Step::Worked), "it sees the end");
             caller.wait_for(Some(Duration::ZERO));
             (run, lane, caller)

@@ -12,6 +12,7 @@
 //!
 //! A run never waits for a worker that has not joined: the calling thread takes tiles, too.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windrow_plan::machine::WorkerState;
@@ -20,7 +21,7 @@ use windrow_sync::gate::JoinedWorker;
 use windrow_sync::unwind::Finally;
 
 use super::crew::Crew;
-use super::run::{EachLane, OverlapRun, Station, Step};
+use super::run::{OverlapRun, Station, Step};
 use crate::runtime::call::{CallDoor, region};
 use crate::runtime::listen::Region;
 use crate::runtime::state::PoolState;
@@ -28,22 +29,21 @@ use crate::runtime::state::PoolState;
 /// The calling thread's part: leads the run, and lets workers in.
 pub(super) fn lead<E: Send>(
     run: &OverlapRun<E>,
-    stations: Vec<Box<dyn Station<E> + '_>>,
-    lanes: &[&(dyn EachLane<E> + Sync + '_)],
-    crew: &Crew,
+    stations: &mut Vec<Arc<dyn Station<E> + '_>>,
+    lanes: &[&(dyn Station<E> + Sync + '_)],
     pool: &PoolState,
     reported: &Region,
 ) {
-    let mut stations = stations;
+    let crew = &*run.crew;
     let work = |joined: JoinedWorker, _| {
         crew.state.lock().entered.insert(joined.worker);
-        attend(run, lanes, crew, pool);
+        attend(run, lanes, pool);
     };
     loop {
         crew.state.lock().called_back = false;
         let (over, _) = region(pool, reported, work, |door| {
             let _over = Finally(|| crew.call_back());
-            run.lead(&mut stations, || let_in(door, crew, pool))
+            run.lead(stations, || let_in(door, crew, pool))
         });
         if over {
             return;
@@ -84,7 +84,8 @@ fn let_in(door: &CallDoor<'_>, crew: &Crew, pool: &PoolState) -> bool {
 }
 
 /// A worker's part: takes tiles of all lanes, the last lane first.
-fn attend<E: Send>(run: &OverlapRun<E>, lanes: &[&(dyn EachLane<E> + Sync + '_)], crew: &Crew, pool: &PoolState) {
+fn attend<E: Send>(run: &OverlapRun<E>, lanes: &[&(dyn Station<E> + Sync + '_)], pool: &PoolState) {
+    let crew = &*run.crew;
     let mut since = Instant::now();
     loop {
         let (turn, called_back) = {
@@ -92,12 +93,12 @@ fn attend<E: Send>(run: &OverlapRun<E>, lanes: &[&(dyn EachLane<E> + Sync + '_)]
             (state.turn, state.called_back)
         };
         let leaves = share::tiles(crew.tile(), pool.guess()) == TileWorth::Leave;
-        if called_back || leaves || !run.is_of_this_process() {
+        if called_back || leaves || !run.process.is_this() {
             break;
         }
         run.look();
         let mut through = true;
-        let worked = lanes.iter().rev().any(|lane| match run.step_each(*lane) {
+        let worked = lanes.iter().rev().any(|lane| match run.step(*lane) {
             Step::Worked => true,
             Step::Idle => {
                 through = false;

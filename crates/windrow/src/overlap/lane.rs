@@ -1,5 +1,6 @@
 //! The stations of lanes that belong to one thread: the work of one lane, in steps that never wait.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::queue::{Giver, Taker, Took};
@@ -47,7 +48,7 @@ impl<T, U> Ends<'_, T, U> {
     }
 
     fn has_room(&self) -> bool {
-        self.output.as_ref().is_none_or(Giver::has_room)
+        self.output.as_ref().is_none_or(|output| output.has_room(0, 1))
     }
 
     fn give(&self, item: U) {
@@ -72,27 +73,28 @@ pub(super) struct Apply<'env, T, U, F> {
 }
 
 impl<'env, T, U, F> Apply<'env, T, U, F> {
-    pub(super) fn new(lane: usize, input: Input<'env, T>, output: Giver<U>, f: F, log: Log) -> Self {
-        Self { lane, next: 0, ends: Ends { input: Some(input), output: Some(output) }, f, log }
+    pub(super) fn new(lane: usize, input: Input<'env, T>, output: Giver<U>, f: F, log: Log) -> RefCell<Self> {
+        RefCell::new(Self { lane, next: 0, ends: Ends { input: Some(input), output: Some(output) }, f, log })
     }
-}
 
-impl<T, U, E, F: FnMut(T) -> Result<U, E>> Station<E> for Apply<'_, T, U, F> {
-    fn step(&mut self, run: &OverlapRun<E>) -> Step {
+    fn step<E>(&mut self, run: &OverlapRun<E>) -> Step
+    where
+        F: FnMut(T) -> Result<U, E>,
+    {
         if self.next >= run.cut() {
             return self.ends.leave(false);
         }
         if !self.ends.has_room() {
-            self.log.idle(run.zero, true);
+            self.log.idle(run.now(), true);
             return Step::Idle;
         }
-        let begun = self.log.now(run.zero);
+        let start = run.now();
         let _token = under(run.token(self.lane));
         // The iterator of a source is user code, too.
         let item = match catch_unwind(AssertUnwindSafe(|| self.ends.take())) {
             Ok(Took::Item(item)) => item,
             Ok(Took::Empty) => {
-                self.log.idle(run.zero, false);
+                self.log.idle(run.now(), false);
                 return Step::Idle;
             }
             Ok(Took::Ended { whole }) => {
@@ -106,9 +108,9 @@ impl<T, U, E, F: FnMut(T) -> Result<U, E>> Station<E> for Apply<'_, T, U, F> {
                 return Step::Worked;
             }
         };
-        self.log.begins(begun);
+        let begun = self.log.begins(start);
         let result = catch_unwind(AssertUnwindSafe(|| (self.f)(item)));
-        self.log.ends(run.zero, begun, None);
+        self.log.ends(begun, run.now());
         match result {
             Ok(Ok(made)) => self.ends.give(made),
             Ok(Err(error)) => run.fail(self.next, self.lane, TileFault::Error(error)),
@@ -117,12 +119,19 @@ impl<T, U, E, F: FnMut(T) -> Result<U, E>> Station<E> for Apply<'_, T, U, F> {
         self.next += 1;
         Step::Worked
     }
+}
 
-    fn at(&self) -> (usize, usize) {
-        (self.next, self.lane)
+impl<T, U, E, F: FnMut(T) -> Result<U, E>> Station<E> for RefCell<Apply<'_, T, U, F>> {
+    fn step(&self, run: &OverlapRun<E>) -> Step {
+        self.borrow_mut().step(run)
     }
 
-    fn take_trace(&mut self) -> Option<LaneTrace> {
-        self.log.take()
+    fn at(&self) -> (usize, usize) {
+        let lane = self.borrow();
+        (lane.next, lane.lane)
+    }
+
+    fn take_trace(&self) -> Option<LaneTrace> {
+        self.borrow_mut().log.take()
     }
 }

@@ -38,6 +38,9 @@ pub(super) enum QueueBound {
     },
 }
 
+/// The limit of the weight of all items, and the weight of an item.
+type Scale<T> = (usize, fn(&T) -> usize);
+
 #[derive(Debug)]
 struct Inner<T> {
     items: VecDeque<(T, usize)>,
@@ -46,9 +49,8 @@ struct Inner<T> {
     bound: QueueBound,
     /// Results beyond the bound, which a lane of several tiles may give: for each there was room when its tile was begun.
     beside: usize,
-    /// The weight of an item, if the weight is bounded.
-    weigh: Option<fn(&T) -> usize>,
-    limit: usize,
+    /// `None` if the weight is not bounded.
+    scale: Option<Scale<T>>,
     /// The weight of all items.
     weight: usize,
     /// `Some` if no more items come; true if all items have come.
@@ -75,11 +77,12 @@ impl End {
 }
 
 impl<T> Inner<T> {
-    /// True if the queue is below its limits now. The next item may exceed them; so an item heavier than the limit passes, alone.
-    fn has_room(&self) -> bool {
-        let light = self.weigh.is_none() || self.weight < self.limit;
+    /// True if the queue is below its limits now, and `held` more items would not fill it. The next item may exceed the weight limit; so an
+    /// item heavier than the limit passes, alone.
+    fn has_room(&self, held: usize) -> bool {
+        let light = self.scale.is_none_or(|(limit, _)| self.weight < limit);
         match self.bound {
-            QueueBound::Tiles(most) => self.items.len() < most.saturating_add(self.beside) && light,
+            QueueBound::Tiles(most) => self.items.len() + held < most.saturating_add(self.beside) && light,
             QueueBound::Results { .. } => true,
         }
     }
@@ -109,8 +112,7 @@ pub(super) fn queue<T>(tiles: usize, giver: Arc<dyn Ring>) -> (Giver<T>, Taker<T
         given: 0,
         bound: QueueBound::Tiles(tiles),
         beside: 0,
-        weigh: None,
-        limit: 0,
+        scale: None,
         weight: 0,
         ended: None,
         closed: false,
@@ -121,35 +123,21 @@ pub(super) fn queue<T>(tiles: usize, giver: Arc<dyn Ring>) -> (Giver<T>, Taker<T
 }
 
 impl<T> Giver<T> {
-    /// True if there is room for an item; if not, the giver's bell rings when there is. A closed queue has room.
-    pub(super) fn has_room(&self) -> bool {
+    /// True if there is room for one more result of a giver that holds `held` tiles now, and at most `most`. All of them may come at once:
+    /// those and the items of the queue are fewer than the queue's bound and `most` together. If not, the giver's bell rings when there is
+    /// room, or the giver has to hand on a tile. A closed queue has room.
+    pub(super) fn has_room(&self, held: usize, most: usize) -> bool {
         let mut inner = self.0.lock();
-        let room = inner.closed || inner.has_room();
+        inner.beside = most - 1;
+        let room = inner.closed || (held < most && inner.has_room(held));
         inner.giver.waits = !room;
         room
     }
 
-    /// True if there is room for one more result of a lane that holds `held` tiles now, and at most `most`. All of them may come at once:
-    /// those and the items of the queue are fewer than the queue's bound and `most` together. If not, the bell rings as for
-    /// [`has_room`](Giver::has_room), or the lane has to hand on a tile.
-    pub(super) fn has_room_beside(&self, held: usize, most: usize) -> bool {
-        let mut inner = self.0.lock();
-        inner.beside = most - 1;
-        let room = held < most
-            && match inner.bound {
-                QueueBound::Tiles(tiles) => {
-                    inner.items.len() + held < tiles.saturating_add(most - 1) && inner.has_room()
-                }
-                QueueBound::Results { .. } => true,
-            };
-        inner.giver.waits = !room && !inner.closed;
-        room || inner.closed
-    }
-
     /// Gives an item, without a check of the limits. Returns the item if no more are wanted.
     pub(super) fn give(&self, item: T) -> Result<(), T> {
-        let weigh = self.0.lock().weigh;
-        let weight = weigh.map_or(0, |weigh| weigh(&item));
+        let scale = self.0.lock().scale;
+        let weight = scale.map_or(0, |(_, weigh)| weigh(&item));
         let mut inner = self.0.lock();
         if inner.closed {
             return Err(item);
@@ -187,7 +175,7 @@ impl<T> Taker<T> {
         match inner.items.pop_front() {
             Some((item, weight)) => {
                 inner.weight -= weight;
-                let bell = if inner.has_room() { inner.giver.marked() } else { None };
+                let bell = if inner.has_room(0) { inner.giver.marked() } else { None };
                 drop(inner);
                 bell.inspect(|bell| bell.ring());
                 Took::Item(item)
@@ -219,8 +207,7 @@ impl<T> Taker<T> {
     }
 
     pub(super) fn set_scale(&self, limit: usize, weigh: fn(&T) -> usize) {
-        let mut inner = self.0.lock();
-        (inner.limit, inner.weigh) = (limit, Some(weigh));
+        self.0.lock().scale = Some((limit, weigh));
     }
 
     /// All queued items, if all items have come; and the number of items given.

@@ -10,15 +10,17 @@
 //! lane that failed drops the result.
 
 use std::io;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::crew::Crew;
-use super::trace::LaneTrace;
+use super::trace::{LaneKind, LaneTrace};
 use crate::runtime::cancel::CancelToken;
 use crate::runtime::flag::Flag;
 use crate::runtime::listen;
+use windrow_plan::Nanos;
 use windrow_sync::Mutex;
 use windrow_sync::fork::{Process, Stranded};
 use windrow_sync::latch::Latch;
@@ -40,25 +42,15 @@ pub(super) enum Step {
     Through,
 }
 
-/// The work of one lane, which an executor steps.
+/// The work of one lane. A lane that takes several tiles at once has several executors.
 pub(super) trait Station<E> {
-    fn step(&mut self, run: &OverlapRun<E>) -> Step;
-
-    /// The station's current tile, and its lane.
-    fn at(&self) -> (usize, usize);
-
-    fn take_trace(&mut self) -> Option<LaneTrace>;
-}
-
-/// A lane that takes several tiles at once, as its members see it.
-pub(super) trait EachLane<E> {
     /// Takes a tile and runs it, if there is one.
     fn step(&self, run: &OverlapRun<E>) -> Step;
 
-    /// The head, and the lane.
+    /// The oldest tile in the lane or the next one, and the lane.
     fn at(&self) -> (usize, usize);
 
-    fn take_trace(&self, members: usize) -> Option<LaneTrace>;
+    fn take_trace(&self) -> Option<LaneTrace>;
 }
 
 /// The reason that a tile did not pass a lane.
@@ -98,13 +90,14 @@ pub(super) struct OverlapRun<E> {
     /// The bells of all executors; the calling thread's first.
     bells: Vec<Arc<Latch>>,
     /// The workers that help.
-    crew: Arc<Crew>,
+    pub(super) crew: Arc<Crew>,
     /// Threads of the pool, the calling one included; those of them that have a CPU.
     pub(super) members: usize,
-    pub(super) width: usize,
+    width: usize,
     /// The begin of the run, if it is traced.
-    pub(super) zero: Option<Instant>,
-    process: Process,
+    zero: Option<Instant>,
+    /// The process with the threads of the run.
+    pub(super) process: Process,
 }
 
 impl<E> OverlapRun<E> {
@@ -143,9 +136,10 @@ impl<E> OverlapRun<E> {
         if self.trouble.is_up() { self.state.lock().cut } else { usize::MAX }
     }
 
-    /// True if the threads of the run are in this process.
-    pub(super) fn is_of_this_process(&self) -> bool {
-        self.process.is_this()
+    /// The time since the begin of the run, if it is traced.
+    #[inline]
+    pub(super) fn now(&self) -> Option<Nanos> {
+        self.zero.map(|zero| Nanos(zero.elapsed().as_nanos() as f64))
     }
 
     pub(super) fn token(&self, lane: usize) -> CancelToken {
@@ -200,10 +194,6 @@ impl<E> OverlapRun<E> {
         self.crew.ring_all();
     }
 
-    pub(super) fn hand_in(&self, lane: usize, trace: LaneTrace) {
-        self.state.lock().traces.push((lane, trace));
-    }
-
     /// Called when a helper thread leaves.
     pub(super) fn helper_left(&self) {
         self.state.lock().helpers -= 1;
@@ -219,10 +209,10 @@ impl<E> OverlapRun<E> {
     }
 
     /// On a helper thread: runs its station until the station has ended.
-    pub(super) fn help(&self, mut station: Box<dyn Station<E> + '_>, bell: &Latch) {
+    pub(super) fn help(&self, station: Box<dyn Station<E> + Send + '_>, bell: &Latch) {
         loop {
             self.look();
-            match self.step(&mut *station) {
+            match self.step(&*station) {
                 Step::Worked => {}
                 // In a forked child the calling thread and the other lanes are missing.
                 Step::Idle if self.process.is_this() => _ = bell.wait_for(None),
@@ -237,7 +227,7 @@ impl<E> OverlapRun<E> {
     ///
     /// # Panics
     /// With [`Stranded`], in a forked child, when only threads of the parent could go on.
-    pub(super) fn lead(&self, stations: &mut Vec<Box<dyn Station<E> + '_>>, mut pause: impl FnMut() -> bool) -> bool {
+    pub(super) fn lead(&self, stations: &mut Vec<Arc<dyn Station<E> + '_>>, mut pause: impl FnMut() -> bool) -> bool {
         let looks = (!self.tokens.is_empty()).then_some(POLL);
         let long = listen::long_wait();
         let mut idle = None;
@@ -248,7 +238,7 @@ impl<E> OverlapRun<E> {
             }
             // The last lane first: its tiles are nearly done, and make room.
             for at in (0..stations.len()).rev() {
-                match self.step(&mut *stations[at]) {
+                match self.step(&*stations[at]) {
                     Step::Worked => {
                         idle = None;
                         continue 'busy;
@@ -279,37 +269,21 @@ impl<E> OverlapRun<E> {
         }
     }
 
-    /// One step. The station catches panics of closures, so a panic here comes from an item's drop.
-    fn step(&self, station: &mut (dyn Station<E> + '_)) -> Step {
+    /// One step. The station catches panics of closures, so a panic here comes from an item's drop: the next step finds the run cut.
+    pub(super) fn step(&self, station: &(dyn Station<E> + '_)) -> Step {
         catch_unwind(AssertUnwindSafe(|| station.step(self))).unwrap_or_else(|payload| {
             let (tile, lane) = station.at();
             self.fail(tile, lane, TileFault::Panic(payload));
-            Step::Through
-        })
-    }
-
-    /// The same for a lane of several tiles, on any member.
-    pub(super) fn step_each(&self, lane: &(dyn EachLane<E> + '_)) -> Step {
-        catch_unwind(AssertUnwindSafe(|| lane.step(self))).unwrap_or_else(|payload| {
-            let (tile, number) = lane.at();
-            self.fail(tile, number, TileFault::Panic(payload));
             Step::Worked
         })
     }
 
-    /// Drops the last hold on a lane of several tiles: its closure with its captures, and results that are not wanted.
-    pub(super) fn close_each(&self, lane: Arc<dyn EachLane<E> + Sync + '_>) {
-        let (tile, number) = lane.at();
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(lane))) {
-            self.fail(tile, number, TileFault::Panic(payload));
-        }
-    }
-
-    /// Drops a station: ends its queues, and drops its closure with its captures.
-    pub(super) fn close(&self, mut station: Box<dyn Station<E> + '_>) {
+    /// Gives a station up. The last hold on it ends its queues, and drops its closure with its captures.
+    pub(super) fn close<'s>(&self, station: impl Deref<Target: Station<E> + 's>) {
         let (tile, lane) = station.at();
         if let Some(trace) = station.take_trace() {
-            self.hand_in(lane, trace);
+            let members = if trace.kind == LaneKind::ComputeEach { self.width } else { 1 };
+            self.state.lock().traces.push((lane, LaneTrace { members, ..trace }));
         }
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(station))) {
             self.fail(tile, lane, TileFault::Panic(payload));

@@ -1,9 +1,7 @@
 //! Traces: when each tile was in each lane, and which lane limits the run.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
 
 use windrow_plan::Nanos;
 
@@ -27,16 +25,6 @@ pub enum LaneKind {
     ComputeEach,
     /// Runs on a separate helper thread.
     Blocking,
-}
-
-impl fmt::Display for LaneKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            LaneKind::Compute => "compute",
-            LaneKind::ComputeEach => "compute each",
-            LaneKind::Blocking => "blocking",
-        })
-    }
 }
 
 /// The times of a run: see [`Overlap::trace`](super::Overlap::trace).
@@ -147,10 +135,6 @@ impl LaneTrace {
     pub fn work(&self) -> Nanos {
         Nanos(self.tiles.iter().map(|tile| tile.length().0).sum())
     }
-
-    fn waited(&self, which: fn(&TileTrace) -> Nanos) -> Nanos {
-        Nanos(self.tiles.iter().map(|tile| which(tile).0).sum())
-    }
 }
 
 impl Trace {
@@ -187,14 +171,9 @@ impl Trace {
         let several = self.lanes.iter().filter(|lane| computes(lane)).count() > 1;
         let shared = several && at.is_some_and(|at| computes(&self.lanes[at]));
         let lane = at.map(|at| &self.lanes[at]);
-        let sum = |which| lane.map_or(Nanos(0.0), |lane| lane.waited(which));
-        let first = lane.and_then(|lane| lane.tiles.first());
-        let last = lane.and_then(|lane| lane.tiles.last());
+        let tiles = lane.map_or(&[][..], |lane| &lane.tiles);
         // The wait before the first tile is counted as fill.
-        let fill = first.map_or(0.0, |tile| tile.start.0);
-        let empty = sum(|tile| tile.empty).0 - first.map_or(0.0, |tile| tile.empty.0);
-        let full = sum(|tile| tile.full).0 - first.map_or(0.0, |tile| tile.full.0);
-        let drain = last.map_or(0.0, |tile| (self.wall.0 - tile.end.0).max(0.0));
+        let waited = |which: fn(&TileTrace) -> Nanos| Nanos(tiles.iter().skip(1).map(|tile| which(tile).0).sum());
         Limits {
             tiles: self.lanes.last().map_or(0, |lane| lane.tiles.len()),
             wall: self.wall,
@@ -203,10 +182,10 @@ impl Trace {
             lane: at,
             name: lane.map_or_else(String::new, |lane| lane.name.clone()),
             shared,
-            fill: Nanos(fill),
-            drain: Nanos(drain),
-            empty: Nanos(empty),
-            full: Nanos(full),
+            fill: tiles.first().map_or(Nanos(0.0), |tile| tile.start),
+            drain: Nanos(tiles.last().map_or(0.0, |tile| (self.wall.0 - tile.end.0).max(0.0))),
+            empty: waited(|tile| tile.empty),
+            full: waited(|tile| tile.full),
         }
     }
 
@@ -285,9 +264,7 @@ impl Limits {
     pub fn efficiency(&self) -> f64 {
         if self.wall.0 > 0.0 { self.bound.0 / self.wall.0 } else { 1.0 }
     }
-}
 
-impl Limits {
     /// The lane that limits the run, in a few words.
     pub(super) fn reason(&self) -> String {
         if self.lane.is_none() {
@@ -317,11 +294,9 @@ impl fmt::Display for Limits {
 pub(super) struct Log {
     trace: Option<LaneTrace>,
     /// The wait of the lane (true: for room), and its begin.
-    waits: Option<(bool, Instant)>,
+    waits: Option<(bool, Nanos)>,
     empty: Nanos,
     full: Nanos,
-    /// For each tile that has begun, how long the lane waited before it.
-    begun: VecDeque<(Nanos, Nanos)>,
 }
 
 impl Log {
@@ -329,44 +304,39 @@ impl Log {
         Self { trace: Some(LaneTrace { name, kind, members: 1, tiles: Vec::new() }), ..Self::default() }
     }
 
+    /// The lane begins to wait, for room or for a tile.
     #[inline]
-    pub(super) fn now(&self, zero: Option<Instant>) -> Option<Instant> {
-        zero.map(|_| Instant::now())
-    }
-
-    #[inline]
-    pub(super) fn idle(&mut self, zero: Option<Instant>, full: bool) {
-        if zero.is_some() && self.waits.is_none_or(|(reason, _)| reason != full) {
-            let now = Instant::now();
+    pub(super) fn idle(&mut self, now: Option<Nanos>, full: bool) {
+        if let Some(now) = now
+            && self.waits.is_none_or(|(reason, _)| reason != full)
+        {
             self.settle(now);
             self.waits = Some((full, now));
         }
     }
 
-    fn settle(&mut self, now: Instant) {
+    fn settle(&mut self, now: Nanos) {
         if let Some((full, since)) = self.waits.take() {
             let reason = if full { &mut self.full } else { &mut self.empty };
-            reason.0 += now.saturating_duration_since(since).as_nanos() as f64;
+            reason.0 += (now.0 - since.0).max(0.0);
         }
     }
 
-    /// A tile begins.
+    /// A tile begins, after the waits so far. Its end is not known yet.
     #[inline]
-    pub(super) fn begins(&mut self, begun: Option<Instant>) {
-        if let Some(now) = begun {
-            self.settle(now);
-            self.begun.push_back((std::mem::take(&mut self.empty), std::mem::take(&mut self.full)));
-        }
+    pub(super) fn begins(&mut self, now: Option<Nanos>) -> Option<TileTrace> {
+        let start = now?;
+        self.settle(start);
+        let (empty, full) = (std::mem::take(&mut self.empty), std::mem::take(&mut self.full));
+        Some(TileTrace { start, end: start, empty, full })
     }
 
-    /// The oldest tile that has begun ends: at `ended`, or now.
+    /// The oldest tile that has begun leaves the lane; it ended at `end`.
     #[inline]
-    pub(super) fn ends(&mut self, zero: Option<Instant>, begun: Option<Instant>, ended: Option<Instant>) {
-        let (Some(zero), Some(begun), Some(trace)) = (zero, begun, self.trace.as_mut()) else { return };
-        let (empty, full) = self.begun.pop_front().unwrap_or_default();
-        let since = |at: Instant| Nanos(at.saturating_duration_since(zero).as_nanos() as f64);
-        let (start, end) = (since(begun), since(ended.unwrap_or_else(Instant::now)));
-        trace.tiles.push(TileTrace { start, end, empty, full });
+    pub(super) fn ends(&mut self, begun: Option<TileTrace>, end: Option<Nanos>) {
+        if let (Some(trace), Some(begun), Some(end)) = (&mut self.trace, begun, end) {
+            trace.tiles.push(TileTrace { end, ..begun });
+        }
     }
 
     pub(super) fn take(&mut self) -> Option<LaneTrace> {

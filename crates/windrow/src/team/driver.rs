@@ -6,10 +6,9 @@
 
 use std::ops::Range;
 
-use windrow_plan::Decision;
-use windrow_plan::width::{RoundCosts, Segment, WidthTuner};
+use windrow_plan::width::WidthTuner;
 use windrow_sync::machine::tick;
-use windrow_sync::rounds::{Follow, Lend, LendCopy, Lent};
+use windrow_sync::rounds::{Follow, LeaderGuard, Lend, LendCopy, Lent};
 
 use crate::runtime::listen::{self, Account, CallPlace, Ended, EventKind, Reported};
 use crate::runtime::sites::SiteTable;
@@ -24,8 +23,6 @@ pub(super) struct RoundSite<'c> {
 }
 
 /// A decision about the width of rounds.
-type WidthDecision = Decision<RoundCosts, Segment>;
-
 /// The state that passes from leader to leader in [`Member::rounds`](super::Member::rounds).
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -45,9 +42,10 @@ pub(super) struct RoundDriver<'c> {
     /// True if this team ran rounds other than those of [`Member::rounds`](super::Member::rounds).
     pub(super) mixed: bool,
     site: RoundSite<'c>,
-    segment: Option<(WidthTuner, Segment)>,
-    /// The last decision about the width of rounds, if the team is reported.
-    last_choice: Option<WidthDecision>,
+    /// `None` while no rounds are run.
+    tuner: Option<WidthTuner>,
+    /// The last choice of a width and its reason, if the team is reported.
+    last_choice: Option<String>,
     /// Place of the team, if it is reported.
     place: CallPlace,
 }
@@ -64,7 +62,7 @@ impl<'c> RoundDriver<'c> {
             rounds: 0,
             mixed: false,
             site,
-            segment: None,
+            tuner: None,
             last_choice: None,
             place,
         }
@@ -75,13 +73,6 @@ impl<'c> RoundDriver<'c> {
     pub(super) fn mix(&mut self) {
         self.rounds += 1;
         self.mixed = true;
-    }
-
-    /// The rounds of this team, and the last decision about their width; `None` if nothing was decided.
-    fn account(&self) -> (u64, Option<WidthDecision>) {
-        // The rounds of a range do not end if a member leaves early.
-        let running = self.segment.as_ref().filter(|_| self.place.is_some()).map(|(tuner, _)| tuner.decision());
-        (self.rounds, running.or(self.last_choice))
     }
 
     /// The next rounds of `range` in a team of `width`, and their number of members: one round, or several of one member. `None` after
@@ -113,20 +104,16 @@ impl<'c> RoundDriver<'c> {
 
     #[inline(never)]
     fn read_clock(&mut self, width: usize) {
-        let (now, site, begins) = (tick(), self.site, self.segment.is_none());
+        let (now, site, begins) = (tick(), self.site, self.tuner.is_none());
         self.read = now;
-        let (tuner, segment) = match &mut self.segment {
-            Some(running) => running,
-            none => {
-                self.since = now;
-                let widths = site.sites.recall_team(site.site).widths;
-                let tuner = WidthTuner::new(width, &site.timing.machine, widths, site.timing.nanos(now));
-                none.insert((tuner, tuner.segment()))
-            }
-        };
-        let elapsed = site.timing.nanos(now.saturating_sub(self.since));
+        let tuner = self.tuner.get_or_insert_with(|| {
+            self.since = now;
+            let widths = site.sites.recall_team(site.site).widths;
+            WidthTuner::new(width, &site.timing.machine, widths, site.timing.nanos(now))
+        });
+        let (mut segment, elapsed) = (tuner.segment(), site.timing.nanos(now.saturating_sub(self.since)));
         if self.begun >= segment.rounds || (self.begun > 0 && elapsed.0 >= segment.deadline.0) {
-            *segment = tuner.report(self.begun, elapsed);
+            segment = tuner.report(self.begun, elapsed);
             (self.begun, self.since) = (0, now);
         }
         if begins || self.members != segment.width {
@@ -137,10 +124,8 @@ impl<'c> RoundDriver<'c> {
     }
 
     fn end(&mut self) {
-        if let Some((tuner, _)) = self.segment.take() {
-            if self.place.is_some() {
-                self.last_choice = Some(tuner.decision());
-            }
+        if let Some(tuner) = self.tuner.take() {
+            self.last_choice = self.place.map(|_| tuner.account());
             let now = tick();
             note(self.place, self.site.site, 0, now);
             let elapsed = self.site.timing.nanos(now.saturating_sub(self.since));
@@ -158,6 +143,15 @@ fn note(place: CallPlace, team: usize, members: usize, now: u64) {
     if place.is_some() {
         listen::ran(EventKind::Width { team }, place, members as u64, (now, now), false);
     }
+}
+
+/// Leads the round that says to all members that no round of `range` is left.
+pub(super) fn over<T: Send>(lead: LeaderGuard<'_, T>, range: &Range<usize>) {
+    let width = lead.width();
+    lead.round_of::<(usize, usize), ()>(width, OVER, |_, deal| {
+        deal.none();
+        (range.start, range.end)
+    });
 }
 
 /// Runs the round that another member has led. Returns its number, or `None` if no round of `range` is left.
@@ -191,7 +185,7 @@ const OTHER_RANGES: &str = "the members of a team pass different ranges to `roun
 /// The note that no round follows. (No range contains it.)
 ///
 /// Measure: bits of the note.
-pub(super) const OVER: u64 = u64::MAX;
+const OVER: u64 = u64::MAX;
 
 /// Reports a team of `members`, and its rounds if it had some.
 #[cold]
@@ -199,17 +193,16 @@ pub(super) fn end_team(reported: Box<Reported>, members: usize, reason: &'static
     let took = reported.took();
     let account = Account { reason: reason.into(), ..Account::default() };
     let team = Ended::new(0, took, &account).on(members);
-    let (rounds, decision) = driver.account();
-    if rounds == 0 {
+    if driver.rounds == 0 {
         return reported.end(&team);
     }
-    let reason = match decision {
-        Some(Decision { inputs, choice, why, .. }) => {
-            format!("the last ones at width {}: {why} ({inputs})", choice.width).into()
-        }
+    // The rounds of a range do not end if a member leaves early.
+    let running = driver.tuner.as_ref().map(WidthTuner::account);
+    let reason = match running.or_else(|| driver.last_choice.clone()) {
+        Some(choice) => format!("the last ones at {choice}").into(),
         None if members == 1 => "one member".into(),
         None => "each with all members".into(),
     };
     let account = Account { reason, ..Account::default() };
-    reported.end_team(&team, Some(&Ended::new(rounds, took, &account).on(members)));
+    reported.end_team(&team, Some(&Ended::new(driver.rounds, took, &account).on(members)));
 }

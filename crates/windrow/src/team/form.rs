@@ -14,7 +14,8 @@ use windrow_sync::unwind::Finally;
 use windrow_sync::{Mutex, Spin};
 
 use super::driver::{RoundDriver, RoundSite, end_team};
-use super::{LeaderState, Member, Team, TeamError, TeamErrorKind, Width, WidthKind};
+use super::member::{LeaderState, Member};
+use super::{Team, TeamError, TeamErrorKind, Width, WidthKind};
 use crate::runtime::call::{Entered, region};
 use crate::runtime::listen::{self, CallKind, EventKind, Region, Reported};
 use crate::runtime::sites::TeamStats;
@@ -36,7 +37,7 @@ where
         attend::<T, F, R> as fn(&F, &PoolState, MemberSlot<'_, LeaderState<'_, T>>, Spin) -> R as *const () as usize;
     let (begun, call) = (tick(), Entered::new(CallKind::Team, Some(place)));
     let site = call.site(code, 1);
-    let Team { data, width, spin_budget } = team;
+    let Team { data, width } = team;
     let round_site = RoundSite { sites: &pool.sites, site, timing: &pool.timing };
     let driver = RoundDriver::new(round_site, call.reported.as_ref().map(|_| place));
     let led = &mut LeaderState { driver, data };
@@ -60,7 +61,7 @@ where
             if width >= least {
                 let at = slot.index();
                 let _part = listen::begun(EventKind::Part(CallKind::Team), Some(place));
-                let result = attend(member, pool, slot, spin(pool, spin_budget, width, &waits));
+                let result = attend(member, pool, slot, spin(pool, width, &waits));
                 *results[at].lock() = Some(result);
             }
             width
@@ -183,17 +184,12 @@ fn lack(waited: Nanos, workers: WorkerCounts, elsewhere: Nanos) -> Option<TeamEr
 /// Measure: chosen, because a program that asks for an exact team would rather wait than be refused.
 pub(super) const EXACTLY: Nanos = Nanos(10e9);
 
-/// Times for which a waiting member of a team of `width` spins, and then yields its CPU, before it parks: as given, or the usual ones.
-fn spin(pool: &PoolState, given: Option<(Duration, Duration)>, width: usize, waits: &Waits) -> Spin {
-    let nanos = |time: Duration| Nanos(time.as_nanos() as f64);
-    let (busy, yielding) = match given {
-        Some((busy, yielding)) => (nanos(busy), nanos(yielding)),
-        // With more members than CPUs, the awaited member may need this CPU. For a crossing, four members on two CPUs took 1.0 us
-        // without spinning, 1.5 us with 0.1 us of spinning, 2 us with more.
-        None if width > pool.workers().most => (Nanos(0.0), waits.then_yields),
-        None => (waits.spins, waits.then_yields),
-    };
-    Spin { busy: pool.ticks(busy), yielding: pool.ticks(yielding) }
+/// Times for which a waiting member of a team of `width` spins, and then yields its CPU, before it parks.
+fn spin(pool: &PoolState, width: usize, waits: &Waits) -> Spin {
+    // With more members than CPUs, the awaited member may need this CPU. For a crossing, four members on two CPUs took 1.0 us
+    // without spinning, 1.5 us with 0.1 us of spinning, 2 us with more.
+    let busy = if width > pool.workers().most { Nanos(0.0) } else { waits.spins };
+    Spin { busy: pool.ticks(busy), yielding: pool.ticks(waits.then_yields) }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use windrow_sync::machine::{cpus, tick};
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::rounds::{Contributions, Deal, Ended, Lend, Lent, Own, TaskRounds, TaskSlot, Turn, Waited};
 
-use super::driver::{OVER, RoundDriver, RoundSite, end_team, follow};
+use super::driver::{RoundDriver, RoundSite, end_team, follow, over};
 use super::form::AS_ASKED;
 use crate::runtime::listen::{self, CallKind, EventKind, Reported};
 use crate::runtime::sites::{SiteTable, site};
@@ -246,10 +246,7 @@ impl<T: Send> AsyncMember<T> {
                 let width = lead.width();
                 // A round with more members than CPUs waits for a CPU.
                 let Some((rounds, members)) = lead.data().team.driver.next(&range, width.min(*cpus)) else {
-                    lead.round_of::<(usize, usize), ()>(width, OVER, |_, deal| {
-                        deal.none();
-                        (range.start, range.end)
-                    });
+                    over(lead, &range);
                     return Ok(());
                 };
                 if members > 1 {

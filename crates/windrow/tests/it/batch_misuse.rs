@@ -58,21 +58,18 @@ impl BatchOps for Visits {
     type Reply = (u32, u32, usize);
 
     fn run(&mut self, batch: &mut Batch<'_, Self::Op, Self::Reply>) {
-        let mut sorted = match self.by_comparison {
-            true => batch.sorted_by(|a, b| a.0.cmp(&b.0)),
-            false => batch.sorted_by_key(|op| op.0),
-        };
-        self.last = sorted.iter().map(|entry| *entry.op()).collect();
-        assert!(
-            sorted.positions().iter().map(|&at| at as u32).eq(self.last.iter().map(|op| op.1)) || sorted.len() < 50
-        );
-        assert_eq!(sorted.get(0).map(|first| *first.op()), self.last.first().copied());
-        let mut at = 0;
-        sorted.for_each(|entry| {
+        let (mut at, last) = (0, &mut self.last);
+        last.clear();
+        let visit = |entry: &mut Entry<_, _>| {
+            last.push(*entry.op());
             entry.answer(|(key, number)| (key, number, at));
             at += 1;
-        });
-        assert!(sorted.get_mut(at).is_none() && at == sorted.len() && !sorted.is_empty());
+        };
+        match self.by_comparison {
+            true => batch.for_each_by(|a, b| a.0.cmp(&b.0), visit),
+            false => batch.for_each_by_key(|op| op.0, visit),
+        }
+        assert!(at == batch.len() && batch.iter_mut().all(|entry| entry.is_answered()));
     }
 }
 
@@ -107,7 +104,9 @@ fn a_batch_is_read_as_a_slice_and_changed_entry_by_entry() {
     let mut entries: [Entry<u32, u32>; 4] = [3, 1, 2, 1].map(Entry::Op);
     let mut batch = Batch::new(&mut entries);
     assert_eq!((batch.len(), *batch[1].op(), batch[1..3].len(), batch.first().map(Entry::op)), (4, 1, 2, Some(&3)));
-    assert_eq!(batch.sorted_by_key(|op| *op).positions(), [1, 3, 2, 0]);
+    let mut visited = Vec::new();
+    batch.for_each_by_key(|op| *op, |entry| visited.push(*entry.op()));
+    assert_eq!(visited, [1, 1, 2, 3]);
     batch[0].answer(|op| op + 10);
     batch.get_mut(3).unwrap().reply(7);
     assert!(batch.get_mut(4).is_none());
@@ -115,7 +114,9 @@ fn a_batch_is_read_as_a_slice_and_changed_entry_by_entry() {
     assert_eq!(entries.map(Entry::into_reply), [Some(13), Some(21), Some(22), Some(7)]);
     for few in [0, 1] {
         let mut entries: Vec<Entry<u32, u32>> = (0..few).map(Entry::Op).collect();
-        assert_eq!(Batch::new(&mut entries).sorted_by_key(|op| *op).len(), few as usize);
+        let mut visited = 0;
+        Batch::new(&mut entries).for_each_by_key(|op| *op, |_| visited += 1);
+        assert_eq!(visited, few);
     }
 }
 

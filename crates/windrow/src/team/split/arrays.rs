@@ -67,34 +67,24 @@ pub fn columns<T>(matrix: ArrayViewMut2<'_, T>, width: usize) -> impl ExactSizeI
     even(Columns(matrix), width).map(|Columns(part)| part)
 }
 
-/// Lends an `ndarray::ArrayView`, a matrix unless `D` says otherwise: see [`Lend`].
-#[derive(Debug)]
-pub struct ViewRef<T, D = Ix2>(PhantomData<(T, D)>);
+macro_rules! lend {
+    ($lend:ident, $view:ident, $item:ident) => {
+        #[doc = concat!("Lends an `ndarray::", stringify!($view), "`, a matrix unless `D` says otherwise: see [`Lend`].")]
+        #[derive(Debug)]
+        pub struct $lend<T, D = Ix2>(PhantomData<(T, D)>);
 
-/// Lends an `ndarray::ArrayViewMut`, a matrix unless `D` says otherwise: see [`Lend`].
-#[derive(Debug)]
-pub struct ViewMut<T, D = Ix2>(PhantomData<(T, D)>);
+        impl<T: $item + 'static, D: Dimension + 'static> Family for $lend<T, D> {
+            type Of<'x> = $view<'x, T, D>;
 
-impl<T: Sync + 'static, D: Dimension + 'static> Family for ViewRef<T, D> {
-    type Of<'x> = ArrayView<'x, T, D>;
+            fn shorten<'short, 'long: 'short>(of: $view<'long, T, D>) -> $view<'short, T, D> {
+                of.reborrow()
+            }
+        }
 
-    fn shorten<'short, 'long: 'short>(of: ArrayView<'long, T, D>) -> ArrayView<'short, T, D> {
-        of.reborrow()
-    }
+        impl<T: $item + 'static, D: Dimension + 'static> Lend for $lend<T, D> {
+            type Family = Self;
+        }
+    };
 }
-
-impl<T: Send + 'static, D: Dimension + 'static> Family for ViewMut<T, D> {
-    type Of<'x> = ArrayViewMut<'x, T, D>;
-
-    fn shorten<'short, 'long: 'short>(of: ArrayViewMut<'long, T, D>) -> ArrayViewMut<'short, T, D> {
-        of.reborrow()
-    }
-}
-
-impl<T: Sync + 'static, D: Dimension + 'static> Lend for ViewRef<T, D> {
-    type Family = Self;
-}
-
-impl<T: Send + 'static, D: Dimension + 'static> Lend for ViewMut<T, D> {
-    type Family = Self;
-}
+lend!(ViewRef, ArrayView, Sync);
+lend!(ViewMut, ArrayViewMut, Send);
