@@ -93,7 +93,11 @@ where
     if windrow_sync::join::would_queue() && is_crowded(here.index) {
         return join_apart(here.index, a, b);
     }
-    windrow_sync::join::join_at_once(a, b, |a, b| join_apart(here.index, a, b))
+    let a = || {
+        windrow_sync::join::offer_at_once();
+        a()
+    };
+    windrow_sync::join::join(a, b, |a, b| join_apart(here.index, a, b))
 }
 
 /// [`join_context()`] on a worker. `handed_over`: both halves have come to this thread from another one.

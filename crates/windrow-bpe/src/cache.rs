@@ -202,7 +202,7 @@ impl Cache {
         out: &mut [u32],
     ) -> Option<usize> {
         let mut count = None;
-        table.find_where(hash, key, |value| {
+        table.find(hash, key, |value| {
             count = write(table, value, piece, out);
             count.is_some()
         });

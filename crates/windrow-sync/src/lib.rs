@@ -8,19 +8,12 @@ pub mod rounds;
 pub mod submit;
 
 #[doc(hidden)]
-pub use base::mutex::Mutex;
-#[doc(hidden)]
-pub use base::pad::Pad;
-#[doc(hidden)]
-pub use base::spin::Spin;
-#[doc(hidden)]
-pub use base::thread_bound::ThreadBound;
-#[doc(hidden)]
-pub use base::{exit, fork, latch, machine, quota, relaxed, unwind, waiters, word};
-#[doc(hidden)]
-pub use join::lend;
-#[doc(hidden)]
-pub use region::{divide, gate, merge, ranges, slots, sources, views};
+pub use crate::{
+    base::{exit, fork, latch, machine, quota, relaxed, unwind, waiters, word},
+    base::{mutex::Mutex, pad::Pad, spin::Spin, thread_bound::ThreadBound},
+    join::lend,
+    region::{divide, gate, merge, ranges, slots, sources, views},
+};
 
 #[cfg(doctest)]
 #[doc = include_str!("../tests/compile_fail.md")]

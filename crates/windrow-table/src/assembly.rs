@@ -12,7 +12,7 @@ use crate::primitives::{AtomicUsize, Ordering};
 /// ```
 /// use windrow_table::assembly::Assembly;
 ///
-/// let assembly = Assembly::with_capacity(8);
+/// let assembly = Assembly::new(Vec::with_capacity(8));
 /// let (first, second) = (assembly.reserve(2), assembly.reserve(1));
 /// second.copy_from(&['c']);
 /// first.copy_from(&['a', 'b']);
@@ -51,12 +51,8 @@ pub struct AssemblyPart<'a, T> {
 }
 
 impl<T: Copy> Assembly<T> {
-    /// Space for `capacity` items. The system gives memory for it when it is written.
-    pub fn with_capacity(capacity: usize) -> Self {
-        Self::new(Vec::with_capacity(capacity))
-    }
-
-    /// An assembly of the items of `owner`, followed by parts for which it has capacity.
+    /// An assembly of the items of `owner`, followed by parts for which it has capacity. (The system gives memory for them when it is
+    /// written.)
     pub fn new(mut owner: Vec<T>) -> Self {
         let len = owner.len();
         Self { start: owner.as_mut_ptr(), owner, reserved: AtomicUsize::new(len), filled: AtomicUsize::new(len) }

@@ -114,9 +114,6 @@ fn main() {
 
     #[cfg(target_os = "linux")]
     forks(world, &options);
-    for pool in &world.pools {
-        println!("pool of {}: {:?}", pool.threads(), pool.counts());
-    }
 }
 
 #[derive(Default)]
@@ -303,7 +300,7 @@ fn dump(world: &World) {
     for pool in &world.pools {
         // The state of the pool's gate comes first.
         let state: String = format!("{pool:?}").chars().take(150).collect();
-        eprintln!("pool of {}: {:?}, {state}", pool.threads(), pool.counts());
+        eprintln!("pool of {}: {state}", pool.threads());
     }
     for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
         let read = |name| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();

@@ -90,29 +90,26 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
     /// are dropped.
     #[inline]
     pub fn get(&'static self, build: impl FnOnce() -> T) -> &'static T {
-        match self.find() {
-            (_, Some(value)) => value,
-            (seen, None) => {
-                let generation = machine::fork_generation();
-                self.install(seen, ProcessEntry { generation, value: build() })
-            }
-        }
+        self.find().unwrap_or_else(|seen| {
+            let generation = machine::fork_generation();
+            self.install(seen, ProcessEntry { generation, value: build() })
+        })
     }
 
     /// This process's value, if it was built.
     pub fn peek(&'static self) -> Option<&'static T> {
-        self.find().1
+        self.find().ok()
     }
 
-    /// The entry that is there, and its value if that is this process's.
+    /// This process's value; as an error what is there instead.
     #[inline]
-    fn find(&'static self) -> (*mut ProcessEntry<T>, Option<&'static T>) {
+    fn find(&'static self) -> Result<&'static T, *mut ProcessEntry<T>> {
         let generation = machine::fork_generation();
         // Acquire: pairs with the Release in `install`; the entry is complete.
         let seen = self.current.load(Ordering::Acquire);
         // SAFETY: null, or an entry leaked by `install` and seen complete.
         let entry = unsafe { seen.as_ref() }.filter(|entry| entry.generation == generation);
-        (seen, entry.map(|entry| &entry.value))
+        entry.map(|entry| &entry.value).ok_or(seen)
     }
 
     #[cold]

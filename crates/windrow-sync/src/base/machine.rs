@@ -1,7 +1,7 @@
 //! The machine: clock, prefetch, CPUs, fork generation. Each function has a portable fallback.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A counter that runs at a constant, unknown rate, read as cheaply as the machine can: the time-stamp counter on x86-64
 /// (about 10 ns where [`Instant::now`] takes 23), elsewhere nanoseconds of the monotonic clock. [`ticks_per_micro`] gives
@@ -17,15 +17,9 @@ pub fn tick() -> u64 {
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "portable"))))]
     {
-        nanos()
+        static ORIGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64
     }
-}
-
-/// Nanoseconds since the first call in this process.
-#[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "portable"))))]
-fn nanos() -> u64 {
-    static ORIGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
 /// Number of [ticks](tick) in a microsecond. Measured once per process against the monotonic clock, which takes 200 us.
@@ -73,61 +67,11 @@ pub fn prefetch<T>(value: &T) {
     let _ = value;
 }
 
-/// Number of forks between this process and the one that asked first. The number differs between a parent and its child.
-///
-/// Where there is no `fork` it is always 0.
-#[inline]
-pub fn fork_generation() -> u32 {
-    system::generation()
-}
-
-/// The CPU on which this thread runs now; `None` where the system does not say so cheaply.
-#[inline]
-pub fn cpu() -> Option<u32> {
-    system::cpu()
-}
-
 /// A thread of this process, by its id in the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread(i32);
 
-impl Thread {
-    /// The calling thread.
-    pub fn this() -> Thread {
-        Thread(system::thread())
-    }
-
-    /// The thread that the process began with.
-    pub fn first() -> Thread {
-        Thread(system::process())
-    }
-
-    /// The CPUs in the thread's affinity mask, in order; none where the system does not say, or if the thread has ended.
-    pub fn allowed(self) -> Vec<u32> {
-        system::affinity(self.0)
-    }
-
-    /// Sets the thread's affinity to these CPUs. Without effect if none of them exists, or if the thread has ended.
-    pub fn confine(self, cpus: &[u32]) {
-        system::set_affinity(self.0, cpus);
-    }
-}
-
-/// Makes this thread, which is mostly parked, run soon after it wakes, and makes its timers precise. Its share of the CPU does
-/// not grow.
-///
-/// Asks for time slices of 0.1 ms, the shortest that Linux grants (6.12 and later). A thread with longer slices is then preempted for
-/// this one, if this one has not had its share. Also asks for timers that are 1 us late at most, not 50. Returns whether this thread has
-/// such timers now; the slice is not promised.
-pub fn be_prompt() -> bool {
-    system::be_prompt()
-}
-
-/// The time for which a thread that loses its CPU waits for it: a time slice of the scheduler, or a tick, at which slices end, if that is longer.
-/// `None` where the system does not say.
-pub fn time_slice() -> Option<Duration> {
-    system::time_slice()
-}
+pub use system::{be_prompt, cpu, fork_generation, time_slice};
 
 /// CPUs this process may use: the affinity mask and a cgroup's CPU quota are respected (rounded up, at least 1).
 pub fn cpus() -> usize {
@@ -141,6 +85,8 @@ mod system {
 
     use libc::{cpu_set_t, sched_attr};
 
+    use super::Thread;
+
     static GENERATION: AtomicU32 = AtomicU32::new(0);
     static REGISTERED: AtomicBool = AtomicBool::new(false);
 
@@ -150,8 +96,11 @@ mod system {
         GENERATION.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Number of forks between this process and the one that asked first. The number differs between a parent and its child.
+    ///
+    /// Where there is no `fork` it is always 0.
     #[inline]
-    pub(super) fn generation() -> u32 {
+    pub fn fork_generation() -> u32 {
         // Relaxed: registering twice is harmless (a child then counts by two), waiting for another thread would not be.
         if !REGISTERED.load(Ordering::Relaxed) {
             register();
@@ -165,24 +114,15 @@ mod system {
         // SAFETY: the handler is async-signal-safe: one atomic addition. If registering fails (no memory), a forked child takes
         // itself for its parent; a system without the call can do no better.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-        // Relaxed: as in `generation`.
+        // Relaxed: as in `fork_generation`.
         REGISTERED.store(true, Ordering::Relaxed);
     }
 
+    /// The CPU on which this thread runs now; `None` where the system does not say so cheaply.
     #[inline]
-    pub(super) fn cpu() -> Option<u32> {
+    pub fn cpu() -> Option<u32> {
         // SAFETY: no arguments; it answers from memory that the kernel shares with the process.
         u32::try_from(unsafe { libc::sched_getcpu() }).ok()
-    }
-
-    pub(super) fn thread() -> i32 {
-        // SAFETY: no arguments.
-        unsafe { libc::gettid() }
-    }
-
-    pub(super) fn process() -> i32 {
-        // SAFETY: no arguments.
-        unsafe { libc::getpid() }
     }
 
     const SIZE: usize = size_of::<cpu_set_t>();
@@ -192,24 +132,40 @@ mod system {
         unsafe { std::mem::zeroed() }
     }
 
-    pub(super) fn affinity(thread: i32) -> Vec<u32> {
-        let mut set = no_cpus();
-        // SAFETY: the set is as long as said. An id without a thread is an error.
-        if unsafe { libc::sched_getaffinity(thread, SIZE, &mut set) } != 0 {
-            return Vec::new();
+    impl Thread {
+        /// The calling thread.
+        pub fn this() -> Thread {
+            // SAFETY: no arguments.
+            Thread(unsafe { libc::gettid() })
         }
-        // SAFETY: inside the set.
-        (0..SIZE * 8).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).map(|cpu| cpu as u32).collect()
-    }
 
-    pub(super) fn set_affinity(thread: i32, cpus: &[u32]) {
-        let mut set = no_cpus();
-        for &cpu in cpus.iter().filter(|&&cpu| (cpu as usize) < SIZE * 8) {
-            // SAFETY: inside the set.
-            unsafe { libc::CPU_SET(cpu as usize, &mut set) };
+        /// The thread that the process began with.
+        pub fn first() -> Thread {
+            // SAFETY: no arguments.
+            Thread(unsafe { libc::getpid() })
         }
-        // SAFETY: the set is as long as said. An empty one, or an id without a thread, is an error without effect.
-        unsafe { libc::sched_setaffinity(thread, SIZE, &set) };
+
+        /// The CPUs in the thread's affinity mask, in order; none where the system does not say, or if the thread has ended.
+        pub fn allowed(self) -> Vec<u32> {
+            let mut set = no_cpus();
+            // SAFETY: the set is as long as said. An id without a thread is an error.
+            if unsafe { libc::sched_getaffinity(self.0, SIZE, &mut set) } != 0 {
+                return Vec::new();
+            }
+            // SAFETY: inside the set.
+            (0..SIZE * 8).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).map(|cpu| cpu as u32).collect()
+        }
+
+        /// Sets the thread's affinity to these CPUs. Without effect if none of them exists, or if the thread has ended.
+        pub fn confine(self, cpus: &[u32]) {
+            let mut set = no_cpus();
+            for &cpu in cpus.iter().filter(|&&cpu| (cpu as usize) < SIZE * 8) {
+                // SAFETY: inside the set.
+                unsafe { libc::CPU_SET(cpu as usize, &mut set) };
+            }
+            // SAFETY: the set is as long as said. An empty one, or an id without a thread, is an error without effect.
+            unsafe { libc::sched_setaffinity(self.0, SIZE, &set) };
+        }
     }
 
     /// How this thread is scheduled, if that is the usual policy. The runtime is its slice (6.12 and later, else 0).
@@ -222,7 +178,9 @@ mod system {
         (got == 0 && attributes.sched_policy == libc::SCHED_OTHER as u32).then_some(attributes)
     }
 
-    pub(super) fn time_slice() -> Option<Duration> {
+    /// The time for which a thread that loses its CPU waits for it: a time slice of the scheduler, or a tick, at which slices end, if that is
+    /// longer. `None` where the system does not say.
+    pub fn time_slice() -> Option<Duration> {
         let slice = attributes().map_or(0, |attributes| attributes.sched_runtime);
         let mut tick = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: it writes to this value. The clock advances at ticks.
@@ -231,7 +189,13 @@ mod system {
         (!longer.is_zero()).then_some(longer)
     }
 
-    pub(super) fn be_prompt() -> bool {
+    /// Makes this thread, which is mostly parked, run soon after it wakes, and makes its timers precise. Its share of the CPU does
+    /// not grow.
+    ///
+    /// Asks for time slices of 0.1 ms, the shortest that Linux grants (6.12 and later). A thread with longer slices is then preempted for
+    /// this one, if this one has not had its share. Also asks for timers that are 1 us late at most, not 50. Returns whether this thread has
+    /// such timers now; the slice is not promised.
+    pub fn be_prompt() -> bool {
         if let Some(mut attributes) = attributes() {
             attributes.sched_runtime = 100_000;
             // SAFETY: the attributes just read, with another slice. If refused, it has no effect.
@@ -245,26 +209,36 @@ mod system {
 /// A system without these calls.
 #[cfg(not(all(target_os = "linux", not(miri))))]
 mod system {
-    pub(super) fn generation() -> u32 {
+    /// Number of forks: there is no `fork`.
+    pub fn fork_generation() -> u32 {
         0
     }
-    pub(super) fn cpu() -> Option<u32> {
+    /// The CPU is not known.
+    pub fn cpu() -> Option<u32> {
         None
     }
-    pub(super) fn thread() -> i32 {
-        0
+    impl super::Thread {
+        /// Any thread: they have no ids.
+        pub fn this() -> Self {
+            Self(0)
+        }
+        /// Any thread.
+        pub fn first() -> Self {
+            Self(0)
+        }
+        /// No CPUs are known.
+        pub fn allowed(self) -> Vec<u32> {
+            Vec::new()
+        }
+        /// No effect.
+        pub fn confine(self, _: &[u32]) {}
     }
-    pub(super) fn process() -> i32 {
-        0
-    }
-    pub(super) fn affinity(_: i32) -> Vec<u32> {
-        Vec::new()
-    }
-    pub(super) fn set_affinity(_: i32, _: &[u32]) {}
-    pub(super) fn time_slice() -> Option<std::time::Duration> {
+    /// The time slice is not known.
+    pub fn time_slice() -> Option<std::time::Duration> {
         None
     }
-    pub(super) fn be_prompt() -> bool {
+    /// No effect.
+    pub fn be_prompt() -> bool {
         false
     }
 }

@@ -16,14 +16,11 @@ pub fn discard<T>(value: T) {
 
 /// Runs foreign code and discards its panic, because the code that follows must run. The hook has reported the panic.
 pub fn quietly(f: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
-        discard(payload);
-    }
+    discard(catch_unwind(AssertUnwindSafe(f)));
 }
 
 /// Calls the function at the end of the scope, also after a panic in it.
 #[must_use = "it is called when this is dropped"]
-#[doc(hidden)]
 pub struct Finally<F: FnMut()>(pub F);
 
 impl<F: FnMut()> Drop for Finally<F> {
@@ -35,13 +32,8 @@ impl<F: FnMut()> Drop for Finally<F> {
 
 /// Calls `f` with every item, even after a call that panics: one such item must not hide the others.
 #[inline]
-pub(crate) fn for_all<I: Iterator>(items: I, f: impl FnMut(I::Item)) {
-    struct Rest<I: Iterator, F: FnMut(I::Item)>(I, F);
-    impl<I: Iterator, F: FnMut(I::Item)> Drop for Rest<I, F> {
-        fn drop(&mut self) {
-            self.0.by_ref().for_each(&mut self.1);
-        }
-    }
-    let mut rest = Rest(items, f);
-    rest.0.by_ref().for_each(&mut rest.1);
+pub(crate) fn for_all<I: Iterator>(mut items: I, mut f: impl FnMut(I::Item)) {
+    // Called again when it is dropped: after a panic it goes on with the next item.
+    let mut rest = Finally(|| items.by_ref().for_each(&mut f));
+    (rest.0)();
 }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use crate::base::primitives::{AtomicU32, Ordering};
 
-/// Used by the holder of a seat only, except [`drain`](Self::drain).
+/// Used by the holder of a seat only, except that others [set](Self::set) the fuel to 0.
 #[derive(Default)]
 pub(super) struct Fuel {
     /// Pops until the holder reads the clock; at 0 it does so at every push and pop. Other members set it to 0.
@@ -37,12 +37,6 @@ impl Fuel {
         // Relaxed: as above.
         self.left.store(left, Ordering::Relaxed);
         left as i32 <= 0
-    }
-
-    /// Sets the fuel to 0. Called by other members.
-    pub(super) fn drain(&self) {
-        // Relaxed: a count.
-        self.left.store(0, Ordering::Relaxed);
     }
 
     /// Fills up for about `look` ticks, judged by the time that the last filling lasted.

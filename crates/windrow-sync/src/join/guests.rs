@@ -3,6 +3,7 @@
 use crate::base::debug::show_as;
 use crate::base::mutex::Mutex;
 use crate::base::primitives::{AtomicBool, Ordering};
+use crate::base::unwind::Finally;
 use crate::join::entries::Invited;
 use crate::join::tree::{Tree, WorkerSlot};
 use crate::join::with_here;
@@ -71,9 +72,38 @@ impl Invitation {
     /// If the invitation is hosted already. A panic of `help` goes to the caller of [`Tree::serve`] on the guest's thread.
     pub fn host<R>(&self, help: &(dyn Fn() + Sync), lead: impl FnOnce() -> R) -> R {
         with_here(|seat| {
-            let _over = seat.map(|seat| Hosting::new(self, seat, help));
+            let Some(seat) = seat else { return lead() };
+            let id = self.begin(seat, help);
+            let _over = Finally(|| self.end(seat, id));
             lead()
         })
+    }
+
+    /// # Panics
+    /// If the invitation is hosted already.
+    fn begin(&self, seat: &WorkerSlot, help: &(dyn Fn() + Sync)) -> u64 {
+        let tree = seat.tree();
+        let mut hosted = self.hosted.lock();
+        assert!(hosted.is_none(), "an invitation has one host at a time");
+        // SAFETY: only the lifetimes change. `host` does not end before `end`, which waits for all guests and removes the entry.
+        let invited = unsafe { std::mem::transmute::<(&AtomicBool, &(dyn Fn() + Sync)), Invited>((&self.ready, help)) };
+        let id = tree.entries().add(invited, seat.index());
+        *hosted = Some(Hosted { tree, id });
+        // Relaxed: a caller that called before this invitation was hosted held the lock before us; a later one waits for the lock.
+        if self.ready.load(Ordering::Relaxed) {
+            tree.announce_call();
+        }
+        id
+    }
+
+    fn end(&self, seat: &WorkerSlot, id: u64) {
+        *self.hosted.lock() = None;
+        let tree = seat.tree();
+        let is_empty = || tree.entries().end(id);
+        if !is_empty() {
+            tree.wait_until(seat, &is_empty, || false);
+        }
+        tree.entries().remove(id);
     }
 
     /// Calls `f` with the tree in which this invitation is hosted, if it is hosted.
@@ -100,19 +130,25 @@ impl Invitation {
     }
 
     /// Wakes a parked member, if none spins. For a member that was idle and has found work: another call or offer may rely on that member.
-    #[doc(hidden)]
     pub fn pass_on(&self) {
         self.with_tree(Tree::announce_call);
     }
 
+    /// Calls `f` with this thread's seat and the number of the entry, if this thread is a member of the tree that hosts the invitation.
+    fn with_member<R>(&self, f: impl FnOnce(Option<(&WorkerSlot, u64)>) -> R) -> R {
+        let hosted = *self.hosted.lock();
+        with_here(|seat| {
+            let is_host = |(hosted, seat): &(Hosted, &WorkerSlot)| std::ptr::eq(hosted.tree, seat.tree());
+            f(hosted.zip(seat).filter(is_host).map(|(hosted, seat)| (seat, hosted.id)))
+        })
+    }
+
     /// This thread's number among the members of the tree that hosts the invitation, if it is one of them.
     pub fn member(&self) -> Option<usize> {
-        let hosted = (*self.hosted.lock())?;
-        with_here(|seat| seat.filter(|seat| std::ptr::eq(hosted.tree, seat.tree())).map(WorkerSlot::index))
+        self.with_member(|member| member.map(|(seat, _)| seat.index()))
     }
 
     /// Numbers of idle members of the tree in which this invitation is hosted: of those that spin, and of those that are parked.
-    #[doc(hidden)]
     pub fn idle(&self) -> (usize, usize) {
         let mut idle = (0, 0);
         self.with_tree(|tree| idle = tree.idle_members());
@@ -121,9 +157,7 @@ impl Invitation {
 
     /// True if this thread is a guest: a member without other work that runs the invitation's `help`.
     pub fn is_guest(&self) -> bool {
-        // Another tree may have an invitation of the same number.
-        let Some(hosted) = *self.hosted.lock() else { return false };
-        with_here(|seat| seat.is_some_and(|seat| std::ptr::eq(hosted.tree, seat.tree()) && seat.is_guest_of(hosted.id)))
+        self.with_member(|member| member.is_some_and(|(seat, id)| seat.is_guest_of(id)))
     }
 
     /// Makes [`wait`](Invitation::wait) of this member check again. From any thread.
@@ -140,57 +174,17 @@ impl Invitation {
     /// # Panics
     /// If this thread is not a member: see [`member`](Invitation::member).
     pub fn wait(&self, whom: impl Fn(usize) -> bool, done: impl Fn() -> bool) -> bool {
-        let hosted = *self.hosted.lock();
-        with_here(|seat| {
-            let (Some(hosted), Some(seat)) = (hosted, seat.filter(|_| self.member().is_some())) else {
-                panic!("only members of the tree wait for an invitation");
-            };
+        self.with_member(|member| {
+            let Some((seat, id)) = member else { panic!("only members of the tree wait for an invitation") };
             let tree = seat.tree();
             tree.wait_until(seat, &done, || {
                 let mut seats = tree.seats().enumerate();
                 seats.any(|(index, other)| {
-                    let is_one = || other.is_guest_of(hosted.id) && whom(index);
+                    let is_one = || other.is_guest_of(id) && whom(index);
                     !std::ptr::eq(seat, other) && is_one() && tree.help(seat, index, other, || is_one() && !done())
                 })
             });
         });
         done()
-    }
-}
-
-/// Ends the hosting when dropped.
-struct Hosting<'a> {
-    invitation: &'a Invitation,
-    seat: &'a WorkerSlot,
-    id: u64,
-}
-
-impl<'a> Hosting<'a> {
-    fn new(invitation: &'a Invitation, seat: &'a WorkerSlot, help: &'a (dyn Fn() + Sync)) -> Self {
-        let tree = seat.tree();
-        let mut hosted = invitation.hosted.lock();
-        assert!(hosted.is_none(), "an invitation has one host at a time");
-        // SAFETY: only the lifetimes change. This guard's drop waits for all guests and removes the entry.
-        let invited =
-            unsafe { std::mem::transmute::<(&AtomicBool, &(dyn Fn() + Sync)), Invited>((&invitation.ready, help)) };
-        let id = tree.entries().add(invited, seat.index());
-        *hosted = Some(Hosted { tree, id });
-        // Relaxed: a caller that called before this invitation was hosted held the lock before us; a later one waits for the lock.
-        if invitation.ready.load(Ordering::Relaxed) {
-            tree.announce_call();
-        }
-        Self { invitation, seat, id }
-    }
-}
-
-impl Drop for Hosting<'_> {
-    fn drop(&mut self) {
-        *self.invitation.hosted.lock() = None;
-        let tree = self.seat.tree();
-        let is_empty = || tree.entries().end(self.id);
-        if !is_empty() {
-            tree.wait_until(self.seat, &is_empty, || false);
-        }
-        tree.entries().remove(self.id);
     }
 }

@@ -53,7 +53,18 @@ pub fn is_inside() -> bool {
     !here().is_null()
 }
 
-/// True if the second half of this thread's next [`join_at_once`] would wait for an older half. False outside a tree.
+/// Offers this thread's oldest half, if nothing is on offer and the tree is open. In the first half of an outermost [`join`] that is the second
+/// half: the first one may wait for it, as long as another member is idle or becomes idle.
+///
+/// # Panics
+/// If the lead's question panics.
+#[inline]
+pub fn offer_at_once() {
+    with_here(|seat| seat.into_iter().for_each(WorkerSlot::offer_at_once));
+}
+
+/// True if the second half of a [`join`] would wait for an older half, although the first one begins with [`offer_at_once`]. False outside a
+/// tree.
 ///
 /// A caller whose thread may block can then hand the half over in another way, so that it begins soon.
 #[inline]
@@ -353,31 +364,6 @@ where
     B: FnOnce() -> RB + Send,
     RB: Send,
 {
-    join_on::<false, _, _, _, _>(a, b, outermost)
-}
-
-/// [`join`], but it offers work before `a` begins: if this thread has nothing on offer, it offers its oldest half, which is `b` if it has
-/// no older one. So `a` of an outermost join may wait for `b`, as long as another member is idle or becomes idle.
-///
-/// # Panics
-/// As [`join`].
-#[inline]
-pub fn join_at_once<A, B, RA, RB>(a: A, b: B, outermost: impl FnOnce(A, B) -> (RA, RB)) -> (RA, RB)
-where
-    A: FnOnce() -> RA,
-    B: FnOnce() -> RB + Send,
-    RB: Send,
-{
-    join_on::<true, _, _, _, _>(a, b, outermost)
-}
-
-#[inline]
-fn join_on<const AT_ONCE: bool, A, B, RA, RB>(a: A, b: B, outermost: impl FnOnce(A, B) -> (RA, RB)) -> (RA, RB)
-where
-    A: FnOnce() -> RA,
-    B: FnOnce() -> RB + Send,
-    RB: Send,
-{
     // SAFETY: null, or the seat that a caller further down this stack holds and does not leave before this call returns.
     let Some(seat) = (unsafe { here().as_ref() }) else { return outermost(a, b) };
     let job = JoinJob::new(b);
@@ -388,9 +374,6 @@ where
     // `check_fuel` is inside the `catch_unwind`, because it may ask the lead's question, which may panic.
     let ra = catch_unwind(AssertUnwindSafe(|| {
         seat.check_fuel();
-        if AT_ONCE {
-            seat.offer_at_once();
-        }
         a()
     }));
     seat.pop(below);

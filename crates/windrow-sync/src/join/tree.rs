@@ -51,7 +51,7 @@ pub struct Tree {
     process: Process,
 }
 
-show_as!("Tree": [] Tree, |it| members: it.members, looking: it.snapshot().looking(), asleep: it.snapshot().asleep());
+show_as!("Tree": [] Tree, |it| members: it.members, idle: it.idle_members());
 
 impl Tree {
     /// A tree for up to `members` members, the lead included.
@@ -72,11 +72,6 @@ impl Tree {
     /// By the lead.
     fn furnish(&self) {
         self.others.get_or_init(|| (1..self.members).map(|_| WorkerSlot::default()).collect());
-    }
-
-    fn snapshot(&self) -> TreeView {
-        // Relaxed: debug output only.
-        TreeView(self.word().load(Ordering::Relaxed))
     }
 
     /// Numbers of idle members: of those that spin, and of those that are parked.
@@ -112,7 +107,7 @@ impl Tree {
             while let Some(work) = self.idle(seat) {
                 match work {
                     IdleWork::Frame(offer) => seat.run(offer),
-                    IdleWork::Guest(guest) => guest.help(),
+                    IdleWork::Guest(id, help) => self.be_guest(seat, id, help),
                 }
             }
         });

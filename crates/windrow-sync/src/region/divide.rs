@@ -83,6 +83,34 @@ pub(super) fn handed_out<S: Divide>(source: &S, claim: Claim) -> Option<(Span, S
     (!claim.is_empty()).then(|| (claim.span(), source.chunk(claim)))
 }
 
+/// Claimed items that are in no chunk yet. Those that are not taken are dropped with it.
+#[derive(Debug)]
+pub struct Held<'s, S: Divide> {
+    pub(super) source: &'s S,
+    pub(super) claim: Claim,
+}
+
+impl<'s, S: Divide> Held<'s, S> {
+    /// Items not taken yet.
+    pub fn rest(&self) -> usize {
+        self.claim.len()
+    }
+
+    /// The next chunk of at most `want` items (at least one, if there is one).
+    #[inline]
+    pub fn take(&mut self, want: usize) -> Option<(Span, S::Chunk<'s>)> {
+        handed_out(self.source, self.claim.take_front(want.max(1)))
+    }
+}
+
+impl<S: Divide> Drop for Held<'_, S> {
+    #[inline]
+    fn drop(&mut self) {
+        // As one chunk: with small ones, a huge claim would take too long.
+        drop(self.take(usize::MAX));
+    }
+}
+
 /// The rest of a division once it is shared.
 #[derive(Debug)]
 struct SharedRest {
@@ -179,7 +207,7 @@ impl<S: Divide> Division<S> {
     /// Claims for `member`. Any number of them may exist, with any member numbers: the number selects the range word that is
     /// tried first. Claims that are made before the lead has shared return nothing.
     pub fn claims(&self, member: usize) -> Claims<'_, S> {
-        Claims { division: self, shared: self.shared.get(), member, held: Claim::none() }
+        Claims { shared: self.shared.get(), member, held: Held { source: &self.source, claim: Claim::none() } }
     }
 
     /// True if the lead has moved its rest to where members can claim it.
@@ -313,11 +341,9 @@ impl<S: Divide> Drop for Lead<'_, S> {
 /// One member's access to a shared division.
 #[derive(Debug)]
 pub struct Claims<'s, S: Divide> {
-    division: &'s Division<S>,
     shared: Option<&'s SharedRest>,
     member: usize,
-    /// Claimed items that are in no chunk yet.
-    held: Claim,
+    held: Held<'s, S>,
 }
 
 impl<'s, S: Divide> Claims<'s, S> {
@@ -340,7 +366,7 @@ impl<'s, S: Divide> Claims<'s, S> {
     #[inline]
     pub fn claim(&mut self, want: impl Fn(usize, usize) -> usize, cut: impl Fn(usize, usize) -> usize) -> Option<Span> {
         let shared = self.shared?;
-        if self.held.is_empty() {
+        if self.held.claim.is_empty() {
             let units = shared.ranges.claim(
                 self.member,
                 |run| {
@@ -354,9 +380,9 @@ impl<'s, S: Divide> Claims<'s, S> {
                 },
             )?;
             // SAFETY: the compare-exchange in `Ranges::claim` took these units out of a range word.
-            self.held = unsafe { shared.claim(&units, self.member) };
+            self.held.claim = unsafe { shared.claim(&units, self.member) };
         }
-        Some(self.held.span())
+        Some(self.held.claim.span())
     }
 
     /// The next chunk of at most `want` items of the last claim (at least one). `None` if nothing is left of it, or the division is
@@ -366,13 +392,13 @@ impl<'s, S: Divide> Claims<'s, S> {
         if self.shared?.ranges.is_stopped() {
             return None;
         }
-        handed_out(&self.division.source, self.held.take_front(want.max(1)))
+        self.held.take(want)
     }
 
     /// The items that this member would claim next, without stealing. It may be outdated at once.
     pub fn at_hand(&self) -> Range<usize> {
-        let Some(shared) = self.shared.filter(|_| self.held.is_empty()) else {
-            let Span { lo, hi, .. } = self.held.span();
+        let Some(shared) = self.shared.filter(|_| self.held.claim.is_empty()) else {
+            let Span { lo, hi, .. } = self.held.claim.span();
             return lo..hi;
         };
         let (lo, hi) = shared.items(&shared.ranges.at_hand(self.member));
@@ -384,13 +410,5 @@ impl<'s, S: Divide> Claims<'s, S> {
         if let Some(shared) = self.shared {
             shared.ranges.report(self.member, report);
         }
-    }
-}
-
-impl<S: Divide> Drop for Claims<'_, S> {
-    #[inline]
-    fn drop(&mut self) {
-        // As one chunk: with small ones, a huge claim would take too long.
-        drop(handed_out(&self.division.source, self.held.take_front(usize::MAX)));
     }
 }

@@ -113,6 +113,16 @@ impl RegionLane {
         self.word.value()
     }
 
+    /// By an active member, at its end.
+    fn leave(&self) {
+        // Release: pairs with the Acquire in `close`, which sees what all members did: each change of the word after this one is a
+        // read-modify-write, so all of them are one release sequence.
+        let before = LaneView(self.word().fetch_sub(ONE_ACTIVE, Ordering::Release));
+        if before.active() == 1 && before.has(WAITED) {
+            self.wake_holder();
+        }
+    }
+
     /// By the thread that has taken `WAITED` away.
     fn wake_holder(&self) {
         // Relaxed: a count. The holder reads the lane's word again.
@@ -131,16 +141,7 @@ impl RegionLane {
     }
 }
 
-/// Memory of a worker between regions: its last epoch in every lane, the bell that it has answered, and the tick at which it
-/// checks the other lanes again, because one of them was not due.
-struct Seen {
-    epochs: [u64; LANES],
-    bell: u64,
-    later: Option<u64>,
-}
-
 /// Workers of a gate that wait elsewhere, for another kind of work too. See [`Gate::elsewhere`].
-#[doc(hidden)]
 pub trait WorkersElsewhere: Send + Sync {
     /// Numbers of workers without work: of those that spin, and of those that are parked.
     fn idle(&self) -> (usize, usize);
@@ -149,14 +150,19 @@ pub trait WorkersElsewhere: Send + Sync {
     fn call(&self);
 }
 
-/// A worker of a gate that waits elsewhere, and what it remembers between two visits.
-#[doc(hidden)]
+/// Memory of a worker between regions. (Or of the caller of a region that waits for its members: the worker 0.)
+#[derive(Default)]
 pub struct Visitor {
-    seen: Seen,
-    member: usize,
+    worker: usize,
+    /// Its last epoch in every lane.
+    epochs: [u64; LANES],
+    /// The bell that it has answered.
+    bell: u64,
+    /// The tick at which it checks the other lanes again, because one of them was not due.
+    later: Option<u64>,
 }
 
-show_as!("Visitor": [] Visitor, |it| member: it.member);
+show_as!("Visitor": [] Visitor, |it| worker: it.worker);
 
 /// A signal to a waiting worker.
 enum Signal {
@@ -201,9 +207,6 @@ pub struct Gate {
     /// Threads in [`serve`](Gate::serve). Not part of the protocol: the count keeps the word's fields from overflowing, and bounds the
     /// number of idle workers.
     serving: std::sync::atomic::AtomicU64,
-    /// Counters of callers by lane (only its holder writes), and of workers (each writes its own).
-    callers: [Pad<Tally>; LANES],
-    members: Box<[Pad<Tally>]>,
 }
 
 // SAFETY: a lane's `job` is written only by the holder of its bit while no member is active, and read only by active members
@@ -227,19 +230,6 @@ pub struct WorkerCounts {
     pub absent: usize,
 }
 
-/// Counts of events since the gate was made. Exact while no event is in progress.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Regions that opened.
-    pub opened: u64,
-    /// Times a worker joined a region.
-    pub joined: u64,
-    /// System calls to wake workers, with or without effect.
-    pub wakes: u64,
-    /// Times a worker parked; each is a system call, too.
-    pub sleeps: u64,
-}
-
 /// A stage of a worker's wait for a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
@@ -249,14 +239,6 @@ pub enum Wait {
     Sleeps,
     /// The worker was parked, and spins again.
     Woken,
-}
-
-/// Counters with one writer at a time.
-#[derive(Debug, Default)]
-struct Tally {
-    entered: RelaxedU64,
-    wakes: RelaxedU64,
-    sleeps: RelaxedU64,
 }
 
 impl Gate {
@@ -276,8 +258,6 @@ impl Gate {
             elsewhere: None,
             process: Process::this(),
             serving: std::sync::atomic::AtomicU64::new(0),
-            callers: Default::default(),
-            members: (0..workers).map(|_| Pad::default()).collect(),
         }
     }
 
@@ -286,43 +266,40 @@ impl Gate {
     ///
     /// # Panics
     /// Those of [`new`](Gate::new).
-    #[doc(hidden)]
     pub fn elsewhere(workers: usize, elsewhere: Box<dyn WorkersElsewhere>) -> Gate {
         Gate { elsewhere: Some(elsewhere), ..Gate::new(workers) }
     }
 
-    /// Worker `member`, `1..=workers`, of a gate whose workers wait elsewhere. No two workers share a number.
+    /// Worker `worker`, `1..=workers`. No two workers share a number.
     ///
     /// # Panics
-    /// If `member` is not one of the gate's.
-    #[doc(hidden)]
-    pub fn visitor(&self, member: usize) -> Visitor {
-        assert!((1..=self.workers).contains(&(member as u64)), "{member} is not a worker of this gate");
-        Visitor { seen: Seen { epochs: [0; LANES], bell: 0, later: None }, member }
+    /// If `worker` is not one of the gate's.
+    pub fn visitor(&self, worker: usize) -> Visitor {
+        let all = self.workers;
+        assert!((1..=all).contains(&(worker as u64)), "{worker} is not a worker of a gate for {all} workers");
+        Visitor { worker, ..Visitor::default() }
     }
 
     /// True if a [`visit`](Gate::visit) may find a region.
-    #[doc(hidden)]
     pub fn calls(&self, visitor: &Visitor) -> bool {
-        self.process.is_this() && matches!(self.signal(&visitor.seen), Signal::Call | Signal::Later(_))
+        self.process.is_this() && matches!(self.signal(visitor), Signal::Call | Signal::Later(_))
     }
 
     /// Takes part in the regions that admit the visitor, until none does. The visitor waits for a region that is not due.
-    #[doc(hidden)]
     pub fn visit(&self, visitor: &mut Visitor) {
         EnteredGates::enter(self.address());
         let _left = Finally(EnteredGates::leave);
         while self.process.is_this() {
-            match self.signal(&visitor.seen) {
+            match self.signal(visitor) {
                 Signal::Stop | Signal::Nothing => return,
                 Signal::Later(due) => {
                     let left = due.saturating_sub(machine::tick());
                     let wait = Spin { busy: 0, yielding: left };
-                    wait.until(|| !matches!(self.signal(&visitor.seen), Signal::Later(_)));
+                    wait.until(|| !matches!(self.signal(visitor), Signal::Later(_)));
                 }
                 Signal::Call => {
-                    if !self.enter(MAIN, &mut visitor.seen, visitor.member) {
-                        self.answer(&mut visitor.seen, visitor.member);
+                    if !self.enter(MAIN, visitor) {
+                        self.answer(visitor);
                     }
                 }
             }
@@ -385,21 +362,6 @@ impl Gate {
         waiting
     }
 
-    /// Events so far.
-    pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
-        for caller in &self.callers {
-            counts.opened += caller.0.entered.get();
-            counts.wakes += caller.0.wakes.get();
-        }
-        for member in &self.members {
-            counts.joined += member.0.entered.get();
-            counts.wakes += member.0.wakes.get();
-            counts.sleeps += member.0.sleeps.get();
-        }
-        counts
-    }
-
     /// Runs `lead` on the caller, with a [`Door`] through which it may let workers in to run `body`.
     ///
     /// Returns when `lead` has returned and every worker that joined has left. `body` gets the worker's numbers. A worker joins each
@@ -447,10 +409,9 @@ impl Gate {
             // Release: pairs with the Acquire in `answer`; a worker that sees this bell sees the lane open.
             view = LaneView(self.main().fetch_add(ONE_BELL, Ordering::Release));
         }
-        self.callers[at].0.entered.add(1);
         self.ring_around(at);
         let needed = if delayed == 0 { seats } else { 1 };
-        self.callers[at].0.wakes.add(self.wake_for(needed, 0, 1, view));
+        self.wake_for(needed, 0, 1, view);
     }
 
     /// Wakes callers that are parked until a region around this one ends (step 8 of the protocol).
@@ -471,19 +432,17 @@ impl Gate {
         let before = LaneView(self.lanes[at].0.word().fetch_and(!DELAYED, Ordering::Relaxed));
         // Release: pairs with the Acquire in `answer`; a worker that sees this bell sees that the lane is not delayed.
         let main = if at == MAIN { before } else { LaneView(self.main().fetch_add(ONE_BELL, Ordering::Release)) };
-        self.callers[at].0.wakes.add(self.wake_for(before.seats(), seats - before.seats(), 1, main));
+        self.wake_for(before.seats(), seats - before.seats(), 1, main);
     }
 
     /// Wakes up to `most` parked workers if `seats` exceed the workers that are awake and will come (steps 2 and 4 of the protocol).
-    /// Returns the number of system calls.
-    fn wake_for(&self, seats: u64, joined: u64, most: u32, main: LaneView) -> u64 {
+    fn wake_for(&self, seats: u64, joined: u64, most: u32, main: LaneView) {
         if let Some(elsewhere) = &self.elsewhere {
             // One call brings one worker, which calls the next one when it joins.
-            elsewhere.call();
-            return 1;
+            return elsewhere.call();
         }
         if main.sleeping() == 0 {
-            return 0;
+            return;
         }
         // Relaxed: a guess at which workers will come.
         let lone = self.taken.0.load(Ordering::Relaxed) == 1 << MAIN;
@@ -491,21 +450,20 @@ impl Gate {
         if seats > coming {
             self.lanes[MAIN].0.word.wake(most.min((seats - coming) as u32));
         }
-        u64::from(seats > coming)
     }
 
     /// open -> closing -> taken: no member is inside any more. Meanwhile the caller joins regions inside this one.
     fn close(&self, at: usize, settle: Spin) -> Result<(), Stranded> {
         let lane = &self.lanes[at].0;
         let word = lane.word();
-        // Acquire: pairs with the Release in `Leave::drop`; the caller sees what members did that have left.
+        // Acquire: pairs with the Release in `RegionLane::leave`; the caller sees what members did that have left.
         let before = LaneView(word.fetch_and(!(OPEN | DELAYED | (FIELD * ONE_SEAT)), Ordering::Acquire));
         // Acquire: as above, for members that leave now.
         let all_left = || LaneView(word.load(Ordering::Acquire)).active() == 0;
         if before.active() == 0 {
             return Ok(());
         }
-        let (mut seen, mut inner) = (Seen { epochs: [0; LANES], bell: 0, later: None }, None);
+        let (mut seen, mut inner) = (Visitor::default(), None);
         while !all_left() {
             // The caller forked in its own part, or while it helped.
             if !self.process.is_this() {
@@ -522,7 +480,7 @@ impl Gate {
                 inner.is_some() || all_left()
             });
             if !waited {
-                // Acquire: pairs with the Release in `ring_around`, the scan below sees the lane open; and with that in `Leave::drop`.
+                // Acquire: pairs with the Release in `ring_around`, the scan below sees the lane open; and with that in `RegionLane::leave`.
                 let before = LaneView(word.fetch_or(WAITED, Ordering::Acquire));
                 inner = if before.active() > 0 { self.join_inside(at, &mut seen) } else { None };
                 let is_to_park = before.active() > 0 && inner.is_none() && seen.later.is_none();
@@ -544,23 +502,30 @@ impl Gate {
     }
 
     /// Joins a region that was opened inside the one in lane `around`, if one admits this caller.
-    fn join_inside(&self, around: usize, seen: &mut Seen) -> Option<(usize, LaneView)> {
+    fn join_inside(&self, around: usize, seen: &mut Visitor) -> Option<(usize, LaneView)> {
         seen.later = None;
-        for at in (0..LANES).filter(|&at| at != around) {
-            // Relaxed: `join` validates it.
-            let view = LaneView(self.lanes[at].0.word().load(Ordering::Relaxed));
-            if !view.admits(seen.epochs[at]) || !self.is_opened_inside(at, around) {
-                continue;
-            }
-            if let Some(due) = self.due(at, view) {
-                seen.later = Some(seen.later.map_or(due, |later| later.min(due)));
-            } else if let Some(joined) = self.join(at, |now| now.admits(seen.epochs[at]) && now.epoch() == view.epoch())
-            {
-                seen.epochs[at] = joined.epoch();
-                return Some((at, joined));
-            }
+        let mut others = (0..LANES).filter(|&at| at != around);
+        others.find_map(|at| Some((at, self.join_seen(at, seen, Some(around))?)))
+    }
+
+    /// Joins the region in a lane that admits this thread; one that was opened inside the one in lane `around`, if that is set. Notes when a
+    /// lane is due. (Not for the main lane of a worker, which reads that from the main word.)
+    fn join_seen(&self, at: usize, seen: &mut Visitor, around: Option<usize>) -> Option<LaneView> {
+        // Relaxed: `join` validates it.
+        let view = LaneView(self.lanes[at].0.word().load(Ordering::Relaxed));
+        if !view.admits(seen.epochs[at]) || around.is_some_and(|around| !self.is_opened_inside(at, around)) {
+            return None;
         }
-        None
+        if let Some(due) = self.due(at, view) {
+            if at != MAIN || around.is_some() {
+                seen.later = Some(seen.later.map_or(due, |later| later.min(due)));
+            }
+            return None;
+        }
+        let is_same = |now: LaneView| around.is_none() || now.epoch() == view.epoch();
+        let joined = self.join(at, |now| now.admits(seen.epochs[at]) && is_same(now))?;
+        seen.epochs[at] = joined.epoch();
+        Some(joined)
     }
 
     /// True if the region in lane `at` was opened inside the one in lane `around`, unless lane `at` closes meanwhile.
@@ -583,8 +548,7 @@ impl Gate {
     /// # Panics
     /// If `member` is not one of the gate's, or already as many threads serve as the gate has workers.
     pub fn serve(&self, member: usize, mut look: impl FnMut(Wait) -> Spin) {
-        let all = self.workers;
-        assert!((1..=all).contains(&(member as u64)), "{member} is not a worker of a gate for {all} workers");
+        let (mut seen, all) = (self.visitor(member), self.workers);
         // Relaxed: a count.
         let before = self.serving.fetch_add(1, Ordering::Relaxed);
         EnteredGates::enter(self.address());
@@ -595,26 +559,25 @@ impl Gate {
         });
         // With more threads than workers, `sleeping` could overflow into the flags.
         assert!(before < all, "a gate for {all} workers is served by more threads");
-        let mut seen = Seen { epochs: [0; LANES], bell: 0, later: None };
-        while self.await_region(&seen, &mut look, member) {
-            if !self.enter(MAIN, &mut seen, member) {
-                self.answer(&mut seen, member);
+        while self.await_region(&seen, &mut look) {
+            if !self.enter(MAIN, &mut seen) {
+                self.answer(&mut seen);
             }
         }
     }
 
     /// Checks the other lanes after the bell has changed, or when one of them is due.
-    fn answer(&self, seen: &mut Seen, member: usize) {
+    fn answer(&self, seen: &mut Visitor) {
         // Acquire: pairs with the Release of the bell in `open`; the lanes it rang for are seen open.
         seen.bell = LaneView(self.main().load(Ordering::Acquire)).bell();
         seen.later = None;
         for at in 1..LANES {
-            self.enter(at, seen, member);
+            self.enter(at, seen);
         }
     }
 
     /// The signal of the main word and the clock to a waiting worker.
-    fn signal(&self, seen: &Seen) -> Signal {
+    fn signal(&self, seen: &Visitor) -> Signal {
         // Relaxed: `join` validates it by a compare-exchange, `answer` by another load.
         let view = LaneView(self.main().load(Ordering::Relaxed));
         let admits = view.admits(seen.epochs[MAIN]);
@@ -634,26 +597,14 @@ impl Gate {
     }
 
     /// Takes part in the lane's region, if the lane admits this worker.
-    fn enter(&self, at: usize, seen: &mut Seen, member: usize) -> bool {
-        // Relaxed: `join` validates it.
-        let view = LaneView(self.lanes[at].0.word().load(Ordering::Relaxed));
-        if !view.admits(seen.epochs[at]) {
-            return false;
-        }
-        if let Some(due) = self.due(at, view) {
-            if at != MAIN {
-                seen.later = Some(seen.later.map_or(due, |later| later.min(due)));
-            }
-            return false;
-        }
-        let Some(joined) = self.join(at, |now| now.admits(seen.epochs[at])) else { return false };
-        seen.epochs[at] = joined.epoch();
-        self.attend(at, member, joined);
+    fn enter(&self, at: usize, seen: &mut Visitor) -> bool {
+        let Some(joined) = self.join_seen(at, seen, None) else { return false };
+        self.attend(at, seen.worker, joined);
         true
     }
 
     /// Waits until a region may admit this worker (true) or the gate is stopped (false).
-    fn await_region(&self, seen: &Seen, look: &mut impl FnMut(Wait) -> Spin, member: usize) -> bool {
+    fn await_region(&self, seen: &Visitor, look: &mut impl FnMut(Wait) -> Spin) -> bool {
         let mut wait = Wait::Begins;
         // The callers of a worker that has forked are in the parent.
         while self.process.is_this() {
@@ -677,21 +628,20 @@ impl Gate {
             }
             // The region may be full or over when the woken worker runs. It spins again, because more regions may follow.
             look(Wait::Sleeps);
-            self.sleep(seen, member);
+            self.sleep(seen);
             wait = Wait::Woken;
         }
         false
     }
 
     /// Counts this worker as sleeping and parks it, unless there is work.
-    fn sleep(&self, seen: &Seen, member: usize) {
+    fn sleep(&self, seen: &Visitor) {
         // Relaxed: a count; what an opener publishes is read after `join`.
         let counted = self.main().fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
             let is_work = LaneView(word).has(STOP) || seen.misses(LaneView(word)) || seen.later.is_some();
             (!is_work).then(|| word + ONE_SLEEPING)
         });
         let Ok(before) = counted else { return };
-        self.members[member - 1].0.sleeps.add(1);
         self.lanes[MAIN].0.word.wait(LaneView(before).upper());
         // Relaxed: as above.
         self.main().fetch_sub(ONE_SLEEPING, Ordering::Relaxed);
@@ -711,21 +661,18 @@ impl Gate {
     /// The part of an active worker: wakes further workers, runs the job, keeps a panic for the caller, and leaves.
     fn attend(&self, at: usize, worker: usize, joined: LaneView) {
         let lane = &self.lanes[at].0;
-        let _leave = Leave(lane);
+        let _left = Finally(|| lane.leave());
         let posted = lane.job.with(|job| {
             // SAFETY: this thread is active, so the holder of the lane has stored the job and does not touch it before this
             // thread has left.
             unsafe { *job }
         });
         let Some(posted) = posted else { return };
-        let tally = worker.checked_sub(1).map(|worker| &self.members[worker].0);
-        tally.inspect(|tally| tally.entered.add(1));
         let member = posted.seats - joined.seats();
         if joined.seats() > 0 || self.may_owe_call() {
             // Relaxed: a count of parked workers; a worker counted too late is woken by the next member that joins, or not at all.
             let main = if at == MAIN { joined } else { LaneView(self.main().load(Ordering::Relaxed)) };
-            let wakes = self.wake_for(joined.seats(), member, 2, main);
-            tally.inspect(|tally| tally.wakes.add(wakes));
+            self.wake_for(joined.seats(), member, 2, main);
         }
         let before = inside::replace_region((self.address(), at as u64 + 1));
         let _outside = Finally(|| _ = inside::replace_region(before));
@@ -764,23 +711,10 @@ impl Gate {
     }
 }
 
-impl Seen {
+impl Visitor {
     /// True if the main word holds something that this worker has not seen.
     fn misses(&self, main: LaneView) -> bool {
         main.admits(self.epochs[MAIN]) || main.bell() != self.bell
-    }
-}
-
-struct Leave<'a>(&'a RegionLane);
-
-impl Drop for Leave<'_> {
-    fn drop(&mut self) {
-        // Release: pairs with the Acquire in `close`, which sees what all members did: each change of the word after this one is a
-        // read-modify-write, so all of them are one release sequence.
-        let before = LaneView(self.0.word().fetch_sub(ONE_ACTIVE, Ordering::Release));
-        if before.active() == 1 && before.has(WAITED) {
-            self.0.wake_holder();
-        }
     }
 }
 
@@ -857,11 +791,6 @@ impl Door<'_> {
         self.gate.give_back(at);
         EnteredGates::leave();
         payload
-    }
-
-    /// A snapshot of the workers' state.
-    pub fn state(&self) -> WorkerCounts {
-        self.gate.state()
     }
 
     /// Workers that have joined this region and not left it yet. It may be outdated at once.

@@ -81,7 +81,7 @@ impl Ranges {
     /// Ranges for at least `members` members: those that this thread has [kept](Ranges::keep), if they are enough.
     pub(super) fn spare(members: usize) -> Self {
         let kept = SPARE.try_with(Cell::take).ok().flatten();
-        kept.filter(|ranges| ranges.members() >= members).unwrap_or_else(|| Ranges::new(members))
+        kept.filter(|ranges| ranges.members.len() >= members).unwrap_or_else(|| Ranges::new(members))
     }
 
     /// Keeps these ranges for this thread's next region.
@@ -110,11 +110,6 @@ impl Ranges {
             member.report.iter().for_each(|hint| hint.set(0));
             begin = end;
         }
-    }
-
-    /// The number of members that the ranges were made for.
-    pub fn members(&self) -> usize {
-        self.members.len()
     }
 
     fn used(&self) -> &[Pad<MemberRange>] {

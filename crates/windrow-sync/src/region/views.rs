@@ -1,7 +1,7 @@
 #![doc = include_str!("views.md")]
 
 use crate::base::unwind::{Finally, for_all};
-use crate::region::divide::{Claim, Divide, Division, Span, handed_out};
+use crate::region::divide::{Claim, Divide, Division, Held, Span, handed_out};
 
 /// The items `lo..hi` of a source. A chunk comes with its span in the whole source.
 #[derive(Clone, Debug)]
@@ -64,29 +64,23 @@ unsafe impl<S: Divide> Divide for Part<S> {
 /// Claimed items of a source that is divided, as a source. A chunk comes with its span in the whole source.
 #[derive(Debug)]
 pub struct Window<'p, S: Divide> {
-    source: &'p S,
     lo: usize,
     total: usize,
     /// Items that belong to no claim on the window.
-    rest: Claim,
+    rest: Held<'p, S>,
 }
 
 impl<'p, S: Divide> Window<'p, S> {
     /// The next `want` items of `division` (or as many as are left) that no lead has held. Those that are not taken out are dropped with
     /// the window.
     pub fn new(division: &'p mut Division<S>, want: usize) -> Self {
-        let (source, rest) = division.take(want);
-        Self { source, lo: rest.span().lo, total: rest.len(), rest }
+        let (source, claim) = division.take(want);
+        Self { lo: claim.span().lo, total: claim.len(), rest: Held { source, claim } }
     }
 
     /// All items, as one chunk; `None` if there is none. Takes the window, which would otherwise be a source of items that are gone.
     pub fn whole(mut self) -> Option<(Span, S::Chunk<'p>)> {
-        self.take_rest()
-    }
-
-    /// Items that belong to no claim on the window.
-    fn take_rest(&mut self) -> Option<(Span, S::Chunk<'p>)> {
-        handed_out(self.source, self.rest.take_front(usize::MAX))
+        self.rest.take(usize::MAX)
     }
 }
 
@@ -108,10 +102,11 @@ unsafe impl<S: Divide> Divide for Window<'_, S> {
 
     fn start(&mut self, kept: &Claim) {
         // Not always from the front: a part of a window keeps some of its middle.
-        let before = self.rest.take_front(kept.span().lo);
-        let _kept = self.rest.take_front(kept.len());
-        let after = self.rest.take_front(usize::MAX);
-        for_all([before, after].into_iter(), |dropped| drop(handed_out(self.source, dropped)));
+        let Held { source, claim } = &mut self.rest;
+        let before = claim.take_front(kept.span().lo);
+        let _kept = claim.take_front(kept.len());
+        let after = claim.take_front(usize::MAX);
+        for_all([before, after].into_iter(), |dropped| drop(handed_out(*source, dropped)));
     }
 
     #[inline]
@@ -119,13 +114,7 @@ unsafe impl<S: Divide> Divide for Window<'_, S> {
         let Span { lo, hi, member } = claim.span();
         // SAFETY: as above, and chunks are asked for after `start` only.
         let below = unsafe { Claim::new(Span { lo: self.lo + lo, hi: self.lo + hi, member }) };
-        (below.span(), self.source.chunk(below))
-    }
-}
-
-impl<S: Divide> Drop for Window<'_, S> {
-    fn drop(&mut self) {
-        drop(self.take_rest());
+        (below.span(), self.rest.source.chunk(below))
     }
 }
 
@@ -171,16 +160,17 @@ unsafe impl<S: Divide> Divide for Pieces<S> {
 
     #[inline]
     fn chunk(&self, claim: Claim) -> PiecesChunk<'_, S> {
-        PiecesChunk { pieces: self, rest: self.below(&claim) }
+        PiecesChunk { most: self.most, back: self.back, rest: Held { source: &self.source, claim: self.below(&claim) } }
     }
 }
 
 /// The pieces of one chunk: the span of each in the source below, and its chunk there.
 #[derive(Debug)]
 pub struct PiecesChunk<'s, S: Divide> {
-    pieces: &'s Pieces<S>,
+    most: usize,
+    back: bool,
     /// The remaining items, below.
-    rest: Claim,
+    rest: Held<'s, S>,
 }
 
 impl<'s, S: Divide> Iterator for PiecesChunk<'s, S> {
@@ -188,16 +178,9 @@ impl<'s, S: Divide> Iterator for PiecesChunk<'s, S> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let Pieces { source, most, back } = self.pieces;
-        let piece = if *back { self.rest.take_back(*most) } else { self.rest.take_front(*most) };
-        handed_out(source, piece)
-    }
-}
-
-impl<S: Divide> Drop for PiecesChunk<'_, S> {
-    fn drop(&mut self) {
-        // As one chunk: piece by piece, a huge source would take too long.
-        drop(handed_out(&self.pieces.source, self.rest.take_front(usize::MAX)));
+        let Held { source, claim } = &mut self.rest;
+        let piece = if self.back { claim.take_back(self.most) } else { claim.take_front(self.most) };
+        handed_out(*source, piece)
     }
 }
 
@@ -259,9 +242,9 @@ impl<'s, S: Divide> BlocksChunk<'s, S> {
 
     /// The next block, to be taken in pieces: for a member that wants to check something between the pieces of a long block.
     #[inline]
-    pub fn next_in_pieces(&mut self) -> Option<BlockPieces<'s, S>> {
+    pub fn next_in_pieces(&mut self) -> Option<Held<'s, S>> {
         let block = self.rest.take_front(1);
-        let pieces = || BlockPieces { source: &self.blocks.source, rest: self.blocks.below(&block) };
+        let pieces = || Held { source: &self.blocks.source, claim: self.blocks.below(&block) };
         (!block.is_empty()).then(pieces)
     }
 }
@@ -276,34 +259,6 @@ impl<'s, S: Divide> Iterator for BlocksChunk<'s, S> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.rest.len(), Some(self.rest.len()))
-    }
-}
-
-/// One claimed block, taken in pieces from its front. Items that were not taken are dropped with it.
-#[derive(Debug)]
-pub struct BlockPieces<'s, S: Divide> {
-    source: &'s S,
-    /// Items of the claimed block that are in no chunk yet.
-    rest: Claim,
-}
-
-impl<'s, S: Divide> BlockPieces<'s, S> {
-    /// Items not taken yet.
-    pub fn rest(&self) -> usize {
-        self.rest.len()
-    }
-
-    /// The next chunk of at most `want` items (at least one, if there is one).
-    #[inline]
-    pub fn take(&mut self, want: usize) -> Option<(Span, S::Chunk<'s>)> {
-        handed_out(self.source, self.rest.take_front(want.max(1)))
-    }
-}
-
-impl<S: Divide> Drop for BlockPieces<'_, S> {
-    #[inline]
-    fn drop(&mut self) {
-        drop(self.take(usize::MAX));
     }
 }
 

@@ -9,15 +9,6 @@ use std::ptr::NonNull;
 /// and a slice, these lie in the first line.
 const INLINE: usize = 80;
 
-/// Storage for a value: inline, or in an allocation that is kept for the next value.
-#[repr(C)]
-pub(super) struct InlineBox {
-    inline: Inline,
-    /// The drop of the value; `None` if there is none, or if it needs no drop.
-    drop: Option<unsafe fn(&mut InlineBox)>,
-    spill: Option<Spill>,
-}
-
 #[repr(C, align(16))]
 struct Inline(MaybeUninit<[u8; INLINE]>);
 
@@ -44,14 +35,54 @@ impl Drop for Spill {
 
 /// Contents of a message: the part, which is its reader's alone, and a copy of what all members share.
 #[repr(C)]
-pub(super) struct MessageValues<P, S> {
+struct MessageValues<P, S> {
     part: P,
     shared: S,
 }
 
-impl InlineBox {
-    fn new() -> Self {
-        Self { inline: Inline(MaybeUninit::uninit()), drop: None, spill: None }
+/// The leader's message to one member, or a member's contribution. The values are inline, or in an allocation that is kept for the next ones.
+#[repr(C)]
+pub(super) struct Message {
+    note: u64,
+    /// The families of the values.
+    tag: TypeId,
+    inline: Inline,
+    /// The drop of the part; `None` if there is none, or if it needs no drop.
+    drop: Option<unsafe fn(&mut Message)>,
+    spill: Option<Spill>,
+}
+
+/// The tag of a message without values.
+struct Nothing;
+
+impl Default for Message {
+    fn default() -> Self {
+        let (inline, tag) = (Inline(MaybeUninit::uninit()), TypeId::of::<Nothing>());
+        Self { note: 0, tag, inline, drop: None, spill: None }
+    }
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// Drops the part of a message with values of these types.
+///
+/// # Safety
+/// The message has such a part.
+unsafe fn drop_part<P, S>(message: &mut Message) {
+    let at = message.values::<P, S>().cast::<P>();
+    // SAFETY: promised by the caller.
+    unsafe { at.drop_in_place() }
+}
+
+impl Message {
+    /// The place of values of these types. They begin with the part.
+    #[inline]
+    fn values<P, S>(&mut self) -> *mut MessageValues<P, S> {
+        self.place(Layout::new::<MessageValues<P, S>>()).cast()
     }
 
     /// The place of a value of this layout. Only a call with a larger layout than before allocates.
@@ -74,67 +105,16 @@ impl InlineBox {
         }
     }
 
-    /// Writes a `V` into storage for a `W`. (A `W` begins with a `V`.)
-    #[inline]
-    fn put<V, W>(&mut self, value: V) {
-        let at = self.place(Layout::new::<W>()).cast::<V>();
-        // SAFETY: storage for a `W`.
-        unsafe { at.write(value) };
-        if needs_drop::<V>() {
-            self.drop = Some(drop_first::<V, W>);
-        }
-    }
-
-    /// Drops the value.
-    #[inline]
-    fn clear(&mut self) {
-        if let Some(drop) = self.drop.take() {
-            // SAFETY: `drop` was stored when a value of its type was put here, and is used once.
-            unsafe { drop(self) }
-        }
-    }
-}
-
-impl Drop for InlineBox {
-    fn drop(&mut self) {
-        self.clear();
-    }
-}
-
-/// Drops the `V` at the start of a value with the layout of a `W`.
-///
-/// # Safety
-/// `room` holds a `V`, as part of a `W` that begins with it.
-unsafe fn drop_first<V, W>(room: &mut InlineBox) {
-    let at = room.place(Layout::new::<W>()).cast::<V>();
-    // SAFETY: promised by the caller.
-    unsafe { at.drop_in_place() }
-}
-
-/// The leader's message to one member.
-#[repr(C)]
-pub(super) struct Message {
-    note: u64,
-    /// The families of the values.
-    tag: TypeId,
-    room: InlineBox,
-}
-
-/// The tag of a message without values.
-struct Nothing;
-
-impl Default for Message {
-    fn default() -> Self {
-        Self { note: 0, tag: TypeId::of::<Nothing>(), room: InlineBox::new() }
-    }
-}
-
-impl Message {
     /// Writes the part. [`seal`](Message::seal) makes it readable.
     #[inline]
     pub(super) fn put<P, S>(&mut self, part: P) {
         self.abandon();
-        self.room.put::<P, MessageValues<P, S>>(part);
+        let at = self.values::<P, S>().cast::<P>();
+        // SAFETY: storage for the values, which begin with the part.
+        unsafe { at.write(part) };
+        if needs_drop::<P>() {
+            self.drop = Some(drop_part::<P, S>);
+        }
     }
 
     /// Adds the shared value, tag and note to a part.
@@ -144,8 +124,8 @@ impl Message {
     /// cleared.
     #[inline]
     pub(super) unsafe fn seal<P, S: Copy>(&mut self, tag: TypeId, note: u64, shared: S) {
-        let at = self.room.place(Layout::new::<MessageValues<P, S>>()).cast::<MessageValues<P, S>>();
-        // SAFETY: in bounds of the storage for a `MessageValues<P, S>`.
+        let at = self.values::<P, S>();
+        // SAFETY: in bounds of the storage for the values.
         let at = unsafe { &raw mut (*at).shared };
         // SAFETY: as above; the previous value there was `Copy`.
         unsafe { at.write(shared) };
@@ -157,9 +137,9 @@ impl Message {
     /// because a part of another round may read data that the leader is changing. So a part that is left here leaks.
     #[inline]
     fn abandon(&mut self) {
-        debug_assert!(self.room.drop.is_none());
-        if self.room.drop.is_some() {
-            self.room.drop = None;
+        debug_assert!(self.drop.is_none());
+        if self.drop.is_some() {
+            self.drop = None;
         }
         self.tag = TypeId::of::<Nothing>();
     }
@@ -178,9 +158,9 @@ impl Message {
             return None;
         }
         if needs_drop::<P>() {
-            self.room.drop = None;
+            self.drop = None;
         }
-        let at = self.room.place(Layout::new::<MessageValues<P, S>>()).cast::<MessageValues<P, S>>();
+        let at = self.values::<P, S>();
         // SAFETY: sealed under this tag, so it holds the values; `drop = None` gives them up, or they need no drop.
         let MessageValues { part, shared } = unsafe { at.read() };
         Some((shared, part))
@@ -190,42 +170,27 @@ impl Message {
     pub(super) fn clear(&mut self) {
         // First, as the drop may panic.
         self.tag = TypeId::of::<Nothing>();
-        self.room.clear();
-    }
-}
-
-/// A member's contribution to a round.
-pub(super) struct Contribution {
-    tag: TypeId,
-    room: InlineBox,
-}
-
-impl Default for Contribution {
-    fn default() -> Self {
-        Self { tag: TypeId::of::<Nothing>(), room: InlineBox::new() }
-    }
-}
-
-impl Contribution {
-    #[inline]
-    pub(super) fn put<C: 'static>(&mut self, value: C) {
-        // First, as the drop may panic.
-        self.tag = TypeId::of::<Nothing>();
-        self.room.clear();
-        self.room.put::<C, C>(value);
-        self.tag = TypeId::of::<C>();
-    }
-
-    /// Takes the value out, if it is a `C`.
-    #[inline]
-    pub(super) fn take<C: 'static>(&mut self) -> Option<C> {
-        if self.tag != TypeId::of::<C>() {
-            return None;
+        if let Some(drop) = self.drop.take() {
+            // SAFETY: `drop` was stored when a part of its type was put here, and is used once.
+            unsafe { drop(self) }
         }
+    }
+
+    /// Writes a contribution in place of the one before.
+    #[inline]
+    pub(super) fn put_contribution<C: 'static>(&mut self, value: C) {
+        self.clear();
+        self.put::<C, ()>(value);
+        // SAFETY: put just now. `C` borrows nothing.
+        unsafe { self.seal::<C, ()>(TypeId::of::<C>(), 0, ()) };
+    }
+
+    /// Takes the contribution out, if it is a `C`.
+    #[inline]
+    pub(super) fn take_contribution<C: 'static>(&mut self) -> Option<C> {
+        // SAFETY: only a `C` that was put here has this tag, and the tag is reset below, so the value is taken once.
+        let taken = unsafe { self.open::<C, ()>(TypeId::of::<C>()) };
         self.tag = TypeId::of::<Nothing>();
-        self.room.drop = None;
-        let at = self.room.place(Layout::new::<C>()).cast::<C>();
-        // SAFETY: the tag said that a `C` was put here; it is reset above, so the value is taken once.
-        Some(unsafe { at.read() })
+        taken.map(|((), value)| value)
     }
 }

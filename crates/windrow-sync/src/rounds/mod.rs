@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+use std::any::TypeId;
 use std::task::Waker;
 
 use crate::base::fork::Process;
@@ -17,14 +18,15 @@ mod message;
 mod slot;
 mod task;
 
+#[doc(hidden)]
+pub use self::{
+    slot::{Follow, LeaderGuard, MemberSlot, Rounds, Sent, Turn},
+    task::{TaskRounds, TaskSlot, Waited},
+};
 pub use family::{Family, Lend, LendCopy, Lent, Mut, Own, Ref};
 pub use slot::{Contributions, Deal};
-#[doc(hidden)]
-pub use slot::{Follow, LeaderGuard, MemberSlot, Rounds, Sent, Turn};
-#[doc(hidden)]
-pub use task::{Finish, TaskRounds, TaskSlot, Waited};
 
-use message::{Contribution, Message};
+use message::Message;
 
 /// The reason that no further round can take place.
 ///
@@ -73,7 +75,7 @@ const FORMED: u32 = 1 << 31;
 const AWAITED: u32 = 1 << 30;
 const JOINED: u32 = AWAITED - 1;
 
-/// The words that the leader writes for one member. Word and message share cache lines: one miss fetches both.
+/// The words that the leader writes for one member, and what that member contributes. Word and message share cache lines: one miss fetches both.
 #[derive(Default)]
 #[repr(C, align(128))]
 struct Mailbox {
@@ -81,7 +83,7 @@ struct Mailbox {
     /// The leader will add to the round, even if another member leaves before that.
     coming: AtomicU32,
     message: UnsafeCell<Message>,
-    contribution: UnsafeCell<Contribution>,
+    contribution: UnsafeCell<Message>,
     waker: Mutex<Option<Waker>>,
     /// The CPU, plus one, on which the owner last found itself.
     place: RelaxedU64,
@@ -162,28 +164,9 @@ impl Core {
         }
     }
 
-    /// Takes the next slot, while the team forms.
-    fn join(&self) -> Option<usize> {
-        // Relaxed: a number; the reference to the team came to this thread in a way that orders the team's memory.
-        let before = self.slots.value().fetch_update(Ordering::Relaxed, Ordering::Relaxed, |slots| {
-            let is_full = (slots & JOINED) as usize == self.boxes.len();
-            (slots & FORMED == 0 && !is_full).then(|| slots + 1)
-        });
-        before.ok().map(|slots| (slots & JOINED) as usize)
-    }
-
-    /// Ends the forming; returns the width.
-    fn form(&self) -> usize {
-        // Relaxed: a number, as above.
-        let before = self.slots.value().fetch_or(FORMED, Ordering::Relaxed);
-        if before & AWAITED != 0 {
-            self.slots.wake(u32::MAX);
-        }
-        (before & JOINED) as usize
-    }
-
+    /// The word of the forming.
     fn joined(&self) -> u32 {
-        // Relaxed: a number, as above.
+        // Relaxed: a number; the reference to the team came to this thread in a way that orders the team's memory.
         self.slots.value().load(Ordering::Relaxed)
     }
 
@@ -238,14 +221,6 @@ impl Core {
         }
         // Relaxed: as above.
         self.arrived.0.store(complete, Ordering::Relaxed);
-    }
-
-    /// The word that `slot` finds in its mailbox before it arrives, with its last round; or why no round will take place.
-    #[inline]
-    fn begin(&self, slot: usize) -> Result<u32, Ended> {
-        // Relaxed: the round is the one that this thread has seen, and the flags publish no data.
-        let before = self.boxes[slot].word.value().load(Ordering::Relaxed);
-        ended(before).map_or(Ok(before), Err)
     }
 
     /// The news for `slot`, which found `before` when it arrived: its round has come, or none will come. `None`: no news yet.
@@ -374,6 +349,20 @@ impl Core {
     unsafe fn with_message<R>(&self, slot: usize, f: impl FnOnce(&mut Message) -> R) -> R {
         // SAFETY: promised by the caller.
         self.boxes[slot].message.with_mut(|message| f(unsafe { &mut *message }))
+    }
+
+    /// Opens the message in the mailbox of `slot`, if it bears this tag.
+    ///
+    /// # Safety
+    /// The caller owns the message. It was sealed with these types if under this tag, and has not been opened; what it lends lives for `'l`.
+    #[inline]
+    unsafe fn open<'l, S: LendCopy, P: Lend>(&self, slot: usize, tag: TypeId) -> Option<(Lent<'l, S>, Lent<'l, P>)> {
+        // SAFETY: promised by the caller.
+        let open = |message: &mut Message| unsafe { message.open::<Lent<'l, P>, Lent<'l, S>>(tag) };
+        // SAFETY: promised by the caller.
+        let (shared, part) = unsafe { self.with_message(slot, open) }?;
+        // See [`Family`]. (The longer lifetime has no name here; `shorten` compiles for all.)
+        Some((<S::Family as Family>::shorten(shared), <P::Family as Family>::shorten(part)))
     }
 
     /// Drops all parts that members have not taken. After this nothing in the mailboxes borrows the data.

@@ -7,9 +7,10 @@ use std::ptr::NonNull;
 
 use super::family::{Family, Lend, LendCopy, Lent, Own};
 use super::message::Message;
-use super::{Core, Ended, FORMED, Neighbors, slot_of};
+use super::{AWAITED, Core, Ended, FORMED, JOINED, Neighbors, ended, slot_of};
 use crate::base::debug::show_as;
 use crate::base::machine;
+use crate::base::primitives::Ordering;
 use crate::base::spin::Spin;
 use crate::base::word::Word;
 
@@ -48,18 +49,29 @@ impl<'d, T: Send> Rounds<'d, T> {
 
     /// Takes the next slot, while the team forms and one is free.
     pub fn join(&self) -> Option<MemberSlot<'_, T>> {
-        let at = self.core.join()?;
+        let Core { slots, boxes, .. } = &self.core;
+        // Relaxed: a number; the reference to the team came to this thread in a way that orders the team's memory.
+        let before = slots.value().fetch_update(Ordering::Relaxed, Ordering::Relaxed, |slots| {
+            let is_full = (slots & JOINED) as usize == boxes.len();
+            (slots & FORMED == 0 && !is_full).then(|| slots + 1)
+        });
+        let at = (before.ok()? & JOINED) as usize;
         Some(MemberSlot { core: &self.core, data: self.data, place: MemberPosition::new(at, 0), _data: PhantomData })
     }
 
     /// Ends the forming: the team's width is the number of slots taken so far.
     pub fn form(&self) -> usize {
-        self.core.form()
+        // Relaxed: a number, as above.
+        let before = self.core.slots.value().fetch_or(FORMED, Ordering::Relaxed);
+        if before & AWAITED != 0 {
+            self.core.slots.wake(u32::MAX);
+        }
+        (before & JOINED) as usize
     }
 
     /// Slots taken so far.
     pub fn joined(&self) -> usize {
-        (self.core.joined() & super::JOINED) as usize
+        (self.core.joined() & JOINED) as usize
     }
 }
 
@@ -120,16 +132,17 @@ impl MemberPosition {
         core.boxes[self.at].contribution.with_mut(|contribution| {
             // SAFETY: only the owner uses its contribution, except a leader while all members wait. The owner calls this, so it does not
             // wait; an owner that has arrived and given up waiting has `ended`.
-            unsafe { &mut *contribution }.put(value);
+            unsafe { &mut *contribution }.put_contribution(value);
         });
     }
 
-    /// Prepares an arrival: drops the part of a message that was not opened.
+    /// Prepares an arrival: drops the part of a message that was not opened. Returns the word of the mailbox, with this member's last
+    /// round.
     ///
     /// # Errors
     /// If the member must not arrive.
     #[inline]
-    pub(super) fn ready(&mut self, core: &Core) -> Result<(), Ended> {
+    pub(super) fn ready(&mut self, core: &Core) -> Result<u32, Ended> {
         if let Some(why) = self.ended {
             return Err(why);
         }
@@ -137,7 +150,9 @@ impl MemberPosition {
             // SAFETY: except while a leader is at work, a message belongs to its owner, which calls this (see `contribute`).
             unsafe { core.with_message(self.at, Message::clear) };
         }
-        Ok(())
+        // Relaxed: the round is the one that this thread has seen, and the flags publish no data.
+        let before = core.boxes[self.at].word.value().load(Ordering::Relaxed);
+        ended(before).map_or(Ok(before), |why| self.end(why))
     }
 
     #[inline]
@@ -208,7 +223,7 @@ impl<T: Send> MemberSlot<'_, T> {
     #[inline]
     pub fn arrive(&mut self, spin: Spin) -> Result<Turn<'_, T>, Ended> {
         let width = self.width(spin);
-        self.place.ready(self.core)?;
+        let before = self.place.ready(self.core)?;
         if width == 1 {
             return Ok(Turn::Lead(LeaderGuard::new(self.core, self.data, &mut self.place)));
         }
@@ -216,10 +231,6 @@ impl<T: Send> MemberSlot<'_, T> {
         if !self.place.neighbors.published && spin.busy > 0 {
             self.core.check_neighbors(at, &mut self.place.neighbors);
         }
-        let before = match self.core.begin(at) {
-            Ok(before) => before,
-            Err(why) => return self.place.end(why),
-        };
         if self.core.arrive(at, width) {
             return Ok(Turn::Lead(LeaderGuard::new(self.core, self.data, &mut self.place)));
         }
@@ -384,13 +395,11 @@ impl<'m, T: Send> LeaderGuard<'m, T> {
         assert!(dealt == members, "{dealt} parts for {members} members: `split` deals exactly one to each");
         std::mem::forget(deal);
         for at in 0..members {
-            core.boxes[slot_of(at, leader, members)].message.with_mut(|message| {
-                // SAFETY: the leader is alone with all messages.
-                let message = unsafe { &mut *message };
-                // SAFETY: `deal` put a part with these types. The tag names their families; what they borrow is the data, which
-                // no member uses exclusively until this message's reader has arrived again.
-                unsafe { message.seal::<Lent<'_, P>, Lent<'_, S>>(tag, note, shared) };
-            });
+            // SAFETY: `deal` put a part with these types. The tag names their families; what they borrow is the data, which no member uses
+            // exclusively until this message's reader has arrived again.
+            let seal = |message: &mut Message| unsafe { message.seal::<Lent<'_, P>, Lent<'_, S>>(tag, note, shared) };
+            // SAFETY: the leader is alone with all messages.
+            unsafe { core.with_message(slot_of(at, leader, members), seal) };
         }
     }
 
@@ -412,13 +421,14 @@ impl<'m, T: Send> LeaderGuard<'m, T> {
     /// Ends the lead after a round, and opens the leader's message.
     ///
     /// # Safety
-    /// As for [`open_own`], with `'m`.
+    /// It was sealed under `tag`, with these types, and has not been opened; what it lends lives for `'m`.
     #[inline]
     unsafe fn open<S: LendCopy, P: Lend>(self, tag: TypeId) -> (Lent<'m, S>, Lent<'m, P>) {
         let mut lead = ManuallyDrop::new(self);
         lead.place.ended = None;
-        // SAFETY: promised by the caller.
-        unsafe { open_own::<S, P>(lead.core, lead.place.at, tag) }
+        // SAFETY: its own message, which no other member uses until this one has arrived again; the rest is promised by the caller.
+        let opened = unsafe { lead.core.open::<S, P>(lead.place.at, tag) };
+        opened.unwrap_or_else(|| unreachable!("a leader's message to itself bears its own tag"))
     }
 }
 
@@ -456,30 +466,6 @@ impl<'m, T: Send, S: LendCopy, P: Lend> Sent<'m, T, S, P> {
         // arrival.
         unsafe { lead.open::<S, P>(self.tag) }
     }
-}
-
-/// Opens the message that the leader wrote to itself.
-///
-/// # Safety
-/// It was sealed under `tag`, with these types, and has not been opened; what it lends lives for `'l`.
-#[inline]
-unsafe fn open_own<'l, S: LendCopy, P: Lend>(core: &'l Core, at: usize, tag: TypeId) -> (Lent<'l, S>, Lent<'l, P>) {
-    let opened = core.boxes[at].message.with_mut(|message| {
-        // SAFETY: its own message; no other member uses it until this one has arrived again.
-        let message = unsafe { &mut *message };
-        // SAFETY: promised by the caller.
-        unsafe { message.open::<Lent<'l, P>, Lent<'l, S>>(tag) }
-    });
-    match opened {
-        Some(lent) => shortened::<S, P>(lent),
-        None => unreachable!("a leader's message to itself bears its own tag"),
-    }
-}
-
-/// See [`Family`]. (The longer lifetime has no name here; `shorten` compiles for all.)
-#[inline]
-fn shortened<'l, S: LendCopy, P: Lend>((shared, part): (Lent<'l, S>, Lent<'l, P>)) -> (Lent<'l, S>, Lent<'l, P>) {
-    (<S::Family as Family>::shorten(shared), <P::Family as Family>::shorten(part))
 }
 
 /// The parts of a round, from its leader: exactly one for each member of the round, in their order.
@@ -577,7 +563,7 @@ impl<C: 'static> Iterator for Contributions<'_, C> {
         let contribution = self.core.boxes[self.next].contribution.with_mut(|contribution| {
             // SAFETY: a `Contributions` lives only inside `LeaderGuard::write`: all other members wait, the leader is alone with all
             // contributions.
-            unsafe { &mut *contribution }.take::<C>()
+            unsafe { &mut *contribution }.take_contribution::<C>()
         });
         let Some(contribution) = contribution else { panic!("{}", DIFFERENT) };
         self.next += 1;
@@ -636,20 +622,16 @@ impl<'m> Follow<'m> {
 
     #[inline]
     fn read<S: LendCopy, P: Lend>(self, tag: TypeId) -> (Lent<'m, S>, Lent<'m, P>) {
-        let opened = self.core.boxes[self.place.at].message.with_mut(|message| {
-            // SAFETY: except while a leader is at work, a message belongs to its owner; the wait has acquired it.
-            let message = unsafe { &mut *message };
-            // SAFETY: a message with this tag was sealed with the same families; what it lends lives until this member arrives
-            // again, which `'m` forbids. `self` is gone, so the message is opened once a round. It cannot be opened twice without
-            // a round in between: there is no second `Follow` of one round.
-            unsafe { message.open::<Lent<'m, P>, Lent<'m, S>>(tag) }
-        });
+        // SAFETY: except while a leader is at work, a message belongs to its owner; the wait has acquired it. A message with this tag was
+        // sealed with the same families; what it lends lives until this member arrives again, which `'m` forbids. `self` is gone, so the
+        // message is opened once a round. It cannot be opened twice without a round in between: there is no second `Follow` of one round.
+        let opened = unsafe { self.core.open::<S, P>(self.place.at, tag) };
         let Some(lent) = opened else {
             self.core.end(self.place.at, Ended::Panicked);
             self.place.ended = Some(Ended::Panicked);
             panic!("{}", DIFFERENT)
         };
         self.place.unread = false;
-        shortened::<S, P>(lent)
+        lent
     }
 }

@@ -1,8 +1,7 @@
 //! Slots of tasks: members that wait as futures do.
 
 use std::cell::UnsafeCell;
-use std::future::{Future, poll_fn};
-use std::ops::Deref;
+use std::future::poll_fn;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
@@ -12,12 +11,12 @@ use crate::base::debug::show_as;
 use crate::base::mutex::Mutex;
 use crate::base::primitives::{Arc, AtomicUsize, Ordering};
 use crate::base::spin::Spin;
-use crate::base::unwind::quietly;
+use crate::base::unwind::{Finally, quietly};
 
 /// The common state of the slots of a team of tasks. It owns the data, because a future can be forgotten: nothing that a future uses may be borrowed.
 struct Owned<T: Send> {
     core: Core,
-    /// `None` once [`Finish`] has taken the data out.
+    /// `None` once [`TaskRounds::finish`] has taken the data out.
     data: UnsafeCell<Option<T>>,
     /// Slots that have not been dropped.
     present: AtomicUsize,
@@ -57,58 +56,32 @@ impl<T: Send> TaskRounds<T> {
             present: AtomicUsize::new(width),
             owner: Mutex::new(None),
         });
-        let slot = |at| TaskSlot { place: MemberPosition::new(at, width), shared: Present(shared.clone()) };
+        let slot = |at| TaskSlot { place: MemberPosition::new(at, width), shared: shared.clone() };
         let slots = (0..width).map(slot).collect();
         (TaskRounds { shared }, slots)
     }
 
-    /// A future of the data. It is ready when all slots have been dropped.
-    pub fn finish(self) -> Finish<T> {
-        Finish { shared: Some(self.shared) }
-    }
-}
-
-/// The future of [`TaskRounds::finish`].
-pub struct Finish<T: Send> {
-    shared: Option<Arc<Owned<T>>>,
-}
-
-show_as!("Finish": [T: Send] Finish<T>);
-
-impl<T: Send> Future for Finish<T> {
-    type Output = T;
-
-    fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let Some(shared) = &self.shared else { panic!("polled after it was ready") };
-        set_waker(&shared.owner, context.waker());
-        // Acquire: pairs with the Release in `Present::drop`; no member uses the data any more.
-        if shared.present.load(Ordering::Acquire) > 0 {
-            return Poll::Pending;
-        }
-        let Some(shared) = self.shared.take() else { unreachable!("it was there just now") };
+    /// The data, when all slots have been dropped.
+    pub async fn finish(self) -> T {
+        let shared = self.shared;
+        poll_fn(|context| {
+            set_waker(&shared.owner, context.waker());
+            // Acquire: pairs with the Release in `TaskSlot::drop`; no member uses the data any more.
+            if shared.present.load(Ordering::Acquire) > 0 { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await;
         // SAFETY: no slot is left (those that are being dropped no longer use messages).
         unsafe { shared.core.clear_all() };
         // SAFETY: no slot is left to use the data.
         let data = unsafe { &mut *shared.data.get() }.take();
-        Poll::Ready(data.unwrap_or_else(|| unreachable!("taken here only")))
+        data.unwrap_or_else(|| unreachable!("taken here only"))
     }
 }
 
 /// One member's place in a team of tasks. Dropping it leaves the team.
 pub struct TaskSlot<T: Send> {
     place: MemberPosition,
-    shared: Present<T>,
-}
-
-/// Counts as present until it is dropped.
-struct Present<T: Send>(Arc<Owned<T>>);
-
-impl<T: Send> Deref for Present<T> {
-    type Target = Owned<T>;
-
-    fn deref(&self) -> &Owned<T> {
-        &self.0
-    }
+    shared: Arc<Owned<T>>,
 }
 
 show_as!("TaskSlot": [T: Send] TaskSlot<T>, |it| place: it.place);
@@ -116,15 +89,10 @@ show_as!("TaskSlot": [T: Send] TaskSlot<T>, |it| place: it.place);
 impl<T: Send> Drop for TaskSlot<T> {
     fn drop(&mut self) {
         self.place.leave(&self.shared.core);
-    }
-}
-
-impl<T: Send> Drop for Present<T> {
-    fn drop(&mut self) {
-        // Release: pairs with the Acquire in `Finish::poll`, for all of them: subtractions from one word form a chain.
-        if self.present.fetch_sub(1, Ordering::Release) == 1 {
+        // Release: pairs with the Acquire in `TaskRounds::finish`, for all of them: subtractions from one word form a chain.
+        if self.shared.present.fetch_sub(1, Ordering::Release) == 1 {
             // Woken without the lock: the owner may poll for the data at once.
-            let owner = self.owner.lock().take();
+            let owner = self.shared.owner.lock().take();
             owner.into_iter().for_each(|owner| quietly(|| owner.wake()));
         }
     }
@@ -166,39 +134,34 @@ impl<T: Send> TaskSlot<T> {
         let TaskSlot { place, shared } = self;
         // (A reference keeps the task's future `Send`; a raw pointer would not.)
         let core = &shared.core;
-        place.ready(core)?;
+        let before = place.ready(core)?;
         let mut waited = Waited::Looking;
-        if place.width > 1 {
-            let before = match core.begin(place.at) {
-                Ok(before) => before,
-                Err(why) => return place.end(why),
+        if place.width > 1 && !core.arrive(place.at, place.width) {
+            // Until the round comes, this member must not arrive again, even if this future is dropped or forgotten.
+            place.ended = Some(Ended::Left);
+            let at = place.at;
+            // If this future is dropped while it waits, its member leaves the team: it has arrived for a round that it will not see.
+            let leaves = Finally(|| place.leave(core));
+            let mut found = None;
+            spin.until(|| {
+                found = core.poll_round(at, before);
+                found.is_some()
+            });
+            let found = match found {
+                Some(found) => found,
+                None => {
+                    waited = Waited::Woken;
+                    poll_fn(|context| core.poll(at, before, context)).await
+                }
             };
-            if !core.arrive(place.at, place.width) {
-                // Until the round comes, this member must not arrive again, even if this future is dropped or forgotten.
-                place.ended = Some(Ended::Left);
-                let at = place.at;
-                let mut guard = LeaveOnDrop { core, place: Some(place) };
-                let mut found = None;
-                spin.until(|| {
-                    found = core.poll_round(at, before);
-                    found.is_some()
-                });
-                let found = match found {
-                    Some(found) => found,
-                    None => {
-                        waited = Waited::Woken;
-                        poll_fn(|context| core.poll(at, before, context)).await
-                    }
-                };
-                let Some(place) = guard.place.take() else { unreachable!("taken here only") };
-                return match found {
-                    Ok(()) => {
-                        place.ended = None;
-                        Ok((Turn::Follow(Follow::new(core, place)), waited))
-                    }
-                    Err(why) => place.end(why),
-                };
-            }
+            std::mem::forget(leaves);
+            return match found {
+                Ok(()) => {
+                    place.ended = None;
+                    Ok((Turn::Follow(Follow::new(core, place)), waited))
+                }
+                Err(why) => place.end(why),
+            };
         }
         // SAFETY: this member leads, so it is the only user.
         let Some(data) = (unsafe { &mut *shared.data.get() }) else { unreachable!("taken when no slot is left") };
@@ -206,34 +169,17 @@ impl<T: Send> TaskSlot<T> {
     }
 }
 
-/// Leaves the team if a future is dropped while it waits: its member has arrived for a round that it will not see.
-struct LeaveOnDrop<'m> {
-    core: &'m Core,
-    /// None when the wait is over.
-    place: Option<&'m mut MemberPosition>,
-}
-
-impl Drop for LeaveOnDrop<'_> {
-    fn drop(&mut self) {
-        if let Some(place) = &self.place {
-            place.leave(self.core);
-        }
-    }
-}
-
 impl Core {
     /// [`poll_round`](Core::poll_round) for a task; without news, keeps its waker.
     fn poll(&self, slot: usize, before: u32, context: &mut Context<'_>) -> Poll<Result<(), Ended>> {
-        let mailbox = &self.boxes[slot];
-        if let Some(found) = self.poll_round(slot, before) {
-            self.awake(slot);
-            return Poll::Ready(found);
-        }
-        set_waker(&mailbox.waker, context.waker());
-        // After `set_waker` has dropped the replaced waker: that drop may end the team, which the check of the mailbox below sees.
-        self.announce_sleep(slot);
-        // A thread that changes the mailbox from here on finds `SLEEPS`, and then the waker.
-        match self.poll_round(slot, before) {
+        let found = self.poll_round(slot, before).or_else(|| {
+            set_waker(&self.boxes[slot].waker, context.waker());
+            // After `set_waker` has dropped the replaced waker: that drop may end the team, which the check of the mailbox below sees.
+            self.announce_sleep(slot);
+            // A thread that changes the mailbox from here on finds `SLEEPS`, and then the waker.
+            self.poll_round(slot, before)
+        });
+        match found {
             Some(found) => {
                 self.awake(slot);
                 Poll::Ready(found)

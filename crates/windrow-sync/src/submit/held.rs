@@ -504,18 +504,37 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
         is_any
     }
 
-    /// Invites a future. Frees the slot of a dropped future if it is the first of the queue; others are freed once they are the first.
+    /// Invites a queued future. Frees the slot of a dropped future if it is the first of the queue; others are freed once they are the first.
     /// Returns whether the future was not invited before.
     fn invite_one(&mut self, at: QueuedNode<T, A, B>) -> Result<bool, Dropped> {
-        let mut waiter = None;
-        let invited = invite(at, &mut waiter);
-        // A dropped future's waiter is woken, too: its drop here could panic.
-        self.wake_later(waiter);
-        if invited.is_err() && self.inside(|inside| inside.first == Some(at)) {
-            self.inside(HolderState::pop);
-            self.free(at);
+        let node = at.node();
+        // Acquire: pairs with the Release in `TaskOp::drop`; the future no longer uses the slot.
+        let mut state = node.state.load(Ordering::Acquire);
+        loop {
+            if phase(state) == GONE {
+                if self.inside(|inside| inside.first == Some(at)) {
+                    self.inside(HolderState::pop);
+                    self.free(at);
+                }
+                return Err(Dropped);
+            }
+            // Invited by a holder, which has taken the waker, or by itself: then the future has woken itself, or is about to.
+            if state & INVITED != 0 {
+                return Ok(false);
+            }
+            let next = if state & WATCHED == 0 { QUEUED | INVITED } else { BUSY };
+            // Acquire: pairs with the Release in `register`; the waker is visible. Also with the one in `TaskOp::drop`, as above.
+            // Release: pairs with the Acquire in `TaskOp::wait`; the future uses its waker's cell after the holder.
+            match node.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) if next == BUSY => {
+                    // The waiter of a future that is dropped from here on is woken, too: its drop here could panic.
+                    self.wake_later(at.take_waiter());
+                    state = BUSY;
+                }
+                Ok(_) => return Ok(true),
+                Err(now) => state = now,
+            }
         }
-        invited
     }
 }
 
@@ -562,33 +581,6 @@ fn take<T, A, B>(at: QueuedNode<T, A, B>) -> Result<Option<WakeTarget>, Dropped>
     let state = taken.map_err(|_| Dropped)?;
     // A future that is `TAKEN` uses another cell.
     Ok(if state & WATCHED != 0 { at.take_waiter() } else { None })
-}
-
-/// Invites a queued future; returns whether it was not invited before. If it had a waker, that is in `waiter` now.
-fn invite<T, A, B>(at: QueuedNode<T, A, B>, waiter: &mut Option<WakeTarget>) -> Result<bool, Dropped> {
-    let node = at.node();
-    // Acquire: pairs with the Release in `TaskOp::drop`; the future no longer uses the slot.
-    let mut state = node.state.load(Ordering::Acquire);
-    loop {
-        if phase(state) == GONE {
-            return Err(Dropped);
-        }
-        // Invited by a holder, which has taken the waker, or by itself: then the future has woken itself, or is about to.
-        if state & INVITED != 0 {
-            return Ok(false);
-        }
-        let next = if state & WATCHED == 0 { QUEUED | INVITED } else { BUSY };
-        // Acquire: pairs with the Release in `register`; the waker is visible. Also with the one in `TaskOp::drop`, as above.
-        // Release: pairs with the Acquire in `TaskOp::wait`; the future uses its waker's cell after the holder.
-        match node.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) if next == BUSY => {
-                *waiter = at.take_waiter();
-                state = BUSY;
-            }
-            Ok(_) => return Ok(true),
-            Err(now) => state = now,
-        }
-    }
 }
 
 /// A batch: operations that were cut from the queue. Dropping the guard answers all of them: a caller without a reply in its entry by

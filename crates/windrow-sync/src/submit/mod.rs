@@ -9,7 +9,7 @@ use crate::base::mutex::Mutex;
 use crate::base::pad::Pad;
 use crate::base::primitives::{AtomicPtr, Ordering, UnsafeCell};
 use crate::base::spin::Spin;
-use crate::base::unwind::discard;
+use crate::base::unwind::{Finally, discard};
 
 mod held;
 mod node;
@@ -212,7 +212,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
             entries.iter().all(|entry| matches!(entry, Entry::Op(_))),
             "an entry was handed in without an operation"
         );
-        self.block_on(&Node::of_thread(NodeWork::Entries(entries), mark), 0, look, &mut lead)
+        self.block_on(&Node::new(NodeWork::Entries(entries), mark), 0, look, &mut lead)
     }
 
     /// Runs `job` on the data, on the thread that holds the lock once all that was handed in before is answered.
@@ -228,7 +228,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         look: Spin,
         mut lead: impl FnMut(&mut LockGuard<'_, T, A, B>),
     ) -> Result<Fate, Closed> {
-        self.block_on(&Node::of_thread(NodeWork::job(job), 0), 0, look, &mut lead)
+        self.block_on(&Node::new(NodeWork::job(job), 0), 0, look, &mut lead)
     }
 
     /// Accepts nothing from now on, and returns when all that was handed in before is answered.
@@ -240,7 +240,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     /// If `lead` does.
     pub fn close(&self, look: Spin, mut lead: impl FnMut(&mut LockGuard<'_, T, A, B>)) -> Result<(), Closed> {
         let mut nothing = |_: &mut T| ();
-        self.block_on(&Node::of_thread(NodeWork::job(&mut nothing), 0), CLOSED, look, &mut lead).map(|_| ())
+        self.block_on(&Node::new(NodeWork::job(&mut nothing), 0), CLOSED, look, &mut lead).map(|_| ())
     }
 
     /// Accepts nothing from now on, as [`close`](Submit::close), but does not wait. To be used by the holder, which would wait for itself.
@@ -292,7 +292,13 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         if matches!(pushed, Pushed::Closed) {
             return Err(Closed);
         }
-        let answered = Answered { submit: self, node };
+        // Keeps this caller from unwinding while other threads can reach the node on its stack.
+        let answered = Finally(|| {
+            while node.wait_and_pass_on(Spin::NONE) == LEAD {
+                // `lead` has panicked before: this caller runs no operation, and its node leaves the queue.
+                drop(LockGuard::new(self, Some(NonNull::from(node))));
+            }
+        });
         let mut leads = matches!(pushed, Pushed::Lead);
         if matches!(pushed, Pushed::Called) {
             self.signal();
@@ -366,7 +372,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
 
     /// Takes a free slot, or makes one.
     fn slot(&self) -> NonNull<Node<T, A, B>> {
-        // Acquire: pairs with the Release in `give_back`; the slot's last use comes before this one.
+        // Acquire: pairs with the Release in `free`; the slot's last use comes before this one.
         if let Some(slot) = NonNull::new(self.spare.0.swap(ptr::null_mut(), Ordering::Acquire)) {
             return slot;
         }
@@ -374,8 +380,8 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         if let Some(slot) = slots.free.pop() {
             return slot;
         }
-        // Initialized by `Node::of_task`; from here on the list owns it.
-        let slot = NonNull::from(Box::leak(Box::new(Node::of_task())));
+        // From here on the list owns it.
+        let slot = NonNull::from(Box::leak(Box::new(Node::new(NodeWork::Own, 0))));
         slots.all.push(slot);
         // Capacity for all slots: giving one back never allocates.
         let room = slots.all.capacity();
@@ -387,10 +393,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     /// Drops the values in a slot that is the caller's alone, and makes the slot free again.
     fn free(&self, slot: QueuedNode<T, A, B>) {
         discard((slot.take_own(), slot.take_waiter(), slot.replace_late(None)));
-        self.give_back(slot.slot());
-    }
-
-    fn give_back(&self, slot: NonNull<Node<T, A, B>>) {
+        let slot = slot.slot();
         // Release: pairs with the Acquire in `slot`. Relaxed: a failure says nothing.
         let spare = self.spare.0.compare_exchange(ptr::null_mut(), slot.as_ptr(), Ordering::Release, Ordering::Relaxed);
         if spare.is_err() {
@@ -404,21 +407,6 @@ impl<T, A, B> Drop for Submit<T, A, B> {
         for slot in self.slots.lock().all.drain(..) {
             // SAFETY: made by `slot` from a box, and listed once. No other user is left: futures and holders borrow the list.
             drop(unsafe { Box::from_raw(slot.as_ptr()) });
-        }
-    }
-}
-
-/// Keeps a caller from returning or unwinding while other threads can reach the node on its stack.
-struct Answered<'s, T: Send, A: Send, B: Send> {
-    submit: &'s Submit<T, A, B>,
-    node: &'s Node<T, A, B>,
-}
-
-impl<T: Send, A: Send, B: Send> Drop for Answered<'_, T, A, B> {
-    fn drop(&mut self) {
-        while self.node.wait_and_pass_on(Spin::NONE) == LEAD {
-            // `lead` has panicked before: this caller runs no operation, and its node leaves the queue.
-            drop(LockGuard::new(self.submit, Some(NonNull::from(self.node))));
         }
     }
 }

@@ -139,7 +139,7 @@ type ExclusiveJob<T> = dyn FnMut(&mut T) + Send;
 
 /// The work that a node hands in.
 pub(super) enum NodeWork<T, A, B> {
-    /// The node's own entry.
+    /// The node's own entry: a future's.
     Own,
     /// Entries of a caller that waits.
     Entries(*mut [Entry<A, B>]),
@@ -176,24 +176,17 @@ pub(super) struct Node<T, A, B> {
 }
 
 impl<T, A, B> Node<T, A, B> {
-    fn new(work: NodeWork<T, A, B>, mark: u64, is_task: bool) -> Self {
+    /// A node of a future if it has its `Own` entry, else of a thread.
+    pub(super) fn new(work: NodeWork<T, A, B>, mark: u64) -> Self {
         const { assert!(align_of::<Self>() == ALIGN) };
         Node {
             state: AtomicU32::new(QUEUED),
-            is_task,
+            is_task: matches!(work, NodeWork::Own),
             link: UnsafeCell::new(std::ptr::null_mut()),
             waiter: UnsafeCell::new(None),
             late: UnsafeCell::new(None),
             body: UnsafeCell::new(Body { work, own: Entry::Empty, cut: 0, fate: Fate(0), mark }),
         }
-    }
-
-    pub(super) fn of_thread(work: NodeWork<T, A, B>, mark: u64) -> Self {
-        Self::new(work, mark, false)
-    }
-
-    pub(super) fn of_task() -> Self {
-        Self::new(NodeWork::Own, 0, true)
     }
 
     /// For a thread's node: spins, then parks, until the node is `DONE` or `LEAD`; returns which. If it is `DONE`, wakes the next

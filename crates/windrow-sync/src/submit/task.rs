@@ -150,7 +150,7 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
     ) -> TaskPoll<A, B> {
         let node = slot.node();
         loop {
-            // Acquire: pairs with the Release in `LockGuard::answer_task`; the reply is visible. Also with the one in `invite`: the
+            // Acquire: pairs with the Release in `LockGuard::answer_task`; the reply is visible. Also with the one in `LockGuard::invite_one`: the
             // holder no longer uses the waker.
             let state = node.state.load(Ordering::Acquire);
             match phase(state) {
@@ -205,7 +205,7 @@ fn register<T, A, B>(node: &Node<T, A, B>, state: u32, context: &Context<'_>) ->
             _ => waiter.replace(WakeTarget::Task(early.unwrap_or_else(|| context.waker().clone()))),
         }
     }));
-    // Release: pairs with the Acquire in `take`, `invite` and `LockGuard::answer_task`; the waker is visible.
+    // Release: pairs with the Acquire in `take`, `LockGuard::invite_one` and `LockGuard::answer_task`; the waker is visible.
     node.state.compare_exchange(bare, bare | WATCHED, Ordering::Release, Ordering::Relaxed).is_ok()
 }
 
@@ -213,7 +213,7 @@ impl<T: Send, A: Send, B: Send> Drop for TaskOp<'_, T, A, B> {
     fn drop(&mut self) {
         let TaskStage::Queued(slot) = self.stage else { return };
         let node = slot.node();
-        // Release: pairs with the Acquire in `LockGuard::cut_one`, `LockGuard::answer_task` and `invite`; the holder frees the slot after
+        // Release: pairs with the Acquire in `LockGuard::cut_one`, `LockGuard::answer_task` and `LockGuard::invite_one`; the holder frees the slot after
         // this future's use.
         // Acquire: pairs with the Release in `LockGuard::answer_task`; the reply to be dropped is visible.
         let found = node.state.swap(GONE, Ordering::AcqRel);

@@ -309,7 +309,7 @@ fn a_tree_takes_as_many_members_as_it_has_seats() {
             });
         });
         tree.serve();
-        assert!(format!("{tree:?}").contains("looking: 0, asleep: 0"), "{tree:?}");
+        assert!(format!("{tree:?}").contains("idle: (0, 0)"), "{tree:?}");
     }
 }
 

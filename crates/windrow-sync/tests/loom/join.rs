@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use windrow_sync::Spin;
-use windrow_sync::join::join_at_once;
+use windrow_sync::join::offer_at_once;
 use windrow_sync::join::tree::{Asked, JoinTiming, OfferDecision, Tree};
 use windrow_sync::latch::Latch;
 
@@ -97,8 +97,12 @@ fn a_half_offered_at_once_begins() {
     model(2, || {
         let begun = Latch::new();
         grow_at(NEVER, 1, || {
-            join_at_once(|| (), || (), |_, _| panic!("not in a tree"));
-            join_at_once(|| begun.wait(Spin::NONE), || begun.set(), |_, _| panic!("not in a tree"));
+            join(offer_at_once, || ());
+            let waits = || {
+                offer_at_once();
+                begun.wait(Spin::NONE);
+            };
+            join(waits, || begun.set());
         });
     });
 }

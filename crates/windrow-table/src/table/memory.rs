@@ -43,7 +43,7 @@ impl SlotMemory {
             // SAFETY: inside the memory.
             let place = unsafe { first.add(at) };
             // SAFETY: aligned, and nothing is there yet.
-            unsafe { place.write(TableSlot::new()) };
+            unsafe { place.write(TableSlot::default()) };
         }
         Self { first, count, layout }
     }

@@ -26,6 +26,7 @@ pub struct TableKey {
 pub type TableValue = [u64; 2];
 
 /// Four words that share a cache line.
+#[derive(Default)]
 #[repr(align(32))]
 struct TableSlot {
     tag: AtomicU64,
@@ -34,10 +35,6 @@ struct TableSlot {
 }
 
 impl TableSlot {
-    fn new() -> Self {
-        Self { tag: AtomicU64::new(0), rest: AtomicU64::new(0), value: [AtomicU64::new(0), AtomicU64::new(0)] }
-    }
-
     /// The value, if the slot is published with this key; otherwise its tag.
     #[inline]
     fn read(&self, key: TableKey) -> Result<TableValue, u64> {
@@ -60,6 +57,7 @@ pub struct InsertOnlyTable {
     used: Pad<Used>,
 }
 
+#[derive(Default)]
 struct Used {
     slots: AtomicU64,
     words: AtomicU64,
@@ -75,7 +73,7 @@ impl InsertOnlyTable {
         Self {
             slots: SlotMemory::new(slots),
             heap: (0..words).map(|_| AtomicU64::new(0)).collect(),
-            used: Pad(Used { slots: AtomicU64::new(0), words: AtomicU64::new(0) }),
+            used: Pad::default(),
         }
     }
 
@@ -91,20 +89,10 @@ impl InsertOnlyTable {
         HomeSlots { slots: &self.slots }
     }
 
-    /// The value of `key`. `hash` must be the same for every use of a key.
+    /// The first value of `key` for which `holds` is true: for keys that are only a digest of what is searched. `hash` must be the same for
+    /// every use of a key.
     #[inline]
-    pub fn find(&self, hash: u32, key: TableKey) -> Option<TableValue> {
-        self.find_where(hash, key, |_| true)
-    }
-
-    /// The first value of `key` for which `holds` is true: for keys that are only a digest of what is searched.
-    #[inline]
-    pub fn find_where(
-        &self,
-        hash: u32,
-        key: TableKey,
-        mut holds: impl FnMut(TableValue) -> bool,
-    ) -> Option<TableValue> {
+    pub fn find(&self, hash: u32, key: TableKey, mut holds: impl FnMut(TableValue) -> bool) -> Option<TableValue> {
         for further in 0..PROBES.min(self.slots.len()) {
             match self.slot(hash, further).read(key) {
                 Ok(value) if holds(value) => return Some(value),

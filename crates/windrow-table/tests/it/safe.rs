@@ -26,7 +26,7 @@ fn panics(f: impl FnOnce()) -> bool {
 fn an_assembly_is_whole_or_nothing() {
     let assembly = Assembly::new(Vec::from([1, 2]));
     assert!(panics(|| drop(assembly.reserve(usize::MAX))), "no space");
-    let room = Assembly::<u8>::with_capacity(64);
+    let room = Assembly::new(Vec::<u8>::with_capacity(64));
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| room.reserve(8).copy_from(&[7; 8]));
@@ -36,7 +36,7 @@ fn an_assembly_is_whole_or_nothing() {
     assert_eq!(room.into_vec(), Some(vec![7; 64]));
     drop(assembly);
     for hostile in 0..4 {
-        let assembly = Assembly::with_capacity(4);
+        let assembly = Assembly::new(Vec::with_capacity(4));
         let part: AssemblyPart<'_, u64> = assembly.reserve(2);
         assert_eq!(part.begin(), 0);
         match hostile {
@@ -85,8 +85,8 @@ fn a_table_with_hostile_words() {
     assert!(table.used_words() >= 8 && panics(|| _ = table.words(8, 1).count()) && panics(|| drop(table.words(0, 9))));
     assert!(panics(|| _ = table.insert(0, key(0), [0, 1])) && panics(|| _ = table.insert(0, key(1), [0, 1 << 63])));
     assert!(table.insert(u32::MAX, key(1), [4, 1]));
-    assert!(panics(|| _ = table.find_where(u32::MAX, key(1), |_| boom())));
-    assert_eq!(table.find(u32::MAX, key(1)), Some([4, 1]));
+    assert!(panics(|| _ = table.find(u32::MAX, key(1), |_| boom())));
+    assert_eq!(table.find(u32::MAX, key(1), |_| true), Some([4, 1]));
     let homes: HomeSlots<'_> = table.home_slots();
     homes.prefetch(7);
     assert_eq!(homes.find(u32::MAX, key(1)), Some([4, 1]));

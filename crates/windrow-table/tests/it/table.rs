@@ -17,11 +17,11 @@ fn a_table_finds_what_it_took_and_refuses_what_does_not_fit() {
     let taken = (0..64).filter(|&number| table.insert(5, key(number), [number, 1])).count();
     assert_eq!((taken, table.used(), table.entries().count()), (32, 32, 32));
     for number in 0..64 {
-        assert_eq!(table.find(5, key(number)), (number < 32).then_some([number, 1]));
+        assert_eq!(table.find(5, key(number), |_| true), (number < 32).then_some([number, 1]));
     }
     assert_eq!(table.home_slots().find(5, key(0)), Some([0, 1]));
     assert_eq!(table.home_slots().find(5, key(1)), None);
-    assert_eq!(table.find_where(5, key(1), |value| value[0] == 2), None);
+    assert_eq!(table.find(5, key(1), |value| value[0] == 2), None);
     assert_eq!(table.store([1, 2, 3].into_iter()), Some(0));
     assert_eq!(table.store([4, 5].into_iter()), None);
     assert_eq!(table.words(1, 2).collect::<Vec<_>>(), [2, 3]);
@@ -45,7 +45,7 @@ fn threads_find_what_others_learn() {
                 for step in 0..KEYS {
                     let number = (step * 7 + thread * 13) % KEYS;
                     let hash = number as u32 * 3;
-                    if let Some([at, many]) = table.find(hash, key(number)) {
+                    if let Some([at, many]) = table.find(hash, key(number), |_| true) {
                         let words: Vec<u64> = table.words(at as u32, many as usize).collect();
                         assert_eq!(words, [number, number + 1]);
                         // Relaxed: a count that is read after all threads have ended.
@@ -59,13 +59,13 @@ fn threads_find_what_others_learn() {
     });
     // Relaxed: see above.
     assert!(found.load(Ordering::Relaxed) > 0, "no thread used what another had learned");
-    assert!((0..KEYS).all(|number| table.find(number as u32 * 3, key(number)).is_some()));
+    assert!((0..KEYS).all(|number| table.find(number as u32 * 3, key(number), |_| true).is_some()));
 }
 
 #[test]
 fn parts_of_an_assembly_stand_in_the_order_of_their_reservations() {
     const PARTS: usize = if cfg!(miri) { 20 } else { 2_000 };
-    let assembly = Assembly::with_capacity(PARTS * (PARTS + 1) / 2);
+    let assembly = Assembly::new(Vec::with_capacity(PARTS * (PARTS + 1) / 2));
     let next = Mutex::new(0);
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -91,7 +91,7 @@ fn parts_of_an_assembly_stand_in_the_order_of_their_reservations() {
 
 #[test]
 fn an_assembly_with_a_hole_is_no_vector() {
-    let assembly = Assembly::with_capacity(3);
+    let assembly = Assembly::new(Vec::with_capacity(3));
     assembly.reserve(1).copy_from(&[1]);
     let _unfilled = assembly.reserve(1);
     assert_eq!(assembly.into_vec(), None);

@@ -15,14 +15,14 @@ fn a_value_that_is_found_is_complete() {
         let table = Arc::new(InsertOnlyTable::new(2, 1));
         let finding = Arc::clone(&table);
         let finder = loom::thread::spawn(move || {
-            if let Some([at, second]) = finding.find(0, KEY) {
+            if let Some([at, second]) = finding.find(0, KEY, |_| true) {
                 assert_eq!((second, finding.words(at as u32, 1).next()), (9, Some(7)));
             }
         });
         let at = table.store([7].into_iter()).unwrap();
         assert!(table.insert(0, KEY, [u64::from(at), 9]));
         finder.join().unwrap();
-        assert_eq!(table.find(0, KEY), Some([0, 9]));
+        assert_eq!(table.find(0, KEY, |_| true), Some([0, 9]));
     });
 }
 
@@ -52,7 +52,7 @@ fn racing_inserters_never_mix_their_entries() {
         let mine = table.insert(0, KEY, [10, 20]);
         let theirs = inserter.join().unwrap();
         assert!(mine || theirs, "both gave up");
-        assert_eq!(table.find(0, KEY), mine.then_some([10, 20]));
-        assert_eq!(table.find(0, other), theirs.then_some([30, 40]));
+        assert_eq!(table.find(0, KEY, |_| true), mine.then_some([10, 20]));
+        assert_eq!(table.find(0, other, |_| true), theirs.then_some([30, 40]));
     });
 }

@@ -1,22 +1,21 @@
 //! Polling in a long run: pieces sized in time, and a poll before each piece.
 
 use windrow_plan::Nanos;
-use windrow_sync::divide::{Divide, Span};
+use windrow_sync::divide::{Divide, Held, Span};
 use windrow_sync::machine::tick;
-use windrow_sync::views::BlockPieces;
 
 use crate::runtime::state::PoolState;
 
 /// A block in pieces. `stopped` is polled before each piece, and ends the block if it returns true.
 pub(crate) struct PolledPieces<'a, 'w, 's, S: Divide, F: Fn() -> bool> {
-    pieces: BlockPieces<'s, S>,
+    pieces: Held<'s, S>,
     interval: &'a mut PollInterval<'w>,
     stopped: F,
     cut: bool,
 }
 
 impl<'a, 'w, 's, S: Divide, F: Fn() -> bool> PolledPieces<'a, 'w, 's, S, F> {
-    pub(crate) fn new(pieces: BlockPieces<'s, S>, interval: &'a mut PollInterval<'w>, stopped: F) -> Self {
+    pub(crate) fn new(pieces: Held<'s, S>, interval: &'a mut PollInterval<'w>, stopped: F) -> Self {
         Self { pieces, interval, stopped, cut: false }
     }
 

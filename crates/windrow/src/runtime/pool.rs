@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use windrow_sync::Mutex;
-use windrow_sync::gate::{Counts, Inside};
+use windrow_sync::gate::Inside;
 use windrow_sync::unwind::Finally;
 
 use crate::runtime::ablation::Mechanism;
@@ -123,11 +123,6 @@ impl Pool {
     /// Threads that take part in a call, the caller included.
     pub fn threads(&self) -> usize {
         self.state.members
-    }
-
-    /// Events in this pool so far: regions opened, workers that joined, system calls to wake and to park.
-    pub fn counts(&self) -> Counts {
-        self.state.gate.counts()
     }
 
     /// Runs `f` on this thread; parallel calls in it use this pool.

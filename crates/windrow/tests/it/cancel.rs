@@ -464,9 +464,15 @@ const HUGE: u64 = u64::MAX;
 
 /// A pool whose workers have come, so that fixed claims are shared at once.
 fn warm(threads: usize) -> Pool {
-    let pool = Pool::new(threads);
-    while threads > 1 && pool.counts().joined == 0 {
-        pool.install(|| (0..8).into_par_iter().with_claim_size(1).for_each(|_| give_way()));
+    let (pool, caller, has_come) = (Pool::new(threads), std::thread::current().id(), AtomicBool::new(false));
+    let item = |_| {
+        give_way();
+        if std::thread::current().id() != caller {
+            has_come.store(true, Relaxed);
+        }
+    };
+    while threads > 1 && !has_come.load(Relaxed) {
+        pool.install(|| (0..8).into_par_iter().with_claim_size(1).for_each(item));
     }
     pool
 }

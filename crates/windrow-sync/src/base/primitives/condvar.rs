@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{AtomicU32, AtomicU64, Condvar, Ordering};
+use super::Condvar;
 use crate::base::mutex::Mutex;
 
 /// The mutex and condition variable of the parked threads.
@@ -12,41 +12,20 @@ pub(crate) struct Sleepers {
     changed: Condvar,
 }
 
-/// Reader of the 32 bits.
-pub(crate) enum Half<'a> {
-    All(&'a AtomicU32),
-    Upper(&'a AtomicU64),
-}
-
-impl<'a> Half<'a> {
-    pub(crate) fn all_of(value: &'a AtomicU32) -> Self {
-        Half::All(value)
-    }
-    pub(crate) fn upper_of(value: &'a AtomicU64) -> Self {
-        Half::Upper(value)
-    }
-    fn load(&self) -> u32 {
-        match self {
-            // Relaxed: the mutex orders this load after any change whose waker has passed through the mutex already.
-            Half::All(value) => value.load(Ordering::Relaxed),
-            // Relaxed: as above.
-            Half::Upper(value) => (value.load(Ordering::Relaxed) >> 32) as u32,
-        }
-    }
-}
-
 impl Sleepers {
-    pub(crate) fn wait(&self, half: Half<'_>, seen: u32, at_most: Option<Duration>) {
+    /// Parks while `load` returns `seen`. (The load is Relaxed: the mutex orders it after any change whose waker has passed through the mutex
+    /// already.)
+    pub(crate) fn wait(&self, _: *const u32, seen: u32, at_most: Option<Duration>, load: impl Fn() -> u32) {
         let held = self.lock.lock();
         match at_most {
-            _ if half.load() != seen => {}
+            _ if load() != seen => {}
             None => drop(self.changed.wait(held)),
             Some(time) => drop(self.changed.wait_timeout(held, time)),
         }
     }
 
     /// Wakes all sleepers: a condition variable wakes in no defined order, and the caller wants the one that parked first.
-    pub(crate) fn wake(&self, _: Half<'_>, sleepers: u32) {
+    pub(crate) fn wake(&self, _: *const u32, sleepers: u32) {
         if sleepers > 0 {
             drop(self.lock.lock());
             self.changed.notify_all();

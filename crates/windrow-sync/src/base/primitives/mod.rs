@@ -60,7 +60,7 @@ mod sleepers;
 #[path = "futex.rs"]
 mod sleepers;
 
-pub(crate) use sleepers::{Half, Sleepers};
+pub(crate) use sleepers::Sleepers;
 
 /// A function that is `const`, except under loom, whose types have no `const` constructors.
 macro_rules! const_fn {

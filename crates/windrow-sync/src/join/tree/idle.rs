@@ -4,13 +4,15 @@ use std::cell::Cell;
 
 use super::{Tree, WorkerSlot};
 use crate::base::primitives::Ordering;
+use crate::base::unwind::Finally;
 use crate::join::view::{ONE_ASLEEP, ONE_LOOKING, ONE_TURN, TreeView};
 use crate::join::{End, Frame, Offered};
 
 /// Work for an idle member.
 pub(super) enum IdleWork<'a> {
     Frame(Offered<'a>),
-    Guest(Guest<'a>),
+    /// An invitation that this member has entered, by its number, and what a guest runs.
+    Guest(u64, *const (dyn Fn() + Sync)),
 }
 
 impl Tree {
@@ -140,7 +142,7 @@ impl Tree {
     }
 
     /// Spins for work, and parks if there is none. `None` when the tree is over.
-    pub(super) fn idle<'a>(&'a self, seat: &'a WorkerSlot) -> Option<IdleWork<'a>> {
+    pub(super) fn idle(&self, seat: &WorkerSlot) -> Option<IdleWork<'_>> {
         let mut next = seat.index();
         // The turn at which this member last checked the invitations: each call adds a turn.
         let mut turn = None;
@@ -187,42 +189,29 @@ impl Tree {
 
     /// Takes any member's offer, beginning with the seats after this member's. If no seat has an offer and guests may have been
     /// `called`, enters an invitation.
-    fn find<'a>(&'a self, seat: &'a WorkerSlot, called: bool) -> Option<IdleWork<'a>> {
+    fn find(&self, seat: &WorkerSlot, called: bool) -> Option<IdleWork<'_>> {
         let me = seat.index();
         let others = self.seats().enumerate().skip(me + 1).chain(self.seats().enumerate().take(me));
         let frame = others.into_iter().find_map(|(index, other)| Some(IdleWork::Frame(self.take(index, other)?)));
-        frame.or_else(|| if called { Guest::new(self, seat).map(IdleWork::Guest) } else { None })
+        frame.or_else(|| if called { self.enter(seat) } else { None })
     }
-}
 
-/// A member that is inside an invitation.
-pub(super) struct Guest<'a> {
-    tree: &'a Tree,
-    seat: &'a WorkerSlot,
-    id: u64,
-    help: *const (dyn Fn() + Sync),
-}
-
-impl<'a> Guest<'a> {
     /// Enters an invitation that is `ready`. `seat` is this thread's; the thread has no other work.
-    fn new(tree: &'a Tree, seat: &'a WorkerSlot) -> Option<Self> {
-        let mut entries = tree.entries();
+    fn enter(&self, seat: &WorkerSlot) -> Option<IdleWork<'_>> {
+        let mut entries = self.entries();
         let (id, help) = entries.enter()?;
         seat.be_guest_of(id);
-        Some(Self { tree, seat, id, help })
+        Some(IdleWork::Guest(id, help))
     }
 
-    /// Runs the guest's part.
-    pub(super) fn help(self) {
+    /// Runs the part of a guest that has entered the invitation `id`, and leaves.
+    pub(super) fn be_guest(&self, seat: &WorkerSlot, id: u64, help: *const (dyn Fn() + Sync)) {
+        let _left = Finally(|| {
+            seat.be_guest_of(0);
+            let host = self.entries().leave(id);
+            host.into_iter().for_each(|host| self.ring(host));
+        });
         // SAFETY: the host waits until this guest has left.
-        (unsafe { &*self.help })();
-    }
-}
-
-impl Drop for Guest<'_> {
-    fn drop(&mut self) {
-        self.seat.be_guest_of(0);
-        let host = self.tree.entries().leave(self.id);
-        host.into_iter().for_each(|host| self.tree.ring(host));
+        (unsafe { &*help })();
     }
 }

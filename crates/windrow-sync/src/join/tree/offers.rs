@@ -116,7 +116,7 @@ impl WorkerSlot {
         let wanted = &self.shared.0.wanted;
         // Relaxed: a hint; a late value delays one offer.
         if wanted.load(Ordering::Relaxed) == 0 {
-            self.own.0.fuel.drain();
+            self.own.0.fuel.set(0);
             // Relaxed: as above.
             wanted.store(1, Ordering::Relaxed);
         }
@@ -147,7 +147,7 @@ impl WorkerSlot {
         unsafe { &*self.own.0.tree.get() }
     }
 
-    /// After a push: offers the oldest unshared frame now, if the slot is empty.
+    /// Offers the oldest unshared frame now, if the slot is empty.
     #[inline]
     pub(crate) fn offer_at_once(&self) {
         // Relaxed: only this member fills the slot.

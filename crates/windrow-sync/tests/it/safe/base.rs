@@ -9,9 +9,7 @@ use windrow_sync::exit::at_exit;
 use windrow_sync::fork::{PerProcess, Process, Stranded};
 use windrow_sync::latch::Latch;
 use windrow_sync::lend::{Lender, Loan, lending};
-use windrow_sync::machine::{
-    Thread, be_prompt, cpu, cpus, fork_generation, prefetch, tick, ticks_per_micro, time_slice,
-};
+use windrow_sync::machine::{self, Thread, cpus, prefetch, tick, ticks_per_micro};
 use windrow_sync::quota::cpu_quota;
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::unwind::{Finally, discard, quietly};
@@ -128,10 +126,10 @@ fn words_latches_and_the_machine() {
     number.set(number.get());
     assert_eq!(number.get_f64().to_bits(), 1 << 63);
     prefetch(&[(); 0]);
-    assert!(ticks_per_micro() > 0.0 && cpus() > 0 && fork_generation() == fork_generation());
+    assert!(ticks_per_micro() > 0.0 && cpus() > 0 && machine::fork_generation() == machine::fork_generation());
     assert!(cpu_quota().is_none_or(|cpus| cpus > 0.0));
     let _ = tick();
-    let _ = (cpu(), be_prompt());
+    let _ = (machine::cpu(), machine::be_prompt());
     let this = Thread::this();
     let allowed = this.allowed();
     this.confine(&[]);
@@ -273,5 +271,5 @@ fn guards_run_after_panics() {
         boom()
     }));
     assert_eq!(ran.load(Relaxed), 1);
-    assert!(time_slice().is_none_or(|slice| slice > Duration::ZERO));
+    assert!(machine::time_slice().is_none_or(|slice| slice > Duration::ZERO));
 }

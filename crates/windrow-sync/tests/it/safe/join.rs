@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use windrow_sync::Spin;
 use windrow_sync::join::guests::Invitation;
 use windrow_sync::join::tree::{Asked, JoinTiming, OfferDecision, Tree, TreeLead};
-use windrow_sync::join::{apart, is_inside, join, join_at_once, would_queue};
+use windrow_sync::join::{apart, is_inside, join, offer_at_once, would_queue};
 use windrow_sync::latch::Latch;
 
 use super::{Live, boom, panics};
@@ -45,7 +45,11 @@ fn outer<A: FnOnce() -> RA, B: FnOnce() -> RB, RA, RB>(a: A, b: B) -> (RA, RB) {
 }
 
 fn both<A: FnOnce() -> RA, B: FnOnce() -> RB + Send, RA, RB: Send>(a: A, b: B) -> (RA, RB) {
-    join_at_once(a, b, outer)
+    let a = || {
+        offer_at_once();
+        a()
+    };
+    join(a, b, outer)
 }
 
 fn sum(items: &[String]) -> usize {

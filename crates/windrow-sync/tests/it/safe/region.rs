@@ -4,10 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use windrow_sync::Spin;
-use windrow_sync::divide::{Claims, Divide, Division, Lead, Leaf, Span};
+use windrow_sync::divide::{Claims, Divide, Division, Held, Lead, Leaf, Span};
 use windrow_sync::gate::{
-    Counts, Door, Gate, Inside, JoinedWorker, LANES, MOST_MEMBERS, Visitor, Wait, WorkerCounts, WorkersElsewhere,
-    is_inside_any,
+    Door, Gate, Inside, JoinedWorker, LANES, MOST_MEMBERS, Visitor, Wait, WorkerCounts, WorkersElsewhere, is_inside_any,
 };
 use windrow_sync::latch::Latch;
 use windrow_sync::machine::tick;
@@ -15,7 +14,7 @@ use windrow_sync::merge::{Merge, Merging, merging};
 use windrow_sync::ranges::{Ranges, Report, Run};
 use windrow_sync::slots::{Fill, Slots};
 use windrow_sync::sources::{Runs, RunsMut, SliceMut, Take, VecItems};
-use windrow_sync::views::{BlockPieces, Blocks, BlocksChunk, Merged, Part, Pieces, PiecesChunk, Window};
+use windrow_sync::views::{Blocks, BlocksChunk, Merged, Part, Pieces, PiecesChunk, Window};
 
 use super::{Item, Live, boom, panics};
 
@@ -152,7 +151,7 @@ impl<S: Consume> Consume for Blocks<S> {
         let _ = blocks.size_hint();
         if let Some(mut pieces) = blocks.next_in_pieces() {
             let rest = pieces.rest();
-            if let Some((at, piece)) = BlockPieces::take(&mut pieces, 0) {
+            if let Some((at, piece)) = Held::take(&mut pieces, 0) {
                 assert_eq!(at.len() + pieces.rest(), rest);
                 S::consume(piece, how);
             }
@@ -403,7 +402,7 @@ fn range_words_with_foreign_numbers() {
         });
         ranges.report(usize::MAX, Report { busy: u64::MAX, longest: 1, ..Report::default() });
         let _ = ranges.at_hand(7);
-        assert!(ranges.reports().count() == 3 && ranges.members() == 3 && !ranges.is_stopped());
+        assert!(ranges.reports().count() == 3 && !ranges.is_stopped());
         ranges.stop();
         assert!(ranges.claim(0, |_| 1, |run| run.start).is_none() && ranges.is_stopped());
         seen.extend(ranges.drain().flatten());
@@ -509,7 +508,7 @@ fn regions_with_hostile_members() {
             };
             panics(|| {
                 gate.region(&body, if round % 2 == 0 { Spin::NONE } else { LOOK }, |door: &Door<'_>| {
-                    let WorkerCounts { busy, .. } = door.state();
+                    let WorkerCounts { busy, .. } = gate.state();
                     let is_open = match round % 4 {
                         0 => door.open_at(tick().saturating_add(1000), 3),
                         1 => door.open_at(u64::MAX, 3),
@@ -540,7 +539,7 @@ fn regions_with_hostile_members() {
         gate.stop();
     });
     assert!(gate.is_stopped() && !gate.region(&|_| (), Spin::NONE, |door| door.open(3)));
-    assert!(gate.counts().joined >= entered.load(Relaxed) as u64 && gate.state().absent == 2);
+    assert!(entered.load(Relaxed) > 0 && gate.state().absent == 2);
     let (first, second) = (Inside::new(), Inside::default());
     drop(first);
     assert!(is_inside_any());
@@ -567,7 +566,7 @@ impl WorkersElsewhere for Nowhere {
 
 #[test]
 fn workers_elsewhere_whose_calls_panic() {
-    let (gate, other) = (Gate::elsewhere(2, Box::new(Nowhere)), Gate::new(9));
+    let gate = Gate::elsewhere(2, Box::new(Nowhere));
     assert!(panics(|| drop(gate.visitor(0))) && panics(|| drop(gate.visitor(3))));
     assert_eq!((gate.state().idle, gate.state().asleep), (3, 4));
     let entered = AtomicUsize::new(0);
@@ -579,14 +578,11 @@ fn workers_elsewhere_whose_calls_panic() {
             scope.spawn(|| {
                 let (mut first, mut second): (Visitor, Visitor) = (gate.visitor(1), gate.visitor(1));
                 assert!(gate.calls(&first) && panics(|| gate.visit(&mut first)), "it calls the next worker");
-                // A number that this gate does not have.
-                assert!(panics(|| gate.visit(&mut other.visitor(9))));
                 gate.visit(&mut second);
                 assert!(!gate.calls(&second) && !gate.is_inside());
             });
         });
         assert_eq!((door.inside(), door.joined()), (0, 2));
     });
-    let Counts { opened, .. } = gate.counts();
-    assert_eq!((opened, entered.load(Relaxed)), (2, 0));
+    assert_eq!(entered.load(Relaxed), 2, "by the second one");
 }

@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use windrow_sync::Spin;
 use windrow_sync::rounds::{
-    Contributions, Deal, Ended, Family, Finish, Follow, LeaderGuard, Lend, LendCopy, Lent, MAX_MEMBERS, MemberSlot,
-    Mut, Own, Ref, Rounds, Sent, TaskRounds, TaskSlot, Turn, Waited,
+    Contributions, Deal, Ended, Family, Follow, LeaderGuard, Lend, LendCopy, Lent, MAX_MEMBERS, MemberSlot, Mut, Own,
+    Ref, Rounds, Sent, TaskRounds, TaskSlot, Turn, Waited,
 };
 
 use super::{boom, panics};
@@ -251,7 +251,7 @@ fn values_of_families() {
     assert_eq!(number, 2);
 }
 
-fn poll<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
+fn poll<F: Future + ?Sized>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     Future::poll(future, &mut Context::from_waker(waker))
 }
 
@@ -269,7 +269,7 @@ fn teams_of_tasks() {
         for leads in 0..LEADS {
             for follows in 0..FOLLOWS {
                 let (team, mut slots): (TaskRounds<Data>, Vec<TaskSlot<Data>>) = TaskRounds::new(data(text), WIDTH);
-                let mut finish: Pin<Box<Finish<Data>>> = Box::pin(team.finish());
+                let mut finish: Pin<Box<dyn Future<Output = Data>>> = Box::pin(team.finish());
                 for round in 0..3 {
                     let waker = if round == 1 { &hostile } else { Waker::noop() };
                     assert!(poll(finish.as_mut(), waker).is_pending());
