@@ -1,10 +1,14 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+use std::ffi::OsString;
+use std::panic::catch_unwind;
 use std::time::Duration;
 
 use windrow_plan::listen::{CallKind, CallPlace, Ending, Event, EventKind, Listener, Site};
+use windrow_sync::exit::at_exit;
 use windrow_sync::fork::PerProcess;
+use windrow_sync::relaxed::RelaxedU64;
 
 mod report;
 mod sampling;
@@ -37,9 +41,38 @@ pub use trace::timeline;
 /// The listener of this process; `None` if no variable is set. A forked child has another table and another trace.
 #[doc(hidden)]
 pub fn listener() -> Option<&'static dyn Listener> {
-    static IS_WANTED: PerProcess<bool> = PerProcess::new();
-    let is_wanted = *IS_WANTED.get(|| cfg!(feature = "tracing") || report::is_wanted() || trace::is_wanted());
-    is_wanted.then_some(&Observer as &dyn Listener)
+    let outputs = OUTPUTS.get(|| {
+        let are_wanted = [report::is_wanted(), trace::is_wanted()].contains(&true);
+        if are_wanted {
+            at_exit(end);
+        }
+        Outputs { are_wanted, written: RelaxedU64::new(0) }
+    });
+    (cfg!(feature = "tracing") || outputs.are_wanted).then_some(&Observer as &dyn Listener)
+}
+
+/// The report and the trace of a process.
+struct Outputs {
+    are_wanted: bool,
+    /// 1 once they were written: a forked child inherits the function that runs at its end, and registers it once more.
+    written: RelaxedU64,
+}
+
+static OUTPUTS: PerProcess<Outputs> = PerProcess::new();
+
+/// Writes the outputs at the end of the process.
+extern "C" fn end() {
+    let Some(outputs) = OUTPUTS.peek().filter(|outputs| outputs.written.get() == 0) else { return };
+    outputs.written.set(1);
+    for write in [report::print, trace::write] {
+        // A panic would abort the process.
+        let _ = catch_unwind(write);
+    }
+}
+
+/// The value of a variable of the environment that asks for an output.
+fn wish(variable: &str) -> Option<OsString> {
+    std::env::var_os(variable).filter(|value| !value.is_empty() && value != "0")
 }
 
 /// Passes events on to the report, the trace and the spans of the process.
@@ -82,12 +115,8 @@ impl Observer {
                 false => trace::add_aside(kind, event),
             }
         }
-        if report::is_wanted() {
-            match event.ending {
-                Ending::Returned => report::add(event, kind),
-                Ending::Panicked => report::add_panic(event, kind),
-                Ending::Left => {}
-            }
+        if event.ending != Ending::Left {
+            report::add(event, kind);
         }
     }
 }

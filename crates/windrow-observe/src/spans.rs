@@ -8,7 +8,7 @@ use tracing::field::Empty;
 use tracing::span::EnteredSpan;
 use tracing::{Level, Span};
 
-use windrow_plan::listen::{CallKind, CallPlace, Decided, Event, UNKNOWN};
+use windrow_plan::listen::{CallKind, CallPlace, Decided, Event};
 
 thread_local! {
     /// Spans of the open calls of this thread.
@@ -73,16 +73,12 @@ pub(super) fn leave(kind: CallKind, event: &Event<'_>, returned: bool) {
     let Some(mut left) = SPANS.try_with(find).ok().flatten() else { return };
     if let Some((.., span)) = left.first().filter(|_| returned) {
         let span = Span::clone(span);
-        span.record("items", items(event)).record("threads", event.threads).record("decision", reason(event));
+        span.record("items", event.known_items()).record("threads", event.threads).record("decision", reason(event));
     }
     // The innermost first, and after the borrow, as the subscriber runs.
     while let Some(span) = left.pop() {
         drop(span);
     }
-}
-
-fn items(event: &Event<'_>) -> u64 {
-    if event.items == UNKNOWN { 0 } else { event.items }
 }
 
 fn reason<'e>(event: &Event<'e>) -> &'e str {
@@ -102,7 +98,7 @@ pub(super) fn add(kind: CallKind, event: &Event<'_>) {
         Level::TRACE,
         place = %PlaceText(event.place),
         kind = kind.name(),
-        items = items(event),
+        items = event.known_items(),
         threads = event.threads,
         decision = reason(event),
     );

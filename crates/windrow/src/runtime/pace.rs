@@ -44,7 +44,7 @@ pub(super) struct Pace<'w> {
     /// The lowest cost that was measured: polls must be rare even if something has disturbed the last measurement.
     lowest: f64,
     report: Report,
-    part: LoopPart,
+    part: Option<Box<LoopPart>>,
 }
 
 impl<'w> Pace<'w> {
@@ -61,7 +61,7 @@ impl<'w> Pace<'w> {
             per_weight,
             lowest: f64::INFINITY,
             report: Report::default(),
-            part: LoopPart::new(call.hints.place),
+            part: LoopPart::begin(call.hints.place),
         }
     }
 
@@ -99,7 +99,9 @@ impl<'w> Pace<'w> {
             return;
         };
         let hi = if hi - lo <= wanted.get() { hi } else { lo + self.want(lo, hi).clamp(1, hi - lo) };
-        self.part.claimed(lo, hi, self.since);
+        if let Some(part) = &mut self.part {
+            part.claimed(lo, hi, self.since);
+        }
         self.left = hi - lo;
         self.weight = hints.weight(lo, hi);
         self.at = lo;

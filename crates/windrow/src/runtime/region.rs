@@ -16,7 +16,7 @@ use super::ablation::Mechanism;
 use super::begun::BegunCall;
 use super::call::{CallDoor, Entered, LastChoice, RegionEnd, at_depth, region};
 use super::hints::{CallPart, Hints};
-use super::listen::{Account, CallKind, Ended, Region, Reported};
+use super::listen::{Account, CallKind, Event, Region, Reported};
 use super::pace::{Call, FEW, Pace};
 use super::poll::PollInterval;
 use super::sites::{LongItem, SiteStats};
@@ -79,16 +79,16 @@ pub(crate) fn drive_begun<'s, S, L, B, E, F>(
     run_alone(pool, hints, lead, &mut local, &each);
     end(local);
     if let Some(reported) = entered.reported {
-        let account = Account { reason: "serial: nothing to decide".into(), ..Account::default() };
-        end_loop(reported, hints, items, 1, &account);
+        end_loop(reported, hints, items, 1, &Account::because("serial: nothing to decide"));
     }
 }
 
 /// The end of a loop that is reported.
 #[cold]
 fn end_loop(reported: Reported, hints: &Hints, items: usize, threads: usize, account: &Account) {
-    let ended = Ended::new(hints.items_before(items), reported.took(), account).on(threads);
-    reported.end(&Ended { is_further: hints.part == CallPart::Further, ..ended });
+    let (items, is_further) = (hints.items_before(items), hints.part == CallPart::Further);
+    let event = Event { items, threads, is_further, ..reported.event(account) };
+    reported.end(&event);
 }
 
 /// Drives a call that may be shared.

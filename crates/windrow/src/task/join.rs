@@ -12,7 +12,7 @@ use windrow_sync::join::tree::{Asked, OfferDecision, Tree};
 use windrow_sync::machine::tick;
 
 use crate::runtime::call::{Entered, LastChoice, RegionEnd, region};
-use crate::runtime::listen::{self, Account, CallKind, CallPlace, Ended, Region};
+use crate::runtime::listen::{self, Account, CallKind, CallPlace, Event, Region};
 use crate::runtime::pool;
 use crate::runtime::sites::SiteStats;
 use crate::runtime::state::PoolState;
@@ -86,7 +86,8 @@ pub(crate) fn rooted<R>(place: CallPlace, code: usize, f: impl FnOnce() -> R) ->
         let time = pool.nanos(tick().saturating_sub(start));
         if let Some(reported) = call.reported {
             let account = Account { from_memory: expected.is_some(), ..grown.account(Nanos(0.0)) };
-            reported.end(&Ended::new(0, time, &account).on(grown.end.entered));
+            let event = Event { took: time, threads: grown.end.entered, ..reported.event(&account) };
+            reported.end(&event);
         }
         let contradicted = share::contradicts(time, expected.unwrap_or_default(), pool.guess());
         let known = known.after_call(time, grown.end.open, contradicted);
@@ -122,8 +123,7 @@ impl Grown {
     /// The decision in words, and predictions, for a call that lasted for `before` when the tree began.
     pub(crate) fn account(&self, before: Nanos) -> Account {
         let Some(choice) = self.choice else {
-            let reason = "serial: it ended before it was worth a decision".into();
-            return Account { reason, ..Account::default() };
+            return Account::because("serial: it ended before it was worth a decision");
         };
         choice.account((self.end.open > 1).then(|| format!("opened after {}", choice.since)), before)
     }

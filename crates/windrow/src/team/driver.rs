@@ -11,7 +11,7 @@ use windrow_plan::width::{RoundCosts, Segment, WidthTuner};
 use windrow_sync::machine::tick;
 use windrow_sync::rounds::{Follow, Lend, LendCopy, Lent};
 
-use crate::runtime::listen::{self, Account, CallPlace, Ended, EventKind, Reported};
+use crate::runtime::listen::{self, Account, CallPlace, Decided, Event, EventKind, Reported};
 use crate::runtime::sites::SiteTable;
 use crate::runtime::state::Timing;
 
@@ -196,9 +196,8 @@ pub(super) const OVER: u64 = u64::MAX;
 /// Reports a team of `members`, and its rounds if it had some.
 #[cold]
 pub(super) fn end_team(reported: Reported, members: usize, reason: &'static str, driver: &RoundDriver<'_>) {
-    let took = reported.took();
-    let account = Account { reason: reason.into(), ..Account::default() };
-    let team = Ended::new(0, took, &account).on(members);
+    let account = Account::because(reason);
+    let team = Event { threads: members, ..reported.event(&account) };
     let (rounds, decision) = driver.account();
     if rounds == 0 {
         return reported.end(&team);
@@ -211,5 +210,5 @@ pub(super) fn end_team(reported: Reported, members: usize, reason: &'static str,
         None => "each with all members".into(),
     };
     let account = Account { reason, ..Account::default() };
-    reported.end_team(&team, Some(&Ended::new(rounds, took, &account).on(members)));
+    reported.end_team(&team, &Event { items: rounds, decision: Decided::Now(&account), ..team });
 }
