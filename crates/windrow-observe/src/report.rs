@@ -205,20 +205,17 @@ fn address(place: CallPlace) -> usize {
     place.map_or(0, |place| std::ptr::from_ref(place) as usize)
 }
 
-/// The index of a place among those that are remembered.
-fn slot(address: usize) -> usize {
-    (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) % REMEMBERED
-}
-
 /// Calls `f` with the place's slot among those that this thread remembers. `None` while the thread ends.
 #[inline]
 fn with_slot<R>(address: usize, f: impl FnOnce(&Cell<Sampled>) -> R) -> Option<R> {
-    SAMPLED.try_with(|all| f(&all[slot(address)])).ok()
+    let slot = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) % REMEMBERED;
+    SAMPLED.try_with(|all| f(&all[slot])).ok()
 }
 
-/// Weight of the call that begins at this place; `None` if it is skipped.
+/// Weight of the call that begins at this place; `None` if it is skipped, or no report is wanted.
 #[inline]
 pub(super) fn sample(place: CallPlace) -> Option<f32> {
+    report()?;
     let address = address(place);
     let weight = |slot: &Cell<Sampled>| {
         let before = slot.get();
@@ -331,9 +328,9 @@ fn own_table() -> usize {
     RANDOM.try_with(|random| step(std::ptr::from_ref(random) as u64) as usize % TABLES).unwrap_or(0)
 }
 
-/// Prints the report of this process, if one is wanted.
+/// Prints the report of this process, if it has one.
 pub(super) fn print() {
-    let Some(report) = report() else { return };
+    let Some(Some(report)) = REPORT.peek() else { return };
     let mut rows: HashMap<Key, Row> = HashMap::new();
     for table in &report.tables {
         if let Some(table) = table.try_lock() {

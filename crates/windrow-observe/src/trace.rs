@@ -12,7 +12,6 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::Location;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::{Instant, SystemTime};
 
@@ -46,15 +45,10 @@ const CLAIMS_VARIABLE: &str = "WINDROW_TRACE_CLAIMS";
 /// Measure: size of the buffer of a thread.
 const PER_THREAD: usize = 1 << 16;
 
-/// About as many events are kept of all threads together.
+/// Events that are divided by the number of threads so far, for the buffer of a further thread.
 ///
-/// Measure: size of all buffers.
+/// Measure: size of the buffers of some threads.
 const PER_PROCESS: usize = 1 << 19;
-
-/// Events by which a buffer grows.
-///
-/// Measure: size of a part of a buffer.
-const BLOCK: usize = 1 << 8;
 
 /// A recorded event, in ticks.
 #[derive(Debug)]
@@ -134,23 +128,8 @@ struct ProcessTrace {
     zero: Instant,
     started: SystemTime,
     threads: Mutex<Vec<Arc<Mutex<ThreadTrace>>>>,
-    /// Events for which buffers have space.
-    space: AtomicUsize,
     /// Events of threads that were about to end, and had no buffer any more.
     lost: RelaxedU64,
-}
-
-/// A thread that ends leaves the rest of its space to others.
-impl Drop for OwnTrace {
-    fn drop(&mut self) {
-        let process = process().filter(|_| self.generation == fork_generation());
-        let Some((process, mut trace)) = process.zip(self.trace.try_lock()) else { return };
-        let kept = trace.events.len();
-        // Relaxed: as in `grows`.
-        process.space.fetch_sub(trace.space - kept, Ordering::Relaxed);
-        trace.space = kept;
-        trace.events.shrink_to_fit();
-    }
 }
 
 /// The records of a thread.
@@ -191,7 +170,6 @@ fn process() -> Option<&'static ProcessTrace> {
             zero,
             started: SystemTime::now(),
             threads: Mutex::default(),
-            space: AtomicUsize::new(0),
             lost: RelaxedU64::new(0),
         })
     };
@@ -225,14 +203,16 @@ impl ProcessTrace {
     /// A buffer for this thread.
     fn register(&self) -> OwnTrace {
         let name = std::thread::current().name().map(str::to_owned);
-        let trace = Arc::new(Mutex::new(ThreadTrace { name, ..ThreadTrace::default() }));
-        self.threads.lock().push(trace.clone());
+        let mut threads = self.threads.lock();
+        let space = PER_THREAD.min(PER_PROCESS / (threads.len() + 1)).max(1);
+        let trace = Arc::new(Mutex::new(ThreadTrace { name, space, ..ThreadTrace::default() }));
+        threads.push(trace.clone());
         OwnTrace { generation: fork_generation(), trace }
     }
 }
 
 /// Gives `f` what is recorded of this thread. `None` without a trace, or if the thread is about to end.
-fn with_own<R>(f: impl FnOnce(&ProcessTrace, &mut ThreadTrace) -> R) -> Option<R> {
+fn with_own<R>(f: impl FnOnce(&mut ThreadTrace) -> R) -> Option<R> {
     let process = process()?;
     let given = OWN.try_with(|own| {
         let mut own = own.try_borrow_mut().ok()?;
@@ -241,7 +221,7 @@ fn with_own<R>(f: impl FnOnce(&ProcessTrace, &mut ThreadTrace) -> R) -> Option<R
             *own = Some(process.register());
         }
         let mut trace = own.as_ref()?.trace.try_lock()?;
-        Some(f(process, &mut trace))
+        Some(f(&mut trace))
     });
     let given = given.ok().flatten();
     if given.is_none() {
@@ -251,39 +231,25 @@ fn with_own<R>(f: impl FnOnce(&ProcessTrace, &mut ThreadTrace) -> R) -> Option<R
 }
 
 impl ThreadTrace {
-    fn push(&mut self, process: &ProcessTrace, event: TraceEvent) {
-        if self.events.len() >= self.space && !self.grows(process) {
+    fn push(&mut self, event: TraceEvent) {
+        if self.events.len() >= self.space {
             self.dropped += 1;
-            if self.events.pop_front().is_none() {
-                return;
-            }
+            self.events.pop_front();
         }
         self.events.push_back(event);
     }
 
     /// Adds a slice, which ends now.
-    fn push_slice(&mut self, process: &ProcessTrace, event: TraceEvent) {
+    fn push_slice(&mut self, event: TraceEvent) {
         self.last = self.last.max(event.end);
-        self.push(process, event);
-    }
-
-    /// Gets space for more events, if the limits allow it.
-    fn grows(&mut self, process: &ProcessTrace) -> bool {
-        // Relaxed: a number that orders nothing. Several threads may exceed the limit by a block each.
-        let may_grow = self.space < PER_THREAD && process.space.load(Ordering::Relaxed) < PER_PROCESS;
-        if may_grow {
-            self.space += BLOCK;
-            // Relaxed: as above.
-            process.space.fetch_add(BLOCK, Ordering::Relaxed);
-        }
-        may_grow
+        self.push(event);
     }
 }
 
 /// Enters a call.
 pub(super) fn enter(kind: CallKind, place: CallPlace) {
     let kind = EventKind::Call { kind, place, summary: None, rounds: None, is_open: true };
-    with_own(|_, own| own.open.push(TraceEvent { begin: tick(), end: 0, is_panic: false, kind }));
+    with_own(|own| own.open.push(TraceEvent { begin: tick(), end: 0, is_panic: false, kind }));
 }
 
 /// Leaves a call that was entered on this thread. In a child that was forked inside the call, it becomes an interval.
@@ -291,18 +257,18 @@ pub(super) fn leave(kind: CallKind, event: &Event<'_>) {
     let (now, took) = (tick(), ticks(event.took));
     let is_panic = event.ending == Ending::Panicked;
     let summary = (event.ending == Ending::Returned).then(|| Summary::of(event));
-    with_own(|process, own| {
+    with_own(|own| {
         let place = event.place;
         let is_it = |open: &TraceEvent| matches!(open.kind, EventKind::Call { kind: of, place: at, .. } if of == kind && at == place);
         let Some(index) = own.open.iter().rposition(is_it) else {
-            return summary.into_iter().for_each(|summary| own.aside(process, (kind, place), summary, now, took));
+            return summary.into_iter().for_each(|summary| own.aside((kind, place), summary, now, took));
         };
         own.open.truncate(index + 1);
         if let Some(TraceEvent { begin, .. }) = own.open.pop() {
             // Without the time of reporting; but not before the end of a slice inside it.
             let end = if summary.is_some() { now.min(begin + took).max(own.last) } else { now };
             let kind = EventKind::Call { kind, place, summary, rounds: None, is_open: false };
-            own.push_slice(process, TraceEvent { begin, end, is_panic, kind });
+            own.push_slice(TraceEvent { begin, end, is_panic, kind });
         }
     });
 }
@@ -311,18 +277,18 @@ pub(super) fn leave(kind: CallKind, event: &Event<'_>) {
 pub(super) fn add_rounds(event: &Event<'_>) {
     let summary = Summary::of(event);
     let (now, took) = (tick(), ticks(event.took));
-    with_own(|process, own| match own.events.back_mut().map(|last| &mut last.kind) {
+    with_own(|own| match own.events.back_mut().map(|last| &mut last.kind) {
         Some(EventKind::Call { kind: CallKind::Team, place, rounds, .. }) if *place == event.place => {
             *rounds = Some(summary)
         }
-        _ => own.aside(process, (CallKind::Rounds, event.place), summary, now, took),
+        _ => own.aside((CallKind::Rounds, event.place), summary, now, took),
     });
 }
 
 /// Adds a call that is no slice of its thread.
 pub(super) fn add_aside(kind: CallKind, event: &Event<'_>) {
     let (summary, now, took) = (Summary::of(event), tick(), ticks(event.took));
-    with_own(|process, own| own.aside(process, (kind, event.place), summary, now, took));
+    with_own(|own| own.aside((kind, event.place), summary, now, took));
 }
 
 fn ticks(time: Nanos) -> u64 {
@@ -330,16 +296,9 @@ fn ticks(time: Nanos) -> u64 {
 }
 
 impl ThreadTrace {
-    fn aside(
-        &mut self,
-        process: &ProcessTrace,
-        (kind, place): (CallKind, CallPlace),
-        summary: Box<Summary>,
-        now: u64,
-        took: u64,
-    ) {
+    fn aside(&mut self, (kind, place): (CallKind, CallPlace), summary: Box<Summary>, now: u64, took: u64) {
         let kind = EventKind::Aside { kind, place, summary };
-        self.push(process, TraceEvent { begin: now.saturating_sub(took), end: now, is_panic: false, kind });
+        self.push(TraceEvent { begin: now.saturating_sub(took), end: now, is_panic: false, kind });
     }
 }
 
@@ -356,25 +315,26 @@ pub(super) fn add(event: &Event<'_>) {
         (Ended::Width { team }, Some(place)) => EventKind::Width { place, team, members: event.items },
         _ => return,
     };
-    with_own(|process, own| own.push_slice(process, TraceEvent { begin, end, is_panic, kind }));
+    with_own(|own| own.push_slice(TraceEvent { begin, end, is_panic, kind }));
 }
 
 /// Adds the tiles of a run, whose times are those since the tick `zero`.
 pub(super) fn add_tiles(place: CallPlace, zero: u64, tiles: Vec<LaneTile>) {
-    with_own(|process, own| {
+    let Some(process) = process() else { return };
+    with_own(|own| {
         let since = (zero.saturating_sub(process.begun) as f64 * 1000.0 / ticks_per_micro()) as u64;
         let run = tick();
         for of in tiles {
             let (begin, end) = (since + of.begin, since + of.end);
             let kind = EventKind::Tile(Box::new(TraceTile { of: LaneTile { begin, end, ..of }, run, place }));
-            own.push(process, TraceEvent { begin, end, is_panic: false, kind });
+            own.push(TraceEvent { begin, end, is_panic: false, kind });
         }
     });
 }
 
-/// Writes the trace of this process, if one is wanted.
+/// Writes the trace of this process, if it has one.
 pub(super) fn write() {
-    let Some(process) = process() else { return };
+    let Some(Some(process)) = PROCESS.peek() else { return };
     let now = tick();
     file::write(process, gather(process, now), now);
 }

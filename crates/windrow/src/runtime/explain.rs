@@ -66,22 +66,20 @@ impl Listener for Collector {
             return;
         }
         // A call made while the thread ends has no entry, and neither has one that ends on a thread outside `explain`.
-        let add = |all: &mut Vec<Explained>| add(all, Explained::of(kind, event));
+        let add = |all: &mut Vec<Explained>| {
+            let entry = Explained::of(kind, event);
+            let further = match all.last_mut() {
+                Some(last) => last.followed_by(entry),
+                None => Some(entry),
+            };
+            all.extend(further);
+        };
         let _ = ENTRIES.try_with(|entries| entries.borrow_mut().as_mut().map(add));
     }
 
     fn stalled(&self, waited: Duration) {
         of_process().into_iter().for_each(|process| process.stalled(waited));
     }
-}
-
-/// Adds an entry, or makes it a part of the last one.
-fn add(all: &mut Vec<Explained>, entry: Explained) {
-    let rest = match all.last_mut() {
-        Some(last) => last.followed_by(entry),
-        None => Some(entry),
-    };
-    all.extend(rest);
 }
 
 #[cfg(test)]
