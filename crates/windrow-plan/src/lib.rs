@@ -2,12 +2,10 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
-mod decision;
 #[doc(hidden)]
 pub mod estimate;
 #[doc(hidden)]
 pub mod explore;
-#[doc(hidden)]
 #[doc(hidden)]
 pub mod listen;
 pub mod machine;
@@ -23,5 +21,4 @@ mod units;
 #[doc(hidden)]
 pub mod width;
 
-pub use decision::{Alternative, Alternatives, Decision};
-pub use units::{Bytes, Items, Nanos, Rows};
+pub use units::{Items, Nanos};

@@ -54,11 +54,11 @@ mod stats;
 use std::fmt;
 
 pub use self::stats::WidthStats;
-use self::stats::{CallTimes, Explored, LEVELS, Savings, WidthCosts, top, width};
+use self::stats::{CallTimes, Explored, Savings, WidthCosts, top, width};
+use crate::Nanos;
 use crate::estimate::{AGREE, TRUSTED, agree};
 use crate::explore::Budget;
 use crate::machine::Machine;
-use crate::{Alternative, Alternatives, Decision, Nanos};
 
 /// The next rounds of a team: `rounds` at `width`; or fewer, if the deadline passes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -136,6 +136,23 @@ enum Phase {
     Measure { to: usize },
     /// The first rounds back at the best width.
     Return,
+}
+
+/// A segment, with its reason.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WidthDecision {
+    /// The measurements that it depends on.
+    pub inputs: RoundCosts,
+    /// The segment.
+    pub choice: Segment,
+    /// The reason, in a few words.
+    pub why: &'static str,
+}
+
+impl fmt::Display for WidthDecision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({})", self.choice, self.why, self.inputs)
+    }
 }
 
 /// Chooses the width of rounds while they run: see the [module page](self).
@@ -288,23 +305,9 @@ impl WidthTuner {
         WidthStats { full, costs: start, calls, ran, explored }
     }
 
-    /// The [`segment`](Self::segment) as a decision. The alternatives are one member, the best width and its neighbours, if they
-    /// were measured, with the predicted time of the same number of rounds.
-    pub fn decision(&self) -> Decision<RoundCosts, Segment> {
+    /// The [`segment`](Self::segment) as a decision.
+    pub fn decision(&self) -> WidthDecision {
         let best = self.costs.best();
-        let mut levels = vec![(best, "best"), (best + 1, "wider")];
-        if best > 1 {
-            levels.insert(0, (best - 1, "narrower"));
-        }
-        if best > 0 {
-            levels.insert(0, (0, "one member"));
-        }
-        let rounds = self.costs.per_round * self.next.rounds as f64;
-        let alternatives: Vec<Alternative> = levels
-            .into_iter()
-            .filter(|&(level, _)| level < LEVELS)
-            .filter_map(|(level, name)| Some(Alternative { name, predicted: Nanos(self.costs.ratio(level)? * rounds) }))
-            .collect();
         let inputs = RoundCosts {
             full: self.full,
             best: width(best, self.full),
@@ -312,7 +315,7 @@ impl WidthTuner {
             ran: Nanos(self.ran),
             debt: self.debt(),
         };
-        Decision { inputs, choice: self.next, alternatives: Alternatives::new(&alternatives), why: self.why }
+        WidthDecision { inputs, choice: self.next, why: self.why }
     }
 
     fn after_check(&mut self, rounds: f64, spent: f64) {

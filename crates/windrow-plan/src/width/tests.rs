@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::stats::LEVELS;
 use super::*;
 use crate::team::{Mode, TeamCalls};
 
@@ -435,7 +436,7 @@ fn statistics_serve_teams_of_other_widths() {
 }
 
 #[test]
-fn a_decision_names_its_alternatives() {
+fn a_decision_names_its_inputs_and_its_reason() {
     let mut tuner = WidthTuner::new(4, &plan_machine(), WidthStats::new(), Nanos(0.0));
     assert_eq!(
         tuner.decision().to_string(),
@@ -452,8 +453,9 @@ fn a_decision_names_its_alternatives() {
     assert_eq!(segments.iter().position(|&width| width == 2), Some(8), "the next width, after a pause");
     let decision = tuner.decision();
     assert_eq!(decision.choice, Segment { width: 4, rounds: 12, deadline: Nanos(52_800.0), every: 2 });
-    let known: Vec<_> = decision.alternatives.iter().map(|one| (one.name, one.predicted.0.round())).collect();
-    assert_eq!(known, [("one member", 96_000.0), ("narrower", 49_200.0), ("best", 26_400.0)]);
+    let known: Vec<_> = (0..LEVELS).filter_map(|level| tuner.costs.ratio(level)).collect();
+    let per_round = decision.inputs.per_round.0;
+    assert_eq!(known.iter().map(|ratio| (ratio * per_round).round()).collect::<Vec<_>>(), [8000.0, 4100.0, 2200.0]);
 }
 
 #[test]

@@ -385,8 +385,7 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
             shared,
             || {
                 let whole = !polls || P::Recipe::PER_CHUNK;
-                let interval = if whole { PollInterval::whole() } else { PollInterval::new(pool) };
-                (recipe.state(), interval, BlockRuns::<E::Result>::default())
+                (recipe.state(), PollInterval::new((!whole).then_some(pool)), BlockRuns::<E::Result>::default())
             },
             |(state, interval, mine), claim, mut blocks| {
                 let run = mine.at(claim.lo);

@@ -63,12 +63,17 @@ pub(crate) struct PollInterval<'w> {
 }
 
 impl<'w> PollInterval<'w> {
-    pub(crate) fn new(pool: &'w PoolState) -> Self {
-        Self { pool: Some(pool), size: 1, left: 0, between: 1, since: None, each: f64::INFINITY }
+    pub(crate) fn new(pool: Option<&'w PoolState>) -> Self {
+        Self { pool, size: 1, left: 0, between: 1, since: None, each: f64::INFINITY }
     }
 
-    pub(crate) fn whole() -> Self {
-        Self { pool: None, size: usize::MAX, left: usize::MAX, between: usize::MAX, since: None, each: f64::INFINITY }
+    /// The same from the time `now` on, for items that are expected to take `each` nanoseconds; 0 is unknown.
+    #[inline]
+    pub(crate) fn expecting(self, each: f64, now: u64) -> Self {
+        let Some(machine) = self.pool.map(PoolState::guess) else { return self };
+        let fits = |time| if each > 0.0 { fits(1, time, Nanos(each)) } else { FEW };
+        let (size, between) = (fits(machine.between_polls()), fits(machine.heartbeat()));
+        Self { size, left: between, between, since: Some(now), each, ..self }
     }
 
     /// Items of the next piece, of `rest` that are at hand.
@@ -77,7 +82,7 @@ impl<'w> PollInterval<'w> {
         let Some(pool) = self.pool else { return rest };
         if cfg!(all(target_family = "wasm", target_os = "unknown")) {
             // Without a clock nothing can be sized in time.
-            return 1;
+            return rest.min(1);
         }
         if self.left == 0 {
             self.look(pool);
@@ -109,6 +114,11 @@ impl<'w> PollInterval<'w> {
     }
 }
 
+/// The first piece of a claim of unknown cost, because one or two items may be too short for a poll.
+///
+/// Measure: count of items.
+const FEW: usize = 8;
+
 /// The next size of pieces that had `size` items, if `fits` items last for a poll's interval, and an item took `ratio` times as long as before.
 fn resized(size: usize, fits: usize, ratio: f64) -> usize {
     match ratio {
@@ -133,7 +143,7 @@ mod tests {
     #[test]
     fn pieces_follow_the_time_that_the_last_one_took() {
         with_current(|pool| {
-            let mut interval = PollInterval::new(pool);
+            let mut interval = PollInterval::new(Some(pool));
             assert_eq!(interval.next(100), 1);
             // In the future: no time has passed, whatever interrupts this thread.
             for between in [2, 4, 8] {
@@ -152,7 +162,10 @@ mod tests {
             let piece = look(&mut interval);
             assert!((1..=2000 / polls).contains(&piece), "{piece}");
             assert!((1..=2000).contains(&interval.between), "{}", interval.between);
-            assert_eq!(PollInterval::whole().next(100), 100);
+            assert_eq!(PollInterval::new(None).next(100), 100);
+            let each = pool.guess().between_polls().0 / 4.0;
+            let first = |each| PollInterval::new(Some(pool)).expecting(each, tick()).next(100);
+            assert_eq!([each, 0.0].map(first), [4, FEW]);
         });
     }
 

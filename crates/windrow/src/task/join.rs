@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::panic::Location;
 
 use windrow_plan::Nanos;
-use windrow_plan::share::{self, Recursion, ShareDecision};
+use windrow_plan::share::{self, Recursion, ShareChoice, ShareDecision};
 use windrow_plan::site::ItemCost;
 use windrow_sync::gate::JoinedWorker;
 use windrow_sync::join as sync;
@@ -152,15 +152,11 @@ fn grow<R>(
         let ask = |asked: &Asked<'_>| {
             let (age, now) = (pool.nanos(asked.age()), tick());
             let (state, costs) = (pool.workers(), pool.costs(now));
-            let decision = share::recursion(Recursion { age, known }, &state, &costs);
-            choice.set(Some(LastChoice {
-                why: decision.why,
-                serial: Some(decision.inputs.rest()),
-                shared: decision.alternatives.iter().nth(1).map(|shared| shared.predicted),
-                is_known: false,
-                since: age,
-            }));
-            match decision.choice {
+            let recursion = Recursion { age, known };
+            let ShareChoice { choice: decision, why, shared } = share::recursion(recursion, &state, &costs);
+            let serial = Some(recursion.rest());
+            choice.set(Some(LastChoice { why, serial, shared, is_known: false, since: age }));
+            match decision {
                 ShareDecision::Open { width } => {
                     asked.furnish();
                     match door.open(width, width > state.idle + 1) {

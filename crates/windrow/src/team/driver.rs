@@ -6,8 +6,7 @@
 
 use std::ops::Range;
 
-use windrow_plan::Decision;
-use windrow_plan::width::{RoundCosts, Segment, WidthTuner};
+use windrow_plan::width::{Segment, WidthDecision, WidthTuner};
 use windrow_sync::machine::tick;
 use windrow_sync::rounds::{Follow, Lend, LendCopy, Lent};
 
@@ -22,9 +21,6 @@ pub(super) struct RoundSite<'c> {
     pub(super) site: usize,
     pub(super) timing: &'c Timing,
 }
-
-/// A decision about the width of rounds.
-type WidthDecision = Decision<RoundCosts, Segment>;
 
 /// The state that passes from leader to leader in [`Member::rounds`](super::Member::rounds).
 #[derive(Debug)]
@@ -203,7 +199,7 @@ pub(super) fn end_team(reported: Reported, members: usize, reason: &'static str,
         return reported.end(&team);
     }
     let reason = match decision {
-        Some(Decision { inputs, choice, why, .. }) => {
+        Some(WidthDecision { inputs, choice, why }) => {
             format!("the last ones at width {}: {why} ({inputs})", choice.width).into()
         }
         None if members == 1 => "one member".into(),
