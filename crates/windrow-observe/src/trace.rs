@@ -45,9 +45,9 @@ const CLAIMS_VARIABLE: &str = "WINDROW_TRACE_CLAIMS";
 /// Measure: size of the buffer of a thread.
 const PER_THREAD: usize = 1 << 16;
 
-/// Events that are divided by the number of threads so far, for the buffer of a further thread.
+/// Events that eight threads keep together. From the eighth on, the n-th thread keeps an n-th of them.
 ///
-/// Measure: size of the buffers of some threads.
+/// Measure: size of the buffers of eight threads.
 const PER_PROCESS: usize = 1 << 19;
 
 /// A recorded event, in ticks.

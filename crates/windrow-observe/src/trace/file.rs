@@ -205,11 +205,11 @@ impl Format {
             let mut count = |at, name, unit, id, value| {
                 elsewhere.counters.push(CounterValue { at, name, unit, id, value });
             };
-            match &event.kind {
-                &EventKind::Width { place, team, members } => {
+            match event.kind {
+                EventKind::Width { place, team, members } => {
                     count(begin, format!("round width of {}", short(Some(place))), "members", team, members);
                 }
-                &EventKind::Batch { structure, id, ops, left } => {
+                EventKind::Batch { structure, id, ops, left } => {
                     let structure = without_paths(structure);
                     let size = format!("batch size of {structure}");
                     count(begin, size.clone(), "operations", id, ops as u64);
