@@ -9,7 +9,7 @@ use std::thread;
 
 use windrow_sync::machine;
 
-use crate::error::ThreadPoolBuildError;
+use crate::error::{Cause, ThreadPoolBuildError};
 use crate::max_num_threads;
 use crate::pool::{self, ThreadPool};
 use crate::workers::{self, Handlers, PoolCore};
@@ -170,8 +170,9 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
         let ThreadPoolBuilder { num_threads, stack_size, mut name, handlers, use_current_thread, mut spawn } = self;
         let threads = threads(num_threads);
         if use_current_thread && workers::place().is_some() {
-            return Err(ThreadPoolBuildError::current_thread());
+            return Err(ThreadPoolBuildError(Cause::CurrentThread));
         }
+        let refused = |error| ThreadPoolBuildError(Cause::System(error));
         let core = Arc::new(PoolCore::new(threads, use_current_thread, handlers));
         // Ends the threads if a name panics or a thread is refused.
         let life = core.begin_life();
@@ -180,14 +181,12 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
         }
         for index in usize::from(use_current_thread)..threads {
             let name = name.as_mut().map(|name| name(index));
-            spawn
-                .spawn(ThreadBuilder { core: core.clone(), index, name, stack_size })
-                .map_err(ThreadPoolBuildError::system)?;
+            spawn.spawn(ThreadBuilder { core: core.clone(), index, name, stack_size }).map_err(refused)?;
         }
         let host = core.clone();
         // The host thread calls no user code: any stack is enough.
         let host = thread::Builder::new().name("windrow-tasks".to_owned()).spawn(move || host.host());
-        host.map_err(ThreadPoolBuildError::system)?;
+        host.map_err(refused)?;
         core.set_hosted();
         if use_current_thread {
             workers::enter(&core, 0);

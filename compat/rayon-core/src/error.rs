@@ -6,28 +6,16 @@ use std::io;
 
 /// A pool was not built.
 #[derive(Debug)]
-pub struct ThreadPoolBuildError(Cause);
+pub struct ThreadPoolBuildError(pub(crate) Cause);
 
 #[derive(Debug)]
-enum Cause {
+pub(crate) enum Cause {
     GlobalExists,
     CurrentThread,
     System(io::Error),
 }
 
 impl ThreadPoolBuildError {
-    pub(crate) fn global_exists() -> Self {
-        ThreadPoolBuildError(Cause::GlobalExists)
-    }
-
-    pub(crate) fn current_thread() -> Self {
-        ThreadPoolBuildError(Cause::CurrentThread)
-    }
-
-    pub(crate) fn system(error: io::Error) -> Self {
-        ThreadPoolBuildError(Cause::System(error))
-    }
-
     /// True if this system has no threads.
     pub(crate) fn is_unsupported(&self) -> bool {
         matches!(&self.0, Cause::System(error) if error.kind() == io::ErrorKind::Unsupported)

@@ -9,7 +9,7 @@ use windrow_sync::Mutex;
 
 use crate::broadcast::BroadcastContext;
 use crate::builder::{ThreadPoolBuilder, ThreadSpawn};
-use crate::error::ThreadPoolBuildError;
+use crate::error::{Cause, ThreadPoolBuildError};
 use crate::join::join_here;
 use crate::outside;
 use crate::queue::QueuedTask;
@@ -51,7 +51,7 @@ pub(crate) fn made_global() -> Option<&'static ThreadPool> {
 }
 
 pub(crate) fn build_global<S: ThreadSpawn>(builder: ThreadPoolBuilder<S>) -> Result<(), ThreadPoolBuildError> {
-    let mut result = Err(ThreadPoolBuildError::global_exists());
+    let mut result = Err(ThreadPoolBuildError(Cause::GlobalExists));
     GLOBAL.get_or_init(|| match builder.build() {
         Ok(pool) => {
             result = Ok(());
@@ -183,8 +183,8 @@ impl ThreadPool {
         let threads = self.current_num_threads();
         let results: Vec<_> = (0..threads).map(|_| Mutex::new(None)).collect();
         PoolCore::lending(|lender| {
-            let tasks = results.iter().enumerate().map(|(index, result)| {
-                let op = &op;
+            self.core().push_broadcast(|index| {
+                let (op, result) = (&op, &results[index]);
                 QueuedTask::Lent(lender.lend(move || {
                     working(|| {
                         let context = BroadcastContext::new(index, threads);
@@ -193,8 +193,6 @@ impl ThreadPool {
                     });
                 }))
             });
-            let tasks: Vec<QueuedTask> = tasks.collect();
-            self.core().push_broadcast(tasks.into_iter());
         });
         results.into_iter().map(received).collect()
     }
@@ -260,7 +258,7 @@ impl ThreadPool {
     where
         OP: FnOnce(&Scope<'scope>) -> R,
     {
-        scope::run_scope(self.core(), op)
+        scope::run(self.core(), false, |tasks| op(&Scope(tasks)))
     }
 
     /// [`in_place_scope_fifo`](crate::in_place_scope_fifo()) whose tasks run in this pool.
@@ -271,7 +269,7 @@ impl ThreadPool {
     where
         OP: FnOnce(&ScopeFifo<'scope>) -> R,
     {
-        scope::run_scope_fifo(self.core(), op)
+        scope::run(self.core(), true, |tasks| op(&ScopeFifo(tasks)))
     }
 
     /// [`spawn`](crate::spawn()) in this pool.
@@ -296,11 +294,10 @@ impl ThreadPool {
         OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
     {
         let (op, threads) = (Arc::new(op), self.current_num_threads());
-        let task = |index| {
+        self.core().push_broadcast(|index| {
             let op = op.clone();
             self.owned(move || op(BroadcastContext::new(index, threads)))
-        };
-        self.core().push_broadcast((0..threads).map(task));
+        });
     }
 
     /// A task that keeps the pool alive.

@@ -15,20 +15,16 @@ use crate::queue::{FifoTasks, QueuedTask};
 use crate::workers::{PoolCore, WakeHost, working};
 
 /// A scope whose tasks may borrow for `'scope`: see [`scope()`].
-pub struct Scope<'scope>(Arc<ScopeTasks<'scope>>);
+#[derive(Debug)]
+pub struct Scope<'scope>(pub(crate) Arc<ScopeTasks<'scope>>);
 
 /// A scope whose tasks run in their order: see [`scope_fifo()`].
-pub struct ScopeFifo<'scope>(Arc<ScopeTasks<'scope>>);
+#[derive(Debug)]
+pub struct ScopeFifo<'scope>(pub(crate) Arc<ScopeTasks<'scope>>);
 
-impl fmt::Debug for Scope<'_> {
+impl fmt::Debug for ScopeTasks<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Scope").field(&self.0.lender).finish()
-    }
-}
-
-impl fmt::Debug for ScopeFifo<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ScopeFifo").field(&self.0.lender).finish()
+        self.lender.fmt(f)
     }
 }
 
@@ -73,7 +69,7 @@ impl<'scope> ScopeFifo<'scope> {
 }
 
 /// Common part of both kinds of scopes.
-struct ScopeTasks<'scope> {
+pub(crate) struct ScopeTasks<'scope> {
     lender: Lender<'scope, WakeHost>,
     core: Arc<PoolCore>,
     /// For each thread, the tasks that it has spawned, if tasks run in the order of spawning.
@@ -85,14 +81,10 @@ impl<'scope> ScopeTasks<'scope> {
     fn broadcast(self: &Arc<Self>, body: impl Fn(BroadcastContext<'_>) + Send + Sync + 'scope) {
         let body = Arc::new(body);
         let threads = self.core.threads();
-        // All are lent before the first is queued.
-        let tasks: Vec<QueuedTask> = (0..threads)
-            .map(|index| {
-                let body = body.clone();
-                self.lend(move || body(BroadcastContext::new(index, threads)))
-            })
-            .collect();
-        self.core.push_broadcast(tasks.into_iter());
+        self.core.push_broadcast(|index| {
+            let body = body.clone();
+            self.lend(move || body(BroadcastContext::new(index, threads)))
+        });
     }
 
     fn lend(self: &Arc<Self>, job: impl FnOnce() + Send + 'scope) -> QueuedTask {
@@ -112,7 +104,7 @@ impl<'scope> ScopeTasks<'scope> {
 }
 
 /// Runs `f` on this thread with the tasks of a scope of the pool, and waits until they have ended.
-fn run<'scope, R>(core: &Arc<PoolCore>, in_order: bool, f: impl FnOnce(Arc<ScopeTasks<'scope>>) -> R) -> R {
+pub(crate) fn run<'scope, R>(core: &Arc<PoolCore>, in_order: bool, f: impl FnOnce(Arc<ScopeTasks<'scope>>) -> R) -> R {
     let (result, tasks) = PoolCore::lending(|lender: &Lender<'scope, WakeHost>| {
         let lists = if in_order { core.threads() } else { 0 };
         let fifo = (0..lists).map(|_| Arc::new(Mutex::new(VecDeque::new()))).collect();
@@ -133,14 +125,6 @@ fn run<'scope, R>(core: &Arc<PoolCore>, in_order: bool, f: impl FnOnce(Arc<Scope
             resume_unwind(payload)
         }
     }
-}
-
-pub(crate) fn run_scope<'scope, R>(core: &Arc<PoolCore>, op: impl FnOnce(&Scope<'scope>) -> R) -> R {
-    run(core, false, |tasks| op(&Scope(tasks)))
-}
-
-pub(crate) fn run_scope_fifo<'scope, R>(core: &Arc<PoolCore>, op: impl FnOnce(&ScopeFifo<'scope>) -> R) -> R {
-    run(core, true, |tasks| op(&ScopeFifo(tasks)))
 }
 
 /// Runs `op` on a thread of the current pool with a scope, and waits until the tasks of the scope have ended.

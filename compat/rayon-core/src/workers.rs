@@ -61,24 +61,6 @@ pub(crate) struct WorkerRecord {
     bell: Latch,
 }
 
-#[derive(Default)]
-struct WaitingWorkers {
-    /// A worker is in the list once for each wait: while it waits it may run a task that waits. The next worker to be woken is in front.
-    workers: VecDeque<usize>,
-    pending: usize,
-    /// Workers that run a task or a half of another thread, and do not wait.
-    working: usize,
-}
-
-impl WaitingWorkers {
-    /// Ends one wait of worker `index`.
-    fn end_wait(&mut self, index: usize) {
-        if let Some(at) = self.workers.iter().position(|&other| other == index) {
-            self.workers.remove(at);
-        }
-    }
-}
-
 pub(crate) type IndexHandler = Box<dyn Fn(usize) + Send + Sync>;
 pub(crate) type PanicHandler = Box<dyn Fn(Payload) + Send + Sync>;
 
@@ -124,8 +106,10 @@ pub(crate) struct PoolCore {
     outside: TaskQueue,
     /// Leases of threads outside the pool that no worker has answered.
     leases: Mutex<VecDeque<Arc<Lease>>>,
-    waiting: Mutex<WaitingWorkers>,
-    /// `WaitingWorkers::pending` and `WaitingWorkers::working`.
+    /// Workers that wait, the next one to be woken in front. A worker is in the list once for each wait: while it waits it may run a task that
+    /// waits.
+    waiting: Mutex<VecDeque<usize>>,
+    /// Pending broadcasts, and workers that run a task or a half of another thread and do not wait. Written under the lock of `waiting`.
     pending: RelaxedU64,
     working: Pad<RelaxedU64>,
     pub(crate) handlers: Handlers,
@@ -230,7 +214,7 @@ pub(crate) fn working_on_half<R>(f: impl FnOnce() -> R) -> R {
     working(f)
 }
 
-fn count_working(more: isize) {
+fn count_working(more: i64) {
     let _ = CORE.try_with(|core| {
         if let Some(core) = &*core.borrow() {
             let working = core.count_working(more);
@@ -473,16 +457,17 @@ impl PoolCore {
         self.announce();
     }
 
-    /// Queues one task for each worker, in their order.
-    pub(crate) fn push_broadcast(&self, tasks: impl Iterator<Item = QueuedTask>) {
+    /// Queues the task of each worker, which `task` makes from its index.
+    pub(crate) fn push_broadcast(&self, task: impl FnMut(usize) -> QueuedTask) {
         self.assert_of_this_process();
-        let mut waiting = self.waiting.lock();
+        // All are made before the first is queued.
+        let tasks: Vec<QueuedTask> = (0..self.threads()).map(task).collect();
+        let waiting = self.waiting.lock();
         for (worker, task) in self.workers.iter().zip(tasks) {
             worker.0.broadcasts.push(task);
-            waiting.pending += 1;
+            self.pending.add(1);
         }
-        self.pending.set(waiting.pending as u64);
-        let woken = waiting.workers.clone();
+        let woken = waiting.clone();
         drop(waiting);
         self.invitation.call();
         woken.into_iter().for_each(|index| self.wake(index));
@@ -495,9 +480,9 @@ impl PoolCore {
     fn announce(&self) {
         self.invitation.call();
         let mut waiting = self.waiting.lock();
-        let next = waiting.workers.front().copied();
+        let next = waiting.front().copied();
         if let Some(index) = next {
-            waiting.workers.rotate_left(1);
+            waiting.rotate_left(1);
             drop(waiting);
             self.wake(index);
         }
@@ -528,10 +513,10 @@ impl PoolCore {
         let own = &self.workers[index].0;
         own.local.take(true).or_else(|| {
             let task = own.broadcasts.take(false)?;
-            let mut waiting = self.waiting.lock();
-            waiting.pending -= 1;
-            self.pending.set(waiting.pending as u64);
-            let woken = if waiting.pending == 0 { waiting.workers.clone() } else { VecDeque::new() };
+            let waiting = self.waiting.lock();
+            let pending = self.pending.get() - 1;
+            self.pending.set(pending);
+            let woken = if pending == 0 { waiting.clone() } else { VecDeque::new() };
             drop(waiting);
             woken.into_iter().for_each(|index| self.wake(index));
             Some(task)
@@ -570,11 +555,11 @@ impl PoolCore {
     }
 
     /// Returns how many workers are working.
-    fn count_working(&self, more: isize) -> usize {
-        let mut waiting = self.waiting.lock();
-        waiting.working = waiting.working.wrapping_add_signed(more);
-        self.working.0.set(waiting.working as u64);
-        waiting.working
+    fn count_working(&self, more: i64) -> usize {
+        let _waiting = self.waiting.lock();
+        let working = self.working.0.get().wrapping_add_signed(more);
+        self.working.0.set(working);
+        working as usize
     }
 
     // Waiting.
@@ -604,7 +589,7 @@ impl PoolCore {
         if depth > 0 {
             self.count_working(-1);
         }
-        self.waiting.lock().workers.push_back(index);
+        self.waiting.lock().push_back(index);
         let is_needed = || done() || self.has_work(index);
         if is_member {
             self.invitation.wait(|_| true, is_needed);
@@ -613,7 +598,11 @@ impl PoolCore {
                 self.workers[index].0.bell.wait_for(None);
             }
         }
-        self.waiting.lock().end_wait(index);
+        let mut waiting = self.waiting.lock();
+        if let Some(at) = waiting.iter().position(|&other| other == index) {
+            waiting.remove(at);
+        }
+        drop(waiting);
         if depth > 0 {
             self.count_working(1);
         }

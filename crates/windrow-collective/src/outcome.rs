@@ -49,9 +49,9 @@ impl Outcome {
                 ..Account::default()
             },
             None if self.predicted.is_some() => {
-                Account { reason: "as rank 0 decided".into(), predicted: self.predicted_call, ..Account::default() }
+                Account { predicted: self.predicted_call, ..Account::because("as rank 0 decided") }
             }
-            None => Account { reason: "the tiles were given".into(), ..Account::default() },
+            None => Account::because("the tiles were given"),
         });
     }
 

@@ -1,10 +1,14 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+use std::ffi::OsString;
+use std::panic::catch_unwind;
 use std::time::Duration;
 
-use windrow_plan::listen::{CallKind, CallPlace, Ending, Event, EventKind, Listener, Site};
+use windrow_plan::listen::{CallKind, Ending, Event, EventKind, Listener, Site};
+use windrow_sync::exit::at_exit;
 use windrow_sync::fork::PerProcess;
+use windrow_sync::relaxed::RelaxedU64;
 
 mod report;
 mod sampling;
@@ -26,7 +30,7 @@ mod spans {
 
     pub(super) fn enter(_: CallKind, _: CallPlace) {}
 
-    pub(super) fn leave(_: CallKind, _: &Event<'_>, _: bool) {}
+    pub(super) fn leave(_: CallKind, _: &Event<'_>) {}
 
     pub(super) fn add(_: CallKind, _: &Event<'_>) {}
 }
@@ -42,6 +46,26 @@ pub fn listener() -> Option<&'static dyn Listener> {
     is_wanted.then_some(&Observer as &dyn Listener)
 }
 
+/// The value of a variable of the environment, if it asks for an output of this process, which is [written](write_all) at its end.
+fn wish(variable: &str) -> Option<OsString> {
+    let value = std::env::var_os(variable).filter(|value| !value.is_empty() && value != "0")?;
+    at_exit(write_all);
+    Some(value)
+}
+
+/// Writes the outputs of this process. It is registered for each of them, and a forked child inherits that.
+extern "C" fn write_all() {
+    static WRITTEN: PerProcess<RelaxedU64> = PerProcess::new();
+    let written = WRITTEN.get(RelaxedU64::default);
+    if written.get() == 0 {
+        written.set(1);
+        for write in [report::print, trace::write] {
+            // A panic would abort the process.
+            let _ = catch_unwind(write);
+        }
+    }
+}
+
 /// Passes events on to the report, the trace and the spans of the process.
 struct Observer;
 
@@ -51,27 +75,13 @@ impl Observer {
         if trace::is_wanted() || spans::are_wanted() {
             return Some(1.0);
         }
-        match report::is_wanted() {
-            true if site.is_wanted => Some(1.0),
-            true => report::sample(site.place),
-            false => None,
-        }
-    }
-
-    fn enter(kind: CallKind, place: CallPlace) {
-        if spans::are_wanted() {
-            spans::enter(kind, place);
-        }
-        if trace::is_wanted() {
-            trace::enter(kind, place);
-        }
+        if site.is_wanted && report::is_wanted() { Some(1.0) } else { report::sample(site.place) }
     }
 
     /// Adds a call that has ended.
     fn add(kind: CallKind, event: &Event<'_>, nests: bool) {
-        let has_returned = event.ending == Ending::Returned;
         if nests && kind != CallKind::Rounds {
-            spans::leave(kind, event, has_returned);
+            spans::leave(kind, event);
         } else {
             spans::add(kind, event);
         }
@@ -82,12 +92,8 @@ impl Observer {
                 false => trace::add_aside(kind, event),
             }
         }
-        if report::is_wanted() {
-            match event.ending {
-                Ending::Returned => report::add(event, kind),
-                Ending::Panicked => report::add_panic(event, kind),
-                Ending::Left => {}
-            }
+        if event.ending != Ending::Left {
+            report::add(event, kind);
         }
     }
 }
@@ -98,33 +104,26 @@ impl Listener for Observer {
         match kind {
             EventKind::Call(kind) => {
                 let weight = Self::weight(site);
-                if weight.is_some() {
-                    Self::enter(kind, place);
+                if weight.is_some() && spans::are_wanted() {
+                    spans::enter(kind, place);
+                }
+                if weight.is_some() && trace::is_wanted() {
+                    trace::enter(kind, place);
                 }
                 weight
             }
             EventKind::Loose(_) => Self::weight(site),
-            EventKind::Spawn => {
-                if report::is_wanted() {
-                    report::sample(place)
-                } else {
-                    None
-                }
-            }
+            EventKind::Spawn => report::sample(place),
             EventKind::Region { name, of } => report::is_wanted().then(|| {
                 stall::open(region, name, of, place);
                 1.0
             }),
-            EventKind::Member => (region > 0 && report::is_wanted()).then(|| {
-                stall::enter(region);
-                1.0
-            }),
-            EventKind::Part(_) => {
+            EventKind::Member | EventKind::Part(_) => {
                 let is_watched = region > 0 && report::is_wanted();
                 if is_watched {
                     stall::enter(region);
                 }
-                (is_watched || trace::is_wanted()).then_some(1.0)
+                (is_watched || kind != EventKind::Member && trace::is_wanted()).then_some(1.0)
             }
             EventKind::Claim { .. } => trace::has_claims().then_some(1.0),
             EventKind::Spawned { .. } => (is_wanted || trace::is_wanted()).then_some(1.0),
@@ -145,8 +144,7 @@ impl Listener for Observer {
             EventKind::Loose(kind) => Self::add(kind, event, false),
             EventKind::Spawn => report::add_spawn(event),
             EventKind::Region { .. } => stall::close(event.region),
-            EventKind::Member => stall::leave(event.region),
-            EventKind::Part(_) | EventKind::Spawned { .. } => {
+            EventKind::Member | EventKind::Part(_) | EventKind::Spawned { .. } => {
                 if event.region > 0 && report::is_wanted() {
                     stall::leave(event.region);
                 }

@@ -9,8 +9,8 @@
 //! The report of a thread goes into one of several tables, each behind a lock that is never waited for: a forked child may inherit a lock that
 //! no thread will release.
 
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::panic::Location;
@@ -18,16 +18,14 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use windrow_plan::Nanos;
-use windrow_plan::listen::{
-    Account, CallKind, CallPlace, Decided, Ending, Event, EventKind, PartClaims, UNKNOWN, grouped, visible,
-};
+use windrow_plan::listen::{Account, CallKind, CallPlace, Decided, Event, EventKind, Site, grouped, visible};
 use windrow_sync::Mutex;
-use windrow_sync::exit::at_exit;
 use windrow_sync::fork::PerProcess;
 use windrow_sync::machine::fork_generation;
 use windrow_sync::relaxed::RelaxedU64;
 
 use crate::sampling::probability;
+use crate::wish;
 
 /// `1` prints the report on stderr, another value names a file to which it is appended.
 const VARIABLE: &str = "WINDROW_EXPLAIN";
@@ -38,13 +36,8 @@ const TABLES: usize = 64;
 /// Measure: count of places whose last time a thread remembers.
 const REMEMBERED: usize = 256;
 
-/// Bins of relative errors of predictions.
-///
-/// Measure: count of bins, each a quarter wider than the one before.
-const BINS: usize = 48;
-
 /// Totals of the calls at a place. Numbers are weighted by the calls that were skipped.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Row {
     calls: f64,
     /// True if some calls were skipped.
@@ -56,24 +49,9 @@ struct Row {
     took: f64,
     /// The time that the shared calls would have taken alone, as predicted, less what they took; at most what their threads can save.
     saved: f64,
-    errors: [u32; BINS],
+    /// Predictions by the [`bin`] of their relative error.
+    errors: BTreeMap<usize, u32>,
     reason: String,
-}
-
-impl Default for Row {
-    fn default() -> Self {
-        Self {
-            calls: 0.0,
-            sampled: false,
-            items: 0.0,
-            shared: 0.0,
-            threads: 0,
-            took: 0.0,
-            saved: 0.0,
-            errors: [0; BINS],
-            reason: String::new(),
-        }
-    }
 }
 
 /// A relative error, from 1 % on in steps of a quarter.
@@ -95,7 +73,7 @@ impl Row {
         let calls = if event.is_further { 0.0 } else { weight };
         self.calls += calls;
         self.sampled |= calls > 1.0;
-        self.items += if event.items == UNKNOWN { 0.0 } else { calls * event.items as f64 };
+        self.items += calls * event.known_items() as f64;
         if event.threads > 1 {
             self.shared += calls;
             let serial = account.alternatives.iter().flatten().find(|(name, _)| *name == "serial");
@@ -104,7 +82,7 @@ impl Row {
         }
         if let Some(predicted) = account.predicted.filter(|_| took > 0.0) {
             let error = (predicted.0 - took).abs() / took;
-            self.errors[bin(error).min(BINS - 1)] += 1;
+            *self.errors.entry(bin(error)).or_default() += 1;
         }
         if !event.is_further {
             self.reason.clear();
@@ -120,20 +98,20 @@ impl Row {
         self.threads = self.threads.max(other.threads);
         self.took += other.took;
         self.saved += other.saved;
-        self.errors.iter_mut().zip(other.errors).for_each(|(one, more)| *one += more);
+        other.errors.into_iter().for_each(|(bin, more)| *self.errors.entry(bin).or_default() += more);
         self.reason = other.reason;
     }
 
     /// The relative error that this part of the predictions does not exceed; `None` without predictions.
     fn error_at(&self, part: f64) -> Option<f64> {
-        let all: u32 = self.errors.iter().sum();
+        let all: u32 = self.errors.values().sum();
         let wanted = (f64::from(all) * part).ceil().max(1.0) as u32;
         let mut seen = 0;
-        let found = self.errors.iter().position(|&count| {
+        let found = self.errors.iter().find(|&(_, count)| {
             seen += count;
             seen >= wanted
         });
-        found.filter(|_| all > 0).map(error_of)
+        found.map(|(&bin, _)| error_of(bin))
     }
 }
 
@@ -147,8 +125,6 @@ struct ProcessReport {
     cost: Nanos,
     /// Calls that found their table locked.
     lost: RelaxedU64,
-    /// 1 once it was printed.
-    printed: RelaxedU64,
 }
 
 enum Target {
@@ -161,12 +137,11 @@ static REPORT: PerProcess<Option<ProcessReport>> = PerProcess::new();
 /// The report of this process, if one is wanted.
 fn report() -> Option<&'static ProcessReport> {
     let build = || {
-        let value = std::env::var_os(VARIABLE).filter(|value| !value.is_empty() && value != "0")?;
+        let value = wish(VARIABLE)?;
         let target = if value == "1" { Target::Stderr } else { Target::File(value.into()) };
         let cost = cost();
-        at_exit(print);
         let tables = std::array::from_fn(|_| Mutex::default());
-        Some(ProcessReport { target, tables, cost, lost: RelaxedU64::new(0), printed: RelaxedU64::new(0) })
+        Some(ProcessReport { target, tables, cost, lost: RelaxedU64::new(0) })
     };
     REPORT.get(build).as_ref()
 }
@@ -175,7 +150,8 @@ fn report() -> Option<&'static ProcessReport> {
 fn cost() -> Nanos {
     // Measure: count of turns, and of calls reported in a turn.
     const TURNS: u32 = 8;
-    let place = Location::caller();
+    let (kind, place) = (EventKind::Call(CallKind::Loop), Some(Location::caller()));
+    let site = Site { kind, place, region: 0, is_wanted: false };
     let mut table = HashMap::new();
     let mut turn = || {
         let begin = Instant::now();
@@ -183,80 +159,40 @@ fn cost() -> Nanos {
             let reason = format!("shared after {call} items: an example").into();
             let alternatives = [Some(("serial", Nanos::default())), None];
             let account = Account { reason, alternatives, ..Account::default() };
-            let key = key_of(Some(place), CallKind::Loop.name());
-            table.entry(key).or_insert_with(Row::default).add(&example(&account), &account);
+            let row: &mut Row = table.entry(key_of(place, CallKind::Loop.name())).or_default();
+            row.add(&Event::new(&site, 1.0, &account), &account);
         }
         begin.elapsed().as_nanos() as f64 / f64::from(TURNS)
     };
     Nanos((0..TURNS).map(|_| turn()).fold(f64::INFINITY, f64::min))
 }
 
-/// A call of one item.
-fn example(account: &Account) -> Event<'_> {
-    Event {
-        kind: EventKind::Call(CallKind::Loop),
-        place: None,
-        region: 0,
-        weight: 1.0,
-        items: 1,
-        threads: 1,
-        took: Nanos::default(),
-        ticks: (0, 0),
-        ending: Ending::Returned,
-        is_further: false,
-        decision: Decided::Now(account),
-        claims: PartClaims::default(),
-        tiles: None,
-    }
-}
-
 fn key_of(place: CallPlace, kind: &'static str) -> Key {
     place.map_or(("?", 0, kind), |place| (place.file(), place.line(), kind))
 }
 
-/// The last reported call at a place, as this thread remembers it.
+/// The sampling of a place by this thread.
 #[derive(Clone, Copy, Default)]
-struct Last {
-    place: usize,
-    generation: u32,
-    /// Sampling probability.
-    probability: f32,
-    /// Nanoseconds that it took to build the report.
-    building: f32,
-}
-
-impl Last {
-    fn is_of(&self, address: usize) -> bool {
-        self.place == address && self.generation == fork_generation()
-    }
-
-    /// Weight of one sampled call.
-    fn weight_of(&self, address: usize) -> f32 {
-        if self.is_of(address) { self.probability.recip() } else { 1.0 }
-    }
-}
-
-/// Calls at a place that are skipped.
-#[derive(Clone, Copy)]
-struct Skip {
+struct Sampled {
     place: usize,
     generation: u32,
     /// Calls to skip before the next sample.
-    untold: u32,
+    skips: u32,
+    /// Sampling probability; 0 before the first report.
+    probability: f32,
+    /// Nanoseconds that it took to build the last report.
+    building: f32,
 }
 
-impl Skip {
-    const NONE: Skip = Skip { place: 0, generation: 0, untold: 0 };
+impl Sampled {
+    fn is_of(&self, address: usize) -> bool {
+        self.place == address && self.generation == fork_generation() && self.probability > 0.0
+    }
 }
-
-/// Measure: count of places of which a thread skips calls at the same time.
-const SKIPPED: usize = 64;
 
 thread_local! {
-    static SKIPS: [Cell<Skip>; SKIPPED] = const { [const { Cell::new(Skip::NONE) }; SKIPPED] };
-    static LAST: RefCell<Vec<Last>> = const { RefCell::new(Vec::new()) };
+    static SAMPLED: Box<[Cell<Sampled>]> = (0..REMEMBERED).map(|_| Cell::default()).collect();
     static RANDOM: Cell<u64> = const { Cell::new(0) };
-    static TABLE: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
 /// True if a report is wanted.
@@ -269,64 +205,41 @@ fn address(place: CallPlace) -> usize {
     place.map_or(0, |place| std::ptr::from_ref(place) as usize)
 }
 
-/// The index of a place among those that are remembered.
-fn slot(address: usize) -> usize {
-    (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) % REMEMBERED
-}
-
-/// True if the call that begins here is reported.
+/// Calls `f` with the place's slot among those that this thread remembers. `None` while the thread ends.
 #[inline]
-fn samples(address: usize) -> bool {
-    let skips = |skip: &Cell<Skip>| {
-        let (before, generation) = (skip.get(), fork_generation());
-        if before.place == address && before.generation == generation && before.untold > 0 {
-            skip.set(Skip { untold: before.untold - 1, ..before });
-            return true;
-        }
-        false
-    };
-    !SKIPS.with(|all| skips(&all[slot(address) % SKIPPED])) && is_due(address)
+fn with_slot<R>(address: usize, f: impl FnOnce(&Cell<Sampled>) -> R) -> Option<R> {
+    let slot = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) % REMEMBERED;
+    SAMPLED.try_with(|all| f(&all[slot])).ok()
 }
 
-/// [`samples`] for a call that is not just skipped.
-#[cold]
-#[inline(never)]
-fn is_due(address: usize) -> bool {
-    let last = last(address);
-    if !last.is_of(address) {
-        return true;
-    }
-    let was_skipped = SKIPS.with(|all| all[slot(address) % SKIPPED].get().place == address);
-    let untold = untold(last.probability);
-    let is_due = was_skipped || untold == 0;
-    skip(address, if is_due { untold } else { untold - 1 });
-    is_due
-}
-
-/// Skips the next `untold` calls at a place.
-fn skip(address: usize, untold: u32) {
-    let skip = Skip { place: address, generation: fork_generation(), untold };
-    SKIPS.with(|all| all[slot(address) % SKIPPED].set(skip));
-}
-
-/// Weight of the call that begins at this place; `None` if it is skipped.
+/// Weight of the call that begins at this place; `None` if it is skipped, or no report is wanted.
 #[inline]
 pub(super) fn sample(place: CallPlace) -> Option<f32> {
+    report()?;
     let address = address(place);
-    samples(address).then(|| last(address).weight_of(address))
+    let weight = |slot: &Cell<Sampled>| {
+        let before = slot.get();
+        if !before.is_of(address) {
+            return Some(1.0);
+        }
+        let (skips, weight) = match before.skips.checked_sub(1) {
+            Some(skips) => (skips, None),
+            None => (skips(before.probability), Some(before.probability.recip())),
+        };
+        slot.set(Sampled { skips, ..before });
+        weight
+    };
+    with_slot(address, weight).unwrap_or(Some(1.0))
 }
 
 /// Geometric random number of calls to skip.
-fn untold(probability: f32) -> u32 {
+#[cold]
+fn skips(probability: f32) -> u32 {
     if probability >= 1.0 {
         return 0;
     }
     let uniform = ((random() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
     (uniform.ln() / (-f64::from(probability)).ln_1p()) as u32
-}
-
-fn last(address: usize) -> Last {
-    LAST.try_with(|last| last.borrow().get(slot(address)).copied().unwrap_or_default()).unwrap_or_default()
 }
 
 /// A random number, of which the upper bits are the better ones. All are 1 while the thread ends.
@@ -351,34 +264,25 @@ fn step(state: u64) -> u64 {
 pub(super) fn add(event: &Event<'_>, kind: CallKind) {
     let Some(report) = report() else { return };
     let begin = matches!(event.decision, Decided::Later(_)).then(Instant::now);
-    let account = event.decision.account();
+    let account = event.account();
     // The rounds of a team are reported after it, and a further pass of a call is no call.
     if !event.is_further && kind != CallKind::Rounds {
         let building = begin.map_or(0.0, |begin| begin.elapsed().as_nanos() as f32);
-        remember(event, building, |building| report.cost.0 + f64::from(building));
+        remember(event, building, report.cost.0);
     }
     report.with_row(key_of(event.place, kind.name()), |row| row.add(event, &account));
 }
 
-/// Adds a call that a panic has ended.
-pub(super) fn add_panic(event: &Event<'_>, kind: CallKind) {
-    let account = Account { reason: "panicked".into(), ..Account::default() };
-    add(&Event { decision: Decided::Now(&account), ..*event }, kind);
-}
-
-/// Decides how often further calls at the place of the event are reported. `building`: nanoseconds that it took to build the report. `cost`: what
-/// a report costs, given that time.
-fn remember(event: &Event<'_>, building: f32, cost: impl FnOnce(f32) -> f64) {
+/// Decides how often further calls at the place of the event are reported. `building`: nanoseconds that it took to build the report. `cost`:
+/// nanoseconds of the rest of a report.
+fn remember(event: &Event<'_>, building: f32, cost: f64) {
     let (place, generation) = (address(event.place), fork_generation());
-    let _ = LAST.try_with(|last| {
-        let mut last = last.borrow_mut();
-        last.resize(REMEMBERED, Last::default());
-        let last = &mut last[slot(place)];
+    with_slot(place, |slot| {
+        let before = slot.get();
         // Of two turns the shorter: the thread may be interrupted in the other.
-        let shorter = if last.is_of(place) { building.min(last.building) } else { building };
-        let probability = probability(event.took, Nanos(cost(shorter))) as f32;
-        skip(place, untold(probability));
-        *last = Last { place, generation, probability, building };
+        let shorter = if before.is_of(place) { building.min(before.building) } else { building };
+        let probability = probability(event.took, Nanos(cost + f64::from(shorter))) as f32;
+        slot.set(Sampled { place, generation, skips: skips(probability), probability, building });
     });
 }
 
@@ -392,7 +296,7 @@ pub(super) fn add_spawn(event: &Event<'_>) {
     /// Measure: count of rows found.
     const ROWS: f64 = 2.0;
     let Some(report) = report() else { return };
-    remember(event, 0.0, |_| ROWS * report.cost.0);
+    remember(event, 0.0, ROWS * report.cost.0);
     report.with_row(key_of(event.place, SPAWN), |row| {
         row.calls += f64::from(event.weight);
         row.sampled |= event.weight > 1.0;
@@ -420,36 +324,22 @@ impl ProcessReport {
 
 /// The table that this thread tries first.
 fn own_table() -> usize {
-    let first = TABLE.try_with(|table| {
-        if table.get() == usize::MAX {
-            // The address of a variable of the thread differs between threads.
-            table.set(step(std::ptr::from_ref(table) as u64) as usize % TABLES);
-        }
-        table.get()
-    });
-    first.unwrap_or(0)
+    // The address of a variable of the thread differs between threads.
+    RANDOM.try_with(|random| step(std::ptr::from_ref(random) as u64) as usize % TABLES).unwrap_or(0)
 }
 
-extern "C" fn print() {
-    // A panic would abort the process.
-    let _ = std::panic::catch_unwind(|| {
-        let Some(Some(report)) = REPORT.peek() else { return };
-        if report.printed.get() > 0 {
-            return;
+/// Prints the report of this process, if it has one.
+pub(super) fn print() {
+    let Some(Some(report)) = REPORT.peek() else { return };
+    let mut rows: HashMap<Key, Row> = HashMap::new();
+    for table in &report.tables {
+        if let Some(table) = table.try_lock() {
+            table.iter().for_each(|(key, row)| rows.entry(*key).or_default().merge(row.clone()));
         }
-        report.printed.set(1);
-        let mut rows: HashMap<Key, Row> = HashMap::new();
-        for table in &report.tables {
-            if let Some(table) = table.try_lock() {
-                table.iter().for_each(|(key, row)| rows.entry(*key).or_default().merge(row.clone()));
-            }
-        }
-        if rows.is_empty() {
-            return;
-        }
-        let text = table(rows.into_iter().collect(), report.lost.get());
-        report.target.write(&text);
-    });
+    }
+    if !rows.is_empty() {
+        report.target.write(&table(rows.into_iter().collect(), report.lost.get()));
+    }
 }
 
 /// Writes a note where the report of the process goes, if there is one.

@@ -8,7 +8,7 @@ use tracing::field::Empty;
 use tracing::span::EnteredSpan;
 use tracing::{Level, Span};
 
-use windrow_plan::listen::{CallKind, CallPlace, Decided, Event, UNKNOWN};
+use windrow_plan::listen::{CallKind, CallPlace, Decided, Ending, Event};
 
 thread_local! {
     /// Spans of the open calls of this thread.
@@ -63,26 +63,22 @@ pub(super) fn enter(kind: CallKind, place: CallPlace) {
     let _ = SPANS.try_with(|spans| spans.borrow_mut().push((kind, place, span)));
 }
 
-/// Leaves the span of a call, and says how the call went if it has `returned`.
-pub(super) fn leave(kind: CallKind, event: &Event<'_>, returned: bool) {
+/// Leaves the span of a call, and says how the call went if it has returned.
+pub(super) fn leave(kind: CallKind, event: &Event<'_>) {
     let find = |spans: &RefCell<Vec<(CallKind, CallPlace, EnteredSpan)>>| {
         let mut spans = spans.borrow_mut();
         let index = spans.iter().rposition(|(of, at, _)| *of == kind && *at == event.place)?;
         Some(spans.split_off(index))
     };
     let Some(mut left) = SPANS.try_with(find).ok().flatten() else { return };
-    if let Some((.., span)) = left.first().filter(|_| returned) {
+    if let Some((.., span)) = left.first().filter(|_| event.ending == Ending::Returned) {
         let span = Span::clone(span);
-        span.record("items", items(event)).record("threads", event.threads).record("decision", reason(event));
+        span.record("items", event.known_items()).record("threads", event.threads).record("decision", reason(event));
     }
     // The innermost first, and after the borrow, as the subscriber runs.
     while let Some(span) = left.pop() {
         drop(span);
     }
-}
-
-fn items(event: &Event<'_>) -> u64 {
-    if event.items == UNKNOWN { 0 } else { event.items }
 }
 
 fn reason<'e>(event: &Event<'e>) -> &'e str {
@@ -94,15 +90,12 @@ fn reason<'e>(event: &Event<'e>) -> &'e str {
 
 /// Adds a call without a span as an event.
 pub(super) fn add(kind: CallKind, event: &Event<'_>) {
-    if !are_wanted() {
-        return;
-    }
     tracing::event!(
         target: "windrow",
         Level::TRACE,
         place = %PlaceText(event.place),
         kind = kind.name(),
-        items = items(event),
+        items = event.known_items(),
         threads = event.threads,
         decision = reason(event),
     );

@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::panic::Location;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,16 +21,9 @@ const LOOP: &str = "loop";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CallName {
     kind: &'static str,
-    at: WatchedPlace,
-}
-
-/// Identity of a call among others of its kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WatchedPlace {
-    Unknown,
-    Source(&'static Location<'static>),
     /// The type of a batched structure.
-    Type(&'static str),
+    of: Option<&'static str>,
+    place: CallPlace,
 }
 
 /// A region, and the threads inside.
@@ -67,8 +59,7 @@ fn table(region: usize) -> &'static Table {
 
 /// The caller of a region enters it.
 pub(super) fn open(region: usize, kind: &'static str, of: Option<&'static str>, place: CallPlace) {
-    let at = of.map(WatchedPlace::Type).or(place.map(WatchedPlace::Source)).unwrap_or(WatchedPlace::Unknown);
-    let watched = Watched { name: CallName { kind, at }, members: Vec::new(), is_reported: false };
+    let watched = Watched { name: CallName { kind, of, place }, members: Vec::new(), is_reported: false };
     table(region).lock().insert(region, watched);
     enter(region);
 }
@@ -160,10 +151,10 @@ fn stalled(call: CallName, thread: &str, waited: Duration, members: &[AwaitedMem
 
 impl std::fmt::Display for CallName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.at {
-            WatchedPlace::Unknown => write!(f, "the {}", self.kind),
-            WatchedPlace::Source(place) => write!(f, "the {} at {place}", self.kind),
-            WatchedPlace::Type(of) => write!(f, "the {} ({of})", self.kind),
+        match (self.of, self.place) {
+            (Some(of), _) => write!(f, "the {} ({of})", self.kind),
+            (None, Some(place)) => write!(f, "the {} at {place}", self.kind),
+            (None, None) => write!(f, "the {}", self.kind),
         }
     }
 }
@@ -174,9 +165,9 @@ mod tests {
 
     #[test]
     fn a_stalled_call_names_its_place_its_members_and_a_cause() {
-        let here = Location::caller();
-        let call = CallName { kind: LOOP, at: WatchedPlace::Source(here) };
-        let inside = Some(CallName { kind: "join or scope", at: WatchedPlace::Source(here) });
+        let here = std::panic::Location::caller();
+        let name = |kind| CallName { kind, of: None, place: Some(here) };
+        let (call, inside) = (name(LOOP), Some(name("join or scope")));
         let seconds = Duration::from_secs;
         let one = |inside| AwaitedMember { thread: "windrow-1".to_owned(), since: seconds(7), inside };
         let text = stalled(call, "main", seconds(5), &[one(None), one(inside)]);

@@ -10,28 +10,27 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::panic::Location;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::{Instant, SystemTime};
 
 use windrow_plan::Nanos;
 use windrow_sync::Mutex;
-use windrow_sync::exit::at_exit;
 use windrow_sync::fork::PerProcess;
 use windrow_sync::machine::{fork_generation, tick, ticks_per_micro};
 use windrow_sync::relaxed::RelaxedU64;
 
 use windrow_plan::listen::{
-    Account, CallKind, CallPlace, Decided, Ending, Event, EventKind as Ended, LaneTile, PartClaims, UNKNOWN,
+    Account, CallKind, CallPlace, Decided, Ending, Event, EventKind as Ended, LaneTile, PartClaims,
 };
 
-mod counted;
+use crate::wish;
+
 mod events;
 mod file;
 mod tiles;
 
-use counted::Counted;
 use tiles::TraceTile;
 pub use tiles::timeline;
 
@@ -46,15 +45,10 @@ const CLAIMS_VARIABLE: &str = "WINDROW_TRACE_CLAIMS";
 /// Measure: size of the buffer of a thread.
 const PER_THREAD: usize = 1 << 16;
 
-/// About as many events are kept of all threads together.
+/// Events that eight threads keep together. From the eighth on, the n-th thread keeps an n-th of them.
 ///
-/// Measure: size of all buffers.
+/// Measure: size of the buffers of eight threads.
 const PER_PROCESS: usize = 1 << 19;
-
-/// Events by which a buffer grows.
-///
-/// Measure: size of a part of a buffer.
-const BLOCK: usize = 1 << 8;
 
 /// A recorded event, in ticks.
 #[derive(Debug)]
@@ -79,35 +73,33 @@ enum EventKind {
         is_open: bool,
     },
     /// A call without a slice.
-    Aside(Box<Summary>),
+    Aside { kind: CallKind, place: CallPlace, summary: Box<Summary> },
     /// The part of one member in a call.
     Part { kind: CallKind, place: CallPlace, claims: PartClaims },
     /// One claim of a member.
     Claim { lo: usize, hi: usize },
     /// One member's part in the rounds of a team.
     Rounds { rounds: usize, member: usize },
-    /// A batch of a structure of this type.
-    Batch { structure: &'static str, ops: usize, left: usize },
+    /// A batch of the structure number `id`, of this type, at whose end `left` operations were queued.
+    Batch { structure: &'static str, id: usize, ops: usize, left: usize },
     /// A spawned closure.
     Spawned,
     /// A tile in a lane. Its times are in nanoseconds since the trace began.
     Tile(Box<TraceTile>),
-    /// The value of a counter from `begin` on. Counters of one name differ by `id`.
-    Counter { counted: Counted, id: usize, value: u64 },
+    /// The number of members that rounds of a team from this place have from `begin` on.
+    Width { place: &'static Location<'static>, team: usize, members: u64 },
 }
 
 impl EventKind {
     /// True for a slice of its thread.
     fn is_slice(&self) -> bool {
-        !matches!(self, EventKind::Aside(_) | EventKind::Tile(_) | EventKind::Counter { .. })
+        !matches!(self, EventKind::Aside { .. } | EventKind::Tile(_) | EventKind::Width { .. })
     }
 }
 
 /// Summary of a call.
 #[derive(Debug)]
 struct Summary {
-    kind: CallKind,
-    place: CallPlace,
     items: u64,
     threads: usize,
     took: Nanos,
@@ -116,15 +108,13 @@ struct Summary {
 
 impl Summary {
     #[cold]
-    fn of(kind: CallKind, event: &Event<'_>) -> Self {
+    fn of(event: &Event<'_>) -> Box<Self> {
         let account = match event.decision {
             Decided::Now(account) => account.clone(),
             // It may take long, and a trace has each call.
             Decided::Later(_) => Account::default(),
         };
-        let items = if event.items == UNKNOWN { 0 } else { event.items };
-        let &Event { place, threads, took, .. } = event;
-        Summary { kind, place, items, threads, took, account }
+        Box::new(Summary { items: event.known_items(), threads: event.threads, took: event.took, account })
     }
 }
 
@@ -138,25 +128,8 @@ struct ProcessTrace {
     zero: Instant,
     started: SystemTime,
     threads: Mutex<Vec<Arc<Mutex<ThreadTrace>>>>,
-    /// Events for which buffers have space.
-    space: AtomicUsize,
     /// Events of threads that were about to end, and had no buffer any more.
     lost: RelaxedU64,
-    /// 1 once the file is written.
-    written: RelaxedU64,
-}
-
-/// A thread that ends leaves the rest of its space to others.
-impl Drop for OwnTrace {
-    fn drop(&mut self) {
-        let process = process().filter(|_| self.generation == fork_generation());
-        let Some((process, mut trace)) = process.zip(self.trace.try_lock()) else { return };
-        let kept = trace.events.len();
-        // Relaxed: as in `grows`.
-        process.space.fetch_sub(trace.space - kept, Ordering::Relaxed);
-        trace.space = kept;
-        trace.events.shrink_to_fit();
-    }
 }
 
 /// The records of a thread.
@@ -168,15 +141,9 @@ struct ThreadTrace {
     space: usize,
     dropped: u64,
     /// Open calls of the thread, outermost first.
-    open: Vec<OpenCall>,
+    open: Vec<TraceEvent>,
     /// The end of the last slice.
     last: u64,
-}
-
-struct OpenCall {
-    kind: CallKind,
-    place: CallPlace,
-    begin: u64,
 }
 
 /// A thread's hold on its buffer.
@@ -194,8 +161,7 @@ thread_local! {
 /// The trace of this process, if one is wanted.
 fn process() -> Option<&'static ProcessTrace> {
     let build = || {
-        let path = std::env::var_os(VARIABLE).filter(|value| !value.is_empty() && value != "0")?;
-        at_exit(end);
+        let path = wish(VARIABLE)?;
         let (begun, zero) = both_clocks();
         Some(ProcessTrace {
             path: path.into(),
@@ -204,9 +170,7 @@ fn process() -> Option<&'static ProcessTrace> {
             zero,
             started: SystemTime::now(),
             threads: Mutex::default(),
-            space: AtomicUsize::new(0),
             lost: RelaxedU64::new(0),
-            written: RelaxedU64::new(0),
         })
     };
     PROCESS.get(build).as_ref()
@@ -239,14 +203,16 @@ impl ProcessTrace {
     /// A buffer for this thread.
     fn register(&self) -> OwnTrace {
         let name = std::thread::current().name().map(str::to_owned);
-        let trace = Arc::new(Mutex::new(ThreadTrace { name, ..ThreadTrace::default() }));
-        self.threads.lock().push(trace.clone());
+        let mut threads = self.threads.lock();
+        let space = PER_THREAD.min(PER_PROCESS / (threads.len() + 1)).max(1);
+        let trace = Arc::new(Mutex::new(ThreadTrace { name, space, ..ThreadTrace::default() }));
+        threads.push(trace.clone());
         OwnTrace { generation: fork_generation(), trace }
     }
 }
 
 /// Gives `f` what is recorded of this thread. `None` without a trace, or if the thread is about to end.
-fn with_own<R>(f: impl FnOnce(&ProcessTrace, &mut ThreadTrace) -> R) -> Option<R> {
+fn with_own<R>(f: impl FnOnce(&mut ThreadTrace) -> R) -> Option<R> {
     let process = process()?;
     let given = OWN.try_with(|own| {
         let mut own = own.try_borrow_mut().ok()?;
@@ -255,7 +221,7 @@ fn with_own<R>(f: impl FnOnce(&ProcessTrace, &mut ThreadTrace) -> R) -> Option<R
             *own = Some(process.register());
         }
         let mut trace = own.as_ref()?.trace.try_lock()?;
-        Some(f(process, &mut trace))
+        Some(f(&mut trace))
     });
     let given = given.ok().flatten();
     if given.is_none() {
@@ -265,85 +231,64 @@ fn with_own<R>(f: impl FnOnce(&ProcessTrace, &mut ThreadTrace) -> R) -> Option<R
 }
 
 impl ThreadTrace {
-    fn push(&mut self, process: &ProcessTrace, event: TraceEvent) {
-        if self.events.len() >= self.space && !self.grows(process) {
+    fn push(&mut self, event: TraceEvent) {
+        if self.events.len() >= self.space {
             self.dropped += 1;
-            if self.events.pop_front().is_none() {
-                return;
-            }
+            self.events.pop_front();
         }
         self.events.push_back(event);
     }
 
     /// Adds a slice, which ends now.
-    fn push_slice(&mut self, process: &ProcessTrace, event: TraceEvent) {
+    fn push_slice(&mut self, event: TraceEvent) {
         self.last = self.last.max(event.end);
-        self.push(process, event);
-    }
-
-    /// Gets space for more events, if the limits allow it.
-    fn grows(&mut self, process: &ProcessTrace) -> bool {
-        // Relaxed: a number that orders nothing. Several threads may exceed the limit by a block each.
-        let may_grow = self.space < PER_THREAD && process.space.load(Ordering::Relaxed) < PER_PROCESS;
-        if may_grow {
-            self.space += BLOCK;
-            // Relaxed: as above.
-            process.space.fetch_add(BLOCK, Ordering::Relaxed);
-        }
-        may_grow
+        self.push(event);
     }
 }
 
 /// Enters a call.
 pub(super) fn enter(kind: CallKind, place: CallPlace) {
-    with_own(|_, own| own.open.push(OpenCall { kind, place, begin: tick() }));
+    let kind = EventKind::Call { kind, place, summary: None, rounds: None, is_open: true };
+    with_own(|own| own.open.push(TraceEvent { begin: tick(), end: 0, is_panic: false, kind }));
 }
 
 /// Leaves a call that was entered on this thread. In a child that was forked inside the call, it becomes an interval.
 pub(super) fn leave(kind: CallKind, event: &Event<'_>) {
     let (now, took) = (tick(), ticks(event.took));
     let is_panic = event.ending == Ending::Panicked;
-    let summary = (event.ending == Ending::Returned).then(|| Box::new(Summary::of(kind, event)));
-    with_own(|process, own| {
-        let is_it = |open: &OpenCall| open.kind == kind && open.place == event.place;
+    let summary = (event.ending == Ending::Returned).then(|| Summary::of(event));
+    with_own(|own| {
+        let place = event.place;
+        let is_it = |open: &TraceEvent| matches!(open.kind, EventKind::Call { kind: of, place: at, .. } if of == kind && at == place);
         let Some(index) = own.open.iter().rposition(is_it) else {
-            return summary.into_iter().for_each(|summary| own.aside(process, summary, now, took));
+            return summary.into_iter().for_each(|summary| own.aside((kind, place), summary, now, took));
         };
         own.open.truncate(index + 1);
-        if let Some(OpenCall { begin, .. }) = own.open.pop() {
+        if let Some(TraceEvent { begin, .. }) = own.open.pop() {
             // Without the time of reporting; but not before the end of a slice inside it.
             let end = if summary.is_some() { now.min(begin + took).max(own.last) } else { now };
-            let kind = EventKind::Call { kind, place: event.place, summary, rounds: None, is_open: false };
-            own.push_slice(process, TraceEvent { begin, end, is_panic, kind });
+            let kind = EventKind::Call { kind, place, summary, rounds: None, is_open: false };
+            own.push_slice(TraceEvent { begin, end, is_panic, kind });
         }
     });
 }
 
-impl OpenCall {
-    fn unfinished(self, now: u64) -> TraceEvent {
-        let OpenCall { kind, place, begin } = self;
-        let kind = EventKind::Call { kind, place, summary: None, rounds: None, is_open: true };
-        TraceEvent { begin, end: now, is_panic: false, kind }
-    }
-}
-
 /// Adds the rounds of the team that was left last.
 pub(super) fn add_rounds(event: &Event<'_>) {
-    let summary = Box::new(Summary::of(CallKind::Rounds, event));
+    let summary = Summary::of(event);
     let (now, took) = (tick(), ticks(event.took));
-    with_own(|process, own| match own.events.back_mut().map(|last| &mut last.kind) {
+    with_own(|own| match own.events.back_mut().map(|last| &mut last.kind) {
         Some(EventKind::Call { kind: CallKind::Team, place, rounds, .. }) if *place == event.place => {
             *rounds = Some(summary)
         }
-        _ => own.aside(process, summary, now, took),
+        _ => own.aside((CallKind::Rounds, event.place), summary, now, took),
     });
 }
 
 /// Adds a call that is no slice of its thread.
 pub(super) fn add_aside(kind: CallKind, event: &Event<'_>) {
-    let summary = Box::new(Summary::of(kind, event));
-    let (now, took) = (tick(), ticks(event.took));
-    with_own(|process, own| own.aside(process, summary, now, took));
+    let (summary, now, took) = (Summary::of(event), tick(), ticks(event.took));
+    with_own(|own| own.aside((kind, event.place), summary, now, took));
 }
 
 fn ticks(time: Nanos) -> u64 {
@@ -351,73 +296,47 @@ fn ticks(time: Nanos) -> u64 {
 }
 
 impl ThreadTrace {
-    fn aside(&mut self, process: &ProcessTrace, summary: Box<Summary>, now: u64, took: u64) {
-        let begin = now.saturating_sub(took);
-        self.push(process, TraceEvent { begin, end: now, is_panic: false, kind: EventKind::Aside(summary) });
+    fn aside(&mut self, (kind, place): (CallKind, CallPlace), summary: Box<Summary>, now: u64, took: u64) {
+        let kind = EventKind::Aside { kind, place, summary };
+        self.push(TraceEvent { begin: now.saturating_sub(took), end: now, is_panic: false, kind });
     }
 }
 
-/// Adds a slice of this thread, or values of counters: all that is no call.
+/// Adds a slice of this thread, or the width of rounds: all that is no call.
 pub(super) fn add(event: &Event<'_>) {
     let ((begin, end), place, items) = (event.ticks, event.place, event.items as usize);
     let is_panic = event.ending == Ending::Panicked;
-    let slice = |kind| {
-        with_own(|process, own| own.push_slice(process, TraceEvent { begin, end, is_panic, kind }));
+    let kind = match (event.kind, place) {
+        (Ended::Part(kind), _) => EventKind::Part { kind, place, claims: event.claims },
+        (Ended::Claim { lo, hi }, _) => EventKind::Claim { lo, hi },
+        (Ended::Rounds { member }, _) => EventKind::Rounds { rounds: items, member },
+        (Ended::Spawned { .. }, _) => EventKind::Spawned,
+        (Ended::Batch { structure, id, left }, _) => EventKind::Batch { structure, id, ops: items, left },
+        (Ended::Width { team }, Some(place)) => EventKind::Width { place, team, members: event.items },
+        _ => return,
     };
-    match event.kind {
-        Ended::Part(kind) => slice(EventKind::Part { kind, place, claims: event.claims }),
-        Ended::Claim { lo, hi } => slice(EventKind::Claim { lo, hi }),
-        Ended::Rounds { member } => slice(EventKind::Rounds { rounds: items, member }),
-        Ended::Spawned { .. } => slice(EventKind::Spawned),
-        Ended::Batch { structure, id, left } => {
-            slice(EventKind::Batch { structure, ops: items, left });
-            with_own(|process, own| {
-                own.count(process, Counted::Size(structure), id, event.items, begin);
-                own.count(process, Counted::Size(structure), id, 0, end);
-                own.count(process, Counted::Queue(structure), id, left as u64, end);
-            });
-        }
-        Ended::Width { team } => {
-            if let Some(place) = place {
-                with_own(|process, own| own.count(process, Counted::Width(place), team, event.items, begin));
-            }
-        }
-        _ => {}
-    }
+    with_own(|own| own.push_slice(TraceEvent { begin, end, is_panic, kind }));
 }
 
 /// Adds the tiles of a run, whose times are those since the tick `zero`.
 pub(super) fn add_tiles(place: CallPlace, zero: u64, tiles: Vec<LaneTile>) {
-    with_own(|process, own| {
+    let Some(process) = process() else { return };
+    with_own(|own| {
         let since = (zero.saturating_sub(process.begun) as f64 * 1000.0 / ticks_per_micro()) as u64;
         let run = tick();
-        for LaneTile { begin, end, waits, lane, name, tile } in tiles {
-            let (begin, end) = (since + begin, since + end);
-            let kind = EventKind::Tile(Box::new(TraceTile { begin, end, waits, run, place, lane, name, tile }));
-            own.push(process, TraceEvent { begin, end, is_panic: false, kind });
+        for of in tiles {
+            let (begin, end) = (since + of.begin, since + of.end);
+            let kind = EventKind::Tile(Box::new(TraceTile { of: LaneTile { begin, end, ..of }, run, place }));
+            own.push(TraceEvent { begin, end, is_panic: false, kind });
         }
     });
 }
 
-impl ThreadTrace {
-    fn count(&mut self, process: &ProcessTrace, counted: Counted, id: usize, value: u64, at: u64) {
-        let kind = EventKind::Counter { counted, id, value };
-        self.push(process, TraceEvent { begin: at, end: at, is_panic: false, kind });
-    }
-}
-
-extern "C" fn end() {
-    // A panic would abort the process.
-    let _ = std::panic::catch_unwind(|| {
-        let Some(Some(process)) = PROCESS.peek() else { return };
-        if process.written.get() > 0 {
-            return;
-        }
-        process.written.set(1);
-        let now = tick();
-        let threads = gather(process, now);
-        file::write(process, threads, now);
-    });
+/// Writes the trace of this process, if it has one.
+pub(super) fn write() {
+    let Some(Some(process)) = PROCESS.peek() else { return };
+    let now = tick();
+    file::write(process, gather(process, now), now);
 }
 
 /// The records of each thread. Other threads may still run, and calls of theirs may be open.
@@ -438,9 +357,8 @@ fn gather(process: &ProcessTrace, now: u64) -> Vec<ThreadTrace> {
     let Some(threads) = patiently(&process.threads) else { return Vec::new() };
     let take = |trace: &Arc<Mutex<ThreadTrace>>| {
         let mut taken = std::mem::take(&mut *patiently(trace)?);
-        for open in std::mem::take(&mut taken.open) {
-            taken.events.push_back(open.unfinished(now));
-        }
+        let open = taken.open.drain(..).map(|open| TraceEvent { end: now, ..open });
+        taken.events.extend(open);
         Some(taken)
     };
     threads.iter().filter_map(take).collect()

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
-mod decision;
 #[doc(hidden)]
 pub mod estimate;
 #[doc(hidden)]
@@ -23,5 +22,4 @@ mod units;
 #[doc(hidden)]
 pub mod width;
 
-pub use decision::{Alternative, Alternatives, Decision};
-pub use units::{Bytes, Items, Nanos, Rows};
+pub use units::{Items, Nanos};

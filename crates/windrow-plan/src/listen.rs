@@ -138,20 +138,18 @@ pub struct Account {
     pub from_memory: bool,
 }
 
+impl Account {
+    /// A decision for this reason, of which nothing was predicted.
+    pub fn because(reason: impl Into<Cow<'static, str>>) -> Self {
+        Account { reason: reason.into(), ..Account::default() }
+    }
+}
+
 /// An [`Account`], or the function that makes it: that of a batched structure may have to wait for its turn.
 #[derive(Clone, Copy)]
 pub enum Decided<'e> {
     Now(&'e Account),
     Later(&'e dyn Fn() -> Account),
-}
-
-impl<'e> Decided<'e> {
-    pub fn account(&self) -> Cow<'e, Account> {
-        match *self {
-            Self::Now(account) => Cow::Borrowed(account),
-            Self::Later(account) => Cow::Owned(account()),
-        }
-    }
 }
 
 impl fmt::Debug for Decided<'_> {
@@ -185,6 +183,43 @@ pub struct Event<'e> {
     pub claims: PartClaims,
     /// Tiles of an overlapped run that began at the first of the `ticks`.
     pub tiles: Option<&'e dyn Fn() -> Vec<LaneTile>>,
+}
+
+impl<'e> Event<'e> {
+    /// A call of one thread that has returned, of no items.
+    pub fn new(site: &Site, weight: f32, account: &'e Account) -> Self {
+        let &Site { kind, place, region, .. } = site;
+        let (took, claims) = (Nanos(0.0), PartClaims::default());
+        Event {
+            kind,
+            place,
+            region,
+            weight,
+            items: 0,
+            threads: 1,
+            took,
+            ticks: (0, 0),
+            ending: Ending::Returned,
+            is_further: false,
+            decision: Decided::Now(account),
+            claims,
+            tiles: None,
+        }
+    }
+
+    /// The number of items; 0 if it is unknown.
+    pub fn known_items(&self) -> u64 {
+        if self.items == UNKNOWN { 0 } else { self.items }
+    }
+
+    /// The account of the call. That of a call that a panic has ended says so.
+    pub fn account(&self) -> Cow<'e, Account> {
+        match (self.ending, self.decision) {
+            (Ending::Panicked, _) => Cow::Owned(Account::because("panicked")),
+            (_, Decided::Now(account)) => Cow::Borrowed(account),
+            (_, Decided::Later(account)) => Cow::Owned(account()),
+        }
+    }
 }
 
 impl fmt::Debug for Event<'_> {

@@ -157,14 +157,9 @@ impl Sharing {
         if self.wakes { MARGIN_ASLEEP } else { MARGIN_IDLE }
     }
 
-    /// The predicted time, times the margin.
-    fn at_worst(self) -> Nanos {
-        Nanos(self.done.0 * self.margin())
-    }
-
     /// True if sharing is faster by the margin than `rest`, the time on one thread.
     pub fn pays(self, rest: Nanos) -> bool {
-        self.at_worst() < rest
+        self.done.0 * self.margin() < rest.0
     }
 
     /// The time on one thread from which on this width pays.
@@ -312,9 +307,9 @@ pub fn tiles(tile: Nanos, machine: &Machine) -> TileWorth {
 
 /// A choice, its reason, and the predicted time of sharing.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ShareChoice {
+pub struct ShareChoice<C> {
     /// The choice.
-    pub grain: Grain,
+    pub choice: C,
     /// The reason.
     pub why: &'static str,
     /// Predicted time if shared, if that was predicted.
@@ -323,10 +318,10 @@ pub struct ShareChoice {
 
 /// Stay serial or publish; see the [module page](self).
 #[inline]
-pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareChoice {
+pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareChoice<Grain> {
     let serial = |why, shared| {
-        let grain = next_piece(progress, costs);
-        ShareChoice { grain, why, shared }
+        let choice = next_piece(progress, costs);
+        ShareChoice { choice, why, shared }
     };
     if progress.left.0 < 2 {
         return serial("there is nothing to share", None);
@@ -338,8 +333,8 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
         let left = usize::try_from(progress.left.0).unwrap_or(usize::MAX);
         let width = workers.most.min(workers.idle + workers.asleep + 1).min(left);
         let why = "the size of claims was given, so each is worth it";
-        let grain = Grain::Publish { width };
-        return ShareChoice { grain, why, shared: None };
+        let choice = Grain::Publish { width };
+        return ShareChoice { choice, why, shared: None };
     }
     let Some(per_item) = progress.per_item() else { return serial("too little is measured", None) };
     let rest = Nanos(per_item.0 * progress.left.0 as f64);
@@ -355,7 +350,7 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
         return serial("no worker is free", None);
     };
     let shared = Some(best.done);
-    let publish = |why| ShareChoice { grain: Grain::Publish { width: best.width }, why, shared };
+    let publish = |why| ShareChoice { choice: Grain::Publish { width: best.width }, why, shared };
     if best.pays(rest) {
         return publish("sharing the rest is faster");
     }
@@ -363,10 +358,6 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
         return publish("repeated short calls: waking workers now pays off (ski rental)");
     }
     serial("entering costs more than it saves", shared)
-}
-
-fn awake(workers: &Workers) -> Workers {
-    Workers { idle: workers.idle + workers.asleep, asleep: 0, ..*workers }
 }
 
 /// The share of a call that a worker has to save to pay for a CPU that spins all the time.
@@ -380,7 +371,8 @@ pub fn owed(whole: Nanos, workers: &Workers, costs: &Costs) -> Nanos {
     if workers.most < 2 || workers.asleep == 0 {
         return Nanos(0.0);
     }
-    let Some(best) = predict(whole, Items(u64::MAX), &awake(workers), costs) else { return Nanos(0.0) };
+    let awake = Workers { idle: workers.idle + workers.asleep, asleep: 0, ..*workers };
+    let Some(best) = predict(whole, Items(u64::MAX), &awake, costs) else { return Nanos(0.0) };
     let saved = whole.0 - best.done.0;
     Nanos(if saved > WORTH * whole.0 { saved } else { 0.0 })
 }

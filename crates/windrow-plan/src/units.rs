@@ -50,26 +50,6 @@ impl fmt::Display for Items {
     }
 }
 
-/// A number of rows: positions on the first axis of an operation, along which it is cut.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Rows(pub u64);
-
-impl fmt::Display for Rows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
-/// A number of bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Bytes(pub u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +60,6 @@ mod tests {
         assert_eq!(shown, ["0 ns", "0 ns", "850 ns", "12.5 us", "3.2 ms", "1.75 s"]);
         assert_eq!(Nanos::micros(2.0), Nanos(2000.0));
         assert_eq!(Nanos(2500.0).as_micros(), 2.5);
-        assert_eq!([Items(7).to_string(), Rows(7).to_string(), Bytes(7).to_string()], ["7", "7", "7"]);
+        assert_eq!(Items(7).to_string(), "7");
     }
 }

@@ -2,6 +2,10 @@
 #![forbid(unsafe_code)]
 
 pub mod cost;
+mod decision;
 pub mod tile;
+mod units;
 
-pub use windrow_plan::{Alternative, Alternatives, Bytes, Decision, Items, Nanos, Rows};
+pub use decision::{Alternative, Alternatives, Decision};
+pub use units::{Bytes, Rows};
+pub use windrow_plan::{Items, Nanos};

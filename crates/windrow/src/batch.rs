@@ -134,7 +134,7 @@ pub use windrow_sync::submit::Entry;
 
 use lead::{BatchedInner, PANICKED, POISONED};
 
-use crate::runtime::listen::{self, Account, CallKind, Decided, Ended, Reported};
+use crate::runtime::listen::{self, Account, CallKind, Decided, Event, Reported};
 
 /// A structure whose operations can be run in batches.
 ///
@@ -445,10 +445,10 @@ impl<S: BatchOps> Batched<S> {
     /// The end of a call of `count` operations, with this reason or the verdict on batching so far.
     #[cold]
     fn report(&self, reported: Box<Reported>, count: usize, reason: Option<&'static str>) {
-        let (count, took) = (count as u64, reported.took());
-        if let Some(reason) = reason {
-            let account = Account { reason: reason.into(), ..Account::default() };
-            return reported.end(&Ended::new(count, took, &account));
+        let account = Account::because(reason.unwrap_or_default());
+        let event = Event { items: count as u64, ..reported.event(&account) };
+        if reason.is_some() {
+            return reported.end(&event);
         }
         // The statistics may have to wait for their turn.
         let verdict = || {
@@ -459,10 +459,9 @@ impl<S: BatchOps> Batched<S> {
                 }
                 Err(error) => format!("no verdict: {error}"),
             };
-            Account { reason: reason.into(), ..Account::default() }
+            Account::because(reason)
         };
-        let none = Account::default();
-        reported.end(&Ended { decision: Decided::Later(&verdict), ..Ended::new(count, took, &none) });
+        reported.end(&Event { decision: Decided::Later(&verdict), ..event });
     }
 
     #[inline]

@@ -118,7 +118,7 @@ use windrow_sync::lend::lending;
 use windrow_sync::unwind::discard;
 
 use crate::runtime::cancel::{CancelToken, ambient};
-use crate::runtime::listen::{self, Account, CallKind, Ended, Region};
+use crate::runtime::listen::{self, Account, CallKind, Event, Region};
 use crate::runtime::pool::{current_state, install, installed_state};
 
 mod crew;
@@ -746,8 +746,9 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
                     ..Account::default()
                 };
                 let tiles_of_lanes = || traced.tiles();
-                let ended = Ended::new(tiles as u64, wall, &account).on(threads);
-                reported.end(&Ended { tiles: Some(&tiles_of_lanes), ..ended });
+                let (items, tiles) = (tiles as u64, Some(&tiles_of_lanes as &dyn Fn() -> _));
+                let event = Event { items, threads, took: wall, tiles, ..reported.event(&account) };
+                reported.end(&event);
             }
             if let Some(trace) = trace {
                 *trace = traced;

@@ -120,6 +120,24 @@ pub(super) fn short(place: CallPlace) -> String {
     place.map_or_else(String::new, |place| format!("{}:{}", file(place.file()), place.line()))
 }
 
+/// The name of a type without the modules of its parts: `Set<String>` for `a::Set<alloc::string::String>`.
+pub(super) fn without_paths(name: &str) -> String {
+    let mut short = String::new();
+    // Where the current part begins.
+    let mut part = 0;
+    for c in name.chars() {
+        short.push(c);
+        if c.is_alphanumeric() || c == '_' || c == ':' {
+            if short.ends_with("::") {
+                short.truncate(part);
+            }
+        } else {
+            part = short.len();
+        }
+    }
+    short
+}
+
 /// A text as it stands in a string of JSON.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -134,4 +152,22 @@ pub(super) fn escaped(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_have_no_paths() {
+        for (name, short) in [
+            ("u64", "u64"),
+            ("a::b::Set", "Set"),
+            ("a::Set<alloc::string::String>", "Set<String>"),
+            ("a::Map<(u32, b::C), &[d::E]>", "Map<(u32, C), &[E]>"),
+            ("a::main::{{closure}}", "{{closure}}"),
+        ] {
+            assert_eq!(without_paths(name), short);
+        }
+    }
 }

@@ -13,13 +13,13 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use windrow_plan::Nanos;
-use windrow_plan::listen::{CallKind, PartClaims, grouped};
+use windrow_plan::listen::{CallKind, CallPlace, PartClaims, grouped};
 use windrow_sync::machine::{fork_generation, ticks_per_micro};
 
 use super::Summary;
-use super::events::{Args, Events, escaped, micros, program, short};
+use super::events::{Args, Events, escaped, micros, program, short, without_paths};
 use super::tiles::{TraceTile, lanes};
-use super::{Counted, EventKind, PER_THREAD, ProcessTrace, ThreadTrace, TraceEvent, VARIABLE, both_clocks};
+use super::{EventKind, PER_THREAD, ProcessTrace, ThreadTrace, TraceEvent, VARIABLE, both_clocks};
 
 /// Writes the file. A failure is a line on stderr, and so are dropped events.
 pub(super) fn write(process: &ProcessTrace, threads: Vec<ThreadTrace>, now: u64) {
@@ -98,8 +98,16 @@ struct Format {
 #[derive(Default)]
 struct Elsewhere {
     tiles: Vec<TraceTile>,
-    /// Time, what is counted, what it belongs to, value.
-    counters: Vec<(u64, Counted, usize, u64)>,
+    counters: Vec<CounterValue>,
+}
+
+/// The value of a counter from a time on. Counters of one name differ by `id`.
+struct CounterValue {
+    at: u64,
+    name: String,
+    unit: &'static str,
+    id: usize,
+    value: u64,
 }
 
 /// The name of threads without one.
@@ -158,17 +166,15 @@ impl Format {
             self.thread(&mut events, index + 1, thread, &mut elsewhere)?;
         }
         lanes(&mut events, behind, elsewhere.tiles)?;
-        elsewhere.counters.sort_by_key(|&(at, ..)| at);
-        for (at, counted, id, value) in elsewhere.counters {
-            let name = self.counter(counted, id);
-            events.counter(at, &name, counted.unit(), value)?;
+        elsewhere.counters.sort_by_key(|counter| counter.at);
+        for CounterValue { at, name, unit, id, value } in elsewhere.counters {
+            events.counter(at, &self.counter(name, id), unit, value)?;
         }
         events.end()
     }
 
     /// The name of a counter. Several of one name are numbered.
-    fn counter(&mut self, counted: Counted, id: usize) -> String {
-        let name = counted.name();
+    fn counter(&mut self, name: String, id: usize) -> String {
         let ids = self.counters.entry(name.clone()).or_default();
         let at = ids.iter().position(|known| *known == id).unwrap_or_else(|| {
             ids.push(id);
@@ -195,28 +201,44 @@ impl Format {
         let mut own: Vec<TraceEvent> = thread.events.into_iter().rev().collect();
         own.sort_by_key(|event| (event.begin, Reverse(event.end)));
         for event in own {
+            let times @ (begin, end) = (self.nanos(event.begin), self.nanos(event.end));
+            let mut count = |at, name, unit, id, value| {
+                elsewhere.counters.push(CounterValue { at, name, unit, id, value });
+            };
+            match event.kind {
+                EventKind::Width { place, team, members } => {
+                    count(begin, format!("round width of {}", short(Some(place))), "members", team, members);
+                }
+                EventKind::Batch { structure, id, ops, left } => {
+                    let structure = without_paths(structure);
+                    let size = format!("batch size of {structure}");
+                    count(begin, size.clone(), "operations", id, ops as u64);
+                    count(end, size, "operations", id, 0);
+                    count(end, format!("queue depth of {structure}"), "operations", id, left as u64);
+                }
+                _ => {}
+            }
             match event.kind {
                 EventKind::Tile(tile) => elsewhere.tiles.push(*tile),
-                EventKind::Counter { counted, id, value } => {
-                    elsewhere.counters.push((self.nanos(event.begin), counted, id, value));
-                }
-                EventKind::Aside(summary) => self.aside(events, tid, (event.begin, event.end), &summary)?,
-                _ => self.slice(events, tid, &event)?,
+                EventKind::Width { .. } => {}
+                EventKind::Aside { kind, place, summary } => self.aside(events, tid, times, (kind, place), &summary)?,
+                _ => self.slice(events, tid, times, &event)?,
             }
         }
         Ok(())
     }
 
-    fn slice<W: Write>(&self, events: &mut Events<W>, tid: usize, event: &TraceEvent) -> io::Result<()> {
-        let (begin, end) = (self.nanos(event.begin), self.nanos(event.end));
+    fn slice<W: Write>(
+        &self,
+        events: &mut Events<W>,
+        tid: usize,
+        times: (u64, u64),
+        event: &TraceEvent,
+    ) -> io::Result<()> {
         let mut args = Args::default();
         let (category, name) = match &event.kind {
             EventKind::Call { kind, place, summary, rounds, is_open } => {
-                args.place(*place);
-                args.text("kind", kind.name());
-                if let Some(summary) = summary {
-                    args.summary(summary);
-                }
+                args.call(*kind, *place, summary.as_deref());
                 if let Some(rounds) = rounds {
                     args.number("rounds", rounds.items);
                     args.text("rounds_decision", &rounds.account.reason);
@@ -246,19 +268,19 @@ impl Format {
                 args.number("member", *member as u64);
                 ("rounds", format!("{rounds} rounds"))
             }
-            EventKind::Batch { structure, ops, left } => {
+            EventKind::Batch { structure, ops, left, .. } => {
                 args.text("structure", structure);
                 args.number("operations", *ops as u64);
                 args.number("queued_after", *left as u64);
                 ("batch", format!("batch of {ops}"))
             }
             EventKind::Spawned => ("spawn", "spawned closure".to_owned()),
-            EventKind::Aside(_) | EventKind::Tile(_) | EventKind::Counter { .. } => return Ok(()),
+            EventKind::Aside { .. } | EventKind::Tile(_) | EventKind::Width { .. } => return Ok(()),
         };
         if event.is_panic {
             args.flag("panicked");
         }
-        events.slice(tid, (begin, end), (category, &name), &args)
+        events.slice(tid, times, (category, &name), &args)
     }
 
     /// A call that is no slice of its thread.
@@ -267,16 +289,15 @@ impl Format {
         events: &mut Events<W>,
         tid: usize,
         (begin, end): (u64, u64),
+        (kind, place): (CallKind, CallPlace),
         summary: &Summary,
     ) -> io::Result<()> {
         self.asides += 1;
-        let (begin, end) = (micros(self.nanos(begin)), micros(self.nanos(end)));
-        let name = format!("{} {}", summary.kind.name(), short(summary.place));
+        let (begin, end) = (micros(begin), micros(end));
+        let name = format!("{} {}", kind.name(), short(place));
         let (id, name) = (self.asides, escaped(&name));
         let mut args = Args::default();
-        args.place(summary.place);
-        args.text("kind", summary.kind.name());
-        args.summary(summary);
+        args.call(kind, place, Some(summary));
         // `id2`: the number is one of this process, so viewers show the call there.
         let head = format!(r#""tid":{tid},"cat":"call","id2":{{"local":"0x{id:x}"}},"name":"{name}""#);
         events.add("b", format_args!(r#""ts":{begin},{head},"args":{{{}}}"#, args.0))?;
@@ -285,7 +306,10 @@ impl Format {
 }
 
 impl Args {
-    fn summary(&mut self, summary: &Summary) {
+    fn call(&mut self, kind: CallKind, place: CallPlace, summary: Option<&Summary>) {
+        self.place(place);
+        self.text("kind", kind.name());
+        let Some(summary) = summary else { return };
         let nanos = |time: Nanos| time.0.max(0.0) as u64;
         self.number("items", summary.items);
         self.number("threads", summary.threads as u64);

@@ -14,8 +14,8 @@
 //!
 //! Source: heartbeat scheduling bounds the cost of sharing by the time between two beats (Acar, Charguéraud and Rainey, PLDI 2018).
 
-use super::{Costs, Workers, predict};
-use crate::{Alternative, Alternatives, Decision, Items, Nanos};
+use super::{Costs, ShareChoice, Workers, predict};
+use crate::{Items, Nanos};
 
 /// A recursion that runs on one thread so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,16 +66,12 @@ pub enum ShareDecision {
 /// // One that was long the last times opens at once.
 /// assert_eq!(decide(Nanos(0.0), Some(Nanos::micros(500.0))), ShareDecision::Open { width: 2 });
 /// ```
-pub fn recursion(recursion: Recursion, workers: &Workers, costs: &Costs) -> Decision<Recursion, ShareDecision> {
+pub fn recursion(recursion: Recursion, workers: &Workers, costs: &Costs) -> ShareChoice<ShareDecision> {
     let rest = recursion.rest();
-    let alone = Alternative { name: "alone", predicted: rest };
     let next_beat = Nanos(recursion.age.0 + costs.machine.heartbeat().0);
     let sharing = predict(rest, Items(u64::MAX), workers, costs);
-    let alternatives = match sharing {
-        Some(sharing) => Alternatives::new(&[alone, Alternative { name: "shared", predicted: sharing.done }]),
-        None => Alternatives::new(&[alone]),
-    };
-    let decided = |choice, why| Decision { inputs: recursion, choice, alternatives, why };
+    let shared = sharing.map(|sharing| sharing.done);
+    let decided = |choice, why| ShareChoice { choice, why, shared };
     if workers.most < 2 {
         return decided(ShareDecision::Alone, "there are no workers, or no CPUs for them");
     }

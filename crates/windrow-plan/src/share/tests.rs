@@ -27,7 +27,7 @@ fn why(progress: Progress, workers: Workers) -> &'static str {
 }
 
 fn publishes(progress: Progress, workers: Workers) -> bool {
-    matches!(choose(&progress, &workers, &costs()).grain, Grain::Publish { .. })
+    matches!(choose(&progress, &workers, &costs()).choice, Grain::Publish { .. })
 }
 
 #[test]
@@ -55,13 +55,13 @@ fn reasons_to_stay_serial() {
 #[test]
 fn chunks_of_a_given_size_are_shared_at_once() {
     let eager = Progress { eager: true, ..progress(0.0, 0, 2) };
-    assert_eq!(choose(&eager, &workers(7, 0), &costs()).grain, Grain::Publish { width: 2 });
+    assert_eq!(choose(&eager, &workers(7, 0), &costs()).choice, Grain::Publish { width: 2 });
     assert_eq!(why(eager, Workers { busy: true, ..workers(7, 0) }), "too little is measured");
 }
 
 #[test]
 fn pieces_double_up_to_a_heartbeat() {
-    let piece = |progress| match choose(&progress, &workers(0, 0), &costs()).grain {
+    let piece = |progress| match choose(&progress, &workers(0, 0), &costs()).choice {
         Grain::Serial { piece } => piece.0,
         Grain::Publish { .. } => unreachable!("no worker to publish to"),
     };
@@ -90,7 +90,7 @@ fn pieces_double_up_to_a_heartbeat() {
 #[test]
 fn width_is_bounded_by_workers_items_and_what_joining_costs() {
     let width =
-        |per_item, left, count| match choose(&progress(per_item, 1, left), &workers(count, count), &costs()).grain {
+        |per_item, left, count| match choose(&progress(per_item, 1, left), &workers(count, count), &costs()).choice {
             Grain::Publish { width } => width,
             Grain::Serial { .. } => 1,
         };
@@ -98,12 +98,12 @@ fn width_is_bounded_by_workers_items_and_what_joining_costs() {
     assert_eq!(width(1e6, 3, 7), 3);
     assert_eq!(width(500.0, 20, 63), 11);
     let few_cpus = Workers { most: 2, ..workers(7, 7) };
-    assert_eq!(choose(&progress(1e6, 1, 100), &few_cpus, &costs()).grain, Grain::Publish { width: 2 });
+    assert_eq!(choose(&progress(1e6, 1, 100), &few_cpus, &costs()).choice, Grain::Publish { width: 2 });
 }
 
 #[test]
 fn sleepers_are_woken_only_if_those_awake_are_not_enough() {
-    let width = |left| match choose(&progress(1000.0, 1, left), &workers(7, 1), &costs()).grain {
+    let width = |left| match choose(&progress(1000.0, 1, left), &workers(7, 1), &costs()).choice {
         Grain::Publish { width } => width,
         Grain::Serial { .. } => 1,
     };
@@ -211,7 +211,7 @@ fn short_calls_that_keep_coming_wake_workers() {
     let enter = costs().enter(false).0;
     assert_eq!(owed(Nanos(2.75 * enter), &workers(1, 0), &costs()), Nanos(0.0), "a small gain does not pay for a CPU");
     assert!(owed(Nanos(2.85 * enter), &workers(1, 0), &costs()) > Nanos(0.4 * enter));
-    let after = |calls: f64| choose(&call, &workers(1, 0), &Costs { owed: Nanos(calls * lost.0), ..costs() }).grain;
+    let after = |calls: f64| choose(&call, &workers(1, 0), &Costs { owed: Nanos(calls * lost.0), ..costs() }).choice;
     assert!(matches!(after(1.0), Grain::Serial { .. }));
     assert!(matches!(after(20.0), Grain::Publish { .. }));
 }

@@ -269,8 +269,7 @@ fn nodes_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
             shared,
             || {
                 let whole = !polls || P::Recipe::PER_CHUNK;
-                let interval = if whole { PollInterval::whole() } else { PollInterval::new(pool) };
-                (recipe.state(), interval, MemberNodes::<E::Result>::new())
+                (recipe.state(), PollInterval::new((!whole).then_some(pool)), MemberNodes::<E::Result>::new())
             },
             |(state, interval, mine), claim, mut blocks| {
                 mine.begin(claim.lo);

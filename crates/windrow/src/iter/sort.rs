@@ -20,7 +20,7 @@ use windrow_sync::join::is_inside;
 
 use crate::runtime::call::Entered;
 use crate::runtime::hints::CallPart;
-use crate::runtime::listen::{Account, CallKind, Ended};
+use crate::runtime::listen::{Account, CallKind, Event};
 use crate::runtime::pool;
 use crate::runtime::sites::SiteStats;
 use crate::runtime::state::PoolState;
@@ -153,10 +153,12 @@ fn sort<T, C: Fn(&T, &T) -> Ordering>(
         let predicted = decides.then_some(Nanos(alone.0 + before.0));
         let (account, threads) = match grown {
             Some(grown) => (grown.account(before), grown.end.entered),
-            None => (Account { reason: reason.into(), predicted, ..Account::default() }, 1),
+            None => (Account { predicted, ..Account::because(reason) }, 1),
         };
         let account = Account { from_memory: trusted.is_some(), ..account };
-        reported.end(&Ended::new(count as u64, Nanos(took.0 + before.0), &account).on(threads));
+        let (items, took) = (count as u64, Nanos(took.0 + before.0));
+        let event = Event { items, took, threads, ..reported.event(&account) };
+        reported.end(&event);
     });
 }
 

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use windrow_plan::listen::{CallKind, Ending, Event, EventKind, Listener, Site};
+use windrow_plan::listen::{Ending, Event, EventKind, Listener, Site};
 use windrow_sync::unwind::Finally;
 
 use super::explained::Explained;
@@ -66,21 +66,19 @@ impl Listener for Collector {
             return;
         }
         // A call made while the thread ends has no entry, and neither has one that ends on a thread outside `explain`.
-        let add = |all: &mut Vec<Explained>| add(all, Explained::of(kind, event));
+        let add = |all: &mut Vec<Explained>| {
+            let entry = Explained::of(kind, event);
+            let further = match all.last_mut() {
+                Some(last) => last.followed_by(entry),
+                None => Some(entry),
+            };
+            all.extend(further);
+        };
         let _ = ENTRIES.try_with(|entries| entries.borrow_mut().as_mut().map(add));
     }
 
     fn stalled(&self, waited: Duration) {
         of_process().into_iter().for_each(|process| process.stalled(waited));
-    }
-}
-
-/// Adds an entry, or makes it a part of the last one.
-fn add(all: &mut Vec<Explained>, explained: Explained) {
-    match all.last_mut().filter(|last| last.kind() == explained.kind() && last.place() == explained.place()) {
-        Some(last) if explained.kind() == CallKind::Batch => *last = last.followed_by(explained),
-        Some(last) if explained.is_further() => *last = last.continued_by(&explained),
-        _ => all.push(explained),
     }
 }
 
@@ -91,7 +89,7 @@ mod tests {
 
     use windrow_plan::Nanos;
 
-    use super::super::listen::{Account, Ended, call, listens};
+    use super::super::listen::{Account, CallKind, call, listens};
     use super::*;
 
     #[test]
@@ -116,7 +114,9 @@ mod tests {
         let place = Some(Location::caller());
         let ends = |kind, nanos| {
             let account = Account::default();
-            call(kind, place).into_iter().for_each(|call| call.end(&Ended::new(1, Nanos(nanos), &account)));
+            let call = call(kind, place).expect("a collector wants all calls");
+            let event = Event { items: 1, took: Nanos(nanos), ..call.event(&account) };
+            call.end(&event);
         };
         let call = || ends(CallKind::Batch, 1000.0);
         let ((), entries) = explain(|| {

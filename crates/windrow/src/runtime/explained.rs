@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::time::Duration;
 
 use windrow_plan::Nanos;
-use windrow_plan::listen::{Account, CallKind, CallPlace, Ending, Event, UNKNOWN, grouped, visible};
+use windrow_plan::listen::{Account, CallKind, CallPlace, Event, UNKNOWN, grouped, visible};
 
 /// The account of a call: an entry of [`explain`](crate::explain()). It prints itself.
 ///
@@ -37,32 +37,27 @@ fn duration(time: Nanos) -> Duration {
 impl Explained {
     /// The entry of a call of this kind that has ended.
     pub(super) fn of(kind: CallKind, event: &Event<'_>) -> Self {
-        let account = match event.ending {
-            Ending::Panicked => Account { reason: "panicked".into(), ..Account::default() },
-            _ => event.decision.account().into_owned(),
-        };
+        let account = event.account().into_owned();
         let &Event { place, items: count, threads, took, is_further, .. } = event;
         Explained { place, kind, count, threads, took: duration(took), account, is_further }
     }
 
-    /// True for a further pass of a call whose first pass has an entry.
-    pub(super) fn is_further(&self) -> bool {
-        self.is_further
-    }
-
-    /// This one and `other`, which followed at the same place, as one call.
-    #[must_use]
-    pub(super) fn followed_by(&self, other: Explained) -> Explained {
-        let (count, took) = (self.count + other.count, self.took + other.took);
-        Explained { count, took, ..other }
-    }
-
-    /// This one with its further pass `other`. What was predicted for one pass alone says nothing about both.
-    #[must_use]
-    pub(super) fn continued_by(&self, other: &Explained) -> Explained {
-        let (took, threads) = (self.took + other.took, self.threads.max(other.threads));
-        let account = Account { predicted: None, alternatives: [None; 2], ..self.account.clone() };
-        Explained { took, threads, account, ..self.clone() }
+    /// Adds a call that followed at the same place, if both are one entry. Returns it otherwise.
+    pub(super) fn followed_by(&mut self, next: Explained) -> Option<Explained> {
+        let is_same = self.kind == next.kind && self.place == next.place;
+        if !is_same || !(next.is_further || self.kind == CallKind::Batch) {
+            return Some(next);
+        }
+        self.took += next.took;
+        if next.is_further {
+            // What was predicted for one pass alone says nothing about both.
+            (self.account.predicted, self.account.alternatives) = (None, [None; 2]);
+            self.threads = self.threads.max(next.threads);
+        } else {
+            self.count += next.count;
+            (self.threads, self.account) = (next.threads, next.account);
+        }
+        None
     }
 
     /// The place of the call.

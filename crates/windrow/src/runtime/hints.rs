@@ -85,12 +85,6 @@ impl Hints {
         self.rare.is_none()
     }
 
-    /// True if indices stand for blocks.
-    #[inline]
-    pub(crate) fn has_blocks(&self) -> bool {
-        self.blocks.is_some()
-    }
-
     /// Claims of `chunk` items.
     pub(crate) fn set_chunk(&mut self, chunk: usize) {
         self.rare().chunk = Some(chunk);

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use windrow_plan::Nanos;
-pub(crate) use windrow_plan::listen::{Account, CallKind, CallPlace, Decided, EventKind, LaneTile};
-use windrow_plan::listen::{Ending, Event, Listener, PartClaims, Site};
+pub(crate) use windrow_plan::listen::{Account, CallKind, CallPlace, Decided, Event, EventKind, LaneTile};
+use windrow_plan::listen::{Ending, Listener, PartClaims, Site};
 use windrow_sync::machine::{tick, ticks_per_micro};
 use windrow_sync::unwind::Finally;
 use windrow_sync::word::report_long_waits;
@@ -100,29 +100,6 @@ pub(crate) struct Reported {
     claims: PartClaims,
 }
 
-/// The end of a call.
-pub(crate) struct Ended<'e> {
-    pub(crate) items: u64,
-    pub(crate) threads: usize,
-    pub(crate) took: Nanos,
-    pub(crate) is_further: bool,
-    pub(crate) decision: Decided<'e>,
-    pub(crate) tiles: Option<&'e dyn Fn() -> Vec<LaneTile>>,
-}
-
-impl<'e> Ended<'e> {
-    /// The end of a call of one thread.
-    pub(crate) fn new(items: u64, took: Nanos, account: &'e Account) -> Self {
-        let decision = Decided::Now(account);
-        Ended { items, threads: 1, took, is_further: false, decision, tiles: None }
-    }
-
-    #[must_use]
-    pub(crate) fn on(self, threads: usize) -> Self {
-        Ended { threads, ..self }
-    }
-}
-
 /// Begins something at a place. `None` if no listener wants its end.
 #[inline]
 pub(crate) fn begun(kind: EventKind, place: CallPlace) -> Option<Box<Reported>> {
@@ -155,63 +132,42 @@ impl Reported {
     }
 
     /// The same, of this number of items. For a part.
-    pub(crate) fn of(mut self, items: usize) -> Self {
+    pub(crate) fn of(mut self: Box<Self>, items: usize) -> Box<Self> {
         self.claims.items = items as u64;
         self
     }
 
-    /// The call ends, and says this.
+    /// The event of its end now, with this account: of one thread and no items.
+    pub(crate) fn event<'e>(&self, account: &'e Account) -> Event<'e> {
+        let (ticks, took) = ((self.begun, tick()), self.took());
+        Event { ticks, took, claims: self.claims, ..Event::new(&self.site, self.weight, account) }
+    }
+
+    /// The call ends by this [event](Self::event).
     #[cold]
-    pub(crate) fn end(self, ended: &Ended<'_>) {
-        self.report(Ending::Returned, ended);
+    pub(crate) fn end(self, event: &Event<'_>) {
+        self.listener.ended(event);
         std::mem::forget(self);
     }
 
     /// The call, of no items, ends for this reason.
     #[cold]
     pub(crate) fn end_because(self, reason: &'static str) {
-        let account = Account { reason: reason.into(), ..Account::default() };
-        let took = self.took();
-        self.end(&Ended::new(0, took, &account));
+        let account = Account::because(reason);
+        let event = self.event(&account);
+        self.end(&event);
     }
 
-    fn report(&self, ending: Ending, ended: &Ended<'_>) {
-        self.report_at((self.begun, tick()), ending, ended);
-    }
-
+    /// A team ends, and so do its rounds.
     #[cold]
-    fn report_at(&self, ticks: (u64, u64), ending: Ending, ended: &Ended<'_>) {
-        let Site { kind, place, region, .. } = self.site;
-        let &Ended { items, threads, took, is_further, decision, tiles } = ended;
-        self.listener.ended(&Event {
-            kind,
-            place,
-            region,
-            weight: self.weight,
-            items,
-            threads,
-            took,
-            ticks,
-            ending,
-            is_further,
-            decision,
-            claims: self.claims,
-            tiles,
-        });
-    }
-
-    /// A team ends, and says this of its members and of its rounds.
-    #[cold]
-    pub(crate) fn end_team(mut self, team: &Ended<'_>, rounds: Option<&Ended<'_>>) {
-        self.report(Ending::Returned, team);
-        if let Some(rounds) = rounds {
-            self.site.kind = match self.site.kind {
-                EventKind::Loose(_) => EventKind::Loose(CallKind::Rounds),
-                _ => EventKind::Call(CallKind::Rounds),
-            };
-            self.report(Ending::Returned, rounds);
-        }
-        std::mem::forget(self);
+    pub(crate) fn end_team(self, team: &Event<'_>, rounds: &Event<'_>) {
+        let listener = self.listener;
+        self.end(team);
+        let kind = match rounds.kind {
+            EventKind::Loose(_) => EventKind::Loose(CallKind::Rounds),
+            _ => EventKind::Call(CallKind::Rounds),
+        };
+        listener.ended(&Event { kind, ..*rounds });
     }
 
     #[cold]
@@ -224,7 +180,7 @@ impl Reported {
             true => Ending::Panicked,
             false => Ending::Left,
         };
-        self.report(ending, &Ended::new(self.claims.items, self.took(), &Account::default()));
+        self.listener.ended(&Event { items: self.claims.items, ending, ..self.event(&Account::default()) });
     }
 }
 
@@ -247,15 +203,14 @@ pub(crate) fn ran(kind: EventKind, place: CallPlace, items: u64, ticks: (u64, u6
     if let Some(reported) = begun(kind, place) {
         let ending = if panicked { Ending::Panicked } else { Ending::Returned };
         let took = nanos(ticks.1.saturating_sub(ticks.0));
-        reported.report_at(ticks, ending, &Ended::new(items, took, &Account::default()));
-        std::mem::forget(reported);
+        let account = Account::default();
+        let event = Event { ticks, took, items, ending, ..reported.event(&account) };
+        reported.end(&event);
     }
 }
 
-/// The work of a thread in a loop, which counts its claims if a listener wants that.
-pub(crate) struct LoopPart(Option<Box<OpenPart>>);
-
-struct OpenPart {
+/// The work of a thread in a loop, which counts its claims for a listener.
+pub(crate) struct LoopPart {
     reported: Box<Reported>,
     /// Single claims are reported.
     each: bool,
@@ -266,30 +221,22 @@ struct OpenPart {
 }
 
 impl LoopPart {
+    /// The part that begins here; `None` if no listener wants its end.
     #[inline]
-    pub(crate) fn new(place: CallPlace) -> Self {
-        LoopPart(begun(EventKind::Part(CallKind::Loop), place).map(OpenPart::new))
+    pub(crate) fn begin(place: CallPlace) -> Option<Box<Self>> {
+        begun(EventKind::Part(CallKind::Loop), place).map(Self::of)
+    }
+
+    #[cold]
+    fn of(reported: Box<Reported>) -> Box<Self> {
+        let claim = Site { kind: EventKind::Claim { lo: 0, hi: 0 }, ..reported.site };
+        let each = reported.listener.begun(&claim).is_some();
+        Box::new(LoopPart { reported, each, since: 0, lo: 0, hi: 0 })
     }
 
     /// The member has claimed the items `lo..hi` at the tick `since`.
-    #[inline]
+    #[cold]
     pub(crate) fn claimed(&mut self, lo: usize, hi: usize, since: u64) {
-        if let Some(part) = &mut self.0 {
-            part.claimed(lo, hi, since);
-        }
-    }
-}
-
-impl OpenPart {
-    #[cold]
-    fn new(reported: Box<Reported>) -> Box<Self> {
-        let claim = Site { kind: EventKind::Claim { lo: 0, hi: 0 }, ..reported.site };
-        let each = reported.listener.begun(&claim).is_some();
-        Box::new(OpenPart { reported, each, since: 0, lo: 0, hi: 0 })
-    }
-
-    #[cold]
-    fn claimed(&mut self, lo: usize, hi: usize, since: u64) {
         let since = since.max(self.reported.begun);
         self.end_claim(since);
         let all = &mut self.reported.claims;
@@ -301,7 +248,7 @@ impl OpenPart {
 
     /// The last claim, if there was one, has ended.
     fn end_claim(&mut self, now: u64) {
-        let &mut OpenPart { each, since, lo, hi, .. } = self;
+        let &mut LoopPart { each, since, lo, hi, .. } = self;
         let all = &mut self.reported.claims;
         if all.claims == 0 {
             return;
@@ -313,7 +260,7 @@ impl OpenPart {
     }
 }
 
-impl Drop for OpenPart {
+impl Drop for LoopPart {
     fn drop(&mut self) {
         self.end_claim(tick());
     }
@@ -409,6 +356,8 @@ pub fn listens(place: CallPlace) -> bool {
 #[doc(hidden)]
 pub fn report_plan(place: &'static Location<'static>, tiles: u64, took: Nanos, account: impl FnOnce() -> Account) {
     if let Some(call) = begun(EventKind::Loose(CallKind::Plan), Some(place)) {
-        call.end(&Ended::new(tiles, took, &account()).on(2));
+        let account = account();
+        let event = Event { items: tiles, took, threads: 2, ..call.event(&account) };
+        call.end(&event);
     }
 }

@@ -11,6 +11,7 @@ use windrow_sync::relaxed::RelaxedU64;
 
 use super::hints::Hints;
 use super::listen::LoopPart;
+use super::poll::PollInterval;
 use super::state::PoolState;
 
 /// One parallel call, as all of its members see it.
@@ -23,11 +24,6 @@ pub(super) struct Call<'c> {
     pub(super) polls: bool,
 }
 
-/// A member polls every so many items at most, because one or two may be too short for a poll.
-///
-/// Measure: count of items.
-pub(super) const FEW: f64 = 8.0;
-
 /// Measures and sizes the claims of one member.
 pub(super) struct Pace<'w> {
     call: &'w Call<'w>,
@@ -36,15 +32,13 @@ pub(super) struct Pace<'w> {
     since: u64,
     weight: u64,
     at: usize,
-    /// Items of it that are in no piece yet, and items of a piece.
+    /// Items of it that are in no piece yet.
     left: usize,
-    piece: usize,
+    pieces: PollInterval<'w>,
     /// Nanoseconds of a unit of weight; 0 is unknown.
     per_weight: f64,
-    /// The lowest cost that was measured: polls must be rare even if something has disturbed the last measurement.
-    lowest: f64,
     report: Report,
-    part: LoopPart,
+    part: Option<Box<LoopPart>>,
 }
 
 impl<'w> Pace<'w> {
@@ -57,11 +51,10 @@ impl<'w> Pace<'w> {
             weight: 0,
             at: 0,
             left: 0,
-            piece: 1,
+            pieces: PollInterval::new(call.polls.then_some(call.pool)).expecting(per_weight, now),
             per_weight,
-            lowest: f64::INFINITY,
             report: Report::default(),
-            part: LoopPart::new(call.hints.place),
+            part: LoopPart::begin(call.hints.place),
         }
     }
 
@@ -71,7 +64,7 @@ impl<'w> Pace<'w> {
         if self.left == 0 {
             self.claim(claims);
         }
-        let next = claims.take(self.piece.min(self.left));
+        let next = claims.take(self.pieces.next(self.left));
         match &next {
             Some((at, _)) => self.left -= at.len(),
             None => {
@@ -99,18 +92,12 @@ impl<'w> Pace<'w> {
             return;
         };
         let hi = if hi - lo <= wanted.get() { hi } else { lo + self.want(lo, hi).clamp(1, hi - lo) };
-        self.part.claimed(lo, hi, self.since);
+        if let Some(part) = &mut self.part {
+            part.claimed(lo, hi, self.since);
+        }
         self.left = hi - lo;
         self.weight = hints.weight(lo, hi);
         self.at = lo;
-        self.piece = match self.per_weight {
-            _ if !self.call.polls => self.left,
-            0.0 => FEW as usize,
-            per_weight => {
-                let fits = self.call.pool.guess().between_polls().0 / per_weight.min(self.lowest);
-                hints.weighing(lo, hi, fits as u64).max(1)
-            }
-        };
     }
 
     /// Reads the clock after a claim, and updates the cost of a unit of weight.
@@ -123,11 +110,7 @@ impl<'w> Pace<'w> {
         self.since = now;
         let claim = self.call.pool.guess().claim.0;
         let nanos = (self.call.pool.nanos(took).0 - claim).max(1.0);
-        let measured = nanos / self.weight as f64;
-        if nanos > self.call.pool.guess().sample().0 {
-            self.lowest = self.lowest.min(measured);
-        }
-        self.per_weight = Smoothing::CLAIMS.follow(self.per_weight, measured);
+        self.per_weight = Smoothing::CLAIMS.follow(self.per_weight, nanos / self.weight as f64);
         if took > self.report.longest {
             (self.report.longest, self.report.longest_at) = (took, self.at as u64);
         }

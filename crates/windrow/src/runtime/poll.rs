@@ -62,12 +62,17 @@ pub(crate) struct PollInterval<'w> {
 }
 
 impl<'w> PollInterval<'w> {
-    pub(crate) fn new(pool: &'w PoolState) -> Self {
-        Self { pool: Some(pool), size: 1, left: 0, between: 1, since: None, each: f64::INFINITY }
+    pub(crate) fn new(pool: Option<&'w PoolState>) -> Self {
+        Self { pool, size: 1, left: 0, between: 1, since: None, each: f64::INFINITY }
     }
 
-    pub(crate) fn whole() -> Self {
-        Self { pool: None, size: usize::MAX, left: usize::MAX, between: usize::MAX, since: None, each: f64::INFINITY }
+    /// The same from the time `now` on, for items that are expected to take `each` nanoseconds; 0 is unknown.
+    #[inline]
+    pub(crate) fn expecting(self, each: f64, now: u64) -> Self {
+        let Some(machine) = self.pool.map(PoolState::guess) else { return self };
+        let fits = |time| if each > 0.0 { fits(1, time, Nanos(each)) } else { FEW };
+        let (size, between) = (fits(machine.between_polls()), fits(machine.heartbeat()));
+        Self { size, left: between, between, since: Some(now), each, ..self }
     }
 
     /// Items of the next piece, of `rest` that are at hand.
@@ -76,7 +81,7 @@ impl<'w> PollInterval<'w> {
         let Some(pool) = self.pool else { return rest };
         if cfg!(all(target_family = "wasm", target_os = "unknown")) {
             // Without a clock nothing can be sized in time.
-            return 1;
+            return rest.min(1);
         }
         if self.left == 0 {
             self.look(pool);
@@ -108,6 +113,11 @@ impl<'w> PollInterval<'w> {
     }
 }
 
+/// The first piece of a claim of unknown cost, because one or two items may be too short for a poll.
+///
+/// Measure: count of items.
+const FEW: usize = 8;
+
 /// The factor by which the costs of an item in two pieces may differ: more is an effect of the size of pieces.
 ///
 /// Measure: share of the smaller cost.
@@ -137,7 +147,7 @@ mod tests {
     #[test]
     fn pieces_follow_the_time_that_the_last_one_took() {
         with_current(|pool| {
-            let mut interval = PollInterval::new(pool);
+            let mut interval = PollInterval::new(Some(pool));
             assert_eq!(interval.next(100), 1);
             // In the future: no time has passed, whatever interrupts this thread.
             for between in [2, 4, 8] {
@@ -156,7 +166,10 @@ mod tests {
             let piece = look(&mut interval);
             assert!((1..=2000 / polls).contains(&piece), "{piece}");
             assert!((1..=2000).contains(&interval.between), "{}", interval.between);
-            assert_eq!(PollInterval::whole().next(100), 100);
+            assert_eq!(PollInterval::new(None).next(100), 100);
+            let each = pool.guess().between_polls().0 / 4.0;
+            let first = |each| PollInterval::new(Some(pool)).expecting(each, tick()).next(100);
+            assert_eq!([each, 0.0].map(first), [4, FEW]);
         });
     }
 

@@ -16,8 +16,8 @@ use windrow_sync::unwind::Finally;
 use super::ablation::Mechanism;
 use super::call::{CallDoor, Entered, LastChoice, RegionEnd, at_depth, region};
 use super::hints::{CallPart, Hints};
-use super::listen::{Account, CallKind, Ended, Region, Reported};
-use super::pace::{Call, FEW, Pace};
+use super::listen::{Account, CallKind, Event, Region, Reported};
+use super::pace::{Call, Pace};
 use super::poll::PollInterval;
 use super::sites::{LongItem, SiteStats};
 use super::state::PoolState;
@@ -125,16 +125,16 @@ pub(crate) fn drive_begun<'s, S, L, B, E, F>(
     run_alone(pool, hints, lead, &mut local, &each);
     end(local);
     if let Some(reported) = entered.reported {
-        let account = Account { reason: "serial: nothing to decide".into(), ..Account::default() };
-        end_loop(reported, hints, items, 1, &account);
+        end_loop(reported, hints, items, 1, &Account::because("serial: nothing to decide"));
     }
 }
 
 /// The end of a loop that is reported.
 #[cold]
 fn end_loop(reported: Box<Reported>, hints: &Hints, items: usize, threads: usize, account: &Account) {
-    let ended = Ended::new(hints.items_before(items), reported.took(), account).on(threads);
-    reported.end(&Ended { is_further: hints.part == CallPart::Further, ..ended });
+    let (items, is_further) = (hints.items_before(items), hints.part == CallPart::Further);
+    let event = Event { items, threads, is_further, ..reported.event(account) };
+    reported.end(&event);
 }
 
 /// Drives a call that may be shared.
@@ -189,10 +189,9 @@ fn run_alone<'s, S: Divide, L>(
     local: &mut L,
     each: &impl Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()>,
 ) {
-    let mut interval = hints.cancellation().is_some().then(|| PollInterval::new(pool));
+    let mut pieces = PollInterval::new(hints.cancellation().map(|_| pool));
     loop {
-        let next = || interval.as_mut().map_or(usize::MAX, |interval| interval.next(usize::MAX));
-        let want = hints.chunk().unwrap_or_else(next);
+        let want = hints.chunk().unwrap_or_else(|| pieces.next(usize::MAX));
         let Some((at, chunk)) = lead.take(want) else { return };
         if hints.cuts() || each(local, at, chunk).is_break() {
             return;
@@ -209,9 +208,13 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
     each: &E,
 ) {
     let (call, hints) = (caller.call, caller.call.hints);
-    caller.begin_call();
+    caller.begin();
+    caller.begun = caller.start;
     // The claims of this caller while workers stand by, and whether they were parked before.
     let (mut own, mut woke): (Option<Claims<'s, S>>, bool) = (None, false);
+    // The caller polls if others can stop it.
+    let polls = call.polls.then_some(call.pool);
+    let mut pieces = PollInterval::new(polls.filter(|_| hints.cancellation().is_some()));
     loop {
         let rest = own.as_ref().map_or_else(|| lead.rest(), Claims::at_hand);
         if own.is_some() && door.members() > 1 {
@@ -228,15 +231,17 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
                     door.stand_by(by);
                     (own, woke) = (Some(lead.claims(0)), by.wakes);
                     caller.begin();
+                    pieces = PollInterval::new(polls);
                 }
-                let (mut left, polled) = (items, polled(call, items, own.is_some()));
+                let mut left = items;
                 while left > 0 {
+                    let piece = pieces.next(left);
                     let chunk = match &mut own {
                         Some(claims) => {
                             let claim = claims.claim(|_, _| left, |lo, hi| hints.middle(lo, hi));
-                            claim.and_then(|_| claims.take(polled.min(left)))
+                            claim.and_then(|_| claims.take(piece))
                         }
-                        None => lead.take(polled.min(left)),
+                        None => lead.take(piece),
                     };
                     let Some((at, chunk)) = chunk else { return };
                     left -= at.len();
@@ -256,17 +261,6 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
             CallerStep::Done => return,
         }
     }
-}
-
-/// Items between two polls of a caller that runs `items` items, which should last for a heartbeat at most. It polls if others can stop it.
-fn polled(call: &Call<'_>, items: usize, stands_by: bool) -> usize {
-    let hints = call.hints;
-    if hints.whole || !stands_by && hints.cancellation().is_none() {
-        return items;
-    }
-    let machine = call.pool.guess();
-    let polls = machine.heartbeat().0 / machine.between_polls().0;
-    (items as f64 / polls).max(if hints.has_blocks() { 1.0 } else { FEW }) as usize
 }
 
 /// A member's part, from the time `now` on: claims, until nothing is left to claim. A separate function, because its address is part of the
@@ -345,29 +339,10 @@ impl<'c> Caller<'c> {
         }
     }
 
-    /// Begins the call.
-    fn begin_call(&mut self) {
-        self.begin();
-        self.begun = self.start;
-    }
-
     /// Begins the measurement: what was done before the first item is not a part of its cost.
     fn begin(&mut self) {
         self.start = tick();
         self.since = self.start;
-    }
-
-    /// What to do next, at the time `now`.
-    fn choose(&mut self, progress: &Progress, now: u64) -> (Grain, WorkerState) {
-        let pool = self.call.pool;
-        let (state, costs) = (pool.workers(), pool.costs(now));
-        let ShareChoice { grain, why, shared } = share::choose(progress, &state, &costs);
-        // The decision about the last item is trivial.
-        if progress.left.0 > 1 || self.decided.is_none() {
-            self.decide(why, progress, shared, now);
-        }
-        let wakes = matches!(grain, Grain::Publish { width } if width > state.idle + 1);
-        (grain, pool.found(now, wakes))
     }
 
     /// Notes a decision of the time `now`.
@@ -490,9 +465,17 @@ impl<'c> Caller<'c> {
             return CallerStep::Done;
         }
         let (progress, now) = self.progress(at, end);
-        match self.choose(&progress, now) {
-            (Grain::Serial { piece }, _) => CallerStep::Run { items: self.call.hints.items(at, end, piece.0) },
-            (Grain::Publish { width }, found) => {
+        let pool = self.call.pool;
+        let workers = pool.workers();
+        let ShareChoice { choice, why, shared } = share::choose(&progress, &workers, &pool.costs(now));
+        // The decision about the last item is trivial.
+        if progress.left.0 > 1 || self.decided.is_none() {
+            self.decide(why, &progress, shared, now);
+        }
+        match choice {
+            Grain::Serial { piece } => CallerStep::Run { items: self.call.hints.items(at, end, piece.0) },
+            Grain::Publish { width } => {
+                let found = pool.found(now, width > workers.idle + 1);
                 CallerStep::Share { width, found, per_weight: progress.per_item().unwrap_or_default() }
             }
         }

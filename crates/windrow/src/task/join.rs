@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::panic::Location;
 
 use windrow_plan::Nanos;
-use windrow_plan::share::{self, Recursion, ShareDecision};
+use windrow_plan::share::{self, Recursion, ShareChoice, ShareDecision};
 use windrow_plan::site::ItemCost;
 use windrow_sync::gate::JoinedWorker;
 use windrow_sync::join as sync;
@@ -12,7 +12,7 @@ use windrow_sync::join::tree::{Asked, OfferDecision, Tree};
 use windrow_sync::machine::tick;
 
 use crate::runtime::call::{Entered, LastChoice, RegionEnd, region};
-use crate::runtime::listen::{Account, CallKind, CallPlace, Ended, Region};
+use crate::runtime::listen::{Account, CallKind, CallPlace, Event, Region};
 use crate::runtime::pool;
 use crate::runtime::sites::SiteStats;
 use crate::runtime::state::PoolState;
@@ -112,7 +112,8 @@ impl Measured {
         let expected = self.expected();
         if let Some(reported) = self.entered.reported {
             let account = Account { from_memory: expected.is_some(), ..grown.account(Nanos(0.0)) };
-            reported.end(&Ended::new(0, time, &account).on(grown.end.entered));
+            let event = Event { took: time, threads: grown.end.entered, ..reported.event(&account) };
+            reported.end(&event);
         }
         let contradicted = share::contradicts(time, expected.unwrap_or_default(), pool.guess());
         let known = self.known.after_call(time, grown.end.open, contradicted);
@@ -136,8 +137,7 @@ impl Grown {
     /// The decision in words, and predictions, for a call that lasted for `before` when the tree began.
     pub(crate) fn account(&self, before: Nanos) -> Account {
         let Some(choice) = self.choice else {
-            let reason = "serial: it ended before it was worth a decision".into();
-            return Account { reason, ..Account::default() };
+            return Account::because("serial: it ended before it was worth a decision");
         };
         choice.account((self.end.open > 1).then(|| format!("opened after {}", choice.since)), before)
     }
@@ -166,15 +166,11 @@ fn grow<R>(
         let ask = |asked: &Asked<'_>| {
             let (age, now) = (pool.nanos(asked.age()), tick());
             let (state, costs) = (pool.workers(), pool.costs(now));
-            let decision = share::recursion(Recursion { age, known }, &state, &costs);
-            choice.set(Some(LastChoice {
-                why: decision.why,
-                serial: Some(decision.inputs.rest()),
-                shared: decision.alternatives.iter().nth(1).map(|shared| shared.predicted),
-                is_known: false,
-                since: age,
-            }));
-            match decision.choice {
+            let recursion = Recursion { age, known };
+            let ShareChoice { choice: decision, why, shared } = share::recursion(recursion, &state, &costs);
+            let serial = Some(recursion.rest());
+            choice.set(Some(LastChoice { why, serial, shared, is_known: false, since: age }));
+            match decision {
                 ShareDecision::Open { width } => {
                     asked.furnish();
                     match door.open(width, width > state.idle + 1) {

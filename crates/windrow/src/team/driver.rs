@@ -10,7 +10,7 @@ use windrow_plan::width::WidthTuner;
 use windrow_sync::machine::tick;
 use windrow_sync::rounds::{Follow, LeaderGuard, Lend, LendCopy, Lent};
 
-use crate::runtime::listen::{self, Account, CallPlace, Ended, EventKind, Reported};
+use crate::runtime::listen::{self, Account, CallPlace, Decided, Event, EventKind, Reported};
 use crate::runtime::sites::SiteTable;
 use crate::runtime::state::Timing;
 
@@ -22,7 +22,6 @@ pub(super) struct RoundSite<'c> {
     pub(super) timing: &'c Timing,
 }
 
-/// A decision about the width of rounds.
 /// The state that passes from leader to leader in [`Member::rounds`](super::Member::rounds).
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -190,9 +189,8 @@ const OVER: u64 = u64::MAX;
 /// Reports a team of `members`, and its rounds if it had some.
 #[cold]
 pub(super) fn end_team(reported: Box<Reported>, members: usize, reason: &'static str, driver: &RoundDriver<'_>) {
-    let took = reported.took();
-    let account = Account { reason: reason.into(), ..Account::default() };
-    let team = Ended::new(0, took, &account).on(members);
+    let account = Account::because(reason);
+    let team = Event { threads: members, ..reported.event(&account) };
     if driver.rounds == 0 {
         return reported.end(&team);
     }
@@ -204,5 +202,5 @@ pub(super) fn end_team(reported: Box<Reported>, members: usize, reason: &'static
         None => "each with all members".into(),
     };
     let account = Account { reason, ..Account::default() };
-    reported.end_team(&team, Some(&Ended::new(driver.rounds, took, &account).on(members)));
+    reported.end_team(&team, &Event { items: driver.rounds, decision: Decided::Now(&account), ..team });
 }

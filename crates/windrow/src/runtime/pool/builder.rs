@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windrow_sync::gate::MOST_MEMBERS;
 
-use super::settings::{Cause, Handlers, MOST_STACK, PoolBuildError, Settings, usual_threads};
+use super::settings::{Handlers, MOST_STACK, PoolBuildError, PoolBuildErrorKind, Settings, usual_threads};
 use super::{Pool, global};
 use crate::runtime::ablation::Mechanisms;
 
@@ -196,18 +196,25 @@ impl PoolBuilder {
         let threads = match threads {
             0 => usual_threads()?,
             1..=MOST_MEMBERS => threads,
-            _ => return Err(PoolBuildError(Cause::TooManyThreads(threads))),
+            _ => {
+                let message =
+                    format!("a pool of {threads} threads: pass 1 to {MOST_MEMBERS}, or 0 for the usual number");
+                return Err(PoolBuildError::new(PoolBuildErrorKind::TooManyThreads, message));
+            }
         };
         if let Some(bytes) = stack_size.filter(|&bytes| bytes > MOST_STACK) {
-            return Err(PoolBuildError(Cause::StackSize(bytes)));
+            let message = format!("a stack of {bytes} bytes: pass at most {MOST_STACK}");
+            return Err(PoolBuildError::new(PoolBuildErrorKind::StackSize, message));
         }
         let mut settings = Settings { stack_size, off, handlers: Arc::new(handlers), ..Settings::of(threads) };
         if let Some(name) = &mut name {
             settings.names = (1..threads).map(name).collect();
         }
-        match settings.names.iter().position(|name| name.contains('\0')) {
-            None => Ok(settings),
-            Some(at) => Err(PoolBuildError(Cause::ThreadName(at + 1, settings.names.swap_remove(at)))),
+        if let Some(at) = settings.names.iter().position(|name| name.contains('\0')) {
+            let (index, name) = (at + 1, &settings.names[at]);
+            let message = format!("thread {index} is named {name:?}: return a name without NUL from `thread_name`");
+            return Err(PoolBuildError::new(PoolBuildErrorKind::ThreadName, message));
         }
+        Ok(settings)
     }
 }

@@ -61,7 +61,7 @@ impl Global {
     }
 
     fn serial() -> Self {
-        Global::new(Pool::build(Settings::serial()), true)
+        Global::new(Pool::build(Settings::of(1)), true)
     }
 
     /// The last pool of the list.

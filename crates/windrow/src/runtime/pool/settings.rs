@@ -1,6 +1,5 @@
 //! Valid settings of a pool, the defaults, and the errors of other settings.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
@@ -35,11 +34,6 @@ impl Settings {
     pub(super) fn of(threads: usize) -> Self {
         let names = (1..threads).map(|member| format!("windrow-{member}")).collect();
         Settings { stack_size: None, off: Mechanisms::default(), names, handlers: Arc::default() }
-    }
-
-    /// Settings of a pool without workers.
-    pub(super) fn serial() -> Self {
-        Settings::of(1)
     }
 
     /// Default settings, for callers that return no error; 0 threads is the default number.
@@ -96,7 +90,12 @@ pub(super) fn usual_threads() -> Result<usize, PoolBuildError> {
             SEEN.set(threads as u64);
             Ok(threads)
         }
-        _ => Err(PoolBuildError(Cause::Environment(value))),
+        _ => Err(PoolBuildError::new(
+            PoolBuildErrorKind::Environment,
+            format!(
+                "{VARIABLE} is {value:?}, which is no number of threads: set it to 1 to {MOST_MEMBERS}, or unset it"
+            ),
+        )),
     }
 }
 
@@ -121,15 +120,9 @@ fn warned(error: &PoolBuildError) -> usize {
 /// assert!(error.to_string().starts_with("a pool of 5000 threads: pass 1 to "));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PoolBuildError(pub(super) Cause);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
-    TooManyThreads(usize),
-    StackSize(usize),
-    ThreadName(usize, String),
-    Environment(OsString),
-    GlobalExists,
+pub struct PoolBuildError {
+    kind: PoolBuildErrorKind,
+    message: String,
 }
 
 /// The kind of a [`PoolBuildError`].
@@ -156,40 +149,25 @@ pub enum PoolBuildErrorKind {
 }
 
 impl PoolBuildError {
+    pub(super) fn new(kind: PoolBuildErrorKind, message: String) -> Self {
+        PoolBuildError { kind, message }
+    }
+
     pub(super) fn global_exists() -> Self {
-        PoolBuildError(Cause::GlobalExists)
+        let message =
+            "the global pool exists already: call `build_global` before the first parallel call, or after `shutdown`";
+        PoolBuildError::new(PoolBuildErrorKind::GlobalExists, message.to_owned())
     }
 
     /// The setting that was invalid.
     pub fn kind(&self) -> PoolBuildErrorKind {
-        match &self.0 {
-            Cause::TooManyThreads(_) => PoolBuildErrorKind::TooManyThreads,
-            Cause::StackSize(_) => PoolBuildErrorKind::StackSize,
-            Cause::ThreadName(..) => PoolBuildErrorKind::ThreadName,
-            Cause::Environment(_) => PoolBuildErrorKind::Environment,
-            Cause::GlobalExists => PoolBuildErrorKind::GlobalExists,
-        }
+        self.kind
     }
 }
 
 impl fmt::Display for PoolBuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Cause::TooManyThreads(threads) => {
-                write!(f, "a pool of {threads} threads: pass 1 to {MOST_MEMBERS}, or 0 for the usual number")
-            }
-            Cause::StackSize(bytes) => write!(f, "a stack of {bytes} bytes: pass at most {MOST_STACK}"),
-            Cause::ThreadName(index, name) => {
-                write!(f, "thread {index} is named {name:?}: return a name without NUL from `thread_name`")
-            }
-            Cause::Environment(value) => write!(
-                f,
-                "{VARIABLE} is {value:?}, which is no number of threads: set it to 1 to {MOST_MEMBERS}, or unset it"
-            ),
-            Cause::GlobalExists => f.write_str(
-                "the global pool exists already: call `build_global` before the first parallel call, or after `shutdown`",
-            ),
-        }
+        f.write_str(&self.message)
     }
 }
 
