@@ -12,21 +12,21 @@
 //! entering differs by a factor of 25 with the state of the workers ([`Machine::enter`]), so the workers are an input.
 //!
 //! Departures from these lines. Each figure is the time of the 31 cells without the departure relative to that with it (records
-//! `ablation-*` of 2026-11-29 with permuted arms, two CPUs, both runs; geometric mean where no cell is named; the same mechanism
-//! beside itself: 0.98 to 1.02):
+//! `ablation-*`, two CPUs, arms in random order, two runs; geometric mean where no cell is named; the same mechanisms beside
+//! themselves: 0.98 to 1.01):
 //!
 //! | | departure | without |
 //! |---|---|---|
-//! | 1 | *A known site needs no sample* ([`site`](crate::site)): its calls are decided before their first item. | warm 1.08, after pauses 1.13 to 1.15; two items of 10 us 1.87 |
-//! | 2 | *Debt*: a thread adds up what its serial calls lose because workers are parked. Once the sum exceeds the cost of waking them, the next call wakes workers ([`owed`]). | warm 1.05 to 1.13, beside a busy neighbour 1.08 to 1.13; two items of 10 us 1.84 |
-//! | 3 | *Short calls* of a steady site run unmeasured ([`unmeasured_below`]): calls below twice the cost of entering. | 1.01; 10 items of 100 ns 1.2 |
-//! | 4 | *A long item* that a site remembers begins a part. | 1.0; a long item at the end 1.4 to 1.5 |
-//! | 5 | *Standing by* ([`stands_by`]): at a site of which no call has run serially, workers join the caller if its first item lasts. | 0.99; a long item at the begin, after pauses 1.14; items that wait for each other do not end |
+//! | 1 | *A known site needs no sample* ([`site`](crate::site)): its calls are decided before their first item. | warm 1.10 to 1.11, after pauses 1.20 to 1.27; two items of 10 us 1.92 |
+//! | 2 | *Debt*: a thread adds up what its serial calls lose because workers are parked. Once the sum exceeds the cost of waking them, the next call wakes workers ([`owed`]). | warm 1.02 to 1.07; two items of 10 us 1.86 |
+//! | 3 | *Short calls* of a steady site run unmeasured ([`unmeasured_below`]): calls below twice the cost of entering. | warm 1.01; 10 items of 100 ns 1.15 to 1.23 |
+//! | 4 | *A long item* that a site remembers begins a part. | warm 1.0; a long item at the end 1.34 to 1.41 |
+//! | 5 | *Standing by* ([`stands_by`]): at a site of which no call has run serially, workers join the caller if its first item lasts. | more threads than CPUs 1.06, else 0.92 to 1.01; items that wait for each other do not end |
 //! | 6 | *Given claims*: a caller that fixes the size of claims says that each is worth a synchronization. Nothing is predicted. | not a question of speed |
 //!
-//! Two mechanisms of the runtime are measured with them: workers keep off their caller's CPU (1.45 to 1.49 beside a busy neighbour, 1.11 to
-//! 1.12 with more threads than CPUs, 1.43 in warm loops of 2026-11-24; none in the warm loops of 2026-11-29, which had a real-time priority),
-//! and idle workers spin for the gaps they have seen, which saves CPU time ([`spin`](crate::spin)).
+//! Two mechanisms of the runtime are measured with them. Workers keep off their caller's CPU: 1.32 to 1.39 warm, 1.28 to 1.30 after pauses,
+//! 1.43 to 1.49 beside a busy neighbour, 1.22 to 1.24 with more threads than CPUs. Idle workers spin for the gaps they have seen, which
+//! saves CPU time ([`spin`](crate::spin)).
 //!
 //! Sources: oracle-guided granularity and the heartbeat are from Acar, Charguéraud and Rainey (PLDI 2018). Claims sized in time
 //! are from OpenMP's guided schedule, which counts instead. To pay for a wake once as much has been lost without it is the

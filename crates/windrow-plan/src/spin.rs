@@ -11,9 +11,8 @@
 //! the recent gaps between regions, and not at all if regions are milliseconds apart. Nor does it spin if other threads need the CPU:
 //! with more threads than CPUs, or under a quota that counts CPU time (dotnet/runtime issue 112869).
 //!
-//! The gap saves CPU time: if workers spin for 3 wakes at any gap, the cells take as long, and the pool uses 1.3 times the
-//! CPU time in the millisecond after calls, 1.15 to 1.25 times after a pause (mean of the cells, records `ablation-warm` and
-//! `ablation-cold` of 2026-11-29).
+//! The gap saves CPU time: if workers spin for 3 wakes at any gap, the cells take as long, and the pool uses 1.5 to 1.6 times the
+//! CPU time in the millisecond after calls, also after a pause (mean of the cells, records `ablation-warm` and `ablation-cold`).
 //!
 //! Departures from these lines:
 //! 1. **A woken worker** that found no work spins for 3 wakes, however long the gaps: the wakeup has been paid for.
