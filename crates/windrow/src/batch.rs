@@ -424,7 +424,7 @@ impl<S: BatchOps> Batched<S> {
             return self.call_prepared(op);
         };
         let result = self.call_prepared(op);
-        self.report(reported, 1, None);
+        self.report(*reported, 1, None);
         result
     }
 
@@ -438,13 +438,13 @@ impl<S: BatchOps> Batched<S> {
     ) -> R {
         let Some(reported) = listen::call(CallKind::Batch, Some(place)) else { return call() };
         let result = call();
-        self.report(reported, count, reason);
+        self.report(*reported, count, reason);
         result
     }
 
     /// The end of a call of `count` operations, with this reason or the verdict on batching so far.
     #[cold]
-    fn report(&self, reported: Box<Reported>, count: usize, reason: Option<&'static str>) {
+    fn report(&self, reported: Reported, count: usize, reason: Option<&'static str>) {
         let account = Account::because(reason.unwrap_or_default());
         let event = Event { items: count as u64, ..reported.event(&account) };
         if reason.is_some() {

@@ -231,7 +231,7 @@ impl<S: BatchOps> Future for CallAsync<'_, S> {
         let this = self.get_mut();
         let answer = std::task::ready!(this.poll_answer(context));
         if let Some(reported) = this.reported.take() {
-            this.batched.report(reported, 1, None);
+            this.batched.report(*reported, 1, None);
         }
         Poll::Ready(answer)
     }

@@ -116,7 +116,7 @@ pub(crate) fn drive_begun<'s, S, L, B, E, F>(
         let mut caller = Caller::new(&call, site, items);
         let end = decided(&mut caller, &entered, lead, division, begin, each, end);
         if let Some(reported) = entered.reported {
-            caller.report(reported, end.entered);
+            caller.report(*reported, end.entered);
         }
         return;
     }
@@ -125,13 +125,13 @@ pub(crate) fn drive_begun<'s, S, L, B, E, F>(
     run_alone(pool, hints, lead, &mut local, &each);
     end(local);
     if let Some(reported) = entered.reported {
-        end_loop(reported, hints, items, 1, &Account::because("serial: nothing to decide"));
+        end_loop(*reported, hints, items, 1, &Account::because("serial: nothing to decide"));
     }
 }
 
 /// The end of a loop that is reported.
 #[cold]
-fn end_loop(reported: Box<Reported>, hints: &Hints, items: usize, threads: usize, account: &Account) {
+fn end_loop(reported: Reported, hints: &Hints, items: usize, threads: usize, account: &Account) {
     let (items, is_further) = (hints.items_before(items), hints.part == CallPart::Further);
     let event = Event { items, threads, is_further, ..reported.event(account) };
     reported.end(&event);
@@ -395,7 +395,7 @@ impl<'c> Caller<'c> {
 
     /// Reports how the call went, and why. `entered`: its members.
     #[cold]
-    fn report(&self, reported: Box<Reported>, entered: usize) {
+    fn report(&self, reported: Reported, entered: usize) {
         let hints = self.call.hints;
         let Some(choice) = self.decided else { return };
         let shared = self.published.map(|_| match hints.items_before(self.at) {

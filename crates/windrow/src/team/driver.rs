@@ -188,7 +188,7 @@ const OVER: u64 = u64::MAX;
 
 /// Reports a team of `members`, and its rounds if it had some.
 #[cold]
-pub(super) fn end_team(reported: Box<Reported>, members: usize, reason: &'static str, driver: &RoundDriver<'_>) {
+pub(super) fn end_team(reported: Reported, members: usize, reason: &'static str, driver: &RoundDriver<'_>) {
     let account = Account::because(reason);
     let team = Event { threads: members, ..reported.event(&account) };
     if driver.rounds == 0 {

@@ -111,7 +111,7 @@ where
         }
     }
     if let Some(reported) = call.reported {
-        end_team(reported, results.len(), reason, &led.driver);
+        end_team(*reported, results.len(), reason, &led.driver);
     }
     Ok(results)
 }

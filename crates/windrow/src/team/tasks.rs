@@ -77,7 +77,7 @@ struct TaskDriver {
 impl Drop for TaskDriver {
     fn drop(&mut self) {
         if let Some(reported) = self.reported.take() {
-            end_team(reported, self.width, AS_ASKED, &self.driver);
+            end_team(*reported, self.width, AS_ASKED, &self.driver);
         }
     }
 }
