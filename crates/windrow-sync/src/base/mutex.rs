@@ -1,4 +1,4 @@
-//! A lock for moments: a panic of its holder does not poison it, and in a forked child a wait for it ends.
+//! A lock for moments.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use std::sync::{PoisonError, TryLockError};
 /// Measure: chosen, because a holder may have lost its CPU for seconds, and a lock that was held at the fork never comes free.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A lock that threads hold for moments only. See the [module page](self).
+/// A lock that threads hold for moments only: a panic of its holder does not poison it, and in a forked child a wait for it ends.
 ///
 /// ```
 /// use windrow_sync::Mutex;

@@ -63,7 +63,7 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
         }
     }
 
-    /// This member's number, `0..width`. The caller of [`Team::run`] is member 0.
+    /// This member's number, `0..width`. The caller of [`Team::run`](super::Team::run) is member 0.
     ///
     /// ```
     /// let indices = windrow::team(&mut ()).run(|member| member.index());
