@@ -226,6 +226,8 @@ mod tests {
         assert!(interrupted < 1240.0, "{interrupted}");
         let mixed = mean(2000, &|at| if at % 4 == 3 { 3500.0 } else { 1000.0 });
         assert!((1560.0..1700.0).contains(&mixed), "{mixed}");
+        let once = mean(1, &|_| 3500.0);
+        assert!((1030.0..1050.0).contains(&once), "one batch hardly moves the mean: {once}");
         let slower = mean(150, &|_| 3000.0);
         assert!(slower > 2500.0, "{slower}");
     }
