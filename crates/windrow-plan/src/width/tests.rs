@@ -610,3 +610,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn known_costs_are_checked_by_a_part_of_a_segment() {
+    let cost = |width: usize| [0.0, 8000.0, 4100.0, 0.0, 2200.0][width];
+    let mut tuner = WidthTuner::new(4, &plan_machine(), WidthStats::default(), Nanos(0.0));
+    for _ in 0..40 {
+        let segment = tuner.segment();
+        tuner.report(segment.rounds, Nanos(cost(segment.width) * segment.rounds as f64));
+    }
+    let whole = tuner.segment();
+    let next = WidthTuner::new(4, &plan_machine(), tuner.end(0, Nanos(0.0)), Nanos(0.0)).segment();
+    assert_eq!((next.width, next.rounds, whole.rounds), (4, 3, 12));
+}
+
+#[test]
+fn impossible_times_leave_finite_costs() {
+    let mut tuner = WidthTuner::new(4, &plan_machine(), WidthStats::default(), Nanos(0.0));
+    tuner.report(tuner.segment().rounds, Nanos(0.0));
+    tuner.report(tuner.segment().rounds, Nanos(0.0));
+    assert_eq!(tuner.end(0, Nanos(0.0)).per_round(1), Some(Nanos(0.01)), "no round is faster");
+    let mut costs = WidthCosts::default();
+    costs.move_to(1, 1e12);
+    let ratio = costs.ratio(0).expect("the level before is known");
+    assert!((ratio * 1e9 - 1.0).abs() < 1e-3, "{ratio}");
+}
