@@ -101,7 +101,7 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
         self.find().ok()
     }
 
-    /// This process's value; as an error what is there instead.
+    /// The value of this process, or as an error what is there instead.
     #[inline]
     fn find(&'static self) -> Result<&'static T, *mut ProcessEntry<T>> {
         let generation = machine::fork_generation();

@@ -98,7 +98,7 @@ mod system {
 
     /// Number of forks between this process and the one that asked first. The number differs between a parent and its child.
     ///
-    /// Where there is no `fork` it is always 0.
+    /// Always 0 on systems without `fork`.
     #[inline]
     pub fn fork_generation() -> u32 {
         // Relaxed: registering twice is harmless (a child then counts by two), waiting for another thread would not be.

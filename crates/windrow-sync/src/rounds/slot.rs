@@ -421,7 +421,7 @@ impl<'m, T: Send> LeaderGuard<'m, T> {
     /// Ends the lead after a round, and opens the leader's message.
     ///
     /// # Safety
-    /// It was sealed under `tag`, with these types, and has not been opened; what it lends lives for `'m`.
+    /// The message was sealed under `tag`, with these types, and has not been opened; what it lends lives for `'m`.
     #[inline]
     unsafe fn open<S: LendCopy, P: Lend>(self, tag: TypeId) -> (Lent<'m, S>, Lent<'m, P>) {
         let mut lead = ManuallyDrop::new(self);

@@ -16,7 +16,7 @@ use super::queue::Ring;
 #[derive(Debug, Default)]
 pub(super) struct Crew {
     pub(super) state: Waiters<CrewState>,
-    /// Where the calling thread waits.
+    /// The latch at which the calling thread waits.
     pub(super) caller: Arc<Latch>,
     /// What a tile has lasted lately, in nanoseconds; 0 is unknown.
     tile: RelaxedU64,

@@ -153,12 +153,12 @@ impl CallDoor<'_> {
         self.stands_by.set(self.door.open_at(tick() + self.pool.ticks(patience), width));
     }
 
-    /// Whether workers were let in at once.
+    /// True if workers were let in at once.
     pub(crate) fn is_open(&self) -> bool {
         self.width.get() > 1
     }
 
-    /// Whether workers stand by, or did before they were let in.
+    /// True if workers stand by, or did before they were let in.
     pub(crate) fn has_stand_by(&self) -> bool {
         self.stands_by.get()
     }

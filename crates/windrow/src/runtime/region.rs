@@ -29,7 +29,7 @@ pub(crate) struct BegunCall<'c> {
     pool: &'c PoolState,
     hints: &'c Hints,
     items: usize,
-    /// Whether it could be shared.
+    /// True if the call could be shared.
     decides: bool,
     site: usize,
     /// All items run, without a read of the clock.

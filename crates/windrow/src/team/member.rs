@@ -34,7 +34,7 @@ pub struct Member<'r, 'd, T: ?Sized + Send> {
     pub(super) slot: MemberSlot<'r, LeaderState<'d, T>>,
     pub(super) spin: Spin,
     pub(super) pool: &'r PoolState,
-    /// When this member last moved to another CPU.
+    /// Tick of the last move to another CPU.
     pub(super) moved: u64,
 }
 
@@ -63,7 +63,7 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
         }
     }
 
-    /// This member's number, `0..width`. The caller of [`Team::run`](super::Team::run) is member 0.
+    /// Number of this member, `0..width`. The caller of [`Team::run`](super::Team::run) is member 0.
     ///
     /// ```
     /// let indices = windrow::team(&mut ()).run(|member| member.index());
