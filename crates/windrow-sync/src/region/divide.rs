@@ -111,6 +111,42 @@ impl<S: Divide> Drop for Held<'_, S> {
     }
 }
 
+/// Hands out all items of a source on this thread, to `f`. Those that `f` does not take are dropped.
+///
+/// Always inlined, as what makes the source is: a source that is moved through memory is read in wider pieces than it was written in,
+/// which waits until the stores before are done, those of the loop before included. Nothing is left of it but the bounds of a loop.
+///
+/// ```
+/// use windrow_sync::divide::undivided;
+///
+/// let items: &[u64] = &[1, 2, 3];
+/// assert_eq!(undivided(items, |mut held| held.take(2).unwrap().1.sum::<u64>()), 3);
+/// ```
+#[inline(always)]
+pub fn undivided<S: Divide, R>(source: S, f: impl FnOnce(Held<'_, S>) -> R) -> R {
+    let all = Span { lo: 0, hi: source.total(), member: 0 };
+    // SAFETY: all items; every other claim on them is made from this one.
+    let claim = unsafe { Claim::new(all) };
+    let mut whole = Whole { source, claim };
+    whole.source.start(&whole.claim);
+    let claim = whole.claim.take_front(usize::MAX);
+    f(Held { source: &whole.source, claim })
+}
+
+/// A source, and the items that nobody has been given.
+struct Whole<S: Divide> {
+    source: S,
+    claim: Claim,
+}
+
+impl<S: Divide> Drop for Whole<S> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // Not empty if the start has panicked.
+        drop(handed_out(&self.source, self.claim.take_front(usize::MAX)));
+    }
+}
+
 /// The rest of a division once it is shared.
 #[derive(Debug)]
 struct SharedRest {

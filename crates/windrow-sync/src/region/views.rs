@@ -127,7 +127,7 @@ pub struct Pieces<S> {
 }
 
 impl<S: Divide> Pieces<S> {
-    /// In order, with pieces of at most `most` items: a member can stop a chunk between them.
+    /// In order, with pieces of at most `most` items, which end at multiples of `most`: a member can stop a chunk between them.
     ///
     /// # Panics
     /// If `most` is 0.
@@ -179,7 +179,10 @@ impl<'s, S: Divide> Iterator for PiecesChunk<'s, S> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let Held { source, claim } = &mut self.rest;
-        let piece = if self.back { claim.take_back(self.most) } else { claim.take_front(self.most) };
+        let piece = match self.back {
+            true => claim.take_back(self.most),
+            false => claim.take_front(self.most - claim.span().lo % self.most),
+        };
         handed_out(*source, piece)
     }
 }

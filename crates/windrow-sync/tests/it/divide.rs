@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 
-use windrow_sync::divide::Division;
+use windrow_sync::divide::{Division, undivided};
 use windrow_sync::slots::Slots;
 use windrow_sync::sources::{Runs, RunsMut, SliceMut, VecItems};
 use windrow_sync::views::Blocks;
@@ -242,6 +242,16 @@ fn an_item_that_panics_when_dropped_leaks_no_other() {
             let dropped = catch_unwind(AssertUnwindSafe(|| drops(shared, taken)));
             assert_eq!(dropped.is_err(), at < n + 3, "at {at}");
             assert_eq!(live.load(Relaxed), 0, "at {at}, {taken} taken, shared: {shared}");
+        }
+        // On one thread: as items without a partner, in chunks, and as the rest.
+        for taken in [0, 1, n / 2, n] {
+            let undivided = || {
+                let source = ((bombs(n, none), bombs(n + 3, at)), bombs(n + 1, none));
+                undivided(source, |mut held| (taken > 0).then(|| drop(held.take(taken))));
+            };
+            let dropped = catch_unwind(AssertUnwindSafe(undivided));
+            assert_eq!(dropped.is_err(), at < n + 3, "at {at}");
+            assert_eq!(live.load(Relaxed), 0, "at {at}, {taken} taken on one thread");
         }
         // Results in two spans that do not cover all.
         let results = || {
