@@ -120,6 +120,18 @@ impl Machine {
         if wakes { Nanos(Self::STEP * self.wake.0) } else { self.line }
     }
 
+    /// A claim of items next to members that look for some: its line comes from another CPU. Where this is long, as on a busy machine, it must
+    /// not count as time of the items: claims would stay short, because they are.
+    pub fn contended_claim(&self) -> Nanos {
+        Nanos(self.claim.0 + self.line.0)
+    }
+
+    /// The time that a measured call takes around its items, before and after what [`enter`](Self::enter) counts: 30 claims, for reads of the
+    /// clock, two looks at the workers and the update of the site.
+    pub fn drive(&self) -> Nanos {
+        Nanos(30.0 * self.claim.0)
+    }
+
     /// Minimum duration of a sample that predicts something, and of a claim: forty claims.
     pub fn sample(&self) -> Nanos {
         Nanos(40.0 * self.claim.0)

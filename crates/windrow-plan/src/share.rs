@@ -19,7 +19,7 @@
 //! |---|---|---|
 //! | 1 | *A known site needs no sample* ([`site`](crate::site)): its calls are decided before their first item. | warm 1.10 to 1.11, after pauses 1.20 to 1.27; two items of 10 us 1.92 |
 //! | 2 | *Debt*: a thread adds up what its serial calls lose because workers are parked. Once the sum exceeds the cost of waking them, the next call wakes workers ([`owed`]). | warm 1.02 to 1.07; two items of 10 us 1.86 |
-//! | 3 | *Short calls* of a steady site run unmeasured ([`unmeasured_below`]): calls below twice the cost of entering. | warm 1.01; 10 items of 100 ns 1.15 to 1.23 |
+//! | 3 | *Short calls* of a steady site run unmeasured ([`unmeasured_below`]): calls too short to make up for entering and measuring. | warm 1.01; 10 items of 100 ns 1.15 to 1.23 |
 //! | 4 | *A long item* that a site remembers begins a part. | warm 1.0; a long item at the end 1.34 to 1.41 |
 //! | 5 | *Standing by* ([`stands_by`]): at a site of which no call has run serially, workers join the caller if its first item lasts. | more threads than CPUs 1.06, else 0.92 to 1.01; items that wait for each other do not end |
 //! | 6 | *Given claims*: a caller that fixes the size of claims says that each is worth a synchronization. Nothing is predicted. | not a question of speed |
@@ -211,14 +211,28 @@ pub fn contradicts(spent: Nanos, expected: Nanos, machine: &Machine) -> bool {
     spent.0 > CONTRADICTS * expected.0 + machine.cold().0
 }
 
-/// The weight from which on calls of a site are measured, also if it is [steady](ItemCost::is_steady). Calls that weigh less are too short to be
-/// shared, with workers in any state. 0: all calls are measured.
-pub fn unmeasured_below(site: ItemCost, machine: &Machine) -> u64 {
+/// The weight from which on calls of a site are measured, also if it is [steady](ItemCost::is_steady), in a pool of `most` members. Calls that
+/// weigh less are too short to be shared, with workers in any state. 0: all calls are measured.
+pub fn unmeasured_below(site: ItemCost, most: usize, machine: &Machine) -> u64 {
     let known = site.trusted().filter(|_| site.is_steady());
-    let longest = longest_short(machine, WorkerState::Idle);
-    let weight = |known: Trusted| longest.0 / known.per_item.0.max(f64::MIN_POSITIVE);
+    let weight = |known: Trusted| shortest_shared(most, machine).0 / known.per_item.0.max(f64::MIN_POSITIVE);
     known.map_or(0, |known| weight(known) as u64)
 }
+
+/// The shortest call, on one thread, that is worth a measured call: at some width, idle workers make up for that and for entering.
+fn shortest_shared(most: usize, machine: &Machine) -> Nanos {
+    let fixed = machine.enter(WorkerState::Idle).0 + machine.drive().0;
+    let from = |width: usize| {
+        let further = machine.step(false).0 * (width as f64 - 2.0);
+        MARGIN_IDLE * (fixed + further) / (1.0 - MARGIN_IDLE / width as f64)
+    };
+    Nanos((2..=most.clamp(2, WIDE)).map(from).fold(f64::INFINITY, f64::min))
+}
+
+/// Members of which one more never makes a shorter call worth sharing: about five do so first.
+///
+/// Measure: count of members.
+const WIDE: usize = 8;
 
 /// Workers that stand by for a serial call: they join if it lasts.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -163,12 +163,17 @@ fn a_wrong_prediction_costs_little_and_sharing_is_worth_its_cpus() {
 fn calls_that_run_unmeasured_are_short() {
     let machine = Machine::example();
     let known = (0..4).fold(ItemCost::default(), |site, _| site.after_alone(Nanos(10.0), true));
-    assert_eq!(unmeasured_below(ItemCost { agreed: 0, ..known }, &machine), 0);
-    let below = unmeasured_below(known, &machine);
-    let is_short = |weight: u64| is_short(Nanos(10.0 * weight as f64), &machine, WorkerState::Idle);
-    assert!(is_short(below - 1) && !is_short(below + 1), "{below}");
+    assert_eq!(unmeasured_below(ItemCost { agreed: 0, ..known }, 2, &machine), 0);
+    for most in [2, 3, 4, 16, 1000] {
+        let below = unmeasured_below(known, most, &machine);
+        // With all costs, the best width saves just the margin.
+        let (alone, fixed) = (10.0 * below as f64, machine.enter(WorkerState::Idle).0 + machine.drive().0);
+        let shared = |width: usize| alone / width as f64 + fixed + machine.step(false).0 * (width as f64 - 2.0);
+        let best = (2..=most).map(shared).fold(f64::INFINITY, f64::min);
+        assert!((alone / best - MARGIN_IDLE).abs() < 0.02, "{most}: {alone} and {best}");
+    }
     let free = known.after_alone(Nanos(6.0), false);
-    assert!(unmeasured_below(free, &machine) > below);
+    assert!(unmeasured_below(free, 2, &machine) > unmeasured_below(known, 2, &machine));
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub(super) struct Pace<'w> {
     pieces: PollInterval<'w>,
     /// Nanoseconds of a unit of weight; 0 is unknown.
     per_weight: f64,
+    /// Nanoseconds of a claim without its items.
+    empty: f64,
     report: Report,
     part: Option<Box<LoopPart>>,
 }
@@ -53,6 +55,7 @@ impl<'w> Pace<'w> {
             left: 0,
             pieces: PollInterval::new(call.polls.then_some(call.pool)).expecting(per_weight, now),
             per_weight,
+            empty: call.pool.machine().contended_claim().0,
             report: Report::default(),
             part: LoopPart::begin(call.hints.place),
         }
@@ -108,8 +111,7 @@ impl<'w> Pace<'w> {
         let now = tick();
         let took = now.saturating_sub(self.since);
         self.since = now;
-        let claim = self.call.pool.guess().claim.0;
-        let nanos = (self.call.pool.nanos(took).0 - claim).max(1.0);
+        let nanos = (self.call.pool.nanos(took).0 - self.empty).max(1.0);
         self.per_weight = Smoothing::CLAIMS.follow(self.per_weight, nanos / self.weight as f64);
         if took > self.report.longest {
             (self.report.longest, self.report.longest_at) = (took, self.at as u64);

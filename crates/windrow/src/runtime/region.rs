@@ -446,7 +446,7 @@ impl<'c> Caller<'c> {
             true => pool.lasted(now),
             false => pool.learn(now, published.found, entering, nanos(wall + alone)),
         }
-        let in_items = (nanos(busy + alone).0 - claims as f64 * pool.guess().claim.0).max(1.0);
+        let in_items = (nanos(busy + alone).0 - claims as f64 * pool.machine().contended_claim().0).max(1.0);
         // A first shared call may be far slower than calls that ran alone. A memory that this call has contradicted says nothing.
         let known = if self.doubts { self.memory.known.forgotten() } else { self.memory.known };
         let known = known.after_shared(Nanos(in_items / (weight + before) as f64));

@@ -231,7 +231,8 @@ impl PoolState {
     /// Stores what a site remembers from now on.
     pub(crate) fn remember(&self, site: usize, memory: SiteStats) {
         let measures = self.off.contains(Mechanism::Sites) || self.off.contains(Mechanism::ShortCalls);
-        let unmeasured = if measures { 0 } else { share::unmeasured_below(memory.known, &self.machine()) };
+        let unmeasured =
+            if measures { 0 } else { share::unmeasured_below(memory.known, self.members, &self.machine()) };
         self.sites.remember(site, memory, unmeasured);
     }
 
