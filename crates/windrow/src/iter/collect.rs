@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use either::Either;
-use windrow_sync::divide::{Divide, Division};
+use windrow_sync::divide::{Divide, Division, undivided};
 use windrow_sync::slots::Slots;
 
 use super::recipe::Recipe;
@@ -18,8 +18,9 @@ use super::runs::{Extended, Gather, concat, gathered};
 use super::search::Found;
 use super::{IntoParallelIterator, ParallelIterator, consumed, while_ok};
 use crate::runtime::hints::CallPart;
-use crate::runtime::pool::with_current;
-use crate::runtime::region::drive;
+use crate::runtime::pool::Current;
+use crate::runtime::region::{BegunCall, drive_begun};
+use crate::runtime::state::PoolState;
 
 /// Collections that [`collect`](ParallelIterator::collect) can build.
 ///
@@ -285,26 +286,47 @@ where
     (concat(a), concat(b))
 }
 
+/// All items, in order, of a recipe with one item for every index.
+#[inline]
 #[track_caller]
-fn in_place<P: ParallelIterator<Item: Send>>(iter: P) -> Vec<P::Item> {
+fn in_place<P: ParallelIterator>(iter: P) -> Vec<P::Item> {
     let (source, recipe, hints) = consumed(iter);
-    with_current(|pool| {
-        let slots = Slots::new(source.total(), pool.members);
-        let mut division = Division::new((source, slots));
-        let (mut lead, shared) = division.lead();
-        drive(
-            pool,
-            &hints,
-            &mut lead,
-            shared,
-            || recipe.state(),
-            |state, at, (chunk, mut fill)| {
-                fill.fill(recipe.iter(state, at, chunk));
-                ControlFlow::Continue(())
-            },
-            drop,
-        );
-        drop(lead);
-        hints.complete(division.done().1)
-    })
+    let pool = Current::get();
+    let begun = BegunCall::new(&pool, &hints, source.total(), written::<P> as *const () as usize);
+    if begun.is_plain() {
+        return begun.run_plain(|| {
+            undivided(source, |mut items| match items.take(usize::MAX) {
+                Some((at, chunk)) => recipe.iter(&recipe.state(), at, chunk).collect(),
+                None => Vec::new(),
+            })
+        });
+    }
+    written::<P>(&pool, begun, source, &recipe)
+}
+
+/// All items, which members write in place: a call that is no plain loop.
+#[inline(never)]
+fn written<P: ParallelIterator>(
+    pool: &PoolState,
+    begun: BegunCall<'_>,
+    source: P::Source,
+    recipe: &P::Recipe,
+) -> Vec<P::Item> {
+    let hints = begun.hints;
+    let slots = Slots::new(source.total(), pool.members);
+    let mut division = Division::new((source, slots));
+    let (mut lead, shared) = division.lead();
+    drive_begun(
+        begun,
+        &mut lead,
+        shared,
+        || recipe.state(),
+        |state, at, (chunk, mut fill)| {
+            fill.fill(recipe.iter(state, at, chunk));
+            ControlFlow::Continue(())
+        },
+        drop,
+    );
+    drop(lead);
+    hints.complete(division.done().1)
 }

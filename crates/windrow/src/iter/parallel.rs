@@ -496,6 +496,7 @@ pub trait ParallelIterator: Sized + Send {
     /// assert_eq!(parse(&["1", "2"]), Ok(vec![1, 2]));
     /// assert!(parse(&["1", "x"]).is_err());
     /// ```
+    #[inline]
     #[track_caller]
     fn collect<C: FromParallelIterator<Self::Item>>(self) -> C {
         C::from_par_iter(self)
@@ -585,6 +586,7 @@ pub trait ParallelIterator: Sized + Send {
     /// let longest = |a, b| if str::len(a) < str::len(b) { b } else { a };
     /// assert_eq!(["one", "three", "seven"].par_iter().copied().reduce(|| "", longest), "three");
     /// ```
+    #[inline]
     #[track_caller]
     fn reduce<I: Fn() -> Self::Item + Sync, F: Fn(Self::Item, Self::Item) -> Self::Item + Sync>(
         self,
@@ -603,6 +605,7 @@ pub trait ParallelIterator: Sized + Send {
     /// use windrow::prelude::*;
     /// assert_eq!([[3, 9], [1, 4]].into_par_iter().reduce_with(|a, b| [a[0].min(b[0]), a[1].max(b[1])]), Some([1, 9]));
     /// ```
+    #[inline]
     #[track_caller]
     fn reduce_with<F: Fn(Self::Item, Self::Item) -> Self::Item + Sync>(self, op: F) -> Option<Self::Item> {
         reduced(self, &Reduces { identity: None::<&fn() -> Self::Item>, op: &op }).flatten()
@@ -654,6 +657,7 @@ pub trait ParallelIterator: Sized + Send {
     /// let on = |threads| windrow::Pool::new(threads).install(|| x.par_iter().sum::<f64>());
     /// assert_eq!(on(1).to_bits(), on(3).to_bits());
     /// ```
+    #[inline]
     #[track_caller]
     fn sum<T: Sum<Self::Item> + Sum<T> + Send>(self) -> T {
         reduced(self, &Sums::<T>(PhantomData)).unwrap_or_else(|| iter::empty::<T>().sum())
@@ -665,6 +669,7 @@ pub trait ParallelIterator: Sized + Send {
     /// use windrow::prelude::*;
     /// assert_eq!((1..=10u64).into_par_iter().product::<u64>(), 3_628_800);
     /// ```
+    #[inline]
     #[track_caller]
     fn product<T: Product<Self::Item> + Product<T> + Send>(self) -> T {
         reduced(self, &Products::<T>(PhantomData)).unwrap_or_else(|| iter::empty::<T>().product())
@@ -676,6 +681,7 @@ pub trait ParallelIterator: Sized + Send {
     /// use windrow::prelude::*;
     /// assert_eq!((0..100).into_par_iter().filter(|n| n % 7 == 0).count(), 15);
     /// ```
+    #[inline]
     #[track_caller]
     fn count(self) -> usize {
         reduced(self, &CountItems).unwrap_or(0)
@@ -687,6 +693,7 @@ pub trait ParallelIterator: Sized + Send {
     /// use windrow::prelude::*;
     /// assert_eq!((vec![3, 1, 2].into_par_iter().min(), Vec::<u8>::new().into_par_iter().min()), (Some(1), None));
     /// ```
+    #[inline]
     #[track_caller]
     fn min(self) -> Option<Self::Item>
     where
@@ -701,6 +708,7 @@ pub trait ParallelIterator: Sized + Send {
     /// use windrow::prelude::*;
     /// assert_eq!([2.5, -1.0, 7.0].into_par_iter().min_by(f64::total_cmp), Some(-1.0));
     /// ```
+    #[inline]
     #[track_caller]
     fn min_by<F: Fn(&Self::Item, &Self::Item) -> std::cmp::Ordering + Sync>(self, compare: F) -> Option<Self::Item> {
         self.reduce_with(|a, b| if compare(&a, &b).is_gt() { b } else { a })
@@ -724,6 +732,7 @@ pub trait ParallelIterator: Sized + Send {
     /// use windrow::prelude::*;
     /// assert_eq!(["one", "two"].par_iter().map(|word| word.len()).max(), Some(3));
     /// ```
+    #[inline]
     #[track_caller]
     fn max(self) -> Option<Self::Item>
     where
@@ -738,6 +747,7 @@ pub trait ParallelIterator: Sized + Send {
     /// use windrow::prelude::*;
     /// assert_eq!([2.5, -1.0, 7.0].into_par_iter().max_by(f64::total_cmp), Some(7.0));
     /// ```
+    #[inline]
     #[track_caller]
     fn max_by<F: Fn(&Self::Item, &Self::Item) -> std::cmp::Ordering + Sync>(self, compare: F) -> Option<Self::Item> {
         self.reduce_with(|a, b| if compare(&a, &b).is_gt() { a } else { b })
@@ -761,6 +771,7 @@ pub trait ParallelIterator: Sized + Send {
     /// use windrow::prelude::*;
     /// assert!([1, 4, 9].par_iter().any(|n| n % 2 == 0));
     /// ```
+    #[inline]
     #[track_caller]
     fn any<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> bool {
         search(self, Which::Any, |item| f(item).then_some(())).is_some()
@@ -772,6 +783,7 @@ pub trait ParallelIterator: Sized + Send {
     /// use windrow::prelude::*;
     /// assert!(![1, 4, 9].par_iter().all(|n| n % 2 == 0));
     /// ```
+    #[inline]
     #[track_caller]
     fn all<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> bool {
         !self.any(|item| !f(item))
@@ -783,6 +795,7 @@ pub trait ParallelIterator: Sized + Send {
     /// use windrow::prelude::*;
     /// assert!(matches!((0..100).into_par_iter().find_any(|n| n % 30 == 29), Some(29 | 59 | 89)));
     /// ```
+    #[inline]
     #[track_caller]
     fn find_any<F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> Option<Self::Item> {
         search(self, Which::Any, |item| Some(item).filter(&f))
@@ -795,6 +808,7 @@ pub trait ParallelIterator: Sized + Send {
     /// use windrow::prelude::*;
     /// assert_eq!((0..100).into_par_iter().find_first(|n| n % 30 == 29), Some(29));
     /// ```
+    #[inline]
     #[track_caller]
     fn find_first<F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> Option<Self::Item> {
         search(self, Which::First, |item| Some(item).filter(&f))

@@ -3,14 +3,14 @@
 use std::ops::ControlFlow;
 
 use windrow_sync::Mutex;
-use windrow_sync::divide::{Divide, Division};
+use windrow_sync::divide::{Divide, Division, undivided};
 use windrow_sync::views::Pieces;
 
 use super::recipe::Recipe;
 use super::{ParallelIterator, consumed};
 use crate::iter::marks::FoundBefore;
-use crate::runtime::pool::with_current;
-use crate::runtime::region::drive;
+use crate::runtime::pool::Current;
+use crate::runtime::region::{BegunCall, drive_begun};
 
 /// Items between two polls of a recipe that may end early, which has no clock. The shortest items take half a nanosecond (record `par`):
 /// a poll every 500 ns has no measurable cost.
@@ -85,62 +85,92 @@ impl Which {
 }
 
 /// The `Some` that `f` returns for the item that `which` selects. Items that cannot win any more are not visited.
+#[inline]
 #[track_caller]
-pub(crate) fn search<P: ParallelIterator, B: Send>(
+pub(crate) fn search<P: ParallelIterator, B: Send, F: Fn(P::Item) -> Option<B> + Sync>(
     iter: P,
     which: Which,
-    f: impl Fn(P::Item) -> Option<B> + Sync,
+    f: F,
 ) -> Option<B> {
     let (source, recipe, hints) = consumed(iter);
-    let found = Found::new();
-    // In a range of 10^27 items an index stands for more items than a member can visit: it polls before each of them, and a search for the
-    // last item ends only if it visits the last index first.
-    let endless = !P::Recipe::EXACT && !P::Recipe::LOOSE && source.total() > ENDLESS;
+    let pool = Current::get();
+    let begun = BegunCall::new(&pool, &hints, source.total(), searched::<P, B, F> as *const () as usize);
+    if begun.is_plain() && !is_endless::<P>(&source) {
+        return begun.run_plain(|| {
+            undivided(source, |mut items| {
+                let (at, chunk) = items.take(usize::MAX)?;
+                let state = recipe.state();
+                let mut items = recipe.iter(&state, at, chunk);
+                match which {
+                    Which::Any | Which::First => items.find_map(f),
+                    Which::Last => items.filter_map(f).last(),
+                }
+            })
+        });
+    }
+    searched::<P, B, F>(begun, source, &recipe, which, &f)
+}
+
+/// True for a range of 10^27 items, say: an index stands for more items than a member can visit.
+#[inline]
+fn is_endless<P: ParallelIterator>(source: &P::Source) -> bool {
+    !P::Recipe::EXACT && !P::Recipe::LOOSE && source.total() > ENDLESS
+}
+
+/// The same for a call that is no plain loop.
+#[inline(never)]
+fn searched<P: ParallelIterator, B: Send, F: Fn(P::Item) -> Option<B> + Sync>(
+    begun: BegunCall<'_>,
+    source: P::Source,
+    recipe: &P::Recipe,
+    which: Which,
+    f: &F,
+) -> Option<B> {
+    let (hints, found) = (begun.hints, Found::new());
+    // A member polls before each item, and a search for the last one ends only if it visits the last index first.
+    let endless = is_endless::<P>(&source);
     let back = which == Which::Last && endless;
     let mut division = Division::new(if back { Pieces::backward(source) } else { Pieces::new(source, usize::MAX) });
     let (mut lead, shared) = division.lead();
-    with_current(|pool| {
-        let nothing_from = |at| recipe.over(at) || which != Which::Last && !found.wants(which.key(at));
-        drive(
-            pool,
-            &hints,
-            &mut lead,
-            shared,
-            || recipe.state(),
-            |state, whole, pieces| {
-                for (at, piece) in pieces {
-                    if back && hints.is_cut(shared) {
-                        return ControlFlow::Break(());
-                    }
-                    let key = which.key(at.lo);
-                    // With `Which::Last`, a find after this piece is no reason to leave, unless the pieces come from the back.
-                    if nothing_from(at.lo) || back && !found.wants(key) {
-                        break;
-                    }
-                    if found.wants(key) {
-                        let mut items = recipe.iter(state, at, piece);
-                        let ends = || !found.wants(key) || hints.is_cut(shared);
-                        let hit = match which {
-                            Which::Any | Which::First if endless => items.take_while(|_| !ends()).find_map(&f),
-                            Which::Any | Which::First => items.find_map(&f),
-                            Which::Last => items.filter_map(&f).last(),
-                        };
-                        if let Some(hit) = hit {
-                            found.offer(key, hit);
-                            match which {
-                                Which::Any => recipe.call_off(0),
-                                Which::First => recipe.call_off(at.lo),
-                                Which::Last => {}
-                            }
+    let nothing_from = |at| recipe.over(at) || which != Which::Last && !found.wants(which.key(at));
+    drive_begun(
+        begun,
+        &mut lead,
+        shared,
+        || recipe.state(),
+        |state, whole, pieces| {
+            for (at, piece) in pieces {
+                if back && hints.is_cut(shared) {
+                    return ControlFlow::Break(());
+                }
+                let key = which.key(at.lo);
+                // With `Which::Last`, a find after this piece is no reason to leave, unless the pieces come from the back.
+                if nothing_from(at.lo) || back && !found.wants(key) {
+                    break;
+                }
+                if found.wants(key) {
+                    let mut items = recipe.iter(state, at, piece);
+                    let ends = || !found.wants(key) || hints.is_cut(shared);
+                    let hit = match which {
+                        Which::Any | Which::First if endless => items.take_while(|_| !ends()).find_map(f),
+                        Which::Any | Which::First => items.find_map(f),
+                        Which::Last => items.filter_map(f).last(),
+                    };
+                    if let Some(hit) = hit {
+                        found.offer(key, hit);
+                        match which {
+                            Which::Any => recipe.call_off(0),
+                            Which::First => recipe.call_off(at.lo),
+                            Which::Last => {}
                         }
                     }
                 }
-                let found_behind = |at| back && at > 0 && !found.wants(usize::MAX - 1);
-                leave_if_over(shared, whole.hi, |at| nothing_from(at) || found_behind(at))
-            },
-            drop,
-        );
-    });
+            }
+            let found_behind = |at| back && at > 0 && !found.wants(usize::MAX - 1);
+            leave_if_over(shared, whole.hi, |at| nothing_from(at) || found_behind(at))
+        },
+        drop,
+    );
     found.into_best()
 }
 

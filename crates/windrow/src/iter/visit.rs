@@ -1,6 +1,6 @@
 //! A function that is called with every item.
 
-use windrow_sync::divide::{Divide, Division};
+use windrow_sync::divide::{Divide, Division, undivided};
 
 use super::recipe::Recipe;
 use super::search::leave_if_over;
@@ -34,14 +34,12 @@ pub(super) fn visit<P: ParallelIterator, F: Fn(P::Item) + Sync>(iter: P, f: F) {
     );
 }
 
-/// The plain loop. The division is not shown to other code, so nothing is left of it but the bounds of the loop. It is always inlined, as what
-/// makes the iterator is: a source that is moved through memory is read in wider pieces than it was written in, which waits until the stores
-/// before are done, those of the loop before included.
+/// The plain loop.
 #[inline(always)]
 fn serial<P: ParallelIterator, F: Fn(P::Item)>(source: P::Source, recipe: &P::Recipe, f: &F) {
-    let mut division = Division::new(source);
-    let (mut lead, _) = division.lead();
-    if let Some((at, chunk)) = lead.take(usize::MAX) {
-        recipe.iter(&recipe.state(), at, chunk).for_each(f);
-    }
+    undivided(source, |mut items| {
+        if let Some((at, chunk)) = items.take(usize::MAX) {
+            recipe.iter(&recipe.state(), at, chunk).for_each(f);
+        }
+    });
 }

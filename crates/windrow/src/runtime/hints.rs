@@ -18,6 +18,8 @@ pub struct Hints {
     blocks: Option<BlocksOf>,
     /// A claim is one chunk, because the number of items depends on the bounds of chunks. Otherwise members poll inside a claim.
     pub(crate) whole: bool,
+    /// Longer runs of items end at multiples of this, where they can; 0 is none.
+    pub(crate) unit: usize,
     /// The loop's role in the reported call.
     pub(crate) part: CallPart,
 }
@@ -124,7 +126,7 @@ impl Hints {
             (Some(rare), Some(other)) => Some(Box::new((*rare).or(*other))),
             (rare, other) => rare.or(other),
         };
-        Hints { place: self.place.or(other.place), rare, blocks: None, whole: false, part: self.part }
+        Hints { place: self.place.or(other.place), rare, blocks: None, whole: false, unit: 0, part: self.part }
     }
 
     /// The hints for blocks of `block` items, of `n` items in all.
@@ -138,6 +140,7 @@ impl Hints {
             rare: self.rare.as_ref().map(|rare| Box::new(rare.of_blocks(block, n))),
             blocks: Some(BlocksOf { block: in_each, n }),
             whole: false,
+            unit: 0,
             part: self.part,
         }
     }
@@ -185,7 +188,14 @@ impl Hints {
     #[inline]
     pub(crate) fn items(&self, lo: usize, hi: usize, weight: u64) -> usize {
         let items = self.chunk().map_or_else(|| self.weighing(lo, hi, weight), |chunk| chunk.min(hi - lo));
-        items.min(self.most())
+        let items = items.min(self.most());
+        if lo + items < hi { self.rounded(lo, lo + items) - lo } else { items }
+    }
+
+    /// The last multiple of the unit in `lo..=end`, or `end` if there is none, or if it is `lo`.
+    #[inline]
+    fn rounded(&self, lo: usize, end: usize) -> usize {
+        if self.unit == 0 || end - lo < self.unit { end } else { end - end % self.unit }
     }
 
     /// Number of items from `lo` on that weigh about `weight`, up to `hi`.
@@ -202,7 +212,7 @@ impl Hints {
         let share = |whole: u64| (u128::from(whole) * part as u128 / parts as u128) as u64;
         match self.weights() {
             Some(weights) if part > 0 && lo < hi => weights.reach(lo, hi, share(weights.between(lo, hi))),
-            _ => lo + share((hi - lo) as u64) as usize,
+            _ => self.rounded(lo, lo + share((hi - lo) as u64) as usize),
         }
     }
 
@@ -211,7 +221,7 @@ impl Hints {
     pub(crate) fn middle(&self, lo: usize, hi: usize) -> usize {
         match self.weights() {
             Some(weights) => weights.reach(lo, hi, weights.between(lo, hi) / 2),
-            None => lo.midpoint(hi),
+            None => self.rounded(lo, lo.midpoint(hi)),
         }
     }
 }

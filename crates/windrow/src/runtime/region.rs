@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use windrow_plan::listen::grouped;
 use windrow_plan::machine::WorkerState;
 use windrow_plan::share::{self, Grain, Progress, ShareChoice, StandBy};
+use windrow_plan::site::ItemCost;
 use windrow_plan::{Items, Nanos};
 use windrow_sync::divide::{Claims, Divide, Division, Lead, Span};
 use windrow_sync::gate::JoinedWorker;
@@ -27,7 +28,7 @@ use super::unmeasured::is_unmeasured;
 pub(crate) struct BegunCall<'c> {
     entered: Entered,
     pool: &'c PoolState,
-    hints: &'c Hints,
+    pub(crate) hints: &'c Hints,
     items: usize,
     /// True if the call could be shared.
     decides: bool,
@@ -62,9 +63,9 @@ impl<'c> BegunCall<'c> {
 
     /// Runs the items of a call that [is plain](Self::is_plain).
     #[inline]
-    pub(crate) fn run_plain(&self, f: impl FnOnce()) {
+    pub(crate) fn run_plain<R>(&self, f: impl FnOnce() -> R) -> R {
         let _depth = self.decides.then(|| at_depth(self.entered.depth + 1));
-        f();
+        f()
     }
 }
 
@@ -245,8 +246,11 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
                     };
                     let Some((at, chunk)) = chunk else { return };
                     left -= at.len();
-                    if hints.cuts() || each(local, at, chunk).is_break() {
+                    if hints.cuts() {
                         return;
+                    }
+                    if each(local, at, chunk).is_break() {
+                        return caller.ended_early();
                     }
                 }
             }
@@ -535,6 +539,14 @@ impl<'c> Caller<'c> {
         (progress, now)
     }
 
+    /// Records that the call ended early: its items do not wait for each other. They say nothing about the cost of a full call.
+    fn ended_early(&self) {
+        if !self.memory.known.ended_alone {
+            let known = ItemCost { ended_alone: true, ..self.memory.known };
+            self.call.pool.remember(self.site, SiteStats { known, ..self.memory });
+        }
+    }
+
     /// Updates the statistics of the site after all `end` items ran alone.
     #[inline(never)]
     fn through(&mut self, end: usize) {
@@ -569,8 +581,6 @@ enum CallerStep {
 
 #[cfg(test)]
 mod tests {
-    use windrow_plan::site::ItemCost;
-
     use super::*;
 
     #[test]
