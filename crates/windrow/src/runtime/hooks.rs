@@ -5,7 +5,6 @@ use std::sync::Arc;
 use windrow_sync::Spin;
 use windrow_sync::gate::{Gate, WorkersElsewhere};
 use windrow_sync::join::tree::JoinTiming;
-use windrow_sync::machine;
 
 pub use super::call::region_of;
 use super::pool::{self, Pool};
@@ -36,12 +35,11 @@ pub fn make_global(pool: &Pool, calls: &'static dyn OutsideCalls) {
     pool::adopt(&pool.state, calls);
 }
 
-/// Intervals of a tree of joins that lasts as long as its `workers`. With more workers than CPUs none of them spins: another thread needs
-/// the CPU.
-pub fn join_timing(workers: usize) -> JoinTiming {
+/// Intervals of a tree of joins that lasts as long as its workers. A worker without work yields, and does not spin: a thread outside the pool
+/// has handed work over and waits, and as soon as that work has ended it needs a CPU.
+pub fn join_timing() -> JoinTiming {
     let timing = Timing::of_process();
+    // A busy member offers work after a heartbeat at the latest.
     let heartbeat = timing.ticks(timing.machine.heartbeat());
-    // A busy member offers work after a heartbeat at the latest. A spinning worker takes the offer without a wakeup.
-    let spin = if workers <= machine::cpus() { Spin { busy: heartbeat, yielding: heartbeat } } else { Spin::NONE };
-    timing.joins(spin)
+    timing.joins(Spin { busy: 0, yielding: 2 * heartbeat })
 }
