@@ -205,6 +205,12 @@ impl PoolState {
         Workers { most: self.members.min(self.cpus()), idle, asleep, busy }
     }
 
+    /// Members for `items` items of a call that is shared on `width` members. More members than CPUs are no faster. But a program that wants
+    /// more threads may have items that wait for each other: if a thread for each is there, each item gets one.
+    pub(crate) fn seats(&self, items: usize, width: usize) -> usize {
+        if width == self.cpus() && items <= self.members { items.max(width) } else { width }
+    }
+
     /// The machine as guessed when the pool started: enough to size claims and samples.
     #[inline]
     pub(crate) fn guess(&self) -> &Machine {
