@@ -1,5 +1,6 @@
 //! Hooks of `compat/rayon-core`, which builds another kind of pools on windrow's joins. Hidden: they may change with any version.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use windrow_sync::Spin;
@@ -22,17 +23,66 @@ pub fn gate(pool: &Pool) -> &Gate {
     &pool.state.gate
 }
 
-/// Listener to calls that begin outside any pool. Calls nest; each ends on the thread on which it began.
-pub trait OutsideCalls: Sync {
-    /// A call begins.
-    fn begin(&self);
-    /// A call ends.
-    fn end(&self);
+/// Makes `pool` the one that calls outside any pool use. Without effect after a [`shutdown`](crate::shutdown).
+pub fn make_global(pool: &Pool) {
+    pool::adopt(&pool.state);
 }
 
-/// Makes `pool` the one that calls outside any pool use. Without effect after a [`shutdown`](crate::shutdown).
-pub fn make_global(pool: &Pool, calls: &'static dyn OutsideCalls) {
-    pool::adopt(&pool.state, calls);
+/// The number of threads that rayon's environment variables ask for: the second name is the older one.
+pub fn rayon_threads() -> Option<usize> {
+    let variable = |name| std::env::var(name).ok()?.parse::<usize>().ok();
+    variable("RAYON_NUM_THREADS").or_else(|| variable("RAYON_RS_NUM_CPUS")).filter(|&threads| threads > 0)
+}
+
+/// Threads of a pool of default settings.
+pub fn default_threads() -> usize {
+    pool::default_threads()
+}
+
+thread_local! {
+    /// Calls on the global pool that this thread is inside, and what to call at the end of the outermost one.
+    static CALLS: (Cell<u32>, Cell<Option<fn()>>) = const { (Cell::new(0), Cell::new(None)) };
+}
+
+/// This thread is inside a call on the global pool: as its caller, or as a worker that has joined. Counted with the feature `rayon` only.
+pub(crate) struct InCall(());
+
+impl InCall {
+    #[inline]
+    pub(crate) fn begin() -> InCall {
+        if cfg!(feature = "rayon") {
+            CALLS.with(|(calls, _)| calls.set(calls.get() + 1));
+        }
+        InCall(())
+    }
+}
+
+impl Drop for InCall {
+    #[inline]
+    fn drop(&mut self) {
+        if !cfg!(feature = "rayon") {
+            return;
+        }
+        CALLS.with(|(calls, at_end)| {
+            calls.set(calls.get() - 1);
+            if calls.get() == 0
+                && let Some(at_end) = at_end.take()
+            {
+                at_end();
+            }
+        });
+    }
+}
+
+/// True if this thread is inside a call on the global pool, with the feature `rayon`.
+pub fn is_inside_call() -> bool {
+    CALLS.with(|(calls, _)| calls.get() > 0)
+}
+
+/// Calls `at_end` when the outermost call of this thread ends, or the part of a worker that has joined. Where
+/// [`is_inside_call`] is true.
+pub fn when_call_ends(at_end: fn()) {
+    CALLS.with(|(_, slot)| slot.set(Some(at_end)));
 }
 
 /// Intervals of a tree of joins that lasts as long as its workers. A worker without work yields, and does not spin: a thread outside the pool
