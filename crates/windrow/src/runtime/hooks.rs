@@ -8,6 +8,7 @@ use windrow_sync::gate::{Gate, WorkersElsewhere};
 use windrow_sync::join::tree::JoinTiming;
 
 pub use super::call::region_of;
+pub use super::pool::default_threads;
 use super::pool::{self, Pool};
 use super::state::{PoolState, Timing};
 
@@ -34,24 +35,21 @@ pub fn rayon_threads() -> Option<usize> {
     variable("RAYON_NUM_THREADS").or_else(|| variable("RAYON_RS_NUM_CPUS")).filter(|&threads| threads > 0)
 }
 
-/// Threads of a pool of default settings.
-pub fn default_threads() -> usize {
-    pool::default_threads()
-}
-
 thread_local! {
-    /// Calls on the global pool that this thread is inside, and what to call at the end of the outermost one.
-    static CALLS: (Cell<u32>, Cell<Option<fn()>>) = const { (Cell::new(0), Cell::new(None)) };
+    /// Calls on the global pool that this thread is inside.
+    static CALLS: Cell<u32> = const { Cell::new(0) };
+    /// Function to call at the end of the outermost one.
+    static AT_END: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
-/// This thread is inside a call on the global pool: as its caller, or as a worker that has joined. Counted with the feature `rayon` only.
+/// Stay of a thread inside a call on the global pool: as its caller, or as a worker that has joined. Counted with the feature `rayon` only.
 pub(crate) struct InCall(());
 
 impl InCall {
     #[inline]
     pub(crate) fn begin() -> InCall {
         if cfg!(feature = "rayon") {
-            CALLS.with(|(calls, _)| calls.set(calls.get() + 1));
+            CALLS.set(CALLS.get() + 1);
         }
         InCall(())
     }
@@ -63,26 +61,25 @@ impl Drop for InCall {
         if !cfg!(feature = "rayon") {
             return;
         }
-        CALLS.with(|(calls, at_end)| {
-            calls.set(calls.get() - 1);
-            if calls.get() == 0
-                && let Some(at_end) = at_end.take()
-            {
-                at_end();
-            }
-        });
+        let left = CALLS.get() - 1;
+        CALLS.set(left);
+        if left == 0
+            && let Some(at_end) = AT_END.take()
+        {
+            at_end();
+        }
     }
 }
 
 /// True if this thread is inside a call on the global pool, with the feature `rayon`.
 pub fn is_inside_call() -> bool {
-    CALLS.with(|(calls, _)| calls.get() > 0)
+    CALLS.get() > 0
 }
 
 /// Calls `at_end` when the outermost call of this thread ends, or the part of a worker that has joined. Where
 /// [`is_inside_call`] is true.
 pub fn when_call_ends(at_end: fn()) {
-    CALLS.with(|(_, slot)| slot.set(Some(at_end)));
+    AT_END.set(Some(at_end));
 }
 
 /// Intervals of a tree of joins that lasts as long as its workers. A worker without work yields, and does not spin: a thread outside the pool

@@ -23,7 +23,7 @@ pub use builder::PoolBuilder;
 pub(crate) use global::adopt;
 use global::{Global, global};
 pub use global::{ShutdownError, shutdown};
-pub(crate) use settings::default_threads;
+pub use settings::default_threads;
 use settings::{Handlers, Settings};
 pub use settings::{PoolBuildError, PoolBuildErrorKind};
 

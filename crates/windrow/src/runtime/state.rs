@@ -47,7 +47,7 @@ pub(crate) struct PoolState {
     pub(crate) placement: Placement,
     /// The pool was dropped. Its spawn threads, and lanes of overlapped runs that began in it, may still use this state.
     pub(crate) closed: Flag,
-    /// This is, or was, windrow's own global pool.
+    /// Up if the pool is, or was, windrow's own global one.
     is_global: Flag,
     /// Mechanisms that are switched off.
     pub(crate) off: Mechanisms,

@@ -70,7 +70,8 @@ fn cpus() -> usize {
 }
 
 /// The default number of threads, or the number of CPUs if the variable does not count.
-pub(crate) fn default_threads() -> usize {
+#[doc(hidden)]
+pub fn default_threads() -> usize {
     usual_threads().unwrap_or_else(|error| warned(&error))
 }
 
