@@ -118,10 +118,13 @@ fn end() {
     }
 }
 
-/// Waits until `done`, if this thread has leased an index: for tasks of a pool that it does not belong to, whose end rings `bell`. In a forked
-/// child `done` may be false afterwards.
+/// Waits for tasks of a pool that this thread does not belong to, whose end rings `bell`: until `done` if this thread has leased an index, else for
+/// a moment, since most waits are shorter than a park and a wake. In a forked child `done` may be false afterwards.
 pub(crate) fn wait(done: &dyn Fn() -> bool, bell: &Latch) {
-    let Some(lease) = LEASE.try_with(|lease| lease.borrow().clone()).ok().flatten() else { return };
+    let Some(lease) = LEASE.try_with(|lease| lease.borrow().clone()).ok().flatten() else {
+        hooks::join_timing().settle.until(done);
+        return;
+    };
     lease.give_back(|| {
         while lease.core.is_of_this_process() && !done() {
             bell.wait_for(None);
