@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
-use windrow_sync::machine;
+use windrow::hooks;
 
 use crate::error::{Cause, ThreadPoolBuildError};
 use crate::max_num_threads;
@@ -223,7 +223,8 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// Threads of the pool. 0, the usual setting, is what the environment variable `RAYON_NUM_THREADS` says, else the number of CPUs.
+    /// Threads of the pool. 0, the usual setting, is what the environment variable `RAYON_NUM_THREADS` says, else what `WINDROW_THREADS` says,
+    /// else the number of CPUs.
     pub fn num_threads(mut self, num_threads: usize) -> Self {
         self.num_threads = num_threads;
         self
@@ -280,13 +281,11 @@ impl<S> ThreadPoolBuilder<S> {
 
 /// Threads of a pool for which `wanted` are set; 0 is no setting.
 fn threads(wanted: usize) -> usize {
-    let variable = |name| std::env::var(name).ok()?.parse::<usize>().ok();
     let wanted = match wanted {
-        // The second name is the older one.
-        0 => variable("RAYON_NUM_THREADS").or_else(|| variable("RAYON_RS_NUM_CPUS")).unwrap_or(0),
+        0 => hooks::rayon_threads().unwrap_or_else(hooks::default_threads),
         wanted => wanted,
     };
-    if wanted == 0 { machine::cpus() } else { wanted.min(max_num_threads()) }
+    wanted.min(max_num_threads())
 }
 
 /// Settings of a [`ThreadPool`], under their older name.

@@ -1,27 +1,28 @@
-//! Indices of threads outside any pool, in items of the iterators that they call.
+//! Indices of threads outside any pool, in items of windrow's calls.
 //!
-//! A caller from outside takes part in its call. rayon would hand the call over, so programs expect an index in each item, and that no other
-//! thread has this index meanwhile. A caller that asks for its index *leases* that of a worker, until the call ends:
-//! 1. *Ask.* The caller queues a lease and calls a guest. A worker without other work answers: a worker that waits inside a task may be part of
-//!    the call. Each call leaves one worker out, since the caller is one of its members.
+//! A caller from outside takes part in its call, and before a program has used anything but iterators, so do threads of windrow's own global
+//! pool. rayon would run all items on threads of its pools. So programs expect an index in each item, and that no other thread has this index
+//! meanwhile. A thread that asks for its index *leases* that of a worker of the global pool, until its call, or its part of one, ends:
+//! 1. *Ask.* The thread queues a lease and calls a guest. A worker without other work answers: a worker that waits inside a task may be part of
+//!    the call. Each call of an outside caller leaves one worker out, since the caller is one of its members.
 //! 2. *Lend.* That worker blocks until the lease is over.
-//! 3. *Give back.* While the caller waits for tasks of the pool, the worker runs tasks. When the wait is over, the caller goes on once the
+//! 3. *Give back.* While the thread waits for tasks of the pool, the worker runs tasks. When the wait is over, the thread goes on once the
 //!    worker is between two tasks.
 //!
-//! A call whose items do not ask pays for two counts in a thread-local.
+//! So there are never more threads with an index than the pool has workers. One more that asks waits for the end of another's call, as its
+//! items would wait for a worker in rayon. A call whose items do not ask pays for two counts in a thread-local.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::sync::Arc;
 
+use windrow::hooks;
 use windrow_sync::latch::Latch;
 use windrow_sync::waiters::Waiters;
 
-use crate::pool;
+use crate::pool::try_global;
 use crate::workers::PoolCore;
 
 thread_local! {
-    /// Calls of this thread outside any pool that have not ended.
-    static CALLS: Cell<u32> = const { Cell::new(0) };
     static LEASE: RefCell<Option<Arc<Lease>>> = const { RefCell::new(None) };
 }
 
@@ -35,9 +36,9 @@ pub(crate) struct Lease {
 enum LeaseState {
     /// No worker has answered.
     Asked,
-    /// The caller uses the index.
+    /// The thread outside uses the index.
     Lent(usize),
-    /// The caller waits, and the worker may run tasks.
+    /// The thread outside waits, and the worker may run tasks.
     Back(usize),
     Over,
 }
@@ -62,13 +63,13 @@ impl Lease {
     pub(crate) fn lend(&self, index: usize) {
         self.set(LeaseState::Lent(index));
         while self.wait_while(|state| matches!(state, LeaseState::Lent(_))) != LeaseState::Over {
-            // The caller asks for the index again by `Asked`, and gets it between two tasks.
+            // The thread outside asks for the index again by `Asked`, and gets it between two tasks.
             self.core.wait_until(index, &|| *self.state.lock() == LeaseState::Asked);
             self.set(LeaseState::Lent(index));
         }
     }
 
-    /// Runs `wait`, in which the caller waits for tasks of the pool. The worker may run them.
+    /// Runs `wait`, in which the thread outside waits for tasks of the pool. The worker may run them.
     fn give_back(&self, wait: impl FnOnce()) {
         let LeaseState::Lent(index) = *self.state.lock() else { return wait() };
         if !self.core.is_of_this_process() {
@@ -83,37 +84,16 @@ impl Lease {
     }
 }
 
-/// Listener to the calls of windrow outside any pool.
-pub(crate) struct Calls;
-
-impl windrow::hooks::OutsideCalls for Calls {
-    fn begin(&self) {
-        let _ = CALLS.try_with(|calls| calls.set(calls.get() + 1));
-    }
-
-    fn end(&self) {
-        let is_over = CALLS.try_with(|calls| {
-            calls.set(calls.get() - 1);
-            calls.get() == 0
-        });
-        if is_over == Ok(true)
-            && let Some(lease) = LEASE.try_with(RefCell::take).ok().flatten()
-        {
-            lease.set(LeaseState::Over);
-        }
-    }
-}
-
-/// The index of this thread, if it is outside any pool and inside a call on the global one.
+/// The index of this thread, if it belongs to no pool and is inside a call of windrow. Makes the global pool.
 #[cold]
 pub(crate) fn index() -> Option<usize> {
-    if CALLS.try_with(Cell::get).unwrap_or(0) == 0 {
+    if !hooks::is_inside_call() {
         return None;
     }
     let lease = match LEASE.with_borrow(Clone::clone) {
         Some(lease) => lease,
         None => {
-            let core = pool::made_global()?.core().clone();
+            let core = try_global()?.core().clone();
             if !core.is_of_this_process() || !core.has_threads() {
                 return None;
             }
@@ -121,6 +101,7 @@ pub(crate) fn index() -> Option<usize> {
             lease.core.ask_for(lease.clone());
             lease.wait_while(|state| state == LeaseState::Asked);
             LEASE.set(Some(lease.clone()));
+            hooks::when_call_ends(end);
             lease
         }
     };
@@ -130,10 +111,20 @@ pub(crate) fn index() -> Option<usize> {
     }
 }
 
-/// Waits until `done`, if this thread has leased an index: for tasks of a pool that it does not belong to, whose end rings `bell`. In a forked
-/// child `done` may be false afterwards.
+/// Ends the lease of this thread, if it has one.
+fn end() {
+    if let Some(lease) = LEASE.try_with(RefCell::take).ok().flatten() {
+        lease.set(LeaseState::Over);
+    }
+}
+
+/// Waits for tasks of a pool that this thread does not belong to, whose end rings `bell`: until `done` if this thread has leased an index, else for
+/// a moment, since most waits are shorter than a park and a wake. In a forked child `done` may be false afterwards.
 pub(crate) fn wait(done: &dyn Fn() -> bool, bell: &Latch) {
-    let Some(lease) = LEASE.try_with(|lease| lease.borrow().clone()).ok().flatten() else { return };
+    let Some(lease) = LEASE.try_with(|lease| lease.borrow().clone()).ok().flatten() else {
+        hooks::join_timing().settle.until(done);
+        return;
+    };
     lease.give_back(|| {
         while lease.core.is_of_this_process() && !done() {
             bell.wait_for(None);

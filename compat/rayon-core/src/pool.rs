@@ -31,6 +31,11 @@ static GLOBAL: OnceLock<Option<ThreadPool>> = OnceLock::new();
 
 /// The global pool; made if there is none.
 pub(crate) fn global() -> &'static ThreadPool {
+    try_global().expect("the system has refused the threads of the global pool")
+}
+
+/// The global pool, made if there is none, unless the system refuses its threads.
+pub(crate) fn try_global() -> Option<&'static ThreadPool> {
     let global = GLOBAL.get_or_init(|| {
         ThreadPoolBuilder::new()
             .build()
@@ -42,12 +47,7 @@ pub(crate) fn global() -> &'static ThreadPool {
             .ok()
             .inspect(ThreadPool::run_loops_from_outside)
     });
-    global.as_ref().expect("the system has refused the threads of the global pool")
-}
-
-/// The global pool, if there is one.
-pub(crate) fn made_global() -> Option<&'static ThreadPool> {
-    GLOBAL.get()?.as_ref()
+    global.as_ref()
 }
 
 pub(crate) fn build_global<S: ThreadSpawn>(builder: ThreadPoolBuilder<S>) -> Result<(), ThreadPoolBuildError> {
@@ -112,8 +112,7 @@ fn yields(own: bool) -> Option<Yield> {
 pub fn current_thread_index() -> Option<usize> {
     match place() {
         Some(place) => Some(place.index),
-        None if cfg!(feature = "iterators") => outside::index(),
-        None => None,
+        None => outside::index(),
     }
 }
 
@@ -131,7 +130,7 @@ impl ThreadPool {
     /// Lends this pool to loops of windrow outside any pool. For the global one.
     fn run_loops_from_outside(&self) {
         if cfg!(feature = "iterators") {
-            windrow::hooks::make_global(self.core().run_loops(), &outside::Calls);
+            windrow::hooks::make_global(self.core().run_loops());
         }
     }
 

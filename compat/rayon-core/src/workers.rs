@@ -314,7 +314,7 @@ impl PoolCore {
     /// The life of the host thread.
     pub(crate) fn host(self: &Arc<Self>) {
         let workers = self.threads() - usize::from(self.has_current);
-        let mut tree = Tree::new(workers + 1, windrow::hooks::join_timing(self.threads()));
+        let mut tree = Tree::new(workers + 1, windrow::hooks::join_timing());
         let (lead, tree) = tree.lead();
         let serve = |_| tree.serve();
         windrow::hooks::region_of(&self.gate, &serve, |door| {

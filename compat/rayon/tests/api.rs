@@ -50,29 +50,3 @@ fn modules_have_their_names() {
     assert_eq!(items.par_chunks(2).map(<[i32]>::len).collect::<Vec<_>>(), [2, 1]);
     assert_eq!("a b".par_split_whitespace().count(), 2);
 }
-
-/// A program that unwraps its index in an item panics there, which may leave other items waiting: the cause is printed first.
-#[test]
-fn an_index_that_is_missing_is_explained() {
-    const CHILD: &str = "WINDROW_TEST_INDEX";
-    if std::env::var_os(CHILD).is_some() {
-        let both = std::sync::Barrier::new(2);
-        let pool = windrow::Pool::new(2);
-        let indices = || {
-            (0..2).into_par_iter().with_max_len(1).map(|_| {
-                let index = current_thread_index();
-                both.wait();
-                index
-            })
-        };
-        assert_eq!(pool.install(|| indices().collect::<Vec<_>>()), [None, None]);
-        return;
-    }
-    let test = ["an_index_that_is_missing_is_explained", "--exact", "--nocapture"];
-    let child =
-        std::process::Command::new(std::env::current_exe().unwrap()).args(test).env(CHILD, "1").output().unwrap();
-    let said = String::from_utf8_lossy(&child.stderr);
-    assert!(child.status.success(), "{said}");
-    assert_eq!(said.matches("warning: rayon::current_thread_index() is None").count(), 1, "{said}");
-    assert!(said.contains("hint: call rayon::current_num_threads() before the first iterator"), "{said}");
-}

@@ -33,7 +33,7 @@ fn indices_outside_any_pool() {
     for _ in 0..10 {
         (0..6).into_par_iter().with_max_len(1).for_each(|_| {
             let index = item();
-            join(|| item(), || item());
+            join(item, item);
             scope(|s| s.spawn(|_| _ = ran.fetch_add(1, Relaxed)));
             assert_eq!(item(), index);
         });

@@ -1,9 +1,8 @@
 //! Items of parallel iterators run on the threads of the pool that a program has made: with their index, handlers, names and stacks.
 
 use std::cell::Cell;
-use std::collections::HashSet;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Barrier, Mutex};
 use std::thread;
 
 use rayon::prelude::*;
@@ -48,27 +47,28 @@ fn every_item_has_the_index_the_name_and_the_thread_locals_of_its_thread() {
     }
 }
 
-/// Two items that wait for each other. (A loop has no more members than the process may use CPUs.)
+/// As many items as threads, also where these are more than CPUs. Each works on the part of its index, and they meet at barriers: NPB's lu.
 #[test]
-fn items_of_two_threads_may_wait_for_each_other() {
+fn as_many_items_as_threads_meet_at_barriers() {
     if thread::available_parallelism().map_or(1, usize::from) < 2 {
         return;
     }
     for threads in [2, 3, 5] {
-        let pool = pool(threads);
-        for _ in 0..10 {
-            let inside = AtomicUsize::new(0);
-            let indices = Mutex::new(HashSet::new());
-            pool.install(|| {
-                (0..2).into_par_iter().with_max_len(1).for_each(|_| {
-                    indices.lock().unwrap().insert(current_thread_index().unwrap());
-                    inside.fetch_add(1, Relaxed);
-                    while inside.load(Relaxed) < 2 {
-                        thread::yield_now();
-                    }
+        for _ in 0..5 {
+            let pool = pool(threads);
+            for _ in 0..5 {
+                let (barrier, parts) = (Barrier::new(threads), Mutex::new(vec![0; threads]));
+                pool.install(|| {
+                    (0..rayon::current_num_threads()).into_par_iter().for_each(|_| {
+                        for round in 0..10 {
+                            parts.lock().unwrap()[current_thread_index().unwrap()] += 1;
+                            barrier.wait();
+                            assert_eq!(*parts.lock().unwrap(), vec![round + 1; threads]);
+                            barrier.wait();
+                        }
+                    });
                 });
-            });
-            assert_eq!(indices.into_inner().unwrap().len(), 2);
+            }
         }
     }
 }

@@ -21,6 +21,7 @@ use windrow_sync::gate::{Door, Gate, JoinedWorker};
 use windrow_sync::machine::tick;
 use windrow_sync::unwind::Finally;
 
+use super::hooks::InCall;
 use super::listen::{self, Account, CallKind, CallPlace, Region, Reported};
 use super::sites::site_at;
 use super::state::PoolState;
@@ -102,6 +103,7 @@ pub(crate) fn region<R>(
         pool.joined(joined.worker, now);
         let _reported = region.worker();
         let _depth = at_depth(depth);
+        let _inside = pool.is_global().then(InCall::begin);
         work(joined, now);
     };
     let (result, open, entered) = pool.gate.region(&serve, pool.settle, |door| {

@@ -1,13 +1,14 @@
 //! Hooks of `compat/rayon-core`, which builds another kind of pools on windrow's joins. Hidden: they may change with any version.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use windrow_sync::Spin;
 use windrow_sync::gate::{Gate, WorkersElsewhere};
 use windrow_sync::join::tree::JoinTiming;
-use windrow_sync::machine;
 
 pub use super::call::region_of;
+pub use super::pool::default_threads;
 use super::pool::{self, Pool};
 use super::state::{PoolState, Timing};
 
@@ -23,25 +24,69 @@ pub fn gate(pool: &Pool) -> &Gate {
     &pool.state.gate
 }
 
-/// Listener to calls that begin outside any pool. Calls nest; each ends on the thread on which it began.
-pub trait OutsideCalls: Sync {
-    /// A call begins.
-    fn begin(&self);
-    /// A call ends.
-    fn end(&self);
-}
-
 /// Makes `pool` the one that calls outside any pool use. Without effect after a [`shutdown`](crate::shutdown).
-pub fn make_global(pool: &Pool, calls: &'static dyn OutsideCalls) {
-    pool::adopt(&pool.state, calls);
+pub fn make_global(pool: &Pool) {
+    pool::adopt(&pool.state);
 }
 
-/// Intervals of a tree of joins that lasts as long as its `workers`. With more workers than CPUs none of them spins: another thread needs
-/// the CPU.
-pub fn join_timing(workers: usize) -> JoinTiming {
+/// The number of threads that rayon's environment variables ask for: the second name is the older one.
+pub fn rayon_threads() -> Option<usize> {
+    let variable = |name| std::env::var(name).ok()?.parse::<usize>().ok();
+    variable("RAYON_NUM_THREADS").or_else(|| variable("RAYON_RS_NUM_CPUS")).filter(|&threads| threads > 0)
+}
+
+thread_local! {
+    /// Calls on the global pool that this thread is inside.
+    static CALLS: Cell<u32> = const { Cell::new(0) };
+    /// Function to call at the end of the outermost one.
+    static AT_END: Cell<Option<fn()>> = const { Cell::new(None) };
+}
+
+/// Stay of a thread inside a call on the global pool: as its caller, or as a worker that has joined. Counted with the feature `rayon` only.
+pub(crate) struct InCall(());
+
+impl InCall {
+    #[inline]
+    pub(crate) fn begin() -> InCall {
+        if cfg!(feature = "rayon") {
+            CALLS.set(CALLS.get() + 1);
+        }
+        InCall(())
+    }
+}
+
+impl Drop for InCall {
+    #[inline]
+    fn drop(&mut self) {
+        if !cfg!(feature = "rayon") {
+            return;
+        }
+        let left = CALLS.get() - 1;
+        CALLS.set(left);
+        if left == 0
+            && let Some(at_end) = AT_END.take()
+        {
+            at_end();
+        }
+    }
+}
+
+/// True if this thread is inside a call on the global pool, with the feature `rayon`.
+pub fn is_inside_call() -> bool {
+    CALLS.get() > 0
+}
+
+/// Calls `at_end` when the outermost call of this thread ends, or the part of a worker that has joined. Where
+/// [`is_inside_call`] is true.
+pub fn when_call_ends(at_end: fn()) {
+    AT_END.set(Some(at_end));
+}
+
+/// Intervals of a tree of joins that lasts as long as its workers. A worker without work yields, and does not spin: a thread outside the pool
+/// has handed work over and waits, and as soon as that work has ended it needs a CPU.
+pub fn join_timing() -> JoinTiming {
     let timing = Timing::of_process();
+    // A busy member offers work after a heartbeat at the latest.
     let heartbeat = timing.ticks(timing.machine.heartbeat());
-    // A busy member offers work after a heartbeat at the latest. A spinning worker takes the offer without a wakeup.
-    let spin = if workers <= machine::cpus() { Spin { busy: heartbeat, yielding: heartbeat } } else { Spin::NONE };
-    timing.joins(spin)
+    timing.joins(Spin { busy: 0, yielding: 2 * heartbeat })
 }

@@ -11,6 +11,7 @@ use windrow_sync::gate::Inside;
 use windrow_sync::unwind::Finally;
 
 use crate::runtime::ablation::Mechanism;
+use crate::runtime::hooks::InCall;
 use crate::runtime::spawn_threads;
 use crate::runtime::state::PoolState;
 
@@ -22,6 +23,7 @@ pub use builder::PoolBuilder;
 pub(crate) use global::adopt;
 use global::{Global, global};
 pub use global::{ShutdownError, shutdown};
+pub use settings::default_threads;
 use settings::{Handlers, Settings};
 pub use settings::{PoolBuildError, PoolBuildErrorKind};
 
@@ -218,22 +220,13 @@ pub(crate) fn install(state: Arc<PoolState>) -> Finally<impl FnMut()> {
 /// The state that parallel calls of this thread use, for as long as a call lasts.
 pub(crate) enum Current {
     Installed(Rc<Here>),
-    Global(&'static Global),
+    Global(&'static Global, InCall),
 }
 
 impl Current {
     #[inline]
     pub(crate) fn get() -> Current {
-        installed().map_or_else(|| Current::Global(global().begin_call()), Current::Installed)
-    }
-}
-
-impl Drop for Current {
-    #[inline]
-    fn drop(&mut self) {
-        if let Current::Global(global) = self {
-            global.end_call();
-        }
+        installed().map_or_else(|| Current::Global(global(), InCall::begin()), Current::Installed)
     }
 }
 
@@ -244,7 +237,7 @@ impl Deref for Current {
     fn deref(&self) -> &PoolState {
         match self {
             Current::Installed(here) => &here.state,
-            Current::Global(global) => &global.state,
+            Current::Global(global, _) => &global.state,
         }
     }
 }

@@ -479,6 +479,7 @@ impl<'c> Caller<'c> {
         match choice {
             Grain::Serial { piece } => CallerStep::Run { items: self.call.hints.items(at, end, piece.0) },
             Grain::Publish { width } => {
+                let width = pool.seats(end - at, width);
                 let found = pool.found(now, width > workers.idle + 1);
                 CallerStep::Share { width, found, per_weight: progress.per_item().unwrap_or_default() }
             }
@@ -494,7 +495,8 @@ impl<'c> Caller<'c> {
             return None;
         }
         let known = if self.doubts { memory.known.forgotten() } else { memory.known };
-        share::stands_by(known, hints.weight(0, end), end, || (pool.workers(), pool.machine()))
+        let by = share::stands_by(known, hints.weight(0, end), end, || (pool.workers(), pool.machine()))?;
+        Some(StandBy { width: pool.seats(end, by.width), ..by })
     }
 
     /// Records that workers that stood by have joined, when the caller comes to item `at`.

@@ -47,6 +47,8 @@ pub(crate) struct PoolState {
     pub(crate) placement: Placement,
     /// The pool was dropped. Its spawn threads, and lanes of overlapped runs that began in it, may still use this state.
     pub(crate) closed: Flag,
+    /// Up if the pool is, or was, windrow's own global one.
+    is_global: Flag,
     /// Mechanisms that are switched off.
     pub(crate) off: Mechanisms,
     /// The intervals of recursions.
@@ -123,6 +125,7 @@ impl PoolState {
             sites: SiteTable::default(),
             placement: Placement::new(threads - 1),
             closed: Flag::new(),
+            is_global: Flag::new(),
             off,
             join_timing,
             timing,
@@ -142,6 +145,15 @@ impl PoolState {
     /// True if the threads of this pool are threads of this process. Otherwise locks may be held by threads that do not exist.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.generation == machine::fork_generation()
+    }
+
+    /// Makes workers of this pool [count](super::hooks) the calls that they are inside. Before its first call.
+    pub(crate) fn set_global(&self) {
+        self.is_global.raise();
+    }
+
+    pub(crate) fn is_global(&self) -> bool {
+        cfg!(feature = "rayon") && self.is_global.is_up()
     }
 
     /// True if this process is a forked child, and these are its own threads.
@@ -203,6 +215,12 @@ impl PoolState {
         }
         let WorkerCounts { busy, asleep, idle, .. } = self.gate.state();
         Workers { most: self.members.min(self.cpus()), idle, asleep, busy }
+    }
+
+    /// Members for `items` items of a call that is shared on `width` members. More members than CPUs are no faster. But a program that wants
+    /// more threads may have items that wait for each other: if a thread for each is there, each item gets one.
+    pub(crate) fn seats(&self, items: usize, width: usize) -> usize {
+        if width == self.cpus() && items <= self.members { items.max(width) } else { width }
     }
 
     /// The machine as guessed when the pool started: enough to size claims and samples.

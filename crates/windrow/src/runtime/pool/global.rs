@@ -23,7 +23,6 @@ use windrow_sync::gate::is_inside_any;
 
 use super::settings::{PoolBuildError, Settings};
 use super::{Pool, end};
-use crate::runtime::hooks::OutsideCalls;
 use crate::runtime::state::PoolState;
 
 /// One pool of the list, whose threads may be ended while calls refer to it. See the [module page](self).
@@ -31,8 +30,6 @@ pub(crate) struct Global {
     pub(super) state: Arc<PoolState>,
     /// `None` if its threads are those of others.
     own: Option<Pool>,
-    /// Listener to the calls on this pool that begin outside any pool.
-    calls: Option<&'static dyn OutsideCalls>,
     /// Made by `shutdown`.
     serial: bool,
     next: OnceLock<Box<Global>>,
@@ -42,22 +39,8 @@ static GLOBAL: PerProcess<Global> = PerProcess::new();
 
 impl Global {
     fn new(pool: Pool, serial: bool) -> Self {
-        Global { state: pool.state.clone(), own: Some(pool), calls: None, serial, next: OnceLock::new() }
-    }
-
-    #[inline]
-    pub(super) fn begin_call(&self) -> &Self {
-        if let Some(calls) = self.calls {
-            calls.begin();
-        }
-        self
-    }
-
-    #[inline]
-    pub(super) fn end_call(&self) {
-        if let Some(calls) = self.calls {
-            calls.end();
-        }
+        pool.state.set_global();
+        Global { state: pool.state.clone(), own: Some(pool), serial, next: OnceLock::new() }
     }
 
     fn serial() -> Self {
@@ -118,9 +101,8 @@ pub(super) fn build(settings: Settings) -> Result<(), PoolBuildError> {
 }
 
 /// Makes a pool with threads of others the global one. Without effect after a shutdown.
-pub(crate) fn adopt(state: &Arc<PoolState>, calls: &'static dyn OutsideCalls) {
-    let adopted =
-        || Global { state: state.clone(), own: None, calls: Some(calls), serial: false, next: OnceLock::new() };
+pub(crate) fn adopt(state: &Arc<PoolState>) {
+    let adopted = || Global { state: state.clone(), own: None, serial: false, next: OnceLock::new() };
     let first = GLOBAL.get(adopted);
     let last = first.last();
     if !last.serial && !Arc::ptr_eq(&last.state, state) {

@@ -10,6 +10,7 @@ use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::unwind::quietly;
 
 use crate::runtime::ablation::Mechanisms;
+use crate::runtime::hooks::rayon_threads;
 
 /// The environment variable that sets the width of the global pool.
 const VARIABLE: &str = "WINDROW_THREADS";
@@ -38,8 +39,7 @@ impl Settings {
 
     /// Default settings, for callers that return no error; 0 threads is the default number.
     pub(super) fn usual(threads: usize) -> Self {
-        let threads = if threads > 0 { threads } else { usual_threads().unwrap_or_else(|error| warned(&error)) };
-        Settings::of(threads.min(MOST_MEMBERS))
+        Settings::of(if threads > 0 { threads.min(MOST_MEMBERS) } else { default_threads() })
     }
 
     pub(super) fn threads(&self) -> usize {
@@ -69,6 +69,12 @@ fn cpus() -> usize {
     machine::cpus().min(MOST_MEMBERS)
 }
 
+/// The default number of threads, or the number of CPUs if the variable does not count.
+#[doc(hidden)]
+pub fn default_threads() -> usize {
+    usual_threads().unwrap_or_else(|error| warned(&error))
+}
+
 /// The default number of threads. The value of the variable is kept, so that a forked child does not read the environment: a thread of the
 /// parent may hold its lock.
 pub(super) fn usual_threads() -> Result<usize, PoolBuildError> {
@@ -80,6 +86,12 @@ pub(super) fn usual_threads() -> Result<usize, PoolBuildError> {
         UNREAD => {}
         UNSET => return Ok(cpus()),
         threads => return Ok(threads as usize),
+    }
+    if cfg!(feature = "rayon")
+        && let Some(threads) = rayon_threads()
+    {
+        SEEN.set(threads.min(MOST_MEMBERS) as u64);
+        return usual_threads();
     }
     let Some(value) = std::env::var_os(VARIABLE) else {
         SEEN.set(UNSET);
