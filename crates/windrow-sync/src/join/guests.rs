@@ -169,7 +169,7 @@ impl Invitation {
     /// thread runs offers of those guests for whose number the first argument returns true. Such guests must work on what is waited
     /// for until it is `done`.
     ///
-    /// Returns whether it is `done`: not if this process is a forked child, and a guest of the parent was to make it so.
+    /// Returns whether `done` has returned true: not if this process is a forked child, and a guest of the parent was to make it so.
     ///
     /// # Panics
     /// If this thread is not a member: see [`member`](Invitation::member).
@@ -183,8 +183,7 @@ impl Invitation {
                     let is_one = || other.is_guest_of(id) && whom(index);
                     !std::ptr::eq(seat, other) && is_one() && tree.help(seat, index, other, || is_one() && !done())
                 })
-            });
-        });
-        done()
+            })
+        })
     }
 }

@@ -292,3 +292,22 @@ fn tasks_that_are_joined_one_behind_do_not_pile_up() {
         });
     });
 }
+
+/// A guest may take the next task while the caller looks whether there is one.
+#[test]
+fn a_chain_of_tasks_ends() {
+    fn next<'scope>(s: &Scope<'scope>, ran: &'scope AtomicUsize, left: usize) {
+        ran.fetch_add(1, Relaxed);
+        if left > 1 {
+            s.spawn(move |s| next(s, ran, left - 1));
+        }
+    }
+    let n = if SMALL { 20 } else { 20_000 };
+    for pool in pools() {
+        for _ in 0..if SMALL { 1 } else { 10 } {
+            let ran = AtomicUsize::new(0);
+            pool.install(|| scope(|s| next(s, &ran, n)));
+            assert_eq!(ran.into_inner(), n);
+        }
+    }
+}

@@ -59,8 +59,8 @@ impl Tree {
     }
 
     /// Waits until `done` returns true. Meanwhile runs `help`, which returns whether it has helped. The thread that makes `done`
-    /// true must ring. In a forked child `done` may be false afterwards.
-    pub(crate) fn wait_until(&self, seat: &WorkerSlot, done: &dyn Fn() -> bool, help: impl Fn() -> bool) {
+    /// true must ring. Returns false in a forked child in which `done` has not returned true.
+    pub(crate) fn wait_until(&self, seat: &WorkerSlot, done: &dyn Fn() -> bool, help: impl Fn() -> bool) -> bool {
         while self.process.is_this() {
             let mut over = false;
             let waited = self.timing.settle.until(|| {
@@ -68,12 +68,13 @@ impl Tree {
                 over || help()
             });
             if over {
-                return;
+                return true;
             }
             if !waited {
                 self.park(seat, done, self.seats(), &help);
             }
         }
+        done()
     }
 
     /// Runs what the runner of `frame` offers, if that is part of the frame. Returns whether this thread ran an offer.
