@@ -234,14 +234,16 @@ pub fn peers() -> impl Iterator<Item = &'static str> {
 ///   thread, which lost to serial in no warm cell.
 /// - OpenMP has three: `static` has the best mean of all peers, `guided` is the best schedule that balances, and passive waiting is the
 ///   setting for a machine with other work.
-/// - commonware-parallel has three: as its documentation shows, and over batches from outside its pool and from inside.
+/// - commonware-parallel has two: batches have the best mean from outside its pool, `map_collect_vec` from inside.
 /// - The others have one. chili is called as its documentation shows; a cut-off at 32 items is a number tuned by hand.
-pub const BEST_PEERS: [&str; 12] = [
+pub const BEST_PEERS: [&str; 14] = [
     "rayon",
     "rayon-inside",
     "rayon-min-len-inside",
     "rayon-chunks-inside",
     "chili",
+    "commonware-batches",
+    "commonware-inside",
     "paralight",
     "orx",
     "spindle",
