@@ -23,7 +23,7 @@ struct Cell {
     windrow: Call,
 }
 
-/// The cost is known to the compiler, as in a program.
+/// The work of an item. The compiler knows its cost, as in a program.
 #[inline(always)]
 fn work<const TURNS: u64>(x: &u64) -> u64 {
     if TURNS == 0 { x & 0xffff_ffff_0000 } else { crate::work(*x, TURNS) }
@@ -45,7 +45,7 @@ fn absent(out: &[u64]) -> u64 {
     out[0] ^ 0x0123_4567_89ab_cdef
 }
 
-/// Each use is a place in the source, and so a call site of each consumer.
+/// The cells of all consumers. Each use is a place in the source, and so a call site of each consumer.
 macro_rules! cells {
     ($cells:ident, $n:literal x $turns:literal) => {
         let mut cell =
@@ -222,4 +222,33 @@ pub(crate) fn measure(options: &Options) -> Table {
         apart.open
     ));
     ("par-grid", "cell,arm,nanoseconds,excess_ns,verdict", notes, lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_may_take_20_ns_or_5_percent_longer_unless_its_control_does() {
+        let mut count = Count::default();
+        let verdicts =
+            [(19.0, 0.0, 100.0), (21.0, 0.0, 100.0), (40.0, 0.0, 1000.0), (51.0, -10.0, 1000.0), (0.0, -51.0, 1000.0)]
+                .map(|(excess, control, serial)| count.verdict(excess, control, serial));
+        assert_eq!(verdicts, ["ok", "missed", "ok", "missed", "not decided"]);
+        assert_eq!((count.ok, count.missed, count.open, count.of()), (2, 2, 1, 5));
+    }
+
+    #[test]
+    fn the_bar_has_120_cells_and_every_form_gives_the_same() {
+        let cells = all();
+        assert_eq!(cells.iter().filter(|cell| cell.turns > 0 && cell.consumer != "any-third").count(), 120);
+        for cell in cells {
+            let items: Vec<u64> = (0..cell.n as u64).map(|x| crate::work(x, 1) | 1).collect();
+            let results = [cell.serial, cell.windrow].map(|call| {
+                let mut out = vec![0; cell.n];
+                (call(&items, &mut out), out)
+            });
+            assert_eq!(results[0], results[1], "{} of {} x {}", cell.consumer, cell.n, cell.turns);
+        }
+    }
 }

@@ -23,7 +23,7 @@ mod by_windrow {
     include!("loops/parallel.rs");
 }
 
-/// What loops read.
+/// Data that loops read.
 struct Data {
     /// Random numbers.
     numbers: Vec<u64>,
@@ -52,7 +52,7 @@ struct Data {
     graph: Vec<[u32; 8]>,
 }
 
-/// What loops write to.
+/// Memory that loops write to.
 struct Room {
     numbers: Vec<u64>,
     more: Vec<u64>,
@@ -124,7 +124,7 @@ macro_rules! table {
 
 pub(crate) fn all() -> Vec<Workload> {
     let data = Arc::new(Data::new());
-    // One for all arms of a thread: they take turns.
+    // One for all arms, since they take turns.
     let room = Arc::new(Mutex::new(Room::new(&data)));
     let run = |call: Loop| -> Run {
         let (data, room) = (data.clone(), room.clone());
@@ -261,7 +261,7 @@ fn edit(bytes: &[u8], d: usize, i: usize, last: &[u64], before: &[u64]) -> u64 {
 
 type Groups = HashMap<&'static str, Vec<u32>>;
 
-/// The same for each order of groups and of their members.
+/// A digest that does not depend on the order of groups and of their members.
 fn digest_of_groups(groups: &Groups) -> u64 {
     groups
         .values()
@@ -273,7 +273,23 @@ fn shade(x: f64) -> u64 {
     ((x + 1.0).ln() * 1e6) as u64
 }
 
-/// Its own inverse.
+/// An involution.
 fn turned(x: u64) -> u64 {
     (!x).reverse_bits()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_a_loop_gives_the_same() {
+        for mut workload in all() {
+            let expected = workload.arms[0].1();
+            for (arm, run) in &mut workload.arms {
+                // The second run starts from what the first one left behind.
+                assert_eq!([run(), run()], [expected; 2], "{}, {arm}", workload.name);
+            }
+        }
+    }
 }
