@@ -9,7 +9,7 @@ use std::time::Duration;
 use windrow::prelude::*;
 use windrow_bench::stats::median;
 
-use crate::{Options, Run, Table, excess, rounds, with_bar};
+use crate::{Options, Run, Table, excess, nanos_of_a_turn, rounds, with_bar};
 
 /// Items, and room for the items of a result.
 type Call = fn(&[u64], &mut [u64]) -> u64;
@@ -180,6 +180,7 @@ impl Count {
 
 pub(crate) fn measure(options: &Options) -> Table {
     let (mut lines, mut bar, mut apart) = (Vec::new(), Count::default(), Count::default());
+    let turn = nanos_of_a_turn();
     println!(
         "{:15} {:>5} {:>5} {:>9} {:>9} {:>8} {:>8}  verdict",
         "consumer", "items", "turns", "serial", "windrow", "excess", "control"
@@ -221,6 +222,7 @@ pub(crate) fn measure(options: &Options) -> Table {
         apart.of(),
         apart.open
     ));
+    notes.push(format!("a turn takes {turn:.2} ns before and {:.2} ns after", nanos_of_a_turn()));
     ("par-grid", "cell,arm,nanoseconds,excess_ns,verdict", notes, lines)
 }
 

@@ -81,6 +81,16 @@ fn work(seed: u64, turns: u64) -> u64 {
     (0..turns).fold(seed, |x, _| (x ^ (x >> 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
+/// Nanoseconds of a turn that waits for the one before. A machine may have several speeds, and 20 ns are not the same at each.
+fn nanos_of_a_turn() -> f64 {
+    let once = |seed| {
+        let start = Instant::now();
+        black_box(work(black_box(seed), 10_000));
+        start.elapsed().as_nanos() as f64 / 1e4
+    };
+    median(&(0..9).map(once).collect::<Vec<_>>())
+}
+
 fn first_look() -> Table {
     println!("times are medians, ratios are to serial (10th..90th percentile)");
     let mut lines = Vec::new();
@@ -131,7 +141,7 @@ const ROW: Duration = Duration::from_micros(15);
 /// If two arms give different results.
 fn rounds(arms: &mut [Run<'_>], time: Duration) -> Vec<Vec<f64>> {
     let expected = arms[0]();
-    let mut slowest = Duration::ZERO;
+    let mut calls_of_a_row = Vec::new();
     for arm in &mut *arms {
         assert_eq!(arm(), expected, "two arms differ");
         let (start, mut calls) = (Instant::now(), 0);
@@ -139,14 +149,14 @@ fn rounds(arms: &mut [Run<'_>], time: Duration) -> Vec<Vec<f64>> {
             black_box(arm());
             calls += 1;
         }
-        slowest = slowest.max(start.elapsed() / calls);
+        let each = start.elapsed() / calls;
+        calls_of_a_row.push((ROW.as_nanos() / each.as_nanos().max(1)).clamp(1, 1000) as u32);
     }
-    let calls = (ROW.as_nanos() / slowest.as_nanos().max(1)).clamp(1, 1000) as u32;
     let mut times = vec![Vec::new(); arms.len()];
     let start = Instant::now();
     for round in (0..).take_while(|&round| round < 25 || start.elapsed() < time) {
         for at in in_turn(arms.len(), round) {
-            let start = Instant::now();
+            let (calls, start) = (calls_of_a_row[at], Instant::now());
             for _ in 0..calls {
                 black_box(arms[at]());
             }
