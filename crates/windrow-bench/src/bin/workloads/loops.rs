@@ -133,7 +133,7 @@ pub(crate) fn all() -> Vec<Workload> {
     let table = table! {
         blur mandelbrot wordcount sieve nbody matmul collatz_max parse sort_cached sort_u sort_small sort_sorted group zip3 chunk_hash fib quick bfs triangle
         nested mapvals btvals bridge chars tostrings filter_collect hist fmax inplace dedup c100log axpy64 lu dp strcat minmax pos unz part flat chain2 win
-        mergesort tiny c1000
+        mergesort
     };
     let workload = |(name, [serial, rayon, windrow]): (&str, [Loop; 3])| {
         let arms = vec![

@@ -205,9 +205,10 @@ pub(super) fn c100log(data: &Data, _: &mut Room) -> u64 {
 }
 
 pub(super) fn axpy64(data: &Data, room: &mut Room) -> u64 {
+    room.floats[..10_064].copy_from_slice(&data.floats[..10_064]);
     for k in 0..10_000 {
         let (x, y) = (&data.floats[k..k + 64], &mut room.floats[k..k + 64]);
-        y.par_iter_mut().zip(x).for_each(|(y, x)| *y = 0.5 * x + 3.0);
+        y.par_iter_mut().zip(x).for_each(|(y, x)| *y += 0.5 * x);
     }
     sample(&room.floats[..10_000], f64::to_bits)
 }
@@ -288,12 +289,4 @@ pub(super) fn mergesort(data: &Data, room: &mut Room) -> u64 {
     values.copy_from_slice(&data.numbers[..30_000]);
     sort(values, room);
     sample(values, identity)
-}
-
-pub(super) fn tiny(data: &Data, _: &mut Room) -> u64 {
-    (0..2000).map(|k| data.small[k..k + 32].par_iter().sum::<u64>()).sum()
-}
-
-pub(super) fn c1000(data: &Data, _: &mut Room) -> u64 {
-    (0..1000).map(|k| data.small[k..k + 1000].par_iter().map(|x| x ^ 5).sum::<u64>()).sum()
 }
