@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::cpu::CpuClock;
 use crate::work::{Item, serial, work};
 
+pub mod commonware;
 pub mod crossings;
 pub mod joins;
 mod process;
@@ -223,7 +224,7 @@ pub const WINDROW: [&str; 3] = ["windrow", "windrow-collect", "windrow-reduce"];
 
 /// The arms of the other runtimes.
 pub fn peers() -> impl Iterator<Item = &'static str> {
-    rust_peers::NAMES.into_iter().chain(process::NAMES)
+    rust_peers::NAMES.into_iter().chain(commonware::NAMES).chain(process::NAMES)
 }
 
 /// One or a few arms of each peer, at its best setting: `best-peers` selects them. The settings are chosen by the geometric mean over the
@@ -233,13 +234,16 @@ pub fn peers() -> impl Iterator<Item = &'static str> {
 ///   thread, which lost to serial in no warm cell.
 /// - OpenMP has three: `static` has the best mean of all peers, `guided` is the best schedule that balances, and passive waiting is the
 ///   setting for a machine with other work.
+/// - commonware-parallel has two: batches have the best mean from outside its pool, `map_collect_vec` from inside.
 /// - The others have one. chili is called as its documentation shows; a cut-off at 32 items is a number tuned by hand.
-pub const BEST_PEERS: [&str; 12] = [
+pub const BEST_PEERS: [&str; 14] = [
     "rayon",
     "rayon-inside",
     "rayon-min-len-inside",
     "rayon-chunks-inside",
     "chili",
+    "commonware-batches",
+    "commonware-inside",
     "paralight",
     "orx",
     "spindle",
@@ -284,7 +288,8 @@ pub fn is_known(name: &str) -> bool {
 /// If there is [no such](is_known).
 pub fn arm(name: &str, setting: Setting, programs: &mut Programs) -> Result<Box<dyn Arm>, String> {
     assert!(is_known(name), "no arm is called {name}");
-    let here = windrow_arm(name, setting).or_else(|| without(name, setting)).or_else(|| rust_peers::arm(name, setting));
+    let here = windrow_arm(name, setting).or_else(|| without(name, setting));
+    let here = here.or_else(|| rust_peers::arm(name, setting)).or_else(|| commonware::arm(name, setting));
     here.map_or_else(|| programs.arm(name, setting.threads), Ok)
 }
 

@@ -19,10 +19,11 @@ fn said(program: &str, arguments: &[&str]) -> String {
 }
 
 /// The peers that are crates.
-const PEERS: [&str; 16] = [
+const PEERS: [&str; 17] = [
     "rayon",
     "rayon-core",
     "chili",
+    "commonware-parallel",
     "paralight",
     "orx-parallel",
     "spindle",

@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use windrow_bench::arms::WITHOUT;
+use windrow_bench::arms::{WITHOUT, commonware};
 use windrow_bench::measure::in_turn;
 use windrow_bench::record;
 use windrow_bench::stats::{geometric_mean, median, quantile};
@@ -75,6 +75,14 @@ fn child(arguments: &[String]) -> Result<(), String> {
             rayon::current_num_threads();
             Box::new(|out| {
                 by_rayon(&items, out);
+                0.0
+            })
+        }
+        "commonware" => {
+            let strategy = commonware::strategy(windrow::current_num_threads());
+            let items = &items;
+            Box::new(move |out| {
+                commonware::in_batches(&strategy, out, 1, |start, out| serial(&items[start..start + out.len()], out));
                 0.0
             })
         }
@@ -149,7 +157,7 @@ fn measure(options: &Options) -> Result<(), String> {
     record::allowed(options.record)?;
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let calibration = Calibration::measure();
-    let mut arms = vec!["serial", "control", "windrow", "explained", "rayon"];
+    let mut arms = vec!["serial", "control", "windrow", "explained", "rayon", "commonware"];
     arms.extend(WITHOUT.iter().map(|(name, _)| *name));
     let (mut lines, mut ratios) = (Vec::new(), BTreeMap::<&str, Vec<f64>>::new());
     println!("{}", record::machine());

@@ -13,7 +13,7 @@ pub(crate) fn all() -> Vec<Workload> {
 }
 
 /// Numbers that look random, and are the same in every run.
-fn numbers(n: usize) -> Vec<u64> {
+pub(crate) fn numbers(n: usize) -> Vec<u64> {
     let mut x = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = |_| {
         x ^= x << 13;
@@ -25,7 +25,7 @@ fn numbers(n: usize) -> Vec<u64> {
 }
 
 /// A number that depends on all values and their order.
-fn digest(values: impl IntoIterator<Item = u64>) -> u64 {
+pub(crate) fn digest(values: impl IntoIterator<Item = u64>) -> u64 {
     values.into_iter().fold(7, |sum, value| (sum ^ value).wrapping_mul(0x100_0000_01b3))
 }
 
@@ -74,7 +74,7 @@ fn queens_serial(n: usize, queens: &mut Vec<usize>) -> u64 {
 }
 
 /// Whether each of `lo..lo + sieve.len()` is a prime, by the primes up to the root of the last one.
-fn strike_out(lo: usize, sieve: &mut [bool], primes: &[usize]) {
+pub(crate) fn strike_out(lo: usize, sieve: &mut [bool], primes: &[usize]) {
     sieve.fill(true);
     for &prime in primes {
         let first = (prime * prime).max(lo.div_ceil(prime) * prime);
@@ -82,7 +82,7 @@ fn strike_out(lo: usize, sieve: &mut [bool], primes: &[usize]) {
     }
 }
 
-fn small_primes(most: usize) -> Vec<usize> {
+pub(crate) fn small_primes(most: usize) -> Vec<usize> {
     (2..=most).filter(|n| (2..*n).take_while(|d| d * d <= *n).all(|d| n % d != 0)).collect()
 }
 
@@ -114,9 +114,9 @@ fn alive(board: &[bool], size: usize, at: usize) -> bool {
     neighbours == 3 || neighbours == 2 && board[at]
 }
 
-type Body = ([f64; 3], [f64; 3]);
+pub(crate) type Body = ([f64; 3], [f64; 3]);
 
-fn pull(bodies: &[Body], at: usize) -> [f64; 3] {
+pub(crate) fn pull(bodies: &[Body], at: usize) -> [f64; 3] {
     let mut force = [0.0; 3];
     for (other, body) in bodies.iter().enumerate() {
         if other != at {

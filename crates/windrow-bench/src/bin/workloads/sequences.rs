@@ -1,7 +1,10 @@
 //! Sequences of calls: decompositions, frontiers, partitions, and loops that grow, shrink and alternate.
 
 use std::hint::black_box;
-use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
+
+use commonware_parallel::Rayon as Commonware;
+use windrow_bench::arms::commonware::{self, in_batches, sum_of_batches};
 
 use crate::{Run, Workload};
 
@@ -62,7 +65,7 @@ fn sequence(name: impl Into<String>, calls: Vec<(usize, u64)>) -> Workload {
     fn total(calls: &[(usize, u64)], call: impl Fn(usize, u64) -> u64) -> u64 {
         calls.iter().fold(0, |sum, &(n, turns)| sum.wrapping_add(call(n, turns)))
     }
-    let calls = Rc::new(calls);
+    let calls = Arc::new(calls);
     let arm = |call: fn(usize, u64) -> u64| -> Run {
         let calls = calls.clone();
         Box::new(move || total(&calls, call))
@@ -76,10 +79,23 @@ fn sequence(name: impl Into<String>, calls: Vec<(usize, u64)>) -> Workload {
         use rayon::prelude::*;
         (0..n).into_par_iter().map(|_| work(turns)).reduce(|| 0, u64::wrapping_add)
     });
-    Workload::new(name, vec![("serial", serial()), ("control", serial()), ("windrow", windrow), ("rayon", rayon)])
+    let commonware =
+        arm(|n, turns| sum_of_batches(strategy(), n, |part| part.fold(0, |sum, _| sum.wrapping_add(work(turns)))));
+    workload(name, serial, windrow, rayon, commonware)
 }
 
-fn matrix(n: usize) -> Vec<f64> {
+/// One strategy for all sequences, as a program has.
+fn strategy() -> &'static Commonware {
+    static STRATEGY: OnceLock<Commonware> = OnceLock::new();
+    STRATEGY.get_or_init(|| commonware::strategy(windrow::current_num_threads()))
+}
+
+fn workload(name: impl Into<String>, serial: impl Fn() -> Run, windrow: Run, rayon: Run, commonware: Run) -> Workload {
+    let arms = [("windrow", windrow), ("rayon", rayon), ("commonware", commonware)];
+    Workload::new(name, [("serial", serial()), ("control", serial())].into_iter().chain(arms).collect())
+}
+
+pub(crate) fn matrix(n: usize) -> Vec<f64> {
     (0..n * n).map(|k| if k / n == k % n { n as f64 } else { ((k * 7919) % 13) as f64 / 13.0 }).collect()
 }
 
@@ -98,7 +114,7 @@ fn decomposition(n: usize, step: Step) -> Run {
     })
 }
 
-fn eliminate(row: &mut [f64], pivot: &[f64], k: usize) {
+pub(crate) fn eliminate(row: &mut [f64], pivot: &[f64], k: usize) {
     let factor = row[k] / pivot[k];
     row[k] = factor;
     for (own, other) in row[k + 1..].iter_mut().zip(&pivot[k + 1..]) {
@@ -118,8 +134,10 @@ fn lu(n: usize) -> Workload {
         use rayon::prelude::*;
         rows.par_chunks_exact_mut(n).for_each(|row| eliminate(row, pivot, k));
     });
-    let arms = vec![("serial", serial()), ("control", serial()), ("windrow", windrow), ("rayon", rayon)];
-    Workload::new(format!("LU of {n}"), arms)
+    let commonware = decomposition(n, |pivot, k, rows, n| {
+        in_batches(strategy(), rows, n, |_, rows| rows.chunks_exact_mut(n).for_each(|row| eliminate(row, pivot, k)));
+    });
+    workload(format!("LU of {n}"), serial, windrow, rayon, commonware)
 }
 
 fn update(row: &mut [f64], at: usize, pivot: &[f64], k: usize, n: usize) {
@@ -147,6 +165,10 @@ fn cholesky(n: usize) -> Workload {
         use rayon::prelude::*;
         rows.par_chunks_exact_mut(n).enumerate().for_each(|(at, row)| update(row, at, pivot, k, n));
     });
-    let arms = vec![("serial", serial()), ("control", serial()), ("windrow", windrow), ("rayon", rayon)];
-    Workload::new(format!("Cholesky of {n}"), arms)
+    let commonware = decomposition(n, |pivot, k, rows, n| {
+        in_batches(strategy(), rows, n, |start, rows| {
+            rows.chunks_exact_mut(n).enumerate().for_each(|(at, row)| update(row, start / n + at, pivot, k, n));
+        });
+    });
+    workload(format!("Cholesky of {n}"), serial, windrow, rayon, commonware)
 }
