@@ -9,6 +9,7 @@ pub mod arms;
 pub mod cells;
 pub mod cpu;
 pub mod decompose;
+pub mod kernels;
 pub mod measure;
 pub mod meeting;
 pub mod neighbour;

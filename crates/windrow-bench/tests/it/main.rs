@@ -3,6 +3,7 @@
 mod async_team;
 mod decompose;
 mod interop;
+mod kernels;
 mod simulate;
 mod surface;
 mod tower;
