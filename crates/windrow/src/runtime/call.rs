@@ -27,26 +27,40 @@ use super::sites::site_at;
 use super::state::PoolState;
 
 thread_local! {
-    /// Calls that this thread is inside. A worker that has joined is as deep as its caller.
-    static DEPTH: Cell<usize> = const { Cell::new(0) };
+    static HERE: ThreadCalls = const { ThreadCalls { depth: Cell::new(0), global: Cell::new(0), at_end: Cell::new(None) } };
+}
+
+/// The calls that a thread is inside.
+pub(super) struct ThreadCalls {
+    /// Their number. A worker that has joined is as deep as its caller.
+    depth: Cell<usize>,
+    /// Calls on the global pool, and the function to call at the end of the outermost one: see [`hooks`](super::hooks).
+    pub(super) global: Cell<u32>,
+    pub(super) at_end: Cell<Option<fn()>>,
+}
+
+/// The calls that this thread is inside.
+#[inline]
+pub(super) fn here<R>(f: impl FnOnce(&ThreadCalls) -> R) -> R {
+    HERE.with(f)
 }
 
 /// This thread's number, unique among live threads.
 #[inline]
 pub(crate) fn thread_number() -> u64 {
-    DEPTH.with(|depth| std::ptr::from_ref(depth).addr() as u64)
+    here(|here| std::ptr::from_ref(here).addr() as u64)
 }
 
 /// Not generic: the access is inlined here, whatever the caller's profile.
 fn depth() -> usize {
-    DEPTH.get()
+    here(|here| here.depth.get())
 }
 
 /// Makes `depth` the depth of this thread, until the result is dropped.
 #[inline]
 pub(crate) fn at_depth(depth: usize) -> Finally<impl FnMut()> {
-    let before = DEPTH.replace(depth);
-    Finally(move || DEPTH.set(before))
+    let before = here(|here| here.depth.replace(depth));
+    Finally(move || here(|here| here.depth.set(before)))
 }
 
 /// A call that has begun.
@@ -67,7 +81,7 @@ impl Entered {
     /// A call that is a part of a reported one.
     #[inline]
     pub(crate) fn silent(place: CallPlace) -> Self {
-        Entered { place, depth: DEPTH.get(), reported: None }
+        Entered { place, depth: here(|here| here.depth.get()), reported: None }
     }
 
     /// Key of its site, for about `items` items. `code`: the address of code that no call of other items runs.

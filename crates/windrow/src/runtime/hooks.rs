@@ -1,12 +1,12 @@
 //! Hooks of `compat/rayon-core`, which builds another kind of pools on windrow's joins. Hidden: they may change with any version.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use windrow_sync::Spin;
 use windrow_sync::gate::{Gate, WorkersElsewhere};
 use windrow_sync::join::tree::JoinTiming;
 
+use super::call::here;
 pub use super::call::region_of;
 pub use super::pool::default_threads;
 use super::pool::{self, Pool};
@@ -35,13 +35,6 @@ pub fn rayon_threads() -> Option<usize> {
     variable("RAYON_NUM_THREADS").or_else(|| variable("RAYON_RS_NUM_CPUS")).filter(|&threads| threads > 0)
 }
 
-thread_local! {
-    /// Calls on the global pool that this thread is inside.
-    static CALLS: Cell<u32> = const { Cell::new(0) };
-    /// Function to call at the end of the outermost one.
-    static AT_END: Cell<Option<fn()>> = const { Cell::new(None) };
-}
-
 /// Stay of a thread inside a call on the global pool: as its caller, or as a worker that has joined. Counted with the feature `rayon` only.
 pub(crate) struct InCall(());
 
@@ -49,7 +42,7 @@ impl InCall {
     #[inline]
     pub(crate) fn begin() -> InCall {
         if cfg!(feature = "rayon") {
-            CALLS.set(CALLS.get() + 1);
+            here(|here| here.global.set(here.global.get() + 1));
         }
         InCall(())
     }
@@ -61,11 +54,11 @@ impl Drop for InCall {
         if !cfg!(feature = "rayon") {
             return;
         }
-        let left = CALLS.get() - 1;
-        CALLS.set(left);
-        if left == 0
-            && let Some(at_end) = AT_END.take()
-        {
+        let at_end = here(|here| {
+            here.global.set(here.global.get() - 1);
+            if here.global.get() == 0 { here.at_end.take() } else { None }
+        });
+        if let Some(at_end) = at_end {
             at_end();
         }
     }
@@ -73,13 +66,13 @@ impl Drop for InCall {
 
 /// True if this thread is inside a call on the global pool, with the feature `rayon`.
 pub fn is_inside_call() -> bool {
-    CALLS.get() > 0
+    here(|here| here.global.get() > 0)
 }
 
 /// Calls `at_end` when the outermost call of this thread ends, or the part of a worker that has joined. Where
 /// [`is_inside_call`] is true.
 pub fn when_call_ends(at_end: fn()) {
-    AT_END.set(Some(at_end));
+    here(|here| here.at_end.set(Some(at_end)));
 }
 
 /// Intervals of a tree of joins that lasts as long as its workers. A worker without work yields, and does not spin: a thread outside the pool
