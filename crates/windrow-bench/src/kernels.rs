@@ -48,8 +48,11 @@ pub trait Kernel: Debug + Send {
     fn check(&self) -> Result<(), String>;
 }
 
+/// Makes the data of a kernel.
+pub type Make = fn(Class) -> Box<dyn Kernel>;
+
 /// All kernels by name, with the function that makes one.
-pub const ALL: [(&str, fn(Class) -> Box<dyn Kernel>); 6] = [
+pub const ALL: [(&str, Make); 6] = [
     ("ep", |class| Box::new(ep::Ep::new(class))),
     ("cg", |class| Box::new(cg::Cg::new(class))),
     ("mg", |class| Box::new(mg::Mg::new(class))),

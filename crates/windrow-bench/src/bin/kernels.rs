@@ -21,7 +21,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use windrow_bench::kernels::{ALL, By, Class, Kernel};
+use windrow_bench::kernels::{ALL, By, Class, Kernel, Make};
 use windrow_bench::measure::in_turn;
 use windrow_bench::record;
 use windrow_bench::stats::{geometric_mean, median, quantile};
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
 
 /// All kernels of all classes, by names such as `cg S`.
 fn problems() -> impl Iterator<Item = (String, impl Fn() -> Box<dyn Kernel>)> {
-    let each = |(name, make): (&'static str, fn(Class) -> Box<dyn Kernel>)| {
+    let each = |(name, make): (&'static str, Make)| {
         CLASSES.map(|(letter, class)| (format!("{name} {letter}"), move || make(class)))
     };
     ALL.into_iter().flat_map(each)
