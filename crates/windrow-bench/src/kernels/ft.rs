@@ -191,6 +191,9 @@ impl Loops for Ft {
                 (5.504159734538e2, 5.239212247086e2),
             ],
         };
+        if self.sums.len() != TIMES {
+            return Err(format!("{} sums of {TIMES}", self.sums.len()));
+        }
         let points = self.sizes.iter().product::<usize>() as f64;
         for (sum, (re, im)) in self.sums.iter().zip(specified) {
             near("real part of a sum", sum.re / points, re, 1e-12)?;
