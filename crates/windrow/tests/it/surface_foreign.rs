@@ -377,7 +377,11 @@ fn a_source_that_lies_panics() {
     let collected =
         |liar: Liar| catch_unwind(|| pools()[1].install(|| from_split_at(liar).with_claim_size(5).collect::<Vec<_>>()));
     let message = |liar: Liar| *collected(liar).expect_err("a lie").downcast::<String>().expect("a message");
-    assert_eq!(message(Liar(vec![1; 30], 30, |at| at + 1)), "30 items split at 5 are parts of 6 and 25 items");
+    // The first split is found out: at a claim of five items, at a piece of one in a caller whose workers have not started yet, or at the
+    // half of a worker that comes first.
+    let said = message(Liar(vec![1; 30], 30, |at| at + 1));
+    let lie = |at: usize| format!("30 items split at {at} are parts of {} and {} items", at + 1, 30 - at);
+    assert!([1, 5, 15].into_iter().any(|at| said == lie(at)), "{said}");
     // Fewer items than promised: no vector with holes. More than promised: they are dropped.
     assert!(collected(Liar(vec![1; 20], 30, |at| at)).is_err());
     assert_eq!(collected(Liar(vec![1; 40], 30, |at| at)).unwrap(), [1; 30]);
