@@ -19,7 +19,7 @@
 //! |---|---|---|
 //! | 1 | *A known site needs no sample* ([`site`](crate::site)): its calls are decided before their first item. | warm 1.10 to 1.11, after pauses 1.20 to 1.27; two items of 10 us 1.92 |
 //! | 2 | *Debt*: a thread adds up what its serial calls lose because workers are parked. Once the sum exceeds the cost of waking them, the next call wakes workers ([`owed`]). | warm 1.02 to 1.07; two items of 10 us 1.86 |
-//! | 3 | *Short calls* of a steady site run unmeasured ([`unmeasured_below`]): calls too short to make up for entering and measuring. | warm 1.01; 10 items of 100 ns 1.15 to 1.23 |
+//! | 3 | *Short calls* of a steady site run unmeasured ([`unmeasured_below`]): calls too short to make up for entering and measuring. (Measured while the bound was twice the cost of entering.) | warm 1.01; 10 items of 100 ns 1.15 to 1.23 |
 //! | 4 | *A long item* that a site remembers begins a part. | warm 1.0; a long item at the end 1.34 to 1.41 |
 //! | 5 | *Standing by* ([`stands_by`]): at a site of which no call has run serially, workers join the caller if its first item lasts. | more threads than CPUs 1.06, else 0.92 to 1.01; items that wait for each other do not end |
 //! | 6 | *Given claims*: a caller that fixes the size of claims says that each is worth a synchronization. Nothing is predicted. | not a question of speed |

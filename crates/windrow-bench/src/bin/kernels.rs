@@ -80,7 +80,7 @@ const HERE: [(&str, By); 4] =
 
 type Arm<'a> = (&'a str, Place<'a>);
 
-/// Where an arm runs.
+/// The place in which an arm runs.
 enum Place<'a> {
     Here(By),
     Process(&'a mut Process),

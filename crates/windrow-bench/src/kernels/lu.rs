@@ -213,9 +213,9 @@ pub(super) struct Lu {
     time: f64,
     steps: usize,
     states: Vec<State>,
-    /// What the operator gives for the exact solution.
+    /// The operator's value of the exact solution.
     forcing: Vec<State>,
-    /// What the operator gives, less the forcing; after the sweeps, the changes of a step.
+    /// The operator's value less the forcing; after the sweeps, the changes of a step.
     changes: Vec<State>,
 }
 

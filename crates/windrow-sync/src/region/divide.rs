@@ -133,7 +133,7 @@ pub fn undivided<S: Divide, R>(source: S, f: impl FnOnce(Held<'_, S>) -> R) -> R
     f(Held { source: &whole.source, claim })
 }
 
-/// A source, and the items that nobody has been given.
+/// A source, and a claim on the items that are not handed out yet.
 struct Whole<S: Divide> {
     source: S,
     claim: Claim,

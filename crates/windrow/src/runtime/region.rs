@@ -541,7 +541,7 @@ impl<'c> Caller<'c> {
         (progress, now)
     }
 
-    /// Records that the call ended early: its items do not wait for each other. They say nothing about the cost of a full call.
+    /// Records that a call has ended early on its caller alone: its items did not wait for others. They say nothing about the cost of a full call.
     fn ended_early(&self) {
         if !self.memory.known.ended_alone {
             let known = ItemCost { ended_alone: true, ..self.memory.known };
