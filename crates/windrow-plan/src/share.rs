@@ -219,6 +219,23 @@ pub fn unmeasured_below(site: ItemCost, most: usize, machine: &Machine) -> u64 {
     known.map_or(0, |known| weight(known) as u64)
 }
 
+/// The memory of a site after a serial call of `weight` in `spent`, in a pool of `most` members. `contradicted`: it took far longer than remembered.
+pub fn after_serial(
+    site: ItemCost,
+    weight: u64,
+    spent: Nanos,
+    contradicted: bool,
+    most: usize,
+    machine: &Machine,
+) -> ItemCost {
+    let per_item = Nanos(spent.0 / weight as f64);
+    let longest = Nanos(spent.0.max(site.per_item().0 * weight as f64));
+    match site.alone.is_known() && longest < shortest_shared(most, machine) {
+        true => site.after_short(per_item),
+        false => site.after_alone(per_item, contradicted),
+    }
+}
+
 /// The shortest call, on one thread, that is worth a measured call: at some width, idle workers make up for that and for entering.
 fn shortest_shared(most: usize, machine: &Machine) -> Nanos {
     let fixed = machine.enter(WorkerState::Idle).0 + machine.drive().0;

@@ -16,6 +16,8 @@
 //!    random. A site is steady after calls in a row that agreed: some at first, and twice as many after each surprise, up to 256. A check finds
 //!    other work after 64 calls on average. Until then each call loses less than its own time. A site whose calls are long now and then stays
 //!    measured.
+//! 3. **Short calls agree** ([`ItemCost::after_short`]). The times of calls of 20 to 200 ns differ by more than a factor of 2, as the clock
+//!    and the rows of a matrix do. None of them is worth a second thread.
 
 use crate::Nanos;
 use crate::estimate::{AGREE, Estimate, Smoothing, TRUSTED};
@@ -112,6 +114,15 @@ impl ItemCost {
             _ => self.forgotten(),
         };
         ItemCost { alone: known.alone.after(measured, CALLS), ended_alone: true, ..known }
+    }
+
+    /// The memory after a serial call that was too short to be shared, as those before: they agree, because the next decision does not depend on
+    /// which of them was shorter.
+    #[must_use]
+    pub fn after_short(self, measured: Nanos) -> ItemCost {
+        let value = Nanos(CALLS.follow(self.alone.value.0, measured.0));
+        let trust = (self.alone.trust + 1).min(TRUSTED);
+        ItemCost { alone: Estimate { value, trust }, ended_alone: true, ..self.agreeing() }
     }
 
     /// True if short calls run unmeasured: see the [module page](self).
@@ -228,6 +239,15 @@ mod tests {
         }
         let shared = (0..9).fold(ItemCost::default(), |known, _| known.after_shared(Nanos(10.0)));
         assert!(!shared.is_steady(), "none has run alone");
+    }
+
+    #[test]
+    fn short_calls_agree_whatever_they_took() {
+        let short =
+            |known: ItemCost, costs: &[f64]| costs.iter().fold(known, |known, &cost| known.after_short(Nanos(cost)));
+        let known = short(after(&[20.0]), &[200.0, 20.0].repeat(20));
+        assert!(known.is_steady() && (20.0..200.0).contains(&known.per_item().0), "{known:?}");
+        assert!(!known.after_alone(Nanos(5000.0), true).is_steady(), "that was no short call");
     }
 
     #[test]

@@ -248,3 +248,15 @@ fn one_rule_decides_for_all_callers() {
         assert!(!(pays && is_short(rest, &costs().machine, found)), "a sort of {rest}");
     }
 }
+
+#[test]
+fn calls_too_short_to_share_agree_and_longer_ones_do_not() {
+    let machine = Machine::example();
+    let bound = shortest_shared(2, &machine).0;
+    let after = |known, spent| after_serial(known, 2, Nanos(spent), false, 2, &machine);
+    let short = [0.9 * bound, 20.0].repeat(20).into_iter().fold(ItemCost::default(), after);
+    assert!(short.is_steady(), "{short:?}");
+    assert!(!after(short, 1.1 * bound).is_steady(), "one call was long enough");
+    let long = [4.0 * bound, 1.1 * bound].repeat(20).into_iter().fold(ItemCost::default(), after);
+    assert_eq!(long.trusted(), None, "calls of different work");
+}

@@ -562,7 +562,7 @@ impl<'c> Caller<'c> {
         let spent = pool.nanos(now.saturating_sub(self.start));
         let expected = Nanos(memory.known.per_item().0 * weight as f64);
         let contradicted = self.doubts || share::contradicts(spent, expected, pool.guess());
-        let known = memory.known.after_alone(Nanos(spent.0 / weight as f64), contradicted);
+        let known = share::after_serial(memory.known, weight, spent, contradicted, pool.members, &pool.machine());
         let long = self.long(self.longest, self.longest_at, now.saturating_sub(self.start));
         pool.remember(site, SiteStats { known, long });
         if spent > pool.guess().enter(WorkerState::Idle) {
