@@ -391,21 +391,21 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
     serial("entering costs more than it saves", shared)
 }
 
-/// The share of a call that a worker has to save to pay for a CPU that spins all the time.
+/// The share of the time from call to call that a worker has to save to pay for a CPU that spins all the time.
 ///
-/// Measure: share of the call.
+/// Measure: share of the time.
 const WORTH: f64 = 1.0 / 7.0;
 
-/// Time that a serial call of `whole` has lost because workers were parked: [`Costs::owed`] is the sum. A loss of less than a seventh of
-/// the call counts as 0: to avoid it does not pay for a CPU that spins all the time.
-pub fn owed(whole: Nanos, workers: &Workers, costs: &Costs) -> Nanos {
+/// Time that a serial call of `whole` has lost because workers were parked: [`Costs::owed`] is the sum. `period`: the time since the call before
+/// ended. A loss of less than a seventh of it counts as 0: to avoid it does not pay for a CPU that spins all the time.
+pub fn owed(whole: Nanos, period: Nanos, workers: &Workers, costs: &Costs) -> Nanos {
     if workers.most < 2 || workers.asleep == 0 {
         return Nanos(0.0);
     }
     let awake = Workers { idle: workers.idle + workers.asleep, asleep: 0, ..*workers };
     let Some(best) = predict(whole, Items(u64::MAX), &awake, costs) else { return Nanos(0.0) };
     let saved = whole.0 - best.done.0;
-    Nanos(if saved > WORTH * whole.0 { saved } else { 0.0 })
+    Nanos(if saved > WORTH * whole.0.max(period.0) { saved } else { 0.0 })
 }
 
 /// The first piece of a call whose cost is known, which checks that cost: one in this many items.

@@ -208,14 +208,17 @@ fn workers_stand_by_where_no_call_has_run_alone() {
 fn short_calls_that_keep_coming_wake_workers() {
     // 3 us: too short to wake a worker, but long enough to share with one that is awake.
     let call = progress(10.0, 50, 300);
-    let lost = owed(Nanos(3500.0), &workers(1, 0), &costs());
+    let owed = |whole, idle| super::owed(Nanos(whole), Nanos(whole), &workers(1, idle), &costs());
+    let lost = owed(3500.0, 0);
     assert!(lost.0 > 500.0);
-    assert_eq!(owed(Nanos(3500.0), &workers(1, 1), &costs()), Nanos(0.0));
-    assert_eq!(owed(Nanos(1000.0), &workers(1, 0), &costs()), Nanos(0.0));
+    assert_eq!(owed(3500.0, 1), Nanos(0.0));
+    assert_eq!(owed(1000.0, 0), Nanos(0.0));
     // Two members save half of a call, less what entering costs. That is a seventh of the call at 2.8 times that cost.
     let enter = costs().enter(false).0;
-    assert_eq!(owed(Nanos(2.75 * enter), &workers(1, 0), &costs()), Nanos(0.0), "a small gain does not pay for a CPU");
-    assert!(owed(Nanos(2.85 * enter), &workers(1, 0), &costs()) > Nanos(0.4 * enter));
+    assert_eq!(owed(2.75 * enter, 0), Nanos(0.0), "a small gain does not pay for a CPU");
+    assert!(owed(2.85 * enter, 0) > Nanos(0.4 * enter));
+    let apart = super::owed(Nanos(3500.0), Nanos(7.0 * lost.0), &workers(1, 0), &costs());
+    assert_eq!(apart, Nanos(0.0), "calls too far apart for a CPU that spins between them");
     let after = |calls: f64| choose(&call, &workers(1, 0), &Costs { owed: Nanos(calls * lost.0), ..costs() }).choice;
     assert!(matches!(after(1.0), Grain::Serial { .. }));
     assert!(matches!(after(20.0), Grain::Publish { .. }));

@@ -71,13 +71,15 @@ struct Learned {
     wake: RelaxedU64,
     /// When the last region ended.
     ended: RelaxedU64,
+    /// When the last serial call ended that workers would have made faster if they had been awake.
+    missed: RelaxedU64,
     cpus: RelaxedU64,
     quota: RelaxedU64,
     mask_read: RelaxedU64,
     quota_read: RelaxedU64,
 }
 
-/// Tick at which a worker last began to wait, and its average wait. Only that worker writes here.
+/// Tick of the end of a worker's last region, and its average wait for one. Only that worker writes here.
 #[derive(Debug, Default)]
 struct IdleTimes {
     since: RelaxedU64,
@@ -110,6 +112,7 @@ impl PoolState {
             nap: RelaxedU64::new(guess.nap.0.to_bits()),
             wake: RelaxedU64::new(guess.wake.0.to_bits()),
             ended: RelaxedU64::new(0),
+            missed: RelaxedU64::new(0),
             cpus: RelaxedU64::new(machine::cpus() as u64),
             quota: RelaxedU64::new(cpu_quota().unwrap_or(0.0).to_bits()),
             mask_read: RelaxedU64::new(tick()),
@@ -299,11 +302,11 @@ impl PoolState {
         self.learned.0.ended.set(now);
     }
 
-    /// The account of this thread. A debt is forgotten if the last call is longer ago than a worker would spin.
+    /// The account of this thread. A debt is forgotten if the last call is longer ago than a worker spins for: to wake one would pay for one call.
     #[inline]
     fn account(&self, now: u64, machine: &Machine) -> ThreadAccount {
         let account = ACCOUNT.try_with(Cell::get).unwrap_or(ThreadAccount { last: 0, owed: 0.0 });
-        let recent = self.nanos(now.saturating_sub(account.last)) < spin::most(machine);
+        let recent = self.nanos(now.saturating_sub(account.last)) < spin::longest_gap(machine);
         ThreadAccount { owed: if recent { account.owed } else { 0.0 }, ..account }
     }
 
@@ -314,9 +317,16 @@ impl PoolState {
 
     /// Records a call that took `whole` and ended `now`, and was not shared.
     pub(crate) fn stayed_serial(&self, now: u64, whole: Nanos) {
+        if !self.may_spin() {
+            return self.keep(|_| ThreadAccount { last: now, owed: 0.0 });
+        }
         let (state, costs) = (self.workers(), self.costs(now));
-        let owed = if self.may_spin() { costs.owed.0 + share::owed(whole, &state, &costs).0 } else { 0.0 };
-        self.keep(|_| ThreadAccount { last: now, owed });
+        let period = self.nanos(now.saturating_sub(self.account(now, &costs.machine).last));
+        let owed = share::owed(whole, period, &state, &costs).0;
+        if owed > 0.0 {
+            self.learned.0.missed.set(now);
+        }
+        self.keep(|_| ThreadAccount { last: now, owed: costs.owed.0 + owed });
     }
 
     /// True if workers may spin: then a wake also pays for later regions.
@@ -348,7 +358,9 @@ impl PoolState {
         self.read_machine(now, member);
         self.avoid_caller(member);
         let times = &self.idle_times[member - 1].0;
-        times.since.set(now);
+        if !woken {
+            times.since.set(now);
+        }
         Spin { busy: self.ticks(self.spin_budget(Nanos(times.gap.get_f64()), woken)), yielding: 0 }
     }
 
@@ -365,7 +377,7 @@ impl PoolState {
         // A caller that waits for the region around is no worker.
         let Some(times) = member.checked_sub(1).map(|member| &self.idle_times[member].0) else { return };
         self.avoid_caller(member);
-        let waited = self.nanos(now.saturating_sub(times.since.get()));
+        let waited = self.nanos(now.saturating_sub(times.since.get().max(self.learned.0.missed.get())));
         times.gap.set_f64(spin::gap_after(Nanos(times.gap.get_f64()), waited, self.guess()).0);
     }
 
