@@ -185,5 +185,9 @@ pub(crate) fn leave_if_over<S: Divide>(
         division.stop();
         return ControlFlow::Break(());
     }
-    if nothing_from(at) && !division.is_shared() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    if !nothing_from(at) {
+        return ControlFlow::Continue(());
+    }
+    division.skip();
+    if division.is_shared() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
