@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use either::Either;
 use windrow_sync::divide::{Divide, Division, undivided};
-use windrow_sync::slots::Slots;
+use windrow_sync::slots::{Fill, Slots};
 
 use super::recipe::Recipe;
 use super::runs::{Extended, Gather, concat, gathered};
@@ -43,6 +43,13 @@ pub trait FromParallelIterator<T: Send>: Sized {
     /// All items of `iter`, in the order of its source.
     #[track_caller]
     fn from_par_iter<I: IntoParallelIterator<Item = T>>(iter: I) -> Self;
+
+    /// The items of a vector.
+    #[doc(hidden)]
+    #[track_caller]
+    fn from_items(items: Vec<T>) -> Self {
+        Self::from_par_iter(items.into_par_iter().reported_as(CallPart::Further))
+    }
 }
 
 /// Collections that can be extended by the items of a parallel iterator.
@@ -73,10 +80,14 @@ impl<T: Send> FromParallelIterator<T> for Vec<T> {
     fn from_par_iter<I: IntoParallelIterator<Item = T>>(iter: I) -> Self {
         let iter = iter.into_par_iter();
         if <I::Iter as ParallelIterator>::Recipe::EXACT {
-            in_place(iter)
+            in_place::<_, Slots<T>>(iter)
         } else {
             concat(gathered(iter, &Extended(PhantomData)))
         }
+    }
+
+    fn from_items(items: Vec<T>) -> Self {
+        items
     }
 }
 
@@ -254,10 +265,8 @@ where
 {
     #[track_caller]
     fn from_par_iter<I: IntoParallelIterator<Item = (A, B)>>(iter: I) -> Self {
-        let (a, b) = two_vectors(iter.into_par_iter(), &Extended(PhantomData));
-        let (a, b) = (a.into_par_iter(), b.into_par_iter());
-        let further = CallPart::Further;
-        (FromA::from_par_iter(a.reported_as(further)), FromB::from_par_iter(b.reported_as(further)))
+        let (a, b) = unzipped(iter.into_par_iter());
+        (FromA::from_items(a), FromB::from_items(b))
     }
 }
 
@@ -269,10 +278,16 @@ where
 {
     #[track_caller]
     fn par_extend<I: IntoParallelIterator<Item = (A, B)>>(&mut self, iter: I) {
-        let (a, b) = two_vectors(iter.into_par_iter(), &Extended(PhantomData));
+        let (a, b) = unzipped(iter.into_par_iter());
         self.0.extend_by(a);
         self.1.extend_by(b);
     }
+}
+
+/// All pairs, as two vectors.
+#[track_caller]
+fn unzipped<P: ParallelIterator<Item = (A, B)>, A: Send, B: Send>(iter: P) -> (Vec<A>, Vec<B>) {
+    if P::Recipe::EXACT { in_place::<P, (Slots<A>, Slots<B>)>(iter) } else { two_vectors(iter, &Extended(PhantomData)) }
 }
 
 /// The left sides of all runs, and the right ones.
@@ -286,47 +301,93 @@ where
     (concat(a), concat(b))
 }
 
+/// Slots for results of type `I`, which are a source of places.
+trait Places<I>: Divide {
+    /// The finished results.
+    type Of: FromIterator<I>;
+    /// Places for `n` results of `members` members.
+    fn new(n: usize, members: usize) -> Self;
+    /// Writes items to the places of a chunk.
+    fn fill(places: Self::Chunk<'_>, items: impl Iterator<Item = I>);
+    /// The results, if no place is empty.
+    fn whole(done: Self::Done) -> Option<Self::Of>;
+}
+
+impl<T: Send> Places<T> for Slots<T> {
+    type Of = Vec<T>;
+
+    fn new(n: usize, members: usize) -> Self {
+        Slots::new(n, members)
+    }
+
+    #[inline]
+    fn fill(mut places: Fill<'_, T>, items: impl Iterator<Item = T>) {
+        places.fill(items);
+    }
+
+    fn whole(done: Option<Vec<T>>) -> Option<Vec<T>> {
+        done
+    }
+}
+
+impl<A: Send, B: Send> Places<(A, B)> for (Slots<A>, Slots<B>) {
+    type Of = (Vec<A>, Vec<B>);
+
+    fn new(n: usize, members: usize) -> Self {
+        (Slots::new(n, members), Slots::new(n, members))
+    }
+
+    #[inline]
+    fn fill((mut a, mut b): (Fill<'_, A>, Fill<'_, B>), items: impl Iterator<Item = (A, B)>) {
+        a.fill_with(&mut b, items);
+    }
+
+    fn whole((a, b): (Option<Vec<A>>, Option<Vec<B>>)) -> Option<Self::Of> {
+        a.zip(b)
+    }
+}
+
 /// All items, in order, of a recipe with one item for every index.
 #[inline]
 #[track_caller]
-fn in_place<P: ParallelIterator>(iter: P) -> Vec<P::Item> {
+fn in_place<P: ParallelIterator, O: Places<P::Item, Of: Default>>(iter: P) -> O::Of {
     let (source, recipe, hints) = consumed(iter);
     let pool = Current::get();
-    let begun = BegunCall::new(&pool, &hints, source.total(), written::<P> as *const () as usize);
+    let begun = BegunCall::new(&pool, &hints, source.total(), written::<P, O> as *const () as usize);
     if begun.is_plain() {
         return begun.run_plain(|| {
             undivided(source, |mut items| match items.take(usize::MAX) {
                 Some((at, chunk)) => recipe.iter(&recipe.state(), at, chunk).collect(),
-                None => Vec::new(),
+                None => O::Of::default(),
             })
         });
     }
-    written::<P>(&pool, begun, source, &recipe)
+    written::<P, O>(&pool, begun, source, &recipe)
 }
 
 /// All items, which members write in place: a call that is no plain loop.
 #[inline(never)]
-fn written<P: ParallelIterator>(
+fn written<P: ParallelIterator, O: Places<P::Item, Of: Default>>(
     pool: &PoolState,
     begun: BegunCall<'_>,
     source: P::Source,
     recipe: &P::Recipe,
-) -> Vec<P::Item> {
+) -> O::Of {
     let hints = begun.hints;
-    let slots = Slots::new(source.total(), pool.members);
-    let mut division = Division::new((source, slots));
+    let places = O::new(source.total(), pool.members);
+    let mut division = Division::new((source, places));
     let (mut lead, shared) = division.lead();
     drive_begun(
         begun,
         &mut lead,
         shared,
         || recipe.state(),
-        |state, at, (chunk, mut fill)| {
-            fill.fill(recipe.iter(state, at, chunk));
+        |state, at, (chunk, places)| {
+            O::fill(places, recipe.iter(state, at, chunk));
             ControlFlow::Continue(())
         },
         drop,
     );
     drop(lead);
-    hints.complete(division.done().1)
+    hints.complete(O::whole(division.done().1))
 }
