@@ -72,7 +72,7 @@ impl Machine {
 
     /// Bytes that come from another CPU in the time of a line transfer: eight lines, of which the CPU prefetches seven.
     ///
-    /// Measure: bytes for a line.
+    /// Measure: size of eight lines, in bytes.
     const COPIED: f64 = 512.0;
 
     /// The slice on a system that does not say it.
