@@ -14,12 +14,12 @@ use windrow_sync::divide::{Divide, Division, undivided};
 use windrow_sync::slots::{Fill, Slots};
 
 use super::recipe::Recipe;
-use super::runs::{Extended, Gather, concat, gathered};
+use super::runs::{Extended, Gather, Pushed, concat, gathered};
 use super::search::Found;
 use super::{IntoParallelIterator, ParallelIterator, consumed, while_ok};
 use crate::runtime::hints::CallPart;
 use crate::runtime::pool::Current;
-use crate::runtime::region::{BegunCall, drive_begun};
+use crate::runtime::region::{BegunCall, drive};
 use crate::runtime::state::PoolState;
 
 /// Collections that [`collect`](ParallelIterator::collect) can build.
@@ -82,7 +82,7 @@ impl<T: Send> FromParallelIterator<T> for Vec<T> {
         if <I::Iter as ParallelIterator>::Recipe::EXACT {
             in_place::<_, Slots<T>>(iter)
         } else {
-            concat(gathered(iter, &Extended(PhantomData)))
+            concat(gathered(iter, &Pushed))
         }
     }
 
@@ -377,7 +377,7 @@ fn written<P: ParallelIterator, O: Places<P::Item, Of: Default>>(
     let places = O::new(source.total(), pool.members);
     let mut division = Division::new((source, places));
     let (mut lead, shared) = division.lead();
-    drive_begun(
+    drive(
         begun,
         &mut lead,
         shared,

@@ -30,7 +30,7 @@ use super::search::leave_if_over;
 use super::{ParallelIterator, consumed};
 use crate::runtime::poll::{PollInterval, PolledPieces};
 use crate::runtime::pool::Current;
-use crate::runtime::region::{BegunCall, drive_begun};
+use crate::runtime::region::{BegunCall, drive};
 use crate::runtime::state::PoolState;
 use crate::task::join::join;
 
@@ -429,7 +429,7 @@ fn parts_of_units<P: ParallelIterator, C: Combine<P::Item>>(
     let all = Mutex::new(Vec::new());
     let mut division = Division::new(Pieces::new(source, UNPOLLED));
     let (mut lead, shared) = division.lead();
-    drive_begun(
+    drive(
         begun,
         &mut lead,
         shared,
@@ -537,7 +537,7 @@ fn nodes_of_blocks<P: ParallelIterator, E: Each<P::Item>, A: Fn(&mut MemberNodes
     // chunks must get a block as one chunk.
     let polls = hints.cancellation().is_some() || block > UNPOLLED;
     let is_cut = || hints.is_cut(shared);
-    drive_begun(
+    drive(
         begun,
         &mut lead,
         shared,

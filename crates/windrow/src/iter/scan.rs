@@ -21,7 +21,7 @@ use super::slice::ParallelSliceMut;
 use crate::iter::{IndexedParallelIterator, ParallelIterator};
 use crate::runtime::hints::{CallPart, Hints};
 use crate::runtime::pool::Current;
-use crate::runtime::region::{BegunCall, drive_begun};
+use crate::runtime::region::{BegunCall, drive};
 
 /// Items of a block: about as many blocks as in a reduction, but no more blocks than a block has items, since the totals are
 /// scanned serially.
@@ -81,7 +81,7 @@ impl<F> Scan<F> {
         let all = Mutex::new(FirstPass { blocks: 0, before: init.clone(), totals: Vec::new() });
         let mut division = Division::new(runs);
         let (mut lead, shared) = division.lead();
-        drive_begun(
+        drive(
             begun,
             &mut lead,
             shared,

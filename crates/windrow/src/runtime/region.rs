@@ -77,26 +77,6 @@ impl<'c> BegunCall<'c> {
 /// source to be `'static`.)
 #[inline]
 pub(crate) fn drive<'s, S, L, B, E, F>(
-    pool: &PoolState,
-    hints: &Hints,
-    lead: &mut Lead<'s, S>,
-    division: &'s Division<S>,
-    begin: B,
-    each: E,
-    end: F,
-) where
-    S: Divide,
-    B: Fn() -> L + Sync,
-    E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()> + Sync,
-    F: Fn(L) + Sync,
-{
-    let code = take_part::<S, L, E> as fn(&Call<'_>, Claims<'s, S>, u64, &mut L, &E) as *const () as usize;
-    drive_begun(BegunCall::new(pool, hints, lead.rest().len(), code), lead, division, begin, each, end);
-}
-
-/// [`drive`] for a call that has begun.
-#[inline]
-pub(crate) fn drive_begun<'s, S, L, B, E, F>(
     begun: BegunCall<'_>,
     lead: &mut Lead<'s, S>,
     division: &'s Division<S>,
@@ -292,8 +272,7 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
     }
 }
 
-/// A member's part, from the time `now` on: claims, until nothing is left to claim. A separate function, because its address is part of the
-/// [`site`].
+/// A member's part, from the time `now` on: claims, until nothing is left to claim.
 #[inline(never)]
 fn take_part<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()>>(
     call: &Call<'_>,
@@ -602,7 +581,9 @@ impl<'c> Caller<'c> {
         let spent = pool.nanos(now.saturating_sub(self.start));
         let expected = Nanos(memory.known.per_item().0 * weight as f64);
         let contradicted = self.doubts || share::contradicts(spent, expected, pool.guess());
-        let known = memory.known.after_alone(Nanos(spent.0 / weight as f64), contradicted);
+        let is_sample = spent.0.max(expected.0) < pool.guess().sample().0;
+        let measured = memory.known.believed(Nanos(spent.0 / weight as f64), is_sample);
+        let known = memory.known.after_alone(measured, contradicted);
         let long = self.long(self.longest, self.longest_at, now.saturating_sub(self.start));
         pool.remember(site, SiteStats { known, long });
         match spent > pool.guess().enter(WorkerState::Idle) {
