@@ -54,8 +54,8 @@ type Ledger = Mutex<Spans>;
 /// ```
 pub struct Slots<T> {
     items: SharedItems<MaybeUninit<T>, Vec<MaybeUninit<T>>>,
-    /// Member 0's ledger, and those of the others, made when one of them writes.
-    lead: Ledger,
+    /// Member 0's ledger, on lines of its own, since all members read what is beside it; and those of the others, made when one of them writes.
+    lead: Pad<Ledger>,
     others: OnceLock<Box<[Pad<Ledger>]>>,
     members: usize,
 }
@@ -67,19 +67,19 @@ impl<T> Slots<T> {
     pub fn new(n: usize, members: usize) -> Self {
         let mut owner = Box::new_uninit_slice(n).into_vec();
         let items = SharedItems { start: owner.as_mut_ptr(), len: n, owner };
-        Self { items, lead: Ledger::default(), others: OnceLock::new(), members: members.max(1) }
+        Self { items, lead: Pad::default(), others: OnceLock::new(), members: members.max(1) }
     }
 
     fn ledger(&self, member: usize) -> &Ledger {
         match member % self.members {
-            0 => &self.lead,
+            0 => &self.lead.0,
             member => &self.others.get_or_init(|| (1..self.members).map(|_| Pad::default()).collect())[member - 1].0,
         }
     }
 
     fn ledgers(&mut self) -> impl Iterator<Item = &mut Spans> {
         let others = self.others.get_mut().into_iter().flatten().map(|ledger| &mut ledger.0);
-        std::iter::once(&mut self.lead).chain(others).map(Mutex::get_mut)
+        std::iter::once(&mut self.lead.0).chain(others).map(Mutex::get_mut)
     }
 
     /// The vector, or `None` (and what was written is dropped) if a slot is empty.
