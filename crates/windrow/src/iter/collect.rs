@@ -80,7 +80,7 @@ impl<T: Send> FromParallelIterator<T> for Vec<T> {
     fn from_par_iter<I: IntoParallelIterator<Item = T>>(iter: I) -> Self {
         let iter = iter.into_par_iter();
         if <I::Iter as ParallelIterator>::Recipe::EXACT {
-            in_place::<_, Slots<T>>(iter)
+            in_place(iter, (Slots::new, |items| items))
         } else {
             concat(gathered(iter, &Pushed))
         }
@@ -287,7 +287,10 @@ where
 /// All pairs, as two vectors.
 #[track_caller]
 fn unzipped<P: ParallelIterator<Item = (A, B)>, A: Send, B: Send>(iter: P) -> (Vec<A>, Vec<B>) {
-    if P::Recipe::EXACT { in_place::<P, (Slots<A>, Slots<B>)>(iter) } else { two_vectors(iter, &Extended(PhantomData)) }
+    if !P::Recipe::EXACT {
+        return two_vectors(iter, &Extended(PhantomData));
+    }
+    in_place(iter, (|n, members| (Slots::new(n, members), Slots::new(n, members)), |(a, b)| a.zip(b)))
 }
 
 /// The left sides of all runs, and the right ones.
@@ -301,80 +304,61 @@ where
     (concat(a), concat(b))
 }
 
-/// Slots for results of type `I`, which are a source of places.
+/// Slots for results of type `I`, as a source of places.
 trait Places<I>: Divide {
-    /// The finished results.
-    type Of: FromIterator<I>;
-    /// Places for `n` results of `members` members.
-    fn new(n: usize, members: usize) -> Self;
     /// Writes items to the places of a chunk.
     fn fill(places: Self::Chunk<'_>, items: impl Iterator<Item = I>);
-    /// The results, if no place is empty.
-    fn whole(done: Self::Done) -> Option<Self::Of>;
 }
 
 impl<T: Send> Places<T> for Slots<T> {
-    type Of = Vec<T>;
-
-    fn new(n: usize, members: usize) -> Self {
-        Slots::new(n, members)
-    }
-
     #[inline]
     fn fill(mut places: Fill<'_, T>, items: impl Iterator<Item = T>) {
         places.fill(items);
     }
-
-    fn whole(done: Option<Vec<T>>) -> Option<Vec<T>> {
-        done
-    }
 }
 
 impl<A: Send, B: Send> Places<(A, B)> for (Slots<A>, Slots<B>) {
-    type Of = (Vec<A>, Vec<B>);
-
-    fn new(n: usize, members: usize) -> Self {
-        (Slots::new(n, members), Slots::new(n, members))
-    }
-
     #[inline]
     fn fill((mut a, mut b): (Fill<'_, A>, Fill<'_, B>), items: impl Iterator<Item = (A, B)>) {
         a.fill_with(&mut b, items);
     }
-
-    fn whole((a, b): (Option<Vec<A>>, Option<Vec<B>>)) -> Option<Self::Of> {
-        a.zip(b)
-    }
 }
+
+/// Makes the places of a number of items, for a number of members; and takes the results, if no place is empty.
+type Filled<O, R> = (fn(usize, usize) -> O, fn(<O as Divide>::Done) -> Option<R>);
 
 /// All items, in order, of a recipe with one item for every index.
 #[inline]
 #[track_caller]
-fn in_place<P: ParallelIterator, O: Places<P::Item, Of: Default>>(iter: P) -> O::Of {
+fn in_place<P: ParallelIterator, O: Places<P::Item>, R: FromIterator<P::Item> + Default>(
+    iter: P,
+    filled: Filled<O, R>,
+) -> R {
     let (source, recipe, hints) = consumed(iter);
     let pool = Current::get();
-    let begun = BegunCall::new(&pool, &hints, source.total(), written::<P, O> as *const () as usize);
+    let begun = BegunCall::new(&pool, &hints, source.total(), written::<P, O, R> as *const () as usize);
     if begun.is_plain() {
         return begun.run_plain(|| {
             undivided(source, |mut items| match items.take(usize::MAX) {
                 Some((at, chunk)) => recipe.iter(&recipe.state(), at, chunk).collect(),
-                None => O::Of::default(),
+                None => R::default(),
             })
         });
     }
-    written::<P, O>(&pool, begun, source, &recipe)
+    written::<P, O, R>(&pool, begun, source, &recipe, filled)
 }
 
 /// All items, which members write in place: a call that is no plain loop.
 #[inline(never)]
-fn written<P: ParallelIterator, O: Places<P::Item, Of: Default>>(
+fn written<P: ParallelIterator, O: Places<P::Item>, R: Default>(
     pool: &PoolState,
     begun: BegunCall<'_>,
     source: P::Source,
     recipe: &P::Recipe,
-) -> O::Of {
+    (places, whole): Filled<O, R>,
+) -> R {
     let hints = begun.hints;
-    let places = O::new(source.total(), pool.members);
+    let places = places(source.total(), pool.members);
     let mut division = Division::new((source, places));
     let (mut lead, shared) = division.lead();
     drive(
@@ -389,5 +373,5 @@ fn written<P: ParallelIterator, O: Places<P::Item, Of: Default>>(
         drop,
     );
     drop(lead);
-    hints.complete(O::whole(division.done().1))
+    hints.complete(whole(division.done().1))
 }

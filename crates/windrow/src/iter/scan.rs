@@ -55,37 +55,19 @@ impl<F> Scan<F> {
         let mut hints = Hints::default().of_blocks(block, n);
         (hints.place, hints.part, hints.again) = (Some(Location::caller()), part, size_of::<T>() * block);
         let pool = Current::get();
-        let code = Self::first_pass::<T> as *const () as usize;
-        let begun = BegunCall::new(&pool, &hints, n.div_ceil(block), code);
+        let begun = BegunCall::new(&pool, &hints, n.div_ceil(block), Self::walk::<T> as *const () as usize);
         if begun.is_plain() {
             return begun.run_plain(|| items.chunks_mut(block).for_each(|run| init = self.walk(run, &init, false)));
         }
-        let FirstPass { blocks, mut before, totals } = self.first_pass(begun, RunsMut::new(items, block), init);
-        let prefix = |(_, total): &(usize, T)| {
-            let next = (self.op)(&before, total);
-            mem::replace(&mut before, next)
-        };
-        let prefixes: Vec<T> = totals.iter().map(prefix).collect();
-        if !prefixes.is_empty() {
-            let runs = items[blocks * block..].par_chunks_mut(block).reported_as(CallPart::Further);
-            runs.zip(&prefixes).for_each(|(run, before)| drop(self.walk(run, before, true)));
-        }
-    }
-
-    /// The first pass of a call that is no plain loop, of all members together.
-    #[inline(never)]
-    fn first_pass<T: Clone + Send + Sync>(&self, begun: BegunCall<'_>, runs: RunsMut<'_, T>, init: T) -> FirstPass<T>
-    where
-        F: Fn(&T, &T) -> T + Sync,
-    {
-        let all = Mutex::new(FirstPass { blocks: 0, before: init.clone(), totals: Vec::new() });
-        let mut division = Division::new(runs);
+        let new = || FirstPass { blocks: 0, before: init.clone(), totals: Vec::new() };
+        let all = Mutex::new(new());
+        let mut division = Division::new(RunsMut::new(items, block));
         let (mut lead, shared) = division.lead();
         drive(
             begun,
             &mut lead,
             shared,
-            || FirstPass { blocks: 0, before: init.clone(), totals: Vec::new() },
+            new,
             |pass, at, runs| {
                 for (block, run) in (at.lo..at.hi).zip(runs) {
                     if pass.blocks == block {
@@ -106,13 +88,23 @@ impl<F> Scan<F> {
                 }
             },
         );
-        let mut all = all.into_inner();
-        all.totals.sort_unstable_by_key(|&(block, _)| block);
-        all
+        drop(lead);
+        drop(division);
+        let FirstPass { blocks, mut before, mut totals } = all.into_inner();
+        totals.sort_unstable_by_key(|&(block, _)| block);
+        let prefix = |(_, total): &(usize, T)| {
+            let next = (self.op)(&before, total);
+            mem::replace(&mut before, next)
+        };
+        let prefixes: Vec<T> = totals.iter().map(prefix).collect();
+        if !prefixes.is_empty() {
+            let runs = items[blocks * block..].par_chunks_mut(block).reported_as(CallPart::Further);
+            runs.zip(&prefixes).for_each(|(run, before)| drop(self.walk(run, before, true)));
+        }
     }
 
     /// Scans `run`, before which comes `before`. Returns the last prefix. If the run `is_scanned`, each item is the scan within the run already.
-    #[inline(always)]
+    #[inline]
     fn walk<T: Clone>(&self, run: &mut [T], before: &T, is_scanned: bool) -> T
     where
         F: Fn(&T, &T) -> T,

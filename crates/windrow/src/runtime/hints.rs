@@ -128,15 +128,7 @@ impl Hints {
             (Some(rare), Some(other)) => Some(Box::new((*rare).or(*other))),
             (rare, other) => rare.or(other),
         };
-        Hints {
-            place: self.place.or(other.place),
-            rare,
-            blocks: None,
-            whole: false,
-            unit: 0,
-            again: 0,
-            part: self.part,
-        }
+        Hints { place: self.place.or(other.place), rare, part: self.part, ..Hints::default() }
     }
 
     /// The hints for blocks of `block` items, of `n` items in all.
@@ -149,10 +141,8 @@ impl Hints {
             place: self.place,
             rare: self.rare.as_ref().map(|rare| Box::new(rare.of_blocks(block, n))),
             blocks: Some(BlocksOf { block: in_each, n }),
-            whole: false,
-            unit: 0,
-            again: 0,
             part: self.part,
+            ..Hints::default()
         }
     }
 

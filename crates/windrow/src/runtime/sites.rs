@@ -204,15 +204,6 @@ impl SiteTable {
     }
 }
 
-#[cfg(test)]
-impl SiteTable {
-    /// Each site of which costs are known, with all that it remembers of full calls.
-    pub(crate) fn costs(&self) -> Vec<[u64; 3]> {
-        let words = self.entries.iter().map(|entry| [entry.site.get(), entry.known.get(), entry.long.get()]);
-        words.filter(|[_, known, _]| *known > 0).collect()
-    }
-}
-
 impl SiteTable {
     /// What `site` remembers of its teams. Locked statistics count as empty: since a fork they may stay locked.
     pub(crate) fn recall_team(&self, site: usize) -> TeamStats {
@@ -242,6 +233,14 @@ impl SiteTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl SiteTable {
+        /// Each site of which costs are known, with all that it remembers of full calls.
+        pub(crate) fn costs(&self) -> Vec<[u64; 3]> {
+            let words = self.entries.iter().map(|entry| [entry.site.get(), entry.known.get(), entry.long.get()]);
+            words.filter(|[_, known, _]| *known > 0).collect()
+        }
+    }
 
     #[test]
     fn a_site_is_a_place_and_its_code() {
