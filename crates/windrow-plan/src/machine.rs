@@ -70,6 +70,11 @@ impl Machine {
     /// Measure: 1600 claims.
     const WAKE: f64 = 1600.0;
 
+    /// Bytes that come from another CPU in the time of a line transfer: eight lines, of which the CPU prefetches seven.
+    ///
+    /// Measure: size of eight lines, in bytes.
+    const COPIED: f64 = 512.0;
+
     /// The slice on a system that does not say it.
     ///
     /// Measure: chosen, a tick of most kernels.
@@ -132,6 +137,12 @@ impl Machine {
         Nanos(30.0 * self.claim.0)
     }
 
+    /// The time that a piece of a serial caller takes around its items, before it decides again: 5 claims at least, so that more is left of a sample
+    /// than its items took.
+    pub fn piece(&self) -> Nanos {
+        Nanos(5.0 * self.claim.0)
+    }
+
     /// Minimum duration of a sample that predicts something, and of a claim: forty claims.
     pub fn sample(&self) -> Nanos {
         Nanos(40.0 * self.claim.0)
@@ -140,6 +151,11 @@ impl Machine {
     /// Cost of first touches of code and data after a pause: as much as parking.
     pub fn cold(&self) -> Nanos {
         self.park()
+    }
+
+    /// Time to read and write `bytes` that another CPU has written.
+    pub fn copy(&self, bytes: usize) -> Nanos {
+        Nanos(self.line.0 * bytes as f64 / Self::COPIED)
     }
 
     /// The interval at which a serial caller decides again: 2000 claims, so that ten reads of the clock cost 0.5 % at most.

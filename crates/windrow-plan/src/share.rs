@@ -58,6 +58,8 @@ pub struct Progress {
     pub known: Option<Trusted>,
     /// True if the caller has said that every claim is worth a synchronization: nothing is measured.
     pub eager: bool,
+    /// Time to read and write an item again, if a shared call does so in a second pass over all items but those of its caller.
+    pub again: Option<Nanos>,
 }
 
 impl Progress {
@@ -236,6 +238,12 @@ pub fn after_serial(
     }
 }
 
+/// The weight at the begin of each call of a site that runs unmeasured, since a call has ended early after `done`, which took `spent`: as much
+/// as a call that is too short to be shared. Not 0. It says nothing about a call that runs to its end.
+pub fn early_weight(done: u64, spent: Nanos, most: usize, machine: &Machine) -> u64 {
+    (done as f64 * shortest_shared(most, machine).0 / spent.0.max(1.0)).max(1.0) as u64
+}
+
 /// The shortest call, on one thread, that is worth a measured call: at some width, idle workers make up for that and for entering.
 fn shortest_shared(most: usize, machine: &Machine) -> Nanos {
     let fixed = machine.enter(WorkerState::Idle).0 + machine.drive().0;
@@ -376,7 +384,11 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
     if workers.busy {
         return serial("the pool cannot carry one more region", None);
     }
-    let swollen = Nanos(rest.0 * progress.known.map_or(1.0, |known| known.swell));
+    let swell = progress.known.map_or(1.0, |known| known.swell);
+    let swollen = Nanos(match progress.again {
+        Some(again) => SECOND_PASS * rest.0 * swell + again.0 * progress.left.0 as f64,
+        None => rest.0 * swell,
+    });
     let Some(best) = predict(swollen, progress.left, workers, costs) else {
         return serial("no worker is free", None);
     };
@@ -385,11 +397,16 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
     if best.pays(rest) {
         return publish("sharing the rest is faster");
     }
-    if best.wakes && costs.owed > costs.enter(true) {
+    if best.wakes && costs.owed > costs.enter(true) && progress.again.is_none() {
         return publish("repeated short calls: waking workers now pays off (ski rental)");
     }
     serial("entering costs more than it saves", shared)
 }
+
+/// The factor by which a second pass adds to a call of two members: one of them has done its half in one pass.
+///
+/// Measure: share of the call.
+const SECOND_PASS: f64 = 1.5;
 
 /// The share of the time from call to call that a worker has to save to pay for a CPU that spins all the time.
 ///

@@ -15,6 +15,7 @@ fn progress(per_item: f64, done: u64, left: u64) -> Progress {
         ripe: done > 0 && spent >= costs().machine.sample(),
         known: None,
         eager: false,
+        again: None,
     }
 }
 
@@ -50,6 +51,17 @@ fn reasons_to_stay_serial() {
     assert_eq!(why(progress(1e6, 10, 1), workers(3, 3)), "there is nothing to share");
     assert_eq!(why(progress(1.0, 10, 1_000_000), workers(3, 3)), "too little is measured");
     assert_eq!(why(progress(10.0, 100, 20), workers(3, 3)), "entering costs more than it saves");
+}
+
+/// Prefix sums of numbers, which are as fast as memory, and of products that take 20 ns.
+#[test]
+fn a_second_pass_over_memory_needs_more_members_than_two() {
+    let again = Some(costs().machine.copy(8));
+    let scan = |per_item, members: usize| {
+        publishes(Progress { again, ..progress(per_item, 2000, 10_000_000) }, workers(members - 1, members - 1))
+    };
+    assert!(!scan(0.5, 2) && !scan(0.5, 3) && scan(0.5, 8), "{again:?}");
+    assert!(scan(20.0, 2));
 }
 
 #[test]

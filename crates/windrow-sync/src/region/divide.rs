@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use crate::base::debug::show_as;
+use crate::base::relaxed::RelaxedU64;
 use crate::base::unwind::{Finally, for_all};
 pub use crate::region::claim::{Claim, Span};
 use crate::region::ranges::{Ranges, Report, Run};
@@ -209,6 +210,8 @@ pub struct Division<S: Divide> {
     /// Items that no lead has taken over yet.
     whole: Claim,
     shared: OnceLock<SharedRest>,
+    /// 1 once items were skipped. Relaxed: only costs are learned by it.
+    skipped: RelaxedU64,
 }
 
 show_as!("Division": [S: Divide] Division<S>, |it| whole: it.whole, shared: it.shared);
@@ -220,7 +223,7 @@ impl<S: Divide> Division<S> {
         let all = Span { lo: 0, hi: source.total(), member: 0 };
         // SAFETY: all items; every other claim on them is made from this one.
         let whole = unsafe { Claim::new(all) };
-        let mut division = Self { source, whole, shared: OnceLock::new() };
+        let mut division = Self { source, whole, shared: OnceLock::new(), skipped: RelaxedU64::new(0) };
         // If this panics, the division's drop drops the rest.
         division.source.start(&division.whole);
         division
@@ -261,6 +264,16 @@ impl<S: Divide> Division<S> {
     /// True if a shared division was [stopped](Division::stop).
     pub fn is_stopped(&self) -> bool {
         self.shared.get().is_some_and(|shared| shared.ranges.is_stopped())
+    }
+
+    /// Records that a member skips items, because they are not wanted any more.
+    pub fn skip(&self) {
+        self.skipped.set(1);
+    }
+
+    /// True if a member has [skipped](Division::skip) items, or the division was [stopped](Division::stop).
+    pub fn is_incomplete(&self) -> bool {
+        self.skipped.get() > 0 || self.is_stopped()
     }
 
     /// The reports of the members, once the division is shared.

@@ -156,6 +156,18 @@ impl<T> Fill<'_, T> {
             *written += 1;
         }
     }
+
+    /// Writes pairs in order, the second sides to `other`, until either chunk is full or the iterator ends.
+    #[inline]
+    pub fn fill_with<U>(&mut self, other: &mut Fill<'_, U>, items: impl Iterator<Item = (T, U)>) {
+        let (mine, others) = (&mut self.room[self.written..], &mut other.room[other.written..]);
+        for ((slot, other_slot), (a, b)) in mine.iter_mut().zip(others).zip(items) {
+            slot.write(a);
+            self.written += 1;
+            other_slot.write(b);
+            other.written += 1;
+        }
+    }
 }
 
 impl<T> Drop for Fill<'_, T> {

@@ -11,15 +11,15 @@ use std::sync::Arc;
 
 use either::Either;
 use windrow_sync::divide::{Divide, Division, undivided};
-use windrow_sync::slots::Slots;
+use windrow_sync::slots::{Fill, Slots};
 
 use super::recipe::Recipe;
-use super::runs::{Extended, Gather, concat, gathered};
+use super::runs::{Extended, Gather, Pushed, concat, gathered};
 use super::search::Found;
 use super::{IntoParallelIterator, ParallelIterator, consumed, while_ok};
 use crate::runtime::hints::CallPart;
 use crate::runtime::pool::Current;
-use crate::runtime::region::{BegunCall, drive_begun};
+use crate::runtime::region::{BegunCall, drive};
 use crate::runtime::state::PoolState;
 
 /// Collections that [`collect`](ParallelIterator::collect) can build.
@@ -43,6 +43,13 @@ pub trait FromParallelIterator<T: Send>: Sized {
     /// All items of `iter`, in the order of its source.
     #[track_caller]
     fn from_par_iter<I: IntoParallelIterator<Item = T>>(iter: I) -> Self;
+
+    /// The items of a vector.
+    #[doc(hidden)]
+    #[track_caller]
+    fn from_items(items: Vec<T>) -> Self {
+        Self::from_par_iter(items.into_par_iter().reported_as(CallPart::Further))
+    }
 }
 
 /// Collections that can be extended by the items of a parallel iterator.
@@ -73,10 +80,14 @@ impl<T: Send> FromParallelIterator<T> for Vec<T> {
     fn from_par_iter<I: IntoParallelIterator<Item = T>>(iter: I) -> Self {
         let iter = iter.into_par_iter();
         if <I::Iter as ParallelIterator>::Recipe::EXACT {
-            in_place(iter)
+            in_place(iter, (Slots::new, |items| items))
         } else {
-            concat(gathered(iter, &Extended(PhantomData)))
+            concat(gathered(iter, &Pushed))
         }
+    }
+
+    fn from_items(items: Vec<T>) -> Self {
+        items
     }
 }
 
@@ -254,10 +265,8 @@ where
 {
     #[track_caller]
     fn from_par_iter<I: IntoParallelIterator<Item = (A, B)>>(iter: I) -> Self {
-        let (a, b) = two_vectors(iter.into_par_iter(), &Extended(PhantomData));
-        let (a, b) = (a.into_par_iter(), b.into_par_iter());
-        let further = CallPart::Further;
-        (FromA::from_par_iter(a.reported_as(further)), FromB::from_par_iter(b.reported_as(further)))
+        let (a, b) = unzipped(iter.into_par_iter());
+        (FromA::from_items(a), FromB::from_items(b))
     }
 }
 
@@ -269,10 +278,19 @@ where
 {
     #[track_caller]
     fn par_extend<I: IntoParallelIterator<Item = (A, B)>>(&mut self, iter: I) {
-        let (a, b) = two_vectors(iter.into_par_iter(), &Extended(PhantomData));
+        let (a, b) = unzipped(iter.into_par_iter());
         self.0.extend_by(a);
         self.1.extend_by(b);
     }
+}
+
+/// All pairs, as two vectors.
+#[track_caller]
+fn unzipped<P: ParallelIterator<Item = (A, B)>, A: Send, B: Send>(iter: P) -> (Vec<A>, Vec<B>) {
+    if !P::Recipe::EXACT {
+        return two_vectors(iter, &Extended(PhantomData));
+    }
+    in_place(iter, (|n, members| (Slots::new(n, members), Slots::new(n, members)), |(a, b)| a.zip(b)))
 }
 
 /// The left sides of all runs, and the right ones.
@@ -286,47 +304,74 @@ where
     (concat(a), concat(b))
 }
 
+/// Slots for results of type `I`, as a source of places.
+trait Places<I>: Divide {
+    /// Writes items to the places of a chunk.
+    fn fill(places: Self::Chunk<'_>, items: impl Iterator<Item = I>);
+}
+
+impl<T: Send> Places<T> for Slots<T> {
+    #[inline]
+    fn fill(mut places: Fill<'_, T>, items: impl Iterator<Item = T>) {
+        places.fill(items);
+    }
+}
+
+impl<A: Send, B: Send> Places<(A, B)> for (Slots<A>, Slots<B>) {
+    #[inline]
+    fn fill((mut a, mut b): (Fill<'_, A>, Fill<'_, B>), items: impl Iterator<Item = (A, B)>) {
+        a.fill_with(&mut b, items);
+    }
+}
+
+/// Makes the places of a number of items, for a number of members; and takes the results, if no place is empty.
+type Filled<O, R> = (fn(usize, usize) -> O, fn(<O as Divide>::Done) -> Option<R>);
+
 /// All items, in order, of a recipe with one item for every index.
 #[inline]
 #[track_caller]
-fn in_place<P: ParallelIterator>(iter: P) -> Vec<P::Item> {
+fn in_place<P: ParallelIterator, O: Places<P::Item>, R: FromIterator<P::Item> + Default>(
+    iter: P,
+    filled: Filled<O, R>,
+) -> R {
     let (source, recipe, hints) = consumed(iter);
     let pool = Current::get();
-    let begun = BegunCall::new(&pool, &hints, source.total(), written::<P> as *const () as usize);
+    let begun = BegunCall::new(&pool, &hints, source.total(), written::<P, O, R> as *const () as usize);
     if begun.is_plain() {
         return begun.run_plain(|| {
             undivided(source, |mut items| match items.take(usize::MAX) {
                 Some((at, chunk)) => recipe.iter(&recipe.state(), at, chunk).collect(),
-                None => Vec::new(),
+                None => R::default(),
             })
         });
     }
-    written::<P>(&pool, begun, source, &recipe)
+    written::<P, O, R>(&pool, begun, source, &recipe, filled)
 }
 
 /// All items, which members write in place: a call that is no plain loop.
 #[inline(never)]
-fn written<P: ParallelIterator>(
+fn written<P: ParallelIterator, O: Places<P::Item>, R: Default>(
     pool: &PoolState,
     begun: BegunCall<'_>,
     source: P::Source,
     recipe: &P::Recipe,
-) -> Vec<P::Item> {
+    (places, whole): Filled<O, R>,
+) -> R {
     let hints = begun.hints;
-    let slots = Slots::new(source.total(), pool.members);
-    let mut division = Division::new((source, slots));
+    let places = places(source.total(), pool.members);
+    let mut division = Division::new((source, places));
     let (mut lead, shared) = division.lead();
-    drive_begun(
+    drive(
         begun,
         &mut lead,
         shared,
         || recipe.state(),
-        |state, at, (chunk, mut fill)| {
-            fill.fill(recipe.iter(state, at, chunk));
+        |state, at, (chunk, places)| {
+            O::fill(places, recipe.iter(state, at, chunk));
             ControlFlow::Continue(())
         },
         drop,
     );
     drop(lead);
-    hints.complete(division.done().1)
+    hints.complete(whole(division.done().1))
 }

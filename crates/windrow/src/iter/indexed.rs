@@ -8,7 +8,7 @@ use windrow_sync::views::{Blocks, Merged, Part, Pieces};
 use super::adaptors::*;
 use super::make::repeat_n;
 use super::recipe::{self, Clones, Indexed, InitCalls, Recipe};
-use super::scan;
+use super::scan::Scan;
 use super::search::{Which, search};
 use super::{IntoParallelIterator, Par, ParallelIterator, adapt, adapt_view};
 use crate::runtime::hints::CallPart;
@@ -496,7 +496,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         Self::Item: Clone + Sync,
     {
         let mut items: Vec<Self::Item> = self.collect();
-        scan::inclusive(&mut items, op, init, CallPart::Further);
+        Scan { op, inclusive: true }.run(&mut items, init, CallPart::Further);
         items
     }
 
@@ -516,7 +516,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         Self::Item: Clone + Sync,
     {
         let mut items: Vec<Self::Item> = self.collect();
-        scan::exclusive(&mut items, op, init, CallPart::Further);
+        Scan { op, inclusive: false }.run(&mut items, init, CallPart::Further);
         items
     }
 }

@@ -15,6 +15,11 @@ use super::recipe::{Indexed, Indices, Of, Recipe, chunk_items};
 use crate::runtime::cancellation::Cancellation;
 use crate::runtime::flag::Flag;
 
+/// Bytes that take as long as two line transfers.
+///
+/// Measure: size of sixteen lines, in bytes.
+const TWO_LINES: usize = 1024;
+
 /// No item.
 ///
 /// ```
@@ -138,7 +143,10 @@ impl<I: Iterator<Item: Send> + Send> ParallelBridge for I {
         // As many indices as the size hint allows items. (If there are more items, the last index pulls them.)
         let most = self.size_hint().1.unwrap_or(usize::MAX).max(1);
         let (items, exhausted, cancellation) = (Mutex::new(Some(self)), Flag::new(), OnceLock::new());
-        Par::of(0..most, Bridge { items, end: most, exhausted, cancellation })
+        let mut bridge = Par::of(0..most, Bridge { items, end: most, exhausted, cancellation });
+        // The lock and the iterator move from member to member.
+        bridge.hints.again = TWO_LINES;
+        bridge
     }
 
     fn par_map_ordered<U, F>(self, ahead: usize, f: F) -> MapOrdered<Self, F>

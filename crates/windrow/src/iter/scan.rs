@@ -1,18 +1,27 @@
 //! Prefix sums: running reductions, in place.
 //!
-//! Items are cut into blocks whose bounds depend on the number of items alone. Three passes follow (Blelloch, *Prefix sums and
-//! their applications*, 1990, with blocks as the leaves of the tree):
-//! 1. In parallel, every block is scanned separately, and its total is kept.
-//! 2. On the calling thread, the totals are scanned: each block gets the prefix before it.
-//! 3. In parallel, that prefix is combined with every item of the block.
+//! Items are cut into blocks whose bounds depend on the number of items alone. Item `i` of block `b` becomes `before(b) op (x op .. op x(i))`, always in
+//! this grouping (Blelloch, *Prefix sums and their applications*, 1990, with blocks as the leaves of the tree).
 //!
-//! Item `i` of block `b` becomes `before(b) op (x op .. op x(i))`, always in this grouping. In the last pass an item does not
-//! depend on its neighbour, so that pass is cheaper than the first.
+//! The member that has the first block knows what comes before each block as it reaches it, and scans blocks in one pass: a serial call is one pass.
+//! Other blocks are scanned separately first. When the region is over, their totals are scanned on the calling thread, and what comes before a
+//! block is combined with its items in a second pass, in parallel. So sharing pays later than for other loops:
+//! [`Progress::again`](windrow_plan::share::Progress::again).
+
+use std::mem;
+use std::ops::ControlFlow;
+use std::panic::Location;
+
+use windrow_sync::Mutex;
+use windrow_sync::divide::Division;
+use windrow_sync::sources::RunsMut;
 
 use super::reduce::{BLOCKS, LONGEST};
 use super::slice::ParallelSliceMut;
 use crate::iter::{IndexedParallelIterator, ParallelIterator};
-use crate::runtime::hints::CallPart;
+use crate::runtime::hints::{CallPart, Hints};
+use crate::runtime::pool::Current;
+use crate::runtime::region::{BegunCall, drive};
 
 /// Items of a block: about as many blocks as in a reduction, but no more blocks than a block has items, since the totals are
 /// scanned serially.
@@ -20,56 +29,96 @@ fn block(n: usize) -> usize {
     n.div_ceil(BLOCKS).max(n.isqrt()).clamp(1, LONGEST)
 }
 
-/// Every item becomes `op` over `init` and all items up to it. The first pass is this `part` of the call.
-#[track_caller]
-pub(crate) fn inclusive<T: Clone + Send + Sync>(
-    items: &mut [T],
-    op: impl Fn(&T, &T) -> T + Sync,
-    init: T,
-    part: CallPart,
-) {
-    scan(items, &op, init, part, |run, before| run.iter_mut().for_each(|item| *item = op(before, item)));
+/// A scan by `op`. Each item becomes the reduction of all items up to it, or before it if the scan is not `inclusive`.
+pub(crate) struct Scan<F> {
+    pub(crate) op: F,
+    pub(crate) inclusive: bool,
 }
 
-/// Every item becomes `op` over `init` and all items before it. The first pass is this `part` of the call.
-#[track_caller]
-pub(crate) fn exclusive<T: Clone + Send + Sync>(
-    items: &mut [T],
-    op: impl Fn(&T, &T) -> T + Sync,
-    init: T,
-    part: CallPart,
-) {
-    scan(items, &op, init, part, |run, before| {
-        let mut last = before.clone();
-        run.iter_mut().for_each(|item| {
-            let this = op(before, item);
-            *item = std::mem::replace(&mut last, this);
-        });
-    });
+/// What one member has done in the first pass.
+struct FirstPass<T> {
+    /// The first blocks, which are done, and what comes before the next one.
+    blocks: usize,
+    before: T,
+    /// Later blocks, each scanned separately, with its total.
+    totals: Vec<(usize, T)>,
 }
 
-/// Scans every block, then lets `finish` combine it with the prefix before it.
-#[track_caller]
-fn scan<T: Clone + Send + Sync>(
-    items: &mut [T],
-    op: &(impl Fn(&T, &T) -> T + Sync),
-    init: T,
-    part: CallPart,
-    finish: impl Fn(&mut [T], &T) + Sync,
-) {
-    let block = block(items.len());
-    let within = |run: &mut [T]| {
-        for at in 1..run.len() {
-            run[at] = op(&run[at - 1], &run[at]);
+impl<F> Scan<F> {
+    /// Scans `items`. Before them comes `init`. The first pass is this `part` of the call.
+    #[track_caller]
+    pub(crate) fn run<T: Clone + Send + Sync>(&self, items: &mut [T], mut init: T, part: CallPart)
+    where
+        F: Fn(&T, &T) -> T + Sync,
+    {
+        let (n, block) = (items.len(), block(items.len()));
+        let mut hints = Hints::default().of_blocks(block, n);
+        (hints.place, hints.part, hints.again) = (Some(Location::caller()), part, size_of::<T>() * block);
+        let pool = Current::get();
+        let begun = BegunCall::new(&pool, &hints, n.div_ceil(block), Self::walk::<T> as *const () as usize);
+        if begun.is_plain() {
+            return begun.run_plain(|| items.chunks_mut(block).for_each(|run| init = self.walk(run, &init, false)));
         }
-        run.last().cloned()
-    };
-    let mut before: Vec<T> = items.par_chunks_mut(block).reported_as(part).filter_map(within).collect();
-    let mut sum = init;
-    for total in &mut before {
-        let next = op(&sum, total);
-        *total = std::mem::replace(&mut sum, next);
+        let new = || FirstPass { blocks: 0, before: init.clone(), totals: Vec::new() };
+        let all = Mutex::new(new());
+        let mut division = Division::new(RunsMut::new(items, block));
+        let (mut lead, shared) = division.lead();
+        drive(
+            begun,
+            &mut lead,
+            shared,
+            new,
+            |pass, at, runs| {
+                for (block, run) in (at.lo..at.hi).zip(runs) {
+                    if pass.blocks == block {
+                        pass.before = self.walk(run, &pass.before, false);
+                        pass.blocks += 1;
+                    } else {
+                        (1..run.len()).for_each(|at| run[at] = (self.op)(&run[at - 1], &run[at]));
+                        pass.totals.extend(run.last().map(|total| (block, total.clone())));
+                    }
+                }
+                ControlFlow::Continue(())
+            },
+            |mut pass| {
+                let mut all = all.lock();
+                all.totals.append(&mut pass.totals);
+                if pass.blocks > 0 {
+                    (all.blocks, all.before) = (pass.blocks, pass.before);
+                }
+            },
+        );
+        drop(lead);
+        drop(division);
+        let FirstPass { blocks, mut before, mut totals } = all.into_inner();
+        totals.sort_unstable_by_key(|&(block, _)| block);
+        let prefix = |(_, total): &(usize, T)| {
+            let next = (self.op)(&before, total);
+            mem::replace(&mut before, next)
+        };
+        let prefixes: Vec<T> = totals.iter().map(prefix).collect();
+        if !prefixes.is_empty() {
+            let runs = items[blocks * block..].par_chunks_mut(block).reported_as(CallPart::Further);
+            runs.zip(&prefixes).for_each(|(run, before)| drop(self.walk(run, before, true)));
+        }
     }
-    let runs = items.par_chunks_mut(block).reported_as(CallPart::Further);
-    runs.zip(&before).for_each(|(run, before)| finish(run, before));
+
+    /// Scans `run`, before which comes `before`. Returns the last prefix. If the run `is_scanned`, each item is the scan within the run already.
+    #[inline]
+    fn walk<T: Clone>(&self, run: &mut [T], before: &T, is_scanned: bool) -> T
+    where
+        F: Fn(&T, &T) -> T,
+    {
+        let (mut within, mut last) = (None, before.clone());
+        for item in run {
+            let sum = match &within {
+                Some(within) if !is_scanned => (self.op)(within, item),
+                _ => item.clone(),
+            };
+            let next = (self.op)(before, &sum);
+            *item = if self.inclusive { next.clone() } else { last };
+            (within, last) = (Some(sum), next);
+        }
+        last
+    }
 }

@@ -10,7 +10,7 @@ use super::recipe::Recipe;
 use super::{ParallelIterator, consumed};
 use crate::iter::marks::FoundBefore;
 use crate::runtime::pool::Current;
-use crate::runtime::region::{BegunCall, drive_begun};
+use crate::runtime::region::{BegunCall, drive};
 
 /// Items between two polls of a recipe that may end early, which has no clock. The shortest items take half a nanosecond (record `par`):
 /// a poll every 500 ns has no measurable cost.
@@ -133,7 +133,7 @@ fn searched<P: ParallelIterator, B: Send, F: Fn(P::Item) -> Option<B> + Sync>(
     let mut division = Division::new(if back { Pieces::backward(source) } else { Pieces::new(source, usize::MAX) });
     let (mut lead, shared) = division.lead();
     let nothing_from = |at| recipe.over(at) || which != Which::Last && !found.wants(which.key(at));
-    drive_begun(
+    drive(
         begun,
         &mut lead,
         shared,
@@ -185,5 +185,9 @@ pub(crate) fn leave_if_over<S: Divide>(
         division.stop();
         return ControlFlow::Break(());
     }
-    if nothing_from(at) && !division.is_shared() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    if !nothing_from(at) {
+        return ControlFlow::Continue(());
+    }
+    division.skip();
+    if division.is_shared() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }

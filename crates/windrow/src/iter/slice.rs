@@ -12,8 +12,9 @@ use windrow_sync::views::{Merged, Pieces};
 
 use super::adaptors::names;
 use super::recipe::{self, Indexed, Indices, Of, Plain, WithRest};
+use super::scan::Scan;
+use super::sort;
 use super::split::{SplitInHalf, from_split_in_half};
-use super::{scan, sort};
 use crate::iter::{IndexedParallelIterator, Par, ParallelIterator};
 use crate::runtime::hints::CallPart;
 
@@ -334,7 +335,7 @@ pub trait ParallelSliceMut<T: Send> {
     where
         T: Clone + Sync,
     {
-        scan::inclusive(self.whole_mut(), op, init, CallPart::Whole);
+        Scan { op, inclusive: true }.run(self.whole_mut(), init, CallPart::Whole);
     }
 
     /// In place: every item becomes `op` over `init` and all items before it. See
@@ -354,7 +355,7 @@ pub trait ParallelSliceMut<T: Send> {
     where
         T: Clone + Sync,
     {
-        scan::exclusive(self.whole_mut(), op, init, CallPart::Whole);
+        Scan { op, inclusive: false }.run(self.whole_mut(), init, CallPart::Whole);
     }
 
     /// Sorts; equal items keep their order, as in the standard library's sort. Allocates a second buffer of the same size.

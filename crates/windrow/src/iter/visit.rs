@@ -6,7 +6,7 @@ use super::recipe::Recipe;
 use super::search::leave_if_over;
 use super::{ParallelIterator, consumed};
 use crate::runtime::pool::Current;
-use crate::runtime::region::{BegunCall, drive_begun};
+use crate::runtime::region::{BegunCall, drive};
 
 /// Calls `f` with every item.
 #[inline]
@@ -21,7 +21,7 @@ pub(super) fn visit<P: ParallelIterator, F: Fn(P::Item) + Sync>(iter: P, f: F) {
     }
     let mut division = Division::new(source);
     let (mut lead, shared) = division.lead();
-    drive_begun(
+    drive(
         begun,
         &mut lead,
         shared,

@@ -32,6 +32,11 @@ impl Cancellation {
         cuts
     }
 
+    /// True if a member has left items.
+    pub(crate) fn has_cut(&self) -> bool {
+        self.cut.is_up()
+    }
+
     /// `whole`, if no member has left items. A token that was cancelled afterwards does not count.
     pub(crate) fn result<T>(&self, whole: T) -> Result<T, Cancelled> {
         if self.cut.is_up() { Err(Cancelled) } else { Ok(whole) }

@@ -20,6 +20,8 @@ pub struct Hints {
     pub(crate) whole: bool,
     /// Longer runs of items end at multiples of this, where they can; 0 is none.
     pub(crate) unit: usize,
+    /// Bytes of an item that a shared call reads and writes in a second pass; 0 if there is one pass.
+    pub(crate) again: usize,
     /// The loop's role in the reported call.
     pub(crate) part: CallPart,
 }
@@ -126,7 +128,7 @@ impl Hints {
             (Some(rare), Some(other)) => Some(Box::new((*rare).or(*other))),
             (rare, other) => rare.or(other),
         };
-        Hints { place: self.place.or(other.place), rare, blocks: None, whole: false, unit: 0, part: self.part }
+        Hints { place: self.place.or(other.place), rare, part: self.part, ..Hints::default() }
     }
 
     /// The hints for blocks of `block` items, of `n` items in all.
@@ -139,9 +141,8 @@ impl Hints {
             place: self.place,
             rare: self.rare.as_ref().map(|rare| Box::new(rare.of_blocks(block, n))),
             blocks: Some(BlocksOf { block: in_each, n }),
-            whole: false,
-            unit: 0,
             part: self.part,
+            ..Hints::default()
         }
     }
 
@@ -157,20 +158,25 @@ impl Hints {
         self.cancellation().is_some_and(|it| it.cuts())
     }
 
+    /// True if a member has left items, because the call is cancelled.
+    pub(crate) fn has_cut(&self) -> bool {
+        self.cancellation().is_some_and(|it| it.has_cut())
+    }
+
     /// The number of items before index `at`, where an index may stand for a block.
     #[inline]
     pub(crate) fn items_before(&self, at: usize) -> u64 {
         self.blocks.map_or(at, |BlocksOf { block, n }| at.saturating_mul(block.get()).min(n)) as u64
     }
 
-    /// The results of a call. If results are missing because the call was cancelled, an empty vector, which the caller drops.
+    /// The results of a call. If results are missing because the call was cancelled, none, which the caller drops.
     ///
     /// # Panics
     /// If results are missing for another reason.
-    pub(crate) fn complete<T>(&self, results: Option<Vec<T>>) -> Vec<T> {
+    pub(crate) fn complete<R: Default>(&self, results: Option<R>) -> R {
         match results {
             Some(results) => results,
-            None if self.cancellation().is_some() => Vec::new(),
+            None if self.cancellation().is_some() => R::default(),
             None => panic!("a recipe gave fewer results than it has indices"),
         }
     }

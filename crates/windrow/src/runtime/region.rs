@@ -6,7 +6,6 @@ use std::ops::ControlFlow;
 use windrow_plan::listen::grouped;
 use windrow_plan::machine::WorkerState;
 use windrow_plan::share::{self, Grain, Progress, ShareChoice, StandBy};
-use windrow_plan::site::ItemCost;
 use windrow_plan::{Items, Nanos};
 use windrow_sync::divide::{Claims, Divide, Division, Lead, Span};
 use windrow_sync::gate::JoinedWorker;
@@ -22,7 +21,7 @@ use super::pace::{Call, Pace};
 use super::poll::PollInterval;
 use super::sites::{LongItem, SiteStats};
 use super::state::PoolState;
-use super::unmeasured::is_unmeasured;
+use super::unmeasured::unmeasured;
 
 /// A call of which it is known how it begins.
 pub(crate) struct BegunCall<'c> {
@@ -33,8 +32,9 @@ pub(crate) struct BegunCall<'c> {
     /// True if the call could be shared.
     decides: bool,
     site: usize,
-    /// All items run, without a read of the clock.
-    unmeasured: bool,
+    weight: u64,
+    /// The weight of the first items that run without a read of the clock.
+    unmeasured: u64,
 }
 
 impl<'c> BegunCall<'c> {
@@ -47,18 +47,16 @@ impl<'c> BegunCall<'c> {
         };
         let decides = pool.members > 1 && items > 1;
         let site = if decides { entered.site(code, items) } else { 0 };
-        let unmeasured = decides
-            && entered.reported.is_none()
-            && hints.cancellation().is_none()
-            && hints.chunk().is_none()
-            && is_unmeasured(pool, site, hints.weight(0, items));
-        BegunCall { entered, pool, hints, items, decides, site, unmeasured }
+        let weight = hints.weight(0, items);
+        let may = decides && entered.reported.is_none() && hints.cancellation().is_none() && hints.chunk().is_none();
+        let unmeasured = if may { unmeasured(pool, site, weight) } else { 0 };
+        BegunCall { entered, pool, hints, items, decides, site, weight, unmeasured }
     }
 
     /// True if all items run as one chunk, and the call is not reported: the plain loop.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        (self.unmeasured || !self.decides) && self.entered.reported.is_none() && self.hints.are_plain()
+        (self.unmeasured == self.weight || !self.decides) && self.entered.reported.is_none() && self.hints.are_plain()
     }
 
     /// Runs the items of a call that [is plain](Self::is_plain).
@@ -79,26 +77,6 @@ impl<'c> BegunCall<'c> {
 /// source to be `'static`.)
 #[inline]
 pub(crate) fn drive<'s, S, L, B, E, F>(
-    pool: &PoolState,
-    hints: &Hints,
-    lead: &mut Lead<'s, S>,
-    division: &'s Division<S>,
-    begin: B,
-    each: E,
-    end: F,
-) where
-    S: Divide,
-    B: Fn() -> L + Sync,
-    E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()> + Sync,
-    F: Fn(L) + Sync,
-{
-    let code = take_part::<S, L, E> as fn(&Call<'_>, Claims<'s, S>, u64, &mut L, &E) as *const () as usize;
-    drive_begun(BegunCall::new(pool, hints, lead.rest().len(), code), lead, division, begin, each, end);
-}
-
-/// [`drive`] for a call that has begun.
-#[inline]
-pub(crate) fn drive_begun<'s, S, L, B, E, F>(
     begun: BegunCall<'_>,
     lead: &mut Lead<'s, S>,
     division: &'s Division<S>,
@@ -111,11 +89,22 @@ pub(crate) fn drive_begun<'s, S, L, B, E, F>(
     E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()> + Sync,
     F: Fn(L) + Sync,
 {
-    let BegunCall { entered, pool, hints, items, decides, site, unmeasured } = begun;
-    if decides && !unmeasured {
+    let BegunCall { entered, pool, hints, items, decides, site, weight, unmeasured } = begun;
+    if decides && unmeasured < weight {
+        let mut local = None;
+        if unmeasured > 0 {
+            // Most calls of the site end here.
+            let _depth = at_depth(entered.depth + 1);
+            let mut first = begin();
+            let chunk = lead.take(hints.weighing(0, items, unmeasured));
+            if chunk.is_some_and(|(at, chunk)| each(&mut first, at, chunk).is_break()) {
+                return end(first);
+            }
+            local = Some(first);
+        }
         let call = Call { pool, hints, per_weight: RelaxedU64::new(0), polls: !hints.whole };
         let mut caller = Caller::new(&call, site, items);
-        let end = decided(&mut caller, &entered, lead, division, begin, each, end);
+        let end = decided(&mut caller, &entered, lead, division, local, (begin, each, end));
         if let Some(reported) = entered.reported {
             caller.report(*reported, end.entered);
         }
@@ -145,9 +134,8 @@ fn decided<'s, S, L, B, E, F>(
     entered: &Entered,
     lead: &mut Lead<'s, S>,
     division: &'s Division<S>,
-    begin: B,
-    each: E,
-    end: F,
+    local: Option<L>,
+    (begin, each, end): (B, E, F),
 ) -> RegionEnd
 where
     S: Divide,
@@ -170,13 +158,17 @@ where
     let reported = Region::new(CallKind::Loop, call.hints.place, None);
     let ((), ended) = region(call.pool, &reported, work, |door| {
         let stop = stop_on_unwind();
-        let mut local = begin();
-        run_caller(caller, door, lead, &mut local, &each);
+        let mut local = local.unwrap_or_else(&begin);
+        run_caller(caller, door, lead, division, &mut local, &each);
         end(local);
         std::mem::forget(stop);
     });
     if let (Some(published), Some(now)) = (caller.published, ended.at) {
-        caller.learn(published, division, now);
+        // Of a part of the items, no more is known than that.
+        match division.is_incomplete() || call.hints.has_cut() {
+            true => call.pool.lasted(now),
+            false => caller.learn(published, division, now),
+        }
     }
     ended
 }
@@ -205,12 +197,14 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
     caller: &mut Caller<'_>,
     door: &CallDoor<'_>,
     lead: &mut Lead<'s, S>,
+    division: &Division<S>,
     local: &mut L,
     each: &E,
 ) {
     let (call, hints) = (caller.call, caller.call.hints);
     caller.begin();
     caller.begun = caller.start;
+    (caller.first, caller.at) = (lead.rest().start, lead.rest().start);
     // The claims of this caller while workers stand by, and whether they were parked before.
     let (mut own, mut woke): (Option<Claims<'s, S>>, bool) = (None, false);
     // The caller polls if others can stop it.
@@ -224,7 +218,7 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
         }
         match caller.step(rest.start, rest.end) {
             CallerStep::Run { items } => {
-                if rest.start == 0
+                if rest.start == caller.first
                     && let Some(by) = caller.stands_by(rest.end)
                 {
                     // All items are in the caller's part. If no lane is free, no worker stands by.
@@ -250,7 +244,11 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
                         return;
                     }
                     if each(local, at, chunk).is_break() {
-                        return caller.ended_early();
+                        // Otherwise a token or a panic may have ended it.
+                        if !hints.has_cut() && door.members() == 1 {
+                            caller.ended_early(at.hi);
+                        }
+                        return;
                     }
                 }
             }
@@ -262,13 +260,19 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
                 caller.publish(door, Published { width, found, stood_by: woke }, per_weight);
                 return take_part(call, lead.claims(0), tick(), local, each);
             }
-            CallerStep::Done => return,
+            CallerStep::Done if division.is_incomplete() => {
+                if door.members() == 1 {
+                    // Some items were skipped, it is not known which.
+                    caller.ended_early(caller.first);
+                }
+                return;
+            }
+            CallerStep::Done => return caller.through(rest.end),
         }
     }
 }
 
-/// A member's part, from the time `now` on: claims, until nothing is left to claim. A separate function, because its address is part of the
-/// [`site`].
+/// A member's part, from the time `now` on: claims, until nothing is left to claim.
 #[inline(never)]
 fn take_part<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()>>(
     call: &Call<'_>,
@@ -299,14 +303,17 @@ struct Caller<'c> {
     /// The measurement contradicts what the site remembers.
     doubts: bool,
     begun: u64,
-    /// The measurement begins at this time.
+    /// The measurement begins at this time, and with this item.
     start: u64,
+    first: usize,
     /// When the last piece was handed out, and its first item.
     since: u64,
     at: usize,
     /// Ticks of the longest piece, and its first item.
     longest: u64,
     longest_at: usize,
+    /// Pieces so far.
+    pieces: u32,
     /// The last decision.
     decided: Option<LastChoice>,
     /// How the call was shared at `since`, when the caller came to item `at`.
@@ -334,10 +341,12 @@ impl<'c> Caller<'c> {
             doubts: false,
             begun: 0,
             start: 0,
+            first: 0,
             since: 0,
             at: 0,
             longest: 0,
             longest_at: 0,
+            pieces: 0,
             decided: None,
             published: None,
         }
@@ -434,7 +443,7 @@ impl<'c> Caller<'c> {
         }
         let nanos = |ticks| pool.nanos(ticks);
         // What the caller has done alone.
-        let (before, alone) = (self.call.hints.weight(0, self.at), self.since.saturating_sub(self.start));
+        let (before, alone) = (self.call.hints.weight(self.first, self.at), self.since.saturating_sub(self.start));
         if weight == 0 {
             // The region was stopped before any member had reported, or workers that stood by have come too late.
             if published.stood_by && before > 0 {
@@ -465,7 +474,6 @@ impl<'c> Caller<'c> {
     #[inline(never)]
     fn step(&mut self, at: usize, end: usize) -> CallerStep {
         if at == end {
-            self.through(end);
             return CallerStep::Done;
         }
         let (progress, now) = self.progress(at, end);
@@ -494,6 +502,10 @@ impl<'c> Caller<'c> {
         if end > u32::MAX as usize || pool.off.contains(Mechanism::StandBy) {
             return None;
         }
+        if pool.sites.unmeasured(self.site).1 > 0 {
+            // A call has ended early on its caller alone: its items did not wait for others.
+            return None;
+        }
         let known = if self.doubts { memory.known.forgotten() } else { memory.known };
         let by = share::stands_by(known, hints.weight(0, end), end, || (pool.workers(), pool.machine()))?;
         Some(StandBy { width: pool.seats(end, by.width), ..by })
@@ -517,7 +529,14 @@ impl<'c> Caller<'c> {
             (self.longest, self.longest_at) = (took, self.at);
         }
         (self.since, self.at) = (now, at);
+        self.pieces += 1;
         now
+    }
+
+    /// The time of the items of all pieces up to `now`.
+    fn spent(&self, now: u64) -> Nanos {
+        let pool = self.call.pool;
+        Nanos((pool.nanos(now.saturating_sub(self.start)).0 - f64::from(self.pieces) * pool.guess().piece().0).max(0.0))
     }
 
     /// What the caller has done alone when it comes to item `at` of `end`, and the time.
@@ -525,14 +544,15 @@ impl<'c> Caller<'c> {
     fn progress(&mut self, at: usize, end: usize) -> (Progress, u64) {
         let Caller { call, memory, .. } = *self;
         let machine = call.pool.guess();
-        let now = if at == 0 { self.start } else { self.look(at) };
+        let now = if at == self.first { self.start } else { self.look(at) };
         let mut progress = Progress {
-            done: Items(call.hints.weight(0, at)),
-            spent: call.pool.nanos(now.saturating_sub(self.start)),
+            done: Items(call.hints.weight(self.first, at)),
+            spent: self.spent(now),
             left: Items(call.hints.weight(at, end)),
             ripe: false,
             known: memory.known.trusted().filter(|_| !self.doubts),
             eager: call.hints.chunk().is_some(),
+            again: (call.hints.again > 0).then(|| machine.copy(call.hints.again)),
         };
         let contradicted = progress.known.is_some_and(|known| progress.contradicts(known.per_item, machine));
         self.doubts |= contradicted;
@@ -541,12 +561,11 @@ impl<'c> Caller<'c> {
         (progress, now)
     }
 
-    /// Records that a call has ended early on its caller alone: its items did not wait for others. They say nothing about the cost of a full call.
-    fn ended_early(&self) {
-        if !self.memory.known.ended_alone {
-            let known = ItemCost { ended_alone: true, ..self.memory.known };
-            self.call.pool.remember(self.site, SiteStats { known, ..self.memory });
-        }
+    /// Records that a call has ended early on its caller alone, before item `at` or there. That says nothing about the cost of a full call.
+    #[inline(never)]
+    fn ended_early(&self, at: usize) {
+        let Call { pool, hints, .. } = self.call;
+        pool.ended_early(self.site, hints.weight(self.first, at), self.spent(tick()));
     }
 
     /// Updates the statistics of the site after all `end` items ran alone.
@@ -554,7 +573,7 @@ impl<'c> Caller<'c> {
     fn through(&mut self, end: usize) {
         let Caller { call, site, memory, .. } = *self;
         let pool = call.pool;
-        let weight = call.hints.weight(0, end);
+        let weight = call.hints.weight(self.first, end);
         if weight == 0 {
             return;
         }
@@ -565,8 +584,11 @@ impl<'c> Caller<'c> {
         let known = share::after_serial(memory.known, weight, spent, contradicted, pool.members, &pool.machine());
         let long = self.long(self.longest, self.longest_at, now.saturating_sub(self.start));
         pool.remember(site, SiteStats { known, long });
-        if spent > pool.guess().enter(WorkerState::Idle) {
-            pool.stayed_serial(now, spent);
+        match spent > pool.guess().enter(WorkerState::Idle) {
+            true if call.hints.again == 0 => pool.stayed_serial(now, spent),
+            // Awake workers would have saved nothing.
+            true => pool.lasted(now),
+            false => {}
         }
     }
 }
@@ -583,7 +605,14 @@ enum CallerStep {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+    use proptest::prelude::*;
+    use windrow_plan::site::ItemCost;
+
     use super::*;
+    use crate::prelude::*;
+    use crate::runtime::cancel::CancelToken;
 
     #[test]
     fn the_first_piece_is_a_sample() {
@@ -609,5 +638,59 @@ mod tests {
                 assert_eq!((progress.done.0, progress.known), (1, None));
             });
         });
+    }
+
+    /// One call of a site for each `consumer`, of 64 items, which panics, is cancelled or ends early at item `at`. True if it ran to its end.
+    fn call(consumer: usize, at: usize, nanos: u64) -> bool {
+        let numbers = || (0..64usize).into_par_iter();
+        let work = |item: &usize| {
+            let start = std::time::Instant::now();
+            while start.elapsed().as_nanos() < u128::from(nanos) {}
+            *item == at
+        };
+        let ends = |item: usize| if work(&item) { None } else { Some(item) };
+        let panics = |item: usize| if work(&item) { resume_unwind(Box::new(())) } else { item };
+        let token = CancelToken::new();
+        match consumer {
+            0 => drop(numbers().find_any(work)),
+            1 => drop(numbers().find_first(work)),
+            2 => drop(numbers().try_for_each(|item| ends(item).map(drop))),
+            3 => drop(numbers().map(ends).try_reduce(|| 0, |a, b| Some(a + b))),
+            4 => drop(numbers().map(ends).collect::<Option<Vec<_>>>()),
+            5 => drop(numbers().take_any_while(|item| !work(item)).count()),
+            6 => drop(catch_unwind(AssertUnwindSafe(|| numbers().for_each(|item| drop(panics(item)))))),
+            7 => drop(catch_unwind(AssertUnwindSafe(|| numbers().map(panics).sum::<usize>()))),
+            _ => {
+                let cancels = |item| {
+                    if work(&item) {
+                        token.cancel()
+                    }
+                };
+                return numbers().with_cancel(&token).for_each(cancels).is_ok();
+            }
+        }
+        at >= 64
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(windrow_testkit::cases(24)))]
+
+        /// Whatever a site has learned of full calls: calls that panic, are cancelled or end early leave that as it is. So the site decides about full
+        /// calls as a twin does that had no others.
+        #[test]
+        fn calls_that_do_not_run_to_their_end_teach_a_site_nothing(
+            calls in prop::collection::vec((0..9usize, 0..128usize, prop_oneof![Just(0u64), Just(200), Just(4000)]), 1..60),
+        ) {
+            let pool = crate::Pool::new(2);
+            pool.install(|| {
+                for (consumer, at, nanos) in calls {
+                    let before = pool.state.sites.costs();
+                    if !call(consumer, at, nanos) {
+                        prop_assert_eq!(&before, &pool.state.sites.costs(), "{} at {} of items of {} ns", consumer, at, nanos);
+                    }
+                }
+                Ok(())
+            })?;
+        }
     }
 }

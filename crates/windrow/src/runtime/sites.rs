@@ -72,7 +72,8 @@ struct SiteEntry {
     known: RelaxedU64,
     /// The index of the item that took a large part of the last call (upper half), and the number of items of that call; 0 is none.
     long: RelaxedU64,
-    /// Calls that weigh less than this run unmeasured. (A recursion weighs 1.)
+    /// Calls that weigh less than this run unmeasured (lower half; a recursion weighs 1), and the weight at the begin of each call that does, because
+    /// a call has ended early (upper half).
     unmeasured: RelaxedU64,
 }
 
@@ -166,16 +167,31 @@ impl SiteTable {
         SiteStats { known: unpack(known), long }
     }
 
-    /// The weight below which calls at `site` run unmeasured; 0 if it is another site that has the entry.
+    /// The weight below which calls at `site` run unmeasured, and that of the begin of each call that does ([`early_weight`]): 0 if it is another
+    /// site that has the entry, or if no call has ended early.
+    ///
+    /// [`early_weight`]: windrow_plan::share::early_weight
     #[inline]
-    pub(crate) fn unmeasured_below(&self, site: usize) -> u64 {
+    pub(crate) fn unmeasured(&self, site: usize) -> (u64, u64) {
         let entry = self.entry(site);
-        if entry.site.get() == site as u64 { entry.unmeasured.get() } else { 0 }
+        let word = if entry.site.get() == site as u64 { entry.unmeasured.get() } else { 0 };
+        (word & u64::from(u32::MAX), word >> 32)
+    }
+
+    /// Stores that a call of `site` has ended early, so that `early` at the begin of each call runs unmeasured. Costs stay as they are.
+    pub(crate) fn end_early(&self, site: usize, early: u64) {
+        self.store(site, self.recall(site), self.unmeasured(site).0, early);
     }
 
     /// Stores what `site` remembers from now on, and the weight below which its calls run unmeasured.
     pub(crate) fn remember(&self, site: usize, memory: SiteStats, unmeasured: u64) {
+        self.store(site, memory, unmeasured, self.unmeasured(site).1);
+    }
+
+    fn store(&self, site: usize, memory: SiteStats, unmeasured: u64, early: u64) {
         let entry = self.entry(site);
+        let [unmeasured, early] = [unmeasured, early].map(|weight| weight.min(u64::from(u32::MAX)));
+        let unmeasured = early << 32 | unmeasured;
         let known = pack(memory.known);
         let long = memory.long.map_or(0, |long| u64::from(long.at) << 32 | u64::from(long.of));
         // A store of the same value would take the cache line from other threads that call this site.
@@ -218,6 +234,14 @@ impl SiteTable {
 mod tests {
     use super::*;
 
+    impl SiteTable {
+        /// Each site of which costs are known, with all that it remembers of full calls.
+        pub(crate) fn costs(&self) -> Vec<[u64; 3]> {
+            let words = self.entries.iter().map(|entry| [entry.site.get(), entry.known.get(), entry.long.get()]);
+            words.filter(|[_, known, _]| *known > 0).collect()
+        }
+    }
+
     #[test]
     fn a_site_is_a_place_and_its_code() {
         let first = Some(Location::caller());
@@ -256,12 +280,16 @@ mod tests {
         };
         assert_eq!(sites.recall(0x4000), SiteStats::default());
         sites.remember(0x4000, memory, 0);
-        assert_eq!((sites.recall(0x4000), sites.unmeasured_below(0x4000)), (memory, 0));
+        assert_eq!((sites.recall(0x4000), sites.unmeasured(0x4000)), (memory, (0, 0)));
         sites.remember(0x4000, SiteStats { long: None, ..memory }, 100);
-        assert_eq!((sites.recall(0x4000).long, sites.unmeasured_below(0x4000)), (None, 100));
+        assert_eq!((sites.recall(0x4000).long, sites.unmeasured(0x4000)), (None, (100, 0)));
+        sites.end_early(0x4000, 7);
+        assert_eq!((sites.recall(0x4000).known, sites.unmeasured(0x4000)), (memory.known, (100, 7)));
+        sites.remember(0x4000, memory, 1 << 40);
+        assert_eq!((sites.recall(0x4000), sites.unmeasured(0x4000)), (memory, (u32::MAX.into(), 7)));
         // Whatever else shares its entry is another site.
         for other in (0x4010..0x14000).step_by(16) {
-            assert_eq!((sites.recall(other), sites.unmeasured_below(other)), (SiteStats::default(), 0));
+            assert_eq!((sites.recall(other), sites.unmeasured(other)), (SiteStats::default(), (0, 0)));
         }
     }
 }

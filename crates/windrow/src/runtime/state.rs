@@ -257,6 +257,13 @@ impl PoolState {
         self.sites.remember(site, memory, unmeasured);
     }
 
+    /// Stores that a call of `site` has ended early after `done`, which took `spent`: see [`share::early_weight`].
+    pub(crate) fn ended_early(&self, site: usize, done: u64, spent: Nanos) {
+        let measures = self.off.contains(Mechanism::Sites) || self.off.contains(Mechanism::ShortCalls);
+        let early = if measures { 1 } else { share::early_weight(done, spent, self.members, &self.machine()) };
+        self.sites.end_early(site, early);
+    }
+
     /// Called before this thread opens a region; `wakes` if it wakes workers.
     pub(crate) fn opens(&self, wakes: bool) {
         if !self.off.contains(Mechanism::Placement) {

@@ -16,6 +16,10 @@
 //! after its first quarter, and shares the rest. After that, twice as many calls have to agree
 //! before the site's calls run unmeasured again: so a site that changes often is measured.
 //!
+//! # Calls that end early
+//! A search that hits, an error, a `take_any`: such a call says nothing about a full one, so the costs that its site remembers stay as they are.
+//! But the site remembers how much fits into a short call, and each call runs that much unmeasured, before it measures and decides about the rest.
+//!
 //! The countdown is a number of the thread. One of the site would be written by all threads that call the site.
 
 use std::cell::Cell;
@@ -34,17 +38,22 @@ thread_local! {
     static COUNTDOWN: Cell<u32> = const { Cell::new(0) };
 }
 
-/// True if the next call of this weight at `site` runs unmeasured. One in [`CHECKED`] that could is measured, at random.
+/// The weight at the begin of the next call at `site`, of this weight, that runs unmeasured: all, a part, or none. One in [`CHECKED`] calls that
+/// could is measured, at random.
 #[inline]
-pub(crate) fn is_unmeasured(pool: &PoolState, site: usize, weight: u64) -> bool {
-    if weight >= pool.sites.unmeasured_below(site) {
-        return false;
+pub(crate) fn unmeasured(pool: &PoolState, site: usize, weight: u64) -> u64 {
+    let (below, early) = pool.sites.unmeasured(site);
+    let most = if weight < below { weight } else { early.min(weight) };
+    // The first item is a sample anyway.
+    if most < weight.min(2) {
+        return 0;
     }
-    COUNTDOWN.with(|countdown| {
+    let is_counted = COUNTDOWN.with(|countdown| {
         let left = countdown.get();
         countdown.set(if left == 0 { next_countdown() } else { left - 1 });
         left > 0
-    })
+    });
+    if is_counted { most } else { 0 }
 }
 
 #[cold]
@@ -83,6 +92,15 @@ mod tests {
         let before = COUNTDOWN.get();
         call();
         before > 0 && COUNTDOWN.get() == before - 1
+    }
+
+    #[test]
+    fn calls_that_end_early_run_unmeasured() {
+        crate::Pool::new(2).install(|| {
+            let search = || assert!((0..1_000_000u32).into_par_iter().any(|n| n == 0));
+            let unmeasured = (0..10_000).filter(|_| runs_unmeasured(search)).count();
+            assert!(unmeasured > 1_000, "{unmeasured}");
+        });
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::runtime::listen::{Account, CallKind, CallPlace, Event, Region};
 use crate::runtime::pool;
 use crate::runtime::sites::SiteStats;
 use crate::runtime::state::PoolState;
-use crate::runtime::unmeasured::is_unmeasured;
+use crate::runtime::unmeasured::unmeasured;
 
 /// Runs `a` and `b`, perhaps at the same time, and returns both results.
 ///
@@ -97,7 +97,7 @@ impl Measured {
     fn new(pool: &PoolState, place: CallPlace, code: usize) -> Option<Self> {
         let entered = Entered::new(CallKind::Join, place);
         let site = entered.site(code, 1);
-        if entered.reported.is_none() && is_unmeasured(pool, site, 1) {
+        if entered.reported.is_none() && unmeasured(pool, site, 1) > 0 {
             return None;
         }
         Some(Measured { entered, site, known: pool.sites.recall(site).known })

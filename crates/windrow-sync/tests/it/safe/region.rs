@@ -385,6 +385,31 @@ fn what_is_refused() {
 }
 
 #[test]
+fn pairs_that_end_early_or_panic() {
+    for (pairs, room, panics_at) in [(4, 4, 9), (9, 4, 9), (2, 4, 9), (4, 4, 2), (4, 3, 9)] {
+        let live = Live::default();
+        let mut division = Division::new((Slots::new(4, 1), Slots::new(room, 1)));
+        let (mut lead, shared) = division.lead();
+        let mut items = (0..pairs).map(|at| if at == panics_at { boom() } else { (live.item(at), live.item(at)) });
+        let mut filled = 0;
+        let panicked = panics(|| {
+            while let Some((at, (mut a, mut b))) = lead.take(3) {
+                filled += at.len();
+                a.fill_with(&mut b, &mut items);
+            }
+        });
+        shared.skip();
+        assert!(shared.is_incomplete() && !shared.is_stopped());
+        drop(lead);
+        let whole = filled == 4 && pairs >= 4 && !panicked;
+        let (a, b) = division.done();
+        assert_eq!((a.is_some(), b.is_some()), (whole, whole || room == 3 && filled == 3));
+        drop((a, b));
+        assert_eq!(live.count(), 0);
+    }
+}
+
+#[test]
 fn range_words_with_foreign_numbers() {
     let mut ranges = Ranges::new(3);
     assert!(panics(|| drop(Ranges::new(0))));

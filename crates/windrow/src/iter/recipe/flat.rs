@@ -1,25 +1,26 @@
 //! Recipes that chain parallel iterators.
 //!
-//! A member runs through the inner iterator of its item by itself, piece by piece: in place for consumers that fold, and through a buffer of at
+//! A member runs through the inner iterator of its item by itself, piece by piece (a short one as the serial loop): in place for consumers that fold, and through a buffer of at
 //! most about [`BUFFER`] items for those that may stop at any item (a search). So memory is bounded, and a search pays for no item that it does
 //! not need. Between pieces the member polls whether the call still wants items, since an inner iterator may be far longer than a claim.
 //!
 //! If items are so long that passing them through a vector costs little compared with them, a nested call makes each further window of items. Idle
 //! workers may join it. Windows begin short and double, so a search makes at most about twice the items that it needs.
 
+use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 use std::{mem, thread, vec};
 
 use windrow_plan::Nanos;
-use windrow_sync::divide::{Divide, Division, Span};
+use windrow_sync::divide::{Divide, Division, Span, undivided};
 use windrow_sync::machine::tick;
 use windrow_sync::views::Window;
 
-use super::{Recipe, chunk_items, passes_on};
+use super::{Recipe, chunk_items};
 use crate::iter::marks::FoundBefore;
 use crate::iter::{IntoParallelIterator, Par, ParallelIterator};
 use crate::runtime::cancellation::Cancellation;
-use crate::runtime::hints::CallPart;
+use crate::runtime::hints::{CallPart, Hints};
 use crate::runtime::pool::Current;
 
 /// Items of an inner iterator that are buffered for a consumer that may stop at any item.
@@ -68,11 +69,16 @@ macro_rules! chains {
             type Item = $inner;
             const PER_CHUNK: bool = R::PER_CHUNK;
             const LOOSE: bool = R::LOOSE;
-            passes_on!(state);
+            type State = (R::State, Cell<Sizes>);
+
+            fn state(&self) -> Self::State {
+                (self.0.state(), Cell::new(Sizes { piece: 1, between: 1 }))
+            }
+
             chunk_items!(S: |self, state, at, chunk| {
                 let $recipe = self;
-                let $items = self.0.iter(state, at, chunk);
-                Chained::new($inners, at, &self.$stop)
+                let $items = self.0.iter(&state.0, at, chunk);
+                Chained::new($inners, at, &self.$stop, &state.1)
             });
 
             fn over(&self, from: usize) -> bool {
@@ -104,7 +110,7 @@ struct Chained<'w, O, P: ParallelIterator> {
     inner: Option<InnerItems<P>>,
     /// Items of the inner iterator that were made before they were wanted.
     ready: vec::IntoIter<P::Item>,
-    pace: InnerPace,
+    pace: InnerPace<'w>,
     stop: &'w InnerStop,
     /// The first index of the chunk.
     at: usize,
@@ -113,8 +119,8 @@ struct Chained<'w, O, P: ParallelIterator> {
 }
 
 impl<'w, O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator> Chained<'w, O, P> {
-    fn new(outer: O, at: Span, stop: &'w InnerStop) -> Self {
-        let pace = InnerPace { pool: Current::get(), size: 1, window: 0, since: 0, run: 0, between: 1 };
+    fn new(outer: O, at: Span, stop: &'w InnerStop, sizes: &'w Cell<Sizes>) -> Self {
+        let pace = InnerPace { pool: Current::get(), sizes, window: 0, since: tick(), run: 0 };
         Self {
             outer,
             inner: None,
@@ -129,8 +135,14 @@ impl<'w, O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator>
     /// Goes on to the next inner iterator.
     fn advance(&mut self) -> Option<()> {
         self.inner = None;
-        let next = self.outer.next()?.into_par_iter();
-        let (source, recipe, hints) = next.into_parts();
+        let next = self.outer.next()?.into_par_iter().into_parts();
+        self.open(next);
+        Some(())
+    }
+
+    /// Begins with an inner iterator.
+    #[inline(never)]
+    fn open(&mut self, (source, recipe, hints): (P::Source, P::Recipe, Hints)) {
         // The bounds of chunks would show in its items, or its own token must be polled.
         if P::Recipe::PER_CHUNK || hints.cancellation().is_some() {
             self.ready = Par { source, recipe, hints }.collect::<Vec<_>>().into_iter();
@@ -140,7 +152,6 @@ impl<'w, O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator>
             self.inner = Some(InnerItems { division, recipe, state, next: 0, left });
             self.pace.begin();
         }
-        Some(())
     }
 }
 
@@ -175,30 +186,40 @@ impl<P: ParallelIterator> InnerItems<P> {
     }
 }
 
-/// Sizes the pieces and the windows of inner iterators.
-struct InnerPace {
-    pool: Current,
-    /// Indices of the next piece, after which the member polls. Kept from one inner iterator to the next.
-    size: usize,
-    /// Indices of the next window; 0 while items are made in place.
-    window: usize,
-    /// The last look at the clock, the indices that were run since, and those to be run before the next one.
-    since: u64,
-    run: usize,
+/// Sizes of a member's pieces, kept from one inner iterator to the next.
+#[derive(Clone, Copy)]
+pub struct Sizes {
+    /// Indices of the next piece, after which the member polls.
+    piece: usize,
+    /// Indices to be run between two looks at the clock.
     between: usize,
 }
 
-impl InnerPace {
+/// Sizes the pieces and the windows of inner iterators.
+struct InnerPace<'w> {
+    pool: Current,
+    sizes: &'w Cell<Sizes>,
+    /// Indices of the next window; 0 while items are made in place.
+    window: usize,
+    /// The last look at the clock, and the indices that were run since.
+    since: u64,
+    run: usize,
+}
+
+impl InnerPace<'_> {
     /// Begins with an inner iterator.
     fn begin(&mut self) {
-        (self.window, self.run, self.since) = (0, 0, tick());
+        if self.run > 0 {
+            self.look();
+        }
+        (self.window, self.since) = (0, tick());
     }
 
     /// Updates the sizes after a piece or a window of `items`.
     #[inline]
     fn measure(&mut self, items: usize) {
         self.run += items;
-        if self.run >= self.between || self.window > 0 {
+        if self.run >= self.sizes.get().between || self.window > 0 {
             self.look();
         }
     }
@@ -215,15 +236,12 @@ impl InnerPace {
             let (first, longest) = machine.gathered();
             let (first, longest) = (fits(first), fits(longest));
             self.window = self.window.saturating_mul(2).clamp(first.min(longest), longest);
-            (self.size, self.between) = (1, 1);
+            self.sizes.set(Sizes { piece: 1, between: 1 });
         } else {
             self.window = 0;
-            if took > machine.poll() {
-                self.between = fits(machine.poll());
-            } else if took.0 * 2.0 < machine.poll().0 && run >= self.between {
-                self.between = self.between.saturating_mul(2);
-            }
-            self.size = (self.between as f64 * machine.between_polls().0 / machine.poll().0).max(1.0) as usize;
+            let between = fits(machine.poll()).min(self.sizes.get().between.saturating_mul(2));
+            let piece = (between as f64 * machine.between_polls().0 / machine.poll().0).max(1.0) as usize;
+            self.sizes.set(Sizes { piece, between });
         }
     }
 }
@@ -253,16 +271,33 @@ impl<O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator> Ite
                 // In place, without a buffer.
                 Some(inner) if self.pace.window == 0 && inner.is_open() && !self.stop.is_over(self.at) => {
                     let before = inner.left;
-                    let (window, recipe, state) = inner.window(self.pace.size);
+                    let (window, recipe, state) = inner.window(self.pace.sizes.get().piece);
                     if let Some((at, chunk)) = window.whole() {
                         sum = recipe.iter(state, at, chunk).fold(sum, &mut g);
                     }
                     self.pace.measure(before - inner.left);
                 }
-                _ => match self.refill() {
+                Some(inner) if inner.is_open() => match self.refill() {
                     Some(()) => {}
                     None => return sum,
                 },
+                _ => {
+                    self.inner = None;
+                    let Some(next) = self.outer.next() else { return sum };
+                    let (source, recipe, hints) = next.into_par_iter().into_parts();
+                    let (n, is_whole) = (source.total(), P::Recipe::PER_CHUNK || hints.cancellation().is_some());
+                    if is_whole || self.pace.window > 0 || n > self.pace.sizes.get().piece || self.stop.is_over(self.at)
+                    {
+                        self.open((source, recipe, hints));
+                        continue;
+                    }
+                    // One piece: as the serial iterator.
+                    sum = undivided(source, |mut items| match items.take(usize::MAX) {
+                        Some((at, chunk)) => recipe.iter(&recipe.state(), at, chunk).fold(sum, &mut g),
+                        None => sum,
+                    });
+                    self.pace.measure(n);
+                }
             }
         }
     }
@@ -283,7 +318,7 @@ impl<O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator> Cha
         let items: Vec<P::Item> = if self.pace.window > 0 {
             inner.gathered(self.pace.window, self.stop, self.at)
         } else {
-            let (window, recipe, state) = inner.window(self.pace.size.min(BUFFER));
+            let (window, recipe, state) = inner.window(self.pace.sizes.get().piece.min(BUFFER));
             window.whole().into_iter().flat_map(|(at, chunk)| recipe.iter(state, at, chunk)).collect()
         };
         let made = before - inner.left;
@@ -291,7 +326,8 @@ impl<O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator> Cha
         self.pace.measure(made);
         if items.len() > BUFFER {
             // Each index gives several items.
-            self.pace.size = (made * BUFFER / items.len()).max(1);
+            let piece = (made * BUFFER / items.len()).max(1);
+            self.pace.sizes.set(Sizes { piece, ..self.pace.sizes.get() });
         }
         self.ready = items.into_iter();
         Some(())
