@@ -15,7 +15,8 @@
 //! 2. **Unmeasured calls**. A short call at a *steady* site ([`ItemCost::is_steady`]) reads no clock: the runtime checks one call in 64, at
 //!    random. A site is steady after calls in a row that agreed: some at first, and twice as many after each surprise, up to 256. A check finds
 //!    other work after 64 calls on average. Until then each call loses less than its own time. A site whose calls are long now and then stays
-//!    measured.
+//!    measured. Calls shorter than a sample are no surprise ([`ItemCost::believed`]): without that, nested calls of two or three items were measured
+//!    nearly always (1000 rows of 0 to 39: 30 of the serial CPU time, with it 8).
 
 use crate::Nanos;
 use crate::estimate::{AGREE, Estimate, Smoothing, TRUSTED};
