@@ -364,12 +364,6 @@ impl<'s, S: Divide> Lead<'s, S> {
         }
     }
 
-    /// [`share`](Lead::share) as one part.
-    #[cold]
-    fn leave(&mut self) {
-        self.share_evenly(1);
-    }
-
     /// [`share`](Lead::share) in parts of one size.
     pub fn share_evenly(&mut self, members: usize) {
         let (rest, members) = (self.rest(), members.max(1));
@@ -380,10 +374,8 @@ impl<'s, S: Divide> Lead<'s, S> {
 impl<S: Divide> Drop for Lead<'_, S> {
     #[inline]
     fn drop(&mut self) {
-        // Items that the lead has not taken (it unwinds, say) go into a range word, where the division's drop finds them.
-        if !self.rest.is_empty() {
-            self.leave();
-        }
+        // Items that the lead has not taken: it unwinds, say, or a search has ended.
+        drop(self.take(usize::MAX));
     }
 }
 

@@ -1,8 +1,8 @@
 //! Recipes that chain parallel iterators.
 //!
-//! A member runs through the inner iterator of its item by itself, piece by piece (a short one as the serial loop): in place for consumers that fold, and through a buffer of at
-//! most about [`BUFFER`] items for those that may stop at any item (a search). So memory is bounded, and a search pays for no item that it does
-//! not need. Between pieces the member polls whether the call still wants items, since an inner iterator may be far longer than a claim.
+//! A member runs through the inner iterator of its item by itself, piece by piece: in place for consumers that fold (a short one as the serial
+//! loop), and through a buffer of at most about [`BUFFER`] items for those that may stop at any item (a search). So memory is bounded, and a
+//! search pays for no item that it does not need. Between pieces the member polls whether the call still wants items, since an inner iterator may be far longer than a claim.
 //!
 //! If items are so long that passing them through a vector costs little compared with them, a nested call makes each further window of items. Idle
 //! workers may join it. Windows begin short and double, so a search makes at most about twice the items that it needs.
