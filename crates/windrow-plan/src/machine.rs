@@ -163,11 +163,11 @@ impl Machine {
         Nanos(2000.0 * self.claim.0)
     }
 
-    /// The time between two polls inside a claim: 160 claims, because a piece of a `collect` of small items costs four. It bounds the delay of a
+    /// The time between two polls inside a claim: 80 claims, because a piece of a `collect` of small items costs three or four. It bounds the delay of a
     /// cancellation or a panic where items suddenly take longer: if they take a thousand times as long as those before, the delay is a thousand
     /// times this.
     pub fn between_polls(&self) -> Nanos {
-        Nanos(160.0 * self.claim.0)
+        Nanos(80.0 * self.claim.0)
     }
 
     /// The interval at which a recursion reads the clock: 540 claims, so that the read and the test around it cost 1 %.
