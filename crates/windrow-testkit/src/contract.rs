@@ -241,7 +241,7 @@ impl Cell {
         });
         let mut rows = Vec::new();
         for (times, (n, turns)) in times.iter().zip(&self.kinds) {
-            let name = if self.kinds.len() > 1 { format!("{}, {n} x {turns}", self.name) } else { self.name.clone() };
+            let name = if self.kinds.len() > 1 { format!("{}: {n} x {turns}", self.name) } else { self.name.clone() };
             let of = |arm: usize, share| quantile(&times.iter().map(|round| round[arm]).collect::<Vec<_>>(), share);
             let row = |share| Row::new(&name, self.conditions, share, [0, 1, 2].map(|arm| of(arm, share)));
             // A process has one first call, and the allowance is for its median.
@@ -315,7 +315,7 @@ pub fn full() -> Vec<Cell> {
     let pair = pair!(for_each);
     for (n, turns) in [(16, 4), (1000, 4), (1000, 30), (10_000, 30), (1000, 1000)] {
         let cell =
-            |name: &str, conditions| Cell::new(format!("{name}, {n} x {turns}"), conditions, pair, &[(n, turns)]);
+            |name: &str, conditions| Cell::new(format!("{name}: {n} x {turns}"), conditions, pair, &[(n, turns)]);
         cells.extend([cell("after 10 ms", Pause), cell("first call", First), cell("neighbour", Neighbour)]);
     }
     for period in (0..=10).map(|k| 1 << k) {
