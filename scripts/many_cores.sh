@@ -93,7 +93,7 @@ run() {
     trap 'rm -rf "$work"' EXIT
     mkdir -p "$out"
     export WINDROW_RECORD_FOLDER=$work/records WINDROW_RECORD_DIRTY=1 WINDROW_BENCH_PEERS=$dir/peers LD_LIBRARY_PATH=$dir/lib
-    local cpus known='' most cells crossings=hurdles,spin rounds=hurdles,spin
+    local cpus known='' most cells crossings=hurdles rounds=hurdles
     cpus=$(nproc)
     widths=()
     for width in ${WIDTHS:-2 4 8 16}; do
