@@ -45,7 +45,7 @@ part() {
         return
     fi
     say "== $name (after $SECONDS s)"
-    taskset -c "0-$((cpus - 1))" timeout $((left < 75 ? left : 75)) "$@" >"$work/$name.txt" 2>&1 || say "$name: ended with status $?"
+    WINDROW_RECORD_FOLDER=$work/records/$name taskset -c "0-$((cpus - 1))" timeout $((left < 75 ? left : 75)) "$@" >"$work/$name.txt" 2>&1 || say "$name: ended with status $?"
     grep -v '^/' "$work/$name.txt" | tail -n 14 | cut -c 1-160 | tee -a "$out/summary.txt" || true
 }
 
@@ -92,7 +92,7 @@ run() {
     dir=$(realpath "$1") out=$(realpath -m "$2") work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
     mkdir -p "$out"
-    export WINDROW_RECORD_FOLDER=$work/records WINDROW_RECORD_DIRTY=1 WINDROW_BENCH_PEERS=$dir/peers LD_LIBRARY_PATH=$dir/lib
+    export WINDROW_RECORD_DIRTY=1 WINDROW_BENCH_PEERS=$dir/peers LD_LIBRARY_PATH=$dir/lib
     local cpus known='' most cells crossings=hurdles rounds=hurdles
     cpus=$(nproc)
     widths=()
@@ -117,14 +117,16 @@ run() {
         part "barriers-$width" "$width" "$dir/barriers" --arms "windrow-barrier,windrow-round,$crossings" --repetitions 5 --record
         part "cells-cold-$width" "$width" "$dir/cells" --regime cold --arms "$cells" --repetitions 3 --record
     done
-    part batches "$most" "$dir/batches" --only grid --kinds threads --callers 16,64 --fixed 0.1,2,20 --repetitions 3 --record
+    for callers in 16 64; do
+        part "batches-$callers" "$most" "$dir/batches" --only grid --kinds threads --callers "$callers" --fixed 0.1,2,20 --repetitions 3 --record
+    done
     encode
     say "took $SECONDS s"
     tar -C "$work" -czf "$out/records.tgz" .
 }
 
-case ${1-} in
-    build) [ $# -eq 2 ] || usage; build "$2" ;;
-    run) [ $# -eq 3 ] || usage; run "$2" "$3" ;;
+case ${1-}-$# in
+    build-2) build "$2" ;;
+    run-3) run "$2" "$3" ;;
     *) usage ;;
 esac
