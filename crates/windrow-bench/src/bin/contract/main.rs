@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use windrow_bench::record;
 use windrow_bench::stats::median;
 use windrow_testkit::contract::{Cell, full, is_first_call};
@@ -18,15 +18,26 @@ mod sites;
 /// Quantiles of windrow's time and of the serial loop's, interleaved call by call.
 #[derive(Parser)]
 struct Options {
-    /// Cells whose names contain this, without the complaints.
-    #[arg(long)]
-    name: Option<String>,
+    /// Parts to run.
+    #[arg(long, value_delimiter = ',', default_value = "cells,complaints")]
+    only: Vec<Part>,
+    /// Cells whose names contain this.
+    #[arg(long, default_value = "")]
+    name: String,
     /// Milliseconds of each cell; calls after a pause take five times as long.
     #[arg(long, default_value_t = 500)]
     millis: u64,
     /// Write records below bench/record.
     #[arg(long)]
     record: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Part {
+    /// The contract.
+    Cells,
+    /// Five complaints about learning by call site.
+    Complaints,
 }
 
 fn main() -> ExitCode {
@@ -38,17 +49,33 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<(), String> {
     record::allowed(options.record)?;
-    if options.record && options.name.is_some() {
+    if options.record && !options.name.is_empty() {
         return Err("a record holds all cells\n  hint: --record without --name".to_owned());
     }
     println!("{}, {} threads", record::machine(), windrow::current_num_threads());
+    for part in &options.only {
+        let (name, columns, (notes, lines)) = match part {
+            Part::Cells => {
+                ("contract", "cell,quantile,serial_ns,control_ns,windrow_ns,allowed_ns,verdict", cells(options))
+            }
+            Part::Complaints => ("contract-complaints", "complaint,measure,value", complaints::measure()),
+        };
+        notes.iter().for_each(|note| println!("  {note}"));
+        if options.record {
+            let (root, command) = (Path::new("bench/record"), record::command("contract"));
+            let written = record::write_lines(root, name, &command, &notes, columns, &lines);
+            println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
+        }
+    }
+    Ok(())
+}
+
+/// The verdict, and the lines of a record.
+fn cells(options: &Options) -> (Vec<String>, Vec<String>) {
     let of_sites = [(16, 4), (1000, 4), (1000, 300)]
         .map(|kind| Cell::of_sites(format!("64 sites: {} x {}", kind.0, kind.1), &sites::LINE, kind));
     let (mut lines, mut count) = (Vec::new(), [0; 3]);
-    for cell in full().iter().chain(&of_sites) {
-        if options.name.as_ref().is_some_and(|name| !cell.name.contains(name)) {
-            continue;
-        }
+    for cell in full().iter().chain(&of_sites).filter(|cell| cell.name.contains(&options.name)) {
         let times = if cell.name.starts_with("after") { 5 } else { 1 };
         for row in cell.measure(Duration::from_millis(options.millis * times)) {
             let verdict = row.verdict(1.0);
@@ -71,22 +98,5 @@ fn run(options: &Options) -> Result<(), String> {
         "contract: {missed} of {} rows above the allowance, bar <= 0 {verdict}; {open} not decided",
         lines.len()
     );
-    println!("  {note}");
-    let columns = "cell,quantile,serial_ns,control_ns,windrow_ns,allowed_ns,verdict";
-    write(options, "contract", columns, vec![note], &lines)?;
-    if options.name.is_some() {
-        return Ok(());
-    }
-    let (notes, lines) = complaints::measure();
-    notes.iter().for_each(|note| println!("  {note}"));
-    write(options, "contract-complaints", "complaint,measure,value", notes, &lines)
-}
-
-fn write(options: &Options, name: &str, columns: &str, notes: Vec<String>, lines: &[String]) -> Result<(), String> {
-    if options.record {
-        let (root, command) = (Path::new("bench/record"), record::command("contract"));
-        let written = record::write_lines(root, name, &command, &notes, columns, lines);
-        println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
-    }
-    Ok(())
+    (vec![note], lines)
 }
