@@ -291,14 +291,15 @@ impl Cell {
 pub fn is_first_call() -> bool {
     let Ok(asked) = std::env::var(FIRST) else { return false };
     let (arm, name) = asked.split_once(' ').expect("an arm and a name");
-    let cell = full().into_iter().find(|cell| cell.name == name).expect("a cell of this name");
+    let cell = full(&[]).into_iter().find(|cell| cell.name == name).expect("a cell of this name");
     let call = if arm == "2" { cell.loops[0].1 } else { cell.loops[0].0 };
     println!("{}", Loaded::new(cell.kinds[0]).timed(call, 0).0);
     true
 }
 
-/// All cells.
-pub fn full() -> Vec<Cell> {
+/// All cells. Each period of flips has a loop of `flipping`, as long as there are some, then all have the same: a site remembers how often it was
+/// surprised.
+pub fn full(flipping: &[Pair]) -> Vec<Cell> {
     use Conditions::{First, Neighbour, Pause, Warm};
     let mut cells = Vec::new();
     for (name, pair) in [
@@ -318,9 +319,11 @@ pub fn full() -> Vec<Cell> {
             |name: &str, conditions| Cell::new(format!("{name}: {n} x {turns}"), conditions, pair, &[(n, turns)]);
         cells.extend([cell("after 10 ms", Pause), cell("first call", First), cell("neighbour", Neighbour)]);
     }
-    for period in (0..=10).map(|k| 1 << k) {
+    let pair = pair!(for_each);
+    for k in 0..=10 {
+        let (period, pair) = (1 << k, flipping.get(k).copied().unwrap_or(pair));
         let name = format!("cost flips every {period}");
-        cells.push(Cell { period, ..Cell::new(name, Warm, pair!(for_each), &[(1000, 1), (1000, 300)]) });
+        cells.push(Cell { period, ..Cell::new(name, Warm, pair, &[(1000, 1), (1000, 300)]) });
     }
     for (few, many) in [(1, 1000), (16, 10_000), (1000, 100_000)] {
         let name = format!("sizes alternate {few} {many}");
@@ -352,7 +355,7 @@ mod tests {
 
     #[test]
     fn names_of_cells_differ() {
-        let names: std::collections::BTreeSet<String> = full().into_iter().map(|cell| cell.name).collect();
-        assert_eq!(names.len(), full().len());
+        let names: std::collections::BTreeSet<String> = full(&[]).into_iter().map(|cell| cell.name).collect();
+        assert_eq!(names.len(), full(&[]).len());
     }
 }

@@ -33,7 +33,7 @@ fn main() {
         return println!("skipped: the contract is about optimized builds");
     }
     let (start, mut failed) = (Instant::now(), Vec::new());
-    let cells = full();
+    let cells = full(&[]);
     for (name, most) in CELLS {
         let cell = cells.iter().find(|cell| cell.name == name).expect("a cell of this name");
         let missed = (0..REPETITIONS).map(|_| {

@@ -24,7 +24,7 @@ pub(crate) fn measure() -> (Vec<String>, Vec<String>) {
         }));
     };
     add("look-up", "ns of a known call of one item over the loop", looked_up(LINE[1]), Some(20.0));
-    let known = full().into_iter().find(|cell| cell.name == "for_each of 16 x 4").expect("a cell of this name");
+    let known = full(&[]).into_iter().find(|cell| cell.name == "for_each of 16 x 4").expect("a cell of this name");
     let slowest = known.measure(Duration::from_millis(300))[1].excess();
     add("probe noise", "ns of a known call of 16 items over the loop at q = 0.99", slowest, Some(2e3));
     for (loops, kind) in [(&FRESH[..32], (100, 4)), (&FRESH[32..], (1000, 100))] {

@@ -75,7 +75,7 @@ fn cells(options: &Options) -> (Vec<String>, Vec<String>) {
     let of_sites = [(16, 4), (1000, 4), (1000, 300)]
         .map(|kind| Cell::of_sites(format!("64 sites: {} x {}", kind.0, kind.1), &sites::LINE, kind));
     let (mut lines, mut count) = (Vec::new(), [0; 3]);
-    for cell in full().iter().chain(&of_sites).filter(|cell| cell.name.contains(&options.name)) {
+    for cell in full(&sites::FLIPPING).iter().chain(&of_sites).filter(|cell| cell.name.contains(&options.name)) {
         let times = if cell.name.starts_with("after") { 5 } else { 1 };
         for row in cell.measure(Duration::from_millis(options.millis * times)) {
             let verdict = row.verdict(1.0);

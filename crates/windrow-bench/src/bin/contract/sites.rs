@@ -1,4 +1,4 @@
-//! 128 call sites at one line: 64 that are called again and again, and 64 for calls that are the first ones of their site.
+//! Call sites at one line: 64 that are called again and again, 64 for calls that are the first ones of their site, and 11 whose cost flips.
 
 use windrow::prelude::*;
 use windrow_testkit::contract::{Pair, work};
@@ -30,3 +30,5 @@ pub(crate) static FRESH: [Pair; 64] = sites!(
     64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95
     96 97 98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116 117 118 119 120 121 122 123 124 125 126 127
 );
+
+pub(crate) static FLIPPING: [Pair; 11] = sites!(128 129 130 131 132 133 134 135 136 137 138);
