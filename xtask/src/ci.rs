@@ -59,6 +59,9 @@ pub(crate) enum Step {
 const EVERYDAY: &[&str] =
     &["--workspace", "--exclude=windrow-bench", "-Fwindrow/async-team,windrow/ndarray,windrow/tracing,xtask/checks"];
 
+/// The short form of the contract, which is about optimized builds: windrow and one more crate.
+const CONTRACT: &[&str] = &["--release", "--package", "windrow-testkit", "--features", "windrow-testkit/contract"];
+
 const BENCH: &[&str] = &["--package", "windrow-bench"];
 
 /// The crates with inputs in object stores, whose dependencies take longer to build than the crates. The command's other tests do not
@@ -133,6 +136,8 @@ pub(crate) fn test(workspace: &Workspace, cases: Option<&str>) -> Result<()> {
         let (python, node) = packages.join().expect("an installation panics at nothing");
         Ok::<_, Error>((built?, python?, node?))
     })?;
+    // Nothing else runs while calls are timed.
+    suite::run(workspace, suite::build(&workspace.root, CONTRACT)?.tests, None)?;
     // The longest ones first.
     let mut tests = Vec::from_iter(python::tests(workspace, &built, python)?);
     tests.extend(node::tests(workspace, &built, node)?);

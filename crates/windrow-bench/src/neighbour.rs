@@ -1,4 +1,4 @@
-//! A busy neighbour: a process that keeps one CPU busy.
+//! Busy neighbours: processes that each keep one CPU busy.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -16,8 +16,15 @@ impl Neighbour {
     /// # Panics
     /// If it cannot be started.
     pub fn start() -> Self {
+        Self::by("env", &[])
+    }
+
+    /// Starts it by another program, which becomes the neighbour.
+    fn by(program: &str, words: &[&str]) -> Self {
         let executable = std::env::current_exe().expect("this executable has a path");
-        let child = Command::new(executable).env(ROLE, "1").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+        let mut command = Command::new(program);
+        command.args(words).arg(executable).env(ROLE, "1");
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
         Self(child.expect("this executable can be started again"))
     }
 
@@ -31,6 +38,34 @@ impl Neighbour {
             std::hint::spin_loop();
         }
         true
+    }
+}
+
+/// The neighbours of a measurement.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Neighbours {
+    /// Number of processes that each keep a CPU busy.
+    #[arg(long = "neighbours", default_value_t = 0)]
+    count: u16,
+    /// Give them the lowest priority.
+    #[arg(long, requires = "count")]
+    niced: bool,
+}
+
+impl Neighbours {
+    /// Starts them.
+    ///
+    /// # Panics
+    /// As [`Neighbour::start`].
+    pub fn start(self) -> Vec<Neighbour> {
+        let one = |_| if self.niced { Neighbour::by("nice", &["-n", "19"]) } else { Neighbour::start() };
+        (0..self.count).map(one).collect()
+    }
+
+    /// The end of a record's name.
+    pub fn suffix(self) -> String {
+        let niced = if self.niced { "-niced" } else { "" };
+        if self.count == 0 { String::new() } else { format!("-beside-{}{niced}", self.count) }
     }
 }
 

@@ -1,18 +1,9 @@
 //! Medians, percentiles, and confidence intervals of medians.
 
 pub use windrow_records::median;
+pub use windrow_testkit::contract::quantile;
 
 use crate::random::Random;
-
-/// The value below which a `share` of the values lies; nearest rank.
-///
-/// # Panics
-/// Without values.
-pub fn quantile(values: &[f64], share: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    sorted[((sorted.len() - 1) as f64 * share).round() as usize]
-}
 
 /// The 95 % interval of the median: the percentile bootstrap (Efron 1979) of 2000 resamples, the same ones each time.
 ///

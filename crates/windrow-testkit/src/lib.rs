@@ -6,6 +6,8 @@
 
 #[cfg(feature = "runtime")]
 pub mod chaos;
+#[cfg(feature = "contract")]
+pub mod contract;
 #[cfg(feature = "runtime")]
 pub mod overlaps;
 #[cfg(feature = "runtime")]

@@ -47,6 +47,9 @@ const KINDS: [Kind; 5] = [
     },
 ];
 
+/// This environment variable names a folder of compiled peers, for a machine without compilers. What it lacks is compiled into it.
+const COMPILED: &str = "WINDROW_BENCH_PEERS";
+
 /// The loops of these peers. The serial ones show how far apart the compilers are.
 pub(super) const NAMES: [&str; 11] = [
     "omp-serial",
@@ -111,8 +114,13 @@ struct Program {
 
 impl Program {
     fn start(kind: &Kind, threads: usize) -> Result<Self, String> {
-        let folder = tempfile::tempdir().map_err(|error| format!("no folder to compile in: {error}"))?;
-        let program = compile(kind, folder.path())?;
+        let made = tempfile::tempdir().map_err(|error| format!("no folder to compile in: {error}"))?;
+        let kept = std::env::var_os(COMPILED).map(|kept| Path::new(&kept).join(kind.prefix));
+        let folder = kept.as_deref().unwrap_or(made.path());
+        let program = folder.join("program");
+        if !program.exists() {
+            compile(kind, folder)?;
+        }
         let mut child = Command::new(program)
             .arg(threads.to_string())
             .envs(kind.environment.iter().copied())
@@ -159,8 +167,10 @@ impl Drop for Program {
     }
 }
 
-fn compile(kind: &Kind, folder: &Path) -> Result<std::path::PathBuf, String> {
+/// Compiles a peer into `program` in this folder.
+fn compile(kind: &Kind, folder: &Path) -> Result<(), String> {
     let (name, _) = kind.source;
+    std::fs::create_dir_all(folder).map_err(|error| format!("no folder to compile in: {error}"))?;
     for (name, text) in [HEADER, kind.source] {
         std::fs::write(folder.join(name), text).map_err(|error| format!("{name} cannot be written: {error}"))?;
     }
@@ -172,7 +182,7 @@ fn compile(kind: &Kind, folder: &Path) -> Result<std::path::PathBuf, String> {
         let first = errors.lines().find(|line| line.contains("error")).unwrap_or("").trim();
         return Err(format!("{name} does not compile: {first}"));
     }
-    Ok(folder.join("program"))
+    Ok(())
 }
 
 /// An arm in a separate process.

@@ -10,7 +10,7 @@ use clap::Parser;
 use windrow_bench::arms::{self, Arm, CONTROL, Loaded, Programs, SERIAL, Setting};
 use windrow_bench::cells::{Cell, cells};
 use windrow_bench::measure::{self, Plan};
-use windrow_bench::neighbour::Neighbour;
+use windrow_bench::neighbour::{Neighbour, Neighbours};
 use windrow_bench::record;
 use windrow_bench::report::{self, Report};
 use windrow_bench::verdict::Regime;
@@ -32,6 +32,8 @@ struct Options {
     /// mechanism switched off (feature `ablation`).
     #[arg(long, default_value = "windrow", value_delimiter = ',')]
     arms: Vec<String>,
+    #[command(flatten)]
+    neighbours: Neighbours,
     /// Every other cell, all through one call site of windrow, in shuffled order.
     #[arg(long)]
     shared: bool,
@@ -111,6 +113,7 @@ fn run(options: &Options) -> Result<(), String> {
 
     let calibration = Calibration::measure();
     let load = |(index, cell): &(usize, Cell)| Rc::new(Loaded::new(*index, cell.items(&calibration)));
+    let _neighbours = options.neighbours.start();
     let _neighbour = (options.regime == Regime::Busy).then(Neighbour::start);
     let mut runs = Vec::new();
     for run in 1..=options.runs {
@@ -121,7 +124,7 @@ fn run(options: &Options) -> Result<(), String> {
             let regime = format!("{:?}", plan.regime).to_lowercase();
             let shared = if options.shared { "-shared" } else { "" };
             let what = if options.arms.iter().any(|arm| arm == "without") { "ablation" } else { "cells" };
-            let name = format!("{what}-{regime}{shared}-{run}");
+            let name = format!("{what}-{regime}{shared}{}-{run}", options.neighbours.suffix());
             let written = report.record("cells", &name, &programs, &notes);
             println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
         }

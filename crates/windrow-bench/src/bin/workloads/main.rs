@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use clap::{Parser, ValueEnum};
 use windrow_bench::cpu::CpuClock;
 use windrow_bench::measure::in_turn;
+use windrow_bench::neighbour::{Neighbour, Neighbours};
 use windrow_bench::record;
 use windrow_bench::stats::{geometric_mean, median};
 
@@ -33,6 +34,8 @@ struct Options {
     /// Turns of each arm.
     #[arg(long, default_value_t = 11)]
     repetitions: usize,
+    #[command(flatten)]
+    neighbours: Neighbours,
     /// Write a record of each part below bench/record.
     #[arg(long)]
     record: bool,
@@ -72,12 +75,16 @@ const TURN: Duration = Duration::from_millis(3);
 const REST: Duration = Duration::from_millis(1);
 
 fn main() -> ExitCode {
+    if Neighbour::is_this_process() {
+        return ExitCode::SUCCESS;
+    }
     windrow_bench::exit_code(run(&Options::parse()))
 }
 
 fn run(options: &Options) -> Result<(), String> {
     record::allowed(options.record)?;
     println!("{}, {} repetitions", record::machine(), options.repetitions);
+    let _neighbours = options.neighbours.start();
     for &part in &options.only {
         let (name, workloads) = match part {
             Part::Sequences => ("sequences", sequences::all()),
@@ -100,7 +107,8 @@ fn run(options: &Options) -> Result<(), String> {
             let lines: Vec<String> = measured.iter().flat_map(Measured::lines).collect();
             let columns = "workload,arm,median_ns,ratio,cpu_ratio,ns_of_each_repetition";
             let command = record::command("workloads");
-            let written = record::write_lines(Path::new("bench/record"), name, &command, &head, columns, &lines);
+            let name = format!("{name}{}", options.neighbours.suffix());
+            let written = record::write_lines(Path::new("bench/record"), &name, &command, &head, columns, &lines);
             println!("{}", written.map_err(|error| error.to_string())?.display());
         }
     }
