@@ -234,7 +234,7 @@ impl WorkerSlot {
     /// True once in `pause` heartbeats. The next join, or call of guests, reads the clock.
     pub(crate) fn is_due_to_call(&self, pause: u64) -> bool {
         let (own, now) = (&self.own.0, machine::tick());
-        let is_due = now.saturating_sub(own.called_at.get()) >= pause * self.tree().timing.alone;
+        let is_due = now.saturating_sub(own.called_at.get()) >= pause.saturating_mul(self.tree().timing.alone);
         if is_due {
             own.called_at.set(now);
             own.fuel.set(0);
