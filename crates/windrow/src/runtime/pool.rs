@@ -31,7 +31,7 @@ pub use settings::{PoolBuildError, PoolBuildErrorKind};
 ///
 /// A program needs none: calls outside `install` use a global pool, built at the first call. Its width is what the environment
 /// variable `WINDROW_THREADS` says ([`PoolBuilder::threads`]); without it, a
-/// thread for every CPU that the process may use (affinity mask and cgroup quota count). The caller takes part in
+/// thread for every CPU that the process may use (affinity mask and cgroup quota count; a quota is rounded down). The caller takes part in
 /// its own calls, so a pool of `n` threads starts `n - 1`. Names, stacks and handlers are settings of a [`PoolBuilder`].
 ///
 /// Dropping a pool waits for the region in progress and joins the worker threads. A pool dropped *inside* a parallel call that it runs
