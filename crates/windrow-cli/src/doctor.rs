@@ -5,7 +5,7 @@ use std::{env, fs, thread};
 
 use clap::Args;
 use indicatif::ProgressBar;
-use windrow_sync::quota::cpu_quota;
+use windrow_sync::quota::{cpu_quota, rounded_down};
 use windrow_tokenizers::engine::instruction_sets;
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
@@ -131,6 +131,12 @@ fn notes(cpus: usize, threads: usize) -> Vec<String> {
     }
     if let Some(quota) = cpu_quota().filter(|quota| quota.fract() != 0.0 || *quota < cpus as f64) {
         notes.push(format!("the quota allows {quota:.1} CPUs, so idle workers do not spin (cpu.max of the cgroup)"));
+    }
+    if let Some(quota) = rounded_down() {
+        let threads = quota.floor();
+        notes.push(format!(
+            "the quota of {quota:.2} CPUs is rounded down to {threads} as the number of threads (see WINDROW_THREADS)"
+        ));
     }
     if file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").is_some_and(|governor| governor == "powersave") {
         notes.push("the CPUs save power: the governor `performance` shortens wakes".to_owned());

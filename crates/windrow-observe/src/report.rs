@@ -22,6 +22,7 @@ use windrow_plan::listen::{Account, CallKind, CallPlace, Decided, Event, EventKi
 use windrow_sync::Mutex;
 use windrow_sync::fork::PerProcess;
 use windrow_sync::machine::fork_generation;
+use windrow_sync::quota::rounded_down;
 use windrow_sync::relaxed::RelaxedU64;
 
 use crate::sampling::probability;
@@ -416,6 +417,13 @@ fn table(mut rows: Vec<(Key, Row)>, lost: u64) -> String {
     );
     if lost > 0 {
         let _ = writeln!(text, "{lost} calls were not counted, since several threads ended at a time");
+    }
+    if let Some(quota) = rounded_down() {
+        let threads = quota.floor();
+        let _ = writeln!(
+            text,
+            "the quota of {quota:.2} CPUs is rounded down to {threads} as the number of threads (see WINDROW_THREADS)"
+        );
     }
     text
 }

@@ -119,7 +119,7 @@ use windrow_sync::unwind::discard;
 
 use crate::runtime::cancel::{CancelToken, ambient};
 use crate::runtime::listen::{self, Account, CallKind, Event, Region};
-use crate::runtime::pool::{current_state, install, installed_state};
+use crate::runtime::pool::{Current, install, installed_state};
 
 mod crew;
 mod each;
@@ -686,7 +686,7 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
             std::iter::once(crew.caller.clone()).chain(helpers.iter().map(|helper| helper.bell.clone())).collect();
         let tokens = token.into_iter().chain(ambient().filter(|_| heeds)).collect();
         // A run without such lanes does not build the global pool.
-        let pool = if each.is_empty() { installed_state() } else { Some(current_state()) };
+        let pool = if each.is_empty() { installed_state() } else { Some(Current::get().state().clone()) };
         let helped = pool.as_ref().filter(|_| !each.is_empty());
         let (members, width) = helped.map_or((1, 1), |pool| (pool.members, pool.workers().most));
         let helping = helpers.len();

@@ -73,7 +73,7 @@ pub struct Thread(i32);
 
 pub use system::{be_prompt, cpu, fork_generation, time_slice};
 
-/// CPUs this process may use: the affinity mask and a cgroup's CPU quota are respected (rounded up, at least 1).
+/// CPUs this process may use: the affinity mask and a cgroup's CPU quota are respected (rounded down, at least 1).
 pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

@@ -2,12 +2,23 @@
 
 use std::path::Path;
 
+use crate::base::machine;
+
 /// The CPU time per second that the process's cgroup (version 2 or 1) may use, in CPUs; `None` without a limit, or without such
 /// files.
 ///
 /// Under a quota, spinning spends CPU time that the work needs (dotnet/runtime issue 112869), so the runtime asks.
 pub fn cpu_quota() -> Option<f64> {
     if cfg!(target_os = "linux") { read(Path::new("/")) } else { None }
+}
+
+/// The quota, if [`cpus`](machine::cpus) is that quota rounded down: as many threads leave a part of a CPU unused.
+pub fn rounded_down() -> Option<f64> {
+    cpu_quota().filter(|quota| leaves_a_part(*quota, machine::cpus()))
+}
+
+fn leaves_a_part(quota: f64, cpus: usize) -> bool {
+    quota.floor() == cpus as f64 && quota.fract() > 0.0
 }
 
 /// The tightest limit between the process's group and the root. `root` is `/`, except in tests.
@@ -52,6 +63,15 @@ fn ratio(quota: f64, period: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_a_cpu_is_left_where_the_quota_is_what_limits() {
+        for (quota, cpus, leaves) in
+            [(1.5, 1, true), (3.25, 3, true), (0.5, 1, false), (2.0, 2, false), (2.5, 2, true), (3.5, 2, false)]
+        {
+            assert_eq!(leaves_a_part(quota, cpus), leaves, "{quota} CPUs, {cpus} threads");
+        }
+    }
 
     #[test]
     fn quota_is_the_tightest_on_the_way_to_the_root() {

@@ -13,6 +13,8 @@ struct InvitationEntry {
     host: usize,
     inside: usize,
     over: bool,
+    /// The host waits for the last guest.
+    awaited: bool,
 }
 
 /// See the [module page](self).
@@ -30,7 +32,7 @@ impl Entries {
     /// Adds an invitation of the member `host`; returns its id.
     pub(crate) fn add(&mut self, invited: Invited, host: usize) -> u64 {
         self.ids += 1;
-        self.list.push(InvitationEntry { id: self.ids, invited, host, inside: 0, over: false });
+        self.list.push(InvitationEntry { id: self.ids, invited, host, inside: 0, over: false, awaited: false });
         self.ids
     }
 
@@ -49,13 +51,13 @@ impl Entries {
     pub(crate) fn leave(&mut self, id: u64) -> Option<usize> {
         let entry = self.find(id)?;
         entry.inside -= 1;
-        (entry.over && entry.inside == 0).then_some(entry.host)
+        (entry.inside == 0 && std::mem::take(&mut entry.awaited)).then_some(entry.host)
     }
 
-    /// No guest enters from now on. Returns whether none is inside.
-    pub(crate) fn end(&mut self, id: u64) -> bool {
+    /// Returns whether no guest is inside. No guest enters from now on if the invitation is `over`.
+    pub(crate) fn is_left(&mut self, id: u64, over: bool) -> bool {
         self.find(id).is_none_or(|entry| {
-            entry.over = true;
+            (entry.over, entry.awaited) = (over, true);
             entry.inside == 0
         })
     }

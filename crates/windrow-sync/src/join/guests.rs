@@ -99,7 +99,7 @@ impl Invitation {
     fn end(&self, seat: &WorkerSlot, id: u64) {
         *self.hosted.lock() = None;
         let tree = seat.tree();
-        let is_empty = || tree.entries().end(id);
+        let is_empty = || tree.entries().is_left(id, true);
         if !is_empty() {
             tree.wait_until(seat, &is_empty, || false);
         }
@@ -117,16 +117,37 @@ impl Invitation {
 
     /// Invites a guest, because there is work. From any thread.
     pub fn call(&self) {
-        // Release: pairs with the Acquire in `Entries::enter`; a guest that comes sees the work.
-        if !self.ready.swap(true, Ordering::Release) {
-            self.with_tree(Tree::announce_call);
-        }
+        self.call_once();
         with_here(|seat| {
             if let Some(seat) = seat {
                 seat.has_called();
                 seat.spend();
             }
         });
+    }
+
+    /// [Calls](Self::call), but does not see to it that another member is called if the first one finds other work.
+    #[inline]
+    pub fn call_once(&self) {
+        // Release: pairs with the Acquire in `Entries::enter`; a guest that comes sees the work.
+        if !self.ready.swap(true, Ordering::Release) {
+            self.with_tree(Tree::announce_call);
+        }
+    }
+
+    /// [Calls](Self::call), unless this member has called by this function in the last `pause` heartbeats. Returns whether it has called.
+    #[inline]
+    pub fn call_at_times(&self, pause: u64) -> bool {
+        let is_due = with_here(|seat| seat.is_none_or(|seat| seat.is_due_to_call(pause)));
+        if is_due {
+            self.call();
+        }
+        is_due
+    }
+
+    /// Returns whether no guest is inside. If one is, the last one to leave rings for this thread, which hosts the invitation.
+    pub fn is_left(&self) -> bool {
+        self.with_member(|member| member.is_none_or(|(seat, id)| seat.tree().entries().is_left(id, false)))
     }
 
     /// Wakes a parked member, if none spins. For a member that was idle and has found work: another call or offer may rely on that member.

@@ -48,6 +48,18 @@ pub fn apart<R>(f: impl FnOnce() -> R) -> R {
     seated(std::ptr::null(), f)
 }
 
+/// This thread's number among the members of the tree that it works on.
+#[inline]
+pub fn member() -> Option<usize> {
+    with_here(|seat| seat.map(WorkerSlot::index))
+}
+
+/// Counts as a join that was not shared: reads the clock at times, and offers a frame.
+#[inline]
+pub fn spend() {
+    with_here(|seat| seat.into_iter().for_each(WorkerSlot::spend));
+}
+
 /// True if this thread works on a tree.
 pub fn is_inside() -> bool {
     !here().is_null()

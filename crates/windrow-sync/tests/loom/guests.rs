@@ -91,6 +91,30 @@ fn the_host_helps_its_guests() {
     });
 }
 
+/// The last guest to leave wakes a host that has found it inside, while others may still come.
+#[test]
+fn the_last_guest_is_awaited() {
+    model(2, || {
+        let output = Watched::new(0);
+        let came = Latch::new();
+        let invitation = Invitation::new();
+        let help = || {
+            came.set();
+            output.set(1);
+        };
+        grow(1, || {
+            // Opens the tree.
+            join(|| (), || ());
+            invitation.host(&help, || {
+                invitation.call_at_times(0);
+                came.wait(Spin::NONE);
+                invitation.wait(|_| true, || invitation.is_left());
+                assert_eq!(output.get(), 1);
+            });
+        });
+    });
+}
+
 /// A call of a member or of another thread reaches a guest that is about to park.
 #[test]
 fn a_stranger_may_call() {

@@ -208,7 +208,13 @@ impl CancelToken {
     /// assert_eq!(handle.wait(), "cancelled");
     /// ```
     pub fn current() -> Self {
-        ambient().unwrap_or_default()
+        ambient().unwrap_or_else(|| {
+            let token = CancelToken::new();
+            let keep =
+                |here: &RefCell<Option<_>>| here.borrow_mut().iter_mut().for_each(|own| *own = Some(token.clone()));
+            let _ = AMBIENT.try_with(keep);
+            token
+        })
     }
 
     /// Cancels this token and its children. Calls with such a token return [`Cancelled`], unless they are complete.
@@ -319,16 +325,17 @@ impl fmt::Display for Cancelled {
 impl std::error::Error for Cancelled {}
 
 thread_local! {
-    /// The token of the spawned closure or the overlapped lane that this thread runs.
-    static AMBIENT: RefCell<Option<CancelToken>> = const { RefCell::new(None) };
+    /// The token of the spawned closure or the overlapped lane that this thread runs. `Some(None)`: of a closure that has not asked for one.
+    static AMBIENT: RefCell<Option<Option<CancelToken>>> = const { RefCell::new(None) };
 }
 
 pub(crate) fn ambient() -> Option<CancelToken> {
-    AMBIENT.try_with(|ambient| ambient.borrow().clone()).ok().flatten()
+    AMBIENT.try_with(|ambient| ambient.borrow().clone().flatten()).ok().flatten()
 }
 
-/// Makes a token the current one of this thread, until the result is dropped.
-pub(crate) fn under(token: CancelToken) -> Finally<impl FnMut()> {
+/// Makes a token the current one of this thread, until the result is dropped. `None`: one that is made if it is asked for.
+pub(crate) fn under(token: impl Into<Option<CancelToken>>) -> Finally<impl FnMut()> {
+    let token = token.into();
     let mut before = AMBIENT.try_with(|ambient| ambient.replace(Some(token))).ok().flatten();
     let inside = Inside::new();
     Finally(move || {

@@ -31,7 +31,7 @@ pub use settings::{PoolBuildError, PoolBuildErrorKind};
 ///
 /// A program needs none: calls outside `install` use a global pool, built at the first call. Its width is what the environment
 /// variable `WINDROW_THREADS` says ([`PoolBuilder::threads`]); without it, a
-/// thread for every CPU that the process may use (affinity mask and cgroup quota count). The caller takes part in
+/// thread for every CPU that the process may use (affinity mask and cgroup quota count; a quota is rounded down). The caller takes part in
 /// its own calls, so a pool of `n` threads starts `n - 1`. Names, stacks and handlers are settings of a [`PoolBuilder`].
 ///
 /// Dropping a pool waits for the region in progress and joins the worker threads. A pool dropped *inside* a parallel call that it runs
@@ -40,7 +40,7 @@ pub use settings::{PoolBuildError, PoolBuildErrorKind};
 ///
 /// # Fork
 /// A forked child builds a separate global pool. A pool that it got from its parent has no threads in the child, and runs calls on their
-/// caller.
+/// caller. Closures spawned on it run in the child's global pool.
 ///
 /// A child that is forked *inside* a closure of a parallel call lacks the other members. It may make calls, exit, or leave the closure; it
 /// never waits for threads of the parent. On the calling thread the call ends as in the parent if no other member was inside at the fork;
@@ -176,7 +176,6 @@ fn work(state: Arc<PoolState>, member: usize, handlers: &Handlers) {
 
 /// Ends these workers. Waits for them, unless they are not threads of this process or could be waiting for this thread.
 fn end(state: &Arc<PoolState>, threads: Vec<JoinHandle<()>>) {
-    // In this order: spawn threads whose queue is made after the close find the gate stopped.
     state.gate.stop();
     spawn_threads::close(state);
     let may_wait_for_this = state.gate.is_inside();
@@ -228,6 +227,14 @@ impl Current {
     pub(crate) fn get() -> Current {
         installed().map_or_else(|| Current::Global(global(), InCall::begin()), Current::Installed)
     }
+
+    #[inline]
+    pub(crate) fn state(&self) -> &Arc<PoolState> {
+        match self {
+            Current::Installed(here) => &here.state,
+            Current::Global(global, _) => &global.state,
+        }
+    }
 }
 
 impl Deref for Current {
@@ -235,10 +242,7 @@ impl Deref for Current {
 
     #[inline]
     fn deref(&self) -> &PoolState {
-        match self {
-            Current::Installed(here) => &here.state,
-            Current::Global(global, _) => &global.state,
-        }
+        self.state()
     }
 }
 
@@ -252,9 +256,9 @@ pub(crate) fn installed_state() -> Option<Arc<PoolState>> {
     installed().map(|here| here.state.clone())
 }
 
-/// The state that parallel calls of this thread use, to keep.
-pub(crate) fn current_state() -> Arc<PoolState> {
-    installed_state().unwrap_or_else(|| global().state.clone())
+/// The state of the global pool, to keep.
+pub(crate) fn global_state() -> Arc<PoolState> {
+    global().state.clone()
 }
 
 /// Threads that take part in a parallel call made here, the caller included.

@@ -2,26 +2,42 @@
 //!
 //! # Protocol
 //! Each pool has one *queue* of closures and *spawn threads* that take them in order (`windrow-spawn-1`, ...). To the pool a spawn
-//! thread is a caller like any other. A thread is started when a new closure makes the queue longer than the number of waiting threads.
-//! A pool has at most as many spawn threads as members. A spawn thread ends after [`IDLE`] without work.
-//! Queues belong to a process: a forked child starts without queues, so it inherits no lock.
+//! thread is a caller like any other. A pool has at most as many spawn threads as members.
 //!
 //! A closure is queued, or taken by the one thread that runs it, or dropped unrun by its [`JoinHandle`](crate::JoinHandle). Taking and
 //! dropping are one removal from the queue, under its lock. User code (closures, wakers, results) runs and is dropped outside all
-//! locks.
+//! locks. The queue has two parts, so that spawning and taking rarely meet: closures are added to the *inbox*, and taken from the *front*.
+//! Who finds the front empty exchanges it for the inbox. The lock of the front is taken first.
+//!
+//! A spawn thread is *busy*, or it *looks* for a closure, *naps* or is *parked*:
+//! 1. *Call.* A thread that adds a closure calls a parked thread, or starts one, unless a thread looks. The thread that was called looks.
+//!    If one takes a closure and leaves others, it calls the next one. So a burst of closures wakes as many threads as it needs.
+//! 2. *Look.* The thread spins for a few wakes. It leaves a single closure to the busy threads, unless none of them has taken
+//!    any since the last look: a chain of short closures stays on its thread.
+//! 3. *Nap.* If closures were taken while the last thread looked, it naps instead of parking, and looks again. Race prevented: the chain
+//!    calls a thread for each closure; or it calls none, and a closure that blocks waits for one after it, which no thread begins. A closure
+//!    that is added while no thread is busy ends the nap.
+//! 4. *Park.* Threads park under the lock of the inbox, and only if they leave no closure that no other thread looks for. A spawn thread
+//!    ends after [`IDLE`] without a call.
+//!
+//! A queue belongs to the process that made its pool. In a forked child closures go to the queue of the child's global pool, so the child
+//! waits for no lock of the parent.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, MutexGuard};
+use std::cell::Cell;
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
-use windrow_sync::Mutex;
-use windrow_sync::fork::{PerProcess, Process};
 use windrow_sync::gate::Inside;
-use windrow_sync::waiters::Waiters;
-
-use super::state::PoolState;
+use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::unwind::quietly;
+use windrow_sync::waiters::{Locked, Waiters};
+use windrow_sync::{Mutex, Pad, Spin};
+
+use super::pool::install;
+use super::state::PoolState;
 
 /// Wait of a spawn thread for work before it ends. Starting a thread takes about 5 us (2-core x86-64 virtual machine, 2026-11), which
 /// does not matter for closures that come once in ten seconds. A waiting thread costs a stack and no CPU time.
@@ -29,182 +45,225 @@ use windrow_sync::unwind::quietly;
 /// Measure: chosen, the pause after which starting a thread again is not noticed.
 const IDLE: Duration = Duration::from_secs(10);
 
+/// Wait of the last thread that looks, while others run short closures.
+///
+/// Measure: chosen, some 100 times the cost of a nap (2 to 3 us), which so takes 1 % of a CPU.
+const NAP: Duration = Duration::from_micros(250);
+
+/// Checks of a thread that spins for each look at what others have taken: a look may take a line of memory away from them.
+///
+/// Measure: count of checks.
+const CHECKS: u32 = 16;
+
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
+type Jobs = VecDeque<(u64, Job)>;
 
 /// The closures spawned on one pool, and its spawn threads. See the [module page](self).
 pub(crate) struct SpawnQueue {
-    pub(crate) pool: Arc<PoolState>,
-    process: Process,
+    /// The oldest closures by number, in the order in which they were spawned.
+    front: Pad<Mutex<Jobs>>,
+    /// The other closures, and the [waiting](windrow_sync::waiters) threads: true for a nap.
+    inbox: Pad<Waiters<Inbox, bool>>,
+    /// Number of the next closure, written under the lock of the inbox.
+    spawned: RelaxedU64,
+    /// Number after that of the last closure taken, written under the lock of the front.
+    taken: RelaxedU64,
+    /// Number of threads that run closures, written under the lock of the inbox.
+    busy: RelaxedU64,
     idle: Duration,
-    /// Closures, and the [waiting](windrow_sync::waiters) threads.
-    state: Waiters<QueueState>,
 }
 
 #[derive(Default)]
-struct QueueState {
-    /// Closures by number, in the order in which they were spawned.
-    jobs: BTreeMap<u64, Job>,
-    next: u64,
+struct Inbox {
+    jobs: Jobs,
     /// Numbers of the live spawn threads.
     threads: BTreeSet<usize>,
-    /// Threads that wait for work, and those that were called and have not taken it yet.
-    waiting: usize,
+    /// Numbers of threads that look, those that were called included, and that nap.
+    looking: usize,
+    napping: usize,
     /// The pool is gone: threads do not wait for more work.
     closed: bool,
 }
 
 thread_local! {
-    /// The queue that this spawn thread serves.
-    static OWN_QUEUE: RefCell<Option<Arc<SpawnQueue>>> = const { RefCell::new(None) };
+    /// The address of the pool whose queue this spawn thread serves.
+    static SERVES: Cell<usize> = const { Cell::new(0) };
 }
 
-pub(crate) fn own_queue() -> Option<Arc<SpawnQueue>> {
-    OWN_QUEUE.try_with(|own| own.borrow().clone()).ok().flatten()
+/// True if this thread is a spawn thread of `pool`.
+pub(crate) fn serves(pool: &Arc<PoolState>) -> bool {
+    SERVES.get() == Arc::as_ptr(pool).addr()
 }
 
-/// The queues of this process's pools, by the address of the pool that each keeps alive. The queue of a dropped pool stays
-/// as long as it has threads.
-pub(crate) fn queues() -> MutexGuard<'static, BTreeMap<usize, Arc<SpawnQueue>>> {
-    static QUEUES: PerProcess<Mutex<BTreeMap<usize, Arc<SpawnQueue>>>> = PerProcess::new();
-    QUEUES.get(Mutex::default).lock()
+/// Queues a closure, and lets a thread look for it. Returns its number.
+pub(crate) fn submit(pool: &Arc<PoolState>, job: Job) -> u64 {
+    let queue = &pool.spawns;
+    let mut inbox = queue.inbox.0.lock();
+    let ticket = queue.spawned.get();
+    queue.spawned.set(ticket + 1);
+    inbox.jobs.push_back((ticket, job));
+    // If another thread has the closure by now, that thread runs it.
+    if let Err(error) = call(pool, inbox)
+        && let Some(unrun) = queue.remove(ticket)
+    {
+        drop(unrun);
+        panic!("the system refuses to start a thread for a spawned closure: {error}");
+    }
+    ticket
 }
 
-/// Closes the queue of a pool that is being dropped.
-pub(crate) fn close(pool: &Arc<PoolState>) {
-    let queue = {
-        let mut queues = queues();
-        // Under the lock: a queue that is made after this knows that the pool is gone.
-        pool.closed.raise();
-        queues.remove(&Arc::as_ptr(pool).addr())
-    };
-    if let Some(queue) = queue {
-        queue.close();
+/// Lets one more thread look, if none does. An error if there is no spawn thread.
+fn call(pool: &Arc<PoolState>, mut inbox: Locked<'_, Inbox, bool>) -> io::Result<()> {
+    if inbox.looking > 0 || (inbox.napping > 0 && pool.spawns.busy.get() > 0) {
+        return Ok(());
+    }
+    if let Some(&naps) = inbox.first() {
+        inbox.napping -= usize::from(naps);
+        inbox.looking += 1;
+        inbox.wake_one();
+    } else if inbox.threads.len() < pool.members {
+        let number = (1..).find(|number| !inbox.threads.contains(number)).expect("few numbers are taken");
+        inbox.threads.insert(number);
+        inbox.looking += 1;
+        drop(inbox);
+        let own = pool.clone();
+        let started = pool.start_spawn_thread(number, move || serve(&own, number));
+        if started.is_err() {
+            let mut inbox = pool.spawns.inbox.0.lock();
+            inbox.looking -= 1;
+            inbox.threads.remove(&number);
+            // Other spawn threads run the closure later, if there are some.
+            return if inbox.threads.is_empty() { started } else { Ok(()) };
+        }
+    }
+    Ok(())
+}
+
+/// The life of a spawn thread.
+fn serve(pool: &Arc<PoolState>, number: usize) {
+    let _inside = Inside::new();
+    let _here = install(pool.clone());
+    SERVES.set(Arc::as_ptr(pool).addr());
+    let mut next = pool.spawns.look(pool, number);
+    while let Some(job) = next {
+        // A panic of the closure is in its result. A panic of its waker, or of the drop of an unwanted result, is discarded.
+        quietly(job);
+        if !pool.is_of_this_process() {
+            // The closure has forked. Other threads may hold the locks of the queue, and its closures belong to the parent.
+            return;
+        }
+        next = pool.spawns.take().or_else(|| {
+            let mut inbox = pool.spawns.inbox.0.lock();
+            inbox.looking += 1;
+            pool.spawns.busy.set(pool.spawns.busy.get() - 1);
+            drop(inbox);
+            pool.spawns.look(pool, number)
+        });
+    }
+}
+
+/// Ends the spawn threads of a pool that is being dropped, once they have run what is queued.
+pub(crate) fn close(pool: &PoolState) {
+    if pool.is_of_this_process() {
+        let mut inbox = pool.spawns.inbox.0.lock();
+        inbox.closed = true;
+        (inbox.looking, inbox.napping) = (inbox.threads.len() - pool.spawns.busy.get() as usize, 0);
+        inbox.wake_all();
     }
 }
 
 impl SpawnQueue {
-    pub(crate) fn of(pool: &Arc<PoolState>) -> Arc<SpawnQueue> {
-        // A spawn thread outlives its pool, and its queue takes closures as long as it has a thread.
-        own_queue().filter(|own| own.is_of_this_process() && Arc::ptr_eq(&own.pool, pool)).unwrap_or_else(|| {
-            let new = || Arc::new(SpawnQueue::new(pool.clone(), IDLE));
-            // A lane of an overlapped run may outlive its pool, and spawn. Then threads end when the queue is empty, and the last thread
-            // removes the queue.
-            queues().entry(Arc::as_ptr(pool).addr()).or_insert_with(new).clone()
-        })
+    pub(crate) fn new() -> Self {
+        let (front, inbox) = (Pad::default(), Pad::default());
+        let [spawned, taken, busy] = [const { RelaxedU64::new(0) }; 3];
+        SpawnQueue { front, inbox, spawned, taken, busy, idle: IDLE }
     }
 
-    pub(crate) fn new(pool: Arc<PoolState>, idle: Duration) -> Self {
-        let state = QueueState { closed: pool.closed.is_up(), ..QueueState::default() };
-        SpawnQueue { pool, process: Process::this(), idle, state: Waiters::new(state) }
-    }
-
-    /// True if this process made the queue. In a forked child, threads that do not exist may hold its locks.
-    pub(crate) fn is_of_this_process(&self) -> bool {
-        self.process.is_this()
-    }
-
-    pub(crate) fn assert_of_this_process(&self) {
-        assert!(self.is_of_this_process(), "this closure was spawned before the fork, on a thread of the parent");
-    }
-
-    /// Queues a closure, and starts or wakes a thread for it. Returns its number.
-    pub(crate) fn submit(self: &Arc<Self>, job: Job) -> u64 {
-        let mut state = self.state.lock();
-        let ticket = state.next;
-        state.next += 1;
-        state.jobs.insert(ticket, job);
-        let more = state.jobs.len() > state.waiting && state.threads.len() < self.pool.members;
-        let new = more.then(|| (1..).find(|number| !state.threads.contains(number)).expect("few numbers are taken"));
-        state.threads.extend(new);
-        match new {
-            Some(number) => {
-                drop(state);
-                self.start(number, ticket);
-            }
-            None => state.wake_one(),
+    /// The oldest closure.
+    fn take(&self) -> Option<Job> {
+        let mut front = self.front.0.lock();
+        if front.is_empty() {
+            std::mem::swap(&mut *front, &mut self.inbox.0.lock().jobs);
         }
-        ticket
+        self.pop(&mut front)
     }
 
-    /// Starts a thread for the closure `ticket`.
-    fn start(self: &Arc<Self>, number: usize, ticket: u64) {
-        let queue = self.clone();
-        let spawned = self.pool.start_spawn_thread(number, move || queue.serve(number));
-        if let Err(error) = spawned {
-            let mut state = self.state.lock();
-            state.threads.remove(&number);
-            // Other spawn threads run the closure later, if the queue has one.
-            let unrun = if state.threads.is_empty() { state.jobs.remove(&ticket) } else { None };
-            drop(state);
-            self.remove_if_closed();
-            if unrun.is_some() {
-                drop(unrun);
-                panic!("the system refuses to start a thread for a spawned closure: {error}");
-            }
-        }
+    fn pop(&self, front: &mut Jobs) -> Option<Job> {
+        let (ticket, job) = front.pop_front()?;
+        self.taken.set(ticket + 1);
+        Some(job)
     }
 
-    /// Forgets the queue, if the pool and its last spawn thread are gone.
-    fn remove_if_closed(self: &Arc<Self>) {
-        let is_over = |state: &QueueState| state.closed && state.threads.is_empty() && state.jobs.is_empty();
-        if is_over(&self.state.lock()) {
-            let at = Arc::as_ptr(&self.pool).addr();
-            let mut queues = queues();
-            let is_own = queues.get(&at).is_some_and(|queue| Arc::ptr_eq(queue, self));
-            let queue = if is_own { queues.remove(&at) } else { None };
-            drop(queues);
-            drop(queue);
-        }
-    }
-
-    /// The life of a spawn thread.
-    fn serve(self: Arc<Self>, number: usize) {
-        let _inside = Inside::new();
-        OWN_QUEUE.set(Some(self.clone()));
-        while let Some(job) = self.next_job(number) {
-            // A panic of the closure is in its result. A panic of its waker, or of the drop of an unwanted result, is discarded.
-            quietly(job);
-            if !self.is_of_this_process() {
-                // The closure has forked. Other threads may hold the lock of the queue, and its closures belong to the parent.
-                return;
-            }
-        }
-        self.remove_if_closed();
-    }
-
-    fn next_job(&self, number: usize) -> Option<Job> {
-        let (mut state, mut is_called) = (self.state.lock(), true);
+    /// The next closure for thread `number`, which looks. `None` if the thread ends.
+    fn look(&self, pool: &Arc<PoolState>, number: usize) -> Option<Job> {
+        let (mut taken, mut spin) = (u64::MAX, pool.spawn_spin());
         loop {
-            if let Some((_, job)) = state.jobs.pop_first() {
-                return Some(job);
+            let (before, mut last, mut checks) = (taken, taken, 0);
+            spin.until(|| {
+                checks += 1;
+                let is_busy = self.busy.get() > 0;
+                if is_busy && checks % CHECKS != 1 {
+                    return false;
+                }
+                last = std::mem::replace(&mut taken, self.taken.get());
+                self.spawned.get() > taken + u64::from(is_busy && last != taken)
+            });
+            let (mut front, mut inbox) = (self.front.0.lock(), self.inbox.0.lock());
+            let (now, left) = (self.taken.get(), front.len() + inbox.jobs.len());
+            let is_busy = self.busy.get() > 0;
+            if left > usize::from(is_busy && last != now) {
+                if front.is_empty() {
+                    std::mem::swap(&mut *front, &mut inbox.jobs);
+                }
+                let job = self.pop(&mut front);
+                drop(front);
+                inbox.looking -= 1;
+                self.busy.add(1);
+                if left > 1 {
+                    // Not without a thread: this one is left.
+                    let _ = call(pool, inbox);
+                }
+                return job;
             }
-            // A queue that is made while its pool ends is not closed. Its threads find the gate stopped.
-            if !is_called || state.closed || self.pool.gate.is_stopped() {
-                state.threads.remove(&number);
+            if left == 0 {
+                // Without those that were dropped unrun.
+                self.taken.set(self.spawned.get());
+            }
+            let naps = is_busy && before != now && inbox.looking == 1 && inbox.napping == 0;
+            inbox.looking -= 1;
+            if inbox.closed && !naps {
+                inbox.threads.remove(&number);
                 return None;
             }
-            state.waiting += 1;
-            (state, is_called) = state.wait((), Some(self.idle));
-            state.waiting -= 1;
+            inbox.napping += usize::from(naps);
+            drop(front);
+            let (mut inbox, is_called) = inbox.wait(naps, Some(if naps { NAP } else { self.idle }));
+            spin = if is_called { pool.spawn_spin() } else { Spin::NONE };
+            if !is_called {
+                if !naps {
+                    inbox.threads.remove(&number);
+                    return None;
+                }
+                inbox.napping -= 1;
+                inbox.looking += 1;
+            }
         }
     }
 
     /// Takes a closure that has not begun out of the queue.
     pub(crate) fn remove(&self, ticket: u64) -> Option<Job> {
-        self.state.lock().jobs.remove(&ticket)
+        let find = |jobs: &mut Jobs| {
+            let at = jobs.binary_search_by_key(&ticket, |(number, _)| *number).ok()?;
+            jobs.remove(at)
+        };
+        let mut front = self.front.0.lock();
+        find(&mut front).or_else(|| find(&mut self.inbox.0.lock().jobs)).map(|(_, job)| job)
     }
+}
 
-    /// Runs a closure on this thread if it has not begun.
-    pub(crate) fn help(&self, ticket: u64) {
-        if let Some(job) = self.remove(ticket) {
-            job();
-        }
-    }
-
-    fn close(&self) {
-        let mut state = self.state.lock();
-        state.closed = true;
-        state.wake_all();
+impl fmt::Debug for SpawnQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpawnQueue").field("spawned", &self.spawned.get()).finish_non_exhaustive()
     }
 }
 
@@ -214,20 +273,22 @@ mod tests {
     use std::thread;
 
     use crate::Pool;
+    use crate::runtime::ablation::Mechanisms;
 
-    fn threads(queue: &SpawnQueue) -> usize {
-        queue.state.lock().threads.len()
+    fn threads(pool: &Arc<PoolState>) -> usize {
+        pool.spawns.inbox.0.lock().threads.len()
     }
 
     #[test]
     fn threads_end_without_work_and_are_started_again() {
-        let pool = Pool::new(2);
-        let queue = Arc::new(SpawnQueue::new(pool.state.clone(), Duration::from_millis(1)));
+        let mut state = PoolState::new(2, None, Mechanisms::default());
+        state.spawns.idle = Duration::from_millis(1);
+        let pool = Arc::new(state);
         for _ in 0..3 {
             let (done, seen) = std::sync::mpsc::channel();
-            queue.submit(Box::new(move || done.send(thread::current().name().map(str::to_owned)).unwrap()));
+            submit(&pool, Box::new(move || done.send(thread::current().name().map(str::to_owned)).unwrap()));
             assert_eq!(seen.recv().unwrap().as_deref(), Some("windrow-spawn-1"));
-            while threads(&queue) > 0 {
+            while threads(&pool) > 0 {
                 thread::yield_now();
             }
         }
@@ -235,20 +296,41 @@ mod tests {
 
     #[test]
     fn a_closed_queue_is_emptied_and_left() {
-        let queue = Arc::new(SpawnQueue::new(Pool::new(1).state.clone(), IDLE));
+        let pool = Arc::new(PoolState::new(1, None, Mechanisms::default()));
         let (done, seen) = std::sync::mpsc::channel();
         let (begin, begun) = std::sync::mpsc::channel::<()>();
         for i in 0..3 {
             let done = done.clone();
-            queue.submit(Box::new(move || done.send(i).unwrap()));
+            submit(&pool, Box::new(move || done.send(i).unwrap()));
         }
-        queue.submit(Box::new(move || begun.recv().unwrap()));
-        queue.close();
-        queue.submit(Box::new(move || done.send(3).unwrap()));
+        submit(&pool, Box::new(move || begun.recv().unwrap()));
+        close(&pool);
+        submit(&pool, Box::new(move || done.send(3).unwrap()));
         begin.send(()).unwrap();
         assert_eq!(seen.iter().collect::<Vec<_>>(), [0, 1, 2, 3]);
-        while threads(&queue) > 0 {
+        while threads(&pool) > 0 {
             thread::yield_now();
+        }
+    }
+
+    /// Closures that are short leave other threads parked, and one that blocks does not block the next one.
+    #[test]
+    fn a_closure_after_a_chain_finds_a_free_thread() {
+        fn next(pool: Arc<PoolState>, left: u32, end: std::sync::mpsc::Sender<bool>) {
+            let own = pool.clone();
+            if left > 0 {
+                submit(&pool, Box::new(move || next(own, left - 1, end)));
+                return;
+            }
+            let (send, receive) = std::sync::mpsc::channel();
+            submit(&pool, Box::new(move || send.send(()).unwrap()));
+            end.send(receive.recv_timeout(Duration::from_secs(60)).is_ok()).unwrap();
+        }
+        let pool = Pool::new(2);
+        for links in [0, 1, 10, 1000, if cfg!(miri) { 10 } else { 100_000 }] {
+            let (end, ended) = std::sync::mpsc::channel();
+            next(pool.state.clone(), links, end);
+            assert_eq!(ended.recv(), Ok(true), "after {links} links");
         }
     }
 }

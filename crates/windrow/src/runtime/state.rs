@@ -22,6 +22,7 @@ use crate::runtime::ablation::{Mechanism, Mechanisms};
 use crate::runtime::flag::Flag;
 use crate::runtime::placement::Placement;
 use crate::runtime::sites::{SiteStats, SiteTable};
+use crate::runtime::spawn_threads::SpawnQueue;
 
 /// The affinity mask is read once in this number of claims, so that its system call of some 100 claims costs 0.01 %.
 ///
@@ -45,8 +46,8 @@ pub(crate) struct PoolState {
     pub(crate) settle: Spin,
     pub(crate) sites: SiteTable,
     pub(crate) placement: Placement,
-    /// The pool was dropped. Its spawn threads, and lanes of overlapped runs that began in it, may still use this state.
-    pub(crate) closed: Flag,
+    /// Spawned closures. Spawn threads, and lanes of overlapped runs that began in the pool, may outlive it.
+    pub(crate) spawns: SpawnQueue,
     /// Up if the pool is, or was, windrow's own global one.
     is_global: Flag,
     /// Mechanisms that are switched off.
@@ -127,7 +128,7 @@ impl PoolState {
             settle,
             sites: SiteTable::default(),
             placement: Placement::new(threads - 1),
-            closed: Flag::new(),
+            spawns: SpawnQueue::new(),
             is_global: Flag::new(),
             off,
             join_timing,
@@ -339,6 +340,12 @@ impl PoolState {
     /// True if workers may spin: then a wake also pays for later regions.
     fn may_spin(&self) -> bool {
         self.spin_budget(Nanos(0.0), false).0 > 0.0
+    }
+
+    /// Spin of a spawn thread without work: that of a worker that was woken. A single CPU is left to the caller.
+    pub(crate) fn spawn_spin(&self) -> Spin {
+        let budget = self.spin_budget(Nanos(f64::INFINITY), true);
+        if self.cpus() > 1 { Spin { busy: self.ticks(budget), yielding: 0 } } else { Spin::NONE }
     }
 
     fn spin_budget(&self, mut gap: Nanos, woken: bool) -> Nanos {

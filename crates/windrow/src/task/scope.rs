@@ -1,20 +1,50 @@
 //! Scopes: tasks that may borrow from outside the scope and end inside it.
+//!
+//! # Protocol
+//! The host runs the scope's function, and then tasks until all have ended. Guests (see [`Invitation`]) run tasks meanwhile. Each of them
+//! has a *list* of tasks, under a lock of its own. A member adds the tasks that it spawns to its list, and takes the youngest. A member
+//! whose list is empty steals the older half of another one. So members rarely meet at a lock, and guests get the largest parts.
+//! 1. *Call.* A member that adds a task, or takes one and leaves others, calls a guest if its last call is a heartbeat ago. Each look of
+//!    others at an empty list doubles that time, up to 64 heartbeats. In the function of an outermost scope each task calls: the function may
+//!    wait for it. Race prevented: a chain of short tasks calls a guest for each.
+//! 2. *Wait.* A host that finds no task says so, and looks once more. Then it waits for the last guest to leave, or for a call. Race prevented:
+//!    a task is added, and its call made, between the look and the wait.
+//! 3. *End.* The scope ends when the host has found all lists empty, and after that no guest inside. Any task is in the list of a member
+//!    that will look there again, or in that of a thread that has run a part of a task (a half of a join, say) before that task ended. The member
+//!    that ran the task looks at all lists after that, before it leaves.
 
 use std::collections::VecDeque;
+use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 use std::thread;
 
-use windrow_sync::Mutex;
 use windrow_sync::fork::{Process, Stranded};
 use windrow_sync::join::guests::Invitation;
-use windrow_sync::join::is_inside;
+use windrow_sync::join::{is_inside, member, spend};
 use windrow_sync::latch::Latch;
+use windrow_sync::relaxed::RelaxedU64;
+use windrow_sync::unwind::{Payload, discard, quietly};
+use windrow_sync::waiters::Waiter;
+use windrow_sync::{Mutex, Pad};
 
+use crate::runtime::flag::Flag;
 use crate::runtime::listen::{self, CallKind, SpawnedCall};
+use crate::runtime::pool::current_num_threads;
 use crate::task::join::rooted;
-use windrow_sync::unwind::{Payload, discard};
+
+/// The longest time between calls of guests is this power of two, in heartbeats. As for the joins of a member whose offers are not taken.
+///
+/// Measure: count of looks at an empty list.
+const MOST_LOOKS: u32 = 6;
+
+/// Tasks of a list for each one whose spawn reads the clock.
+///
+/// Measure: count of tasks.
+const CLOCK: usize = 8;
 
 /// Runs `f` with a [`Scope`] in which it can spawn tasks, and waits until all of them have ended.
 ///
@@ -46,27 +76,39 @@ where
     let place = Location::caller();
     if is_inside() {
         let reported = listen::call(CallKind::Join, Some(place));
-        let result = run(f);
+        let result = run(f, true);
         if let Some(reported) = reported {
             reported.end_because("as part of the recursion around it");
         }
         return result;
     }
-    let code = run::<'scope, F, R> as fn(F) -> R as usize;
-    rooted(Some(place), code, || run(f))
+    let code = run::<'scope, F, R> as fn(F, bool) -> R as usize;
+    rooted(Some(place), code, || run(f, false))
 }
 
-fn run<'scope, F, R>(f: F) -> R
+fn run<'scope, F, R>(f: F, is_nested: bool) -> R
 where
     F: FnOnce(&Scope<'scope>) -> R,
 {
-    let (invitation, process) = (Invitation::new(), Process::this());
-    let scope = Scope { invitation, tasks: Mutex::default(), process, borrows: PhantomData };
+    let scope = Scope {
+        invitation: Invitation::new(),
+        own: Pad::default(),
+        others: OnceLock::new(),
+        host: member(),
+        waits: RelaxedU64::new(AWAKE),
+        calls_at_times: Flag::new(),
+        panics: Mutex::default(),
+        process: Process::this(),
+        borrows: PhantomData,
+    };
+    if is_nested {
+        scope.calls_at_times.raise();
+    }
     let (result, finished) = scope.invitation.host(&|| scope.help(), || {
         let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
         (result, scope.finish())
     });
-    let mut panics = std::mem::take(&mut scope.tasks.lock().panics).into_iter().map(|(_, payload)| payload);
+    let mut panics = std::mem::take(&mut *scope.panics.lock()).into_iter().map(|(_, payload)| payload);
     let thrown = result.as_ref().ok().and_then(|_| panics.next());
     panics.for_each(discard);
     match (result, thrown, finished) {
@@ -97,31 +139,42 @@ where
 /// ```
 pub struct Scope<'scope> {
     invitation: Invitation,
-    tasks: Mutex<Tasks<'scope>>,
+    /// The list of the host and of threads that are no members.
+    own: Pad<Mutex<List<'scope>>>,
+    /// Lists of the members by number, once guests have come.
+    others: OnceLock<Box<[Pad<Mutex<List<'scope>>>]>>,
+    host: Option<usize>,
+    /// State of the host.
+    waits: RelaxedU64,
+    /// The function of the scope has ended, or may not wait for tasks.
+    calls_at_times: Flag,
+    /// Payloads of tasks that panicked, with their [`id`], in the order in which they ended.
+    panics: Mutex<Vec<(usize, Payload)>>,
     /// In a forked child the scope has no guests.
     process: Process,
     /// Tasks may write to what they borrow for `'scope`, so it must not be shortened.
     borrows: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
+// Measure: bits of the word of the host.
+const AWAKE: u64 = 0;
+const WAITS: u64 = 1;
+const RUNG: u64 = 2;
+
+/// Tasks, in the order in which they were spawned, for the most part.
 #[derive(Default)]
-struct Tasks<'scope> {
-    /// Tasks that were not begun, in the order of their numbers, and perhaps some that [`ScopedJoinHandle::join`] runs.
-    waiting: VecDeque<Queued<'scope>>,
-    unfinished: usize,
-    /// Payloads of tasks that panicked, with their numbers, in the order in which they ended.
-    panics: Vec<(usize, Payload)>,
-    spawned: usize,
-    /// The host, while it waits for tasks to run or to end.
-    waiter: Option<usize>,
+struct List<'scope> {
+    tasks: VecDeque<Box<dyn ScopeTask<'scope> + 'scope>>,
+    /// Number of those that [`ScopedJoinHandle::join`] has run.
+    begun: usize,
+    /// Looks of others since one found a task.
+    looks: u32,
 }
 
 impl std::fmt::Debug for Scope<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let tasks = self.tasks.lock();
-        let (unfinished, queued) = (tasks.unfinished, tasks.waiting.len());
-        drop(tasks);
-        f.debug_struct("Scope").field("unfinished", &unfinished).field("queued", &queued).finish_non_exhaustive()
+        let queued: usize = self.lists().map(|list| list.lock().tasks.len()).sum();
+        f.debug_struct("Scope").field("queued", &queued).finish_non_exhaustive()
     }
 }
 
@@ -143,7 +196,40 @@ impl<'scope> Scope<'scope> {
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
     {
-        drop(self.spawn_joinable(f));
+        let (call, _spawn) = SpawnedCall::begin(Location::caller(), true);
+        self.add(Box::new(Detached { call, f }));
+    }
+
+    /// Runs `f` here and now if no other member of the pool is idle; otherwise [spawns](Self::spawn) it. For tasks that are shorter than it takes
+    /// to hand one over.
+    ///
+    /// ```
+    /// use windrow::Scope;
+    ///
+    /// fn count<'scope>(scope: &Scope<'scope>, depth: u32, leaves: &'scope std::sync::atomic::AtomicU32) {
+    ///     if depth == 0 {
+    ///         leaves.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    ///         return;
+    ///     }
+    ///     scope.spawn_or_run(move |scope| count(scope, depth - 1, leaves));
+    ///     count(scope, depth - 1, leaves);
+    /// }
+    ///
+    /// let leaves = std::sync::atomic::AtomicU32::new(0);
+    /// windrow::scope(|scope| count(scope, 10, &leaves));
+    /// assert_eq!(leaves.into_inner(), 1024);
+    /// ```
+    #[track_caller]
+    pub fn spawn_or_run<F>(&self, f: F)
+    where
+        F: FnOnce(&Scope<'scope>) + Send + 'scope,
+    {
+        if self.invitation.idle() != (0, 0) {
+            return self.spawn(f);
+        }
+        let (call, _spawn) = SpawnedCall::begin(Location::caller(), true);
+        spend();
+        Detached { call, f }.begin(self);
     }
 
     /// Adds a task, and returns a handle to its result. The scope waits for the task even if the handle is dropped.
@@ -162,148 +248,191 @@ impl<'scope> Scope<'scope> {
         F: FnOnce(&Scope<'scope>) -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let (call, spawn) = SpawnedCall::begin(Location::caller(), true);
-        let mut tasks = self.tasks.lock();
-        tasks.spawned += 1;
-        tasks.unfinished += 1;
-        let number = tasks.spawned;
-        let task = Arc::new(Spawned {
-            number,
-            call,
-            state: Mutex::new(SpawnedState { stage: SpawnedStage::Waiting(f), let_go: false }),
-        });
-        tasks.waiting.push_back((number, task.clone()));
-        let waiter = tasks.waiter;
-        drop(tasks);
-        self.wake(waiter);
-        self.invitation.call();
-        drop(spawn);
+        let (call, _spawn) = SpawnedCall::begin(Location::caller(), true);
+        let stage = SpawnedStage::Waiting(Box::new(f));
+        let task = Arc::new(Spawned { call, state: Mutex::new(SpawnedState { stage, let_go: false }) });
+        self.add(Box::new(task.clone()));
         ScopedJoinHandle { scope: self, task }
     }
 
-    /// The work of a guest: runs tasks, oldest first, until none is left to begin.
-    fn help(&self) {
-        let runner = self.invitation.member().filter(|_| self.invitation.is_guest());
-        // The host of a guest that has forked is in the parent.
-        while self.process.is_this() && self.run_next(runner, VecDeque::pop_front) {}
+    fn lists(&self) -> impl Iterator<Item = &Mutex<List<'scope>>> {
+        std::iter::once(&self.own).chain(self.others.get().into_iter().flatten()).map(|list| &list.0)
     }
 
-    /// The work of the host: runs tasks, youngest first, until all have ended.
+    /// The list of this thread. (A member of another tree may use any.)
+    fn list(&self) -> &Mutex<List<'scope>> {
+        let own = || {
+            let member = member().filter(|_| self.host != member())?;
+            self.others.get()?.get(member)
+        };
+        &own().unwrap_or(&self.own).0
+    }
+
+    fn add(&self, task: Box<dyn ScopeTask<'scope> + 'scope>) {
+        let mut list = self.list().lock();
+        list.tasks.push_back(task);
+        let (tasks, looks) = (list.tasks.len(), list.looks);
+        drop(list);
+        if tasks % CLOCK == 1 {
+            self.call_at_times(1 << looks);
+        }
+        if !self.calls_at_times.is_up() {
+            self.invitation.call_once();
+        }
+    }
+
+    fn call_at_times(&self, pause: u64) {
+        if self.invitation.call_at_times(pause) && self.waits.get() == WAITS {
+            self.waits.set(RUNG);
+            self.host.into_iter().for_each(|host| self.invitation.ring(host));
+        }
+    }
+
+    /// The work of a guest: runs tasks until none is left to begin.
+    fn help(&self) {
+        self.others.get_or_init(|| (0..current_num_threads()).map(|_| Pad::default()).collect());
+        // The host of a guest that has forked is in the parent.
+        while self.process.is_this() && self.run_next(member()) {}
+    }
+
+    /// The work of the host: runs tasks until all have ended.
     fn finish(&self) -> Result<(), Stranded> {
+        self.calls_at_times.raise();
         loop {
-            while self.run_next(None, VecDeque::pop_back) {}
-            let mut tasks = self.tasks.lock();
-            if tasks.unfinished == 0 {
+            self.waits.set(AWAKE);
+            while self.run_next(None) {}
+            self.waits.set(WAITS);
+            if self.run_next(None) {
+                continue;
+            }
+            if self.invitation.is_left() {
                 return Ok(());
             }
-            tasks.waiter = self.invitation.member();
-            drop(tasks);
-            let is_needed = || {
-                let tasks = self.tasks.lock();
-                tasks.unfinished == 0 || !tasks.waiting.is_empty()
-            };
-            if !self.invitation.wait(|_| true, is_needed) {
+            if !self.invitation.wait(|_| true, || self.waits.get() == RUNG || self.invitation.is_left()) {
                 return Err(Stranded);
             }
-            self.tasks.lock().waiter = None;
         }
     }
 
-    /// Runs the task that `take` takes out of the queue, unless it was begun. False without a task. `runner` is this member's number if
-    /// this member is a guest.
-    fn run_next(
-        &self,
-        runner: Option<usize>,
-        take: impl FnOnce(&mut VecDeque<Queued<'scope>>) -> Option<Queued<'scope>>,
-    ) -> bool {
-        let mut tasks = self.tasks.lock();
-        let Some((_, task)) = take(&mut tasks.waiting) else { return false };
-        let more = !tasks.waiting.is_empty();
-        drop(tasks);
-        if more {
-            self.invitation.call();
-        }
-        if task.begin(self, runner) {
-            self.count_end();
-        }
+    /// Runs the youngest task of this thread, or steals some. False without a task. `runner` is this member's number if this member is a guest.
+    fn run_next(&self, runner: Option<usize>) -> bool {
+        let mut list = self.list().lock();
+        let own = list.tasks.pop_back();
+        let pause = (!list.tasks.is_empty()).then(|| 1 << list.looks);
+        drop(list);
+        pause.into_iter().for_each(|pause| self.call_at_times(pause));
+        let Some(task) = own.or_else(|| self.steal()) else { return false };
+        task.run(self, runner);
         true
     }
 
-    /// Drops the untaken result of task `number`. If the drop panics, the task counts as panicked.
-    fn discard_result<T>(&self, number: usize, result: Option<T>) {
+    /// Moves the older half of a list to that of this thread, but for the oldest task, which is returned.
+    fn steal(&self) -> Option<Box<dyn ScopeTask<'scope> + 'scope>> {
+        self.lists().find_map(|from| {
+            let mut list = from.lock();
+            let more = list.tasks.len().div_ceil(2).saturating_sub(1);
+            let oldest = list.tasks.pop_front();
+            list.looks = if oldest.is_some() { 0 } else { MOST_LOOKS.min(list.looks + 1) };
+            let taken: Vec<_> = list.tasks.drain(..more).collect();
+            let is_left = !list.tasks.is_empty();
+            drop(list);
+            if more > 0 {
+                self.list().lock().tasks.extend(taken);
+            }
+            if is_left || more > 0 {
+                self.call_at_times(0);
+            }
+            oldest
+        })
+    }
+
+    /// Drops the untaken result of the task `id`. If the drop panics, the task counts as panicked.
+    fn discard_result<T>(&self, id: usize, result: Option<T>) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(result))) {
-            self.tasks.lock().panics.push((number, payload));
+            self.panics.lock().push((id, payload));
         }
     }
+}
 
-    fn count_end(&self) {
-        let mut tasks = self.tasks.lock();
-        tasks.unfinished -= 1;
-        let waiter = if tasks.unfinished == 0 { tasks.waiter } else { None };
-        drop(tasks);
-        self.wake(waiter);
-    }
-
-    fn wake(&self, waiter: Option<usize>) {
-        waiter.into_iter().for_each(|waiter| self.invitation.ring(waiter));
+/// A task in a list.
+trait ScopeTask<'scope>: Send {
+    /// Runs the task, unless it was begun before. `runner` is this member's number if this member is a guest.
+    fn run(self: Box<Self>, scope: &Scope<'scope>, runner: Option<usize>);
+    fn is_begun(&self) -> bool {
+        false
     }
 }
 
-/// A task in the queue, with its number.
-type Queued<'scope> = (usize, Arc<dyn ScopeTask<'scope> + 'scope>);
-
-/// A task as the queue sees it.
-trait ScopeTask<'scope>: Send + Sync {
-    /// Runs the task; false if it was begun before. `runner` is this member's number if this member is a guest.
-    fn begin(&self, scope: &Scope<'scope>, runner: Option<usize>) -> bool;
+/// A task without a handle.
+struct Detached<F> {
+    call: SpawnedCall,
+    f: F,
 }
 
-/// A task as its handle sees it.
-trait Joined<'scope, T>: ScopeTask<'scope> {
-    /// The task's number in the scope.
-    fn number(&self) -> usize;
-    /// Takes the result, if the task has ended. Otherwise the task drops its result when it ends.
-    fn let_go(&self) -> Option<T>;
-    fn has_ended(&self) -> bool;
-    /// Lets the end of the task wake `waiter`. `None` if the task has ended already. Else the member that runs it, if that is a guest.
-    fn expect(&self, waiter: Waiter) -> Option<Option<usize>>;
+impl<F> Detached<F> {
+    fn begin<'scope>(self, scope: &Scope<'scope>)
+    where
+        F: FnOnce(&Scope<'scope>),
+    {
+        let _run = self.call.run();
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (self.f)(scope))) {
+            scope.panics.lock().push((0, payload));
+        }
+    }
 }
 
-/// A thread that waits for a task.
-enum Waiter {
+impl<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope> ScopeTask<'scope> for Detached<F> {
+    fn run(self: Box<Self>, scope: &Scope<'scope>, _: Option<usize>) {
+        self.begin(scope);
+    }
+}
+
+impl<'scope, T: Send + 'scope> ScopeTask<'scope> for Arc<Spawned<'scope, T>> {
+    fn run(self: Box<Self>, scope: &Scope<'scope>, runner: Option<usize>) {
+        self.begin(scope, runner);
+    }
+
+    fn is_begun(&self) -> bool {
+        !matches!(self.state.lock().stage, SpawnedStage::Waiting(_))
+    }
+}
+
+/// Distinguishes the tasks of a scope that have not been freed.
+fn id<T: ?Sized>(task: &T) -> usize {
+    std::ptr::from_ref(task).addr()
+}
+
+/// What waits for a task.
+enum TaskWaiter {
     /// A member of the tree.
     Member(usize),
-    /// Another thread.
-    Stranger(Arc<Latch>),
+    Other(Waiter),
 }
 
-struct Spawned<F, T> {
-    number: usize,
+/// A task with a handle.
+struct Spawned<'scope, T> {
     call: SpawnedCall,
-    state: Mutex<SpawnedState<F, T>>,
+    state: Mutex<SpawnedState<'scope, T>>,
 }
 
-struct SpawnedState<F, T> {
-    stage: SpawnedStage<F, T>,
+struct SpawnedState<'scope, T> {
+    stage: SpawnedStage<'scope, T>,
     /// The handle has given up the result.
     let_go: bool,
 }
 
-enum SpawnedStage<F, T> {
-    Waiting(F),
+enum SpawnedStage<'scope, T> {
+    Waiting(Box<dyn FnOnce(&Scope<'scope>) -> T + Send + 'scope>),
     Running {
         runner: Option<usize>,
-        waiter: Option<Waiter>,
+        waiter: Option<TaskWaiter>,
     },
     /// The result, until it is taken; `None` if it panicked.
     Ended(Option<T>),
 }
 
-impl<'scope, F, T> ScopeTask<'scope> for Spawned<F, T>
-where
-    F: FnOnce(&Scope<'scope>) -> T + Send + 'scope,
-    T: Send + 'scope,
-{
+impl<'scope, T> Spawned<'scope, T> {
+    /// Runs the task; false if it was begun before. `runner` is this member's number if this member is a guest.
     fn begin(&self, scope: &Scope<'scope>, runner: Option<usize>) -> bool {
         let f = {
             let mut state = self.state.lock();
@@ -319,7 +448,7 @@ where
         let mut result = match catch_unwind(AssertUnwindSafe(|| f(scope))) {
             Ok(result) => Some(result),
             Err(payload) => {
-                scope.tasks.lock().panics.push((self.number, payload));
+                scope.panics.lock().push((id(self), payload));
                 None
             }
         };
@@ -328,25 +457,16 @@ where
         let kept = if state.let_go { None } else { result.take() };
         let before = std::mem::replace(&mut state.stage, SpawnedStage::Ended(kept));
         drop(state);
-        scope.discard_result(self.number, result);
+        scope.discard_result(id(self), result);
         match before {
-            SpawnedStage::Running { waiter: Some(Waiter::Member(member)), .. } => scope.invitation.ring(member),
-            SpawnedStage::Running { waiter: Some(Waiter::Stranger(latch)), .. } => latch.set(),
+            SpawnedStage::Running { waiter: Some(TaskWaiter::Member(member)), .. } => scope.invitation.ring(member),
+            SpawnedStage::Running { waiter: Some(TaskWaiter::Other(waiter)), .. } => quietly(|| waiter.wake()),
             _ => {}
         }
         true
     }
-}
 
-impl<'scope, F, T> Joined<'scope, T> for Spawned<F, T>
-where
-    F: FnOnce(&Scope<'scope>) -> T + Send + 'scope,
-    T: Send + 'scope,
-{
-    fn number(&self) -> usize {
-        self.number
-    }
-
+    /// Takes the result, if the task has ended. Otherwise the task drops its result when it ends.
     fn let_go(&self) -> Option<T> {
         let mut state = self.state.lock();
         state.let_go = true;
@@ -360,18 +480,22 @@ where
         matches!(self.state.lock().stage, SpawnedStage::Ended(_))
     }
 
-    fn expect(&self, by: Waiter) -> Option<Option<usize>> {
-        match &mut self.state.lock().stage {
-            SpawnedStage::Running { runner, waiter } => {
-                *waiter = Some(by);
-                Some(*runner)
-            }
-            _ => None,
-        }
+    /// Lets the end of the task wake `by` and none before it. `None` if the task has ended already. Else the member that runs it, if that is a
+    /// guest.
+    fn expect(&self, by: TaskWaiter) -> Option<Option<usize>> {
+        let mut state = self.state.lock();
+        let SpawnedStage::Running { runner, waiter } = &mut state.stage else { return None };
+        let (runner, before) = (*runner, waiter.replace(by));
+        drop(state);
+        drop(before);
+        Some(runner)
     }
 }
 
 /// A handle to a task that was spawned in a [`scope`]. If it is dropped, the task runs all the same, and its result is dropped.
+///
+/// The handle is a future for any executor, of what [`join`](Self::join) returns. A task that has not begun runs where the handle is polled.
+/// The scope waits for the task whether or not its handle is polled to the end.
 ///
 /// ```
 /// use windrow::ScopedJoinHandle;
@@ -381,15 +505,32 @@ where
 ///     tasks.map(|task: ScopedJoinHandle<'_, '_, usize>| task.join().unwrap())
 /// });
 /// assert_eq!(lengths, [3, 4]);
+///
+/// # fn block_on<T>(f: impl Future<Output = T>) -> T {
+/// #     let mut f = std::pin::pin!(f);
+/// #     loop {
+/// #         let noop = &mut std::task::Context::from_waker(std::task::Waker::noop());
+/// #         if let std::task::Poll::Ready(value) = f.as_mut().poll(noop) { return value }
+/// #     }
+/// # }
+/// let text = "one fish".to_owned();
+/// let both = windrow::scope(|scope| {
+///     block_on(async {
+///         let words = scope.spawn_joinable(|_| text.split(' ').count());
+///         let bytes = scope.spawn_joinable(|_| text.len());
+///         (words.await.unwrap(), bytes.await.unwrap())
+///     })
+/// });
+/// assert_eq!(both, (2, 8));
 /// ```
 pub struct ScopedJoinHandle<'s, 'scope, T> {
     scope: &'s Scope<'scope>,
-    task: Arc<dyn Joined<'scope, T> + 'scope>,
+    task: Arc<Spawned<'scope, T>>,
 }
 
 impl<T> Drop for ScopedJoinHandle<'_, '_, T> {
     fn drop(&mut self) {
-        self.scope.discard_result(self.task.number(), self.task.let_go());
+        self.scope.discard_result(id(&*self.task), self.task.let_go());
     }
 }
 
@@ -420,14 +561,19 @@ impl<'scope, T> ScopedJoinHandle<'_, 'scope, T> {
     pub fn join(self) -> thread::Result<T> {
         self.scope.begin(&self.task);
         self.await_end();
+        self.result()
+    }
+
+    /// The result of a task that has ended.
+    fn result(&self) -> thread::Result<T> {
         if let Some(result) = self.task.let_go() {
             return Ok(result);
         }
-        let mut tasks = self.scope.tasks.lock();
-        let own = tasks.panics.iter().position(|(number, _)| *number == self.task.number());
-        match own.map(|at| tasks.panics.remove(at)) {
-            Some((_, payload)) => Err(payload),
-            None => unreachable!("a task has a result or has panicked"),
+        let mut panics = self.scope.panics.lock();
+        // The last one: the memory of a task may have been that of an earlier one.
+        match panics.iter().rposition(|(task, _)| *task == id(&*self.task)) {
+            Some(at) => Err(panics.remove(at).1),
+            None => panic!("the result of a task is given once"),
         }
     }
 
@@ -435,7 +581,7 @@ impl<'scope, T> ScopedJoinHandle<'_, 'scope, T> {
         let invitation = &self.scope.invitation;
         match invitation.member() {
             Some(member) => {
-                if let Some(runner) = self.task.expect(Waiter::Member(member)) {
+                if let Some(runner) = self.task.expect(TaskWaiter::Member(member)) {
                     // Only a guest is helped. The stack of any other runner holds other work below the task.
                     let has_ended = invitation.wait(|guest| runner == Some(guest), || self.task.has_ended());
                     if !has_ended {
@@ -445,7 +591,7 @@ impl<'scope, T> ScopedJoinHandle<'_, 'scope, T> {
             }
             None => {
                 let latch = Arc::new(Latch::new());
-                if self.task.expect(Waiter::Stranger(latch.clone())).is_some() {
+                if self.task.expect(TaskWaiter::Other(Waiter::Thread(latch.clone()))).is_some() {
                     if !self.scope.process.is_this() {
                         Stranded.raise();
                     }
@@ -456,18 +602,31 @@ impl<'scope, T> ScopedJoinHandle<'_, 'scope, T> {
     }
 }
 
+impl<T> Future for ScopedJoinHandle<'_, '_, T> {
+    type Output = thread::Result<T>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<thread::Result<T>> {
+        self.scope.begin(&self.task);
+        let waiter = TaskWaiter::Other(Waiter::Task(context.waker().clone()));
+        match self.task.expect(waiter) {
+            None => Poll::Ready(self.result()),
+            Some(_) if self.scope.process.is_this() => Poll::Pending,
+            Some(_) => Stranded.raise(),
+        }
+    }
+}
+
 impl<'scope> Scope<'scope> {
     /// Runs the task unless it was begun.
-    fn begin<T>(&self, task: &Arc<dyn Joined<'scope, T> + 'scope>) {
+    fn begin<T>(&self, task: &Spawned<'scope, T>) {
         if !task.begin(self, None) {
             return;
         }
-        let mut tasks = self.tasks.lock();
-        let at = tasks.waiting.binary_search_by_key(&task.number(), |(number, _)| *number).ok();
-        // Where tasks are joined in the order of their spawns, or in the reverse order, it is at an end of the queue.
-        let gone = at.and_then(|at| tasks.waiting.remove(at));
-        drop(tasks);
-        drop(gone);
-        self.count_end();
+        let mut list = self.list().lock();
+        list.begun += 1;
+        if 2 * list.begun > list.tasks.len() {
+            list.begun = 0;
+            list.tasks.retain(|task| !task.is_begun());
+        }
     }
 }

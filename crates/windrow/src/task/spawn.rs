@@ -2,8 +2,9 @@
 //!
 //! *A caller never waits for a closure that no thread can run.* [`JoinHandle::wait`] takes a closure that has not begun out of the queue, and
 //! runs it on the calling thread. Polling on a spawn thread does the same. Otherwise all spawn threads could wait for closures after
-//! them in the queue ([`spawn_threads`](crate::runtime::spawn_threads)).
+//! them in the queue ([`spawn_threads`]).
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
@@ -14,9 +15,10 @@ use std::thread;
 
 use crate::runtime::cancel::{CancelToken, ambient, under};
 use crate::runtime::listen::SpawnedCall;
-use crate::runtime::pool::{Pool, current_state, install};
-use crate::runtime::spawn_threads::{SpawnQueue, own_queue};
+use crate::runtime::pool::{Current, Pool, global_state, install};
+use crate::runtime::spawn_threads::{self, serves};
 use crate::runtime::state::PoolState;
+use windrow_sync::unwind::discard;
 use windrow_sync::waiters::{Outcome, Waiter};
 
 /// Runs `f` on a spawn thread of the current pool, and returns at once. For a result of `f`, see [`spawn_joinable`].
@@ -34,7 +36,7 @@ use windrow_sync::waiters::{Outcome, Waiter};
 /// ```
 #[track_caller]
 pub fn spawn(f: impl FnOnce() + Send + 'static) {
-    detach(&current_state(), Location::caller(), f);
+    detach(Current::get().state(), Location::caller(), f);
 }
 
 /// Runs `f` on a spawn thread of the current pool. The handle gives its result: await it, or block in [`JoinHandle::wait`].
@@ -72,7 +74,7 @@ pub fn spawn(f: impl FnOnce() + Send + 'static) {
 /// Source of the idea: rayon's pull request 679 and the crate tokio-rayon, whose futures leave a dropped closure running.
 #[track_caller]
 pub fn spawn_joinable<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
-    spawn_to(&current_state(), Location::caller(), f)
+    spawn_to(Current::get().state(), Location::caller(), f)
 }
 
 impl Pool {
@@ -114,9 +116,7 @@ impl Pool {
 }
 
 fn detach(state: &Arc<PoolState>, place: &'static Location<'static>, f: impl FnOnce() + Send + 'static) {
-    let mut handle = spawn_to(state, place, f);
-    handle.task.outcome.close();
-    handle.given = true;
+    submit(&home(state), place, ambient().map(|outer| outer.child()), f, discard);
 }
 
 fn spawn_to<R: Send + 'static>(
@@ -124,27 +124,35 @@ fn spawn_to<R: Send + 'static>(
     place: &'static Location<'static>,
     f: impl FnOnce() -> R + Send + 'static,
 ) -> JoinHandle<R> {
-    let (call, spawn) = SpawnedCall::begin(place, false);
     let token = ambient().map_or_else(CancelToken::new, |outer| outer.child());
-    let task = Arc::new(Task { token, outcome: Outcome::default() });
-    let job = {
-        let (task, state) = (task.clone(), state.clone());
-        move || {
-            let result = {
-                let _here = install(state);
-                let run = call.run();
-                let _token = under(task.token.clone());
-                let result = catch_unwind(AssertUnwindSafe(f));
-                drop(run);
-                result
-            };
-            task.outcome.give(result);
-        }
+    let task = Arc::new(Task { token: token.clone(), outcome: Outcome::default() });
+    let (pool, own) = (home(state).into_owned(), task.clone());
+    let ticket = submit(&pool, place, Some(token), f, move |result| own.outcome.give(result));
+    JoinHandle { task, pool, ticket, given: false }
+}
+
+/// The pool that runs closures spawned on this one. In a forked child the queue of an inherited pool belongs to the parent.
+fn home(state: &Arc<PoolState>) -> Cow<'_, Arc<PoolState>> {
+    if state.is_of_this_process() { Cow::Borrowed(state) } else { Cow::Owned(global_state()) }
+}
+
+/// Hands `f` over, to be run under `token`. Returns its number.
+fn submit<R>(
+    pool: &Arc<PoolState>,
+    place: &'static Location<'static>,
+    token: Option<CancelToken>,
+    f: impl FnOnce() -> R + Send + 'static,
+    ended: impl FnOnce(thread::Result<R>) + Send + 'static,
+) -> u64 {
+    let (call, _spawn) = SpawnedCall::begin(place, false);
+    let job = move || {
+        let token = under(token);
+        let run = call.run();
+        let result = catch_unwind(AssertUnwindSafe(f));
+        drop((run, token));
+        ended(result);
     };
-    let queue = SpawnQueue::of(state);
-    let ticket = queue.submit(Box::new(job));
-    drop(spawn);
-    JoinHandle { task, queue, ticket, given: false }
+    spawn_threads::submit(pool, Box::new(job))
 }
 
 /// The result of a spawned closure, to be awaited or [waited](JoinHandle::wait) for: see [`spawn_joinable`].
@@ -162,7 +170,8 @@ fn spawn_to<R: Send + 'static>(
 #[must_use = "dropping the handle cancels the closure: await it, call wait, or use spawn"]
 pub struct JoinHandle<R> {
     task: Arc<Task<R>>,
-    queue: Arc<SpawnQueue>,
+    /// The pool whose queue has the closure.
+    pool: Arc<PoolState>,
     ticket: u64,
     /// The result was taken, or is not wanted.
     given: bool,
@@ -185,8 +194,7 @@ impl<R> JoinHandle<R> {
     /// # Panics
     /// With the closure's panic. Also if the handle has returned the result before, or if this process was forked since `spawn_joinable`.
     pub fn wait(mut self) -> R {
-        self.queue.assert_of_this_process();
-        self.queue.help(self.ticket);
+        self.help();
         let result = self.task.outcome.wait();
         self.given = true;
         result.unwrap_or_else(|payload| resume_unwind(payload))
@@ -223,8 +231,21 @@ impl<R> JoinHandle<R> {
     /// # Panics
     /// If this process was forked since `spawn_joinable`.
     pub fn is_finished(&self) -> bool {
-        self.queue.assert_of_this_process();
+        self.assert_of_this_process();
         self.task.outcome.is_given()
+    }
+
+    fn assert_of_this_process(&self) {
+        assert!(self.pool.is_of_this_process(), "this closure was spawned before the fork, on a thread of the parent");
+    }
+
+    /// Runs the closure on this thread if it has not begun.
+    fn help(&self) {
+        self.assert_of_this_process();
+        if let Some(job) = self.pool.spawns.remove(self.ticket) {
+            let _here = install(self.pool.clone());
+            job();
+        }
     }
 }
 
@@ -232,10 +253,10 @@ impl<R> Future for JoinHandle<R> {
     type Output = R;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
-        self.queue.assert_of_this_process();
-        if own_queue().is_some_and(|own| Arc::ptr_eq(&own, &self.queue)) {
+        self.assert_of_this_process();
+        if serves(&self.pool) {
             // A waiting spawn thread: see the module page.
-            self.queue.help(self.ticket);
+            self.help();
         }
         let waiter = Waiter::Task(context.waker().clone());
         let Some(result) = self.task.outcome.ask(waiter) else { return Poll::Pending };
@@ -246,11 +267,11 @@ impl<R> Future for JoinHandle<R> {
 
 impl<R> Drop for JoinHandle<R> {
     fn drop(&mut self) {
-        if self.given || !self.queue.is_of_this_process() {
+        if self.given || !self.pool.is_of_this_process() {
             return;
         }
         self.task.token.cancel();
-        let unrun = self.queue.remove(self.ticket);
+        let unrun = self.pool.spawns.remove(self.ticket);
         self.task.outcome.close();
         drop(unrun);
     }
@@ -265,16 +286,14 @@ struct Task<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::spawn_threads::queues;
 
     /// Lanes of an overlapped run may outlive their pool, and spawn.
     #[test]
-    fn the_queue_of_a_pool_that_is_gone_goes_too() {
+    fn nothing_is_left_of_a_pool_that_is_gone() {
         let pool = Pool::new(2);
         let state = pool.state.clone();
         assert_eq!(spawn_to(&state, Location::caller(), || 1).wait(), 1);
         drop(pool);
-        let is_kept = || queues().contains_key(&Arc::as_ptr(&state).addr());
         for round in 0..3 {
             let (tell, told) = std::sync::mpsc::channel();
             let all: Vec<_> = (0..5)
@@ -285,13 +304,13 @@ mod tests {
                 .collect();
             assert_eq!(told.iter().take(5).sum::<i32>(), 10, "round {round}");
             drop(all);
-            while is_kept() {
+            while Arc::strong_count(&state) > 1 {
                 thread::yield_now();
             }
         }
-        // Nothing is left of a queue whose closure no spawn thread began.
+        // Also of a closure that no spawn thread began.
         spawn_to(&state, Location::caller(), || ()).wait();
-        while is_kept() {
+        while Arc::strong_count(&state) > 1 {
             thread::yield_now();
         }
     }

@@ -1,11 +1,12 @@
 //! Scopes in pools.
 
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 
 use windrow::{Pool, Scope, join, scope};
-use windrow_testkit::{Live, spin};
+use windrow_testkit::{Live, block_on, spin};
 
 const SMALL: bool = cfg!(miri);
 
@@ -267,7 +268,7 @@ fn joined_tasks_do_not_pile_up() {
 fn handles_say_whether_their_task_has_ended() {
     scope(|s| {
         let handle = s.spawn_joinable(|_| 3);
-        assert!(format!("{s:?} {handle:?}").contains("unfinished"));
+        assert!(format!("{s:?} {handle:?}").contains("queued"));
         while windrow::current_num_threads() == 0 && !handle.is_finished() {}
         assert_eq!(handle.join().unwrap(), 3);
     });
@@ -291,6 +292,50 @@ fn tasks_that_are_joined_one_behind_do_not_pile_up() {
             assert_eq!(before.join().unwrap(), n - 1);
         });
     });
+}
+
+/// Polled by an executor whose thread sleeps until it is woken, in any order, or not to the end.
+#[test]
+fn tasks_are_awaited() {
+    let n = if SMALL { 3 } else { 100 };
+    for pool in pools() {
+        let sum = pool.install(|| {
+            scope(|s| {
+                let task = |i: usize| s.spawn_joinable(move |_| (spin(5), i).1);
+                let mut tasks: Vec<_> = (0..n).map(task).collect();
+                drop(tasks.pop());
+                let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+                let _ = std::pin::Pin::new(&mut tasks[0]).poll(&mut context).map(|_| tasks.remove(0));
+                let failed = s.spawn_joinable(|_| resume_unwind(Box::new("task")));
+                block_on(async {
+                    assert_eq!(*failed.await.unwrap_err().downcast::<&str>().unwrap(), "task");
+                    let mut sum = 0;
+                    for task in tasks.into_iter().rev() {
+                        sum += task.await.unwrap();
+                    }
+                    sum
+                })
+            })
+        });
+        assert_eq!(sum, (1..n - 1).sum());
+    }
+}
+
+#[test]
+fn tasks_run_at_once_where_none_is_idle() {
+    fn grow<'scope>(s: &Scope<'scope>, depth: u32, ran: &'scope AtomicUsize) {
+        ran.fetch_add(1, Relaxed);
+        spin(2);
+        (0..if depth > 0 { 2 } else { 0 }).for_each(|_| s.spawn_or_run(move |s| grow(s, depth - 1, ran)));
+    }
+    let depth = if SMALL { 3 } else { 9 };
+    for pool in pools() {
+        let ran = AtomicUsize::new(0);
+        pool.install(|| scope(|s| grow(s, depth, &ran)));
+        assert_eq!(ran.into_inner(), (2 << depth) - 1);
+        let thrown = catch_unwind(|| pool.install(|| scope(|s| s.spawn_or_run(|_| resume_unwind(Box::new("task"))))));
+        assert_eq!(thrown.unwrap_err().downcast_ref::<&str>(), Some(&"task"));
+    }
 }
 
 /// A guest may take the next task while the caller looks whether there is one.

@@ -35,6 +35,8 @@ pub(super) struct OwnerState {
     pub(super) has_woken: Cell<bool>,
     /// Guests were called, and members that could come may be parked.
     pub(super) called: Cell<bool>,
+    /// Ticks when guests were last called [at times](Self::is_due_to_call).
+    pub(super) called_at: Cell<u64>,
     /// The lead's question, until it is answered with `Opened`.
     pub(super) question: Cell<*const Question<'static>>,
 }
@@ -227,6 +229,17 @@ impl WorkerSlot {
                 false
             }
         }
+    }
+
+    /// True once in `pause` heartbeats. The next join, or call of guests, reads the clock.
+    pub(crate) fn is_due_to_call(&self, pause: u64) -> bool {
+        let (own, now) = (&self.own.0, machine::tick());
+        let is_due = now.saturating_sub(own.called_at.get()) >= pause.saturating_mul(self.tree().timing.alone);
+        if is_due {
+            own.called_at.set(now);
+            own.fuel.set(0);
+        }
+        is_due
     }
 
     fn is_due_to_wake(&self, now: u64) -> bool {

@@ -10,7 +10,7 @@ use windrow_sync::fork::{PerProcess, Process, Stranded};
 use windrow_sync::latch::Latch;
 use windrow_sync::lend::{Lender, Loan, lending};
 use windrow_sync::machine::{self, Thread, cpus, prefetch, tick, ticks_per_micro};
-use windrow_sync::quota::cpu_quota;
+use windrow_sync::quota::{cpu_quota, rounded_down};
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::unwind::{Finally, discard, quietly};
 use windrow_sync::waiters::{Locked, Outcome, Waiter, Waiters};
@@ -127,7 +127,7 @@ fn words_latches_and_the_machine() {
     assert_eq!(number.get_f64().to_bits(), 1 << 63);
     prefetch(&[(); 0]);
     assert!(ticks_per_micro() > 0.0 && cpus() > 0 && machine::fork_generation() == machine::fork_generation());
-    assert!(cpu_quota().is_none_or(|cpus| cpus > 0.0));
+    assert!(cpu_quota().is_none_or(|cpus| cpus > 0.0) && rounded_down().is_none_or(|quota| quota > cpus() as f64));
     let _ = tick();
     let _ = (machine::cpu(), machine::be_prompt());
     let this = Thread::this();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use windrow_sync::Spin;
 use windrow_sync::join::guests::Invitation;
 use windrow_sync::join::tree::{Asked, JoinTiming, OfferDecision, Tree, TreeLead};
-use windrow_sync::join::{apart, is_inside, join, offer_at_once, would_queue};
+use windrow_sync::join::{apart, is_inside, join, member, offer_at_once, spend, would_queue};
 use windrow_sync::latch::Latch;
 
 use super::{Live, boom, panics};
@@ -143,7 +143,8 @@ fn trees_are_used_again_and_members_come_late() {
         }
         let text = String::from("borrowed");
         let in_tree = || {
-            assert!(is_inside() && !apart(is_inside) && !apart(would_queue));
+            assert!(is_inside() && !apart(is_inside) && !apart(would_queue) && member().is_some());
+            spend();
             // A tree inside a tree, and one apart from it.
             let inner = || grow(EAGER, OPENED, || both(|| text.len(), || text.len()));
             let (one, (two, _)) = both(inner, || apart(inner));
@@ -154,7 +155,8 @@ fn trees_are_used_again_and_members_come_late() {
         assert_eq!(lead.grow(u32::MAX, &|_| OfferDecision::Never, in_tree), 16);
         shared.serve();
     }
-    assert!(!is_inside() && !would_queue());
+    spend();
+    assert!(!is_inside() && !would_queue() && member().is_none());
     assert_eq!(join(|| 1, || 2, |a, b| (a(), b())), (1, 2));
     assert!(panics(|| _ = join(|| 1, || 2, |_, _| boom())));
 }
@@ -164,6 +166,8 @@ fn invitations_with_hostile_guests() {
     let invitation = Invitation::new();
     assert!(panics(|| _ = invitation.wait(|_| true, || true)), "no member");
     invitation.call();
+    invitation.call_once();
+    assert!(invitation.call_at_times(u64::MAX) && invitation.is_left());
     invitation.pass_on();
     invitation.ring(usize::MAX);
     assert_eq!(invitation.host(&|| boom(), || 7), 7);
@@ -191,8 +195,10 @@ fn invitations_with_hostile_guests() {
                         invitation.host(&help, || {
                             assert!(panics(|| invitation.host(&help, || ())), "one host at a time");
                             assert!(!invitation.is_guest() && invitation.member() == Some(0));
-                            invitation.call();
+                            // Twice in any time, if a heartbeat takes none.
+                            assert!(invitation.call_at_times(u64::MAX) && invitation.call_at_times(1));
                             came.wait(Spin::NONE);
+                            let _ = invitation.is_left();
                             let is_done = || done.load(Relaxed) == 4;
                             match hostile {
                                 2 => boom(),
