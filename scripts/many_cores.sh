@@ -6,7 +6,7 @@
 #
 # Regions, the 31 cells warm and cold, rounds and barriers and encode on WIDTHS threads (2 4 8 16), batches of 16 and 64 callers. A part that
 # has no time left, or a peer that does not start, is skipped, and the summary says so. DATA is the folder of texts and tokenizers; gigatoken is
-# measured if Python can import it, from DIR/python too (pip install --target DIR/python gigatoken). oneTBB: crates/windrow-bench/README.md.
+# measured if Python can import it, from DIR/python too (pip install --no-deps --target DIR/python gigatoken). oneTBB: crates/windrow-bench/README.md.
 set -euo pipefail
 
 limit=470
