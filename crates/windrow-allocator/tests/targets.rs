@@ -16,7 +16,7 @@ const OTHERS: [&str; 5] = [
 fn packages(target: &str, features: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO"));
     command.args(["tree", "--package", "windrow-cli", "--edges", "normal", "--prefix", "none", "--target", target]);
-    command.args(features).args(["--locked", "--offline"]).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    command.args(features).arg("--locked").current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let output = command.output().expect("cargo starts");
     assert!(output.status.success(), "{target}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("names of packages")
