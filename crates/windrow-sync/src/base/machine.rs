@@ -22,7 +22,7 @@ pub fn tick() -> u64 {
     }
 }
 
-/// Number of [ticks](tick) in a microsecond. Measured once per process against the monotonic clock, which takes 200 us.
+/// Number of [ticks](tick) in a microsecond. Measured once per process against the monotonic clock, which takes 50 us.
 pub fn ticks_per_micro() -> f64 {
     // No lock: a process forked during the measurement could not get it. Two threads may measure; either result will do.
     static RATE: AtomicU64 = AtomicU64::new(0);
@@ -32,10 +32,10 @@ pub fn ticks_per_micro() -> f64 {
         return known;
     }
     let (tick0, time0) = tick_and_time();
-    while time0.elapsed().as_micros() < 200 {
+    while time0.elapsed().as_micros() < 50 {
         std::hint::spin_loop();
     }
-    // Two reads some 25 ns apart over 200 us: an error of about 1 in 10^4.
+    // Two reads some 25 ns apart over 50 us: an error of about 5 in 10^4.
     let (tick1, time1) = tick_and_time();
     let nanos = time1.duration_since(time0).as_nanos() as f64;
     let rate = (tick1.saturating_sub(tick0) as f64 * 1000.0 / nanos).max(f64::MIN_POSITIVE);

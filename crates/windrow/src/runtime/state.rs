@@ -12,7 +12,7 @@ use windrow_sync::Mutex;
 use windrow_sync::fork::PerProcess;
 use windrow_sync::gate::{Gate, Wait, WorkerCounts};
 use windrow_sync::join::tree::JoinTiming;
-use windrow_sync::machine::{self, tick};
+use windrow_sync::machine::{self, Thread, tick};
 use windrow_sync::quota::cpu_quota;
 use windrow_sync::ranges::Ranges;
 use windrow_sync::relaxed::RelaxedU64;
@@ -114,10 +114,13 @@ impl PoolState {
             wake: RelaxedU64::new(guess.wake.0.to_bits()),
             ended: RelaxedU64::new(0),
             missed: RelaxedU64::new(0),
-            cpus: RelaxedU64::new(machine::cpus() as u64),
-            quota: RelaxedU64::new(cpu_quota().unwrap_or(0.0).to_bits()),
+            cpus: RelaxedU64::new(
+                Some(Thread::this().allowed().len()).filter(|&cpus| cpus > 0).unwrap_or_else(machine::cpus) as u64,
+            ),
+            // A worker reads it when it begins: the caller waits for some 60 system calls less.
+            quota: RelaxedU64::new(0.0_f64.to_bits()),
             mask_read: RelaxedU64::new(tick()),
-            quota_read: RelaxedU64::new(tick()),
+            quota_read: RelaxedU64::new(0),
         };
         // A member leaves after one claim at most. If its items are longer than that, a park of the caller costs little.
         let settle = Spin { busy: ticks(guess.longest_claim()), yielding: ticks(guess.longest_claim()) };
