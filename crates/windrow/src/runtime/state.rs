@@ -118,7 +118,7 @@ impl PoolState {
                 Some(Thread::this().allowed().len()).filter(|&cpus| cpus > 0).unwrap_or_else(machine::cpus) as u64,
             ),
             // A worker reads it when it begins: the caller waits for some 60 system calls less.
-            quota: RelaxedU64::new(0.0_f64.to_bits()),
+            quota: RelaxedU64::new(0),
             mask_read: RelaxedU64::new(tick()),
             quota_read: RelaxedU64::new(0),
         };
