@@ -56,7 +56,7 @@ impl Neighbours {
     /// Starts them.
     ///
     /// # Panics
-    /// As [`Neighbour::start`].
+    /// If the system refuses to start a process.
     pub fn start(self) -> Vec<Neighbour> {
         let one = |_| if self.niced { Neighbour::by("nice", &["-n", "19"]) } else { Neighbour::start() };
         (0..self.count).map(one).collect()

@@ -19,7 +19,8 @@
 //! 2. **A long pause** counts as no more than [64 wakes](Machine::long_sleep). After it, three short waits are enough to spin again.
 //! 3. **Serial calls count as regions** if workers, had they been awake, would have made them faster: a wait begins after the last of them. So
 //!    the wake that such calls have [paid for](crate::share::owed) is followed by spins for the gaps between them. Calls of 20 us that are 40 us
-//!    apart: 13.5 us each; without this a worker was woken for every third one, and parked again: 20.5 us, a quarter of them 24 to 30.
+//!    apart take 13.5 to 17 us; without this a worker was woken for every third one, and parked again: 20.5 us, a quarter of them 24 to 30 (measured
+//!    once, no record).
 //! 4. **13 wakes** are about ten times the competitive bound, because a worker that spins also saves its caller the cost of a wakeup.
 
 use crate::Nanos;

@@ -121,7 +121,7 @@ pub struct Row {
     pub control: f64,
     /// Of windrow.
     pub windrow: f64,
-    /// What windrow may take longer.
+    /// Allowance of windrow over the serial quantile.
     pub allowed: f64,
 }
 
@@ -148,7 +148,7 @@ impl Row {
         Self { name: name.to_owned(), quantile, serial, control, windrow, allowed }
     }
 
-    /// What windrow takes longer than the serial loop.
+    /// Excess of windrow over the serial loop.
     pub fn excess(&self) -> f64 {
         self.windrow - self.serial
     }

@@ -47,7 +47,7 @@ const KINDS: [Kind; 5] = [
     },
 ];
 
-/// This environment variable names a folder of compiled peers, for a machine without compilers. What it lacks is compiled into it.
+/// Environment variable: a folder of compiled peers, for a machine without compilers. Missing peers are compiled into the folder.
 const COMPILED: &str = "WINDROW_BENCH_PEERS";
 
 /// The loops of these peers. The serial ones show how far apart the compilers are.

@@ -48,7 +48,7 @@ pub fn apart<R>(f: impl FnOnce() -> R) -> R {
     seated(std::ptr::null(), f)
 }
 
-/// This thread's number among the members of the tree that it works on.
+/// Number of the calling thread among the members of the tree that it works on.
 #[inline]
 pub fn member() -> Option<usize> {
     with_here(|seat| seat.map(WorkerSlot::index))

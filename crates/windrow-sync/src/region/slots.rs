@@ -56,7 +56,7 @@ pub struct Slots<T> {
     items: SharedItems<MaybeUninit<T>, Vec<MaybeUninit<T>>>,
     /// Member 0's ledger, on a line of its own: other members read the fields around it for every chunk.
     lead: Pad<Ledger>,
-    /// Those of the others, made when one of them writes.
+    /// Ledgers of the other members, made when one of them writes.
     others: OnceLock<Box<[Pad<Ledger>]>>,
     members: usize,
 }

@@ -35,7 +35,7 @@ pub(crate) struct Scan<F> {
     pub(crate) inclusive: bool,
 }
 
-/// What one member has done in the first pass.
+/// Work of one member in the first pass.
 struct FirstPass<T> {
     /// The first blocks, which are done, and what comes before the next one.
     blocks: usize,

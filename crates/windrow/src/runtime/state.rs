@@ -72,7 +72,7 @@ struct Learned {
     wake: RelaxedU64,
     /// When the last region ended.
     ended: RelaxedU64,
-    /// When the last serial call ended that workers would have made faster if they had been awake.
+    /// End of the last serial call that workers would have made faster if they had been awake.
     missed: RelaxedU64,
     cpus: RelaxedU64,
     quota: RelaxedU64,
@@ -117,7 +117,7 @@ impl PoolState {
             cpus: RelaxedU64::new(
                 Some(Thread::this().allowed().len()).filter(|&cpus| cpus > 0).unwrap_or_else(machine::cpus) as u64,
             ),
-            // A worker reads it when it begins: the caller waits for some 60 system calls less.
+            // A worker reads it when it begins: the caller waits for some 20 system calls less.
             quota: RelaxedU64::new(0),
             mask_read: RelaxedU64::new(tick()),
             quota_read: RelaxedU64::new(0),

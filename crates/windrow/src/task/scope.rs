@@ -402,7 +402,7 @@ fn id<T: ?Sized>(task: &T) -> usize {
     std::ptr::from_ref(task).addr()
 }
 
-/// What waits for a task.
+/// A thread or a future that waits for a task.
 enum TaskWaiter {
     /// A member of the tree.
     Member(usize),

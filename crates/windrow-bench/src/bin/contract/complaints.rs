@@ -1,5 +1,5 @@
-//! What commonware-parallel's author holds against learning by call site, measured: a look-up on every call, cold starts, stale estimates, noise
-//! of probes, a duplicated body.
+//! Five measured complaints of commonware-parallel's author about learning by call site: a look-up on every call, cold starts, stale estimates,
+//! noise of probes, a duplicated body.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
