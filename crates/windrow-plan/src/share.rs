@@ -58,8 +58,49 @@ pub struct Progress {
     pub known: Option<Trusted>,
     /// True if the caller has said that every claim is worth a synchronization: nothing is measured.
     pub eager: bool,
-    /// Time to read and write an item again, if a shared call does so in a second pass over all items but those of its caller.
-    pub again: Option<Nanos>,
+    /// True if only shared calls of the site are remembered: what an item takes on one thread is a guess.
+    pub only_shared: bool,
+    /// The time of an item that only a shared call spends.
+    pub extra: Extra<Nanos>,
+}
+
+/// Work on each item that only a shared call does: a time, or a number of bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Extra<T> {
+    /// None.
+    #[default]
+    None,
+    /// The item is copied to where members find it, while the caller works.
+    Copy(T),
+    /// A second pass over all items but those of the caller reads and writes it.
+    SecondPass(T),
+}
+
+impl Extra<usize> {
+    /// The time that a copy of the bytes takes.
+    pub fn time(self, machine: &Machine) -> Extra<Nanos> {
+        match self {
+            Extra::None => Extra::None,
+            Extra::Copy(bytes) => Extra::Copy(machine.copy(bytes)),
+            Extra::SecondPass(bytes) => Extra::SecondPass(machine.copy(bytes)),
+        }
+    }
+}
+
+impl Extra<Nanos> {
+    /// The time that `items` items take on all members together, of which the plain loop's is `serial`.
+    fn added_to(self, serial: Nanos, items: u64) -> Nanos {
+        Nanos(match self {
+            Extra::None => serial.0,
+            Extra::Copy(item) => serial.0 + item.0 * items as f64,
+            Extra::SecondPass(item) => SECOND_PASS * serial.0 + item.0 * items as f64,
+        })
+    }
+
+    /// True if two members would save nothing of `items` items.
+    pub fn is_all(self, serial: Nanos, items: u64) -> bool {
+        self.added_to(serial, items).0 >= 2.0 * serial.0 || matches!(self, Extra::SecondPass(_))
+    }
 }
 
 impl Progress {
@@ -381,14 +422,15 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
         let (short, known) = ("entering costs more than it saves", "too short to be shared, as remembered");
         return serial(if progress.known.is_some() { known } else { short }, None);
     }
+    if progress.only_shared && is_short(rest, &costs.machine, WorkerState::AsleepLong) {
+        // Otherwise calls could be shared for ever that take a multiple of the plain loop's time.
+        return serial("one short call shows what its items take alone", None);
+    }
     if workers.busy {
         return serial("the pool cannot carry one more region", None);
     }
     let swell = progress.known.map_or(1.0, |known| known.swell);
-    let swollen = Nanos(match progress.again {
-        Some(again) => SECOND_PASS * rest.0 * swell + again.0 * progress.left.0 as f64,
-        None => rest.0 * swell,
-    });
+    let swollen = progress.extra.added_to(Nanos(rest.0 * swell), progress.left.0);
     let Some(best) = predict(swollen, progress.left, workers, costs) else {
         return serial("no worker is free", None);
     };
@@ -397,7 +439,7 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
     if best.pays(rest) {
         return publish("sharing the rest is faster");
     }
-    if best.wakes && costs.owed > costs.enter(true) && progress.again.is_none() {
+    if best.wakes && costs.owed > costs.enter(true) && !progress.extra.is_all(rest, progress.left.0) {
         return publish("repeated short calls: waking workers now pays off (ski rental)");
     }
     serial("entering costs more than it saves", shared)

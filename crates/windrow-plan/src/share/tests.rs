@@ -15,7 +15,8 @@ fn progress(per_item: f64, done: u64, left: u64) -> Progress {
         ripe: done > 0 && spent >= costs().machine.sample(),
         known: None,
         eager: false,
-        again: None,
+        only_shared: false,
+        extra: Extra::None,
     }
 }
 
@@ -53,15 +54,35 @@ fn reasons_to_stay_serial() {
     assert_eq!(why(progress(10.0, 100, 20), workers(3, 3)), "entering costs more than it saves");
 }
 
+/// Calls whose items take far longer in shared calls: once they had been shared, nothing would show it.
+#[test]
+fn a_short_call_of_which_only_shared_ones_are_known_runs_alone() {
+    let whole = 2.0 * costs().enter(true).0;
+    let call = |share: f64, only_shared| {
+        publishes(Progress { only_shared, ..progress(share * whole / 1000.0, 100, 1000) }, workers(1, 1))
+    };
+    assert!(call(0.9, false) && !call(0.9, true) && call(1.1, true));
+}
+
 /// Prefix sums of numbers, which are as fast as memory, and of products that take 20 ns.
 #[test]
 fn a_second_pass_over_memory_needs_more_members_than_two() {
-    let again = Some(costs().machine.copy(8));
+    let extra = Extra::SecondPass(costs().machine.copy(8));
     let scan = |per_item, members: usize| {
-        publishes(Progress { again, ..progress(per_item, 2000, 10_000_000) }, workers(members - 1, members - 1))
+        publishes(Progress { extra, ..progress(per_item, 2000, 10_000_000) }, workers(members - 1, members - 1))
     };
-    assert!(!scan(0.5, 2) && !scan(0.5, 3) && scan(0.5, 8), "{again:?}");
+    assert!(!scan(0.5, 2) && !scan(0.5, 3) && scan(0.5, 8), "{extra:?}");
     assert!(scan(20.0, 2));
+}
+
+/// Entries of maps, whose references are gathered: a walk that adds them up is no slower.
+#[test]
+fn items_that_are_gathered_are_worth_it_when_they_take_longer_than_a_copy() {
+    let copy = costs().machine.copy(16);
+    let walk = |per_item| {
+        publishes(Progress { extra: Extra::Copy(copy), ..progress(per_item, 2000, 1_000_000) }, workers(1, 1))
+    };
+    assert!(!walk(copy.0) && walk(2.0 * copy.0), "{copy:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::thread;
 
+use windrow_plan::share::Extra;
 use windrow_sync::divide::{Divide, Span};
 use windrow_sync::fork::Process;
 use windrow_sync::sources::VecItems;
@@ -145,7 +146,7 @@ impl<I: Iterator<Item: Send> + Send> ParallelBridge for I {
         let (items, exhausted, cancellation) = (Mutex::new(Some(self)), Flag::new(), OnceLock::new());
         let mut bridge = Par::of(0..most, Bridge { items, end: most, exhausted, cancellation });
         // The lock and the iterator move from member to member.
-        bridge.hints.again = TWO_LINES;
+        bridge.hints.extra = Extra::SecondPass(TWO_LINES);
         bridge
     }
 

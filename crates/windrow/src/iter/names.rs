@@ -8,7 +8,7 @@ use windrow_sync::views::Merged;
 use super::Par;
 use super::adaptors::names;
 use super::ranges::RangeItems;
-use super::recipe::{self, Of, Plain};
+use super::recipe::{self, Of, Plain, Walked};
 
 /// Modules of named iterators.
 macro_rules! modules {
@@ -126,7 +126,7 @@ pub mod collections {
         /// assert_eq!(iter.map(|(_, age)| age).sum::<u32>(), 77);
         /// ```
         hash_map {
-            Iter<'a, K, V> = VecItems<(&'a K, &'a V)>, Plain;
+            Iter<'a, K, V> = Range<usize>, Walked<std::collections::hash_map::Iter<'a, K, V>>;
             IterMut<'a, K, V> = VecItems<(&'a K, &'a mut V)>, Plain;
             IntoIter<K, V> = VecItems<(K, V)>, Plain;
             Drain<K, V> = VecItems<(K, V)>, Plain;
@@ -143,7 +143,7 @@ pub mod collections {
         /// assert_eq!(ages["Ada"], 37);
         /// ```
         btree_map {
-            Iter<'a, K, V> = VecItems<(&'a K, &'a V)>, Plain;
+            Iter<'a, K, V> = Range<usize>, Walked<std::collections::btree_map::Iter<'a, K, V>>;
             IterMut<'a, K, V> = VecItems<(&'a K, &'a mut V)>, Plain;
             IntoIter<K, V> = VecItems<(K, V)>, Plain;
         }
@@ -159,7 +159,7 @@ pub mod collections {
         /// assert!(words.is_empty());
         /// ```
         hash_set {
-            Iter<'a, T> = VecItems<&'a T>, Plain;
+            Iter<'a, T> = Range<usize>, Walked<std::collections::hash_set::Iter<'a, T>>;
             IntoIter<T> = VecItems<T>, Plain;
             Drain<T> = VecItems<T>, Plain;
         }
@@ -174,7 +174,7 @@ pub mod collections {
         /// assert_eq!(iter.collect::<Vec<_>>(), ["fish", "one"]);
         /// ```
         btree_set {
-            Iter<'a, T> = VecItems<&'a T>, Plain;
+            Iter<'a, T> = Range<usize>, Walked<std::collections::btree_set::Iter<'a, T>>;
             IntoIter<T> = VecItems<T>, Plain;
         }
         /// Iterators over heaps.
@@ -203,7 +203,7 @@ pub mod collections {
         /// assert_eq!(iter.map(|item| item * 2).collect::<Vec<_>>(), [2, 4, 6]);
         /// ```
         linked_list {
-            Iter<'a, T> = VecItems<&'a T>, Plain;
+            Iter<'a, T> = Range<usize>, Walked<std::collections::linked_list::Iter<'a, T>>;
             IterMut<'a, T> = VecItems<&'a mut T>, Plain;
             IntoIter<T> = VecItems<T>, Plain;
         }

@@ -4,6 +4,7 @@ mod early;
 mod flat;
 mod keep;
 mod views;
+mod walk;
 
 use std::iter;
 use std::marker::PhantomData;
@@ -19,6 +20,7 @@ pub(crate) use early::{SkipAny, TakeAny, TryReduce, Until, WhileOk};
 pub(crate) use flat::{FlatMap, Flatten, InnerStop};
 pub(crate) use keep::{Clones, Init, InitCalls, MapInit};
 pub(crate) use views::{Chain, Chunks, FoldChunks, Interleave, Maybe, PartOf, Rev, StepBy};
+pub(crate) use walk::Walked;
 
 /// Turns a chunk of a source `S` into items. Adaptors wrap one recipe in another; recipes do not deal with threads. Not meant to be
 /// implemented outside windrow.

@@ -5,13 +5,14 @@
 //!
 //! The member that has the first block knows what comes before each block as it reaches it, and scans blocks in one pass: a serial call is one pass.
 //! Other blocks are scanned separately first. When the region is over, their totals are scanned on the calling thread, and what comes before a
-//! block is combined with its items in a second pass, in parallel. So sharing pays later than for other loops:
-//! [`Progress::again`](windrow_plan::share::Progress::again).
+//! block is combined with its items in a second pass, in parallel. So sharing pays later than for other loops
+//! ([`Extra::SecondPass`]).
 
 use std::mem;
 use std::ops::ControlFlow;
 use std::panic::Location;
 
+use windrow_plan::share::Extra;
 use windrow_sync::Mutex;
 use windrow_sync::divide::Division;
 use windrow_sync::sources::RunsMut;
@@ -53,7 +54,8 @@ impl<F> Scan<F> {
     {
         let (n, block) = (items.len(), block(items.len()));
         let mut hints = Hints::default().of_blocks(block, n);
-        (hints.place, hints.part, hints.again) = (Some(Location::caller()), part, size_of::<T>() * block);
+        (hints.place, hints.part) = (Some(Location::caller()), part);
+        hints.extra = Extra::SecondPass(size_of::<T>() * block);
         let pool = Current::get();
         let begun = BegunCall::new(&pool, &hints, n.div_ceil(block), Self::walk::<T> as *const () as usize);
         if begun.is_plain() {

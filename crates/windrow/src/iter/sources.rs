@@ -1,15 +1,20 @@
 //! Sources of parallel iterators.
 //!
 //! Sources with random access are divided in place: slices, vectors, arrays, ranges, both halves of a `VecDeque`. Maps, sets and
-//! lists have no random access: their items, or references to them, are gathered into a vector first, on the calling thread.
+//! lists have no random access. Behind shared references they are walked, and gathered into a vector if the call is shared. Owned items, and
+//! mutable references, are gathered first, on the calling thread.
 
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
-use std::ops::RangeBounds;
+use std::collections::{
+    BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque, btree_map, btree_set, hash_map, hash_set,
+    linked_list,
+};
+use std::ops::{Range, RangeBounds};
 
+use windrow_plan::share::Extra;
 use windrow_sync::sources::{SliceMut, VecItems};
 use windrow_sync::views::Merged;
 
-use super::recipe::{Chain, Plain};
+use super::recipe::{Chain, Plain, Walked};
 use super::{IntoParallelIterator, Par};
 
 macro_rules! into_par_iter {
@@ -42,7 +47,29 @@ into_par_iter! {
     ['a, T: Send] &'a mut Option<T>, &'a mut T, SliceMut<'a, T>, self => SliceMut::new(self.as_mut_slice());
 }
 
-/// Collections without random access: gathered first.
+/// Collections without random access, behind shared references.
+macro_rules! walked {
+    ($([$($generics:tt)*] $from:ty, $items:ty;)*) => {$(
+        impl<$($generics)*> IntoParallelIterator for $from {
+            type Item = <$items as Iterator>::Item;
+            type Iter = Par<Range<usize>, Walked<$items>>;
+            fn into_par_iter(self) -> Self::Iter {
+                let mut walked = Par::of(0..self.len(), Walked::new(self.iter(), self.len()));
+                walked.hints.extra = Extra::Copy(size_of::<Self::Item>());
+                walked
+            }
+        }
+    )*};
+}
+walked! {
+    ['a, T: Sync] &'a LinkedList<T>, linked_list::Iter<'a, T>;
+    ['a, T: Sync] &'a BTreeSet<T>, btree_set::Iter<'a, T>;
+    ['a, T: Sync, S] &'a HashSet<T, S>, hash_set::Iter<'a, T>;
+    ['a, K: Sync, V: Sync] &'a BTreeMap<K, V>, btree_map::Iter<'a, K, V>;
+    ['a, K: Sync, V: Sync, S] &'a HashMap<K, V, S>, hash_map::Iter<'a, K, V>;
+}
+
+/// Collections without random access whose items are moved out or lent mutably: gathered first.
 macro_rules! gathered {
     ($([$($generics:tt)*] $from:ty, $item:ty;)*) => {
         into_par_iter! { $([$($generics)*] $from, $item, VecItems<$item>, self => VecItems::new(self.into_iter().collect());)* }
@@ -54,17 +81,12 @@ gathered! {
     ['a, T: Sync, E] &'a Result<T, E>, &'a T;
     ['a, T: Send, E] &'a mut Result<T, E>, &'a mut T;
     [T: Send] LinkedList<T>, T;
-    ['a, T: Sync] &'a LinkedList<T>, &'a T;
     ['a, T: Send] &'a mut LinkedList<T>, &'a mut T;
     [T: Send] BTreeSet<T>, T;
-    ['a, T: Sync] &'a BTreeSet<T>, &'a T;
     [T: Send, S] HashSet<T, S>, T;
-    ['a, T: Sync, S] &'a HashSet<T, S>, &'a T;
     [K: Send, V: Send] BTreeMap<K, V>, (K, V);
-    ['a, K: Sync, V: Sync] &'a BTreeMap<K, V>, (&'a K, &'a V);
     ['a, K: Sync, V: Send] &'a mut BTreeMap<K, V>, (&'a K, &'a mut V);
     [K: Send, V: Send, S] HashMap<K, V, S>, (K, V);
-    ['a, K: Sync, V: Sync, S] &'a HashMap<K, V, S>, (&'a K, &'a V);
     ['a, K: Sync, V: Send, S] &'a mut HashMap<K, V, S>, (&'a K, &'a mut V);
 }
 

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::panic::Location;
 use std::sync::Arc;
 
+use windrow_plan::share::Extra;
 use windrow_sync::divide::{Divide, Division};
 
 use super::cancellation::Cancellation;
@@ -20,8 +21,8 @@ pub struct Hints {
     pub(crate) whole: bool,
     /// Longer runs of items end at multiples of this, where they can; 0 is none.
     pub(crate) unit: usize,
-    /// Bytes of an item that a shared call reads and writes in a second pass; 0 if there is one pass.
-    pub(crate) again: usize,
+    /// Bytes of an item that only a shared call reads and writes.
+    pub(crate) extra: Extra<usize>,
     /// The loop's role in the reported call.
     pub(crate) part: CallPart,
 }

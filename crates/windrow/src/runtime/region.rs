@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use windrow_plan::listen::grouped;
 use windrow_plan::machine::WorkerState;
-use windrow_plan::share::{self, Grain, Progress, ShareChoice, StandBy};
+use windrow_plan::share::{self, Extra, Grain, Progress, ShareChoice, StandBy};
 use windrow_plan::{Items, Nanos};
 use windrow_sync::divide::{Claims, Divide, Division, Lead, Span};
 use windrow_sync::gate::JoinedWorker;
@@ -294,6 +294,11 @@ fn take_part<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<
 /// Measure: share of the call.
 const LONG: u64 = 4;
 
+/// A copy takes at most all but one in this number of the time of a shared call.
+///
+/// Measure: share of the call.
+const COPIED: f64 = 4.0;
+
 /// The caller's side of a call: what it measures while it is alone, and what it decides.
 struct Caller<'c> {
     call: &'c Call<'c>,
@@ -462,7 +467,10 @@ impl<'c> Caller<'c> {
         let in_items = (nanos(busy + alone).0 - claims as f64 * pool.machine().contended_claim().0).max(1.0);
         // A first shared call may be far slower than calls that ran alone. A memory that this call has contradicted says nothing.
         let known = if self.doubts { self.memory.known.forgotten() } else { self.memory.known };
-        let known = known.after_shared(Nanos(in_items / (weight + before) as f64));
+        let shared = in_items / (weight + before) as f64;
+        // Copies that only a shared call makes are no part of what an item costs.
+        let copied = if let Extra::Copy(item) = self.call.hints.extra.time(pool.guess()) { item.0 } else { 0.0 };
+        let known = known.after_shared(Nanos((shared - copied).max(shared / COPIED)));
         if self.longest > longest {
             (longest, longest_at) = (self.longest, self.longest_at as u64);
         }
@@ -552,7 +560,8 @@ impl<'c> Caller<'c> {
             ripe: false,
             known: memory.known.trusted().filter(|_| !self.doubts),
             eager: call.hints.chunk().is_some(),
-            again: (call.hints.again > 0).then(|| machine.copy(call.hints.again)),
+            only_shared: !self.doubts && memory.known.shared.is_known() && !memory.known.alone.is_known(),
+            extra: call.hints.extra.time(machine),
         };
         let contradicted = progress.known.is_some_and(|known| progress.contradicts(known.per_item, machine));
         self.doubts |= contradicted;
@@ -585,9 +594,9 @@ impl<'c> Caller<'c> {
         let long = self.long(self.longest, self.longest_at, now.saturating_sub(self.start));
         pool.remember(site, SiteStats { known, long });
         match spent > pool.guess().enter(WorkerState::Idle) {
-            true if call.hints.again == 0 => pool.stayed_serial(now, spent),
             // Awake workers would have saved nothing.
-            true => pool.lasted(now),
+            true if call.hints.extra.time(pool.guess()).is_all(spent, weight) => pool.lasted(now),
+            true => pool.stayed_serial(now, spent),
             false => {}
         }
     }

@@ -58,6 +58,13 @@ proptest! {
             deque.iter().enumerate().collect::<Vec<_>>() => deque.par_iter().enumerate().collect::<Vec<_>>();
             deque.clone() => deque.clone().into_par_iter().collect::<VecDeque<_>>();
             list.clone() => list.par_iter().copied().collect::<LinkedList<_>>();
+            list.iter().map(|x| x / 2).collect::<Vec<_>>() => list.par_iter().map(|x| slow(*x) / 2).with_claim_size(3).collect::<Vec<_>>();
+            list.iter().enumerate().rev().collect::<Vec<_>>() => list.par_iter().enumerate().rev().collect::<Vec<_>>();
+            tree.iter().zip(&list).skip(turn / 4).step_by(3).collect::<Vec<_>>()
+                => tree.par_iter().zip(&list).skip(turn / 4).step_by(3).with_claim_size(2).collect::<Vec<_>>();
+            tree.iter().chain(&tree).filter(|(k, _)| **k > 99).map(|(_, v)| v).sum::<u32>()
+                => tree.par_iter().chain(&tree).filter(|(k, _)| **k > 99).map(|(_, v)| v).sum::<u32>();
+            hash.iter().find(|(_, v)| **v % 3 == 0) => hash.par_iter().find_first(|(_, v)| slow(**v) % 3 == 0);
             boxed.clone() => boxed.clone().into_par_iter().collect::<Box<[u32]>>();
             heap.iter().sum::<u32>() => heap.par_iter().sum::<u32>();
             heap.clone().into_sorted_vec() => heap.clone().into_par_iter().collect::<BinaryHeap<_>>().into_sorted_vec();
