@@ -168,13 +168,13 @@ pub(super) fn over<T: Send>(lead: LeaderGuard<'_, T>, range: &Range<usize>) {
     });
 }
 
-/// Runs the round that another member has led. Returns its number, or `None` if no round of `range` is left.
+/// Runs the round that another member has led. Returns its number and what `work` returned, or `None` if no round of `range` is left.
 #[inline]
-pub(super) fn follow<S: LendCopy, P: Lend>(
+pub(super) fn follow<S: LendCopy, P: Lend, R>(
     follow: Follow<'_>,
     range: &Range<usize>,
-    work: impl for<'x> FnOnce(usize, Lent<'x, S>, Lent<'x, P>),
-) -> Option<usize> {
+    work: impl for<'x> FnOnce(usize, Lent<'x, S>, Lent<'x, P>) -> R,
+) -> Option<(usize, R)> {
     let round = follow.note();
     if round == OVER {
         let ((start, end), ()) = follow.open::<(usize, usize), ()>();
@@ -184,8 +184,7 @@ pub(super) fn follow<S: LendCopy, P: Lend>(
     let (shared, part) = follow.open::<S, P>();
     let round = round as usize;
     assert!(range.contains(&round), "{OTHER_RANGES}: round {round} is none of {range:?}");
-    work(round, shared, part);
-    Some(round)
+    Some((round, work(round, shared, part)))
 }
 
 /// Panics if two members pass different ranges to `rounds`.

@@ -205,7 +205,7 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
         let _rounds = listen::begun(EventKind::Rounds { member: self.index() }, None).map(|part| part.of(range.len()));
         loop {
             let mut lead = match self.arrive()? {
-                Turn::Follow(message) => match follow::<S, P>(message, &range, &mut work) {
+                Turn::Follow(message) => match follow::<S, P, ()>(message, &range, &mut work) {
                     Some(_) => continue,
                     None => return Ok(()),
                 },
@@ -280,12 +280,14 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
             if let Some(contribution) = left.take() {
                 self.slot.contribute(contribution);
             }
-            let work_on = |round, shared: Lent<'_, S>, part: Lent<'_, P>| left = Some(work(round, shared, part));
             let mut lead = match self.arrive()? {
-                Turn::Follow(message) => match follow::<S, P>(message, &ENDLESS, work_on) {
-                    Some(_) => continue,
-                    None => return Ok(()),
-                },
+                Turn::Follow(message) => {
+                    let Some((_, contribution)) = follow::<S, P, C>(message, &ENDLESS, &mut work) else {
+                        return Ok(());
+                    };
+                    left = Some(contribution);
+                    continue;
+                }
                 Turn::Lead(lead) => lead,
             };
             loop {
