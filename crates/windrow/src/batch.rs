@@ -64,6 +64,7 @@
 //! | `run` panics | [`BatchError::Panicked`] for every caller of the batch, then [`BatchError::Poisoned`] | the same | [`BatchError::Poisoned`]. A panic of its own closure reaches its caller, and poisons the structure too |
 //! | a call from inside an operation, or from inside `read` | [`BatchError::Nested`] | the same, in its poll | the same |
 //! | the structure is [closed](Batched::close) | what was handed in is answered; later calls get [`BatchError::Closed`] and keep their operations | the same | `exclusive`: [`BatchError::Closed`]; `read` still reads |
+//! | the time of a [`call_within`](Batched::call_within) is up | [`BatchError::TimedOut`]; as a task that goes away | - | - |
 //! | the caller goes away | cannot | dropped while queued: the operation never runs. While its batch runs: the operation runs, the reply is dropped. While it is to run batches: another caller does | cannot |
 //! | the process is a forked child | [`BatchError::Forked`] | the same | the same |
 //!
@@ -116,6 +117,7 @@ mod chunk;
 mod entries;
 mod error;
 mod future;
+mod gauges;
 mod lead;
 mod options;
 mod regroup;
@@ -127,6 +129,7 @@ pub use chunk::Chunk;
 pub use entries::Batch;
 pub use error::{BatchError, CallError};
 pub use future::CallAsync;
+pub use gauges::Gauges;
 pub use options::Overflow;
 pub use stats::Stats;
 pub use windrow_plan::batch::{Advice, BatchRunner, BatchTraffic, Choice, Law, Verdict};
@@ -486,22 +489,22 @@ impl<S: BatchOps> Batched<S> {
         let mut entries = [Entry::Op(op)];
         let fate = shared.hand_in(&mut entries);
         let [entry] = entries;
-        finish(fate, entry)
+        shared.finish(fate, entry)
     }
 }
 
-/// The result of an operation.
-fn finish<Op, Reply>(
+/// The reply to an operation; or the error, and the operation if it was not run.
+fn outcome<Op, Reply>(
     fate: Result<Fate, windrow_sync::submit::Closed>,
     entry: Entry<Op, Reply>,
-) -> Result<Reply, CallError<Op>> {
+) -> Result<Reply, (BatchError, Option<Op>)> {
     match (entry, fate) {
         (Entry::Reply(reply), _) => Ok(reply),
-        (Entry::Op(op), Err(_)) => Err(CallError::new(BatchError::Closed, Some(op))),
-        (Entry::Op(op), Ok(POISONED)) => Err(CallError::new(BatchError::Poisoned, Some(op))),
+        (Entry::Op(op), Err(_)) => Err((BatchError::Closed, Some(op))),
+        (Entry::Op(op), Ok(POISONED)) => Err((BatchError::Poisoned, Some(op))),
         // A batch that panics leaves its entries empty. If a later batch of the same chunk found the structure poisoned, that is the fate.
-        (Entry::Empty, Ok(PANICKED | POISONED)) => Err(CallError::new(BatchError::Panicked, None)),
+        (Entry::Empty, Ok(PANICKED | POISONED)) => Err((BatchError::Panicked, None)),
         // `run` may have done an operation that it has not taken.
-        (Entry::Op(_) | Entry::Empty, _) => Err(CallError::new(BatchError::Unanswered, None)),
+        (Entry::Op(_) | Entry::Empty, _) => Err((BatchError::Unanswered, None)),
     }
 }

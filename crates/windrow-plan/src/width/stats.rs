@@ -19,11 +19,13 @@ pub(super) struct Explored {
     pub(super) at: f64,
     pub(super) when: f64,
     pub(super) wider: bool,
+    /// Debts that have lapsed since a call ended with savings.
+    pub(super) lapses: u8,
 }
 
 impl Explored {
     pub(super) const NEVER: Explored =
-        Explored { budget: Budget::EMPTY, at: f64::NEG_INFINITY, when: f64::NEG_INFINITY, wider: false };
+        Explored { budget: Budget::EMPTY, at: f64::NEG_INFINITY, when: f64::NEG_INFINITY, wider: false, lapses: 0 };
 }
 
 /// The recent time at the best width, and the time that one member would have taken.

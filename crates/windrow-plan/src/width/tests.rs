@@ -89,7 +89,7 @@ impl Machine {
     fn call(&mut self, full: usize, stats: &mut WidthStats, rounds: usize, serial: impl Fn(usize) -> f64) -> f64 {
         let began = self.now;
         self.used.fill(began);
-        let mut tuner = WidthTuner::new(full, &plan_machine(), *stats, Nanos(began));
+        let mut tuner = WidthTuner::new(full, &plan_machine(), *stats, Nanos(began)).with_left(rounds);
         let (mut done, mut from, mut since) = (0, 0, began);
         let mut segment = tuner.segment();
         while done < rounds {
@@ -245,6 +245,24 @@ fn a_stall_is_not_risked_again_soon() {
     calls.machine.stalls = None;
     calls.run(1, 8e6, |_| 1000.0);
     assert!(calls.machine.wide > wide && calls.stats.width() == 2);
+}
+
+/// A call that would win far more than a stall has cost does not wait until that is earned; beside a busy neighbour that never leaves it soon does.
+#[test]
+fn long_calls_do_not_wait_for_the_debt_of_a_stall() {
+    for seed in 1..=20 {
+        let mut calls = calls(seed, 2, 200);
+        // Two members are stalled in their first rounds.
+        (calls.machine.stalls, calls.rounds) = (Some(1000.0), 20);
+        calls.run(1, 4e6, |_| 400e3);
+        assert!(calls.stats.explored.budget.debt().0 > 0.5 * STALL, "{seed}: {:?}", calls.stats);
+        (calls.machine.stalls, calls.rounds) = (None, 200);
+        let after = calls.run(1, 40e6, |_| 400e3);
+        assert!(after.mean < 1.1, "{seed}: {after:?}");
+        calls.machine.stalls = Some(3e6);
+        let busy = calls.run(100, 80e6, |_| 400e3);
+        assert!(busy.median < 1.05 && busy.mean < 1.15, "{seed}: {busy:?}");
+    }
 }
 
 /// A stall in cheap rounds does not keep costlier ones of the same site on one member.

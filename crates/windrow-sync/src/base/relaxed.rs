@@ -1,6 +1,7 @@
 //! Relaxed numbers: threads leave them for each other, and they may be outdated or lost.
 //!
-//! They order nothing, so only speed may depend on them. They hold counters with one writer, learned costs, and times of last events.
+//! They order nothing, so only speed and what is shown to people may depend on them. They hold counters, learned costs, and times of last
+//! events.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,6 +33,13 @@ impl RelaxedU64 {
     #[inline]
     pub fn add(&self, more: u64) {
         self.set(self.get().wrapping_add(more));
+    }
+
+    /// Adds `more`, wrapping, by a locked instruction: exact with any number of writers. Returns the number before.
+    #[inline]
+    pub fn count(&self, more: u64) -> u64 {
+        // Relaxed: module page.
+        self.0.fetch_add(more, Ordering::Relaxed)
     }
 
     /// The number as a float with the same bits.

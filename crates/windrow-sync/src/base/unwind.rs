@@ -6,6 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// The payload of a panic.
 pub type Payload = Box<dyn Any + Send>;
 
+/// The text of a panic: of `panic!` with a message.
+pub fn message(payload: &Payload) -> Option<&str> {
+    let formatted = || payload.downcast_ref::<String>().map(String::as_str);
+    payload.downcast_ref::<&str>().copied().or_else(formatted)
+}
+
 /// Drops a value that no caller receives, such as a payload or an unwanted result. A panic of its drop ends here, and so does a panic
 /// when that panic's payload is dropped: the hook has reported both, and this thread may be unwinding already.
 pub fn discard<T>(value: T) {

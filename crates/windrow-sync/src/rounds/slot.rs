@@ -283,6 +283,32 @@ impl<'m, T: Send> LeaderGuard<'m, T> {
         self.place.width
     }
 
+    /// Gives `f` the data, and the contributions that members have left and no leader has taken, in the order of the members. Contributions of
+    /// other types are dropped.
+    #[inline]
+    pub fn with_contributions<C: Send + 'static, R>(
+        &mut self,
+        f: impl FnOnce(&mut T, &mut dyn Iterator<Item = C>) -> R,
+    ) -> R {
+        let (core, width) = (self.core, self.width());
+        let mut left = (0..width).filter_map(|at| {
+            core.boxes[at].contribution.with_mut(|contribution| {
+                // SAFETY: all other members wait: the leader is alone with all contributions while this borrows its guard.
+                unsafe { &mut *contribution }.take_contribution::<C>()
+            })
+        });
+        f(self.data(), &mut left)
+    }
+
+    /// Leaves a value for the leader of the next round, which may be this member.
+    #[inline]
+    pub fn contribute<C: Send + 'static>(&mut self, value: C) {
+        self.core.boxes[self.place.at].contribution.with_mut(|contribution| {
+            // SAFETY: as in `with_contributions`.
+            unsafe { &mut *contribution }.put_contribution(value);
+        });
+    }
+
     /// Runs a round for all members: `split` has the data to itself, deals one part to each, and returns what all of them share.
     ///
     /// # Panics

@@ -532,7 +532,13 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
                     state = BUSY;
                 }
                 Ok(_) => return Ok(true),
-                Err(now) => state = now,
+                Err(now) => {
+                    if state == BUSY && phase(now) == GONE {
+                        // Its drop could not tell this from an answer.
+                        self.submit.cancelled.count(1);
+                    }
+                    state = now;
+                }
             }
         }
     }

@@ -8,6 +8,7 @@ use crate::base::debug::show_as;
 use crate::base::mutex::Mutex;
 use crate::base::pad::Pad;
 use crate::base::primitives::{AtomicPtr, Ordering, UnsafeCell};
+use crate::base::relaxed::RelaxedU64;
 use crate::base::spin::Spin;
 use crate::base::unwind::{Finally, discard};
 
@@ -79,6 +80,8 @@ pub struct Submit<T, A, B> {
     /// One free slot: if one task at a time waits for a reply, it is the only slot in use.
     spare: Pad<AtomicPtr<Node<T, A, B>>>,
     slots: Mutex<TaskSlots<T, A, B>>,
+    /// Number of operations whose futures were dropped before a batch had them.
+    cancelled: RelaxedU64,
     signal: Option<Notify>,
 }
 
@@ -130,6 +133,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
             inside: Pad(UnsafeCell::new(HolderState::new(data))),
             spare: Pad(AtomicPtr::new(ptr::null_mut())),
             slots: Mutex::new(TaskSlots { all: Vec::new(), free: Vec::new() }),
+            cancelled: RelaxedU64::new(0),
             signal,
         }
     }
@@ -256,6 +260,11 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     pub fn is_closed(&self) -> bool {
         // Relaxed: the flag publishes no data.
         self.word.0.load(Ordering::Relaxed).addr() & CLOSED != 0
+    }
+
+    /// The number of operations whose [`TaskOp`] was dropped while they were queued: they are never run.
+    pub fn cancelled(&self) -> u64 {
+        self.cancelled.get()
     }
 
     /// True if the list was closed and all that was handed in is answered. Readers may be left.

@@ -209,19 +209,36 @@ fn register<T, A, B>(node: &Node<T, A, B>, state: u32, context: &Context<'_>) ->
     node.state.compare_exchange(bare, bare | WATCHED, Ordering::Release, Ordering::Relaxed).is_ok()
 }
 
-impl<T: Send, A: Send, B: Send> Drop for TaskOp<'_, T, A, B> {
-    fn drop(&mut self) {
-        let TaskStage::Queued(slot) = self.stage else { return };
+impl<T: Send, A: Send, B: Send> TaskOp<'_, T, A, B> {
+    /// Drops the operation, as the drop of this does. True if it is never run: it was in no batch.
+    pub fn cancel(mut self) -> bool {
+        self.leave()
+    }
+
+    fn leave(&mut self) -> bool {
+        let TaskStage::Queued(slot) = std::mem::replace(&mut self.stage, TaskStage::Over) else { return true };
         let node = slot.node();
         // Release: pairs with the Acquire in `LockGuard::cut_one`, `LockGuard::answer_task` and `LockGuard::invite_one`; the holder frees the slot after
         // this future's use.
         // Acquire: pairs with the Release in `LockGuard::answer_task`; the reply to be dropped is visible.
         let found = node.state.swap(GONE, Ordering::AcqRel);
+        // If it is `BUSY`, a holder invites it, which then counts it, or answers it.
+        let is_queued = phase(found) == QUEUED;
+        if is_queued {
+            self.submit.cancelled.count(1);
+        }
         if phase(found) == DONE {
             self.submit.free(slot);
         } else if found & INVITED != 0 && self.submit.take_or_nudge() {
             // This thread has the lock now, and passes it on.
             drop(LockGuard::new(self.submit, None));
         }
+        is_queued
+    }
+}
+
+impl<T: Send, A: Send, B: Send> Drop for TaskOp<'_, T, A, B> {
+    fn drop(&mut self) {
+        self.leave();
     }
 }

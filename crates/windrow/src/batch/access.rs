@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 
 use windrow_plan::batch::BatchRunner;
-use windrow_sync::ThreadBound;
 use windrow_sync::submit::Reading;
 use windrow_sync::unwind::{Finally, quietly};
+use windrow_sync::{ThreadBound, machine};
 
 use super::lead::{BatchedInner, StructureState};
 use super::{BatchError, BatchOps, Batched, Stats};
@@ -228,9 +228,11 @@ impl<S: BatchOps> BatchedInner<S> {
         let (mut f, mut result) = (Some(f), None);
         self.job(&mut |state| {
             let Some((f, structure)) = f.take().zip(state.structure()) else { return };
+            self.seen.since.set(machine::tick().max(1));
             let outcome = catch_unwind(AssertUnwindSafe(|| f(structure)));
-            if outcome.is_err() {
-                state.recover(&self.options);
+            self.seen.since.set(0);
+            if let Err(payload) = &outcome {
+                state.recover(payload, self);
             }
             result = Some(outcome);
         })?;

@@ -12,6 +12,7 @@ use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::submit::{Notify, Submit};
 use windrow_sync::{ThreadBound, machine};
 
+use super::gauges::Seen;
 use super::lead::{BatchedInner, StructureState};
 use super::options::{Options, Overflow};
 use super::regroup::Regroup;
@@ -216,6 +217,7 @@ impl<S: BatchOps> Builder<S> {
             alone: RelaxedU64::new(0),
             batch: RelaxedU64::new(0),
             turns: RelaxedU64::new(0),
+            seen: Seen::default(),
             regroup_until: RelaxedU64::new(0),
             regroup_turns: RelaxedU64::new(0),
             regroup_from: RelaxedU64::new(0),

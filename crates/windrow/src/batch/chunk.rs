@@ -5,7 +5,7 @@ use std::panic::Location;
 
 use windrow_sync::submit::{Entry, Fate};
 
-use super::{BatchError, BatchOps, Batched, finish};
+use super::{BatchError, BatchOps, Batched, outcome};
 
 /// Operations that are handed in together, and the replies of the last call. A chunk can be reused, and keeps its memory.
 ///
@@ -80,7 +80,7 @@ impl<S: BatchOps> Chunk<S> {
     /// Takes out all replies of the last call, in the order of its operations. An operation that was not run is dropped.
     pub fn replies(&mut self) -> impl ExactSizeIterator<Item = Result<S::Reply, BatchError>> {
         let fate = self.fate;
-        self.done.drain(..).map(move |entry| finish(Ok(fate), entry).map_err(|error| error.kind()))
+        self.done.drain(..).map(move |entry| outcome(Ok(fate), entry).map_err(|(why, _)| why))
     }
 }
 

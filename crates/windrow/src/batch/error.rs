@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::gauges::PanicMessage;
+
 /// The reason that an operation got no reply.
 ///
 /// ```
@@ -33,6 +35,12 @@ pub enum BatchError {
     Full,
     /// The caller is an operation of the same structure. The new operation was not run.
     Nested,
+    /// The time of a [`call_within`](super::Batched::call_within) was up. With `runs`, the operation was in a batch that runs, and its reply is
+    /// dropped; otherwise it is not run.
+    TimedOut {
+        /// The batch of the operation was running.
+        runs: bool,
+    },
     /// This process was forked after the structure was made: the structure belongs to the parent. The operation was not run here.
     Forked,
     /// An earlier batch panicked, and the structure was not recovered. The operation was not run.
@@ -49,6 +57,8 @@ impl fmt::Display for BatchError {
             BatchError::Closed => "the structure is closed",
             BatchError::Full => "the queue is full",
             BatchError::Nested => "an operation called its own structure",
+            BatchError::TimedOut { runs: false } => "the time was up before the operation was run",
+            BatchError::TimedOut { runs: true } => "the time was up while the batch ran",
             BatchError::Forked => "the structure was made before this process was forked, and belongs to the parent",
             BatchError::Poisoned => "an earlier batch panicked",
             BatchError::Panicked => "the batch panicked",
@@ -85,16 +95,27 @@ impl std::error::Error for BatchError {}
 pub struct CallError<Op> {
     why: BatchError,
     op: Option<Op>,
+    panic: Option<PanicMessage>,
 }
 
 impl<Op> CallError<Op> {
     pub(super) fn new(why: BatchError, op: Option<Op>) -> Self {
-        CallError { why, op }
+        Self::after(why, op, None)
+    }
+
+    /// The error after a panic with this message.
+    pub(super) fn after(why: BatchError, op: Option<Op>, panic: Option<PanicMessage>) -> Self {
+        CallError { why, op, panic }
     }
 
     /// The reason.
     pub fn kind(&self) -> BatchError {
         self.why
+    }
+
+    /// The message of the panic, of [`BatchError::Panicked`] and [`BatchError::Poisoned`]: of the structure's last one.
+    pub fn panic(&self) -> Option<&str> {
+        self.panic.as_deref()
     }
 
     /// The operation, as [`BatchOps::prepare`](super::BatchOps::prepare) left it, if it was not run.
@@ -112,13 +133,18 @@ impl<Op> From<BatchError> for CallError<Op> {
 
 impl<Op> fmt::Debug for CallError<Op> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CallError").field("why", &self.why).field("has_op", &self.op.is_some()).finish()
+        f.debug_struct("CallError")
+            .field("why", &self.why)
+            .field("has_op", &self.op.is_some())
+            .field("panic", &self.panic)
+            .finish()
     }
 }
 
 impl<Op> fmt::Display for CallError<Op> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.why.fmt(f)
+        self.why.fmt(f)?;
+        self.panic.as_ref().map_or(Ok(()), |message| write!(f, ": {message}"))
     }
 }
 

@@ -4,13 +4,16 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::Location;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
+use std::time::{Duration, Instant};
 
+use windrow_sync::latch::Latch;
 use windrow_sync::submit::{Launch, TaskOp};
 
 use super::lead::{BatchedInner, StructureState};
 use super::options::Overflow;
-use super::{BatchError, BatchOps, BatchRunner, Batched, CallError, finish};
+use super::{BatchError, BatchOps, BatchRunner, Batched, CallError};
 use crate::runtime::listen::{self, CallKind, EventKind, Reported};
 use windrow_sync::submit::room::{Permit, Waiting};
 
@@ -59,6 +62,61 @@ impl<S: BatchOps> Batched<S> {
         S::prepare(&mut op);
         let reported = listen::begun(EventKind::Loose(CallKind::Batch), Some(place));
         CallAsync { batched: self, stage: CallStage::New(op), room: None, waiting: None, reported }
+    }
+
+    /// As [`call`](Batched::call), for at most about `time`. Where another caller or a separate runner runs batches, this caller gives up when the time is up. A
+    /// batch that this thread runs itself is not interrupted.
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// use std::time::Duration;
+    /// use windrow::batch::{BatchError, Runner};
+    ///
+    /// /// Sleeps for so many milliseconds.
+    /// struct Naps;
+    ///
+    /// impl BatchOps for Naps {
+    ///     type Op = u64;
+    ///     type Reply = ();
+    ///
+    ///     fn run(&mut self, batch: &mut Batch<'_, u64, ()>) {
+    ///         batch.iter_mut().for_each(|entry| entry.answer(|ms| std::thread::sleep(Duration::from_millis(ms))));
+    ///     }
+    /// }
+    ///
+    /// let naps = Batched::builder().build_on(Runner::thread(|| Naps))?;
+    /// assert_eq!(naps.call_within(0, Duration::from_secs(60)), Ok(()));
+    /// let late = naps.call_within(200, Duration::from_millis(20)).unwrap_err();
+    /// assert!(matches!(late.kind(), BatchError::TimedOut { .. }));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`BatchError::TimedOut`], with the operation if it was not handed in; and those of [`call`](Batched::call).
+    #[track_caller]
+    pub fn call_within(&self, op: S::Op, time: Duration) -> Result<S::Reply, CallError<S::Op>> {
+        /// Wakes a thread that waits.
+        struct Bell(Latch);
+
+        impl Wake for Bell {
+            fn wake(self: Arc<Self>) {
+                self.0.set();
+            }
+        }
+
+        let (until, bell) = (Instant::now() + time, Arc::new(Bell(Latch::new())));
+        let waker = bell.clone().into();
+        let mut call = self.call_async_at(Location::caller(), op);
+        loop {
+            if let Poll::Ready(result) = Pin::new(&mut call).poll(&mut Context::from_waker(&waker)) {
+                return result;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(call.give_up());
+            }
+            bell.0.wait_for(Some(left));
+        }
     }
 
     /// A call that takes room in a bounded queue before it has its operation. `op` is polled once there is room; with the operation comes the
@@ -165,6 +223,16 @@ impl<'b, S: BatchOps> CallAsync<'b, S> {
         }
     }
 
+    /// Drops the operation because the time is up.
+    fn give_up(mut self) -> CallError<S::Op> {
+        let (op, runs) = match std::mem::replace(&mut self.stage, CallStage::Over) {
+            CallStage::New(op) => (Some(op), false),
+            CallStage::Handed(task) => (None, !task.cancel()),
+            CallStage::Over => (None, false),
+        };
+        CallError::new(BatchError::TimedOut { runs }, op)
+    }
+
     /// Takes room in a bounded queue for the operation; false if the operation is rejected.
     fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         let shared: &'b BatchedInner<S> = &self.batched.shared;
@@ -199,13 +267,13 @@ impl<'b, S: BatchOps> CallAsync<'b, S> {
             }
             match this.poll_room(context) {
                 Poll::Ready(true) => {}
-                Poll::Ready(false) => return Poll::Ready(Err(CallError::new(BatchError::Full, Some(op)))),
+                Poll::Ready(false) => return Poll::Ready(Err(CallError::new(shared.rejects(), Some(op)))),
                 Poll::Pending => {
                     this.stage = CallStage::New(op);
                     return Poll::Pending;
                 }
             }
-            this.stage = CallStage::Handed(TaskOp::new(&shared.submit, op, shared.mark()));
+            this.stage = CallStage::Handed(TaskOp::new(&shared.submit, op, shared.mark(1)));
         }
         let CallStage::Handed(task) = &mut this.stage else { panic!("polled after it was ready") };
         if is_handed && !shared.options.is_elsewhere && !task.is_answered() && shared.defers_to_returns() {
@@ -218,8 +286,11 @@ impl<'b, S: BatchOps> CallAsync<'b, S> {
         this.stage = CallStage::Over;
         this.room = None;
         Poll::Ready(match answer {
-            Ok((entry, fate)) => finish(Ok(fate), entry),
-            Err(op) => Err(CallError::new(BatchError::Closed, Some(op))),
+            Ok((entry, fate)) => shared.finish(Ok(fate), entry),
+            Err(op) => {
+                shared.unmark(1);
+                Err(CallError::new(BatchError::Closed, Some(op)))
+            }
         })
     }
 }

@@ -8,14 +8,15 @@ use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::submit::{Closed, Entry, Fate, Limit, LockGuard, Submit};
 use windrow_sync::{Spin, ThreadBound, machine};
 
+use super::gauges::Seen;
 use super::options::{Options, Overflow};
 use super::regroup::Regroup;
 use super::stats::BatchCounts;
-use super::{Batch, BatchError, BatchOps, CallError};
+use super::{Batch, BatchError, BatchOps, CallError, outcome};
 use crate::runtime::call::thread_number;
 use crate::runtime::listen::{self, CallKind, EventKind, Region};
 use windrow_sync::submit::room::{Capacity, Permit};
-use windrow_sync::unwind::{Finally, discard};
+use windrow_sync::unwind::{Finally, Payload, discard};
 
 pub(super) const PANICKED: Fate = Fate(1);
 pub(super) const POISONED: Fate = Fate(2);
@@ -59,8 +60,10 @@ pub(super) struct BatchedInner<S: BatchOps> {
     pub(super) alone: RelaxedU64,
     /// The time of the last batch, in nanoseconds.
     pub(super) batch: RelaxedU64,
-    /// About the number of operations handed in.
+    /// Operations handed in.
     pub(super) turns: RelaxedU64,
+    /// What people see of the structure at any time.
+    pub(super) seen: Seen,
     /// The tick until which tasks leave a free lock to callers that were just answered; 0 if they do not wait for them.
     pub(super) regroup_until: RelaxedU64,
     /// The value of `turns` when these have called again.
@@ -83,28 +86,28 @@ impl<S: BatchOps> StructureState<S> {
 
     /// Runs one operation.
     #[inline]
-    pub(super) fn one(&mut self, op: S::Op, options: &Options<S>) -> OpResult<S> {
-        let Some(structure) = self.structure() else { return Err(CallError::new(BatchError::Poisoned, Some(op))) };
+    pub(super) fn one(&mut self, op: S::Op, shared: &BatchedInner<S>) -> OpResult<S> {
+        let Some(structure) = self.structure() else { return Err(shared.error(BatchError::Poisoned, Some(op))) };
         let result = catch_unwind(AssertUnwindSafe(|| structure.run_one(op)));
         self.counts.alone += 1;
         match result {
             Ok(reply) => Ok(reply),
-            Err(payload) => Err(self.failed(payload, options)),
+            Err(payload) => Err(self.failed(payload, shared)),
         }
     }
 
     #[cold]
-    fn failed(&mut self, payload: Box<dyn std::any::Any + Send>, options: &Options<S>) -> CallError<S::Op> {
+    fn failed(&mut self, payload: Payload, shared: &BatchedInner<S>) -> CallError<S::Op> {
         let left = payload.downcast_ref::<LeftUnanswered>();
         if left.is_some_and(|left| self.structure().is_some_and(|structure| *left == LeftUnanswered::of(structure))) {
             return CallError::new(BatchError::Unanswered, None);
         }
+        self.recover(&payload, shared);
         discard(payload);
-        self.recover(options);
-        CallError::new(BatchError::Panicked, None)
+        shared.error(BatchError::Panicked, None)
     }
 
-    fn run(&mut self, entries: &mut [Entry<S::Op, S::Reply>], options: &Options<S>) -> Fate {
+    fn run(&mut self, entries: &mut [Entry<S::Op, S::Reply>], shared: &BatchedInner<S>) -> Fate {
         let size = entries.len();
         let order = std::mem::take(&mut self.order);
         let Some(structure) = self.structure() else { return POISONED };
@@ -114,26 +117,27 @@ impl<S: BatchOps> StructureState<S> {
         self.order = batch.order;
         match result {
             Ok(()) => {
-                self.counts.fit.observe(size, options.timing.since(start));
+                self.counts.fit.observe(size, shared.options.timing.since(start));
                 self.counts.count(size);
                 Fate::default()
             }
             Err(payload) => {
-                discard(payload);
                 // Otherwise callers would get replies to operations that a failed sync has lost. Operations that were not taken go too: `run` may
                 // have done them by reference. Before the recovery, because a drop may give something back to the structure.
                 let undone = entries.iter_mut().filter(|entry| !(S::KEEPS_REPLIES && entry.is_answered()));
                 undone.for_each(|entry| discard(std::mem::take(entry)));
                 self.counts.count(size);
-                self.recover(options);
+                self.recover(&payload, shared);
+                discard(payload);
                 PANICKED
             }
         }
     }
 
-    /// Repairs the structure after a panic in it, or poisons it.
-    pub(super) fn recover(&mut self, options: &Options<S>) {
-        let recovered = match (&options.recover, self.structure()) {
+    /// Records a panic in the structure, and repairs it, or poisons it.
+    pub(super) fn recover(&mut self, payload: &Payload, shared: &BatchedInner<S>) {
+        shared.seen.panicked(payload);
+        let recovered = match (&shared.options.recover, self.structure()) {
             (Some(recover), Some(structure)) => {
                 catch_unwind(AssertUnwindSafe(|| recover(structure))).map_err(discard).is_ok()
             }
@@ -181,6 +185,18 @@ impl<S: BatchOps> BatchedInner<S> {
         self.generation != machine::fork_generation()
     }
 
+    /// The error of an operation, with the message of the last panic if that is the reason.
+    #[cold]
+    pub(super) fn error(&self, why: BatchError, op: Option<S::Op>) -> CallError<S::Op> {
+        let is_panic = matches!(why, BatchError::Panicked | BatchError::Poisoned);
+        CallError::after(why, op, if is_panic { self.seen.panic() } else { None })
+    }
+
+    /// The result of an operation that was handed in.
+    pub(super) fn finish(&self, fate: Result<Fate, Closed>, entry: Entry<S::Op, S::Reply>) -> OpResult<S> {
+        outcome(fate, entry).map_err(|(why, op)| self.error(why, op))
+    }
+
     /// Refuses a call that this thread must not make.
     pub(super) fn accepts(&self) -> Result<(), BatchError> {
         match () {
@@ -217,10 +233,12 @@ impl<S: BatchOps> BatchedInner<S> {
         }
         let run = |state: &mut StructureState<S>, op| {
             let _inside = self.enter();
-            if state.counts.alone.is_multiple_of(ALONE_SAMPLE) {
-                return self.one_timed(state, op);
-            }
-            state.one(op, options)
+            let result = match state.counts.alone.is_multiple_of(ALONE_SAMPLE) {
+                true => self.one_timed(state, op),
+                false => state.one(op, self),
+            };
+            self.seen.alone.set(state.counts.alone);
+            result
         };
         self.submit.try_with(op, run, |held| self.lead_on(held))
     }
@@ -269,7 +287,7 @@ impl<S: BatchOps> BatchedInner<S> {
     fn one_timed(&self, state: &mut StructureState<S>, op: S::Op) -> OpResult<S> {
         let turn = state.counts.alone;
         let start = machine::tick();
-        let result = state.one(op, &self.options);
+        let result = state.one(op, self);
         if result.is_ok() {
             let claim = self.options.timing.machine.claim;
             state.counts.fit.observe(1, Nanos(self.options.timing.since(start).0 - claim.0));
@@ -401,12 +419,16 @@ impl<S: BatchOps> BatchedInner<S> {
         let (state, entries) = cut.parts();
         let size = entries.len();
         self.last_ops.set(size as u64);
+        self.seen.cut.add(size as u64);
         if let Some(wait) = wait {
             state.counts.waited(options.timing.nanos(wait));
         }
         let ran = machine::tick();
-        let fate = state.run(entries, options);
+        self.seen.since.set(ran.max(1));
+        let fate = state.run(entries, self);
         let done = machine::tick();
+        self.seen.since.set(0);
+        self.seen.batches.add(1);
         let took = options.timing.nanos(done.saturating_sub(ran));
         self.batch.set_f64(took.0);
         let fixed = state.counts.fixed(took);
@@ -431,18 +453,23 @@ impl<S: BatchOps> BatchedInner<S> {
         self.expect_returns(end, longest, size);
     }
 
-    /// The mark of an operation that is handed in: the time if it is needed later, else 0.
-    pub(super) fn mark(&self) -> u64 {
-        let turn = self.turns.get();
-        self.turns.set(turn.wrapping_add(1));
-        if turn.is_multiple_of(SAMPLE) { machine::tick().max(1) } else { 0 }
+    /// The mark of `ops` operations that are handed in: the time if it is needed later, else 0.
+    pub(super) fn mark(&self, ops: usize) -> u64 {
+        let turn = self.turns.count(ops as u64) % SAMPLE;
+        if turn == 0 || turn + ops as u64 > SAMPLE { machine::tick().max(1) } else { 0 }
+    }
+
+    /// Takes back a [`mark`](Self::mark): the structure is closed.
+    pub(super) fn unmark(&self, ops: usize) {
+        self.turns.count((ops as u64).wrapping_neg());
     }
 
     /// Hands in `entries` and blocks until all are answered.
     pub(super) fn hand_in(&self, entries: &mut [Entry<S::Op, S::Reply>]) -> Result<Fate, Closed> {
         let own = entries.len();
         let _region = Region::new(CallKind::Batch, None, Some(std::any::type_name::<S>()));
-        self.submit.call(entries, self.mark(), self.reply_spin(), |held| self.lead(held, BatchRunner::Callers, own))
+        let lead = |held: &mut StructureGuard<'_, S>| self.lead(held, BatchRunner::Callers, own);
+        self.submit.call(entries, self.mark(own), self.reply_spin(), lead).inspect_err(|_| self.unmark(own))
     }
 
     /// Spin of a caller that has handed in, for the answer, before it parks.
@@ -452,12 +479,18 @@ impl<S: BatchOps> BatchedInner<S> {
         Spin { busy: timing.ticks(longest), yielding: 0 }
     }
 
+    /// Counts a call that found no room.
+    pub(super) fn rejects(&self) -> BatchError {
+        self.seen.rejected.count(1);
+        BatchError::Full
+    }
+
     /// Takes room in the queue, if it has a bound.
     pub(super) fn wait_for_room(&self, ops: usize) -> Result<Option<Permit<'_>>, BatchError> {
         let Some(room) = &self.room else { return Ok(None) };
         match self.options.full {
             Overflow::Block => Ok(Some(room.try_take(ops).unwrap_or_else(|| room.wait(ops)))),
-            Overflow::Reject => room.try_take(ops).map(Some).ok_or(BatchError::Full),
+            Overflow::Reject => room.try_take(ops).map(Some).ok_or_else(|| self.rejects()),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::adaptors::*;
 use super::make::repeat_n;
 use super::recipe::{self, Clones, Indexed, InitCalls, Recipe};
 use super::scan::Scan;
-use super::search::{Which, search};
+use super::search::{Mapped, Position, Which, search};
 use super::{IntoParallelIterator, Par, ParallelIterator, adapt, adapt_view};
 use crate::runtime::hints::CallPart;
 
@@ -267,7 +267,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     /// ```
     #[track_caller]
     fn position_any<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> Option<usize> {
-        search(self.enumerate(), Which::Any, |(at, item)| f(item).then_some(at))
+        search(self, Which::Any, Position(f))
     }
 
     /// The index of the first item for which `f` holds.
@@ -278,7 +278,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     /// ```
     #[track_caller]
     fn position_first<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> Option<usize> {
-        search(self.enumerate(), Which::First, |(at, item)| f(item).then_some(at))
+        search(self, Which::First, Position(f))
     }
 
     /// The index of the last item for which `f` holds.
@@ -289,7 +289,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     /// ```
     #[track_caller]
     fn position_last<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> Option<usize> {
-        search(self.enumerate(), Which::Last, |(at, item)| f(item).then_some(at))
+        search(self, Which::Last, Position(f))
     }
 
     /// The indices of all items for which `f` holds.
@@ -316,7 +316,11 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     {
         let other = other.into_par_iter();
         let lengths = self.len().cmp(&other.len());
-        let different = search(self.zip(other), Which::First, |(a, b)| Some(a.cmp(&b)).filter(|found| found.is_ne()));
+        let different = search(
+            self.zip(other),
+            Which::First,
+            Mapped(|(a, b): (Self::Item, _)| Some(a.cmp(&b)).filter(|found| found.is_ne())),
+        );
         different.unwrap_or(lengths)
     }
 
@@ -335,9 +339,9 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     {
         let other = other.into_par_iter();
         let lengths = self.len().cmp(&other.len());
-        let different = search(self.zip(other), Which::First, |(a, b)| {
-            Some(a.partial_cmp(&b)).filter(|found| found.is_none_or(cmp::Ordering::is_ne))
-        });
+        let unequal =
+            |(a, b): (Self::Item, _)| Some(a.partial_cmp(&b)).filter(|found| found.is_none_or(cmp::Ordering::is_ne));
+        let different = search(self.zip(other), Which::First, Mapped(unequal));
         different.unwrap_or(Some(lengths))
     }
 

@@ -15,7 +15,7 @@ use super::collect::{FromParallelIterator, ParallelExtend, two_vectors};
 use super::recipe::{self, Clones, InitCalls, InnerStop, Recipe};
 use super::reduce::{CountItems, Products, Reduces, Sums, reduced};
 use super::runs::{Extended, Parted, gathered};
-use super::search::{Found, Which, search};
+use super::search::{Any, Found, Mapped, Which, search};
 use super::tries::Try;
 use super::visit::visit;
 use super::{IntoParallelIterator, Par, adapt, adapt_pieces, while_ok};
@@ -459,10 +459,11 @@ pub trait ParallelIterator: Sized + Send {
     /// ```
     #[track_caller]
     fn try_for_each<X: Try<Output = ()> + Send, F: Fn(Self::Item) -> X + Sync>(self, f: F) -> X {
-        let broken = search(self, Which::First, |item| match f(item).branch() {
+        let breaks = |item| match f(item).branch() {
             ControlFlow::Continue(()) => None,
             ControlFlow::Break(residual) => Some(X::from_residual(residual)),
-        });
+        };
+        let broken = search(self, Which::First, Mapped(breaks));
         broken.unwrap_or_else(|| X::from_output(()))
     }
 
@@ -774,7 +775,7 @@ pub trait ParallelIterator: Sized + Send {
     #[inline]
     #[track_caller]
     fn any<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> bool {
-        search(self, Which::Any, |item| f(item).then_some(())).is_some()
+        search(self, Which::Any, Any(f)).is_some()
     }
 
     /// True if `f` holds for all items. Once it does not, no member claims more.
@@ -798,7 +799,7 @@ pub trait ParallelIterator: Sized + Send {
     #[inline]
     #[track_caller]
     fn find_any<F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> Option<Self::Item> {
-        search(self, Which::Any, |item| Some(item).filter(&f))
+        search(self, Which::Any, Mapped(|item| Some(item).filter(&f)))
     }
 
     /// The first item for which `f` holds. Items after a find are not visited any more.
@@ -811,7 +812,7 @@ pub trait ParallelIterator: Sized + Send {
     #[inline]
     #[track_caller]
     fn find_first<F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> Option<Self::Item> {
-        search(self, Which::First, |item| Some(item).filter(&f))
+        search(self, Which::First, Mapped(|item| Some(item).filter(&f)))
     }
 
     /// The last item for which `f` holds. Items before a find are not visited any more. But the search begins at the front: with
@@ -823,7 +824,7 @@ pub trait ParallelIterator: Sized + Send {
     /// ```
     #[track_caller]
     fn find_last<F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> Option<Self::Item> {
-        search(self, Which::Last, |item| Some(item).filter(&f))
+        search(self, Which::Last, Mapped(|item| Some(item).filter(&f)))
     }
 
     /// A `Some` that `f` returns. The first one found, at any index, ends the search.
@@ -834,7 +835,7 @@ pub trait ParallelIterator: Sized + Send {
     /// ```
     #[track_caller]
     fn find_map_any<B: Send, F: Fn(Self::Item) -> Option<B> + Sync>(self, f: F) -> Option<B> {
-        search(self, Which::Any, f)
+        search(self, Which::Any, Mapped(f))
     }
 
     /// The first `Some` that `f` returns, in the order of the items.
@@ -845,13 +846,13 @@ pub trait ParallelIterator: Sized + Send {
     /// ```
     #[track_caller]
     fn find_map_first<B: Send, F: Fn(Self::Item) -> Option<B> + Sync>(self, f: F) -> Option<B> {
-        search(self, Which::First, f)
+        search(self, Which::First, Mapped(f))
     }
 
     /// The last `Some` that `f` returns, in the order of the items: see [`find_last`](Self::find_last).
     #[track_caller]
     fn find_map_last<B: Send, F: Fn(Self::Item) -> Option<B> + Sync>(self, f: F) -> Option<B> {
-        search(self, Which::Last, f)
+        search(self, Which::Last, Mapped(f))
     }
 }
 

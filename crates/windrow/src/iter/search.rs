@@ -84,31 +84,78 @@ impl Which {
     }
 }
 
-/// The `Some` that `f` returns for the item that `which` selects. Items that cannot win any more are not visited.
+/// A search in items that begin at index `from`, by the method of the standard library that is fastest for it. (A trait, because a closure cannot
+/// take iterators of any type.)
+pub(crate) trait Seek<I>: Sync {
+    type Found: Send;
+    fn first(&self, from: usize, items: impl Iterator<Item = I>) -> Option<Self::Found>;
+    fn last(&self, from: usize, items: impl Iterator<Item = I>) -> Option<Self::Found>;
+}
+
+/// The `Some` that a function returns.
+pub(crate) struct Mapped<F>(pub(crate) F);
+/// The index of an item for which a function holds.
+pub(crate) struct Position<F>(pub(crate) F);
+/// An item for which a function holds, which is dropped.
+pub(crate) struct Any<F>(pub(crate) F);
+
+impl<I, B: Send, F: Fn(I) -> Option<B> + Sync> Seek<I> for Mapped<F> {
+    type Found = B;
+    #[inline]
+    fn first(&self, _: usize, mut items: impl Iterator<Item = I>) -> Option<B> {
+        items.find_map(&self.0)
+    }
+    #[inline]
+    fn last(&self, _: usize, items: impl Iterator<Item = I>) -> Option<B> {
+        items.filter_map(&self.0).last()
+    }
+}
+
+impl<I, F: Fn(I) -> bool + Sync> Seek<I> for Position<F> {
+    type Found = usize;
+    #[inline]
+    fn first(&self, from: usize, mut items: impl Iterator<Item = I>) -> Option<usize> {
+        items.position(&self.0).map(|at| from + at)
+    }
+    #[inline]
+    fn last(&self, from: usize, items: impl Iterator<Item = I>) -> Option<usize> {
+        (from..).zip(items).filter_map(|(at, item)| (self.0)(item).then_some(at)).last()
+    }
+}
+
+impl<I, F: Fn(I) -> bool + Sync> Seek<I> for Any<F> {
+    type Found = ();
+    #[inline]
+    fn first(&self, _: usize, mut items: impl Iterator<Item = I>) -> Option<()> {
+        items.any(&self.0).then_some(())
+    }
+    #[inline]
+    fn last(&self, from: usize, items: impl Iterator<Item = I>) -> Option<()> {
+        self.first(from, items)
+    }
+}
+
+/// What `seek` finds at the item that `which` selects. Items that cannot win any more are not visited.
 #[inline]
 #[track_caller]
-pub(crate) fn search<P: ParallelIterator, B: Send, F: Fn(P::Item) -> Option<B> + Sync>(
-    iter: P,
-    which: Which,
-    f: F,
-) -> Option<B> {
+pub(crate) fn search<P: ParallelIterator, K: Seek<P::Item>>(iter: P, which: Which, seek: K) -> Option<K::Found> {
     let (source, recipe, hints) = consumed(iter);
     let pool = Current::get();
-    let begun = BegunCall::new(&pool, &hints, source.total(), searched::<P, B, F> as *const () as usize);
+    let begun = BegunCall::new(&pool, &hints, source.total(), searched::<P, K> as *const () as usize);
     if begun.is_plain() && !is_endless::<P>(&source) {
         return begun.run_plain(|| {
             undivided(source, |mut items| {
                 let (at, chunk) = items.take(usize::MAX)?;
                 let state = recipe.state();
-                let mut items = recipe.iter(&state, at, chunk);
+                let items = recipe.iter(&state, at, chunk);
                 match which {
-                    Which::Any | Which::First => items.find_map(f),
-                    Which::Last => items.filter_map(f).last(),
+                    Which::Any | Which::First => seek.first(at.lo, items),
+                    Which::Last => seek.last(at.lo, items),
                 }
             })
         });
     }
-    searched::<P, B, F>(begun, source, &recipe, which, &f)
+    searched::<P, K>(begun, source, &recipe, which, &seek)
 }
 
 /// True for a range of 10^27 items, say: an index stands for more items than a member can visit.
@@ -119,13 +166,13 @@ fn is_endless<P: ParallelIterator>(source: &P::Source) -> bool {
 
 /// The same for a call that is no plain loop.
 #[inline(never)]
-fn searched<P: ParallelIterator, B: Send, F: Fn(P::Item) -> Option<B> + Sync>(
+fn searched<P: ParallelIterator, K: Seek<P::Item>>(
     begun: BegunCall<'_>,
     source: P::Source,
     recipe: &P::Recipe,
     which: Which,
-    f: &F,
-) -> Option<B> {
+    seek: &K,
+) -> Option<K::Found> {
     let (hints, found) = (begun.hints, Found::new());
     // A member polls before each item, and a search for the last one ends only if it visits the last index first.
     let endless = is_endless::<P>(&source);
@@ -149,12 +196,12 @@ fn searched<P: ParallelIterator, B: Send, F: Fn(P::Item) -> Option<B> + Sync>(
                     break;
                 }
                 if found.wants(key) {
-                    let mut items = recipe.iter(state, at, piece);
+                    let items = recipe.iter(state, at, piece);
                     let ends = || !found.wants(key) || hints.is_cut(shared);
                     let hit = match which {
-                        Which::Any | Which::First if endless => items.take_while(|_| !ends()).find_map(f),
-                        Which::Any | Which::First => items.find_map(f),
-                        Which::Last => items.filter_map(f).last(),
+                        Which::Any | Which::First if endless => seek.first(at.lo, items.take_while(|_| !ends())),
+                        Which::Any | Which::First => seek.first(at.lo, items),
+                        Which::Last => seek.last(at.lo, items),
                     };
                     if let Some(hit) = hit {
                         found.offer(key, hit);

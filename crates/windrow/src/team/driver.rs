@@ -101,14 +101,29 @@ impl<'c> RoundDriver<'c> {
         Some((from..from + rounds, self.members))
     }
 
+    /// Records a round of a team of one that has no range.
+    #[inline]
+    pub(super) fn alone(&mut self) {
+        self.rounds += 1;
+    }
+
+    /// Ends the rounds before their range does; the last `unrun` rounds that were given out were not run.
+    pub(super) fn stop(&mut self, unrun: usize) {
+        self.begun = self.begun.saturating_sub(unrun);
+        self.rounds = self.rounds.saturating_sub(unrun as u64);
+        self.end();
+    }
+
     #[inline(never)]
     fn read_clock(&mut self, width: usize) {
         let (now, site, begins) = (tick(), self.site, self.tuner.is_none());
+        // Rounds without a range may end at any time.
+        let left = self.next.as_ref().map_or(0, |(next, all)| if all.end == usize::MAX { 0 } else { all.end - next });
         self.read = now;
         let tuner = self.tuner.get_or_insert_with(|| {
             self.since = now;
             let widths = site.sites.recall_team(site.site).widths;
-            WidthTuner::new(width, &site.timing.machine, widths, site.timing.nanos(now))
+            WidthTuner::new(width, &site.timing.machine, widths, site.timing.nanos(now)).with_left(left)
         });
         let (mut segment, elapsed) = (tuner.segment(), site.timing.nanos(now.saturating_sub(self.since)));
         if self.begun >= segment.rounds || (self.begun > 0 && elapsed.0 >= segment.deadline.0) {
@@ -153,13 +168,13 @@ pub(super) fn over<T: Send>(lead: LeaderGuard<'_, T>, range: &Range<usize>) {
     });
 }
 
-/// Runs the round that another member has led. Returns its number, or `None` if no round of `range` is left.
+/// Runs the round that another member has led. Returns its number and what `work` returned, or `None` if no round of `range` is left.
 #[inline]
-pub(super) fn follow<S: LendCopy, P: Lend>(
+pub(super) fn follow<S: LendCopy, P: Lend, R>(
     follow: Follow<'_>,
     range: &Range<usize>,
-    work: impl for<'x> FnOnce(usize, Lent<'x, S>, Lent<'x, P>),
-) -> Option<usize> {
+    work: impl for<'x> FnOnce(usize, Lent<'x, S>, Lent<'x, P>) -> R,
+) -> Option<(usize, R)> {
     let round = follow.note();
     if round == OVER {
         let ((start, end), ()) = follow.open::<(usize, usize), ()>();
@@ -169,8 +184,7 @@ pub(super) fn follow<S: LendCopy, P: Lend>(
     let (shared, part) = follow.open::<S, P>();
     let round = round as usize;
     assert!(range.contains(&round), "{OTHER_RANGES}: round {round} is none of {range:?}");
-    work(round, shared, part);
-    Some(round)
+    Some((round, work(round, shared, part)))
 }
 
 /// Panics if two members pass different ranges to `rounds`.

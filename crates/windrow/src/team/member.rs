@@ -5,7 +5,7 @@ use std::ops::Range;
 use windrow_plan::team::Waits;
 use windrow_sync::Spin;
 use windrow_sync::machine::tick;
-use windrow_sync::rounds::{Contributions, Deal, Ended, Lend, Lent, MemberSlot, Own, Turn};
+use windrow_sync::rounds::{Contributions, Deal, Ended, LeaderGuard, Lend, Lent, MemberSlot, Own, Turn};
 
 use super::driver::{RoundDriver, follow, over};
 use crate::runtime::listen::{self, EventKind};
@@ -205,7 +205,7 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
         let _rounds = listen::begun(EventKind::Rounds { member: self.index() }, None).map(|part| part.of(range.len()));
         loop {
             let mut lead = match self.arrive()? {
-                Turn::Follow(message) => match follow::<S, P>(message, &range, &mut work) {
+                Turn::Follow(message) => match follow::<S, P, ()>(message, &range, &mut work) {
                     Some(_) => continue,
                     None => return Ok(()),
                 },
@@ -227,6 +227,100 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
                 for round in rounds {
                     let (shared, part) = lead.alone::<S, P>(|led, deal| split(led.data, round, deal));
                     work(round, shared, part);
+                }
+            }
+        }
+    }
+
+    /// As [`rounds`](Member::rounds), for as long as `more` says so: for loops that end when they have converged. Before round `i`, the member
+    /// that leads it runs `more(data, i, contributions)`, where the contributions are what `work` returned to the members of round `i - 1`, in
+    /// their order; none in round 0. False ends the rounds of all members.
+    ///
+    /// ```
+    /// use windrow::team::split;
+    ///
+    /// // Newton's method for square roots, until no value moves by more than 1e-9.
+    /// let numbers: Vec<f64> = (1..=1000).map(f64::from).collect();
+    /// let mut roots = (numbers.clone(), numbers);
+    /// windrow::team(&mut roots).run(|member| {
+    ///     member.rounds_while::<(), (&[f64], &mut [f64]), f64>(
+    ///         |_, round, moved| round == 0 || moved.fold(0.0, f64::max) > 1e-9,
+    ///         |(numbers, roots), _, deal| deal.parts(split::even((&numbers[..], &mut roots[..]), deal.width())),
+    ///         |_, (), (numbers, roots)| {
+    ///             let step = |(number, root): (&f64, &mut f64)| {
+    ///                 let before = std::mem::replace(root, (*root + number / *root) / 2.0);
+    ///                 (*root - before).abs()
+    ///             };
+    ///             numbers.iter().zip(roots).map(step).fold(0.0, f64::max)
+    ///         },
+    ///     )
+    /// });
+    /// assert!((roots.1[143] - 12.0).abs() < 1e-9);
+    /// ```
+    ///
+    /// # Errors
+    /// As [`rounds`](Member::rounds).
+    ///
+    /// # Panics
+    /// As [`rounds`](Member::rounds), and if `more` panics.
+    #[inline]
+    pub fn rounds_while<S: Lend, P: Lend, C: Send + 'static>(
+        &mut self,
+        mut more: impl FnMut(&mut T, usize, &mut dyn Iterator<Item = C>) -> bool,
+        mut split: impl for<'x> FnMut(&'x mut T, usize, &mut Deal<'x, P::Family>) -> Lent<'x, S>,
+        mut work: impl for<'x> FnMut(usize, Lent<'x, S>, Lent<'x, P>) -> C,
+    ) -> Result<(), Ended>
+    where
+        for<'x> Lent<'x, S>: Copy,
+    {
+        const ENDLESS: Range<usize> = 0..usize::MAX;
+        let _rounds = listen::begun(EventKind::Rounds { member: self.index() }, None);
+        let mut left = None;
+        loop {
+            if let Some(contribution) = left.take() {
+                self.slot.contribute(contribution);
+            }
+            let mut lead = match self.arrive()? {
+                Turn::Follow(message) => {
+                    let Some((_, contribution)) = follow::<S, P, C>(message, &ENDLESS, &mut work) else {
+                        return Ok(());
+                    };
+                    left = Some(contribution);
+                    continue;
+                }
+                Turn::Lead(lead) => lead,
+            };
+            loop {
+                let width = lead.width();
+                let next = if width == 1 { None } else { lead.data().driver.next(&ENDLESS, width) };
+                let (rounds, members) = next.unwrap_or((ENDLESS, 1));
+                let (end, mut goes_on) = (rounds.end, |lead: &mut LeaderGuard<'_, LeaderState<'d, T>>, round| {
+                    lead.with_contributions::<C, _>(|led, contributions| more(led.data, round, contributions))
+                });
+                if members > 1 {
+                    let round = rounds.start;
+                    if !goes_on(&mut lead, round) {
+                        lead.data().driver.stop(1);
+                        over(lead, &ENDLESS);
+                        return Ok(());
+                    }
+                    let (shared, part) =
+                        lead.round_of::<S, P>(members, round as u64, |led, deal| split(led.data, round, deal));
+                    left = Some(work(round, shared, part));
+                    break;
+                }
+                for round in rounds {
+                    if !goes_on(&mut lead, round) {
+                        lead.data().driver.stop(if width == 1 { 0 } else { end - round });
+                        over(lead, &ENDLESS);
+                        return Ok(());
+                    }
+                    if width == 1 {
+                        lead.data().driver.alone();
+                    }
+                    let (shared, part) = lead.alone::<S, P>(|led, deal| split(led.data, round, deal));
+                    let contribution = work(round, shared, part);
+                    lead.contribute(contribution);
                 }
             }
         }

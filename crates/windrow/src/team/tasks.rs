@@ -229,8 +229,8 @@ impl<T: Send> AsyncMember<T> {
             let (turn, waited) = slot.arrive(spin).await?;
             *has_met = true;
             let mut lead = match turn {
-                Turn::Follow(message) => match follow::<S, P>(message, &range, &mut work) {
-                    Some(round) => {
+                Turn::Follow(message) => match follow::<S, P, ()>(message, &range, &mut work) {
+                    Some((round, ())) => {
                         // A wait for rounds of fewer members says nothing about the spin budget.
                         if round == expected {
                             patience.learn(spin, waited);

@@ -3,6 +3,7 @@
 
 mod batch;
 mod batch_async;
+mod batch_gauges;
 mod batch_linear;
 mod batch_misuse;
 mod batch_replies;

@@ -463,3 +463,89 @@ fn members_may_call_parallel_iterators() {
         assert!(sums.iter().all(|sum| *sum == (0..10_000u64).map(|x| x * x).sum::<u64>()));
     });
 }
+
+/// The largest change of a sweep ends the loop, as in the plain form: on every pool, by rounds of any width.
+#[test]
+fn rounds_end_when_they_have_converged() {
+    fn sweep(now: &[f64], out: &mut [f64], from: usize) -> f64 {
+        let mean = |at: usize| (now[at - 1] + now[at + 1]) / 2.0;
+        out.iter_mut().enumerate().fold(0.0, |largest, (at, out)| {
+            *out = mean(from + at);
+            f64::max(largest, (*out - now[from + at]).abs())
+        })
+    }
+    for n in [3, 5, 40, N] {
+        let start = || (vec![0.0; n - 1].into_iter().chain([1.0]).collect::<Vec<f64>>(), vec![0.0; n]);
+        let (mut now, mut next) = start();
+        let mut serial = 0;
+        loop {
+            let moved = sweep(&now, &mut next[1..n - 1], 1);
+            next[n - 1] = 1.0;
+            std::mem::swap(&mut now, &mut next);
+            serial += 1;
+            if moved < 1e-4 {
+                break;
+            }
+        }
+        for threads in 1..=4 {
+            let (mut data, sweeps) = ((start(), 0), AtomicUsize::new(0));
+            let results = on_pool(threads, || {
+                windrow::team(&mut data).run(|member| {
+                    member.rounds_while::<&[f64], (Own<std::ops::Range<usize>>, &mut [f64]), f64>(
+                        |((now, next), sweeps), round, moved| {
+                            if round == 0 {
+                                assert_eq!(moved.count(), 0);
+                                return true;
+                            }
+                            next[n - 1] = 1.0;
+                            std::mem::swap(now, next);
+                            *sweeps += 1;
+                            moved.reduce(f64::max).expect("each round has members") >= 1e-4
+                        },
+                        |((now, next), _), _, deal| {
+                            deal.parts(split::even((1..n - 1, &mut next[1..n - 1]), deal.width()));
+                            &now[..]
+                        },
+                        |_, now, (range, out)| {
+                            sweeps.fetch_add(1, Ordering::Relaxed);
+                            sweep(now, out, range.start)
+                        },
+                    )
+                })
+            });
+            assert!(results.iter().all(|result| result == &Ok(())), "{results:?}");
+            assert_eq!((data.1, &data.0.0), (serial, &now), "{n}");
+            assert!(sweeps.into_inner() >= serial);
+        }
+    }
+}
+
+#[test]
+fn panics_of_rounds_without_a_range_reach_the_caller() {
+    for (at, round) in [(0, 0), (0, 3), (1, 0), (1, 3), (2, 0), (2, 3)] {
+        for threads in 1..=4 {
+            let panics = |here: usize, now: usize| assert!((here, now) != (at, round), "at {here} of round {now}");
+            let text = windrow_testkit::message_of(|| {
+                on_pool(threads, || {
+                    windrow::team(&mut ()).run(|member| {
+                        let _ = member.rounds_while::<(), (), u32>(
+                            |(), round, _| {
+                                panics(0, round);
+                                round < 10
+                            },
+                            |(), round, deal| {
+                                panics(1, round);
+                                deal.none();
+                            },
+                            |round, (), ()| {
+                                panics(2, round);
+                                7
+                            },
+                        );
+                    })
+                })
+            });
+            assert_eq!(text, format!("at {at} of round {round}"));
+        }
+    }
+}
