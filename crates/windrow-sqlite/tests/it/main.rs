@@ -2,5 +2,6 @@
 
 mod common;
 mod ended;
+mod faults;
 mod killed;
 mod writes;
