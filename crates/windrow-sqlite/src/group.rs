@@ -196,6 +196,10 @@ impl GroupCommit {
     /// db.exclusive(|connection| connection.execute_batch("PRAGMA synchronous = EXTRA; VACUUM"))??;
     /// let level: i64 = db.call(|connection| connection.query_row("PRAGMA synchronous", (), |row| row.get(0)))?;
     /// assert_eq!(level, 3);
+    /// // Empties the WAL file, unless a reader is in the way.
+    /// let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+    /// let is_busy: bool = db.exclusive(|connection| connection.query_row(checkpoint, (), |row| row.get(0)))??;
+    /// assert!(!is_busy);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

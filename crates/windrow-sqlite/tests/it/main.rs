@@ -4,4 +4,5 @@ mod common;
 mod ended;
 mod faults;
 mod killed;
+mod wal;
 mod writes;
