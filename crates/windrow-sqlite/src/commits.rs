@@ -118,14 +118,14 @@ impl BatchOps for Commits {
             return;
         }
         // A stack, in the order in which the writes came.
-        let mut rest = vec![all];
-        while let Some(writes) = rest.pop() {
-            if writes.is_empty() {
-                continue;
-            }
+        let (mut writes, mut rest) = (all, Vec::new());
+        loop {
             let settled = self.transaction(batch, writes.clone());
             settled.clone().for_each(|at| batch[at].answer(|write| write));
-            rest.extend([settled.end..writes.end, writes.start..settled.start]);
+            let others = [settled.end..writes.end, writes.start..settled.start];
+            rest.extend(others.into_iter().filter(|others| !others.is_empty()));
+            let Some(next) = rest.pop() else { break };
+            writes = next;
         }
     }
 }

@@ -135,8 +135,8 @@ impl GroupCommit {
         self.hand_in_async(write(f))
     }
 
-    /// Runs one statement, which the connection keeps prepared. Returns how many rows it changed. Each run clones the parameters; an `Arc`
-    /// makes that cheap for large ones.
+    /// Runs one statement, which the connection keeps prepared. Returns how many rows it changed. A run in a batch clones the parameters;
+    /// an `Arc` makes that cheap for large ones.
     ///
     /// It is cheaper than a closure with the same statement, because SQLite itself undoes a statement that fails. Exceptions are `OR FAIL`,
     /// `RAISE(FAIL)` and a table's `ON CONFLICT FAIL`: then the changes before the failure are kept, as on any connection. A statement that

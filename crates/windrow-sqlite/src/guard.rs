@@ -170,6 +170,10 @@ impl<'c> Guard<'c> {
         &self.session.connection
     }
 
+    pub(crate) fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
     /// True if SQLite may leave a statement that is alone uncommitted, because another write has leaked a statement that still runs.
     pub(crate) fn is_held_open(&self) -> bool {
         self.is_alone && self.session.connection.is_busy()

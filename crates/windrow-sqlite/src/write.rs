@@ -105,13 +105,16 @@ pub(crate) fn statement<P>(
 where
     P: Params + Clone + Send + 'static,
 {
+    let mut params = Some(params);
     guarded(move |guard| {
         let mut statement = guard.connection().prepare_cached(sql)?;
         // `SAVEPOINT` and its like count as reading. A statement that returns rows has done its work by then, and is still an error.
         if statement.readonly() || statement.column_count() > 0 || guard.is_held_open() {
             guard.set()?;
         }
-        statement.execute(params.clone())
+        // A write that is alone does not run again.
+        let params = if guard.is_alone() { params.take() } else { params.clone() };
+        statement.execute(params.expect("parameters are taken by the last run"))
     })
 }
 
