@@ -5,7 +5,7 @@
 //! 2. Each write runs after a `SAVEPOINT`. `RELEASE` ends it, after `ROLLBACK TO` if the write failed.
 //! 3. `COMMIT` ends the transaction. Then all writes are answered.
 //!
-//! A write is *alone* if it is the only one of its batch. Its transaction is around the savepoint alone.
+//! A write is *alone* if it is the only one of its transaction, which is around the savepoint alone.
 //!
 //! * The transaction is immediate, so it waits for other connections at its beginning, when nothing has been done yet. (A transaction that
 //!   begins as a reader may later be refused the lock without any waiting.)
@@ -13,14 +13,18 @@
 //! * A single statement that is alone needs no transaction either: SQLite commits it. (Unless a write has leaked a statement that still runs:
 //!   beside that one SQLite commits nothing by itself.)
 //! * A write of `SAVEPOINT`, `ROLLBACK TO` or the like does run inside a savepoint. Otherwise the write could roll back to a savepoint that
-//!   another write has left behind. (`BEGIN IMMEDIATE` counts as a statement that writes. SQLite refuses it in a transaction. Alone it
-//!   leaves a transaction open, which is rolled back.)
-//! * No write can commit. While one runs, the connection's commit hook refuses, and SQLite rolls back instead. Otherwise a `COMMIT` would keep
-//!   the rows of a write that fails later; and after a rollback, each further statement of the write would commit by itself.
-//! * SQLite rolls back the whole transaction on some errors, and a write can end it by SQL. Then the connection is back in autocommit mode, or
-//!   the savepoint is gone, whose name no write knows. The runner checks both after every write.
-//! * If a savepoint or the commit fails, the transaction is rolled back. A write gets `Ok` only after a successful `COMMIT`. A single
-//!   statement that is alone gets `Ok` when it has run and no transaction is open.
+//!   another write has left behind.
+//! * No write can begin, commit or roll back a transaction: while one runs, an authorizer refuses these statements. That costs no other write
+//!   anything.
+//! * SQLite rolls the whole transaction back after `OR ROLLBACK`, `RAISE(ROLLBACK)` and some errors (out of memory, disk full, I/O error). Then
+//!   the connection is back in autocommit mode, or the savepoint is gone, whose name no write knows. The runner checks both after every write.
+//!   That write gets the error. The writes before it run again, in a transaction of their own, and so do those after it.
+//! * After such a rollback, each further statement of the write would commit by itself. The connection's commit hook refuses that.
+//! * A violated deferred constraint shows at `COMMIT`, and does not show which write is at fault. (SQLite counts the violations, but rusqlite
+//!   has no safe call for the count.) The halves of the batch run again, each in a transaction of its own, and so on down to the writes at
+//!   fault: with one of them, log2 of the batch's size further commits, and two further runs a write on average.
+//! * Any other error of `BEGIN` or `COMMIT` is one of all writes. A write gets `Ok` only after a successful `COMMIT`. A single statement that is
+//!   alone gets `Ok` when it has run and no transaction is open.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,7 +32,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use windrow::batch::{Batch, BatchOps, Entry};
 
-use crate::guard::{Guard, Lost, Open, Session};
+use crate::guard::{Guard, Open, Session};
 use crate::{Error, Write};
 
 /// The structure behind [`GroupCommit`](crate::GroupCommit): a connection that runs the writes of a batch as one transaction.
@@ -59,53 +63,46 @@ impl Commits {
         self.session.exclusive(f)
     }
 
-    /// Runs the writes of a batch from `from` on as one transaction: all of them, unless one ends the transaction. Returns the end of the
-    /// writes that are settled, run or not.
-    fn transaction(&self, batch: &mut Batch<'_, Write, Write>, from: usize) -> usize {
-        let end = batch.len();
+    /// Runs writes as one transaction. Returns those of them that are settled. The writes on either side have left nothing, and need
+    /// transactions without the others.
+    fn transaction(&self, batch: &mut Batch<'_, Write, Write>, writes: Range<usize>) -> Range<usize> {
         self.session.roll_back();
-        if from + 1 == end {
-            let guard = Guard::alone(&self.session);
-            write(batch, from..end, guard);
-            return end;
+        if writes.len() == 1 {
+            write(op(&mut batch[writes.start]), Guard::alone(&self.session));
+            return writes;
         }
         let open = match Open::begin(&self.session) {
             Ok(open) => open,
             Err(error) => {
-                undo(batch, from..end, error);
-                return end;
+                undo(batch, writes.clone(), error);
+                return writes;
             }
         };
-        for at in from..end {
-            if !write(batch, from..at + 1, open.guard()) {
-                return at + 1;
+        for at in writes.clone() {
+            if !write(op(&mut batch[at]), open.guard()) {
+                return at..at + 1;
             }
         }
-        if let Err(error) = open.commit() {
-            undo(batch, from..end, error);
+        match open.commit() {
+            Ok(()) => {}
+            Err(Error::Transaction(error)) => undo(batch, writes.clone(), error),
+            Err(_) => {
+                let middle = writes.start.midpoint(writes.end);
+                return middle..middle;
+            }
         }
-        end
+        writes
     }
 }
 
-/// Runs the last of these writes. If the transaction is lost by that, gives all of them the error, and returns false.
-fn write(batch: &mut Batch<'_, Write, Write>, writes: Range<usize>, mut guard: Guard<'_>) -> bool {
-    let last = op(&mut batch[writes.end - 1]);
-    let is_ok = last.0.run(&mut guard);
-    match guard.end(is_ok) {
-        Ok(()) => return true,
-        Err(Lost::Transaction(error)) => undo(batch, writes, error),
-        Err(Lost::Ended(refused)) => {
-            let cause = refused.or_else(|| last.0.failure()).map(Arc::new);
-            writes.for_each(|at| op(&mut batch[at]).0.undo(Error::Undone(cause.clone())));
-        }
-    }
-    false
+/// Runs a write. If the transaction is lost by that, gives the write the error, and returns false.
+fn write(write: &mut Write, mut guard: Guard<'_>) -> bool {
+    let is_ok = write.0.run(&mut guard);
+    guard.end(is_ok).map_err(|error| write.0.undo(error)).is_ok()
 }
 
 /// Gives writes the error of their transaction.
-fn undo(batch: &mut Batch<'_, Write, Write>, writes: Range<usize>, error: rusqlite::Error) {
-    let error = Arc::new(error);
+fn undo(batch: &mut Batch<'_, Write, Write>, writes: Range<usize>, error: Arc<rusqlite::Error>) {
     writes.for_each(|at| op(&mut batch[at]).0.undo(Error::Transaction(error.clone())));
 }
 
@@ -114,16 +111,21 @@ impl BatchOps for Commits {
     type Reply = Write;
 
     fn run(&mut self, batch: &mut Batch<'_, Write, Write>) {
-        let mut from = 0;
-        if let Err(error) = self.session.refuse_commits() {
-            undo(batch, 0..batch.len(), error);
-            batch.iter_mut().for_each(|entry| entry.answer(|write| write));
+        let all = 0..batch.len();
+        if let Err(error) = self.session.set_hooks() {
+            undo(batch, all.clone(), Arc::new(error));
+            all.for_each(|at| batch[at].answer(|write| write));
             return;
         }
-        while from < batch.len() {
-            let end = self.transaction(batch, from);
-            (from..end).for_each(|at| batch[at].answer(|write| write));
-            from = end;
+        // A stack, in the order in which the writes came.
+        let (mut writes, mut rest) = (all, Vec::new());
+        loop {
+            let settled = self.transaction(batch, writes.clone());
+            settled.clone().for_each(|at| batch[at].answer(|write| write));
+            let others = [settled.end..writes.end, writes.start..settled.start];
+            rest.extend(others.into_iter().filter(|others| !others.is_empty()));
+            let Some(next) = rest.pop() else { break };
+            writes = next;
         }
     }
 }

@@ -23,22 +23,18 @@ use windrow::batch::BatchError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The write itself returned it, for instance because of a constraint. Its changes are undone, those of others are not. A single
-    /// statement that is alone in its batch commits by itself, so an error of that commit is this error too.
+    /// The write is at fault: it violates a constraint, perhaps one that is checked at the commit, or a statement of it failed or is refused
+    /// (`COMMIT`: "not authorized"). A write that goes on after SQLite has rolled the transaction back, by `OR ROLLBACK` for instance, gets
+    /// `SQLITE_ABORT_ROLLBACK`.
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
-    /// The write panicked with this message. Its changes are undone, those of others are not.
+    /// The write panicked with this message.
     #[error("the write panicked: {0}")]
     Panicked(String),
-    /// The transaction could not begin or commit. Another connection held the lock for longer than the busy timeout, the disk is full, or a
-    /// deferred constraint is violated. All writes of the batch get this error.
+    /// The transaction could not begin or commit, and no write is at fault: another connection held the lock for longer than the busy
+    /// timeout, or the disk is full. All writes of the transaction get this error.
     #[error("the transaction failed: {0}")]
     Transaction(#[source] Arc<rusqlite::Error>),
-    /// A write of the batch, usually another one, ended the transaction, which is rolled back. It did so by `ROLLBACK`, `OR ROLLBACK` or
-    /// `RAISE(ROLLBACK)`, it tried to commit, or SQLite rolled back everything after an error (out of memory, disk full, I/O error). With the
-    /// error that SQLite gave that write, if it returned one. Try again.
-    #[error("a write of the batch ended the transaction{}", .0.as_ref().map_or_else(String::new, |cause| format!(": {cause}")))]
-    Undone(#[source] Option<Arc<rusqlite::Error>>),
     /// The call was refused: see [`BatchError`].
     #[error(transparent)]
     Refused(BatchError),
@@ -62,7 +58,6 @@ impl Error {
         match self {
             Error::Sqlite(error) => Some(error),
             Error::Transaction(error) => Some(error),
-            Error::Undone(error) => error.as_deref(),
             Error::Panicked(_) | Error::Refused(_) => None,
         }
     }

@@ -58,9 +58,9 @@ impl GroupCommit {
     /// Runs `f` on the connection, inside a transaction with the writes of other callers, and blocks until the transaction is committed. An
     /// `Ok` is as durable as the connection's `PRAGMA synchronous` makes it.
     ///
-    /// If `f` returns an error or panics, its changes are undone, and those of others are not. `f` cannot commit, and must not roll the
-    /// transaction back: that undoes earlier writes ([`Error::Undone`]). It may use savepoints. A transaction may fail after `f` has run, so `f`
-    /// should do nothing besides writing to the database.
+    /// If `f` returns an error or panics, its changes are undone, and those of others are not. SQLite refuses `BEGIN`, `COMMIT` and `ROLLBACK` in
+    /// `f` ("not authorized"); savepoints are free for use. `f` runs again, after its changes are undone, if another write loses the
+    /// transaction. So `f` should do nothing besides writing to the database.
     ///
     /// ```
     /// # use rusqlite::Connection;
@@ -84,7 +84,7 @@ impl GroupCommit {
     #[track_caller]
     pub fn call<R, F>(&self, f: F) -> Result<R, Error>
     where
-        F: FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
+        F: FnMut(&Connection) -> rusqlite::Result<R> + Send + 'static,
         R: Send + 'static,
     {
         self.hand_in(write(f))
@@ -114,8 +114,8 @@ impl GroupCommit {
     /// # connection.execute_batch("CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT)")?;
     /// # let db = GroupCommit::new(connection)?;
     /// async fn sign_up(db: &GroupCommit, name: String) -> Result<i64, Error> {
-    ///     db.call_async(|connection| {
-    ///         connection.execute("INSERT INTO users (name) VALUES (?1)", (name,))?;
+    ///     db.call_async(move |connection| {
+    ///         connection.execute("INSERT INTO users (name) VALUES (?1)", (&name,))?;
     ///         Ok(connection.last_insert_rowid())
     ///     })
     ///     .await
@@ -129,13 +129,14 @@ impl GroupCommit {
     #[track_caller]
     pub fn call_async<R, F>(&self, f: F) -> impl Future<Output = Result<R, Error>> + Send
     where
-        F: FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
+        F: FnMut(&Connection) -> rusqlite::Result<R> + Send + 'static,
         R: Send + 'static,
     {
         self.hand_in_async(write(f))
     }
 
-    /// Runs one statement, which the connection keeps prepared. Returns how many rows it changed.
+    /// Runs one statement, which the connection keeps prepared. Returns how many rows it changed. A run in a batch clones the parameters;
+    /// an `Arc` makes that cheap for large ones.
     ///
     /// It is cheaper than a closure with the same statement, because SQLite itself undoes a statement that fails. Exceptions are `OR FAIL`,
     /// `RAISE(FAIL)` and a table's `ON CONFLICT FAIL`: then the changes before the failure are kept, as on any connection. A statement that
@@ -155,7 +156,7 @@ impl GroupCommit {
     /// # Errors
     /// See [`Error`].
     #[track_caller]
-    pub fn execute(&self, sql: &'static str, params: impl Params + Send + 'static) -> Result<usize, Error> {
+    pub fn execute(&self, sql: &'static str, params: impl Params + Clone + Send + 'static) -> Result<usize, Error> {
         self.hand_in(statement(sql, params))
     }
 
@@ -180,13 +181,13 @@ impl GroupCommit {
     pub fn execute_async(
         &self,
         sql: &'static str,
-        params: impl Params + Send + 'static,
+        params: impl Params + Clone + Send + 'static,
     ) -> impl Future<Output = Result<usize, Error>> + Send {
         self.hand_in_async(statement(sql, params))
     }
 
     /// Uses the connection outside of any transaction, after all earlier writes are committed: for pragmas, `VACUUM`, checkpoints. If `f`
-    /// leaves a transaction open, it is rolled back. A commit hook that `f` sets is replaced before the next write.
+    /// leaves a transaction open, it is rolled back. A commit hook or an authorizer that `f` sets is replaced before the next write.
     ///
     /// ```
     /// # use rusqlite::Connection;
@@ -195,6 +196,10 @@ impl GroupCommit {
     /// db.exclusive(|connection| connection.execute_batch("PRAGMA synchronous = EXTRA; VACUUM"))??;
     /// let level: i64 = db.call(|connection| connection.query_row("PRAGMA synchronous", (), |row| row.get(0)))?;
     /// assert_eq!(level, 3);
+    /// // Empties the WAL file, unless a reader is in the way.
+    /// let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+    /// let is_busy: bool = db.exclusive(|connection| connection.query_row(checkpoint, (), |row| row.get(0)))??;
+    /// assert!(!is_busy);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

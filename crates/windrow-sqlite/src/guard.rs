@@ -1,82 +1,104 @@
-//! The transaction around a batch, the guard that undoes one write of it, and the lock on commits while a write runs.
+//! The transaction around a batch, the guard that undoes one write of it, and the lock on transactions while a write runs.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, ffi};
 
-/// Commits are allowed.
+use crate::Error;
+
+/// No write runs.
 const OPEN: u8 = 0;
-/// A write runs. Commits are refused.
-const WRITES: u8 = 1;
-/// A write runs, and has tried to commit.
-const REFUSED: u8 = 2;
+/// A write runs that may commit by itself. No statement may begin or end a transaction.
+const STATEMENT: u8 = 1;
+/// A write runs. In addition, each commit is refused.
+const GUARDED: u8 = 2;
 
 /// A connection that keeps writes inside their transactions.
 #[derive(Debug)]
 pub(crate) struct Session {
     connection: Connection,
-    /// `OPEN`, `WRITES` or `REFUSED`: shared with the commit hook, which SQLite calls on the thread that uses the connection.
-    commits: Arc<AtomicU8>,
+    /// `OPEN`, `STATEMENT` or `GUARDED`: shared with the hooks, which SQLite calls on the thread that uses the connection.
+    running: Arc<AtomicU8>,
     is_hooked: bool,
-    /// The statements that set, undo and end the savepoint of a write.
+    sql: Sql,
+}
+
+/// Statements that no write can have: by name, and as text that the connection keeps prepared.
+#[derive(Debug)]
+struct Sql {
+    begin: String,
+    commit: String,
+    roll_back: String,
     set: String,
     undo: String,
     end: String,
 }
 
-impl Session {
-    pub(crate) fn new(connection: Connection) -> Self {
+impl Sql {
+    fn new() -> Self {
         // A name that no write can have by accident, or by knowing this code.
         let name = format!("windrow_{:016x}", RandomState::new().build_hasher().finish());
-        Session {
-            connection,
-            commits: Arc::new(AtomicU8::new(OPEN)),
-            is_hooked: false,
+        Sql {
+            begin: format!("BEGIN IMMEDIATE -- {name}"),
+            commit: format!("COMMIT -- {name}"),
+            roll_back: format!("ROLLBACK -- {name}"),
             set: format!("SAVEPOINT {name}"),
             undo: format!("ROLLBACK TO {name}"),
             end: format!("RELEASE {name}"),
         }
     }
+}
 
-    /// Has SQLite refuse each commit while a write runs, whether it is a `COMMIT` or a statement that commits by itself after the write or
-    /// SQLite has rolled the transaction back. Writes cannot take the hook away: that needs the connection exclusively.
+impl Session {
+    pub(crate) fn new(connection: Connection) -> Self {
+        Session { connection, running: Arc::new(AtomicU8::new(OPEN)), is_hooked: false, sql: Sql::new() }
+    }
+
+    /// Has SQLite refuse what no write may do: statements that begin or end a transaction, and each commit of a guarded write, which may come
+    /// from any statement after a rollback. Writes cannot take the hooks away: that needs the connection exclusively.
     ///
     /// # Errors
     /// SQLite's error. No write may run then.
-    pub(crate) fn refuse_commits(&mut self) -> rusqlite::Result<()> {
+    pub(crate) fn set_hooks(&mut self) -> rusqlite::Result<()> {
         if !self.is_hooked {
-            let commits = self.commits.clone();
             // Relaxed: one thread at a time uses the connection; what passes the connection on orders the state, too.
-            self.connection.commit_hook(Some(move || {
-                commits.compare_exchange(WRITES, REFUSED, Ordering::Relaxed, Ordering::Relaxed) != Err(OPEN)
+            let running = self.running.clone();
+            self.connection.commit_hook(Some(move || running.load(Ordering::Relaxed) == GUARDED))?;
+            let running = self.running.clone();
+            // Statements that are prepared already are prepared again after this, and refused.
+            self.connection.authorizer(Some(move |context: AuthContext<'_>| match context.action {
+                AuthAction::Transaction { .. } if running.load(Ordering::Relaxed) != OPEN => Authorization::Deny,
+                _ => Authorization::Allow,
             }))?;
             self.is_hooked = true;
         }
         Ok(())
     }
 
-    fn set_commits(&self, to: u8) -> u8 {
-        // Relaxed: as in `refuse_commits`.
-        self.commits.swap(to, Ordering::Relaxed)
+    fn set_running(&self, to: u8) {
+        // Relaxed: as in `set_hooks`.
+        self.running.store(to, Ordering::Relaxed);
     }
 
     /// Uses the connection outside any transaction.
     pub(crate) fn exclusive<R>(&mut self, f: impl FnOnce(&mut Connection) -> R) -> R {
         self.roll_back();
-        // `f` may set another hook.
+        // `f` may set other hooks.
         self.is_hooked = false;
         let result = f(&mut self.connection);
         self.roll_back();
         result
     }
 
-    /// Rolls back the open transaction, if there is one.
+    /// Rolls back the open transaction, if there is one. No write runs any more.
     pub(crate) fn roll_back(&self) {
+        self.set_running(OPEN);
         if !self.connection.is_autocommit() {
             // If this fails, the next `BEGIN` fails too, and its writes get that error. A statement that is alone is checked after it has run.
-            let _ = self.step("ROLLBACK");
+            let _ = self.step(&self.sql.roll_back);
         }
     }
 
@@ -91,19 +113,23 @@ impl Session {
 pub(crate) struct Open<'c>(&'c Session);
 
 impl<'c> Open<'c> {
-    pub(crate) fn begin(session: &'c Session) -> rusqlite::Result<Self> {
-        session.step("BEGIN IMMEDIATE")?;
+    pub(crate) fn begin(session: &'c Session) -> Result<Self, Arc<rusqlite::Error>> {
+        session.step(&session.sql.begin)?;
         Ok(Open(session))
     }
 
-    pub(crate) fn commit(self) -> rusqlite::Result<()> {
+    /// Commits. [`Error::Sqlite`] says that a write is at fault, [`Error::Transaction`] that none is.
+    pub(crate) fn commit(self) -> Result<(), Error> {
         // If it fails, the transaction may still be open; the drop rolls it back.
-        self.0.step("COMMIT")
+        self.0.step(&self.0.sql.commit).map_err(|error| match error.sqlite_error_code() {
+            Some(ffi::ErrorCode::ConstraintViolation) => Error::Sqlite(error),
+            _ => Error::Transaction(Arc::new(error)),
+        })
     }
 
     /// The guard for the next write.
     pub(crate) fn guard(&self) -> Guard<'c> {
-        Guard { session: self.0, is_alone: false, state: State::Unset }
+        Guard::new(self.0, false)
     }
 }
 
@@ -125,32 +151,27 @@ enum State<'c> {
     Unset,
     /// A savepoint; of a write that is alone also its transaction.
     Set(Option<Open<'c>>),
-    Failed(rusqlite::Error),
-}
-
-/// Cause for which a write does not count.
-pub(crate) enum Lost {
-    /// The write or SQLite has ended the transaction. The error says that the write tried to commit; if it did not, only the write knows more.
-    Ended(Option<rusqlite::Error>),
-    /// The transaction failed, or never began.
-    Transaction(rusqlite::Error),
-}
-
-impl From<rusqlite::Error> for Lost {
-    fn from(error: rusqlite::Error) -> Self {
-        Lost::Transaction(error)
-    }
+    Failed(Arc<rusqlite::Error>),
 }
 
 impl<'c> Guard<'c> {
+    fn new(session: &'c Session, is_alone: bool) -> Self {
+        session.set_running(STATEMENT);
+        Guard { session, is_alone, state: State::Unset }
+    }
+
     /// The guard for a write that is alone. Once set, it opens a transaction.
     pub(crate) fn alone(session: &'c Session) -> Self {
-        Guard { session, is_alone: true, state: State::Unset }
+        Guard::new(session, true)
     }
 
     /// The connection, for a statement that needs no guard.
     pub(crate) fn connection(&self) -> &'c Connection {
         &self.session.connection
+    }
+
+    pub(crate) fn is_alone(&self) -> bool {
+        self.is_alone
     }
 
     /// True if SQLite may leave a statement that is alone uncommitted, because another write has leaked a statement that still runs.
@@ -161,16 +182,17 @@ impl<'c> Guard<'c> {
     /// From here on, everything is undone if the write fails, and the write cannot commit.
     ///
     /// # Errors
-    /// The guard keeps the error for all writes of the transaction; the returned one only stands for it.
+    /// The guard keeps the error; the returned one only stands for it.
     pub(crate) fn set(&mut self) -> rusqlite::Result<&'c Connection> {
         let session = self.session;
+        session.set_running(OPEN);
         let open = self.is_alone.then(|| Open::begin(session)).transpose();
-        let set = open.and_then(|open| session.step(&session.set).map(|()| open));
+        let set = open.and_then(|open| Ok(session.step(&session.sql.set).map(|()| open)?));
         self.state = set.map_or_else(State::Failed, State::Set);
         if self.has_failed() {
             return Err(rusqlite::Error::InvalidQuery);
         }
-        session.set_commits(WRITES);
+        session.set_running(GUARDED);
         Ok(&session.connection)
     }
 
@@ -182,38 +204,31 @@ impl<'c> Guard<'c> {
     /// Ends the guard after the write, which returned `Ok` or not.
     ///
     /// # Errors
-    /// The write does not count.
-    pub(crate) fn end(self, is_ok: bool) -> Result<(), Lost> {
+    /// The write is undone, and the transaction around it, if there is one, is lost.
+    pub(crate) fn end(self, is_ok: bool) -> Result<(), Error> {
         let Guard { session, is_alone, state } = self;
-        let is_refused = session.set_commits(OPEN) == REFUSED;
+        session.set_running(OPEN);
         let was_ended = session.connection.is_autocommit();
-        let ended = || Err(Lost::Ended(is_refused.then(refused)));
         match state {
-            State::Failed(error) => return Err(Lost::Transaction(error)),
-            // A transaction is open beside a statement that is alone if that was `BEGIN IMMEDIATE`, or if an earlier `ROLLBACK` failed.
-            State::Unset if is_alone == was_ended => {}
-            State::Unset => {
-                if is_alone {
-                    session.roll_back();
-                }
-                return ended();
-            }
-            State::Set(_) if was_ended => return ended(),
+            State::Failed(error) => Err(Error::Transaction(error)),
+            // A transaction is open beside a statement that is alone if an earlier `ROLLBACK` failed.
+            State::Unset if is_alone == was_ended => Ok(()),
+            State::Unset => Err(ended()),
+            State::Set(_) if was_ended => Err(ended()),
             State::Set(open) => {
-                let undone = if is_ok { Ok(()) } else { session.step(&session.undo) };
-                match undone.and_then(|()| session.step(&session.end)) {
-                    // The savepoint is gone: the write has ended the transaction and begun another one.
-                    Err(error) if error.sqlite_error_code() == Some(ffi::ErrorCode::Unknown) => return ended(),
-                    other => other?,
+                let undone = if is_ok { Ok(()) } else { session.step(&session.sql.undo) };
+                match undone.and_then(|()| session.step(&session.sql.end)) {
+                    Ok(()) => open.map_or(Ok(()), Open::commit),
+                    // The savepoint is gone: SQLite has rolled back, and the write has begun another transaction.
+                    Err(error) if error.sqlite_error_code() == Some(ffi::ErrorCode::Unknown) => Err(ended()),
+                    Err(error) => Err(Error::Sqlite(error)),
                 }
-                open.map_or(Ok(()), Open::commit)?;
             }
         }
-        Ok(())
     }
 }
 
-fn refused() -> rusqlite::Error {
-    let code = ffi::Error::new(ffi::SQLITE_CONSTRAINT_COMMITHOOK);
-    rusqlite::Error::SqliteFailure(code, Some("it tried to commit, which no write may do".to_owned()))
+fn ended() -> Error {
+    let code = ffi::Error::new(ffi::SQLITE_ABORT_ROLLBACK);
+    Error::Sqlite(rusqlite::Error::SqliteFailure(code, Some("the write has rolled the transaction back".to_owned())))
 }

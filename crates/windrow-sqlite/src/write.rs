@@ -10,22 +10,20 @@ use crate::guard::Guard;
 
 /// A closure with its types erased.
 pub(crate) trait Job: Send {
-    /// Runs the closure and returns whether it returned `Ok`. The closure sets the guard before it writes, unless it needs none.
+    /// Runs the closure and returns whether it returned `Ok`. The closure sets the guard before it writes, unless it needs none. Runs again
+    /// if the transaction was lost by another write.
     fn run(&mut self, guard: &mut Guard<'_>) -> bool;
 
     /// Marks the write as undone, or as never run. If the closure itself returned an error, that error is kept, unless it is that of a commit
     /// which was refused: that one says nothing to the caller.
     fn undo(&mut self, error: Error);
 
-    /// A copy of the error of SQLite's that the closure returned.
-    fn failure(&self) -> Option<rusqlite::Error>;
-
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
 /// A closure, and later its result: the box it travels in comes back with the result, so a call allocates once.
 struct Closure<F, R> {
-    f: Option<F>,
+    f: F,
     result: Option<Result<R, Error>>,
     /// Kept beside a result that does not count. The caller drops that result, because its drop may run user code.
     undone: Option<Error>,
@@ -33,34 +31,33 @@ struct Closure<F, R> {
 
 impl<F, R> Job for Closure<F, R>
 where
-    F: FnOnce(&mut Guard<'_>) -> rusqlite::Result<R> + Send + 'static,
+    F: FnMut(&mut Guard<'_>) -> rusqlite::Result<R> + Send + 'static,
     R: Send + 'static,
 {
     fn run(&mut self, guard: &mut Guard<'_>) -> bool {
-        let Some(f) = self.f.take() else { return false };
-        let result = match catch_unwind(AssertUnwindSafe(|| f(guard))) {
-            Ok(result) => result.map_err(Error::Sqlite),
+        let Closure { f, result, .. } = self;
+        let run = || {
+            // The drop of an earlier run's result may panic, too.
+            *result = None;
+            f(guard)
+        };
+        let ended = match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(ended) => ended.map_err(Error::Sqlite),
             Err(payload) => Err(Error::Panicked(message(payload))),
         };
         if guard.has_failed() {
             return false;
         }
-        self.result.insert(result).is_ok()
+        result.insert(ended).is_ok()
     }
 
     fn undo(&mut self, error: Error) {
-        let is_refused = self.failure().and_then(|error| error.sqlite_error().map(|error| error.extended_code));
-        if !matches!(self.result, Some(Err(_))) || is_refused == Some(ffi::SQLITE_CONSTRAINT_COMMITHOOK) {
-            self.undone = Some(error);
-        }
-    }
-
-    fn failure(&self) -> Option<rusqlite::Error> {
-        match &self.result {
-            Some(Err(Error::Sqlite(rusqlite::Error::SqliteFailure(code, message)))) => {
-                Some(rusqlite::Error::SqliteFailure(*code, message.clone()))
-            }
+        let own = match &self.result {
+            Some(Err(Error::Sqlite(own))) => own.sqlite_error().map(|own| own.extended_code),
             _ => None,
+        };
+        if !matches!(self.result, Some(Err(_))) || own == Some(ffi::SQLITE_CONSTRAINT_COMMITHOOK) {
+            self.undone = Some(error);
         }
     }
 
@@ -92,9 +89,9 @@ impl std::fmt::Debug for Write {
 }
 
 /// Makes a write of a closure, and a function that returns the closure's result.
-pub(crate) fn write<R, F>(f: F) -> (Write, impl FnOnce(Write) -> Result<R, Error> + Send + use<F, R>)
+pub(crate) fn write<R, F>(mut f: F) -> (Write, impl FnOnce(Write) -> Result<R, Error> + Send + use<F, R>)
 where
-    F: FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
+    F: FnMut(&Connection) -> rusqlite::Result<R> + Send + 'static,
     R: Send + 'static,
 {
     guarded(move |guard| f(guard.set()?))
@@ -106,24 +103,27 @@ pub(crate) fn statement<P>(
     params: P,
 ) -> (Write, impl FnOnce(Write) -> Result<usize, Error> + Send + use<P>)
 where
-    P: Params + Send + 'static,
+    P: Params + Clone + Send + 'static,
 {
+    let mut params = Some(params);
     guarded(move |guard| {
         let mut statement = guard.connection().prepare_cached(sql)?;
         // `SAVEPOINT` and its like count as reading. A statement that returns rows has done its work by then, and is still an error.
         if statement.readonly() || statement.column_count() > 0 || guard.is_held_open() {
             guard.set()?;
         }
-        statement.execute(params)
+        // A write that is alone does not run again.
+        let params = if guard.is_alone() { params.take() } else { params.clone() };
+        statement.execute(params.expect("parameters are taken by the last run"))
     })
 }
 
 fn guarded<R, F>(f: F) -> (Write, impl FnOnce(Write) -> Result<R, Error> + Send + use<F, R>)
 where
-    F: FnOnce(&mut Guard<'_>) -> rusqlite::Result<R> + Send + 'static,
+    F: FnMut(&mut Guard<'_>) -> rusqlite::Result<R> + Send + 'static,
     R: Send + 'static,
 {
-    let write = Write(Box::new(Closure { f: Some(f), result: None, undone: None }));
+    let write = Write(Box::new(Closure { f, result: None, undone: None }));
     (write, |write| {
         let closure = write.0.into_any().downcast::<Closure<F, R>>().expect("a write comes back to its caller");
         let Closure { result, undone, .. } = *closure;

@@ -301,10 +301,17 @@ fn drops() {
     assert!(map.is_empty() && map.check().is_ok());
 }
 
-/// A key and value that are counted, and whose n-th drop panics.
+/// Keys and values that are counted, and whose n-th drop, or n-th comparison or clone, panics.
 struct Counts {
     alive: AtomicI64,
     drops: AtomicI64,
+    reads: AtomicI64,
+}
+
+fn burn(left: &AtomicI64, name: &'static str) {
+    if left.fetch_sub(1, Relaxed) == 0 {
+        std::panic::resume_unwind(Box::new(name));
+    }
 }
 
 struct Counted(u32, Arc<Counts>);
@@ -318,6 +325,7 @@ impl Counted {
 
 impl Clone for Counted {
     fn clone(&self) -> Self {
+        burn(&self.1.reads, "clone");
         Counted::new(self.0, &self.1)
     }
 }
@@ -325,15 +333,13 @@ impl Clone for Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         self.1.alive.fetch_sub(1, Relaxed);
-        if self.1.drops.fetch_sub(1, Relaxed) == 0 {
-            std::panic::resume_unwind(Box::new("drop"));
-        }
+        burn(&self.1.drops, "drop");
     }
 }
 
 impl PartialEq for Counted {
     fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
+        self.cmp(other).is_eq()
     }
 }
 impl Eq for Counted {}
@@ -344,6 +350,7 @@ impl PartialOrd for Counted {
 }
 impl Ord for Counted {
     fn cmp(&self, other: &Self) -> Ordering {
+        burn(&self.1.reads, "comparison");
         self.0.cmp(&other.0)
     }
 }
@@ -359,9 +366,11 @@ impl Key for Counted {
 
 #[test]
 fn a_panic_while_a_map_is_consumed_leaks_nothing() {
+    /// Two leaves and more.
+    const KEYS: u32 = 150;
     type Map = OrderedMap<Counted, Counted>;
     type Consume = fn(Map, Map);
-    let consume: [(&str, Consume); 12] = [
+    let consume: [(&str, Consume); 13] = [
         ("into_iter", |map, _| drop(map.into_iter())),
         ("partly", |map, _| drop(map.into_iter().skip(70).step_by(3).take(40).collect::<Vec<_>>())),
         ("both ends", |map, _| {
@@ -389,21 +398,32 @@ fn a_panic_while_a_map_is_consumed_leaks_nothing() {
             drop(map.split_off(&key));
         }),
         ("append", |mut map, mut other| map.append(&mut other)),
+        ("append above", |mut map, _| {
+            let key = map.keys().nth(77).cloned().unwrap();
+            let mut tail = map.split_off(&key);
+            map.append(&mut tail);
+        }),
         ("clear", |mut map, _| map.clear()),
     ];
     let mut left = Vec::new();
     for (name, consume) in consume {
-        for at in [0, 1, 2, 3, 10, 63, 64, 65, 127, 128, 200, 300, 399, 500, 700] {
-            let counts = Arc::new(Counts { alive: AtomicI64::new(0), drops: AtomicI64::new(-1) });
-            let map = |from: u32| -> Map {
-                (0..200).map(|key| (Counted::new(2 * key + from, &counts), Counted::new(key, &counts))).collect()
-            };
-            let (map, other) = (map(0), map(1));
-            counts.drops.store(at, Relaxed);
-            let consumed = catch_unwind(AssertUnwindSafe(|| consume(map, other)));
-            counts.drops.store(-1, Relaxed);
-            if counts.alive.load(Relaxed) != 0 {
-                left.push((name, at, consumed.is_err(), counts.alive.load(Relaxed)));
+        for kind in ["drop", "read"] {
+            for at in (0..).step_by(windrow_testkit::step(5)) {
+                let counts = Arc::new(Counts { alive: AtomicI64::new(0), drops: (-1).into(), reads: (-1).into() });
+                let map = |from: u32| -> Map {
+                    (0..KEYS).map(|key| (Counted::new(2 * key + from, &counts), Counted::new(key, &counts))).collect()
+                };
+                let (map, other) = (map(0), map(1));
+                let fuse = if kind == "drop" { &counts.drops } else { &counts.reads };
+                fuse.store(at, Relaxed);
+                let consumed = catch_unwind(AssertUnwindSafe(|| consume(map, other)));
+                let is_left = fuse.swap(-1, Relaxed) >= 0;
+                if counts.alive.load(Relaxed) != 0 {
+                    left.push((name, kind, at, consumed.is_err(), counts.alive.load(Relaxed)));
+                }
+                if is_left {
+                    break;
+                }
             }
         }
     }

@@ -2,8 +2,11 @@
 //! acknowledged.
 
 use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rusqlite::Connection;
+use rusqlite::hooks::{AuthContext, Authorization};
+use rusqlite::{Connection, ffi};
 use windrow_sqlite::{Error, GroupCommit};
 
 use crate::common::{Call, TABLE, ids, insert, together};
@@ -85,7 +88,10 @@ fn a_row_is_there_if_and_only_if_its_write_was_acknowledged() {
                 let mut rows = vec![1];
                 for (id, result) in written.iter().zip(results) {
                     match result {
-                        Ok(_) if *id == 50 => rows.extend([50, 51]),
+                        Ok(_) if *id == 50 => {
+                            rows.extend([50, 51]);
+                            rows.extend(trick.iter().any(|sql| sql.contains("(52)")).then_some(52));
+                        }
                         Ok(_) => rows.push(*id),
                         Err(error) => assert!(!error.may_be_there(), "{case}"),
                     }
@@ -100,12 +106,20 @@ fn a_row_is_there_if_and_only_if_its_write_was_acknowledged() {
                 let statement = Box::pin(db.execute_async("INSERT INTO t (id) VALUES (11)", ()));
                 let results = together(&db, vec![row(10), statement, Box::pin(db.call_async(write)), row(12)]);
                 check("in a batch", &[10, 11, 50, 12], &results);
+                let [Ok(1), Ok(1), _, Ok(1)] = &results[..] else { panic!("{trick:?}, {end:?}: {results:?}") };
             }
         }
     }
 }
 
-/// A write that rolls back, and then writes statement by statement: each would commit by itself.
+fn extended<R>(result: &Result<R, Error>) -> Option<i32> {
+    match result {
+        Err(Error::Sqlite(error)) => error.sqlite_error().map(|error| error.extended_code),
+        _ => None,
+    }
+}
+
+/// A write that goes on after a rollback, statement by statement: each would commit by itself.
 #[test]
 fn nothing_is_committed_after_a_rollback() {
     let db = GroupCommit::new(database()).unwrap();
@@ -117,46 +131,77 @@ fn nothing_is_committed_after_a_rollback() {
         }
         Ok(0)
     };
-    let results = together(&db, vec![Box::pin(db.call_async(goes_on)), Box::pin(db.call_async(|_| Ok(1)))]);
-    let [Err(Error::Undone(Some(cause))), Ok(1)] = &results[..] else { panic!("{results:?}") };
-    assert_eq!(cause.to_string(), "it tried to commit, which no write may do");
-    assert!(matches!(db.call(goes_on), Err(Error::Undone(Some(_)))), "alone");
+    let row = Box::pin(db.call_async(|connection| insert(connection, 3)));
+    let results = together(&db, vec![row, Box::pin(db.call_async(goes_on)), Box::pin(db.call_async(|_| Ok(1)))]);
+    let [Ok(1), Err(ended @ Error::Sqlite(_)), Ok(1)] = &results[..] else { panic!("{results:?}") };
+    assert_eq!(ended.to_string(), "the write has rolled the transaction back");
+    // It returns the error of a commit that was refused.
+    let fails = move |connection: &Connection| goes_on(connection).and_then(|_| insert(connection, 2));
+    for alone in [db.call(goes_on), db.call(fails)] {
+        assert_eq!(extended(&alone), Some(ffi::SQLITE_ABORT_ROLLBACK), "{alone:?}");
+    }
     let version =
         |connection: &mut Connection| connection.query_row("PRAGMA user_version", (), |row| row.get::<_, i64>(0));
     assert_eq!(db.exclusive(version).unwrap().unwrap(), 0);
     assert_eq!(db.execute("CREATE TABLE u (id INTEGER)", ()).unwrap(), 0, "it was not there");
+    assert_eq!(ids(&db), [1, 3]);
 }
 
 #[test]
-fn an_undone_write_gets_the_error_of_the_write_that_ended_the_transaction() {
+fn statements_on_transactions_are_refused_before_they_run() {
     let db = GroupCommit::new(database()).unwrap();
-    let row = |id| -> Call<'_, usize> { Box::pin(db.call_async(move |connection| insert(connection, id))) };
-    let results =
-        together(&db, vec![row(10), Box::pin(db.execute_async("INSERT INTO forbidden VALUES (1)", ())), row(11)]);
-    let [Err(undone), Err(Error::Sqlite(own)), Ok(1)] = &results[..] else { panic!("{results:?}") };
-    assert_eq!(undone.sqlite().and_then(rusqlite::Error::sqlite_error_code), own.sqlite_error_code());
-    assert_eq!(undone.to_string(), "a write of the batch ended the transaction: no");
-    // The write reports no error.
-    let silent = |connection: &Connection| connection.execute_batch("ROLLBACK").map(|()| 0);
-    let results = together(&db, vec![row(12), Box::pin(db.call_async(silent))]);
-    assert!(matches!(results[..], [Err(Error::Undone(None)), Err(Error::Undone(None))]), "{results:?}");
-    assert_eq!(results[0].as_ref().unwrap_err().to_string(), "a write of the batch ended the transaction");
+    let runs = Arc::new(AtomicUsize::new(0));
+    for sql in ["BEGIN", "BEGIN IMMEDIATE", "COMMIT", "END", "ROLLBACK"] {
+        let row = |id| -> Call<'_, usize> {
+            let runs = runs.clone();
+            Box::pin(db.call_async(move |connection| {
+                runs.fetch_add(1, Ordering::Relaxed);
+                insert(connection, id)
+            }))
+        };
+        // The write may handle the error.
+        let goes_on = move |connection: &Connection| {
+            connection.execute_batch(sql).unwrap_err();
+            insert(connection, 11)
+        };
+        let statement = db.execute_async(sql, ());
+        let closure = db.call_async(move |connection| connection.execute(sql, ()));
+        let calls = vec![row(10), Box::pin(statement), Box::pin(closure), Box::pin(db.call_async(goes_on)), row(12)];
+        let results = together(&db, calls);
+        assert!(matches!(results[..], [Ok(1), Err(_), Err(_), Ok(1), Ok(1)]), "{sql}: {results:?}");
+        assert_eq!([&results[1], &results[2]].map(extended), [Some(ffi::SQLITE_AUTH); 2], "{sql}: {results:?}");
+        assert_eq!(extended(&db.execute(sql, ())), Some(ffi::SQLITE_AUTH), "{sql} alone");
+        assert_eq!(ids(&db), [1, 10, 11, 12], "{sql}");
+        assert_eq!(db.execute("DELETE FROM t WHERE id > 1", ()).unwrap(), 3);
+        assert_eq!(runs.swap(0, Ordering::Relaxed), 2, "{sql}: no write runs again");
+    }
 }
 
-/// The program's own commit hook does not let writes commit.
+/// Hooks of the program's own do not let writes commit.
 #[test]
-fn a_hook_that_the_program_sets_is_replaced() {
+fn hooks_that_the_program_sets_are_replaced() {
+    let allow = |_: AuthContext<'_>| Authorization::Allow;
     let mut connection = database();
     connection.commit_hook(Some(|| false)).unwrap();
+    connection.authorizer(Some(allow)).unwrap();
     let db = GroupCommit::builder().build_on_callers(connection);
     for _ in 0..2 {
         let commits = |connection: &Connection| {
             insert(connection, 50)?;
             connection.execute_batch("COMMIT")
         };
-        assert!(matches!(db.call(commits), Err(Error::Undone(_))));
+        assert_eq!(extended(&db.call(commits)), Some(ffi::SQLITE_AUTH));
+        let goes_on = |connection: &Connection| {
+            connection.execute("INSERT OR ROLLBACK INTO t (id) VALUES (1)", ()).unwrap_err();
+            insert(connection, 51)
+        };
+        assert_eq!(extended(&db.call(goes_on)), Some(ffi::SQLITE_ABORT_ROLLBACK));
         assert_eq!(ids(&db), [1]);
-        db.exclusive(|connection| connection.commit_hook(None::<fn() -> bool>)).unwrap().unwrap();
+        let resets = |connection: &mut Connection| {
+            connection.authorizer(Some(allow))?;
+            connection.commit_hook(None::<fn() -> bool>)
+        };
+        db.exclusive(resets).unwrap().unwrap();
     }
     assert_eq!(
         db.exclusive(|connection| connection.execute_batch("BEGIN; INSERT INTO t (id) VALUES (2); COMMIT")).unwrap(),

@@ -2,5 +2,7 @@
 
 mod common;
 mod ended;
+mod faults;
 mod killed;
+mod wal;
 mod writes;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
@@ -73,8 +74,8 @@ fn each_write_that_is_alone_too() {
     }
 }
 
-#[test]
-fn a_failing_commit_is_an_error_of_all_and_applies_nothing() {
+/// [`memory`], with a table whose constraint is checked at the commit.
+fn family() -> Connection {
     let connection = memory();
     connection
         .execute_batch(
@@ -82,41 +83,114 @@ fn a_failing_commit_is_an_error_of_all_and_applies_nothing() {
              CREATE TABLE child (of INTEGER REFERENCES t (id) DEFERRABLE INITIALLY DEFERRED)",
         )
         .unwrap();
-    let db = GroupCommit::new(connection).unwrap();
-    let orphan = || db.execute_async("INSERT INTO child VALUES (?1)", (77,));
-    let results = together(&db, vec![row(&db, 1), Box::pin(orphan()), row(&db, 1), row(&db, 2)]);
-    for result in [&results[0], &results[1], &results[3]] {
-        assert!(matches!(result, Err(Error::Transaction(_))), "{results:?}");
-        assert_eq!(code(result), Some(ErrorCode::ConstraintViolation));
-    }
-    assert!(matches!(&results[2], Err(Error::Sqlite(_))), "its own error is worth more: {results:?}");
-    // Alone: a single statement that SQLite commits by itself, and several statements in a transaction.
-    let alone = block_on(orphan());
-    assert!(matches!(alone, Err(Error::Sqlite(_))), "{alone:?}");
-    assert_eq!(code(&alone), Some(ErrorCode::ConstraintViolation));
-    let more = db.call(|connection| connection.execute("INSERT INTO child VALUES (77)", ()));
-    assert!(matches!(more, Err(Error::Transaction(_))), "{more:?}");
-    assert_eq!(ids(&db), [0; 0]);
-    assert_eq!(db.call(|connection| insert(connection, 5)).unwrap(), 1, "it goes on");
+    connection
 }
 
 #[test]
-fn a_write_that_ends_the_transaction_takes_down_those_before_it() {
-    for end in ["ROLLBACK", "INSERT OR ROLLBACK INTO t (id) VALUES (1)", "ROLLBACK; BEGIN"] {
-        let db = GroupCommit::new(memory()).unwrap();
-        let ending = db.call_async(move |connection| connection.execute_batch(end).map(|()| 0));
-        let results = together(&db, vec![row(&db, 1), Box::pin(ending), row(&db, 2), row(&db, 3)]);
-        match &results[..] {
-            [Err(Error::Undone(None)), Err(Error::Undone(None)), Ok(1), Ok(1)] if !end.contains("OR ROLLBACK") => {}
-            [Err(Error::Undone(Some(_))), Err(Error::Sqlite(_)), Ok(1), Ok(1)] if end.contains("OR ROLLBACK") => {}
-            _ => panic!("{end}: {results:?}"),
-        }
-        assert_eq!(ids(&db), [2, 3], "{end}");
-        assert!(
-            matches!(db.call(|connection| connection.execute_batch("ROLLBACK")), Err(Error::Undone(None))),
-            "alone"
-        );
+fn a_deferred_constraint_is_an_error_of_the_write_that_violates_it() {
+    let db = GroupCommit::new(family()).unwrap();
+    let orphan = || -> Call<'_, usize> { Box::pin(db.execute_async("INSERT INTO child VALUES (?1)", (77,))) };
+    let closure = |connection: &Connection| connection.execute("INSERT INTO child VALUES (78)", ());
+    let mut calls: Vec<_> = (0..20).map(|id| row(&db, id)).collect();
+    // The second row 1 fails whether it runs once or again.
+    calls.splice(5..5, [orphan(), row(&db, 1), Box::pin(db.call_async(closure))]);
+    calls.push(orphan());
+    let results = together(&db, calls);
+    let failed: Vec<usize> = (0..results.len()).filter(|at| results[*at].is_err()).collect();
+    assert_eq!(failed, [5, 6, 7, 23], "{results:?}");
+    for at in failed {
+        assert!(matches!(&results[at], Err(Error::Sqlite(_))), "{results:?}");
+        assert_eq!(code(&results[at]), Some(ErrorCode::ConstraintViolation));
     }
+    assert_eq!(ids(&db), (0..20).collect::<Vec<_>>());
+    // Alone: a single statement that SQLite commits by itself, and a closure in a transaction.
+    for alone in [block_on(orphan()), db.call(closure)] {
+        assert!(matches!(alone, Err(Error::Sqlite(_))), "{alone:?}");
+        assert_eq!(code(&alone), Some(ErrorCode::ConstraintViolation));
+    }
+    let children: i64 =
+        db.call(|connection| connection.query_row("SELECT count(*) FROM child", (), |row| row.get(0))).unwrap();
+    assert_eq!(children, 0);
+}
+
+/// A write may put every constraint of its transaction off until the commit, also those of other writes.
+#[test]
+fn a_constraint_that_another_write_defers_is_an_error_of_the_write_that_violates_it() {
+    let connection = memory();
+    let schema = "PRAGMA foreign_keys = ON; CREATE TABLE child (of INTEGER REFERENCES t (id))";
+    connection.execute_batch(schema).unwrap();
+    let db = GroupCommit::new(connection).unwrap();
+    let defers = |connection: &Connection| {
+        connection.execute_batch("PRAGMA defer_foreign_keys = ON")?;
+        connection.execute("INSERT INTO child VALUES (7)", ())?;
+        insert(connection, 7)
+    };
+    let orphan = db.execute_async("INSERT INTO child VALUES (?1)", (77,));
+    let results =
+        together(&db, vec![row(&db, 1), Box::pin(db.call_async(defers)), Box::pin(orphan), row(&db, 2), row(&db, 3)]);
+    assert!(matches!(results[..], [Ok(1), Ok(1), Err(Error::Sqlite(_)), Ok(1), Ok(1)]), "{results:?}");
+    assert_eq!(ids(&db), [1, 2, 3, 7]);
+}
+
+#[test]
+fn writes_run_again_without_the_one_that_rolled_them_back() {
+    for also in ["", "; BEGIN", "; SAVEPOINT own; INSERT INTO t (id) VALUES (60)"] {
+        let db = GroupCommit::new(memory()).unwrap();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let row = |id| -> Call<'_, usize> {
+            let runs = runs.clone();
+            Box::pin(db.call_async(move |connection| {
+                runs.fetch_add(1, Ordering::Relaxed);
+                insert(connection, id)
+            }))
+        };
+        let rolls_back = move |connection: &Connection| {
+            let result = insert(connection, 50)
+                .and_then(|_| connection.execute_batch("INSERT OR ROLLBACK INTO t (id) VALUES (1)"));
+            let _ = connection.execute_batch(also.trim_start_matches("; "));
+            result.map(|()| 0)
+        };
+        let calls =
+            vec![row(1), row(2), Box::pin(db.call_async(rolls_back)), row(3), Box::pin(db.call_async(rolls_back))];
+        let results = together(&db, calls);
+        let [Ok(1), Ok(1), Err(Error::Sqlite(one)), Ok(1), Err(Error::Sqlite(other))] = &results[..] else {
+            panic!("{also}: {results:?}")
+        };
+        for own in [one, other] {
+            assert_eq!(own.sqlite_error_code(), Some(ErrorCode::ConstraintViolation), "{also}: {results:?}");
+        }
+        assert_eq!(ids(&db), [1, 2, 3], "{also}");
+        assert_eq!(runs.load(Ordering::Relaxed), 6, "each write before one of the two runs twice");
+    }
+}
+
+/// What an earlier run returned is dropped before the next run, with the care that is due to user code.
+#[test]
+fn a_result_that_panics_in_its_drop_fails_its_own_write() {
+    struct Panics(bool);
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            assert!(!self.0, "dropped");
+        }
+    }
+    let db = GroupCommit::new(memory()).unwrap();
+    let panics = |does| {
+        let mut runs = 0;
+        db.call_async(move |connection| {
+            runs += 1;
+            insert(connection, runs + if does { 10 } else { 20 })?;
+            Ok(Panics(does && runs == 1))
+        })
+    };
+    let rolls_back = |connection: &Connection| {
+        connection.execute_batch("INSERT OR ROLLBACK INTO t (id) VALUES (1), (1)").map(|()| Panics(false))
+    };
+    let calls: Vec<Call<'_, Panics>> =
+        vec![Box::pin(panics(false)), Box::pin(panics(true)), Box::pin(db.call_async(rolls_back))];
+    let results = together(&db, calls);
+    assert!(matches!(&results[1], Err(Error::Panicked(message)) if message == "dropped"));
+    assert!(results[0].is_ok() && matches!(results[2], Err(Error::Sqlite(_))));
+    assert_eq!(ids(&db), [22], "of the second run");
 }
 
 #[test]
@@ -150,19 +224,17 @@ fn a_savepoint_that_a_statement_leaves_behind_is_out_of_reach() {
     let results = together(&db, vec![sql("SAVEPOINT mine"), row(&db, 1), sql("ROLLBACK TO mine"), row(&db, 2)]);
     assert!(matches!(results[..], [Ok(_), Ok(1), Err(Error::Sqlite(_)), Ok(1)]), "{results:?}");
     assert_eq!(ids(&db), [1, 2]);
-    // A statement ends the transaction, in a batch and alone.
-    let results = together(&db, vec![row(&db, 3), sql("COMMIT"), row(&db, 4)]);
-    assert!(matches!(results[..], [Err(Error::Undone(_)), Err(Error::Undone(_)), Ok(1)]), "{results:?}");
-    assert!(matches!(db.execute("ROLLBACK", ()), Err(Error::Undone(_))));
-    for begin in ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE", "BEGIN"] {
-        assert!(db.execute(begin, ()).is_err(), "{begin} alone");
+    for sql in ["COMMIT", "ROLLBACK", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE", "BEGIN"] {
+        let denied = Some(ErrorCode::AuthorizationForStatementDenied);
+        assert_eq!(code(&db.execute(sql, ())), denied, "{sql} alone");
         let open = db.exclusive(|connection| !connection.is_autocommit()).unwrap();
-        assert!(!open, "{begin} leaves no transaction behind");
-        let results = together(&db, vec![row(&db, 7), sql(begin), row(&db, 7)]);
-        assert!(matches!(results[..], [Ok(1), Err(Error::Sqlite(_)), Err(Error::Sqlite(_))]), "{begin}: {results:?}");
+        assert!(!open, "{sql} leaves no transaction behind");
+        let results = together(&db, vec![row(&db, 7), Box::pin(db.execute_async(sql, ())), row(&db, 7)]);
+        assert!(matches!(results[..], [Ok(1), Err(Error::Sqlite(_)), Err(Error::Sqlite(_))]), "{sql}: {results:?}");
+        assert_eq!(code(&results[1]), denied, "{sql}");
         assert_eq!(db.execute("DELETE FROM t WHERE id = 7", ()).unwrap(), 1);
     }
-    assert_eq!(ids(&db), [1, 2, 4], "no statement of the batch has committed the first");
+    assert_eq!(ids(&db), [1, 2]);
 }
 
 /// A connection that waits for no lock.
@@ -308,7 +380,7 @@ fn no_call_leaves_the_database_locked() {
         &|| {
             assert_eq!(
                 together(&db, vec![row(&db, 1), sql("ROLLBACK"), sql("BEGIN IMMEDIATE")]).iter().flatten().count(),
-                0
+                1
             )
         },
     ];
@@ -350,6 +422,10 @@ enum Step {
     Delete(i64),
     InsertBoth(i64, i64),
     InsertAndPanic(i64),
+    /// Rolls the transaction back.
+    InsertAndRollBack(i64),
+    /// Violates a constraint at the commit.
+    InsertAndOrphan(i64),
 }
 
 impl Step {
@@ -362,6 +438,14 @@ impl Step {
                 insert(connection, id)?;
                 panic!("injected")
             }
+            Step::InsertAndRollBack(id) => {
+                insert(connection, id)?;
+                connection.execute("INSERT OR ROLLBACK INTO t (id) VALUES (?1)", (id,))
+            }
+            Step::InsertAndOrphan(id) => {
+                insert(connection, id)?;
+                connection.execute("INSERT INTO child VALUES (-1)", ())
+            }
         }
     }
 }
@@ -373,6 +457,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => id().prop_map(Step::Delete),
         3 => (id(), id()).prop_map(|(one, other)| Step::InsertBoth(one, other)),
         1 => id().prop_map(Step::InsertAndPanic),
+        1 => id().prop_map(Step::InsertAndRollBack),
+        1 => id().prop_map(Step::InsertAndOrphan),
     ]
 }
 
@@ -381,18 +467,18 @@ proptest! {
 
     #[test]
     fn batches_are_as_transactions_one_after_the_other(steps in proptest::collection::vec(step(), 1..40), limit in 1..20_usize) {
-        let oracle = memory();
+        let oracle = family();
         let expected: Vec<Option<usize>> = steps
             .iter()
             .map(|step| {
                 let transaction = oracle.unchecked_transaction().unwrap();
                 let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| step.run(&transaction)));
                 let changed = result.ok()?.ok()?;
-                transaction.commit().unwrap();
+                transaction.commit().ok()?;
                 Some(changed)
             })
             .collect();
-        let db = GroupCommit::builder().limit(limit).build(memory()).unwrap();
+        let db = GroupCommit::builder().limit(limit).build(family()).unwrap();
         let calls = steps.into_iter().map(|step| -> Call<'_, usize> { Box::pin(db.call_async(move |connection| step.run(connection))) });
         let results = together(&db, calls.collect());
         prop_assert_eq!(results.into_iter().map(Result::ok).collect::<Vec<_>>(), expected);
