@@ -22,6 +22,7 @@ mod spans;
 mod steps;
 mod summary;
 mod table;
+mod tables;
 mod trace;
 
 use std::fmt;
@@ -36,7 +37,6 @@ pub(crate) use args::{AFTER_HELP, HELP, Options};
 use args::{RULE_TILES, Where};
 use choice::Choice;
 use files::Outputs;
-use format::Format;
 use measured::Run;
 use replay::Replay;
 use samples::{Fits, Measured};
@@ -200,8 +200,8 @@ fn impossible(measured: &Measured, error: impl fmt::Display) -> Refused {
 /// The measured times of the parts of the operation: from a file of samples, or calibrated.
 fn measure(options: &Options) -> Result<Measured, Refused> {
     match (&options.cost[..], options.calibrate) {
-        (paths @ [_, ..], _) if options.format == Format::Samples => samples::read(paths),
-        (paths @ [_, ..], _) => import::read(paths, options),
+        (paths @ [_, ..], _) if options.format.has_kernels() => import::read(paths, options),
+        (paths @ [_, ..], _) => tables::read(paths, options),
         ([], Some(Where::InProcess)) => calibrate::in_process(options),
         // With MPI, this command runs in several processes, which do not get here.
         ([], Some(Where::Mpi)) => Err(Refused::usage(
@@ -228,7 +228,9 @@ fn notes(
     replays: &[Replay],
 ) -> Vec<String> {
     let (plan, aligned) = (&choice.plan, options.aligned());
-    let mut notes = fits.trust(problem, plan, &measured.origin);
+    let mut notes = measured.notes.clone();
+    notes.extend(fits.notes.iter().cloned());
+    notes.extend(fits.trust(problem, plan, &measured.origin));
     notes.extend(fits.beyond(plan));
     if options.contention.or(measured.contention()).is_none() {
         notes.push("contention was not measured; assuming none (set it with --contention C,M)".to_owned());

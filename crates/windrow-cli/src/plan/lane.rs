@@ -4,6 +4,15 @@ use windrow_tiling::cost::{Fit, FitError, Fitting, Piece, Residual, Sample, Time
 use windrow_tiling::tile::{Lane, Tiles};
 use windrow_tiling::{Nanos, Rows};
 
+/// Maximum number of sizes that are left out one by one to find the one that does not fit. With more, only the one that the fit names is.
+const MOST_TRIED: usize = 64;
+
+/// Microseconds of fixed cost of a product and of a collective that are assumed where one size was measured.
+const FIXED_COSTS: (f64, f64) = (5.0, 10.0);
+
+/// One measured size stands for those from one part of its rows in four on.
+const PARTS: u64 = 4;
+
 /// Rows of an operation, and the alignment of its tiles.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cuts {
@@ -30,6 +39,8 @@ pub(super) struct LaneCost {
 #[derive(Debug)]
 enum Source {
     Fit(Fit<Rows>),
+    /// The line of one measured size and an assumed fixed cost.
+    Assumed(Fit<Rows>),
     /// The measured times. A fit would miss one of them by more than noise, or is refused.
     Table {
         unfit: String,
@@ -60,10 +71,70 @@ impl LaneCost {
         Ok(Self { lane, measured, source })
     }
 
+    /// The cost without the size whose removal fits best, and a note that names it. `None` if fewer than three other sizes remain, or no
+    /// removal gives a fit within the limit.
+    pub(super) fn without_one(
+        lane: Lane,
+        samples: &[Sample<Rows>],
+        cuts: Cuts,
+        limit: f64,
+        unfit: &FitError<Rows>,
+    ) -> Option<(Self, String)> {
+        let measured = TimeTable::new(samples);
+        let named = match unfit {
+            FitError::Misses { residual, .. } => vec![residual.size],
+            FitError::Falls { smaller, larger, .. } => vec![*smaller, *larger],
+            _ => return None,
+        };
+        let few = measured.iter().len() <= MOST_TRIED;
+        let tried = if few { measured.iter().map(|(size, _)| size).collect() } else { named };
+        let without = |size: Rows| {
+            let others: Vec<Sample<Rows>> = samples.iter().filter(|sample| sample.size != size).copied().collect();
+            Some((size, Self::new(lane, &others, cuts, limit).ok()?))
+        };
+        let best =
+            tried.into_iter().filter_map(without).min_by(|(_, one), (_, other)| one.worst().total_cmp(&other.worst()));
+        let (size, cost) = best?;
+        let missed = missed(&Residual { size, measured: measured.get(size)?, fitted: cost.at(size) });
+        Some((cost, format!("one size does not fit the others and is left out of the {lane}: {missed}")))
+    }
+
+    /// The cost of a lane that was measured at one size or two, and a note with what it assumes. Of one size: a fixed cost, and the rest of the time
+    /// in proportion to the rows. Of two: a line. `None` if no cost is near that line, or there are too few rows.
+    pub(super) fn assumed(
+        lane: Lane,
+        samples: &[Sample<Rows>],
+        given: Option<(f64, f64)>,
+    ) -> Result<Option<(Self, String)>, String> {
+        let measured = TimeTable::new(samples);
+        let sizes: Vec<(Rows, Nanos)> = measured.iter().collect();
+        let Some((&(size, time), others)) = sizes.split_first() else { return Ok(None) };
+        let (line, at, assumed) = match others.first() {
+            Some((larger, longer)) => {
+                let each = (longer.0 - time.0) / (larger.0 - size.0) as f64;
+                let assumed = format!("two sizes, {size} and {larger} rows; assuming a line");
+                ((time.0 - each * size.0 as f64, each), [size.0, size.0.midpoint(larger.0), larger.0], assumed)
+            }
+            None => {
+                let (fixed, least) = (fixed_cost(lane, (size, time), given)?, size.0 / PARTS);
+                let assumed = format!(
+                    "one size, {size} rows; assuming a fixed cost of {fixed} and the rest in proportion, from {least} rows on \
+                     (set it with --fixed-costs C,M)"
+                );
+                ((fixed.0, (time.0 - fixed.0) / size.0 as f64), [least, size.0 / 2, size.0], assumed)
+            }
+        };
+        let (fixed, each) = line;
+        let on_line = at.map(|rows| Sample { size: Rows(rows), time: Nanos(fixed + each * rows as f64) });
+        let cost =
+            fit(&on_line, &Fitting::default()).ok().map(|fit| Self { lane, measured, source: Source::Assumed(fit) });
+        Ok(cost.map(|cost| (cost, format!("the {lane} was measured at {assumed}"))))
+    }
+
     /// The time of a tile with so many rows.
     pub(super) fn at(&self, rows: Rows) -> Nanos {
         match &self.source {
-            Source::Fit(fit) => fit.cost.at(rows),
+            Source::Fit(fit) | Source::Assumed(fit) => fit.cost.at(rows),
             Source::Table { .. } => self.measured.at(rows),
         }
     }
@@ -73,17 +144,21 @@ impl LaneCost {
         self.measured.iter().len()
     }
 
-    /// The smallest and the largest size measured.
+    /// The smallest and the largest size measured. One size stands for smaller ones, too.
     pub(super) fn range(&self) -> (Rows, Rows) {
         let mut sizes = self.measured.iter().map(|(size, _)| size);
         let least = sizes.next().unwrap_or(Rows(0));
-        (least, sizes.next_back().unwrap_or(least))
+        match (sizes.next_back(), &self.source) {
+            (Some(most), _) => (least, most),
+            (None, Source::Assumed(_)) => (Rows(least.0 / PARTS), least),
+            (None, _) => (least, least),
+        }
     }
 
     /// What the cost usually misses, as a share: the root of the mean square of the fit's residuals; 0 for a table.
     pub(super) fn typical(&self) -> f64 {
         match &self.source {
-            Source::Fit(fit) => fit.typical(),
+            Source::Fit(fit) | Source::Assumed(fit) => fit.typical(),
             Source::Table { .. } => 0.0,
         }
     }
@@ -91,7 +166,7 @@ impl LaneCost {
     /// The largest share by which it misses the median of a size.
     pub(super) fn worst(&self) -> f64 {
         match &self.source {
-            Source::Fit(fit) => fit.worst().relative().abs(),
+            Source::Fit(fit) | Source::Assumed(fit) => fit.worst().relative().abs(),
             Source::Table { .. } => 0.0,
         }
     }
@@ -99,15 +174,16 @@ impl LaneCost {
     /// The pieces of the fit; none of a table.
     pub(super) fn pieces(&self) -> &[Piece<Rows>] {
         match &self.source {
-            Source::Fit(fit) => fit.cost.pieces(),
+            Source::Fit(fit) | Source::Assumed(fit) => fit.cost.pieces(),
             Source::Table { .. } => &[],
         }
     }
 
-    /// `fit` or `table`.
+    /// `fit`, `assumed` or `table`.
     pub(super) fn source(&self) -> &'static str {
         match &self.source {
             Source::Fit(_) => "fit",
+            Source::Assumed(_) => "assumed",
             Source::Table { .. } => "table",
         }
     }
@@ -126,11 +202,26 @@ impl LaneCost {
     pub(super) fn note(&self, origin: &str) -> Option<String> {
         let lane = self.lane;
         match &self.source {
-            Source::Fit(fit) => fit.loose().map(|worst| format!("the fit of the {lane} is loose: {}", missed(&worst))),
+            Source::Fit(fit) | Source::Assumed(fit) => {
+                fit.loose().map(|worst| format!("the fit of the {lane} is loose: {}", missed(&worst)))
+            }
             Source::Table { unfit } => Some(format!(
                 "every tile there can be was measured, so the {lane} is looked up in {origin} and not fitted ({unfit})"
             )),
         }
+    }
+}
+
+/// The fixed cost of a lane with one measured size: the given one, or the usual one, but no more than half of the time.
+fn fixed_cost(lane: Lane, (size, time): (Rows, Nanos), given: Option<(f64, f64)>) -> Result<Nanos, String> {
+    let (compute, communicate) = given.unwrap_or(FIXED_COSTS);
+    let fixed = Nanos::micros(if lane == Lane::Compute { compute } else { communicate });
+    match given {
+        Some(_) if fixed >= time => Err(format!(
+            "{lane}: {size} rows took {time}, no more than the fixed cost of {fixed}\nhint: give smaller --fixed-costs"
+        )),
+        Some(_) => Ok(fixed),
+        None => Ok(Nanos(fixed.0.min(time.0 / 2.0))),
     }
 }
 

@@ -114,7 +114,7 @@ struct Loss {
 /// How good a fit is.
 #[derive(Serialize)]
 struct Fitted {
-    /// `fit`, or `table` if times were looked up.
+    /// `fit`, `assumed` if one size or two were measured, or `table` if times were looked up.
     source: &'static str,
     /// Time of the whole operation in one piece.
     whole_us: f64,
@@ -323,11 +323,16 @@ pub(super) fn text(planned: &Planned<'_>) -> String {
     lines.extend(fits.lanes().into_iter().flat_map(|cost| {
         let (lane, (least, most), worst) = (cost.lane, cost.range(), 100.0 * cost.worst());
         let (sizes, origin) = (cost.sizes(), &measured.origin);
-        let how = match cost.source() {
-            "fit" => format!("fitted within {worst:.1} %"),
-            _ => "looked up".to_owned(),
+        let line = match cost.source() {
+            "fit" => {
+                format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, fitted within {worst:.1} %")
+            }
+            "assumed" if sizes == 1 => {
+                format!("  {lane}: one size of {most} rows in {origin}, with an assumed fixed cost")
+            }
+            "assumed" => format!("  {lane}: two sizes, {least} and {most} rows in {origin}, with an assumed line"),
+            _ => format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, looked up"),
         };
-        let line = format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, {how}");
         std::iter::once(line).chain(cost.pieces().iter().map(|piece| format!("    {}", Polynomial::of(piece))))
     }));
     lines.extend(measured.interpolation().map(|from| format!("  costs: {}", profiles::origin(from))));

@@ -75,8 +75,8 @@ fn every_key_is_there() {
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
     assert_eq!(
         keys(&plan),
-        "align alternative_tiles alternatives benefit bound_us bound_with_contention_us contention cost family fits gap \
-         grain k losses m margin max_tiles min_tile n notes op predicted_us ranks replays rule schema serial_us tiles verdict why"
+        "align alternative_tiles alternatives benefit bound_us bound_with_contention_us contention cost \
+         family fits gap grain k losses m margin max_tiles min_tile n notes op predicted_us ranks replays rule schema serial_us tiles verdict why"
     );
     assert_eq!(keys(&plan["alternatives"]), "exact serial short_long_rule two_sizes uniform");
     assert_eq!(keys(&plan["alternative_tiles"]), keys(&plan["alternatives"]));
