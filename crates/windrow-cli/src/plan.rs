@@ -67,6 +67,7 @@ impl From<Refusal> for Refused {
 
 /// Runs the command and reports the result.
 pub(crate) fn run(options: Options) -> Code {
+    let options = options.padded();
     #[cfg(feature = "mpi")]
     if options.calibrate == Some(Where::Mpi) {
         return mpi::run(&options);
@@ -228,7 +229,11 @@ fn notes(
     replays: &[Replay],
 ) -> Vec<String> {
     let (plan, aligned) = (&choice.plan, options.aligned());
+    let Options { m, ranks, padding, .. } = options;
     let mut notes = measured.notes.clone();
+    if *padding > 0 {
+        notes.push(format!("{} rows are padded to {m}, so that each of {ranks} ranks has as many", m - padding));
+    }
     notes.extend(fits.notes.iter().cloned());
     notes.extend(fits.trust(problem, plan, &measured.origin));
     notes.extend(fits.beyond(plan));
@@ -242,7 +247,7 @@ fn notes(
         notes.push(format!("the short-long rule may have more than {RULE_TILES} tiles here and is left out"));
     }
     if aligned > options.align {
-        let Options { align, ranks, .. } = options;
+        let align = options.align;
         notes.push(format!(
             "tiles begin at multiples of {aligned} rows: of {align}, and of the {ranks} ranks they are dealt out to"
         ));

@@ -53,8 +53,8 @@ pub(crate) struct Options {
     #[arg(value_name = "OP", value_enum)]
     pub(crate) operation: Operation,
 
-    /// Rows of the product, of all ranks together: they are cut into tiles. A multiple of the number of ranks if rows are divided among
-    /// them (matmul-reduce-scatter, all-gather-matmul).
+    /// Rows of the product, of all ranks together: they are cut into tiles. If rows are divided among ranks (matmul-reduce-scatter,
+    /// all-gather-matmul), they are padded to a multiple of the number of ranks; --calibrate needs such a multiple.
     #[arg(long, value_name = "ROWS", value_parser = at_least_1, allow_negative_numbers = true)]
     pub(crate) m: u64,
 
@@ -211,6 +211,10 @@ pub(crate) struct Options {
     /// Replace existing files.
     #[arg(long)]
     pub(crate) overwrite: bool,
+
+    /// Rows that were added to those of --m, so that ranks get equal numbers.
+    #[arg(skip)]
+    pub(super) padding: u64,
 }
 
 /// Maximum number of tiles of the short-long rule. It is the only alternative whose tiles do not get coarser with many rows; a list of
@@ -247,6 +251,13 @@ impl Options {
     pub(super) fn aligned(&self) -> u64 {
         // Larger than any operation; `check` refuses it.
         common_multiple(self.align, self.unit()).unwrap_or(u64::MAX)
+    }
+
+    /// The options with rows padded to a multiple of the ranks that they are divided among. A calibration runs the operation, which refuses
+    /// other rows.
+    pub(super) fn padded(self) -> Self {
+        let rows = self.m.checked_next_multiple_of(self.unit()).filter(|_| self.calibrate.is_none()).unwrap_or(self.m);
+        Self { padding: rows - self.m, m: rows, ..self }
     }
 
     /// Bytes of a row that is communicated: of the result, or of the operand that is gathered. `None` if the bytes of an element are unknown.

@@ -17,6 +17,7 @@ fn check(files: &[(&str, &[u8])], line: &str, code: i32, says: &[&str]) {
 #[test]
 fn arguments() {
     let good = format!("plan matmul-all-reduce --m 1024 {REST}");
+    let calibrated = good.replace("--cost samples.csv", "--calibrate in-process");
     for (line, says) in [
         (
             good.replace("matmul-all-reduce", "matmul"),
@@ -44,14 +45,14 @@ fn arguments() {
         (good.replace("--ranks 4", ""), &["required", "--ranks <RANKS>"]),
         (format!("{good} --align 0"), &["'0' for '--align"]),
         (
-            good.replace("all-reduce", "reduce-scatter").replace("1024", "1023"),
+            calibrated.replace("all-reduce", "reduce-scatter").replace("1024", "1023"),
             &[
                 "1023 rows cannot be dealt out to 4 ranks: matmul-reduce-scatter gives each rank as many",
                 "hint: give an --m that is a multiple of 4, such as 1020 or 1024",
             ],
         ),
         (
-            good.replace("matmul-all-reduce", "all_gather_matmul").replace("1024", "3"),
+            calibrated.replace("matmul-all-reduce", "all_gather_matmul").replace("1024", "3"),
             &["3 rows cannot be dealt out to 4 ranks: all-gather-matmul", "a multiple of 4, such as 4\n"],
         ),
         (

@@ -192,6 +192,29 @@ fn two_sizes_are_a_line() {
     assert!((fit["pieces"][0]["a_us"].as_f64().unwrap() - 60.0).abs() < 1e-6, "{fit}");
 }
 
+/// Rows that the ranks do not divide are padded for operations that deal them out.
+#[test]
+fn ragged_rows_are_padded() {
+    let place = Place::new();
+    place.file("t.csv", samples(&[256, 1024, 4096], |m| 0.2 * m, |m| 20.0 + 0.2 * m));
+    let plan = |operation: &str, m: u64| {
+        place.line(&format!("plan {operation} --m {m} --n 7168 --k 2048 --ranks 8 --cost t.csv --json")).ok().summary()
+    };
+    for operation in ["matmul-reduce-scatter", "all-gather-matmul"] {
+        for (m, padded) in [(8193, 8200), (65_535, 65_536), (3, 8)] {
+            let this = plan(operation, m);
+            assert_eq!((this["m"].as_u64(), rows(&this["tiles"]).iter().sum::<u64>()), (Some(padded), padded));
+            assert!(rows(&this["tiles"]).iter().all(|tile| tile % 8 == 0), "{this}");
+            let says = format!("{m} rows are padded to {padded}, so that each of 8 ranks has as many");
+            assert!(notes(&this).contains(&says), "{this}");
+        }
+    }
+    for (operation, m) in [("matmul-reduce-scatter", 8192), ("matmul-all-reduce", 8193)] {
+        let this = plan(operation, m);
+        assert!(this["m"] == m && !notes(&this).contains("padded"), "{this}");
+    }
+}
+
 /// One size off the line of the others is named and left out; two are too many, and of three sizes none can be spared.
 #[test]
 fn one_size_off_the_line_is_left_out() {
