@@ -4,6 +4,7 @@
 //! a trace. Everything is checked and computed before anything is written.
 
 mod args;
+mod break_even;
 mod calibrate;
 mod choice;
 mod csv;
@@ -35,6 +36,7 @@ use windrow_tiling::{Nanos, Rows};
 
 pub(crate) use args::{AFTER_HELP, HELP, Options};
 use args::{RULE_TILES, Where};
+use break_even::BreakEven;
 use choice::Choice;
 use files::Outputs;
 use measured::Run;
@@ -93,6 +95,8 @@ struct Planned<'a> {
     measured: &'a Measured,
     fits: &'a Fits,
     choice: Choice,
+    /// The break-even of the prediction; `None` if the plan was chosen by runs.
+    break_even: Option<BreakEven>,
     /// The steps of the short-long rule, unless its tiles are too many to list.
     rule: Option<ShortLong>,
     replays: Vec<Replay>,
@@ -165,12 +169,16 @@ fn decided(options: &Options, outputs: &Outputs<'_>, measured: &Measured) -> Res
         let margin = measured.margin(&fits, options.m);
         let choice = Choice::new(problem, measured, margin, options.family);
         let choice = choice.map_err(|error| impossible(measured, error))?;
+        let is_predicted = choice.name == "planned";
+        let break_even =
+            is_predicted.then(|| BreakEven::find(options, measured, &fits, margin, choice.plan.serial)).transpose();
+        let break_even = break_even.map_err(|error| impossible(measured, error))?;
         let rule = problem.matmul.map(|matmul| short_long_rule(problem, matmul, GUIDE_FACTOR)).transpose();
         let rule = rule.map_err(|error| impossible(measured, error))?;
         let replays = options.replay.iter().map(|path| Replay::read(path, problem)).collect::<Result<Vec<_>, _>>()?;
         let notes = notes(options, problem, measured, &fits, &choice, &replays);
         let runs = options.measured.iter().map(|path| Run::read(path, problem)).collect::<Result<Vec<_>, _>>()?;
-        let planned = Planned { options, measured, fits: &fits, choice, rule, replays, runs, notes };
+        let planned = Planned { options, measured, fits: &fits, choice, break_even, rule, replays, runs, notes };
         let table = table::text(options, measured)?;
 
         let courses = planned.courses(problem).map_err(|error| impossible(measured, error))?;
@@ -181,7 +189,10 @@ fn decided(options: &Options, outputs: &Outputs<'_>, measured: &Measured) -> Res
 
 /// The problem of these options, with the fitted costs.
 fn with_problem<R>(options: &Options, measured: &Measured, fits: &Fits, solve: impl FnOnce(&Problem<'_>) -> R) -> R {
-    let (compute, communicate) = (|rows| fits.compute.at(rows), |rows| fits.communicate.at(rows));
+    // One tile is what was measured.
+    let more = |rows: Rows| if rows < Rows(options.m) { Nanos::micros(options.per_tile).0 } else { 0.0 };
+    let compute = |rows| Nanos(fits.compute.at(rows).0 + more(rows));
+    let communicate = |rows| Nanos(fits.communicate.at(rows).0 + more(rows));
     solve(&Problem {
         order: options.operation.order(),
         contention: options.contention.or(measured.contention()).unwrap_or(Contention::NONE),

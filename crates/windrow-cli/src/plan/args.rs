@@ -27,7 +27,7 @@ Examples:
   windrow plan matmul-all-reduce --m 4096 --n 8192 --k 3072 --ranks 8 --cost trace.csv --format nsys \
     --compute-kernel gemm --communicate-kernel ncclDevKernel_AllReduce --sizes 256,512,1024,2048
   windrow plan matmul-all-reduce --m 4096 --n 8192 --k 3072 --ranks 8 --cost gemm.csv --cost all_reduce_perf.txt \
-    --format nccl-tests --element-bytes 2
+    --format nccl-tests --element-bytes 2 --per-tile 12
   mpiexec -n 2 windrow plan matmul-all-reduce --m 2048 --n 512 --k 512 --ranks 2 --calibrate mpi
 
 samples.csv:
@@ -154,6 +154,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "C,M", value_parser = contention, allow_hyphen_values = true)]
     pub(crate) contention: Option<Contention>,
 
+    /// Time by which a tile takes longer in each lane than its sample, in microseconds: a launch, a wait, a signal. An operation in one
+    /// tile does not pay it.
+    #[arg(long, value_name = "US", value_parser = micros, default_value = "0", conflicts_with_all = ["calibrate", "profile"], allow_hyphen_values = true)]
+    pub(crate) per_tile: f64,
+
+    /// The operation is one kernel that fuses product and collective. Such a kernel is refused: plans are for two kernels that run in tiles.
+    #[arg(long)]
+    pub(crate) fused_kernel: bool,
+
     /// The share by which a fit may miss its samples before the plan is refused: 30 % with --cost; any share with --profile or --calibrate, which
     /// repeats up to 12 passes to get below 10 %, or below this. Beyond 10 % a note says what that means for the plan.
     #[arg(long, value_name = "P%", value_parser = percent, allow_hyphen_values = true)]
@@ -269,6 +278,14 @@ impl Options {
     /// Checks that no single flag can express.
     pub(super) fn check(&self) -> Result<(), Refused> {
         let Self { m, n, k, .. } = *self;
+        if self.fused_kernel {
+            return Err(Refused::usage(
+                "a plan is for two kernels that run in tiles, not for one kernel that fuses both\n\
+                 a fused kernel may use another algorithm than the measured collective, and pays no launch for a tile: it may take less\n\
+                 than `bound`, which is the longer of the two measured kernels, or more than both one after the other\n\
+                 hint: time it at this shape; without --fused-kernel, the plan of the two kernels is printed for comparison",
+            ));
+        }
         for (name, rows, columns) in [("m x k", m, k), ("k x n", k, n), ("m x n", m, n)] {
             // The smallest elements have two bytes.
             let bytes = rows.checked_mul(columns).and_then(|elements| elements.checked_mul(2));

@@ -38,6 +38,58 @@ fn notes(plan: &Value) -> String {
 const ONE_SIZE: &str = "m,compute,communicate\n16384,200,405\n";
 const ONE_SHAPE: &str = "plan matmul-reduce-scatter --m 16384 --n 2048 --k 2048 --ranks 8 --cost t.csv";
 
+/// The verdict is the printed one on this side of a break-even, and the other one beyond it.
+#[test]
+fn the_verdict_flips_at_the_break_even() {
+    let place = Place::new();
+    place.file("t.csv", ONE_SIZE);
+    let plan = |flags: &str| place.line(&format!("{ONE_SHAPE} --json {flags}")).ok().summary();
+    let base = plan("");
+    let even = |key: &str| base["break_even"][key].as_f64().unwrap();
+    let (factor, micros) = (even("contention"), even("per_tile_us"));
+    assert!((1.84..1.86).contains(&factor) && (30.0..50.0).contains(&micros), "{base}");
+    for (flags, verdict) in [
+        (format!("--contention {0},{0}", factor - 0.01), "tile"),
+        (format!("--contention {0},{0}", factor + 0.01), "do-not-tile"),
+        (format!("--per-tile {}", micros - 0.5), "tile"),
+        (format!("--per-tile {}", micros + 0.5), "do-not-tile"),
+    ] {
+        assert_eq!(plan(&flags)["verdict"], verdict, "{flags}");
+    }
+    let said = |flags: &str| place.line(&format!("{ONE_SHAPE} {flags}")).ok().stdout;
+    let tile = format!(
+        "  break-even: tile, unless both lanes take more than {factor:.2} times as long together\n  \
+         break-even: tile, unless a tile takes more than {micros:.1} us beyond its samples in each lane\n"
+    );
+    assert!(said("").contains(&tile), "{}", said(""));
+    let not = format!("break-even: do not tile, unless both lanes take less than {factor:.2} times as long together\n");
+    assert!(said("--contention 1.95,1.95").contains(&not), "{}", said("--contention 1.95,1.95"));
+    let not = format!("break-even: do not tile, unless a tile takes less than {micros:.1} us beyond its samples");
+    assert!(said("--per-tile 60").contains(&not), "{}", said("--per-tile 60"));
+    // Cutting never pays, so nothing is even.
+    let none = plan("--max-tiles 1");
+    assert_eq!(none["break_even"], json!({"contention": null, "per_tile_us": null}));
+}
+
+#[test]
+fn tiles_pay_for_themselves_and_one_tile_does_not() {
+    let place = Place::new();
+    place.file("t.csv", ONE_SIZE).file("two.json", "[8192, 8192]").file("one.json", "[16384]");
+    let line = format!("{ONE_SHAPE} --replay two.json --replay one.json");
+    let plan = |flags: &str| place.line(&format!("{line} --json {flags}")).ok().summary();
+    let (free, costly) = (plan(""), plan("--per-tile 20"));
+    let took = |plan: &Value, replay: usize| plan["replays"][replay]["predicted_us"].as_f64().unwrap();
+    // The first tile is computed, then both are communicated.
+    assert!((took(&costly, 0) - took(&free, 0) - 3.0 * 20.0).abs() < 1e-6, "{costly}");
+    assert_eq!(took(&costly, 1), took(&free, 1));
+    assert_eq!((&costly["per_tile_us"], &costly["serial_us"]), (&json!(20.0), &free["serial_us"]));
+    assert!(rows(&costly["tiles"]).len() < rows(&free["tiles"]).len(), "{costly}");
+    let said = place.line(&format!("{line} --per-tile 20")).ok().stdout;
+    let model = "model: two kernels, run in tiles; a tile takes the time of its samples and 20 us more in each lane\n";
+    assert!(said.contains(model), "{said}");
+    assert!(said.contains("of these two kernels; one that fuses both may take less\n"), "{said}");
+}
+
 /// The same times in other units and as other tables give the same plan.
 #[test]
 fn tables_have_units() {
