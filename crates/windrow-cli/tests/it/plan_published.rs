@@ -1,5 +1,9 @@
 //! `windrow plan` with what people publish: other units and tables, one size, ragged rows, a size off the line, and the break-even.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
 use serde_json::{Value, json};
 use windrow_tiling::Nanos;
 
@@ -296,4 +300,46 @@ fn one_size_off_the_line_is_left_out() {
     let says = ["stage communicate: ", "less than", "--tolerance "];
     refused(&samples(&sizes, straight, off([512, 2048])), "", 65, &says);
     refused(&samples(&[256, 512, 1024], straight, off([512; 2])), "", 65, &["stage communicate: ", "hint: "]);
+}
+
+const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/published");
+
+/// The record of published scenarios is what the command answers, and its README has the number of right verdicts.
+#[test]
+fn published_scenarios_have_the_recorded_answers() {
+    let place = Place::new();
+    let read = |name: &str| fs::read_to_string(Path::new(PUBLISHED).join(name)).unwrap();
+    let (table, readme) = (read("scenarios.csv"), read("README.md"));
+    let mut lines = table.lines();
+    let header = "kind,id,source,op,ranks,n,k,m,cost,serial_us,fused_us,verdict,serial_error,fused_error";
+    assert_eq!(lines.next(), Some(header));
+    let mut right = BTreeMap::new();
+    for line in lines {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [kind, id, _, op, ranks, n, k, m, cost, serial, fused, verdict, serial_error, fused_error] = fields[..]
+        else {
+            panic!("{line}");
+        };
+        place.file(cost, read(cost));
+        let plan = format!("plan {op} --ranks {ranks} --n {n} --k {k} --m {m} --cost {cost} --json");
+        let plan = place.line(&plan).ok().summary();
+        assert_eq!(plan["verdict"], verdict, "{id}");
+        let number = |text: &str| text.parse::<f64>().unwrap();
+        for (key, took, recorded) in [("serial_us", serial, serial_error), ("predicted_us", fused, fused_error)] {
+            let error = 100.0 * (plan[key].as_f64().unwrap() / number(took) - 1.0);
+            assert!(
+                (error - number(recorded)).abs() < 0.1,
+                "{id}: {key} is off by {error:.1} %, recorded {recorded} %"
+            );
+        }
+        let ratio = number(fused) / number(serial);
+        let is_right = (0.97..=1.03).contains(&ratio) || (verdict == "tile") == (ratio < 0.97);
+        let counts: &mut [u32; 2] = right.entry(kind).or_default();
+        *counts = [counts[0] + u32::from(is_right), counts[1] + 1];
+    }
+    for (kind, [right, all]) in &right {
+        let row = readme.lines().find(|line| line.starts_with(&format!("| `{kind}` |"))).unwrap_or_default();
+        assert!(row.ends_with(&format!("| {right} of {all} |")), "{kind}: {right} of {all} are right\n{row}");
+    }
+    assert!(right.keys().eq(["in-kernel", "tiled"].iter()), "{right:?}");
 }
