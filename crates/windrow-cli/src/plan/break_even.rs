@@ -18,7 +18,7 @@ const MOST_PLANS: usize = 16;
 /// Halvings of a range: its end is found to a millionth.
 const HALVINGS: usize = 20;
 
-/// The largest values at which a cut gains more than the margin. `None` if none gains at any, or at all up to the end of the search.
+/// The largest values at which a cut gains more than the margin. `None` if no cut gains, or one gains up to the end of the search.
 #[derive(Debug, Serialize)]
 pub(super) struct BreakEven {
     /// Slowdown of both lanes while both are busy.

@@ -4,13 +4,13 @@ use windrow_tiling::cost::{Fit, FitError, Fitting, Piece, Residual, Sample, Time
 use windrow_tiling::tile::{Lane, Tiles};
 use windrow_tiling::{Nanos, Rows};
 
-/// Maximum number of sizes that are left out one by one to find the one that does not fit. With more, only the one that the fit names is.
+/// Maximum number of sizes that are skipped one by one to find the one that does not fit. With more, only the one that the fit names is.
 const MOST_TRIED: usize = 64;
 
-/// Microseconds of fixed cost of a product and of a collective that are assumed where one size was measured.
+/// Assumed fixed cost of a product and of a collective in microseconds, where one size was measured: those of a launch, and of a short message.
 const FIXED_COSTS: (f64, f64) = (5.0, 10.0);
 
-/// One measured size stands for those from one part of its rows in four on.
+/// Smallest part of a single measured size that the line through it stands for: a quarter of its rows.
 const PARTS: u64 = 4;
 
 /// Rows of an operation, and the alignment of its tiles.
@@ -39,7 +39,7 @@ pub(super) struct LaneCost {
 #[derive(Debug)]
 enum Source {
     Fit(Fit<Rows>),
-    /// The line of one measured size and an assumed fixed cost.
+    /// The line of one measured size and an assumed fixed cost, or of two sizes.
     Assumed(Fit<Rows>),
     /// The measured times. A fit would miss one of them by more than noise, or is refused.
     Table {
@@ -96,7 +96,7 @@ impl LaneCost {
             tried.into_iter().filter_map(without).min_by(|(_, one), (_, other)| one.worst().total_cmp(&other.worst()));
         let (size, cost) = best?;
         let missed = missed(&Residual { size, measured: measured.get(size)?, fitted: cost.at(size) });
-        Some((cost, format!("one size does not fit the others and is left out of the {lane}: {missed}")))
+        Some((cost, format!("one size of the {lane} does not fit the others and is skipped: {missed}")))
     }
 
     /// The cost of a lane that was measured at one size or two, and a note with what it assumes. Of one size: a fixed cost, and the rest of the time
@@ -267,5 +267,46 @@ mod tests {
         // A linear cost gets a fit, even if every size was measured.
         let line = cost(&[(128, 2.0), (256, 3.0), (384, 4.0), (512, 5.0)], 512, 0.3).unwrap();
         assert_eq!((line.source(), line.note("s.csv")), ("fit", None));
+    }
+
+    #[test]
+    fn the_size_without_which_the_others_fit_best_is_skipped() {
+        let cuts = Cuts { rows: 8192, align: 128 };
+        let skipped = |given: &[(u64, f64)]| {
+            let samples = samples(given);
+            let unfit = LaneCost::new(Lane::Compute, &samples, cuts, 0.3).expect_err("no fit");
+            LaneCost::without_one(Lane::Compute, &samples, cuts, 0.3, &unfit)
+        };
+        let (cost, note) = skipped(&[(128, 2.0), (256, 3.0), (512, 50.0), (1024, 9.0)]).expect("a fit of three");
+        assert_eq!((cost.sizes(), cost.at(Rows(512)).as_micros().round()), (3, 5.0));
+        assert!(note.contains("skipped: 512 rows took 50.0 us, it gives 5.0 us, off by 90.0 %"), "{note}");
+        // Two such sizes, and one of three.
+        assert!(skipped(&[(128, 2.0), (256, 90.0), (512, 50.0), (1024, 9.0), (2048, 17.0)]).is_none());
+        assert!(skipped(&[(128, 2.0), (256, 90.0), (512, 5.0)]).is_none());
+        // With many sizes, only the named ones are tried.
+        let mut many: Vec<(u64, f64)> = (1..=2 * MOST_TRIED as u64).map(|rows| (rows, 1.0 + rows as f64)).collect();
+        many[40].1 = 400.0;
+        let (cost, note) = skipped(&many).expect("a fit of the others");
+        assert!(cost.worst() < 0.01 && note.contains("skipped: 41 rows took 400.0 us"), "{note}");
+    }
+
+    #[test]
+    fn one_size_or_two_are_a_line() {
+        let assumed = |given: &[(u64, f64)], fixed| LaneCost::assumed(Lane::Communicate, &samples(given), fixed);
+        let at = |cost: &LaneCost, rows| (1e3 * cost.at(Rows(rows)).as_micros()).round() / 1e3;
+        let (one, _) = assumed(&[(400, 50.0)], None).unwrap().expect("a cost");
+        assert_eq!((one.range(), one.sizes(), one.source()), ((Rows(100), Rows(400)), 1, "assumed"));
+        assert_eq!([100, 400, 800].map(|rows| at(&one, rows)), [20.0, 50.0, 90.0]);
+        let (given, _) = assumed(&[(400, 50.0), (400, 50.0)], Some((0.0, 30.0))).unwrap().expect("a cost");
+        assert_eq!([100, 400].map(|rows| at(&given, rows)), [35.0, 50.0]);
+        let (two, _) = assumed(&[(100, 30.0), (300, 50.0)], None).unwrap().expect("a cost");
+        assert_eq!((two.range(), two.sizes(), at(&two, 500)), ((Rows(100), Rows(300)), 2, 70.0));
+        assert!(
+            assumed(&[(400, 50.0)], Some((0.0, 50.0))).unwrap_err().contains("no more than the fixed cost of 50.0 us")
+        );
+        // Too few rows, and a line that falls.
+        for given in [&[][..], &[(1, 5.0)], &[(100, 50.0), (101, 51.0)], &[(100, 50.0), (300, 10.0)]] {
+            assert!(assumed(given, None).unwrap().is_none(), "{given:?}");
+        }
     }
 }

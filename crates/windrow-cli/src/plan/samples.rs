@@ -52,7 +52,7 @@ pub(super) struct Calibrated {
 pub(super) struct Fits {
     pub(super) compute: LaneCost,
     pub(super) communicate: LaneCost,
-    /// Notes on samples that were left out or assumed.
+    /// Notes on samples that were skipped or assumed.
     pub(super) notes: Vec<String>,
 }
 

@@ -271,9 +271,9 @@ fn ragged_rows_are_padded() {
     }
 }
 
-/// One size off the line of the others is named and left out; two are too many, and of three sizes none can be spared.
+/// One size off the line of the others is named and skipped; two are too many, and of three sizes none can be spared.
 #[test]
-fn one_size_off_the_line_is_left_out() {
+fn one_size_off_the_line_is_skipped() {
     let sizes = [256, 512, 1024, 2048, 4096];
     let straight = |m: f64| 20.0 + 0.2 * m;
     let off = |wrong: [u64; 2]| move |m: f64| straight(m) * if wrong.contains(&(m as u64)) { 4.0 } else { 1.0 };
@@ -284,7 +284,7 @@ fn one_size_off_the_line_is_left_out() {
         assert!(this["fits"]["communicate"]["worst"].as_f64().unwrap() < 1e-6, "{this}");
         let m = wrong as f64;
         let says = format!(
-            "one size does not fit the others and is left out of the communication: {m} rows took {}, it gives {}, off by 75.0 %",
+            "one size of the communication does not fit the others and is skipped: {m} rows took {}, it gives {}, off by 75.0 %",
             Nanos::micros(4.0 * straight(m)),
             Nanos::micros(straight(m))
         );
