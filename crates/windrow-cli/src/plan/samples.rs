@@ -119,7 +119,7 @@ impl Measured {
             let (origin, stage) = (&self.origin, Self::stage(lane));
             Err(Refused::bad_input(match unfit {
                 FitError::TooFew { sizes: 0 } => format!(
-                    "{origin} has no samples of the stage {stage}\nhint: measure both stages, three sizes of each at least"
+                    "{origin} has no samples of the stage {stage}\nhint: measure both stages, three sizes of each at least; each may have its own --cost"
                 ),
                 FitError::Misses { .. } | FitError::Falls { .. } => {
                     let remedy = match fit(samples, &Fitting::UNLIMITED) {
