@@ -4,6 +4,7 @@
 //! a trace. Everything is checked and computed before anything is written.
 
 mod args;
+mod break_even;
 mod calibrate;
 mod choice;
 mod csv;
@@ -22,6 +23,7 @@ mod spans;
 mod steps;
 mod summary;
 mod table;
+mod tables;
 mod trace;
 
 use std::fmt;
@@ -34,9 +36,9 @@ use windrow_tiling::{Nanos, Rows};
 
 pub(crate) use args::{AFTER_HELP, HELP, Options};
 use args::{RULE_TILES, Where};
+use break_even::BreakEven;
 use choice::Choice;
 use files::Outputs;
-use format::Format;
 use measured::Run;
 use replay::Replay;
 use samples::{Fits, Measured};
@@ -67,6 +69,7 @@ impl From<Refusal> for Refused {
 
 /// Runs the command and reports the result.
 pub(crate) fn run(options: Options) -> Code {
+    let options = options.padded();
     #[cfg(feature = "mpi")]
     if options.calibrate == Some(Where::Mpi) {
         return mpi::run(&options);
@@ -92,6 +95,8 @@ struct Planned<'a> {
     measured: &'a Measured,
     fits: &'a Fits,
     choice: Choice,
+    /// The break-even of the prediction; `None` if the plan was chosen by runs.
+    break_even: Option<BreakEven>,
     /// The steps of the short-long rule, unless its tiles are too many to list.
     rule: Option<ShortLong>,
     replays: Vec<Replay>,
@@ -164,12 +169,16 @@ fn decided(options: &Options, outputs: &Outputs<'_>, measured: &Measured) -> Res
         let margin = measured.margin(&fits, options.m);
         let choice = Choice::new(problem, measured, margin, options.family);
         let choice = choice.map_err(|error| impossible(measured, error))?;
+        let is_predicted = choice.name == "planned";
+        let break_even =
+            is_predicted.then(|| BreakEven::find(options, measured, &fits, margin, choice.plan.serial)).transpose();
+        let break_even = break_even.map_err(|error| impossible(measured, error))?;
         let rule = problem.matmul.map(|matmul| short_long_rule(problem, matmul, GUIDE_FACTOR)).transpose();
         let rule = rule.map_err(|error| impossible(measured, error))?;
         let replays = options.replay.iter().map(|path| Replay::read(path, problem)).collect::<Result<Vec<_>, _>>()?;
         let notes = notes(options, problem, measured, &fits, &choice, &replays);
         let runs = options.measured.iter().map(|path| Run::read(path, problem)).collect::<Result<Vec<_>, _>>()?;
-        let planned = Planned { options, measured, fits: &fits, choice, rule, replays, runs, notes };
+        let planned = Planned { options, measured, fits: &fits, choice, break_even, rule, replays, runs, notes };
         let table = table::text(options, measured)?;
 
         let courses = planned.courses(problem).map_err(|error| impossible(measured, error))?;
@@ -180,7 +189,10 @@ fn decided(options: &Options, outputs: &Outputs<'_>, measured: &Measured) -> Res
 
 /// The problem of these options, with the fitted costs.
 fn with_problem<R>(options: &Options, measured: &Measured, fits: &Fits, solve: impl FnOnce(&Problem<'_>) -> R) -> R {
-    let (compute, communicate) = (|rows| fits.compute.at(rows), |rows| fits.communicate.at(rows));
+    // One tile is what was measured.
+    let more = |rows: Rows| if rows < Rows(options.m) { Nanos::micros(options.per_tile).0 } else { 0.0 };
+    let compute = |rows| Nanos(fits.compute.at(rows).0 + more(rows));
+    let communicate = |rows| Nanos(fits.communicate.at(rows).0 + more(rows));
     solve(&Problem {
         order: options.operation.order(),
         contention: options.contention.or(measured.contention()).unwrap_or(Contention::NONE),
@@ -200,8 +212,8 @@ fn impossible(measured: &Measured, error: impl fmt::Display) -> Refused {
 /// The measured times of the parts of the operation: from a file of samples, or calibrated.
 fn measure(options: &Options) -> Result<Measured, Refused> {
     match (&options.cost[..], options.calibrate) {
-        (paths @ [_, ..], _) if options.format == Format::Samples => samples::read(paths),
-        (paths @ [_, ..], _) => import::read(paths, options),
+        (paths @ [_, ..], _) if options.format.has_kernels() => import::read(paths, options),
+        (paths @ [_, ..], _) => tables::read(paths, options),
         ([], Some(Where::InProcess)) => calibrate::in_process(options),
         // With MPI, this command runs in several processes, which do not get here.
         ([], Some(Where::Mpi)) => Err(Refused::usage(
@@ -228,7 +240,13 @@ fn notes(
     replays: &[Replay],
 ) -> Vec<String> {
     let (plan, aligned) = (&choice.plan, options.aligned());
-    let mut notes = fits.trust(problem, plan, &measured.origin);
+    let Options { m, ranks, padding, .. } = options;
+    let mut notes = measured.notes.clone();
+    if *padding > 0 {
+        notes.push(format!("{} rows are padded to {m}, so that each of {ranks} ranks has as many", m - padding));
+    }
+    notes.extend(fits.notes.iter().cloned());
+    notes.extend(fits.trust(problem, plan, &measured.origin));
     notes.extend(fits.beyond(plan));
     if options.contention.or(measured.contention()).is_none() {
         notes.push("contention was not measured; assuming none (set it with --contention C,M)".to_owned());
@@ -240,7 +258,7 @@ fn notes(
         notes.push(format!("the short-long rule may have more than {RULE_TILES} tiles here and is left out"));
     }
     if aligned > options.align {
-        let Options { align, ranks, .. } = options;
+        let align = options.align;
         notes.push(format!(
             "tiles begin at multiples of {aligned} rows: of {align}, and of the {ranks} ranks they are dealt out to"
         ));

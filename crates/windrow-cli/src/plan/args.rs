@@ -26,6 +26,8 @@ Examples:
     --compute-kernel MatMul --communicate-kernel allReduce
   windrow plan matmul-all-reduce --m 4096 --n 8192 --k 3072 --ranks 8 --cost trace.csv --format nsys \
     --compute-kernel gemm --communicate-kernel ncclDevKernel_AllReduce --sizes 256,512,1024,2048
+  windrow plan matmul-all-reduce --m 4096 --n 8192 --k 3072 --ranks 8 --cost gemm.csv --cost all_reduce_perf.txt \
+    --format nccl-tests --element-bytes 2 --per-tile 12
   mpiexec -n 2 windrow plan matmul-all-reduce --m 2048 --n 512 --k 512 --ranks 2 --calibrate mpi
 
 samples.csv:
@@ -33,6 +35,7 @@ samples.csv:
   compute,256,50.2
   communicate,256,110.8
   ... three sizes of each stage at least; sizes may be repeated
+or a size a line: m,compute,communicate, also with a unit: m,compute_ms,communicate_ms
 
 {usage-heading} {usage}
 
@@ -50,8 +53,8 @@ pub(crate) struct Options {
     #[arg(value_name = "OP", value_enum)]
     pub(crate) operation: Operation,
 
-    /// Rows of the product, of all ranks together: they are cut into tiles. A multiple of the number of ranks if rows are divided among
-    /// them (matmul-reduce-scatter, all-gather-matmul).
+    /// Rows of the product, of all ranks together: they are cut into tiles. If rows are divided among ranks (matmul-reduce-scatter,
+    /// all-gather-matmul), they are padded to a multiple of the number of ranks; --calibrate needs such a multiple.
     #[arg(long, value_name = "ROWS", value_parser = at_least_1, allow_negative_numbers = true)]
     pub(crate) m: u64,
 
@@ -67,13 +70,24 @@ pub(crate) struct Options {
     #[arg(long, value_name = "RANKS", value_parser = ranks, allow_negative_numbers = true)]
     pub(crate) ranks: u64,
 
-    /// Measured times of tiles of some sizes: CSV with the header stage,m,microseconds, or what --format names. Can be repeated.
+    /// Measured times of tiles of some sizes: CSV with the header stage,m,microseconds or m,compute,communicate, or what --format names.
+    /// Can be repeated.
     #[arg(long, value_name = "samples.csv")]
     pub(crate) cost: Vec<PathBuf>,
 
     /// What the files of --cost hold: samples, or the table of a profiler, whose kernels are chosen by name.
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "samples", requires = "cost")]
     pub(crate) format: Format,
+
+    /// Bytes of an element of the operation, such as 2 for half precision. Sizes in bytes become rows with it: a row has n elements, or k
+    /// if it is gathered.
+    #[arg(long, value_name = "BYTES", value_parser = at_least_1, requires = "cost", allow_negative_numbers = true)]
+    pub(crate) element_bytes: Option<u64>,
+
+    /// Fixed cost of a product and of a collective, in microseconds, for a stage that was measured at one size. If not given, 5,10 is
+    /// assumed, and half the measured time at most.
+    #[arg(long, value_name = "C,M", value_parser = fixed_costs, requires = "cost", allow_hyphen_values = true)]
+    pub(crate) fixed_costs: Option<(f64, f64)>,
 
     /// The kernels that compute: a part of their names, in which * stands for any text. Can be repeated.
     #[arg(long, value_name = "PATTERN", requires = "cost")]
@@ -140,6 +154,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "C,M", value_parser = contention, allow_hyphen_values = true)]
     pub(crate) contention: Option<Contention>,
 
+    /// Time by which a tile takes longer in each lane than its sample, in microseconds: a launch, a wait, a signal. An operation in one
+    /// tile does not pay it.
+    #[arg(long, value_name = "US", value_parser = micros, default_value = "0", conflicts_with_all = ["calibrate", "profile"], allow_hyphen_values = true)]
+    pub(crate) per_tile: f64,
+
+    /// The operation is one kernel that fuses product and collective. Such a kernel is refused: plans are for two kernels that run in tiles.
+    #[arg(long)]
+    pub(crate) fused_kernel: bool,
+
     /// The share by which a fit may miss its samples before the plan is refused: 30 % with --cost; any share with --profile or --calibrate, which
     /// repeats up to 12 passes to get below 10 %, or below this. Beyond 10 % a note says what that means for the plan.
     #[arg(long, value_name = "P%", value_parser = percent, allow_hyphen_values = true)]
@@ -197,6 +220,10 @@ pub(crate) struct Options {
     /// Replace existing files.
     #[arg(long)]
     pub(crate) overwrite: bool,
+
+    /// Rows that were added to those of --m, so that ranks get equal numbers.
+    #[arg(skip)]
+    pub(super) padding: u64,
 }
 
 /// Maximum number of tiles of the short-long rule. It is the only alternative whose tiles do not get coarser with many rows; a list of
@@ -235,9 +262,30 @@ impl Options {
         common_multiple(self.align, self.unit()).unwrap_or(u64::MAX)
     }
 
+    /// The options with rows padded to a multiple of the ranks that they are divided among. A calibration runs the operation, which refuses
+    /// other rows.
+    pub(super) fn padded(self) -> Self {
+        let rows = self.m.checked_next_multiple_of(self.unit()).filter(|_| self.calibrate.is_none()).unwrap_or(self.m);
+        Self { padding: rows - self.m, m: rows, ..self }
+    }
+
+    /// Bytes of a row that is communicated: of the result, or of the operand that is gathered. `None` if the bytes of an element are unknown.
+    pub(super) fn row_bytes(&self) -> Option<u64> {
+        let columns = if self.operation == Operation::AllGatherMatmul { self.k } else { self.n };
+        columns.checked_mul(self.element_bytes?)
+    }
+
     /// Checks that no single flag can express.
     pub(super) fn check(&self) -> Result<(), Refused> {
         let Self { m, n, k, .. } = *self;
+        if self.fused_kernel {
+            return Err(Refused::usage(
+                "a plan is for two kernels that run in tiles, not for one kernel that fuses both\n\
+                 a fused kernel may use another algorithm than the measured collective, and pays no launch for a tile: it may take less\n\
+                 than `bound`, which is the longer of the two measured kernels, or more than both one after the other\n\
+                 hint: time it at this shape; without --fused-kernel, the plan of the two kernels is printed for comparison",
+            ));
+        }
         for (name, rows, columns) in [("m x k", m, k), ("k x n", k, n), ("m x n", m, n)] {
             // The smallest elements have two bytes.
             let bytes = rows.checked_mul(columns).and_then(|elements| elements.checked_mul(2));
@@ -265,7 +313,7 @@ impl Options {
         }
         let of_kernels =
             !(self.compute_kernel.is_empty() && self.communicate_kernel.is_empty() && self.sizes.is_empty());
-        if self.format == Format::Samples && (of_kernels || self.size_column.is_some() || self.time_column.is_some()) {
+        if !self.format.has_kernels() && (of_kernels || self.size_column.is_some() || self.time_column.is_some()) {
             return Err(Refused::usage(
                 "kernels, their sizes and their columns are those of a profiler's table, and samples have none\n\
                  hint: name what the file holds with --format msprof, nsys or torch",
@@ -408,6 +456,20 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
+fn micros(text: &str) -> Result<f64, String> {
+    match text.trim().parse().ok().filter(|micros: &f64| micros.is_finite() && *micros >= 0.0) {
+        Some(micros) => Ok(micros),
+        None => Err("give microseconds, 0 or more, such as 12.5".to_owned()),
+    }
+}
+
+fn fixed_costs(text: &str) -> Result<(f64, f64), String> {
+    let costs = text
+        .split_once(',')
+        .and_then(|(compute, communicate)| Some((micros(compute).ok()?, micros(communicate).ok()?)));
+    costs.ok_or_else(|| "give the microseconds of a product and of a collective, such as 5,10".to_owned())
+}
+
 fn contention(text: &str) -> Result<Contention, String> {
     let factor = |text: &str| text.trim().parse().ok().filter(|factor: &f64| factor.is_finite() && *factor >= 1.0);
     let factors =
@@ -457,6 +519,18 @@ mod tests {
         assert_eq!([percent("40%"), percent("40"), percent("0.5 %")], [Ok(0.4), Ok(0.4), Ok(0.005)]);
         for text in ["", "%", "0", "0%", "-1%", "nan", "inf", "x", "40%%"] {
             assert!(percent(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!([micros("0"), micros(" 12.5 ")], [Ok(0.0), Ok(12.5)]);
+        assert_eq!(fixed_costs("5, 10.5"), Ok((5.0, 10.5)));
+        for text in ["", "-1", "nan", "inf", "5us", "x"] {
+            assert!(
+                micros(text).is_err() && fixed_costs(text).is_err() && fixed_costs(&format!("1,{text}")).is_err(),
+                "{text}"
+            );
         }
     }
 

@@ -73,6 +73,7 @@ impl<'a> Task<'a> {
                 tried,
                 refined: None,
             }),
+            notes: Vec::new(),
         })
     }
 

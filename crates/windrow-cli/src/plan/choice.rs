@@ -29,20 +29,21 @@ impl Choice {
         margin: Margin,
         family: Family,
     ) -> Result<Self, Error> {
-        let plan = problem.plan()?;
-        let best = Self { why: plan.why.to_owned(), plan, name: "planned" };
-        if family == Family::TwoSizes {
-            return Ok(best.of_two_sizes(problem, margin)?);
-        }
-        let Some(calibrated) = &measured.calibrated else {
-            let planned = problem.plan_within(NOISE, margin)?;
-            return Ok(best.planned(problem, planned)?);
+        let Some(calibrated) = measured.calibrated.as_ref().filter(|_| family == Family::Any) else {
+            return Ok(of_samples(problem, margin, family)?);
         };
+        let best = Self::best(problem)?;
         let planned = best.planned(problem, calibrated.profile.plan(problem.rows.0)?)?;
         match &calibrated.tried[..] {
             [] => Ok(planned.kept(problem, calibrated.refined.as_ref())?),
             [fastest, others @ ..] => Ok(planned.refined(problem, fastest, others)?),
         }
+    }
+
+    /// The best plan by the costs.
+    fn best(problem: &Problem<'_>) -> Result<Self, PlanError> {
+        let plan = problem.plan()?;
+        Ok(Self { why: plan.why.to_owned(), plan, name: "planned" })
     }
 
     /// The plan that `Tiles::Auto` runs: it has no more tiles than the samples can justify, and gains more than predictions may be off by.
@@ -119,6 +120,15 @@ impl Choice {
     }
 }
 
+/// The plan of samples, however they were taken.
+pub(super) fn of_samples(problem: &Problem<'_>, margin: Margin, family: Family) -> Result<Choice, PlanError> {
+    let best = Choice::best(problem)?;
+    match family {
+        Family::TwoSizes => best.of_two_sizes(problem, margin),
+        Family::Any => best.planned(problem, problem.plan_within(NOISE, margin)?),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use windrow_collective::{Measured as Sample, Operation, Profile, Shape, Stage};
@@ -151,7 +161,8 @@ mod tests {
         let profile = Profile::new(shape, samples.collect(), Contention::NONE).unwrap().align(32);
         let calibrated =
             Calibrated { contention: Contention::NONE, kept: profile.clone(), profile, tried, refined: None };
-        Measured { compute: Vec::new(), communicate: Vec::new(), origin: String::new(), calibrated: Some(calibrated) }
+        let (origin, calibrated) = (String::new(), Some(calibrated));
+        Measured { compute: Vec::new(), communicate: Vec::new(), origin, calibrated, notes: Vec::new() }
     }
 
     fn alternative<'a>(choice: &'a Choice, name: &str) -> &'a Candidate {

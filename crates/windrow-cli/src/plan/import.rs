@@ -35,7 +35,9 @@ struct Names {
 impl Format {
     fn names(self) -> Names {
         match self {
-            Self::Samples => Names { name: &[], time: &[], start: &[], shapes: &[], shown: [""; 2], writer: "" },
+            Self::Samples | Self::NcclTests => {
+                Names { name: &[], time: &[], start: &[], shapes: &[], shown: [""; 2], writer: "" }
+            }
             Self::Msprof => Names {
                 name: &["opname", "name"],
                 time: &["taskduration", "duration"],
@@ -124,6 +126,7 @@ pub(super) fn read(paths: &[PathBuf], options: &Options) -> Result<Measured, Ref
         communicate: lane(Lane::Communicate, communicate)?,
         origin,
         calibrated: None,
+        notes: Vec::new(),
     })
 }
 
@@ -245,18 +248,18 @@ fn bare(column: &str) -> (String, Option<f64>) {
 }
 
 /// Microseconds of a unit.
-fn unit_of(unit: &str) -> Option<f64> {
+pub(super) fn unit_of(unit: &str) -> Option<f64> {
     match unit.trim() {
-        "ns" | "nsec" => Some(1e-3),
-        "us" | "usec" | "\u{b5}s" | "\u{3bc}s" => Some(1.0),
-        "ms" | "msec" => Some(1e3),
-        "s" | "sec" => Some(1e6),
+        "ns" | "nsec" | "nanoseconds" => Some(1e-3),
+        "us" | "usec" | "microseconds" | "\u{b5}s" | "\u{3bc}s" => Some(1.0),
+        "ms" | "msec" | "milliseconds" => Some(1e3),
+        "s" | "sec" | "seconds" => Some(1e6),
         _ => None,
     }
 }
 
 /// A time such as `12.5`, in the unit of its column, or `1.2ms`.
-fn micros(text: &str, unit: f64) -> Option<f64> {
+pub(super) fn micros(text: &str, unit: f64) -> Option<f64> {
     let text = text.trim();
     let end = text.find(|char: char| char.is_alphabetic() && !matches!(char, 'e' | 'E')).unwrap_or(text.len());
     let (number, own) = text.split_at(end);

@@ -127,6 +127,7 @@ pub(super) fn read(options: &Options) -> Result<Measured, Refused> {
         communicate: samples(&kept, Stage::Communicate),
         origin: file.to_string(),
         calibrated: None,
+        notes: Vec::new(),
     };
     let profile = limited(options, &kept).map_err(|error| impossible(&measured, error))?;
     let refined = match kept.refined(options.m) {

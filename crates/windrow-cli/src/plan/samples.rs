@@ -1,4 +1,4 @@
-//! Measured times of tiles: read from CSV, and fitted.
+//! Measured times of tiles, and the costs that are fitted to them.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -29,6 +29,8 @@ pub(super) struct Measured {
     pub(super) origin: String,
     /// The other results of a calibration; `None` if the samples were read from a file.
     pub(super) calibrated: Option<Calibrated>,
+    /// Notes on the files that were read.
+    pub(super) notes: Vec<String>,
 }
 
 /// The results of a calibration beside its samples.
@@ -50,6 +52,8 @@ pub(super) struct Calibrated {
 pub(super) struct Fits {
     pub(super) compute: LaneCost,
     pub(super) communicate: LaneCost,
+    /// Notes on samples that were skipped or assumed.
+    pub(super) notes: Vec<String>,
 }
 
 impl Measured {
@@ -95,31 +99,43 @@ impl Measured {
     /// The costs that plans are made from.
     pub(super) fn fit(&self, options: &Options) -> Result<Fits, Refused> {
         let (cuts, limit) = (Cuts { rows: options.m, align: options.aligned() }, options.limit());
-        let lane = |lane, samples: &[Sample<Rows>]| {
-            LaneCost::new(lane, samples, cuts, limit).map_err(|unfit| {
-                let (origin, stage) = (&self.origin, Self::stage(lane));
-                Refused::bad_input(match unfit {
-                    FitError::TooFew { sizes: 0 } => format!(
-                        "{origin} has no samples of the stage {stage}\nhint: measure both stages, three sizes of each at least"
-                    ),
-                    FitError::Misses { .. } | FitError::Falls { .. } => {
-                        let remedy = match fit(samples, &Fitting::UNLIMITED) {
-                            Ok(loose) => format!(
-                                ", or plan with a fit that is off by as much: --tolerance {}%",
-                                (100.0 * loose.worst().relative().abs()).ceil()
-                            ),
-                            Err(_) => String::new(),
-                        };
-                        format!("{origin}, stage {stage}: {unfit}{remedy}")
-                    }
-                    unfit => format!("{origin}, stage {stage}: {unfit}"),
-                })
-            })
+        let mut notes = Vec::new();
+        let mut lane = |lane, samples: &[Sample<Rows>]| {
+            let unfit = match LaneCost::new(lane, samples, cuts, limit) {
+                Ok(cost) => return Ok(cost),
+                Err(unfit) => unfit,
+            };
+            // A calibration has measured all sizes and can repeat them; somebody else's table cannot.
+            let other = match unfit {
+                _ if self.calibrated.is_some() => None,
+                FitError::TooFew { .. } => LaneCost::assumed(lane, samples, options.fixed_costs)
+                    .map_err(|message| Refused::usage(format_args!("{}, {message}", self.origin)))?,
+                _ => LaneCost::without_one(lane, samples, cuts, limit, &unfit),
+            };
+            if let Some((cost, note)) = other {
+                notes.push(note);
+                return Ok(cost);
+            }
+            let (origin, stage) = (&self.origin, Self::stage(lane));
+            Err(Refused::bad_input(match unfit {
+                FitError::TooFew { sizes: 0 } => format!(
+                    "{origin} has no samples of the stage {stage}\nhint: measure both stages, three sizes of each at least; each may have its own --cost"
+                ),
+                FitError::Misses { .. } | FitError::Falls { .. } => {
+                    let remedy = match fit(samples, &Fitting::UNLIMITED) {
+                        Ok(loose) => format!(
+                            ", or plan with a fit that is off by as much: --tolerance {}%",
+                            (100.0 * loose.worst().relative().abs()).ceil()
+                        ),
+                        Err(_) => String::new(),
+                    };
+                    format!("{origin}, stage {stage}: {unfit}{remedy}")
+                }
+                unfit => format!("{origin}, stage {stage}: {unfit}"),
+            }))
         };
-        Ok(Fits {
-            compute: lane(Lane::Compute, &self.compute)?,
-            communicate: lane(Lane::Communicate, &self.communicate)?,
-        })
+        let (compute, communicate) = (lane(Lane::Compute, &self.compute)?, lane(Lane::Communicate, &self.communicate)?);
+        Ok(Fits { compute, communicate, notes })
     }
 }
 
@@ -138,16 +154,14 @@ impl Fits {
         let whole = Tiles::one(plan.inputs.rows);
         let note = |cost: &LaneCost| {
             let lane = cost.lane;
+            let known = if cost.source() == "assumed" { "is assumed" } else { "was measured" };
             let of_plan = cost.outside(&plan.tiles).map(|rows| format!("the planned tiles of {rows} rows"));
             let of_whole =
                 cost.outside(&whole).filter(|_| plan.tiles != whole).map(|rows| format!("all {rows} rows in one"));
             let guessed: Vec<String> = of_plan.into_iter().chain(of_whole).collect();
             let (least, most) = cost.range();
             (!guessed.is_empty()).then(|| {
-                format!(
-                    "{lane} was measured from {least} to {most} rows; for {} it is extrapolated",
-                    guessed.join(" and ")
-                )
+                format!("{lane} {known} from {least} to {most} rows; for {} it is extrapolated", guessed.join(" and "))
             })
         };
         self.lanes().into_iter().filter_map(note).collect()
@@ -246,85 +260,7 @@ pub(super) fn text(path: &Path) -> Result<String, Refused> {
     })
 }
 
-/// Reads the samples of files. Blank lines are ignored; fields may be quoted.
-pub(super) fn read(paths: &[PathBuf]) -> Result<Measured, Refused> {
-    let origin = origin(paths);
-    let mut all = Measured { compute: Vec::new(), communicate: Vec::new(), origin, calibrated: None };
-    for path in paths {
-        let Measured { compute, communicate, .. } = parse(&text(path)?, shown(path).to_string())?;
-        all.compute.extend(compute);
-        all.communicate.extend(communicate);
-    }
-    Ok(all)
-}
-
 /// The names of some files.
 pub(super) fn origin(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| shown(path).to_string()).collect::<Vec<_>>().join(", ")
-}
-
-fn parse(text: &str, origin: String) -> Result<Measured, Refused> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut measured = Measured { compute: Vec::new(), communicate: Vec::new(), origin, calibrated: None };
-    let lines = text.lines().enumerate().map(|(place, line)| (place + 1, line));
-    let mut lines = lines.filter(|(_, line)| !line.trim().is_empty()).map(|(number, line)| (number, fields(line)));
-    let refused =
-        |line: usize, message: String| Refused::bad_input(format_args!("{}:{line}: {message}", measured.origin));
-    let header = HEADER.join(",");
-    match lines.next() {
-        None => return Err(refused(1, format!("the file is empty\nhint: its first line is {header}"))),
-        Some((_, fields)) if fields == HEADER => {}
-        Some((line, fields)) => {
-            return Err(refused(
-                line,
-                format!(
-                    "the header is {}\nhint: the first line is {header}; the tables of profilers need --format msprof, nsys or torch",
-                    quoted(&fields.join(","))
-                ),
-            ));
-        }
-    }
-    let (mut compute, mut communicate) = (Vec::new(), Vec::new());
-    for (line, fields) in lines {
-        let [stage, rows, micros] = fields[..] else {
-            return Err(refused(line, format!("{} fields instead of 3\nhint: every line is {header}", fields.len())));
-        };
-        let samples = match stage {
-            "compute" => &mut compute,
-            "communicate" => &mut communicate,
-            _ => {
-                return Err(refused(
-                    line,
-                    format!("the stage {} is not known\nhint: it is compute or communicate", quoted(stage)),
-                ));
-            }
-        };
-        let size = match rows.parse() {
-            Ok(rows @ 1..) => Rows(rows),
-            _ => {
-                return Err(refused(
-                    line,
-                    format!("m is {}\nhint: it is a whole number of rows, 1 at least", quoted(rows)),
-                ));
-            }
-        };
-        let time = match micros.parse().map(Nanos::micros) {
-            Ok(time) if time.0.is_finite() && time.0 > 0.0 => time,
-            _ => {
-                return Err(refused(
-                    line,
-                    format!("microseconds are {}\nhint: a time is a number above 0", quoted(micros)),
-                ));
-            }
-        };
-        samples.push(Sample { size, time });
-    }
-    (measured.compute, measured.communicate) = (compute, communicate);
-    Ok(measured)
-}
-
-/// The fields of a line, without spaces and quotes around them.
-fn fields(line: &str) -> Vec<&str> {
-    let bare = |field: &str| field.strip_prefix('"')?.strip_suffix('"').map(str::len);
-    line.split(',').map(str::trim).map(|field| bare(field).map_or(field, |length| &field[1..=length])).collect()
 }

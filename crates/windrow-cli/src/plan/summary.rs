@@ -8,6 +8,7 @@ use windrow_tiling::Nanos;
 use windrow_tiling::tile::{Candidate, Losses, Plan, Tiles, Tiling};
 use windrow_tokenizers::to_json;
 
+use super::break_even::BreakEven;
 use super::choice::Choice;
 use super::lane::LaneCost;
 use super::measured::Run;
@@ -33,6 +34,8 @@ struct Report<'a> {
     min_tile: u64,
     family: &'a str,
     contention: Pair<f64>,
+    /// The time by which a tile takes longer in each lane than its sample.
+    per_tile_us: f64,
     /// The source of the costs.
     cost: &'a str,
     verdict: String,
@@ -45,6 +48,8 @@ struct Report<'a> {
     gap: f64,
     /// What a cut has to gain.
     margin: Gain,
+    /// Null if the plan was chosen by runs.
+    break_even: Option<&'a BreakEven>,
     /// Cuts were considered at multiples of this many rows; the gap is relative to the best of these.
     grain: u64,
     why: String,
@@ -114,7 +119,7 @@ struct Loss {
 /// How good a fit is.
 #[derive(Serialize)]
 struct Fitted {
-    /// `fit`, or `table` if times were looked up.
+    /// `fit`, `assumed` if one size or two were measured, or `table` if times were looked up.
     source: &'static str,
     /// Time of the whole operation in one piece.
     whole_us: f64,
@@ -143,7 +148,8 @@ struct Replayed<'a> {
 
 /// The plan as one line of JSON.
 pub(super) fn json(planned: &Planned<'_>) -> String {
-    let Planned { options, measured, fits, choice: Choice { plan, why, .. }, rule, replays, runs, notes } = planned;
+    let Planned { options, measured, fits, choice: Choice { plan, why, .. }, break_even, rule, replays, runs, notes } =
+        planned;
     let fitted = |cost: &LaneCost, whole: Nanos| {
         let (smallest, largest) = cost.range();
         Fitted {
@@ -168,6 +174,7 @@ pub(super) fn json(planned: &Planned<'_>) -> String {
         min_tile: plan.inputs.min_tile.0,
         family: options.family.name(),
         contention: Pair { compute: plan.inputs.contention.compute, communicate: plan.inputs.contention.communicate },
+        per_tile_us: options.per_tile,
         cost: &measured.origin,
         verdict: plan.verdict().to_string(),
         tiles: rows(&plan.tiles),
@@ -178,6 +185,7 @@ pub(super) fn json(planned: &Planned<'_>) -> String {
         bound_with_contention_us: plan.bounds.contended.as_micros(),
         gap: plan.gap,
         margin: Gain { error: plan.inputs.margin.error, per_call_us: plan.inputs.margin.per_call.as_micros() },
+        break_even: break_even.as_ref(),
         grain: plan.grain.0,
         why: format!("{why}; {}", sum(plan.predicted, &plan.losses)),
         losses: Loss::of(&plan.losses),
@@ -276,11 +284,16 @@ fn sum(predicted: Nanos, losses: &Losses) -> String {
 
 /// The plan as some lines of text.
 pub(super) fn text(planned: &Planned<'_>) -> String {
-    let Planned { options, measured, fits, choice: Choice { plan, why, name }, rule, replays, runs, notes } = planned;
+    let Planned { options, measured, fits, choice: Choice { plan, why, name }, break_even, rule, replays, runs, notes } =
+        planned;
     let Options { m, n, k, ranks, .. } = options;
     let shortest = match plan.inputs.min_tile.0 {
         rows if rows > options.aligned() => format!(", of {rows} rows or more"),
         _ => String::new(),
+    };
+    let more = match options.per_tile {
+        0.0 => String::new(),
+        micros => format!(" and {micros} us more in each lane"),
     };
     let mut lines = vec![
         format!("{}: {why}", Tiling(plan.tiles.clone())),
@@ -289,13 +302,18 @@ pub(super) fn text(planned: &Planned<'_>) -> String {
             options.operation.name(),
             options.aligned()
         ),
+        format!("  model: two kernels, run in tiles; a tile takes the time of its samples{more}"),
         String::new(),
     ];
 
     let mut table = vec![(*name, plan.predicted, plan.tiles.to_string())];
     table.extend(plan.alternatives.iter().map(|cut| (cut.name, cut.predicted, cut.tiles.to_string())));
     table.extend(replays.iter().map(|replay| (replay.file.as_str(), replay.predicted, replay.tiles.to_string())));
-    table.push(("bound", plan.bounds.plain, "all computation or all communication, nothing else".to_owned()));
+    table.push((
+        "bound",
+        plan.bounds.plain,
+        "all computation or all communication of these two kernels; one that fuses both may take less".to_owned(),
+    ));
     if plan.bounds.contended > plan.bounds.plain {
         table.push(("with contention", plan.bounds.contended, "both, without a break".to_owned()));
     }
@@ -314,6 +332,7 @@ pub(super) fn text(planned: &Planned<'_>) -> String {
     });
     lines
         .push(format!("  margin: a cut has to gain more than {}, by which predictions may be off", plan.inputs.margin));
+    lines.extend(break_even.iter().flat_map(|even| even.text(plan.tiles.len() > 1)));
     lines.extend(replays.iter().map(|replay| format!("  {}: {}", replay.file, sum(replay.predicted, &replay.losses))));
     let stated = |replay: &Replay| {
         let (file, stated) = (&replay.file, replay.stated_us?);
@@ -323,11 +342,16 @@ pub(super) fn text(planned: &Planned<'_>) -> String {
     lines.extend(fits.lanes().into_iter().flat_map(|cost| {
         let (lane, (least, most), worst) = (cost.lane, cost.range(), 100.0 * cost.worst());
         let (sizes, origin) = (cost.sizes(), &measured.origin);
-        let how = match cost.source() {
-            "fit" => format!("fitted within {worst:.1} %"),
-            _ => "looked up".to_owned(),
+        let line = match cost.source() {
+            "fit" => {
+                format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, fitted within {worst:.1} %")
+            }
+            "assumed" if sizes == 1 => {
+                format!("  {lane}: one size of {most} rows in {origin}, with an assumed fixed cost")
+            }
+            "assumed" => format!("  {lane}: two sizes, {least} and {most} rows in {origin}, with an assumed line"),
+            _ => format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, looked up"),
         };
-        let line = format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, {how}");
         std::iter::once(line).chain(cost.pieces().iter().map(|piece| format!("    {}", Polynomial::of(piece))))
     }));
     lines.extend(measured.interpolation().map(|from| format!("  costs: {}", profiles::origin(from))));

@@ -17,6 +17,7 @@ fn check(files: &[(&str, &[u8])], line: &str, code: i32, says: &[&str]) {
 #[test]
 fn arguments() {
     let good = format!("plan matmul-all-reduce --m 1024 {REST}");
+    let calibrated = good.replace("--cost samples.csv", "--calibrate in-process");
     for (line, says) in [
         (
             good.replace("matmul-all-reduce", "matmul"),
@@ -44,20 +45,29 @@ fn arguments() {
         (good.replace("--ranks 4", ""), &["required", "--ranks <RANKS>"]),
         (format!("{good} --align 0"), &["'0' for '--align"]),
         (
-            good.replace("all-reduce", "reduce-scatter").replace("1024", "1023"),
+            calibrated.replace("all-reduce", "reduce-scatter").replace("1024", "1023"),
             &[
                 "1023 rows cannot be dealt out to 4 ranks: matmul-reduce-scatter gives each rank as many",
                 "hint: give an --m that is a multiple of 4, such as 1020 or 1024",
             ],
         ),
         (
-            good.replace("matmul-all-reduce", "all_gather_matmul").replace("1024", "3"),
+            calibrated.replace("matmul-all-reduce", "all_gather_matmul").replace("1024", "3"),
             &["3 rows cannot be dealt out to 4 ranks: all-gather-matmul", "a multiple of 4, such as 4\n"],
         ),
         (
             good.replace("all-reduce", "reduce-scatter") + " --align 18446744073709551615",
             &["is a multiple of 18446744073709551615 and of 4 ranks", "hint: give a smaller --align"],
         ),
+        (
+            format!("{good} --fused-kernel"),
+            &["not for one kernel that fuses both", "it may take less\nthan `bound`", "hint: time it at this shape"],
+        ),
+        (format!("{good} --per-tile -1"), &["'-1' for '--per-tile", "give microseconds, 0 or more"]),
+        (format!("{good} --fixed-costs 5"), &["'5' for '--fixed-costs", "such as 5,10"]),
+        (format!("{good} --element-bytes 0"), &["'0' for '--element-bytes"]),
+        (format!("{calibrated} --per-tile 5"), &["--per-tile <US>", "cannot be used with", "--calibrate"]),
+        (format!("{good} --format nccl-tests --compute-kernel gemm"), &["--format msprof, nsys or torch"]),
         (format!("{good} --max-tiles 0"), &["'0' for '--max-tiles", "1 at least, which is not to tile"]),
         (format!("{good} --contention 1.2"), &["'1.2' for '--contention", "such as 1.3,1.05"]),
         (format!("{good} --contention 0.5,1"), &["both are 1 at least"]),
@@ -91,10 +101,10 @@ fn files_of_samples() {
         (header, &["samples.csv has no samples of the stage compute", "hint: measure both stages"]),
         (&format!("{header}compute,1,1\ncompute,2,2\ncompute,3,3\n"), &["no samples of the stage communicate"]),
         (
-            &compute("compute,256,50\ncompute,512,100\n"),
+            &compute("compute,256,50\ncompute,257,50.1\n"),
             &["samples.csv, stage compute: 2 different sizes are too few", "hint: measure three"],
         ),
-        (&compute("compute,256,50\ncompute,256,51\ncompute,256,52\n"), &["1 different sizes are too few"]),
+        (&compute("compute,1,50\ncompute,1,51\ncompute,1,52\n"), &["1 different sizes are too few"]),
         (
             &compute("gather,256,50\n"),
             &["samples.csv:5: the stage \"gather\" is not known", "hint: it is compute or communicate"],

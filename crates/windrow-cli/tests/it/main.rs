@@ -31,6 +31,7 @@ mod plan_import;
 mod plan_kernels;
 mod plan_measured;
 mod plan_profiles;
+mod plan_published;
 mod resume;
 mod same_bytes;
 mod select;

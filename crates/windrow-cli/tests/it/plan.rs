@@ -75,8 +75,8 @@ fn every_key_is_there() {
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
     assert_eq!(
         keys(&plan),
-        "align alternative_tiles alternatives benefit bound_us bound_with_contention_us contention cost family fits gap \
-         grain k losses m margin max_tiles min_tile n notes op predicted_us ranks replays rule schema serial_us tiles verdict why"
+        "align alternative_tiles alternatives benefit bound_us bound_with_contention_us break_even contention cost \
+         family fits gap grain k losses m margin max_tiles min_tile n notes op per_tile_us predicted_us ranks replays rule schema serial_us tiles verdict why"
     );
     assert_eq!(keys(&plan["alternatives"]), "exact serial short_long_rule two_sizes uniform");
     assert_eq!(keys(&plan["alternative_tiles"]), keys(&plan["alternatives"]));
@@ -84,6 +84,7 @@ fn every_key_is_there() {
     assert_eq!(keys(&plan["fits"]["compute"]["pieces"][0]), "a_us b_us c_us from");
     assert_eq!(keys(&plan["rule"]), "factor limit steps thresholds tiles");
     assert_eq!(keys(&plan["margin"]), "error per_call_us");
+    assert_eq!(keys(&plan["break_even"]), "contention per_tile_us");
     assert_eq!(keys(&plan["losses"]), "contention_us expansion_us lane waiting_us whole_us");
     assert_eq!(keys(&plan["replays"][0]), "above_plan benefit file losses predicted_us tiles");
     for (key, value) in [
@@ -99,6 +100,7 @@ fn every_key_is_there() {
         ("family", json!("any")),
         ("contention", json!({"compute": 1.0, "communicate": 1.0})),
         ("cost", json!("samples.csv")),
+        ("per_tile_us", json!(0.0)),
     ] {
         assert_eq!(plan[key], value, "{key}");
     }
@@ -111,9 +113,12 @@ fn people_get_the_same_in_words() {
     for part in [
         "tile {128, 512, 768, 1152, 1536}: communication limits, the tiles hide computation behind it\n",
         "matmul-all-reduce of 4096 x 3072 times 3072 x 8192 on 8 ranks, tiles aligned to 128\n",
+        "model: two kernels, run in tiles; a tile takes the time of its samples\n",
         "{1024 x 4}\n",
         "{512, 896 x 4}\n",
         "bound ",
+        "break-even: tile, unless both lanes take more than 1.",
+        "break-even: tile, unless a tile takes more than ",
         "why: 121",
         "saved: 30.0 % of serial\n",
         "gap: 0; no cut at multiples of 128 rows is better\n",
