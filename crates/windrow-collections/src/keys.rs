@@ -2,8 +2,8 @@
 //!
 //! A search compares numbers first: comparing two machine words takes no branch and no second cache line, but comparing two strings
 //! takes both. If the number determines the key (integers, pairs of integers), the keys are a plain array and are never compared.
-//! Otherwise (strings) the number consists of the first bytes, and keys are compared only if numbers are equal. Graefe, "Modern B-Tree
-//! Techniques" (2011), section 3.5, calls such numbers poor man's normalized keys.
+//! Otherwise (strings) the number consists of the bytes after those that its neighbours share, and keys are compared only if numbers are
+//! equal: see `prefixed`. Graefe, "Modern B-Tree Techniques" (2011), section 3.5, calls such numbers poor man's normalized keys.
 
 mod impls;
 mod prefixed;

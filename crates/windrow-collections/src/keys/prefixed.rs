@@ -1,4 +1,32 @@
 //! Keys with prefixes that nearly order them.
+//!
+//! # Words after a common prefix
+//!
+//! Strings often begin alike: the URLs of a host, the keys of a tenant, the dates of a day. Their first eight bytes order nothing, and each
+//! step of a search would compare strings. So a *node* takes its words after the bytes that all its keys share, as prefix B-trees do (Bayer
+//! and Unterauer, 1977). A node is a leaf, or the borders of a shard or of a map. It stores the number of shared bytes, its *skip*.
+//!
+//! Invariants:
+//! 1. All keys of a node begin with the same `skip` bytes.
+//! 2. A word is made of the bytes after `skip`. With a skip of 0, it is [`Prefix::prefix`].
+//! 3. Keys without [bytes](Prefix::key_bytes) have a skip of 0. A column of numbers stores none.
+//!
+//! A key that is searched for may begin with other bytes.
+//! * Borders compare its first `skip` bytes with those of one border. If they differ, the key is below all borders or above all, and its word
+//!   is the smallest or the largest number. Words then never contradict the order, and equal words are decided by keys as ever.
+//! * A leaf first searches for the word. A key that is found has been compared in full, so its beginning is known. A key that is not found
+//!   is compared with one neighbour, up to `skip`: if they differ, the key belongs at an end of the leaf. So a key that is present costs no
+//!   second comparison.
+//!
+//! The skip falls when a key is inserted that begins otherwise, and all words of the node are taken again. The key is the first or the last
+//! one then: a key between two others shares the bytes that they share. A fall costs at least a byte of the skip, so falls are few. Leaves
+//! that are joined take the bytes that they share.
+//!
+//! The skip rises when a node is divided, or has 8, 16, 32, ... keys, if two neighbours have equal words. It becomes the number of bytes that
+//! the first and the last key share. If all words differ, a longer skip gains nothing: so random strings have a skip of 0 and pay for none.
+//! A build in ascending order rises in the same way.
+//!
+//! The skip is at most 65,535. Keys that share more have equal words, and are compared.
 
 use std::borrow::Borrow;
 
