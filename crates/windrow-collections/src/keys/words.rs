@@ -54,8 +54,12 @@ impl<K: Exact> column::Sealed<K> for Words<K> {
     }
 
     #[inline]
-    fn word(&self, at: usize) -> K::Word {
-        self.0[at].prefix()
+    fn is_below(&self, at: usize, word: K::Word, _: &K) -> bool {
+        self.0[at].prefix() < word
+    }
+
+    fn is_whole(&self, _: usize) -> bool {
+        true
     }
 
     #[inline]

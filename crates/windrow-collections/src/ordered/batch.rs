@@ -180,8 +180,8 @@ impl<K: Key, V> OrderedMap<K, V> {
             route.word = key.prefix();
             route.shard = self.top.slot(route.word, key);
         }
-        for route in &mut *routes {
-            route.place = self.shards[route.shard].block(route.word);
+        for (at, route) in routes.iter_mut().enumerate() {
+            route.place = self.shards[route.shard].block(route.word, key(at));
         }
         for (at, route) in routes.iter_mut().enumerate() {
             let shard = &self.shards[route.shard];

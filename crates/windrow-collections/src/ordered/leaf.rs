@@ -52,9 +52,15 @@ impl<K: Key, V> Leaf<K, V> {
         (self.keys.key(at), &self.values[at])
     }
 
+    /// Whether the key at `at` is below `key`.
     #[inline]
-    pub(super) fn word(&self, at: usize) -> K::Word {
-        self.keys.word(at)
+    pub(super) fn is_below(&self, at: usize, word: K::Word, key: &K) -> bool {
+        self.keys.is_below(at, word, key)
+    }
+
+    /// Whether the words of the keys are right.
+    pub(super) fn is_whole(&self) -> bool {
+        self.keys.is_whole(self.len())
     }
 
     #[inline]
@@ -89,6 +95,11 @@ impl<K: Key, V> Leaf<K, V> {
         self.values.push(value);
         self.values.swap(at, last);
         (result, None)
+    }
+
+    /// The index at which to divide a full leaf.
+    pub(super) fn middle(&self) -> usize {
+        self.keys.middle()
     }
 
     pub(super) fn split_off(&mut self, at: usize) -> Self {

@@ -10,7 +10,6 @@ use super::part::Part;
 use super::separators::Separators;
 use super::shard::{Ends, FEW_LEAVES, MOST_LEAVES, Shard};
 use super::update::Update;
-use crate::keys::column::Sealed;
 use crate::keys::{Key, Prefix};
 
 /// A sorted map whose operations are cheaper in batches.
@@ -226,10 +225,7 @@ impl<K: Key, V> OrderedMap<K, V> {
         let place = self.shards[shard].last_place();
         let leaf = self.shards[shard].leaf(place);
         let at = leaf.len();
-        let is_behind = at.checked_sub(1).is_none_or(|last| {
-            let before = leaf.word(last);
-            before < word || !K::Column::EXACT && before == word && leaf.key(last) < key
-        });
+        let is_behind = at.checked_sub(1).is_none_or(|last| leaf.is_below(last, word, key));
         is_behind.then_some(Spot { shard, place, at })
     }
 
@@ -342,17 +338,17 @@ impl<K: Key, V> OrderedMap<K, V> {
         if slots > MOST_LEAVES {
             if at + 1 == self.shards.len() && self.shards[at].leaf_of(slots - 1).len() == 1 {
                 // Keys ascend, and have filled the other leaves: they stay, and the next shard begins.
-                let ((word, border), mut tail) = self.shards[at].split_off(slots - 1);
+                let (border, mut tail) = self.shards[at].split_off(slots - 1);
                 tail.make_room();
-                self.top.insert(at, word, border);
+                self.top.insert(at, border);
                 self.shards.push(tail);
                 return;
             }
             // A shard that a batch has made many times larger is divided into parts that can grow.
             let parts = slots.div_ceil(MOST_LEAVES * 3 / 4).max(2);
             for part in (1..parts).rev() {
-                let ((word, border), tail) = self.shards[at].split_off(slots * part / parts);
-                self.top.insert(at, word, border);
+                let (border, tail) = self.shards[at].split_off(slots * part / parts);
+                self.top.insert(at, border);
                 self.shards.insert(at + 1, tail);
             }
             self.shards[at].pack();

@@ -167,7 +167,7 @@ impl<K: Key, V: Clone> Shard<K, V> {
         part.ends.resize(self.slots() + 1, 0);
         for group in part.items.chunks_mut(GROUP) {
             for item in &mut *group {
-                item.slot = self.block(item.word);
+                item.slot = self.block(item.word, item.key.as_ref().expect(ONCE));
             }
             for item in group {
                 let slot = self.slot_in(item.slot, item.word, item.key.as_ref().expect(ONCE));

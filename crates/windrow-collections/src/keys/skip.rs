@@ -1,0 +1,55 @@
+//! The bytes that the keys of a node share.
+
+use std::cmp::Ordering;
+
+use super::{Number, Prefix};
+
+/// The number of bytes that all keys of a node begin with, and that its words leave out. [`prefixed`](super::prefixed) states the rules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Skip(u16);
+
+impl Skip {
+    pub(crate) const NONE: Self = Skip(0);
+
+    /// The bytes that two keys share.
+    pub(crate) fn shared<P: Prefix, Q: Prefix>(one: &P, other: &Q) -> Self {
+        let (Some(one), Some(other)) = (one.key_bytes(), other.key_bytes()) else { return Self::NONE };
+        let equal = one.iter().zip(other).take(usize::from(u16::MAX)).take_while(|(one, other)| one == other);
+        Skip(equal.count() as u16)
+    }
+
+    /// The skip of sorted keys with these words if it rises: if words are equal, or the keys share half a word more.
+    pub(crate) fn risen<P: Prefix>(self, keys: &[P], words: &[P::Word]) -> Option<Self> {
+        let [first, .., last] = keys else { return None };
+        let shared = Self::shared(first, last);
+        let has_equal = || words[..keys.len()].windows(2).any(|two| two[0] == two[1]);
+        (shared > self && (usize::from(shared.0 - self.0) >= size_of::<P::Word>() / 2 || has_equal())).then_some(shared)
+    }
+
+    #[inline]
+    pub(crate) fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The word of a key after the skip. A key without bytes, whose word is its prefix, has no skip.
+    #[inline]
+    pub(crate) fn word<P: Prefix>(self, key: &P) -> P::Word {
+        match key.key_bytes() {
+            Some(bytes) if !self.is_none() => self.after(bytes),
+            _ => key.prefix(),
+        }
+    }
+
+    /// The word of the bytes after the skip.
+    #[inline]
+    pub(crate) fn after<W: Number>(self, bytes: &[u8]) -> W {
+        W::of_bytes(bytes.get(usize::from(self.0)..).unwrap_or_default())
+    }
+
+    /// The order of a key, compared with all keys of a node, one of which is `of`: equal if it begins as they do.
+    #[inline]
+    pub(crate) fn side(self, key: &[u8], of: &[u8]) -> Ordering {
+        let first = |bytes: &'_ [u8]| bytes.len().min(usize::from(self.0));
+        key[..first(key)].cmp(&of[..first(of)])
+    }
+}
