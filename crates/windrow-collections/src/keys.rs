@@ -168,7 +168,7 @@ pub trait Column<K: Key>: column::Sealed<K> {}
 pub(crate) mod column {
     use std::borrow::Borrow;
 
-    use super::{CAPACITY, Key, Prefix};
+    use super::{CAPACITY, Key, Prefix, Skip};
 
     /// What leaves do with a column.
     pub trait Sealed<K: Key>: Clone {
@@ -178,8 +178,9 @@ pub(crate) mod column {
         /// A column without keys.
         fn empty() -> Self;
 
-        /// The index of `key` among the first `len` keys, or the index at which to insert it. Here and below, `word` is its prefix.
-        fn find<Q>(&self, len: usize, word: K::Word, key: &Q) -> Result<usize, usize>
+        /// The index of `key` among the first `len` keys, or the index at which to insert it. It is known to share bytes with them. Here
+        /// and below, `word` is its prefix.
+        fn find<Q>(&self, len: usize, word: K::Word, key: &Q, known: Skip) -> Result<usize, usize>
         where
             K: Borrow<Q>,
             Q: Prefix<Word = K::Word> + ?Sized;

@@ -14,17 +14,17 @@
 //! A key that is searched for may begin with other bytes.
 //! * Borders compare its first `skip` bytes with those of one border. If they differ, the key is below all borders or above all, and its word
 //!   is the smallest or the largest number. Words then never contradict the order, and equal words are decided by keys as ever.
-//! * A leaf first searches for the word. A key that is found has been compared in full, so its beginning is known. A key that is not found
-//!   is compared with one neighbour, up to `skip`: if they differ, the key belongs at an end of the leaf. So a key that is present costs no
-//!   second comparison.
+//! * A leaf first searches for the word. A key that is found has been compared in full, so its beginning is known. A key between two borders
+//!   begins as they do, and so do the keys of the leaf: if the skip of the leaf is no longer than that of the borders, the place of the word is
+//!   right. Otherwise a key that is not found is compared with one neighbour, up to `skip`: if they differ, it belongs at an end of the leaf.
 //!
 //! The skip falls when a key is inserted that begins otherwise, and all words of the node are taken again. The key is the first or the last
 //! one then: a key between two others shares the bytes that they share. A fall costs at least a byte of the skip, so falls are few. Leaves
 //! that are joined take the bytes that they share.
 //!
-//! The skip rises when a node is divided, or has 8, 16, 32, ... keys: to the number of bytes that the first and the last key share, if that is
-//! half a word more, or if two neighbours have equal words. Otherwise a longer skip gains nothing: so random strings have a skip of 0 and pay
-//! for none. A build in ascending order rises in the same way.
+//! The skip rises to the number of bytes that the first and the last key share. With its eighth key, a node looks whether that is half a word
+//! more. When it is divided, and as it grows, whether two neighbours have equal words: if all differ, a longer skip gains nothing. So random
+//! strings have a skip of 0 and pay for none. A build in ascending order rises in the same way.
 //!
 //! A leaf is divided in the middle, or near it between two different words: at the border of two tenants, both parts then share more.
 //!
@@ -95,7 +95,7 @@ impl<K: Key> column::Sealed<K> for Prefixed<K> {
     }
 
     #[inline]
-    fn find<Q>(&self, len: usize, word: K::Word, key: &Q) -> Result<usize, usize>
+    fn find<Q>(&self, len: usize, word: K::Word, key: &Q, known: Skip) -> Result<usize, usize>
     where
         K: Borrow<Q>,
         Q: Prefix<Word = K::Word> + ?Sized,
@@ -115,7 +115,10 @@ impl<K: Key> column::Sealed<K> for Prefixed<K> {
                 Err(among) => at += among,
             }
         }
-        Err(bytes.map_or(at, |bytes| self.absent(at, bytes)))
+        Err(match bytes {
+            Some(bytes) if known < self.skip => self.absent(at, bytes),
+            _ => at,
+        })
     }
 
     type IntoKeys = arrayvec::IntoIter<K, CAPACITY>;
@@ -158,7 +161,7 @@ impl<K: Key> column::Sealed<K> for Prefixed<K> {
         self.words.copy_within(at..len, at + 1);
         self.words[at] = word;
         self.keys.insert(at, key);
-        if matches!(len + 1, 8 | 16 | 32) {
+        if len + 1 == Skip::FEW || len + 1 == 2 * Skip::FEW {
             self.sharpen();
         }
     }

@@ -6,10 +6,13 @@ use super::{Number, Prefix};
 
 /// The number of bytes that all keys of a node begin with, and that its words leave out. [`prefixed`](super::prefixed) states the rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Skip(u16);
+pub struct Skip(u16);
 
 impl Skip {
     pub(crate) const NONE: Self = Skip(0);
+
+    /// A number of keys that share something by rule rather than at random.
+    pub(crate) const FEW: usize = 8;
 
     /// The bytes that two keys share.
     pub(crate) fn shared<P: Prefix, Q: Prefix>(one: &P, other: &Q) -> Self {
@@ -18,12 +21,18 @@ impl Skip {
         Skip(equal.count() as u16)
     }
 
-    /// The skip of sorted keys with these words if it rises: if words are equal, or the keys share half a word more.
+    /// The skip of sorted keys with these words if it rises: if words are equal, or a few keys share half a word more. Of many keys with
+    /// different words, none is read.
     pub(crate) fn risen<P: Prefix>(self, keys: &[P], words: &[P::Word]) -> Option<Self> {
         let [first, .., last] = keys else { return None };
+        first.key_bytes()?;
+        let has_equal = words[..keys.len()].windows(2).any(|two| two[0] == two[1]);
+        if !has_equal && keys.len() > Self::FEW {
+            return None;
+        }
         let shared = Self::shared(first, last);
-        let has_equal = || words[..keys.len()].windows(2).any(|two| two[0] == two[1]);
-        (shared > self && (usize::from(shared.0 - self.0) >= size_of::<P::Word>() / 2 || has_equal())).then_some(shared)
+        let gain = usize::from(shared.0.saturating_sub(self.0));
+        (gain >= size_of::<P::Word>() / 2 || has_equal && gain > 0).then_some(shared)
     }
 
     #[inline]

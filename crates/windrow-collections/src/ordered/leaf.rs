@@ -8,7 +8,7 @@ use std::slice;
 use arrayvec::ArrayVec;
 
 use crate::keys::column::Sealed;
-use crate::keys::{CAPACITY, Key, Prefix};
+use crate::keys::{CAPACITY, Key, Prefix, Skip};
 
 /// The length of `values` is the number of keys. The values of a set are zero-sized, so that length is the whole header.
 #[repr(align(64))]
@@ -34,12 +34,12 @@ impl<K: Key, V> Leaf<K, V> {
     }
 
     #[inline]
-    pub(super) fn find<Q>(&self, word: K::Word, key: &Q) -> Result<usize, usize>
+    pub(super) fn find<Q>(&self, word: K::Word, key: &Q, known: Skip) -> Result<usize, usize>
     where
         K: Borrow<Q>,
         Q: Prefix<Word = K::Word> + ?Sized,
     {
-        self.keys.find(self.len(), word, key)
+        self.keys.find(self.len(), word, key, known)
     }
 
     #[inline]

@@ -111,8 +111,8 @@ impl<K: Key, V> OrderedMap<K, V> {
     {
         let word = key.prefix();
         let shard = &self.shards[self.top.slot(word, key)];
-        let leaf = shard.leaf(shard.place(word, key));
-        leaf.find(word, key).ok().map(|at| leaf.get(at))
+        let (place, found) = shard.find(word, key);
+        found.ok().map(|at| shard.leaf(place).get(at))
     }
 
     /// A mutable reference to the value of `key`.
@@ -123,9 +123,8 @@ impl<K: Key, V> OrderedMap<K, V> {
     {
         let word = key.prefix();
         let shard = &mut self.shards[self.top.slot(word, key)];
-        let place = shard.place(word, key);
-        let leaf = shard.leaf_mut(place);
-        leaf.find(word, key).ok().map(|at| leaf.value(at))
+        let (place, found) = shard.find(word, key);
+        found.ok().map(|at| shard.leaf_mut(place).value(at))
     }
 
     /// Whether the map contains `key`.
@@ -157,8 +156,7 @@ impl<K: Key, V> OrderedMap<K, V> {
         let at = self.top.slot(word, &key);
         let ends = self.ends(at);
         let shard = &mut self.shards[at];
-        let place = shard.place(word, &key);
-        let found = shard.leaf(place).find(word, &key);
+        let (place, found) = shard.find(word, &key);
         let (before, mut gone) = (shard.len(), None);
         let result = shard.update(place, found, ends, word, key, update, &mut gone);
         self.len = self.len - before + shard.len();
@@ -195,8 +193,7 @@ impl<K: Key, V> OrderedMap<K, V> {
         Q: Prefix<Word = K::Word> + ?Sized,
     {
         let shard = self.top.slot(word, key);
-        let place = self.shards[shard].place(word, key);
-        let found = self.shards[shard].leaf(place).find(word, key);
+        let (place, found) = self.shards[shard].find(word, key);
         let (Ok(at) | Err(at)) = found;
         (Spot { shard, place, at }, found.is_ok())
     }

@@ -112,6 +112,12 @@ impl<K: Key> Separators<K> {
         first + self.keys[first..first + equal].partition_point(|other| other.borrow() <= key)
     }
 
+    /// The bytes that all keys of a slot share because they are between two borders.
+    #[inline]
+    pub(super) fn known(&self, slot: usize) -> Skip {
+        if K::Column::EXACT || slot == 0 || slot == self.count { Skip::NONE } else { self.skip }
+    }
+
     fn words(&self) -> &[K::Word] {
         self.blocks.as_flattened()
     }
@@ -177,7 +183,7 @@ impl<K: Key> Separators<K> {
         self.set_lasts(slot);
         if let Some(key) = border.key {
             self.keys.insert(slot, key);
-            if self.count >= 8 && self.count.is_power_of_two() {
+            if self.count >= Skip::FEW && self.count.is_power_of_two() {
                 self.sharpen();
             }
         }

@@ -15,7 +15,7 @@ use super::leaf::Leaf;
 use super::ops::{Ops, Verb};
 use super::separators::{Border, Separators};
 use super::update::Update;
-use crate::keys::{CAPACITY, Key, Prefix};
+use crate::keys::{CAPACITY, Key, Prefix, Skip};
 
 /// Maximum number of leaves; a shard with more is divided. At this size, moving the borders behind a new one costs about 3 ns per
 /// insert, and dividing the shard costs as much.
@@ -50,6 +50,13 @@ pub(super) struct Shard<K: Key, V> {
 pub(super) struct Ends {
     pub(super) first: bool,
     pub(super) last: bool,
+}
+
+/// The leaf that a key belongs to, and the bytes that the key is known to share with the keys there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    pub(super) place: u32,
+    pub(super) known: Skip,
 }
 
 /// A removed key with its border, to be dropped last, because dropping may panic.
@@ -106,14 +113,41 @@ impl<K: Key, V> Shard<K, V> {
         self.borders.slot(word, key)
     }
 
-    /// The place of the leaf that `key` belongs to.
+    /// The way to the leaf that `key` belongs to.
     #[inline]
-    pub(super) fn place<Q>(&self, word: K::Word, key: &Q) -> u32
+    pub(super) fn way<Q>(&self, word: K::Word, key: &Q) -> Way
     where
         K: Borrow<Q>,
         Q: Prefix<Word = K::Word> + ?Sized,
     {
-        self.places[self.slot(word, key)]
+        self.way_to(self.slot(word, key))
+    }
+
+    /// The way of keys that belong to a slot.
+    #[inline]
+    pub(super) fn way_to(&self, slot: usize) -> Way {
+        Way { place: self.places[slot], known: self.borders.known(slot) }
+    }
+
+    /// The place and the index of `key`, or those at which to insert it.
+    #[inline]
+    pub(super) fn find<Q>(&self, word: K::Word, key: &Q) -> (u32, Result<usize, usize>)
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        let way = self.way(word, key);
+        (way.place, self.find_on(way, word, key))
+    }
+
+    /// The index of `key` in its leaf, or the index at which to insert it.
+    #[inline]
+    pub(super) fn find_on<Q>(&self, way: Way, word: K::Word, key: &Q) -> Result<usize, usize>
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        self.leaf(way.place).find(word, key, way.known)
     }
 
     #[inline]
@@ -374,13 +408,13 @@ impl<K: Key, V> Shard<K, V> {
         at: usize,
         ends: Ends,
         word: K::Word,
-        place: u32,
+        way: Way,
         gone: &mut Gone<K>,
     ) -> Result<Option<V>, Payload>
     where
         V: Clone,
     {
-        let found = self.leaf(place).find(word, ops.key(at));
+        let (place, found) = (way.place, self.find_on(way, word, ops.key(at)));
         Ok(match (ops.verb(at), found) {
             (Verb::Get, Ok(index)) => Some(self.leaf(place).get(index).1.clone()),
             (Verb::Insert, Ok(index)) => Some(mem::replace(self.leaf_mut(place).value(index), ops.take_value(at))),
@@ -456,7 +490,7 @@ impl<K: Key, V> Shard<K, V> {
         for (slot, at) in self.positions() {
             let key = self.leaf_of(slot).key(at);
             claim(self.slot(key.prefix(), key) == slot, "a key is not where a search looks")?;
-            claim(self.leaf_of(slot).find(key.prefix(), key) == Ok(at), "a leaf does not find its key")?;
+            claim(self.find(key.prefix(), key) == (self.places[slot], Ok(at)), "a leaf does not find its key")?;
         }
         Ok(())
     }

@@ -146,13 +146,13 @@ fn keys_that_begin_otherwise() {
 /// The skip of a node is limited. Longer beginnings are compared.
 #[test]
 fn beginnings_longer_than_a_skip() {
-    for length in [65_527_usize, 65_534, 65_535, 65_536, 70_000] {
+    for length in [65_534_usize, 65_536, 70_000] {
         let key = |number: u16| {
             let mut key = vec![7; length];
             key.extend(number.to_be_bytes());
             key
         };
-        let sorted: Vec<_> = (0..211).map(|number| key(2 * number)).collect();
+        let sorted: Vec<_> = (0..131).map(|number| key(2 * number)).collect();
         in_every_order(
             &sorted,
             &[vec![], vec![7; length - 1], vec![7; length], key(201), vec![7; length + 3], vec![8]],
