@@ -111,8 +111,9 @@ impl<K: Key, V> OrderedMap<K, V> {
     {
         let word = key.prefix();
         let shard = &self.shards[self.top.slot(word, key)];
-        let (place, found) = shard.find(word, key);
-        found.ok().map(|at| shard.leaf(place).get(at))
+        let way = shard.way(word, key);
+        let leaf = shard.leaf(way.place);
+        leaf.find(word, key, way.known).ok().map(|at| leaf.get(at))
     }
 
     /// A mutable reference to the value of `key`.
@@ -123,8 +124,9 @@ impl<K: Key, V> OrderedMap<K, V> {
     {
         let word = key.prefix();
         let shard = &mut self.shards[self.top.slot(word, key)];
-        let (place, found) = shard.find(word, key);
-        found.ok().map(|at| shard.leaf_mut(place).value(at))
+        let way = shard.way(word, key);
+        let leaf = shard.leaf_mut(way.place);
+        leaf.find(word, key, way.known).ok().map(|at| leaf.value(at))
     }
 
     /// Whether the map contains `key`.

@@ -41,6 +41,9 @@ impl<K: Key> Separators<K> {
         K: Borrow<Q>,
         Q: Prefix<Word = K::Word> + ?Sized,
     {
+        if self.count == 0 {
+            return 0;
+        }
         let word = self.word(word, key);
         self.slot_of(self.block_of(word), word, key)
     }
