@@ -22,9 +22,9 @@
 //! one then: a key between two others shares the bytes that they share. A fall costs at least a byte of the skip, so falls are few. Leaves
 //! that are joined take the bytes that they share.
 //!
-//! The skip rises to the number of bytes that the first and the last key share. With its eighth key, a node looks whether that is half a word
-//! more. When it is divided, and as it grows, whether two neighbours have equal words: if all differ, a longer skip gains nothing. So random
-//! strings have a skip of 0 and pay for none. A build in ascending order rises in the same way.
+//! The skip rises to the number of bytes that the first and the last key share. A node of up to eight keys looks whether that is half
+//! a word more. When it is divided, and as it grows, whether two neighbours have equal words: if all differ, a longer skip gains nothing. So
+//! random strings have a skip of 0 and pay for none. A build in ascending order rises in the same way.
 //!
 //! A leaf is divided in the middle, or near it between two different words: at the border of two tenants, both parts then share more.
 //!
@@ -65,15 +65,6 @@ impl<K: Key> Prefixed<K> {
         self.skip = skip;
         for (word, key) in self.words.iter_mut().zip(&self.keys) {
             *word = skip.word(key);
-        }
-    }
-
-    /// Lets the skip fall to the bytes that the keys share with `key`.
-    #[cold]
-    fn admit(&mut self, key: &K) {
-        let shared = self.keys.first().map_or(Skip::NONE, |first| Skip::shared(first, key));
-        if shared < self.skip {
-            self.set_skip(shared);
         }
     }
 
@@ -146,15 +137,17 @@ impl<K: Key> column::Sealed<K> for Prefixed<K> {
     fn is_whole(&self, len: usize) -> bool {
         let keys = &self.keys[..len];
         keys.iter().zip(&self.words).all(|(key, word)| *word == self.skip.word(key))
-            && keys.iter().all(|key| Skip::shared(&keys[0], key) >= self.skip)
+            && keys.iter().all(|key| self.skip.is_shared(&keys[0], key))
             && self.words[len..].iter().all(|word| *word == K::Word::MAX)
     }
 
     #[inline]
     fn insert(&mut self, len: usize, at: usize, mut word: K::Word, key: K) {
         if !self.skip.is_none() {
-            if at == 0 || at == len {
-                self.admit(&key);
+            if (at == 0 || at == len)
+                && let Some(skip) = self.skip.fallen(&self.keys, &key)
+            {
+                self.set_skip(skip);
             }
             word = self.skip.word(&key);
         }

@@ -35,6 +35,22 @@ impl Skip {
         (gain >= size_of::<P::Word>() / 2 || has_equal && gain > 0).then_some(shared)
     }
 
+    /// The skip of keys with one that is inserted before or behind them, if it falls.
+    pub(crate) fn fallen<P: Prefix>(self, keys: &[P], key: &P) -> Option<Self> {
+        match keys {
+            [first, ..] if self.is_shared(first, key) => None,
+            [first, ..] => Some(Self::shared(first, key)),
+            [] => (!self.is_none()).then_some(Self::NONE),
+        }
+    }
+
+    /// Whether two keys share at least this.
+    pub(crate) fn is_shared<P: Prefix>(self, one: &P, other: &P) -> bool {
+        let (Some(one), Some(other)) = (one.key_bytes(), other.key_bytes()) else { return self.is_none() };
+        let skip = usize::from(self.0);
+        one.len() >= skip && other.len() >= skip && one[..skip] == other[..skip]
+    }
+
     #[inline]
     pub(crate) fn is_none(self) -> bool {
         self.0 == 0
@@ -58,7 +74,7 @@ impl Skip {
     /// The order of a key, compared with all keys of a node, one of which is `of`: equal if it begins as they do.
     #[inline]
     pub(crate) fn side(self, key: &[u8], of: &[u8]) -> Ordering {
-        let first = |bytes: &'_ [u8]| bytes.len().min(usize::from(self.0));
+        let first = |bytes: &[u8]| bytes.len().min(usize::from(self.0));
         key[..first(key)].cmp(&of[..first(of)])
     }
 }

@@ -15,7 +15,7 @@ use crate::keys::{Key, Prefix};
 /// A sorted map whose operations are cheaper in batches.
 ///
 /// Keys are in sorted leaves of up to 62; leaves are in shards of about a thousand. Single operations do what those of [`BTreeMap`]
-/// do, and are faster if most keys have different [`Prefix`]es. The map is made for [`apply`](Self::apply): see the [crate](crate)
+/// do, and are faster for most keys: the [crate](crate) names exceptions. The map is made for [`apply`](Self::apply): see the [crate](crate)
 /// for when that pays. Inside of [`Batched`](windrow::batch::Batched) its operations are [`MapOp`]s.
 ///
 /// # Panics

@@ -164,11 +164,11 @@ impl<K: Key> Separators<K> {
     #[inline]
     fn admit(&mut self, slot: usize, border: &Border<K>) -> K::Word {
         let Some(key) = &border.key else { return border.word };
-        if !self.skip.is_none() && (slot == 0 || slot == self.count) {
-            let shared = self.keys.first().map_or(Skip::NONE, |first| Skip::shared(first, key));
-            if shared < self.skip {
-                self.set_skip(shared);
-            }
+        if !self.skip.is_none()
+            && (slot == 0 || slot == self.count)
+            && let Some(skip) = self.skip.fallen(&self.keys, key)
+        {
+            self.set_skip(skip);
         }
         self.skip.word(key)
     }
@@ -186,7 +186,7 @@ impl<K: Key> Separators<K> {
         self.set_lasts(slot);
         if let Some(key) = border.key {
             self.keys.insert(slot, key);
-            if self.count >= Skip::FEW && self.count.is_power_of_two() {
+            if self.count.is_power_of_two() {
                 self.sharpen();
             }
         }
@@ -234,7 +234,7 @@ impl<K: Key> Separators<K> {
     /// Whether the words, the padding and `lasts` are correct.
     pub(super) fn is_filled(&self) -> bool {
         self.keys.iter().zip(self.words()).all(|(key, word)| *word == self.skip.word(key))
-            && self.keys.iter().all(|key| self.skip.is_none() || Skip::shared(&self.keys[0], key) >= self.skip)
+            && self.keys.iter().all(|key| self.skip.is_shared(&self.keys[0], key))
             && self.words()[self.count..].iter().all(|word| *word == K::Word::MAX)
             && self.keys.len() == if K::Column::EXACT { 0 } else { self.count }
             && self.lasts.len() == self.blocks.len().div_ceil(BLOCK)
