@@ -393,7 +393,8 @@ fn a_panic_while_a_map_is_consumed_leaks_nothing() {
     ];
     let mut left = Vec::new();
     for (name, consume) in consume {
-        for at in [0, 1, 2, 3, 10, 63, 64, 65, 127, 128, 200, 300, 399, 500, 700] {
+        // There are 800 keys and values, and some clones.
+        for at in 0..820 {
             let counts = Arc::new(Counts { alive: AtomicI64::new(0), drops: AtomicI64::new(-1) });
             let map = |from: u32| -> Map {
                 (0..200).map(|key| (Counted::new(2 * key + from, &counts), Counted::new(key, &counts))).collect()
@@ -408,4 +409,37 @@ fn a_panic_while_a_map_is_consumed_leaks_nothing() {
         }
     }
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// Each comparison and each clone of a call panics once.
+#[test]
+fn a_panic_of_a_comparison_or_a_clone_leaks_nothing() {
+    type Map = OrderedMap<Fused, Fused>;
+    type Call = fn(Map, Map, Map);
+    let calls: [(&str, Call); 6] = [
+        ("append among", |mut map, mut other, _| map.append(&mut other)),
+        ("append above", |mut map, _, mut above| map.append(&mut above)),
+        ("append below", |map, _, mut above| above.append(&mut { map })),
+        ("split_off", |mut map, other, _| {
+            let key = other.keys().nth(40).unwrap();
+            drop(map.split_off(key));
+        }),
+        ("from_sorted", |map, _, above| drop(Map::from_sorted(map.into_iter().chain(above)))),
+        ("clone", |map, _, _| drop(map.clone().into_iter().next())),
+    ];
+    for (name, call) in calls {
+        for at in 0.. {
+            let fuse = Fuse::new();
+            let fused = |number: u32| Fused(number, fuse.clone());
+            let map = |from: u32| -> Map { (0..90).map(|key| (fused(2 * key + from), fused(key))).collect() };
+            let (map, other, above) = (map(0), map(1), map(1_000));
+            fuse.set(Some(at));
+            let called = catch_unwind(AssertUnwindSafe(|| call(map, other, above)));
+            assert_eq!(Arc::strong_count(&fuse), 1, "{name}, {at}");
+            if called.is_ok() {
+                assert!(at > 0, "{name}");
+                break;
+            }
+        }
+    }
 }
