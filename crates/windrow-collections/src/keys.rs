@@ -2,14 +2,16 @@
 //!
 //! A search compares numbers first: comparing two machine words takes no branch and no second cache line, but comparing two strings
 //! takes both. If the number determines the key (integers, pairs of integers), the keys are a plain array and are never compared.
-//! Otherwise (strings) the number consists of the first bytes, and keys are compared only if numbers are equal. Graefe, "Modern B-Tree
-//! Techniques" (2011), section 3.5, calls such numbers poor man's normalized keys.
+//! Otherwise (strings) the number consists of the bytes after those that its neighbours share, and keys are compared only if numbers are
+//! equal: see `prefixed`. Graefe, "Modern B-Tree Techniques" (2011), section 3.5, calls such numbers poor man's normalized keys.
 
 mod impls;
 mod prefixed;
+mod skip;
 mod words;
 
 pub use prefixed::Prefixed;
+pub(crate) use skip::Skip;
 pub(crate) use words::first_not;
 pub use words::{Exact, Words};
 
@@ -23,15 +25,32 @@ pub(crate) const CAPACITY: usize = 62;
 pub trait Number: Copy + Ord + Send + Sync + std::fmt::Debug + 'static + sealed::Sealed {
     /// The largest number. It fills unused places, so that a search needs no length.
     const MAX: Self;
+
+    /// The first bytes, most significant first. Missing bytes are zeros, so the number of fewer bytes is lower or equal.
+    fn of_bytes(bytes: &[u8]) -> Self;
 }
 
-impl Number for u64 {
-    const MAX: u64 = u64::MAX;
+macro_rules! numbers {
+    ($($number:ty)*) => { $(
+        impl Number for $number {
+            const MAX: Self = Self::MAX;
+
+            #[inline]
+            fn of_bytes(bytes: &[u8]) -> Self {
+                match bytes.first_chunk() {
+                    Some(first) => Self::from_be_bytes(*first),
+                    None => {
+                        let mut first = [0; size_of::<Self>()];
+                        first[..bytes.len()].copy_from_slice(bytes);
+                        Self::from_be_bytes(first)
+                    }
+                }
+            }
+        }
+    )* };
 }
 
-impl Number for u128 {
-    const MAX: u128 = u128::MAX;
-}
+numbers! { u64 u128 }
 
 mod sealed {
     pub trait Sealed {}
@@ -56,6 +75,33 @@ pub trait Prefix: Ord {
 
     /// The number of this value.
     fn prefix(&self) -> Self::Word;
+
+    /// The bytes that order this value, if there are such: `a.cmp(b)` is `a.key_bytes().cmp(&b.key_bytes())`.
+    ///
+    /// With them, a map skips the bytes that neighbours share, so keys that begin alike are found as fast as others. Strings have them, and a
+    /// type around a string passes them on. The bytes of a key do not change, the call does not panic, and a borrowed form of the key has the
+    /// same bytes or none.
+    ///
+    /// ```
+    /// use windrow_collections::Prefix;
+    ///
+    /// #[derive(PartialEq, Eq, PartialOrd, Ord)]
+    /// struct Url(String);
+    ///
+    /// impl Prefix for Url {
+    ///     type Word = u64;
+    ///     fn prefix(&self) -> u64 {
+    ///         self.0.prefix()
+    ///     }
+    ///     fn key_bytes(&self) -> Option<&[u8]> {
+    ///         self.0.key_bytes()
+    ///     }
+    /// }
+    /// ```
+    #[inline]
+    fn key_bytes(&self) -> Option<&[u8]> {
+        None
+    }
 }
 
 /// A type that can order a collection.
@@ -116,13 +162,13 @@ impl<K: Ord + Clone> Key for Plain<K> {
 
 /// The sorted keys of one leaf. The leaf knows their number.
 ///
-/// Only searches compare keys. No other method can run user code, except for drops of whole leaves.
+/// Only searches compare keys. Other methods read their words and bytes, and may drop whole leaves.
 pub trait Column<K: Key>: column::Sealed<K> {}
 
 pub(crate) mod column {
     use std::borrow::Borrow;
 
-    use super::{Key, Prefix};
+    use super::{CAPACITY, Key, Prefix, Skip};
 
     /// What leaves do with a column.
     pub trait Sealed<K: Key>: Clone {
@@ -132,8 +178,9 @@ pub(crate) mod column {
         /// A column without keys.
         fn empty() -> Self;
 
-        /// The index of `key` among the first `len` keys, or the index at which to insert it.
-        fn find<Q>(&self, len: usize, word: K::Word, key: &Q) -> Result<usize, usize>
+        /// The index of `key` among the first `len` keys, or the index at which to insert it. It is known to share bytes with them. Here
+        /// and below, `word` is its prefix.
+        fn find<Q>(&self, len: usize, word: K::Word, key: &Q, known: Skip) -> Result<usize, usize>
         where
             K: Borrow<Q>,
             Q: Prefix<Word = K::Word> + ?Sized;
@@ -144,8 +191,11 @@ pub(crate) mod column {
         /// The key at `at`.
         fn key(&self, at: usize) -> &K;
 
-        /// The prefix of the key at `at`.
-        fn word(&self, at: usize) -> K::Word;
+        /// Whether the key at `at` is below `key`.
+        fn is_below(&self, at: usize, word: K::Word, key: &K) -> bool;
+
+        /// Whether the words are those of the keys.
+        fn is_whole(&self, len: usize) -> bool;
 
         /// The keys by value. There may be more of them than the leaf has.
         type IntoKeys: DoubleEndedIterator<Item = K> + ExactSizeIterator;
@@ -158,6 +208,11 @@ pub(crate) mod column {
 
         /// Removes the key at `at`.
         fn remove(&mut self, len: usize, at: usize) -> K;
+
+        /// The index at which to divide a full column.
+        fn middle(&self) -> usize {
+            CAPACITY / 2
+        }
 
         /// Removes the keys from `at` on and returns them.
         fn split_off(&mut self, len: usize, at: usize) -> Self;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::words::{Exact, Words};
-use super::{Key, Prefix, Prefixed};
+use super::{Key, Number, Prefix, Prefixed};
 
 /// A key that its number determines: its type, the type of the number, the conversion, the largest key.
 macro_rules! exact {
@@ -66,26 +66,17 @@ pairs! { u128, 64,
     u64: u32; u32: u64; i64: u32; u32: i64; u64: i32; i32: u64; i64: i32; i32: i64;
 }
 
-/// The first eight bytes as a number, most significant first. Shorter strings are padded with zeros, so their numbers are lower or
-/// equal.
-#[inline]
-fn of_bytes(bytes: &[u8]) -> u64 {
-    match bytes.first_chunk() {
-        Some(first) => u64::from_be_bytes(*first),
-        None => {
-            let mut first = [0; 8];
-            first[..bytes.len()].copy_from_slice(bytes);
-            u64::from_be_bytes(first)
-        }
-    }
-}
-
 impl Prefix for str {
     type Word = u64;
 
     #[inline]
     fn prefix(&self) -> u64 {
-        of_bytes(self.as_bytes())
+        u64::of_bytes(self.as_bytes())
+    }
+
+    #[inline]
+    fn key_bytes(&self) -> Option<&[u8]> {
+        Some(self.as_bytes())
     }
 }
 
@@ -94,7 +85,12 @@ impl Prefix for [u8] {
 
     #[inline]
     fn prefix(&self) -> u64 {
-        of_bytes(self)
+        u64::of_bytes(self)
+    }
+
+    #[inline]
+    fn key_bytes(&self) -> Option<&[u8]> {
+        Some(self)
     }
 }
 
@@ -105,6 +101,10 @@ macro_rules! strings {
             #[inline]
             fn prefix(&self) -> u64 {
                 (**self).prefix()
+            }
+            #[inline]
+            fn key_bytes(&self) -> Option<&[u8]> {
+                (**self).key_bytes()
             }
         }
         impl<$($life)?> Key for $key {
@@ -123,7 +123,12 @@ impl<const N: usize> Prefix for [u8; N] {
 
     #[inline]
     fn prefix(&self) -> u64 {
-        of_bytes(self)
+        u64::of_bytes(self)
+    }
+
+    #[inline]
+    fn key_bytes(&self) -> Option<&[u8]> {
+        Some(self)
     }
 }
 

@@ -5,7 +5,7 @@ use std::hint::select_unpredictable;
 
 use windrow_sync::machine::prefetch;
 
-use super::{CAPACITY, Column, Key, Prefix, column};
+use super::{CAPACITY, Column, Key, Prefix, Skip, column};
 
 /// A key whose prefix is all of it: equal prefixes mean equal keys.
 pub trait Exact: Key + Copy {
@@ -27,7 +27,7 @@ impl<K: Exact> column::Sealed<K> for Words<K> {
     }
 
     #[inline]
-    fn find<Q>(&self, len: usize, word: K::Word, _: &Q) -> Result<usize, usize>
+    fn find<Q>(&self, len: usize, word: K::Word, _: &Q, _: Skip) -> Result<usize, usize>
     where
         K: Borrow<Q>,
         Q: Prefix<Word = K::Word> + ?Sized,
@@ -54,8 +54,12 @@ impl<K: Exact> column::Sealed<K> for Words<K> {
     }
 
     #[inline]
-    fn word(&self, at: usize) -> K::Word {
-        self.0[at].prefix()
+    fn is_below(&self, at: usize, word: K::Word, _: &K) -> bool {
+        self.0[at].prefix() < word
+    }
+
+    fn is_whole(&self, _: usize) -> bool {
+        true
     }
 
     #[inline]

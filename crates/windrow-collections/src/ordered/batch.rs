@@ -10,9 +10,9 @@
 
 use super::map::OrderedMap;
 use super::ops::{MapOp, Ops, Owned, Verb};
-use super::shard::{GROUP, Shard};
+use super::shard::{GROUP, Shard, Way};
 use super::update::FirstPanic;
-use crate::keys::{Key, Number};
+use crate::keys::{Key, Number, Skip};
 
 /// Fewer operations run one by one, because starting a group costs 10 ns. (Two operations on 1,000,000 keys: 185 ns each in a
 /// group, 250 ns each without.)
@@ -27,9 +27,12 @@ const LEAVES_AN_OP: usize = 4;
 struct Route<W> {
     word: W,
     shard: usize,
-    /// First the block of the index, then the leaf.
-    place: u32,
+    way: Way,
     version: u32,
+}
+
+impl<W: Number> Route<W> {
+    const NONE: Self = Route { word: W::MAX, shard: 0, way: Way { place: 0, known: Skip::NONE }, version: 0 };
 }
 
 impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
@@ -107,7 +110,7 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
 
     /// Applies operations `start..end`, up to `GROUP`.
     fn group(&mut self, ops: &mut impl Ops<K, V>, start: usize, end: usize, panic: &mut FirstPanic) {
-        let mut routes = [Route { word: K::Word::MAX, shard: 0, place: 0, version: 0 }; GROUP];
+        let mut routes = [Route::NONE; GROUP];
         let routes = &mut routes[..end - start];
         self.routes(routes, |at| ops.key(start + at));
         let moves = self.moves;
@@ -127,7 +130,7 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
         let shard = &mut self.shards[route.shard];
         let (before, mut gone) = (shard.len(), None);
         let verb = ops.verb(at);
-        let result = shard.step(ops, at, ends, route.word, route.place, &mut gone);
+        let result = shard.step(ops, at, ends, route.word, route.way, &mut gone);
         let now = shard.len();
         if now != before {
             self.len = self.len - before + now;
@@ -158,12 +161,13 @@ impl<K: Key, V> OrderedMap<K, V> {
     pub(super) fn look<'a>(&'a self, keys: &[K], mut found: impl FnMut(usize, Option<(&'a K, &'a V)>)) {
         for start in (0..keys.len()).step_by(GROUP) {
             let keys = &keys[start..keys.len().min(start + GROUP)];
-            let mut routes = [Route { word: K::Word::MAX, shard: 0, place: 0, version: 0 }; GROUP];
+            let mut routes = [Route::NONE; GROUP];
             let routes = &mut routes[..keys.len()];
             self.routes(routes, |at| &keys[at]);
             for (at, (route, key)) in routes.iter().zip(keys).enumerate() {
-                let leaf = self.shards[route.shard].leaf(route.place);
-                found(start + at, leaf.find(route.word, key).ok().map(|index| leaf.get(index)));
+                let shard = &self.shards[route.shard];
+                let index = shard.find_on(route.way, route.word, key).ok();
+                found(start + at, index.map(|index| shard.leaf(route.way.place).get(index)));
             }
         }
     }
@@ -180,14 +184,15 @@ impl<K: Key, V> OrderedMap<K, V> {
             route.word = key.prefix();
             route.shard = self.top.slot(route.word, key);
         }
-        for route in &mut *routes {
-            route.place = self.shards[route.shard].block(route.word);
+        for (at, route) in routes.iter_mut().enumerate() {
+            // First the block of the index, then the leaf.
+            route.way.place = self.shards[route.shard].block(route.word, key(at));
         }
         for (at, route) in routes.iter_mut().enumerate() {
             let shard = &self.shards[route.shard];
-            route.place = shard.place_of(shard.slot_in(route.place, route.word, key(at)));
+            route.way = shard.way_to(shard.slot_in(route.way.place, route.word, key(at)));
             route.version = shard.version();
-            shard.leaf(route.place).prefetch();
+            shard.leaf(route.way.place).prefetch();
         }
     }
 
@@ -197,6 +202,6 @@ impl<K: Key, V> OrderedMap<K, V> {
         let word = key.prefix();
         let shard = self.top.slot(word, key);
         let within = &self.shards[shard];
-        Route { word, shard, place: within.place(word, key), version: within.version() }
+        Route { word, shard, way: within.way(word, key), version: within.version() }
     }
 }

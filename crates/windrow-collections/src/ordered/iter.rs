@@ -322,7 +322,7 @@ impl<K: Key, V> OrderedMap<K, V> {
         let shard = &self.shards[number];
         let slot = shard.slot(word, key);
         let leaf = shard.leaf_of(slot);
-        let at = match leaf.find(word, key) {
+        let at = match shard.find_on(shard.way_to(slot), word, key) {
             Ok(at) => at + usize::from(above),
             Err(at) => at,
         };

@@ -8,7 +8,7 @@ use std::slice;
 use arrayvec::ArrayVec;
 
 use crate::keys::column::Sealed;
-use crate::keys::{CAPACITY, Key, Prefix};
+use crate::keys::{CAPACITY, Key, Prefix, Skip};
 
 /// The length of `values` is the number of keys. The values of a set are zero-sized, so that length is the whole header.
 #[repr(align(64))]
@@ -34,12 +34,12 @@ impl<K: Key, V> Leaf<K, V> {
     }
 
     #[inline]
-    pub(super) fn find<Q>(&self, word: K::Word, key: &Q) -> Result<usize, usize>
+    pub(super) fn find<Q>(&self, word: K::Word, key: &Q, known: Skip) -> Result<usize, usize>
     where
         K: Borrow<Q>,
         Q: Prefix<Word = K::Word> + ?Sized,
     {
-        self.keys.find(self.len(), word, key)
+        self.keys.find(self.len(), word, key, known)
     }
 
     #[inline]
@@ -52,9 +52,15 @@ impl<K: Key, V> Leaf<K, V> {
         (self.keys.key(at), &self.values[at])
     }
 
+    /// Whether the key at `at` is below `key`.
     #[inline]
-    pub(super) fn word(&self, at: usize) -> K::Word {
-        self.keys.word(at)
+    pub(super) fn is_below(&self, at: usize, word: K::Word, key: &K) -> bool {
+        self.keys.is_below(at, word, key)
+    }
+
+    /// Whether the words of the keys are right.
+    pub(super) fn is_whole(&self) -> bool {
+        self.keys.is_whole(self.len())
     }
 
     #[inline]
@@ -89,6 +95,11 @@ impl<K: Key, V> Leaf<K, V> {
         self.values.push(value);
         self.values.swap(at, last);
         (result, None)
+    }
+
+    /// The index at which to divide a full leaf.
+    pub(super) fn middle(&self) -> usize {
+        self.keys.middle()
     }
 
     pub(super) fn split_off(&mut self, at: usize) -> Self {

@@ -10,13 +10,12 @@ use super::part::Part;
 use super::separators::Separators;
 use super::shard::{Ends, FEW_LEAVES, MOST_LEAVES, Shard};
 use super::update::Update;
-use crate::keys::column::Sealed;
 use crate::keys::{Key, Prefix};
 
 /// A sorted map whose operations are cheaper in batches.
 ///
 /// Keys are in sorted leaves of up to 62; leaves are in shards of about a thousand. Single operations do what those of [`BTreeMap`]
-/// do, and are faster if most keys have different [`Prefix`]es. The map is made for [`apply`](Self::apply): see the [crate](crate)
+/// do, and are faster for most keys: the [crate](crate) names exceptions. The map is made for [`apply`](Self::apply): see the [crate](crate)
 /// for when that pays. Inside of [`Batched`](windrow::batch::Batched) its operations are [`MapOp`]s.
 ///
 /// # Panics
@@ -112,8 +111,9 @@ impl<K: Key, V> OrderedMap<K, V> {
     {
         let word = key.prefix();
         let shard = &self.shards[self.top.slot(word, key)];
-        let leaf = shard.leaf(shard.place(word, key));
-        leaf.find(word, key).ok().map(|at| leaf.get(at))
+        let way = shard.way(word, key);
+        let leaf = shard.leaf(way.place);
+        leaf.find(word, key, way.known).ok().map(|at| leaf.get(at))
     }
 
     /// A mutable reference to the value of `key`.
@@ -124,9 +124,9 @@ impl<K: Key, V> OrderedMap<K, V> {
     {
         let word = key.prefix();
         let shard = &mut self.shards[self.top.slot(word, key)];
-        let place = shard.place(word, key);
-        let leaf = shard.leaf_mut(place);
-        leaf.find(word, key).ok().map(|at| leaf.value(at))
+        let way = shard.way(word, key);
+        let leaf = shard.leaf_mut(way.place);
+        leaf.find(word, key, way.known).ok().map(|at| leaf.value(at))
     }
 
     /// Whether the map contains `key`.
@@ -158,8 +158,7 @@ impl<K: Key, V> OrderedMap<K, V> {
         let at = self.top.slot(word, &key);
         let ends = self.ends(at);
         let shard = &mut self.shards[at];
-        let place = shard.place(word, &key);
-        let found = shard.leaf(place).find(word, &key);
+        let (place, found) = shard.find(word, &key);
         let (before, mut gone) = (shard.len(), None);
         let result = shard.update(place, found, ends, word, key, update, &mut gone);
         self.len = self.len - before + shard.len();
@@ -196,8 +195,7 @@ impl<K: Key, V> OrderedMap<K, V> {
         Q: Prefix<Word = K::Word> + ?Sized,
     {
         let shard = self.top.slot(word, key);
-        let place = self.shards[shard].place(word, key);
-        let found = self.shards[shard].leaf(place).find(word, key);
+        let (place, found) = self.shards[shard].find(word, key);
         let (Ok(at) | Err(at)) = found;
         (Spot { shard, place, at }, found.is_ok())
     }
@@ -226,10 +224,7 @@ impl<K: Key, V> OrderedMap<K, V> {
         let place = self.shards[shard].last_place();
         let leaf = self.shards[shard].leaf(place);
         let at = leaf.len();
-        let is_behind = at.checked_sub(1).is_none_or(|last| {
-            let before = leaf.word(last);
-            before < word || !K::Column::EXACT && before == word && leaf.key(last) < key
-        });
+        let is_behind = at.checked_sub(1).is_none_or(|last| leaf.is_below(last, word, key));
         is_behind.then_some(Spot { shard, place, at })
     }
 
@@ -342,17 +337,17 @@ impl<K: Key, V> OrderedMap<K, V> {
         if slots > MOST_LEAVES {
             if at + 1 == self.shards.len() && self.shards[at].leaf_of(slots - 1).len() == 1 {
                 // Keys ascend, and have filled the other leaves: they stay, and the next shard begins.
-                let ((word, border), mut tail) = self.shards[at].split_off(slots - 1);
+                let (border, mut tail) = self.shards[at].split_off(slots - 1);
                 tail.make_room();
-                self.top.insert(at, word, border);
+                self.top.insert(at, border);
                 self.shards.push(tail);
                 return;
             }
             // A shard that a batch has made many times larger is divided into parts that can grow.
             let parts = slots.div_ceil(MOST_LEAVES * 3 / 4).max(2);
             for part in (1..parts).rev() {
-                let ((word, border), tail) = self.shards[at].split_off(slots * part / parts);
-                self.top.insert(at, word, border);
+                let (border, tail) = self.shards[at].split_off(slots * part / parts);
+                self.top.insert(at, border);
                 self.shards.insert(at + 1, tail);
             }
             self.shards[at].pack();

@@ -7,9 +7,9 @@
 use std::mem;
 
 use super::ops::{Ops, Verb};
-use super::shard::{Ends, GROUP, Shard};
+use super::shard::{Ends, GROUP, Shard, Way};
 use super::update::{FirstPanic, Update};
-use crate::keys::Key;
+use crate::keys::{Key, Skip};
 
 /// A shard's part of a round.
 pub(super) struct Part<K: Key, V> {
@@ -36,6 +36,8 @@ struct Item<K: Key, V> {
     /// First the block of the index, then the slot.
     slot: u32,
     place: u32,
+    /// Of the way to the leaf, as the place.
+    known: Skip,
     verb: Verb,
 }
 
@@ -68,7 +70,16 @@ impl<K: Key, V> Part<K, V> {
                 (key, None)
             }
         };
-        self.items.push(Item { word, key: Some(key), value, at: at as u32, slot: 0, place: 0, verb });
+        self.items.push(Item {
+            word,
+            key: Some(key),
+            value,
+            at: at as u32,
+            slot: 0,
+            place: 0,
+            known: Skip::NONE,
+            verb,
+        });
     }
 
     /// Answers the operations that this part took over from a batch, from `start` on, and removes them from the part.
@@ -147,10 +158,11 @@ impl<K: Key, V: Clone> Shard<K, V> {
                 }
             }
             let word = item.word;
-            let known = self.version() == version && self.joins() == joins;
-            let place = if known { item.place } else { self.place(word, part.key(at)) };
+            let is_known = self.version() == version && self.joins() == joins;
+            let way = Way { place: item.place, known: item.known };
+            let way = if is_known { way } else { self.way(word, part.key(at)) };
             let verb = item.verb;
-            match self.step(part, at, ends, word, place, &mut None) {
+            match self.step(part, at, ends, word, way, &mut None) {
                 Ok(result) => part.answer(at, verb, result),
                 Err(payload) => {
                     part.panic.keep(payload);
@@ -167,12 +179,12 @@ impl<K: Key, V: Clone> Shard<K, V> {
         part.ends.resize(self.slots() + 1, 0);
         for group in part.items.chunks_mut(GROUP) {
             for item in &mut *group {
-                item.slot = self.block(item.word);
+                item.slot = self.block(item.word, item.key.as_ref().expect(ONCE));
             }
             for item in group {
                 let slot = self.slot_in(item.slot, item.word, item.key.as_ref().expect(ONCE));
                 item.slot = slot as u32;
-                item.place = self.place_of(slot);
+                Way { place: item.place, known: item.known } = self.way_to(slot);
                 part.ends[slot + 1] += 1;
             }
         }

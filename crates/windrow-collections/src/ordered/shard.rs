@@ -15,7 +15,7 @@ use super::leaf::Leaf;
 use super::ops::{Ops, Verb};
 use super::separators::{Border, Separators};
 use super::update::Update;
-use crate::keys::{CAPACITY, Key, Prefix};
+use crate::keys::{CAPACITY, Key, Prefix, Skip};
 
 /// Maximum number of leaves; a shard with more is divided. At this size, moving the borders behind a new one costs about 3 ns per
 /// insert, and dividing the shard costs as much.
@@ -50,6 +50,13 @@ pub(super) struct Shard<K: Key, V> {
 pub(super) struct Ends {
     pub(super) first: bool,
     pub(super) last: bool,
+}
+
+/// The leaf that a key belongs to, and the bytes that the key is known to share with the keys there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    pub(super) place: u32,
+    pub(super) known: Skip,
 }
 
 /// A removed key with its border, to be dropped last, because dropping may panic.
@@ -106,19 +113,46 @@ impl<K: Key, V> Shard<K, V> {
         self.borders.slot(word, key)
     }
 
-    /// The place of the leaf that `key` belongs to.
+    /// The way to the leaf that `key` belongs to.
     #[inline]
-    pub(super) fn place<Q>(&self, word: K::Word, key: &Q) -> u32
+    pub(super) fn way<Q>(&self, word: K::Word, key: &Q) -> Way
     where
         K: Borrow<Q>,
         Q: Prefix<Word = K::Word> + ?Sized,
     {
-        self.places[self.slot(word, key)]
+        self.way_to(self.slot(word, key))
+    }
+
+    /// The way of keys that belong to a slot.
+    #[inline]
+    pub(super) fn way_to(&self, slot: usize) -> Way {
+        Way { place: self.places[slot], known: self.borders.known(slot) }
+    }
+
+    /// The place and the index of `key`, or those at which to insert it.
+    #[inline]
+    pub(super) fn find<Q>(&self, word: K::Word, key: &Q) -> (u32, Result<usize, usize>)
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        let way = self.way(word, key);
+        (way.place, self.find_on(way, word, key))
+    }
+
+    /// The index of `key` in its leaf, or the index at which to insert it.
+    #[inline]
+    pub(super) fn find_on<Q>(&self, way: Way, word: K::Word, key: &Q) -> Result<usize, usize>
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        self.leaf(way.place).find(word, key, way.known)
     }
 
     #[inline]
-    pub(super) fn block(&self, word: K::Word) -> u32 {
-        self.borders.block(word) as u32
+    pub(super) fn block(&self, word: K::Word, key: &K) -> u32 {
+        self.borders.block(word, key) as u32
     }
 
     #[inline]
@@ -209,20 +243,20 @@ impl<K: Key, V> Shard<K, V> {
         } else if at == 0 && ends.first && slot == 0 {
             0
         } else {
-            leaf.len() / 2
+            leaf.middle()
         };
         let first = if middle == leaf.len() { key } else { leaf.key(middle) };
         // Cloning may panic; nothing has changed yet.
-        let (first_word, border) = (first.prefix(), Border::of(first));
-        let behind = self.cut(slot, middle, first_word, border);
+        let border = Border::of(first);
+        let behind = self.cut(slot, middle, border);
         if at > middle || middle == CAPACITY { (behind, at - middle) } else { (place, at) }
     }
 
     /// Moves the keys of a leaf from `at` on into a new leaf behind it, and returns the place of that.
-    fn cut(&mut self, slot: usize, at: usize, word: K::Word, border: Border<K>) -> u32 {
+    fn cut(&mut self, slot: usize, at: usize, border: Border<K>) -> u32 {
         let tail = self.leaf_in(slot).split_off(at);
         let behind = self.keep(tail);
-        self.borders.insert(slot, word, border);
+        self.borders.insert(slot, border);
         self.places.insert(slot + 1, behind);
         self.version = self.version.wrapping_add(1);
         behind
@@ -230,10 +264,9 @@ impl<K: Key, V> Shard<K, V> {
 
     /// Divides the leaf of a slot before the key at `at`, which is not the first one.
     pub(super) fn cut_at(&mut self, slot: usize, at: usize) {
-        let key = self.leaf_of(slot).key(at);
         // Cloning may panic; nothing has changed yet.
-        let (word, border) = (key.prefix(), Border::of(key));
-        self.cut(slot, at, word, border);
+        let border = Border::of(self.leaf_of(slot).key(at));
+        self.cut(slot, at, border);
     }
 
     /// Removes the keys for which `keep` is false, ascending.
@@ -310,7 +343,7 @@ impl<K: Key, V> Shard<K, V> {
             return None;
         };
         let right = self.places.remove(left + 1);
-        let (_, gone) = self.borders.remove(left);
+        let gone = self.borders.remove(left);
         let leaf = mem::replace(self.leaf_mut(right), Leaf::new());
         self.leaf_in(left).append(leaf);
         self.free.push(right);
@@ -320,7 +353,7 @@ impl<K: Key, V> Shard<K, V> {
     }
 
     /// Removes the slots from `at` on, which is not 0, with the border in between. Empty leaves remain until [`pack`](Self::pack).
-    pub(super) fn split_off(&mut self, at: usize) -> ((K::Word, Border<K>), Self) {
+    pub(super) fn split_off(&mut self, at: usize) -> (Border<K>, Self) {
         let (between, borders) = self.borders.split_off(at - 1);
         let places = self.places.split_off(at);
         let mut leaves = room(places.len());
@@ -350,7 +383,7 @@ impl<K: Key, V> Shard<K, V> {
     }
 
     /// Takes over the leaves of the next shard.
-    pub(super) fn append(&mut self, between: (K::Word, Border<K>), mut other: Self) {
+    pub(super) fn append(&mut self, between: Border<K>, mut other: Self) {
         for place in mem::take(&mut other.places) {
             let leaf = mem::replace(other.leaf_mut(place), Leaf::new());
             let place = self.keep(leaf);
@@ -375,13 +408,13 @@ impl<K: Key, V> Shard<K, V> {
         at: usize,
         ends: Ends,
         word: K::Word,
-        place: u32,
+        way: Way,
         gone: &mut Gone<K>,
     ) -> Result<Option<V>, Payload>
     where
         V: Clone,
     {
-        let found = self.leaf(place).find(word, ops.key(at));
+        let (place, found) = (way.place, self.find_on(way, word, ops.key(at)));
         Ok(match (ops.verb(at), found) {
             (Verb::Get, Ok(index)) => Some(self.leaf(place).get(index).1.clone()),
             (Verb::Insert, Ok(index)) => Some(mem::replace(self.leaf_mut(place).value(index), ops.take_value(at))),
@@ -453,10 +486,11 @@ impl<K: Key, V> Shard<K, V> {
         claim(self.free.iter().all(|place| self.leaf(*place).len() == 0), "a free leaf has keys")?;
         claim(self.slots() == 1 || (0..self.slots()).all(|slot| self.leaf_of(slot).len() > 0), "an empty leaf")?;
         claim(self.positions().count() == self.len, "wrong length")?;
+        claim(self.leaves.iter().all(Leaf::is_whole), "a leaf has a wrong word")?;
         for (slot, at) in self.positions() {
             let key = self.leaf_of(slot).key(at);
             claim(self.slot(key.prefix(), key) == slot, "a key is not where a search looks")?;
-            claim(self.leaf_of(slot).find(key.prefix(), key) == Ok(at), "a leaf does not find its key")?;
+            claim(self.find(key.prefix(), key) == (self.places[slot], Ok(at)), "a leaf does not find its key")?;
         }
         Ok(())
     }

@@ -219,9 +219,9 @@ impl<K: Key> Table<K> {
         for part in (1..count).rev() {
             let set = self.ranges[0].get_mut().unwrap_or_else(PoisonError::into_inner);
             let Some(key) = set.map.nth_key(keys * part / count) else { continue };
-            let (word, border, key) = (key.prefix(), Border::of(key), key.clone());
+            let (border, key) = (Border::of(key), key.clone());
             let tail = set.split_off(&key);
-            self.top.insert(0, word, border);
+            self.top.insert(0, border);
             self.ranges.insert(1, Mutex::new(tail));
         }
         self.full = (2 * keys / count).max(FEW);

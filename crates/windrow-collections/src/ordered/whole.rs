@@ -108,7 +108,7 @@ impl<K: Key, V> OrderedMap<K, V> {
             return;
         }
         let Some((first, _)) = other.first_key_value() else { return };
-        let between = (first.prefix(), Border::of(first));
+        let between = Border::of(first);
         let other = mem::take(other);
         self.top.append(between, other.top);
         self.shards.extend(other.shards);
@@ -155,8 +155,8 @@ impl<K: Key, V> OrderedMap<K, V> {
         }
         self.moves = self.moves.wrapping_add(1);
         if slot > 0 {
-            let ((word, border), tail) = self.shards[shard].split_off(slot);
-            self.top.insert(shard, word, border);
+            let (border, tail) = self.shards[shard].split_off(slot);
+            self.top.insert(shard, border);
             self.shards.insert(shard + 1, tail);
             shard += 1;
         }

@@ -171,7 +171,7 @@ fn meet<T: PartialEq + Debug>(
     assert!(mine.next().is_none() && mine.next_back().is_none() && mine.next().is_none());
 }
 
-fn calls<K: Key + Debug + Hash>(keys: u32, full: usize, key: impl Fn(u32) -> K) {
+pub(crate) fn calls<K: Key + Debug + Hash>(keys: u32, full: usize, key: impl Fn(u32) -> K) {
     let mut next = numbers(u64::from(keys));
     let (mut map, mut oracle) = (OrderedMap::new(), BTreeMap::new());
     for round in 0..1_500 {

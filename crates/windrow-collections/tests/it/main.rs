@@ -1,5 +1,6 @@
 //! All tests of the crate.
 
+mod alike;
 mod batched;
 mod drop_in;
 mod oracle;

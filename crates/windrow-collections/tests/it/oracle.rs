@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use windrow_collections::{Key, MapOp, OrderedMap, OrderedSet, Plain, SetOp};
 
 /// Operations in batches; a batch of one also goes through the single calls.
-type Batches<K> = Vec<Vec<MapOp<K, u32>>>;
+pub(crate) type Batches<K> = Vec<Vec<MapOp<K, u32>>>;
 
 fn op<K: Debug + Clone>(key: impl Strategy<Value = K>) -> impl Strategy<Value = MapOp<K, u32>> {
     (key, any::<u32>(), 0..8_u8).prop_map(|(key, value, verb)| match verb {
@@ -18,7 +18,7 @@ fn op<K: Debug + Clone>(key: impl Strategy<Value = K>) -> impl Strategy<Value = 
     })
 }
 
-fn batches<K: Debug + Clone>(key: impl Strategy<Value = K> + Clone) -> impl Strategy<Value = Batches<K>> {
+pub(crate) fn batches<K: Debug + Clone>(key: impl Strategy<Value = K> + Clone) -> impl Strategy<Value = Batches<K>> {
     prop::collection::vec(prop::collection::vec(op(key), 0..200), 0..20)
 }
 
@@ -45,7 +45,7 @@ fn single<K: Key>(map: &mut OrderedMap<K, u32>, op: &MapOp<K, u32>) -> Option<u3
     }
 }
 
-fn same<K>(batches: Batches<K>) -> Result<(), TestCaseError>
+pub(crate) fn same<K>(batches: Batches<K>) -> Result<(), TestCaseError>
 where
     K: Key<Column: Send> + Debug + Send + Sync,
 {
@@ -176,7 +176,7 @@ fn numbers(mut seed: u64) -> impl FnMut() -> u64 {
 }
 
 /// Large batches, which are dealt to shards, on a map that grows to many shards and shrinks to nothing.
-fn large<K>(key: impl Fn(u64) -> K)
+pub(crate) fn large<K>(key: impl Fn(u64) -> K)
 where
     K: Key<Column: Send> + Debug + Send + Sync,
 {
