@@ -95,7 +95,7 @@ const PAUSE: f64 = 4.0;
 const LAPSE: f64 = 0.001;
 /// A debt lapses if the rest of the call would win this many times the debt, and twice as many after each debt that lapsed and came again.
 ///
-/// Measure: chosen: with 1, a busy neighbour is not left alone (this module's tests).
+/// Measure: chosen, because with 1 a busy neighbour is not left alone (this module's tests).
 const WINS: f64 = 2.0;
 /// Debts that lapsed and came again, beyond which no more is asked.
 ///
