@@ -140,7 +140,7 @@ mod unix {
         ];
         for (name, message) in cases {
             let line = format!("encode {name} -o out --tokenizer tiny.json --threads 1 --quiet");
-            in_shell(&place, "ulimit -v 300000;", &line, "").fails(&line, 74, &[message, "hint: "]);
+            in_shell(&place, "ulimit -v 400000;", &line, "").fails(&line, 74, &[message, "hint: "]);
             assert_eq!(place.names(), before);
         }
     }
@@ -153,7 +153,7 @@ mod unix {
         place.file("in.jsonl", "[]\n".repeat(800_000) + "{\"text\": \"the\"}\n");
         let line =
             "encode in.jsonl -o out --tokenizer tiny.json --on-error skip --memory 4M --threads 1 --json --quiet";
-        let ran = in_shell(&place, "ulimit -v 300000;", line, "").ok();
+        let ran = in_shell(&place, "ulimit -v 400000;", line, "").ok();
         let counts = json!({"read": 800_001, "written": 1, "skipped": 800_000, "failed": 0});
         assert_eq!(ran.summary()["documents"], counts);
         let list = place.read("out.skipped.jsonl");

@@ -53,7 +53,7 @@ fn deal_all<'x>(data: &'x mut Data, deal: &mut Deal<'x, LooksOf>) {
 }
 
 /// Behaviour of a leader with its lead. (`at`: which of the ways.)
-const LEADS: usize = 17;
+const LEADS: usize = 18;
 fn lead(at: usize, mut lead: LeaderGuard<'_, Data>) {
     match at {
         0 => drop(lead.round::<u64, Looks<'_>>(deal)),
@@ -101,8 +101,21 @@ fn lead(at: usize, mut lead: LeaderGuard<'_, Data>) {
             deal.parts(data.iter_mut().map(Looks));
             1
         })),
+        // Some that are left are taken, and of another type, and those of the leader.
+        15 => {
+            lead.contribute(String::from("mine"));
+            assert!(panics(|| lead.with_contributions::<String, ()>(|data, all| {
+                data[0].extend(all.next());
+                boom()
+            })));
+            lead.contribute(7_u64);
+            let texts =
+                lead.with_contributions::<String, _>(|data, all| all.map(|text| data[0].push_str(&text)).count());
+            assert!(texts < WIDTH);
+            drop(lead.round::<u64, Looks<'_>>(deal));
+        }
         // Only some of the contributions are taken, and of another type.
-        15 => drop(lead.round_with::<u64, Looks<'_>, String>(|data, mut all, given| {
+        16 => drop(lead.round_with::<u64, Looks<'_>, String>(|data, mut all, given| {
             drop(all.next());
             deal(data, given)
         })),

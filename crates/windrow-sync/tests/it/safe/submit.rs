@@ -125,12 +125,15 @@ fn callers_with_hostile_leads() {
                         let mut kept = TaskOp::new(list, live.item(4), 9);
                         assert!(kept.op().is_some() && !kept.is_answered());
                         let _ = panics(|| drop(polled(&mut kept, &waker)));
-                        if thread == 2 {
-                            std::mem::forget(kept);
+                        match thread {
+                            0 => drop(kept),
+                            1 => _ = panics(|| _ = kept.cancel()),
+                            _ => std::mem::forget(kept),
                         }
                     });
                 }
             });
+            assert!(list.cancelled() <= 2, "{at}");
             drop(list);
             assert_eq!(live.count(), 0, "{at}");
         }
