@@ -15,6 +15,11 @@ use super::{BatchOps, Batched};
 /// The message of a panic.
 pub(super) type PanicMessage = Arc<str>;
 
+/// Readings of the queue, until two in a row are of the same number of batches.
+///
+/// Measure: count of readings.
+const TRIES: u32 = 8;
+
 /// Numbers that the holder of the lock and callers leave for [`Batched::gauges`].
 #[derive(Default)]
 pub(super) struct Seen {
@@ -45,7 +50,8 @@ impl Seen {
     }
 }
 
-/// The numbers of a structure at one moment: see [`Batched::gauges`]. Each is exact; together they may be of moments some nanoseconds apart.
+/// The numbers of a structure at one moment: see [`Batched::gauges`]. Each is exact. They are read one after the other: if this thread
+/// loses its CPU meanwhile, they are of different moments.
 ///
 /// ```
 /// # use windrow::batch::{Batch, BatchOps, Batched};
@@ -143,10 +149,20 @@ impl<S: BatchOps> Batched<S> {
 impl<S: BatchOps> BatchedInner<S> {
     fn gauges(&self) -> Gauges {
         let seen = &self.seen;
-        // Before the number that was handed in, so that the difference is not negative.
-        let (cut, cancelled) = (seen.cut.get(), self.submit.cancelled());
+        // Before the number that was handed in, so that the difference is not negative; again if a batch was cut meanwhile.
+        let read = || (seen.cut.get(), self.submit.cancelled(), self.turns.get());
+        let mut last = read();
+        for _ in 0..TRIES {
+            let now = read();
+            let is_still = now.0 == last.0;
+            last = now;
+            if is_still {
+                break;
+            }
+        }
+        let (cut, cancelled, turns) = last;
         Gauges {
-            queued: self.turns.get().wrapping_sub(cut).saturating_sub(cancelled),
+            queued: turns.wrapping_sub(cut).saturating_sub(cancelled),
             running: self.running().map(|time| Duration::from_nanos(time.0 as u64)),
             operations: seen.alone.get() + cut,
             batches: seen.batches.get(),

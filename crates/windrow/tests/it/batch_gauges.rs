@@ -228,8 +228,9 @@ fn gauges_add_up() {
             let (tally, over) = (&tally, &over);
             scope.spawn(move || {
                 while !over.load(SeqCst) {
+                    // A reading never waits, and may be of several moments.
                     let gauges = tally.gauges();
-                    assert!(gauges.queued <= 100, "{gauges}");
+                    assert!(gauges.queued + gauges.operations <= 2500, "{gauges}");
                 }
             });
             callers.into_iter().for_each(|caller| caller.join().unwrap());
