@@ -191,10 +191,10 @@ pub(crate) mod column {
         /// The key at `at`.
         fn key(&self, at: usize) -> &K;
 
-        /// Whether the key at `at` is below `key`.
+        /// True if the key at `at` is below `key`.
         fn is_below(&self, at: usize, word: K::Word, key: &K) -> bool;
 
-        /// Whether the words are those of the keys.
+        /// True if the words are those of the keys.
         fn is_whole(&self, len: usize) -> bool;
 
         /// The keys by value. There may be more of them than the leaf has.

@@ -38,7 +38,6 @@
 //! (Counted by strace; most are futex calls, and 8 are the yields below.) A run of `overlap` with a given thread and a given order could
 //! serve both.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,6 +45,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use windrow_sync::lend::{Lender, Loan, lending};
+use windrow_sync::unwind::message;
 use windrow_tiling::Nanos;
 use windrow_tiling::tile::{Lane, Order, TileSpan};
 
@@ -352,13 +352,13 @@ pub(crate) fn in_lane<R>(
     match ran {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(why)) => Err(Error::Stopped { lane, tile, panicked: false, why }),
-        Err(panic) => Err(Error::Stopped { lane, tile, panicked: true, why: message(&*panic) }),
+        Err(panic) => Err(Error::Stopped {
+            lane,
+            tile,
+            panicked: true,
+            why: message(&panic).unwrap_or("a panic without a message").to_owned(),
+        }),
     }
-}
-
-fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
 }
 
 #[cfg(test)]

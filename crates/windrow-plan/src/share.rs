@@ -97,8 +97,8 @@ impl Extra<Nanos> {
         })
     }
 
-    /// True if two members would save nothing of `items` items.
-    pub fn is_all(self, serial: Nanos, items: u64) -> bool {
+    /// True if workers are not woken for repeated calls like this one: two members would save nothing, or there is a second pass.
+    pub fn forbids_wakes(self, serial: Nanos, items: u64) -> bool {
         self.added_to(serial, items).0 >= 2.0 * serial.0 || matches!(self, Extra::SecondPass(_))
     }
 }
@@ -424,7 +424,7 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
     }
     if progress.only_shared && is_short(rest, &costs.machine, WorkerState::AsleepLong) {
         // Otherwise calls could be shared for ever that take a multiple of the plain loop's time.
-        return serial("one short call shows what its items take alone", None);
+        return serial("one short call is timed serially", None);
     }
     if workers.busy {
         return serial("the pool cannot carry one more region", None);
@@ -439,7 +439,7 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
     if best.pays(rest) {
         return publish("sharing the rest is faster");
     }
-    if best.wakes && costs.owed > costs.enter(true) && !progress.extra.is_all(rest, progress.left.0) {
+    if best.wakes && costs.owed > costs.enter(true) && !progress.extra.forbids_wakes(rest, progress.left.0) {
         return publish("repeated short calls: waking workers now pays off (ski rental)");
     }
     serial("entering costs more than it saves", shared)

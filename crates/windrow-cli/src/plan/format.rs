@@ -18,7 +18,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Whether the files hold kernels, which are chosen by name.
+    /// True if the files hold kernels, which are chosen by name.
     pub(super) fn has_kernels(self) -> bool {
         !matches!(self, Self::Samples | Self::NcclTests)
     }

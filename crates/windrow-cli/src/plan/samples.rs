@@ -105,7 +105,7 @@ impl Measured {
                 Ok(cost) => return Ok(cost),
                 Err(unfit) => unfit,
             };
-            // A calibration has measured all sizes and can repeat them; somebody else's table cannot.
+            // The sizes of a calibration can be measured again, those of a published table cannot.
             let other = match unfit {
                 _ if self.calibrated.is_some() => None,
                 FitError::TooFew { .. } => LaneCost::assumed(lane, samples, options.fixed_costs)

@@ -264,7 +264,7 @@ fn bytes_of(field: &str) -> Option<u64> {
     number.trim().parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// Whether a line is the rule below the header of a Markdown table.
+/// True if a line is the rule below the header of a Markdown table.
 fn is_rule(line: &str) -> bool {
     let line = line.trim();
     line.starts_with('|') && line.chars().all(|char| matches!(char, '|' | '-' | ':' | ' '))

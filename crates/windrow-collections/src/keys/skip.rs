@@ -44,7 +44,7 @@ impl Skip {
         }
     }
 
-    /// Whether two keys share at least this.
+    /// True if two keys share at least this.
     pub(crate) fn is_shared<P: Prefix>(self, one: &P, other: &P) -> bool {
         let (Some(one), Some(other)) = (one.key_bytes(), other.key_bytes()) else { return self.is_none() };
         let skip = usize::from(self.0);

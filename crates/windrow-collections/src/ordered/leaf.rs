@@ -52,13 +52,13 @@ impl<K: Key, V> Leaf<K, V> {
         (self.keys.key(at), &self.values[at])
     }
 
-    /// Whether the key at `at` is below `key`.
+    /// True if the key at `at` is below `key`.
     #[inline]
     pub(super) fn is_below(&self, at: usize, word: K::Word, key: &K) -> bool {
         self.keys.is_below(at, word, key)
     }
 
-    /// Whether the words of the keys are right.
+    /// True if the words of the keys are right.
     pub(super) fn is_whole(&self) -> bool {
         self.keys.is_whole(self.len())
     }

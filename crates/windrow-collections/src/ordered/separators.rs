@@ -231,7 +231,7 @@ impl<K: Key> Separators<K> {
         self.sharpen();
     }
 
-    /// Whether the words, the padding and `lasts` are correct.
+    /// True if the words, the padding and `lasts` are correct.
     pub(super) fn is_filled(&self) -> bool {
         self.keys.iter().zip(self.words()).all(|(key, word)| *word == self.skip.word(key))
             && self.keys.iter().all(|key| self.skip.is_shared(&self.keys[0], key))

@@ -26,7 +26,7 @@ fn text(number: u32) -> String {
     FIRST[number as usize % 7].chars().chain(digits.map(|rest| DIGITS[rest as usize % 7])).collect()
 }
 
-/// As [`text`], in bytes, many of which are the lowest or the highest.
+/// The text of [`text`] in bytes, many of which are the lowest or the highest.
 fn bytes(number: u32) -> Vec<u8> {
     const FIRST: [&[u8]; 6] = [&[], &[0; 9], &[255; 9], &[255; 20], b"tenant-12/", b"tenant-13/"];
     let digits = std::iter::successors(Some(number / 6), |rest| Some(rest / 3)).take_while(|rest| *rest > 0);

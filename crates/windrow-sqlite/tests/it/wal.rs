@@ -21,7 +21,7 @@ fn fill(db: &GroupCommit) {
     }
 }
 
-/// Whether a reader was in the way.
+/// Truncates the write-ahead log. True if a reader was in the way.
 fn truncate(db: &GroupCommit) -> bool {
     let checkpoint =
         |connection: &mut Connection| connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| row.get(0));

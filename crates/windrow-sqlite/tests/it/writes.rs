@@ -164,7 +164,7 @@ fn writes_run_again_without_the_one_that_rolled_them_back() {
     }
 }
 
-/// What an earlier run returned is dropped before the next run, with the care that is due to user code.
+/// The result of an earlier run is dropped before the next run, with the care that is due to user code.
 #[test]
 fn a_result_that_panics_in_its_drop_fails_its_own_write() {
     struct Panics(bool);

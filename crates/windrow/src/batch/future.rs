@@ -64,7 +64,7 @@ impl<S: BatchOps> Batched<S> {
         CallAsync { batched: self, stage: CallStage::New(op), room: None, waiting: None, reported }
     }
 
-    /// As [`call`](Batched::call), for at most about `time`. Where another caller or a separate runner runs batches, this caller gives up when the time is up. A
+    /// A [`call`](Batched::call) for at most about `time`. Where another caller or a separate runner runs batches, this caller gives up when the time is up. A
     /// batch that this thread runs itself is not interrupted.
     ///
     /// ```
@@ -72,7 +72,7 @@ impl<S: BatchOps> Batched<S> {
     /// use std::time::Duration;
     /// use windrow::batch::{BatchError, Runner};
     ///
-    /// /// Sleeps for so many milliseconds.
+    /// /// Sleeps; an operation is a number of milliseconds.
     /// struct Naps;
     ///
     /// impl BatchOps for Naps {

@@ -120,7 +120,7 @@ impl<S: BatchOps> Batched<S> {
     /// # use windrow::batch::{Batch, BatchOps, Batched};
     /// use std::time::Duration;
     ///
-    /// /// Sleeps for so many milliseconds.
+    /// /// Sleeps; an operation is a number of milliseconds.
     /// struct Naps;
     ///
     /// impl BatchOps for Naps {

@@ -62,7 +62,7 @@ pub(super) struct BatchedInner<S: BatchOps> {
     pub(super) batch: RelaxedU64,
     /// Operations handed in.
     pub(super) turns: RelaxedU64,
-    /// What people see of the structure at any time.
+    /// The numbers of [`Batched::gauges`](super::Batched::gauges).
     pub(super) seen: Seen,
     /// The tick until which tasks leave a free lock to callers that were just answered; 0 if they do not wait for them.
     pub(super) regroup_until: RelaxedU64,

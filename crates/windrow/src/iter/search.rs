@@ -135,7 +135,7 @@ impl<I, F: Fn(I) -> bool + Sync> Seek<I> for Any<F> {
     }
 }
 
-/// What `seek` finds at the item that `which` selects. Items that cannot win any more are not visited.
+/// The find of `seek` at the item that `which` selects. Items that cannot win any more are not visited.
 #[inline]
 #[track_caller]
 pub(crate) fn search<P: ParallelIterator, K: Seek<P::Item>>(iter: P, which: Which, seek: K) -> Option<K::Found> {

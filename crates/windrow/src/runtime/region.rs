@@ -294,7 +294,7 @@ fn take_part<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<
 /// Measure: share of the call.
 const LONG: u64 = 4;
 
-/// A copy takes at most all but one in this number of the time of a shared call.
+/// The items of a shared call take at least one in this number of its time, and copies the rest.
 ///
 /// Measure: share of the call.
 const COPIED: f64 = 4.0;
@@ -595,7 +595,7 @@ impl<'c> Caller<'c> {
         pool.remember(site, SiteStats { known, long });
         match spent > pool.guess().enter(WorkerState::Idle) {
             // Awake workers would have saved nothing.
-            true if call.hints.extra.time(pool.guess()).is_all(spent, weight) => pool.lasted(now),
+            true if call.hints.extra.time(pool.guess()).forbids_wakes(spent, weight) => pool.lasted(now),
             true => pool.stayed_serial(now, spent),
             false => {}
         }

@@ -232,7 +232,7 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
         }
     }
 
-    /// As [`rounds`](Member::rounds), for as long as `more` says so: for loops that end when they have converged. Before round `i`, the member
+    /// Runs [`rounds`](Member::rounds) for as long as `more` returns true: for loops that end when they have converged. Before round `i`, the member
     /// that leads it runs `more(data, i, contributions)`, where the contributions are what `work` returned to the members of round `i - 1`, in
     /// their order; none in round 0. False ends the rounds of all members.
     ///
@@ -259,10 +259,10 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`rounds`](Member::rounds).
+    /// Errors of [`rounds`](Member::rounds).
     ///
     /// # Panics
-    /// As [`rounds`](Member::rounds), and if `more` panics.
+    /// If `more` panics, and in the cases of [`rounds`](Member::rounds).
     #[inline]
     pub fn rounds_while<S: Lend, P: Lend, C: Send + 'static>(
         &mut self,

@@ -1,4 +1,4 @@
-//! What can be seen of a structure while it runs, and calls that do not wait for ever.
+//! Gauges of a structure while it runs, messages of its panics, and calls that do not wait for ever.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use windrow::batch::{Batch, BatchError, BatchOps, Batched, Builder, Overflow, Runner};
 use windrow_testkit::Rng;
 
-/// Operation 0 waits for a signal, and tells that it does; operation 13 panics. Replies with the number of operations run so far.
+/// Operation 0 reports that it runs and waits for a signal; operation 13 panics. The reply is the number of operations run so far.
 struct Gate {
-    told: Sender<()>,
+    runs: Sender<()>,
     go: Receiver<()>,
     ran: u64,
 }
@@ -26,7 +26,7 @@ impl BatchOps for Gate {
         for entry in batch.iter_mut() {
             match entry.take() {
                 0 => {
-                    self.told.send(()).unwrap();
+                    self.runs.send(()).unwrap();
                     self.go.recv().unwrap();
                 }
                 13 => panic!("operation {} is unlucky", 13),
@@ -38,13 +38,13 @@ impl BatchOps for Gate {
     }
 }
 
-/// A gate, the signal that it waits, and the one for it to go on.
+/// A gate, the reports of its operations 0, and the signal for them to go on.
 fn gate(build: impl FnOnce(Builder<Gate>, Gate) -> Batched<Gate>) -> (Batched<Gate>, Receiver<()>, Sender<()>) {
-    let ((told, waits), (goes, go)) = (channel(), channel());
-    (build(Batched::builder(), Gate { told, go, ran: 0 }), waits, goes)
+    let ((runs, waits), (goes, go)) = (channel(), channel());
+    (build(Batched::builder(), Gate { runs, go, ran: 0 }), waits, goes)
 }
 
-/// By callers, by a thread of its own and by spawned closures.
+/// Gates whose batches run on callers, on a separate thread and in spawned closures.
 fn gates() -> [(Batched<Gate>, Receiver<()>, Sender<()>); 3] {
     let spawned = |gate| Runner::spawned(gate, |run| drop(thread::spawn(run)));
     [
@@ -133,40 +133,47 @@ fn a_call_within_some_time_gives_up_and_says_whether_it_runs() {
     }
 }
 
-#[test]
-fn a_call_that_waits_for_room_gets_its_operation_back() {
-    let (gate, waits, goes) = gate(|builder, gate| builder.queue(1, Overflow::Block).build(gate));
+/// Runs `calls` while an operation runs and the only room of the queue is taken. Afterwards these two have run, and no other one.
+fn beside_a_full_queue(full: Overflow, calls: impl FnOnce(&Batched<Gate>)) {
+    let (gate, waits, goes) = gate(|builder, gate| builder.queue(1, full).build(gate));
     thread::scope(|scope| {
         scope.spawn(|| gate.call(0).unwrap());
         waits.recv().unwrap();
         scope.spawn(|| gate.call(1).unwrap());
         until(|| gate.gauges().queued == 1);
-        let error = gate.call_within(2, Duration::from_millis(1)).unwrap_err();
-        assert_eq!((error.kind(), error.into_op()), (BatchError::TimedOut { runs: false }, Some(2)));
+        calls(&gate);
         goes.send(()).unwrap();
     });
-    assert_eq!(gate.gauges().operations, 2);
+    gate.close().unwrap();
+    assert_eq!((gate.gauges().queued, gate.gauges().operations), (0, 2));
+}
+
+#[test]
+fn a_call_that_waits_for_room_gets_its_operation_back() {
+    beside_a_full_queue(Overflow::Block, |gate| {
+        let error = gate.call_within(2, Duration::from_millis(1)).unwrap_err();
+        assert_eq!((error.kind(), error.into_op()), (BatchError::TimedOut { runs: false }, Some(2)));
+    });
 }
 
 #[test]
 fn calls_that_find_no_room_are_counted() {
-    let (gate, waits, goes) = gate(|builder, gate| builder.queue(1, Overflow::Reject).build(gate));
-    thread::scope(|scope| {
-        scope.spawn(|| gate.call(0).unwrap());
-        waits.recv().unwrap();
-        scope.spawn(|| gate.call(1).unwrap());
-        until(|| gate.gauges().queued == 1);
+    beside_a_full_queue(Overflow::Reject, |gate| {
         assert_eq!(gate.call(2).unwrap_err().kind(), BatchError::Full);
         assert!(matches!(
             Pin::new(&mut gate.call_async(2)).poll(&mut Context::from_waker(Waker::noop())),
             Poll::Ready(Err(error)) if error.kind() == BatchError::Full
         ));
         assert_eq!(gate.gauges().rejected, 2);
-        goes.send(()).unwrap();
     });
+}
+
+#[test]
+fn refused_calls_of_a_closed_structure_are_not_queued() {
+    let (gate, ..) = gate(|builder, gate| builder.build(gate));
     gate.close().unwrap();
     assert_eq!(gate.call(1).unwrap_err().kind(), BatchError::Closed);
-    assert_eq!((gate.gauges().queued, gate.gauges().rejected), (0, 2));
+    assert_eq!((gate.gauges().queued, gate.gauges().rejected), (0, 0));
 }
 
 /// Counts what it runs.
