@@ -28,7 +28,7 @@ use turn::Shape;
 
 /// Many callers of one structure whose batches cost F once, and m for each operation: windrow's default compared with the best of its
 /// other choices, of mutexes and of actors; and the gain that it claims with the measured one. Those two parts take about five minutes. A
-/// service: callers that arrive at random, and callers beside busy processes, two minutes each.
+/// service: callers that arrive at random, four minutes, and callers with busy processes, two.
 #[derive(Parser)]
 struct Options {
     /// The parts to measure.
