@@ -346,7 +346,8 @@ impl<S: BatchOps> BatchedInner<S> {
     /// True if a caller passes the lock on, after its `own` operations are answered.
     fn passes_on(&self, held: &mut StructureGuard<'_, S>, own: usize) -> bool {
         held.queued().is_some_and(|queued| {
-            (queued > 0 || self.awaits_returns()) && held.data().regroup.passes_on(own, &self.options.timing.machine)
+            (queued > 0 || self.awaits_returns())
+                && held.data().regroup.passes_on(own, queued, &self.options.timing.machine)
         })
     }
 

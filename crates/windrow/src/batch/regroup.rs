@@ -48,9 +48,9 @@ impl Regroup {
         self.longest
     }
 
-    /// True if a leader with `own` operations passes the lock on.
-    pub(super) fn passes_on(&self, own: usize, machine: &Machine) -> bool {
-        passes_on(own, self.expected, self.fixed, machine)
+    /// True if a leader with `own` operations passes the lock on, with `queued` operations left.
+    pub(super) fn passes_on(&self, own: usize, queued: usize, machine: &Machine) -> bool {
+        passes_on(own, self.expected.max(own + queued), self.fixed, machine)
     }
 
     /// Callers of `ops` of these operations will not call again.
