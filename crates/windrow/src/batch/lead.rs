@@ -309,7 +309,7 @@ impl<S: BatchOps> BatchedInner<S> {
         let queued = held.queued();
         let state = held.data();
         let fixed = state.counts.fixed(Nanos(self.alone.get_f64()));
-        let longest = state.regroup.answered(1, queued, fixed, &self.options);
+        let longest = state.regroup.answered(1, queued, (fixed, Nanos(self.alone.get_f64())), &self.options);
         self.expect_returns(machine::tick(), longest, 1);
         self.lead(&mut held, BatchRunner::Callers, 1);
     }
@@ -332,7 +332,7 @@ impl<S: BatchOps> BatchedInner<S> {
         match lead {
             // Tasks that were just answered may need this thread to call again.
             BatchRunner::Tasks if self.awaits_returns() => {}
-            BatchRunner::Callers if self.passes_on(held, own) => {}
+            BatchRunner::Callers | BatchRunner::Tasks if self.passes_on(held, own) => {}
             BatchRunner::Callers => self.lead_others(held, own),
             _ if held.is_more() => self.batch(held, lead, own),
             _ => {}
@@ -343,7 +343,7 @@ impl<S: BatchOps> BatchedInner<S> {
         }
     }
 
-    /// True if a blocking caller passes the lock on, after its `own` operations are answered.
+    /// True if a caller passes the lock on, after its `own` operations are answered.
     fn passes_on(&self, held: &mut StructureGuard<'_, S>, own: usize) -> bool {
         held.queued().is_some_and(|queued| {
             (queued > 0 || self.awaits_returns())
@@ -389,8 +389,6 @@ impl<S: BatchOps> BatchedInner<S> {
 
     fn batch(&self, held: &mut StructureGuard<'_, S>, lead: BatchRunner, own: usize) {
         let options = &self.options;
-        let queued = held.queued();
-        held.data().regroup.arrived(queued);
         match lead {
             BatchRunner::Tasks => self.regrouped(held),
             BatchRunner::Callers if own > 0 => self.regroup(held),
@@ -448,7 +446,7 @@ impl<S: BatchOps> BatchedInner<S> {
         state.counts.answered(size, size + queued.unwrap_or(0), is_limited);
         state.counts.runner = lead;
         let left = queued.filter(|_| !is_limited);
-        let longest = state.regroup.answered(size, left, fixed, options);
+        let longest = state.regroup.answered(size, left, (fixed, took), options);
         self.learn(state);
         self.expect_returns(end, longest, size);
     }
