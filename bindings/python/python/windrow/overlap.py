@@ -38,6 +38,10 @@ TOGETHER = 2000.0
 """Microseconds for which both functions are measured side by side, at least: one wake-up of a thread (50) must not count."""
 
 
+TRIALS = 8
+"""Times that a cut is tried in a calibration: the least from which a profile learns how much longer cuts take than predicted."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """How to cut. Times are in microseconds."""
@@ -300,7 +304,8 @@ def calibrate(
 
     ``tiles`` of one size run back to back, and a time is the median of ``repeats``, with all sizes taken in turn. If the functions communicate
     with other processes, all of them call this with the same arguments, and ``slowest`` returns the largest values of all processes for its
-    own, so that all call the functions equally often. ``shape`` are further arguments of ``Profile.of``.
+    own, so that all call the functions equally often. If a plan of one of the sizes cuts, the cut is tried: by how much it takes longer than
+    predicted, later cuts have to gain more. ``shape`` are further arguments of ``Profile.of``.
     """
     rows = _counts("rows", rows)
     for name, work in (("compute", compute), ("communicate", communicate), ("slowest", slowest)):
@@ -328,7 +333,32 @@ def calibrate(
         shape.setdefault("operation", "all-gather-matmul")
     computed, communicated = ([(size, both[lane]) for size, both in alone.items()] for lane in (0, 1))
     contention = (max(factors[0], 1.0), max(factors[1], 1.0))
-    return Profile.of(computed, communicated, contention=contention, align=align, limit=1e6, **shape)  # type: ignore[arg-type]
+    profile = Profile.of(computed, communicated, contention=contention, align=align, limit=1e6, **shape)  # type: ignore[arg-type]
+    cuts = [plan for size in times if len((plan := profile.plan(size)).tiles) > 1]
+    errors = [_errors(plan, compute, communicate, order, slowest) for plan in cuts]
+    if not errors:
+        return profile
+    stored = json.loads(profile.to_json())
+    stored["errors_of_cuts"] = min(errors, key=statistics.median)
+    return Profile(json.dumps(stored))
+
+
+def _errors(
+    plan: Plan,
+    compute: Work,
+    communicate: Work,
+    order: Literal["compute-first", "communicate-first"],
+    slowest: Callable[[list[float]], list[float]],
+) -> list[float]:
+    """The shares by which a cut was predicted to take longer than it took: below 0 where threads, or a link that only looks idle, cost more
+    than samples show. By the time of the same rows without a cut, so that a moment in which the machine is slow does not count.
+    """
+    took: list[float] = []
+    for _ in range(TRIALS):
+        took += [run(tiles, compute, communicate, order=order).elapsed for tiles in (plan.tiles, [sum(plan.tiles)])]
+    agreed = slowest(took)
+    predicted = plan.predicted / plan.serial
+    return [predicted * whole / cut - 1 for cut, whole in zip(agreed[::2], agreed[1::2], strict=True)]
 
 
 def _timed(work: Work, rows: int, count: int) -> float:
