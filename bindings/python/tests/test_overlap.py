@@ -227,14 +227,17 @@ def test_ranks_agree_once_about_a_kind_of_call() -> None:
     a, b = np.ones((30, 4), "f4"), np.ones((4, 3), "f4")
 
     def product(rank: Communicator) -> list[list[int]]:
-        objects, exchange, outcomes = [], rank.allgather, []
+        objects: list[Any] = []
+        outcomes: list[Any] = []
+        exchange = rank.allgather
 
         def allgather(sendobj: Any) -> list[Any]:
             objects.append(sendobj)
             return exchange(sendobj)
 
         rank.allgather = allgather  # type: ignore[method-assign]
-        for call, tiles in enumerate([5, 5, 5, [10, 20], [10, 20], 5]):
+        cuts: list[Any] = [5, 5, 5, [10, 20], [10, 20], 5]
+        for call, tiles in enumerate(cuts):
             objects.clear()
             mine = tiles if rank.Get_rank() == 0 else None
             assert (windrow.matmul_all_reduce(rank, a, b, tiles=mine, outcomes=outcomes) == 12).all()

@@ -85,7 +85,14 @@ pub(crate) trait Kernel: Copy + Default {
     ///
     /// # Panics
     /// A slice is too short.
-    fn transpose(set: InstructionSet, from: &[Self], from_row: usize, blocks: [usize; 2], to: &mut [Self], to_row: usize);
+    fn transpose(
+        set: InstructionSet,
+        from: &[Self],
+        from_row: usize,
+        blocks: [usize; 2],
+        to: &mut [Self],
+        to_row: usize,
+    );
 
     /// Adds the products of steps of one row of `a` by rows of `b`, `b_row` apart, to their sums: whole vectors.
     ///

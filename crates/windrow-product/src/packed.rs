@@ -54,7 +54,7 @@ impl<T: Number> Default for PackedB<T> {
 }
 
 impl<T: Number> PackedB<T> {
-    /// Packs a matrix.
+    /// Packs a matrix. For one product of it, [`Product::new`](crate::Product::new) takes the matrix itself, and packs only what pays.
     ///
     /// # Panics
     /// The matrix has more elements than can be counted.

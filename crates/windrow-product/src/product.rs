@@ -26,10 +26,6 @@ const FEW_COLS: usize = 4;
 /// Sums of a product of few rows that are computed together: 128 KiB of `f64`, read and written once for some steps.
 const SUMS: usize = 1 << 14;
 
-/// Steps of the inner axis that are used together where a part of `b` is transposed or widened: a page of 4 KiB, and a part of the first-level
-/// cache.
-const COPIED: usize = DEPTH;
-
 /// The most bytes of a plain `b` that are packed at a time.
 const PACKED: usize = 4 << 20;
 
@@ -278,7 +274,23 @@ impl<'a, T: Number> Product<'a, T> {
             let adds = block.start > 0 || self.beta != zero;
             let (rows, steps, cols, b) = (rows.len(), block.len(), cols.len(), b.part(&block, cols.start));
             let (b_row, sums, first, last) = (None, &mut [][..], true, true);
-            let steps = Steps { rows, cols, steps, a, a_row, a_step, b, b_row, sums, first, last, c: &mut *c, stride, alpha, adds };
+            let steps = Steps {
+                rows,
+                cols,
+                steps,
+                a,
+                a_row,
+                a_step,
+                b,
+                b_row,
+                sums,
+                first,
+                last,
+                c: &mut *c,
+                stride,
+                alpha,
+                adds,
+            };
             <T::Sum as Kernel>::run(self.set, steps);
         }
     }
@@ -315,7 +327,14 @@ impl<'a, T: Number> Product<'a, T> {
     }
 
     /// Writes the product of few rows, `a`, by `b` as it lies. If it is `flipped`, `c` is that of the transposed product.
-    fn write_few(&self, a: Matrix<'_, T>, b: Matrix<'_, T>, c: MatrixMut<'_, T>, flipped: bool, workspace: &mut Workspace<T>) {
+    fn write_few(
+        &self,
+        a: Matrix<'_, T>,
+        b: Matrix<'_, T>,
+        c: MatrixMut<'_, T>,
+        flipped: bool,
+        workspace: &mut Workspace<T>,
+    ) {
         let (rows, stride, beta) = (a.rows, c.stride, self.beta);
         let shape = self.shape();
         let as_it_lies = !b.transposed && T::wide(b.data).is_some();
@@ -332,7 +351,9 @@ impl<'a, T: Number> Product<'a, T> {
             }
             let mut sums = std::mem::take(&mut workspace.c);
             let own = grow(&mut sums, rows * wide);
-            let place = |row: usize, col: usize| if flipped { (start + col) * stride + row } else { row * stride + start + col };
+            let place = |row: usize, col: usize| {
+                if flipped { (start + col) * stride + row } else { row * stride + start + col }
+            };
             if beta != T::Sum::default() {
                 for (at, sum) in own.iter_mut().enumerate() {
                     T::widen(&c.data[place(at / wide, at % wide)..][..1], std::slice::from_mut(sum));
@@ -358,6 +379,8 @@ impl<'a, T: Number> Product<'a, T> {
         all
     }
 
+    /// Adds the products of few rows of `a`, whose blocks were copied, by columns of `b`.
+    #[expect(clippy::too_many_arguments, reason = "the parts of three operands")]
     fn add_few(
         &self,
         a: &[T::Sum],
@@ -372,14 +395,22 @@ impl<'a, T: Number> Product<'a, T> {
         let (lanes, alpha, zero) = (self.shape().lanes, self.alpha, T::Sum::default());
         let data = if b.transposed { None } else { T::wide(b.data) };
         let whole = if data.is_some() { cols.len() / lanes * lanes } else { 0 };
-        let each = if data.is_none() { COPIED } else if rows > 2 { 2 * AT_ONCE } else { AT_ONCE };
+        // What is transposed or widened is one vector wide, and lies in the first-level cache.
+        let each = match data {
+            None => DEPTH,
+            Some(_) if rows > 2 => 2 * AT_ONCE,
+            Some(_) => AT_ONCE,
+        };
         self.without_terms(c, stride, cols.len());
         for (block, a) in blocks(b.rows).zip(a.chunks(rows * PITCH)) {
             let adds = block.start > 0 || self.beta != zero;
             let padded = cols.len().next_multiple_of(lanes);
             let (left, right) = grow(sums, rows * padded).split_at_mut(rows * whole);
             let mut begin = block.start;
-            if rows == 1 && whole == cols.len() && let Some(data) = data {
+            if rows == 1
+                && whole == cols.len()
+                && let Some(data) = data
+            {
                 left.fill(zero);
                 // The last steps are left to complete the sums.
                 for a in a[..block.len() - 1].as_chunks::<AT_ONCE>().0 {
@@ -388,7 +419,11 @@ impl<'a, T: Number> Product<'a, T> {
                     begin += AT_ONCE;
                 }
             }
-            if rows == 1 && b.transposed && cols.len() == lanes && let Some(data) = T::wide(b.data) {
+            if rows == 1
+                && b.transposed
+                && cols.len() == lanes
+                && let Some(data) = T::wide(b.data)
+            {
                 right.fill(zero);
                 let steps = (block.len() - 1) / lanes * lanes;
                 let from = &data[cols.start * b.stride + block.start..];
@@ -403,7 +438,23 @@ impl<'a, T: Number> Product<'a, T> {
                     let b_row = Some(b.stride);
                     let b = &data.unwrap_or_default()[start * b.stride + cols.start..];
                     let (cols, sums, c) = (whole, &mut *left, &mut *c);
-                    let steps = Steps { rows, cols, steps, a, a_row, a_step, b, b_row, sums, first, last, c, stride, alpha, adds };
+                    let steps = Steps {
+                        rows,
+                        cols,
+                        steps,
+                        a,
+                        a_row,
+                        a_step,
+                        b,
+                        b_row,
+                        sums,
+                        first,
+                        last,
+                        c,
+                        stride,
+                        alpha,
+                        adds,
+                    };
                     <T::Sum as Kernel>::run(self.set, steps);
                 }
                 if whole < cols.len() {
@@ -411,7 +462,23 @@ impl<'a, T: Number> Product<'a, T> {
                     let packed = grow(part, steps * (padded - whole));
                     pack_panels(b, &(start..start + steps), &rest, self.set, packed);
                     let (cols, b, b_row, sums, c) = (rest.len(), &*packed, None, &mut *right, &mut c[whole..]);
-                    let steps = Steps { rows, cols, steps, a, a_row, a_step, b, b_row, sums, first, last, c, stride, alpha, adds };
+                    let steps = Steps {
+                        rows,
+                        cols,
+                        steps,
+                        a,
+                        a_row,
+                        a_step,
+                        b,
+                        b_row,
+                        sums,
+                        first,
+                        last,
+                        c,
+                        stride,
+                        alpha,
+                        adds,
+                    };
                     <T::Sum as Kernel>::run(self.set, steps);
                 }
             }

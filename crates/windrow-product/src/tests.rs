@@ -222,7 +222,9 @@ fn bits_of_parts<T: Tested>() {
         let whole = bits(&product(set, a.view(), b.view()));
         let packed = packed(set, b.view());
         let products = [Product::new(a.view(), &packed), Product::new(a.view(), b.view()).with(set)];
-        for (product, each) in products.into_iter().flat_map(|of| [1, 2, 3, 7, 8, 13, 64, 127, 149].map(|each| (of, each))) {
+        for (product, each) in
+            products.into_iter().flat_map(|of| [1, 2, 3, 7, 8, 13, 64, 127, 149].map(|each| (of, each)))
+        {
             let mut c = vec![T::default(); rows * cols];
             let mut rest = MatrixMut::new(&mut c, rows, cols);
             for start in (0..rows).step_by(each) {
@@ -309,7 +311,8 @@ fn narrow_numbers_are_rounded_once() {
 /// `alpha * a * b + beta * c` in integers.
 fn scaled<T: Tested>() {
     for set in InstructionSet::available() {
-        for (rows, depth, cols) in [(3, 0, 5), (5, 4, 3), (9, 7, 50), (1, 30, 40), (40, 0, 2), (40, 30, 1), (40, 7, 50)] {
+        for (rows, depth, cols) in [(3, 0, 5), (5, 4, 3), (9, 7, 50), (1, 30, 40), (40, 0, 2), (40, 30, 1), (40, 7, 50)]
+        {
             let a = Stored::<T>::new(rows, depth, 0, false, small);
             let b = Stored::<T>::new(depth, cols, 0, false, small);
             let packed = packed(set, b.view());

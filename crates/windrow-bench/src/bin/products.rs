@@ -58,7 +58,8 @@ impl Shape {
     /// `1x2048x2048`, and which operand is transposed: `1x2048x2048-b`.
     fn name(&self) -> String {
         let ([m, n, k], orders) = (self.sizes, ["a", "b"]);
-        let transposed: String = orders.iter().zip(self.transposed).filter(|(_, is)| *is).map(|(name, _)| *name).collect();
+        let transposed: String =
+            orders.iter().zip(self.transposed).filter(|(_, is)| *is).map(|(name, _)| *name).collect();
         let dash = if transposed.is_empty() { "" } else { "-" };
         format!("{m}x{n}x{k}{dash}{transposed}")
     }
@@ -274,8 +275,9 @@ impl Measured {
     }
 
     fn line(&self) -> String {
-        let rate =
-            |times: &[Duration]| self.work / median(&times.iter().map(|time| time.as_nanos() as f64).collect::<Vec<_>>());
+        let rate = |times: &[Duration]| {
+            self.work / median(&times.iter().map(|time| time.as_nanos() as f64).collect::<Vec<_>>())
+        };
         let arms: Vec<String> = self.arms.iter().map(|(arm, times)| format!("{arm} {:.0}", rate(times))).collect();
         format!("{:<22} {}", self.name, arms.join(", "))
     }
@@ -310,25 +312,37 @@ fn wide<T: Float + LinalgScalar + ComplexField + Into<f64>>(
 ) -> Result<Measured, String> {
     let mut cell = Cell::new(size, from);
     verify(&mut cell, from(1.0))?;
-    let mut numpy = options.numpy.as_deref().map(|python| Numpy::start(python, Shape::new([ROWS, size, size], PLAIN), kind)).transpose()?;
+    let mut numpy = options
+        .numpy
+        .as_deref()
+        .map(|python| Numpy::start(python, Shape::new([ROWS, size, size], PLAIN), kind))
+        .transpose()?;
     let mut arms = OWN.to_vec();
     arms.extend(["faer", "faer on two threads", "matrixmultiply", "matrixmultiply 64 rows"]);
     arms.extend(numpy.iter().flat_map(|_| ["numpy", "numpy 64 rows"]));
     let one = from(1.0);
-    Ok(Measured::of(format!("{name}/{size}"), 2 * ROWS * size * size, options.repetitions.into(), &arms, |arm| match arm {
-        "faer" => faer(&mut cell, one, 1),
-        "faer on two threads" => faer(&mut cell, one, 2),
-        "matrixmultiply" => matrixmultiply(&mut cell, ROWS),
-        "matrixmultiply 64 rows" => matrixmultiply(&mut cell, STRIP),
-        "numpy" => numpy.as_mut().expect("it runs").run("whole", 1),
-        "numpy 64 rows" => numpy.as_mut().expect("it runs").run("strips", 1),
-        own => cell.own(own),
-    }))
+    Ok(Measured::of(
+        format!("{name}/{size}"),
+        2 * ROWS * size * size,
+        options.repetitions.into(),
+        &arms,
+        |arm| match arm {
+            "faer" => faer(&mut cell, one, 1),
+            "faer on two threads" => faer(&mut cell, one, 2),
+            "matrixmultiply" => matrixmultiply(&mut cell, ROWS),
+            "matrixmultiply 64 rows" => matrixmultiply(&mut cell, STRIP),
+            "numpy" => numpy.as_mut().expect("it runs").run("whole", 1),
+            "numpy 64 rows" => numpy.as_mut().expect("it runs").run("strips", 1),
+            own => cell.own(own),
+        },
+    ))
 }
 
 fn narrow<T: Float>(options: &Options, name: &str, size: usize, from: fn(f32) -> T) -> Measured {
     let mut cell = Cell::new(size, from);
-    Measured::of(format!("{name}/{size}"), 2 * ROWS * size * size, options.repetitions.into(), &OWN, |arm| cell.own(arm))
+    Measured::of(format!("{name}/{size}"), 2 * ROWS * size * size, options.repetitions.into(), &OWN, |arm| {
+        cell.own(arm)
+    })
 }
 
 /// A product of another shape, by the arms that have it.
@@ -339,7 +353,8 @@ fn shaped<T: Float + LinalgScalar + Into<f64>>(
     from: fn(f32) -> T,
 ) -> Result<Measured, String> {
     let ([m, n, k], [a_transposed, b_transposed], count) = (shape.sizes, shape.transposed, shape.count());
-    let numbers = |len: usize| -> Vec<T> { (0..len).map(|at| from(((at * 7919) % 1009) as f32 / 1009.0 - 0.5)).collect() };
+    let numbers =
+        |len: usize| -> Vec<T> { (0..len).map(|at| from(((at * 7919) % 1009) as f32 / 1009.0 - 0.5)).collect() };
     let (a, b, mut c) = (numbers(m * k), numbers(k * n), vec![T::zero(); m * n]);
     let matrix = |data, rows, cols, transposed| {
         if transposed { Matrix::new(data, cols, rows).transposed() } else { Matrix::new(data, rows, cols) }
