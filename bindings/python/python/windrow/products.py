@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -171,6 +172,27 @@ def _in_place(comm: object) -> Any:
     return None if mpi is None or not isinstance(comm, mpi.Comm) else mpi.IN_PLACE
 
 
+SHARED_MEMORY = 2e-4
+"""Seconds in which ranks that share memory exchange a few bytes, and ..."""
+RATE = 1e9
+"""... the bytes that they exchange in a second, however busy the CPUs are."""
+NAPS = (2e-5, 5e-5)
+"""The shortest and the longest sleep between two tests of a request, in seconds."""
+
+
+def _exchange(comm: Any, name: str, send: Any, received: Array, is_tile: bool) -> None:
+    """A collective. While it waits for one of a tile, the CPU is left to the thread that computes: a blocking call of MPI would keep it."""
+    if not is_tile or _in_place(comm) is None:
+        getattr(comm, name)(send, received)
+        return
+    request = getattr(comm, f"I{name.lower()}")(send, received)
+    begin, yields = time.perf_counter(), SHARED_MEMORY + received.nbytes / RATE
+    while not request.Test():
+        waited = time.perf_counter() - begin
+        # Without a sleep a link would idle while the other thread has its time slice; with it, each step in shared memory waits for a timer.
+        time.sleep(0 if waited < yields else min(max(waited / 8, NAPS[0]), NAPS[1]))
+
+
 def _matrix(name: str, value: object) -> None:
     if not isinstance(value, np.ndarray):
         raise TypeError(f"{name} must be an array of numpy, not {type(value).__name__}")
@@ -217,7 +239,7 @@ def matmul_all_reduce(
             np.matmul(a[begin:end], b, out=partial[begin:end])
 
         def communicate(begin: int, end: int) -> None:
-            comm.Allreduce(partial[begin:end] if apart else in_place, sums[begin:end])
+            _exchange(comm, "Allreduce", partial[begin:end] if apart else in_place, sums[begin:end], end - begin < m)
 
         return _Call((m, n), 1, sums, compute, communicate)
 
@@ -256,7 +278,7 @@ def matmul_reduce_scatter(
             # After a failed computation the other ranks still wait for this one.
             part = computed.pop(begin, None)
             part = np.zeros((ranks, end - begin, n), sums.dtype) if part is None else part
-            comm.Reduce_scatter_block(part, sums[begin:end])
+            _exchange(comm, "Reduce_scatter_block", part, sums[begin:end], end - begin < each)
 
         return _Call((m, n), ranks, sums, compute, communicate)
 
@@ -290,7 +312,7 @@ def all_gather_matmul(
 
         def communicate(begin: int, end: int) -> None:
             rows = np.empty((ranks, end - begin, k), mine.dtype)
-            comm.Allgather(mine[begin:end], rows)
+            _exchange(comm, "Allgather", mine[begin:end], rows, end - begin < each)
             gathered[begin] = rows
 
         def compute(begin: int, end: int) -> None:
@@ -475,11 +497,11 @@ def calibrate_matmul(
         size, flat = end - begin, received.reshape(-1)
         each = size // unit
         if operation == "matmul-all-reduce":
-            comm.Allreduce(c[begin:end], flat[: size * n].reshape(size, n))
+            _exchange(comm, "Allreduce", c[begin:end], flat[: size * n].reshape(size, n), size < most)
         elif operation == "matmul-reduce-scatter":
-            comm.Reduce_scatter_block(c[begin:end], flat[: each * n].reshape(each, n))
+            _exchange(comm, "Reduce_scatter_block", c[begin:end], flat[: each * n].reshape(each, n), size < most)
         else:
-            comm.Allgather(a[:each], flat[: size * k].reshape(size, k))
+            _exchange(comm, "Allgather", a[:each], flat[: size * k].reshape(size, k), size < most)
 
     def slowest(values: list[float]) -> list[float]:
         return [max(of) for of in zip(*comm.allgather(values), strict=True)]
