@@ -116,7 +116,7 @@ def main():
     if options.record and WORLD.rank == 0:
         import run
 
-        run.write_record(options.record, columns, lines, notes)
+        run.write_record(options.record, columns, lines, notes, peers=False)
 
 
 if __name__ == "__main__":
