@@ -195,7 +195,7 @@ impl<T: Float> Cell<T> {
     /// Runs a product of this workspace.
     fn own(&mut self, arm: &str) -> Duration {
         let Self { size, a, b, c, packed, workspace, fused } = self;
-        let size = *size;
+        let (size, packed) = (*size, &*packed);
         let view = Matrix::new(a, ROWS, size);
         match arm {
             "whole" | "whole again" => timed(|| {
