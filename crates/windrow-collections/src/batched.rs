@@ -6,9 +6,7 @@ use windrow::batch::{Batch, BatchOps, Entry};
 
 use crate::counter::{Counter, Drained};
 use crate::keys::Key;
-use crate::ordered::{
-    FirstPanic, MapOp, Ops, OrderedMap, OrderedSet, Query, SetOp, Update, Verb, of_set, value_of,
-};
+use crate::ordered::{FirstPanic, MapOp, Ops, OrderedMap, OrderedSet, Query, SetOp, Update, Verb, of_set, value_of};
 use crate::skiplist::SkipList;
 
 /// Operations of callers, in place, without queries. An entry gets a reply only when its operation is done.

@@ -18,9 +18,8 @@ fn numbers(mut seed: u64) -> impl FnMut() -> u64 {
 
 /// A scan of three keys, and the same of the oracle.
 fn scan(from: u64, oracle: &BTreeMap<u64, u32>) -> (MapOp<u64, u32>, Answer<Vec<u64>>, Vec<u64>) {
-    let (op, answer) = MapOp::query(move |map: &Map| {
-        map.range(from..).take(3).map(|(key, value)| key + u64::from(*value)).collect()
-    });
+    let (op, answer) =
+        MapOp::query(move |map: &Map| map.range(from..).take(3).map(|(key, value)| key + u64::from(*value)).collect());
     (op, answer, oracle.range(from..).take(3).map(|(key, value)| key + u64::from(*value)).collect())
 }
 
