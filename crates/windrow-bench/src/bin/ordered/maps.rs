@@ -377,13 +377,18 @@ impl<'a> Table<'a> {
         self.kind("u32", false, |number| (number as u32).wrapping_mul(0x9E37_79B9))?;
         self.kind("i128", false, |number| (i128::from(mixed(number)) << 64) | i128::from(number))?;
         // A customer, and one of its orders.
-        self.kind("(u32, u64)", true, |number| ((mixed(number) % 5_000) as u32, number))?;
+        self.kind("pair", true, |number| ((mixed(number) % 5_000) as u32, number))?;
         self.kind("hex", false, |number| format!("{:016x}", mixed(number)))?;
         self.kind("user:hex", true, |number| format!("user:{:016x}", mixed(number)))?;
         self.kind("tenant/hex", false, |number| format!("tenant-{}/{:016x}", mixed(number) % 40, mixed(number)))?;
         self.kind("URL", true, url)?;
         self.kind("date", false, date)?;
-        self.kind("bytes", false, bytes)
+        self.kind("bytes", false, bytes)?;
+        if self.lines.is_empty() {
+            Err(format!("no kind of keys is called {}", self.only.join(" or ")))
+        } else {
+            Ok(())
+        }
     }
 
     /// The figures of the table as notes: of each arm, and the bars of the ordered map.
@@ -462,7 +467,7 @@ impl<'a> Table<'a> {
             }
             self.close(&cell, &rows);
             for row in &rows {
-                let line = |(turn, time)| format!("\"{name}\",{mix_name},{threads},{},{turn},{time}", row.name);
+                let line = |(turn, time)| format!("{name},{mix_name},{threads},{},{turn},{time}", row.name);
                 self.lines.extend(row.times.iter().enumerate().map(line));
             }
         }
