@@ -379,8 +379,8 @@ impl<'a> Table<'a> {
         // A customer, and one of its orders.
         self.kind("pair", true, |number| ((mixed(number) % 5_000) as u32, number))?;
         self.kind("hex", false, |number| format!("{:016x}", mixed(number)))?;
-        self.kind("user:hex", true, |number| format!("user:{:016x}", mixed(number)))?;
-        self.kind("tenant/hex", false, |number| format!("tenant-{}/{:016x}", mixed(number) % 40, mixed(number)))?;
+        self.kind("user", true, |number| format!("user:{:016x}", mixed(number)))?;
+        self.kind("tenant", false, |number| format!("tenant-{}/{:016x}", mixed(number) % 40, mixed(number)))?;
         self.kind("URL", true, url)?;
         self.kind("date", false, date)?;
         self.kind("bytes", false, bytes)?;
