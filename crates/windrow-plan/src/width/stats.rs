@@ -19,13 +19,46 @@ pub(super) struct Explored {
     pub(super) at: f64,
     pub(super) when: f64,
     pub(super) wider: bool,
-    /// Debts that have lapsed since a call ended with savings.
-    pub(super) lapses: u8,
+    /// The time run when the best width became one of several members; infinite if it is one.
+    pub(super) entered: f64,
+    pub(super) stalls: Stalls,
+    /// Time of a round on one member from which on several members were faster; infinite if they never were.
+    pub(super) pays: f64,
 }
 
 impl Explored {
-    pub(super) const NEVER: Explored =
-        Explored { budget: Budget::EMPTY, at: f64::NEG_INFINITY, when: f64::NEG_INFINITY, wider: false, lapses: 0 };
+    pub(super) const NEVER: Explored = Explored {
+        budget: Budget::EMPTY,
+        at: f64::NEG_INFINITY,
+        when: f64::NEG_INFINITY,
+        wider: false,
+        entered: f64::INFINITY,
+        stalls: Stalls(0),
+        pays: f64::INFINITY,
+    };
+}
+
+/// Stalls that came soon after each other. The first one is charged at the share that the account earns, so it is risked again after
+/// the time that it took; each further one is charged twice as much, until it is charged as a whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Stalls(pub(super) u8);
+
+impl Stalls {
+    /// True if a stall came after the width had lasted for a while.
+    pub(super) fn are_charged(self) -> bool {
+        self.0 > 0
+    }
+
+    /// The charge for a stall that cost `price`, after several members had `lasted` as the best width.
+    pub(super) fn charge(&mut self, price: f64, lasted: f64) -> f64 {
+        let share = |Stalls(stalls): Stalls| (Budget::SHARE * f64::from(1u32 << stalls)).min(1.0);
+        if lasted * Budget::SHARE > price * share(*self) {
+            *self = Stalls(0);
+        }
+        let charged = price * share(*self);
+        self.0 += u8::from(share(*self) < 1.0);
+        charged
+    }
 }
 
 /// The recent time at the best width, and the time that one member would have taken.
@@ -106,7 +139,7 @@ pub struct WidthStats {
 impl WidthStats {
     /// True if a team of `full` members was measured at its full width, and rounds are faster with one member.
     pub fn is_serial(&self, full: usize) -> bool {
-        self.full == full && self.costs.best == 0 && self.costs.ratio(top(full)).is_some()
+        self.full == full && self.costs.best == 0 && self.costs.ratio(top(full)).is_some_and(|ratio| ratio > 1.0)
     }
 
     /// The statistics of a team of another width: what was measured at widths that are not its candidates is dropped.

@@ -117,8 +117,7 @@ impl<'c> RoundDriver<'c> {
     #[inline(never)]
     fn read_clock(&mut self, width: usize) {
         let (now, site, begins) = (tick(), self.site, self.tuner.is_none());
-        // Rounds without a range may end at any time.
-        let left = self.next.as_ref().map_or(0, |(next, all)| if all.end == usize::MAX { 0 } else { all.end - next });
+        let left = self.next.as_ref().map_or(usize::MAX, |(next, all)| all.end - next);
         self.read = now;
         let tuner = self.tuner.get_or_insert_with(|| {
             self.since = now;

@@ -73,7 +73,12 @@ where
             // Also if the caller panics: members may wait for the width.
             let forming = Finally(|| _ = rounds.form());
             if door.open(members, members > pool.workers().idle + 1) {
-                let until = Spin { busy: pool.ticks(waits.joins), yielding: pool.ticks(patience) };
+                // A yield costs time slices beside busy processes. Only a team of exact width must let workers run on this CPU.
+                let (joins, patience) = (pool.ticks(waits.joins), pool.ticks(patience));
+                let until = match least {
+                    1 => Spin { busy: joins.max(patience), yielding: 0 },
+                    _ => Spin { busy: joins, yielding: patience },
+                };
                 let all = || rounds.joined() == members;
                 // (A worker that is inside without a slot is about to take one.)
                 let fails = || {
