@@ -451,7 +451,7 @@ impl WidthTuner {
         // Known to pay at this cost of a round. A stall must have been paid for.
         let is_known = self.costs.best() == 0
             && self.costs.per_round >= self.explored.pays
-            && !self.explored.stalls.are_charged();
+            && !self.explored.is_stalled();
         let (credit, pause) = if is_known { (PAUSE, 1.0) } else { (0.0, PAUSE) };
         if self.debt().0 > credit * self.segment || self.ran - self.explored.at < pause * self.segment {
             return None;

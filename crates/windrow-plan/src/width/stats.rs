@@ -36,6 +36,11 @@ impl Explored {
         stalls: Stalls(0),
         pays: f64::INFINITY,
     };
+
+    /// True if several members were stalled, and have not run since.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.stalls.0 > 0 && self.entered.is_infinite()
+    }
 }
 
 /// Stalls that came soon after each other. The first one is charged at the share that the account earns, so it is risked again after
@@ -44,11 +49,6 @@ impl Explored {
 pub(super) struct Stalls(pub(super) u8);
 
 impl Stalls {
-    /// True if a stall came after the width had lasted for a while.
-    pub(super) fn are_charged(self) -> bool {
-        self.0 > 0
-    }
-
     /// The charge for a stall that cost `price`, after several members had `lasted` as the best width.
     pub(super) fn charge(&mut self, price: f64, lasted: f64) -> f64 {
         let share = |Stalls(stalls): Stalls| (Budget::SHARE * f64::from(1u32 << stalls)).min(1.0);

@@ -111,8 +111,8 @@ where
         if let Some(mut stats) = pool.sites.team(site) {
             let are_serial = !led.driver.mixed && stats.widths.is_serial(results.len());
             let may_be_serial = mode == Mode::Serial || are_serial || elapsed < pool.guess().long_sleep();
-            stats.took = elapsed;
-            stats.calls = stats.calls.after(mode, elapsed, may_be_serial);
+            stats.calls = stats.calls.of(led.driver.rounds, stats.rounds).after(mode, elapsed, may_be_serial);
+            (stats.took, stats.rounds) = (elapsed, led.driver.rounds);
         }
     }
     if let Some(reported) = call.reported {
