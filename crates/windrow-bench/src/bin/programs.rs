@@ -153,22 +153,15 @@ fn run(options: &Options) -> Result<(), String> {
             }
         }
     }
-    let (mut notes, mut lines) = (Vec::new(), Vec::new());
+    let mut lines = Vec::new();
     for (name, processes) in &cells {
         let of = |arm, of| processes.iter().map(|cell| cell.ratio(arm, of)).collect::<Vec<f64>>();
         let micros = median(&processes.iter().map(|cell| median(&cell.times[SERIAL]) / 1e3).collect::<Vec<_>>());
         let ratios: Vec<String> =
             (1..ARMS.len()).map(|arm| format!("{} {:.2}", ARMS[arm], median(&of(arm, SERIAL)))).collect();
-        println!("{name:20} {micros:>9.1} us  {}", ratios.join("  "));
-        for (by, of, most) in [("round", of(ROUNDS, ROUND), BARS[0]), ("serial", of(ROUNDS, SERIAL), BARS[1])] {
-            let above = of.iter().filter(|ratio| **ratio > most).count();
-            let (middle, worst) = (median(&of), of.iter().copied().fold(0.0, f64::max));
-            let met = if above == 0 { "met" } else { "missed" };
-            notes.push(format!(
-                "{name}: rounds by {by} x{middle:.3}, worst process x{worst:.3}, {above} of {} above {most}, bar <= 0 {met}",
-                of.len()
-            ));
-        }
+        let by_round = of(ROUNDS, ROUND);
+        let (middle, worst) = (median(&by_round), by_round.iter().copied().fold(0.0, f64::max));
+        println!("{name:18} {micros:>9.1} us  {}  rounds by round {middle:.3}, worst {worst:.3}", ratios.join("  "));
         for (process, cell) in processes.iter().enumerate() {
             for (arm, times) in ARMS.iter().zip(&cell.times) {
                 let each: Vec<String> = times.iter().map(|time| format!("{time:.0}")).collect();
@@ -176,13 +169,21 @@ fn run(options: &Options) -> Result<(), String> {
             }
         }
     }
-    for (by, of) in [("round", ROUND), ("serial", SERIAL)] {
-        let ratios = cells.iter().flat_map(|(_, processes)| processes).map(|cell| cell.ratio(ROUNDS, of));
-        notes.push(format!("rounds by {by} x{:.3} in geometric mean", geometric_mean(ratios)));
-    }
+    let notes = [("round", ROUND, BARS[0]), ("serial", SERIAL, BARS[1])].map(|(by, of, most)| {
+        let all = || cells.iter().flat_map(|(_, processes)| processes).map(|cell| (&cell.name, cell.ratio(ROUNDS, of)));
+        let mean = geometric_mean(all().map(|(_, ratio)| ratio));
+        let above: Vec<String> =
+            all().filter(|it| it.1 > most).map(|(name, ratio)| format!("{name} {ratio:.2}")).collect();
+        let (met, count) = (if above.is_empty() { "met" } else { "missed" }, all().count());
+        format!(
+            "rounds by {by}: x{mean:.3} in geometric mean, {} of {count} above {most}, bar <= 0 {met}; {}",
+            above.len(),
+            above.join(" ")
+        )
+    });
     notes.iter().for_each(|note| println!("  {note}"));
     if options.record {
-        let head = [record::versions(), notes].concat();
+        let head = [record::versions(), notes.to_vec()].concat();
         let columns = "program,process,arm,median_ns,ns_of_each_repetition";
         let name = format!("programs{}", options.neighbours.suffix());
         let command = record::command("programs");
