@@ -94,10 +94,6 @@ const CHECK: f64 = 1.0 / 4.0;
 ///
 /// Measure: 4 segments.
 const PAUSE: f64 = 4.0;
-/// The share of the time by the clock, in rounds or not, at which a debt lapses.
-///
-/// Measure: share of the time by the clock.
-const LAPSE: f64 = 0.001;
 /// The shortest stall: a member that loses its CPU is away for about a time slice.
 ///
 /// Measure: 1/4 slice.
@@ -181,10 +177,7 @@ impl WidthTuner {
     pub fn new(full: usize, machine: &Machine, stats: WidthStats, now: Nanos) -> Self {
         let full = full.max(1);
         let WidthStats { mut costs, calls, ran, mut explored, .. } = stats.of(full);
-        let owed = explored.budget.debt().0 + Budget::SHARE * (ran - explored.at);
-        if (now.0 - explored.when) * LAPSE >= owed {
-            explored.budget = Budget::EMPTY;
-        }
+        explored.lapse(ran, now);
         let short = calls.alike >= TRUSTED;
         if short {
             costs.per_round = calls.per_round;

@@ -1,5 +1,6 @@
 //! Statistics of widths at a team's call site, kept between calls.
 
+use crate::Nanos;
 use crate::explore::Budget;
 
 /// Number of distinct widths; the last one is the full width, however wide.
@@ -11,6 +12,11 @@ pub(super) const LEVELS: usize = u16::BITS as usize;
 ///
 /// Measure: chosen, so that products stay finite.
 const FARTHEST: f32 = 1e9;
+
+/// The share of the time by the clock, in rounds or not, at which a debt lapses.
+///
+/// Measure: share of the time by the clock.
+const LAPSE: f64 = 0.001;
 
 /// The account, and the last exploration: its end in time run (`at`) and by the clock (`when`), and its direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,6 +42,14 @@ impl Explored {
         stalls: Stalls(0),
         pays: f64::INFINITY,
     };
+
+    /// Drops a debt that is a small share of the time by the clock.
+    pub(super) fn lapse(&mut self, ran: f64, now: Nanos) {
+        let owed = self.budget.debt().0 + Budget::SHARE * (ran - self.at);
+        if (now.0 - self.when) * LAPSE >= owed {
+            self.budget = Budget::EMPTY;
+        }
+    }
 
     /// True if several members were stalled, and have not run since.
     pub(super) fn is_stalled(&self) -> bool {
@@ -140,6 +154,22 @@ impl WidthStats {
     /// True if a team of `full` members was measured at its full width, and rounds are faster with one member.
     pub fn is_serial(&self, full: usize) -> bool {
         self.full == full && self.costs.best == 0 && self.costs.ratio(top(full)).is_some_and(|ratio| ratio > 1.0)
+    }
+
+    /// True if a call of `rounds` rounds that begins `now` would run all of them on one member, because it does not pay for the last stall.
+    /// Then it needs no team: to form one wakes workers, and next to busy processes a member joins and leaves late.
+    pub fn rests(mut self, rounds: u64, now: Nanos) -> bool {
+        self.explored.lapse(self.ran, now);
+        let earned = Nanos(self.costs.per_round * rounds as f64);
+        self.costs.best == 0 && self.explored.is_stalled() && self.explored.budget.earn(earned).debt().0 > 0.0
+    }
+
+    /// The statistics after a call that [`rests`](Self::rests) and took `elapsed`.
+    #[must_use]
+    pub fn rested(mut self, elapsed: Nanos) -> Self {
+        self.ran += elapsed.0;
+        self.explored.budget = self.explored.budget.earn(elapsed);
+        self
     }
 
     /// The statistics of a team of another width: what was measured at widths that are not its candidates is dropped.

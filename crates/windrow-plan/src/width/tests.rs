@@ -267,6 +267,24 @@ fn stalls_are_charged_in_shares_that_double() {
     assert_eq!(stalls.charge(100.0, 10_001.0), 1.0, "it has lasted as long as it was put off");
 }
 
+/// After a stall, calls need no team until it is paid for; the time of such calls counts.
+#[test]
+fn a_call_rests_until_a_stall_is_paid_for() {
+    let mut calls = calls(1, 2, 2000);
+    calls.machine.stalls = Some(100.0);
+    calls.run(1, 2e6, |_| 1000.0);
+    let (mut stats, now) = (calls.stats, Nanos(calls.machine.now));
+    assert!(stats.rests(500, now) && !stats.rests(1_000_000, now), "a long call pays for it: {stats:?}");
+    assert!(!stats.rests(500, Nanos(now.0 + 100.0 * SLICE)), "by the clock, a hundred times is enough at first");
+    let mut rested = 0;
+    while stats.rests(500, now) {
+        stats = stats.rested(Nanos(500e3));
+        rested += 1;
+    }
+    assert!((2..10).contains(&rested), "{rested} calls of 0.5 ms");
+    assert!(!WidthStats::default().rests(0, Nanos(0.0)));
+}
+
 /// A call that has lost as much as its rest is worth runs the rest on one member.
 #[test]
 fn a_call_finishes_without_members_once_it_has_lost_its_rest() {
