@@ -50,8 +50,8 @@
 //!
 //! # Next to busy processes
 //! A member that loses its CPU stalls the others for a time slice or more. A stall that no savings cover ends the wide rounds. They are tried
-//! again after the time that the stall took, after the next stall after twice that, and so on. A call that has lost as much as the rest of it
-//! takes on one member runs the rest on one member. [`Member::round`] has no such choice.
+//! again after the time that the stall took, after the next stall after twice that, and so on; until then calls form no team. A call that has
+//! lost as much as the rest of it takes on one member runs the rest on one member. [`Member::round`] has no such choice.
 //!
 //! # Trade-offs, and when not to use a team
 //! * If the order of the work does not matter, use a parallel iterator: it balances the load. A round does not: its parts are dealt once, and
