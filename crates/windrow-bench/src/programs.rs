@@ -21,7 +21,11 @@ pub trait Program: Clone + Send + Sized + 'static {
     /// The number of steps; for a program that converges, at most.
     fn steps(&self) -> usize;
     /// The parts of a step, and what they share.
-    fn split<'x>(&'x mut self, step: usize, deal: &mut Deal<'x, <Self::Part as Lend>::Family>) -> Lent<'x, Self::Shared>;
+    fn split<'x>(
+        &'x mut self,
+        step: usize,
+        deal: &mut Deal<'x, <Self::Part as Lend>::Family>,
+    ) -> Lent<'x, Self::Shared>;
     /// One member's part of a step.
     fn work(step: usize, shared: Lent<'_, Self::Shared>, part: Lent<'_, Self::Part>) -> f64;
     /// All steps as one thread runs them.
@@ -242,17 +246,18 @@ impl Program for Jacobi {
         run(self, threads, |member| {
             let (mut step, mut most) = (0, 0.0);
             loop {
-                let round = member.round_with::<Option<Self::Shared>, Option<Self::Part>, f64>(most, |data, moved, deal| {
-                    if !data.goes_on(step, moved.fold(0.0, f64::max)) {
-                        deal.parts((0..deal.width()).map(|_| None));
-                        return None;
-                    }
-                    let n = data.n;
-                    let (grid, next) = data.halves();
-                    let rows = split::even(1..n - 1, deal.width());
-                    deal.parts(rows.zip(split::blocks(next, deal.width(), n)).map(Some));
-                    Some((grid, n))
-                })?;
+                let round =
+                    member.round_with::<Option<Self::Shared>, Option<Self::Part>, f64>(most, |data, moved, deal| {
+                        if !data.goes_on(step, moved.fold(0.0, f64::max)) {
+                            deal.parts((0..deal.width()).map(|_| None));
+                            return None;
+                        }
+                        let n = data.n;
+                        let (grid, next) = data.halves();
+                        let rows = split::even(1..n - 1, deal.width());
+                        deal.parts(rows.zip(split::blocks(next, deal.width(), n)).map(Some));
+                        Some((grid, n))
+                    })?;
                 let (Some(shared), Some(part)) = round else { return Ok(()) };
                 most = Self::work(step, shared, part);
                 step += 1;

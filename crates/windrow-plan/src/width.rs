@@ -96,7 +96,7 @@ const CHECK: f64 = 1.0 / 4.0;
 const PAUSE: f64 = 4.0;
 /// The shortest stall: a member that loses its CPU is away for about a time slice.
 ///
-/// Measure: 1/4 slice.
+/// Measure: share of a time slice.
 const STALL: f64 = 1.0 / 4.0;
 /// The shortest round, in nanoseconds.
 ///
@@ -445,9 +445,8 @@ impl WidthTuner {
     /// The level to explore now, if any: an unmeasured neighbour first, then the direction that was not explored last.
     fn due(&mut self) -> Option<usize> {
         // Known to pay at this cost of a round. A stall must have been paid for.
-        let is_known = self.costs.best() == 0
-            && self.costs.per_round >= self.explored.pays
-            && !self.explored.is_stalled();
+        let is_known =
+            self.costs.best() == 0 && self.costs.per_round >= self.explored.pays && !self.explored.is_stalled();
         let (credit, pause) = if is_known { (PAUSE, 1.0) } else { (0.0, PAUSE) };
         if self.debt().0 > credit * self.segment || self.ran - self.explored.at < pause * self.segment {
             return None;

@@ -65,12 +65,16 @@ fn run(options: &Options) -> Result<(), String> {
                 let (middle, p90) = (median(times), quantile(times, 0.9));
                 let by_best = middle / best;
                 let name = arm.name().trim_end_matches(row.as_str()).trim_end_matches("-epcc-").to_owned();
-                println!("  {nanos:>5} ns  {row:<17} {name:<16} {middle:>8.0} (p90 {p90:.0})  x{by_best:.2} of the best OpenMP");
+                println!(
+                    "  {nanos:>5} ns  {row:<17} {name:<16} {middle:>8.0} (p90 {p90:.0})  x{by_best:.2} of the best OpenMP"
+                );
                 let is_judged = name == "windrow" || (name == "windrow-exactly" && row != "parallel");
                 if is_judged && best.is_finite() {
                     let most = if row == "single" { 1.2 } else { 1.0 };
                     let met = if by_best <= most { "met" } else { "missed" };
-                    notes.push(format!("{row} of {nanos} ns: {name} x{by_best:.2} of the best OpenMP, bar {most} {met}"));
+                    notes.push(format!(
+                        "{row} of {nanos} ns: {name} x{by_best:.2} of the best OpenMP, bar {most} {met}"
+                    ));
                 }
                 let each: Vec<String> = times.iter().map(|time| format!("{time:.1}")).collect();
                 lines.push(format!("{nanos},{row},{name},{middle:.1},{p90:.1},{by_best:.4},{}", each.join(" ")));
