@@ -38,7 +38,9 @@ struct Options {
 
 /// The arms, by their place in a cell.
 const ARMS: [&str; 4] = ["serial", "rounds", "round", "rayon"];
-const [SERIAL, ROUNDS, ROUND]: [usize; 3] = [0, 1, 2];
+const SERIAL: usize = 0;
+const ROUNDS: usize = 1;
+const ROUND: usize = 2;
 /// A turn of an arm lasts about this long, or is one call.
 const TURN: Duration = Duration::from_millis(1);
 /// Before a turn the pools come to rest.
@@ -123,7 +125,11 @@ where
                     let start = Instant::now();
                     arms[at](&mut data, threads);
                     spent += start.elapsed();
-                    assert!(data.answer() == expected.answer(), "{name}: {} gives another answer than serial", ARMS[at]);
+                    assert!(
+                        data.answer() == expected.answer(),
+                        "{name}: {} gives another answer than serial",
+                        ARMS[at]
+                    );
                 }
                 times[at].push(spent.as_nanos() as f64 / f64::from(calls));
             }
@@ -199,7 +205,8 @@ mod tests {
 
     #[test]
     fn a_line_holds_a_cell() {
-        let cell = Cell { name: "lu/64".into(), times: [vec![4.0, 8.0], vec![2.0, 2.0], vec![1.0, 2.0], vec![9.0, 9.0]] };
+        let cell =
+            Cell { name: "lu/64".into(), times: [vec![4.0, 8.0], vec![2.0, 2.0], vec![1.0, 2.0], vec![9.0, 9.0]] };
         let read = Cell::parse(&cell.line()).expect("its own line");
         assert_eq!((read.name.as_str(), read.ratio(ROUNDS, SERIAL), read.ratio(ROUNDS, ROUND)), ("lu/64", 0.375, 1.5));
         assert!(Cell::parse("error: none").is_none());
