@@ -58,7 +58,7 @@ fn a_batch_that_is_leaked_is_answered() {
     assert!(mine.iter().all(|entry| !entry.is_answered()), "they have their operations back");
     assert_eq!(mine.map(|entry| *entry.op()), [0, 1, 2, 3]);
     let answer = queued.poll(&mut Context::from_waker(Waker::noop()), Launch::Deferred, batch);
-    assert!(matches!(answer, Poll::Ready(Ok((Entry::Op(100), _)))));
+    assert!(matches!(answer, Poll::Ready((Entry::Op(100), Ok(_)))));
     // The list still works.
     let mut mine: [_; 3] = entries();
     list.call(&mut mine, 0, Spin::NONE, |held| {
@@ -127,7 +127,7 @@ fn what_holds_no_operation_is_refused_where_it_is_handed_in() {
         let refused = catch_unwind(call).unwrap_err();
         assert_eq!(refused.downcast_ref(), Some(&"an entry was handed in without an operation"));
         let answer = queued.poll(&mut Context::from_waker(Waker::noop()), Launch::Deferred, &mut run);
-        assert!(matches!(answer, Poll::Ready(Ok((Entry::Reply(5), _)))));
+        assert!(matches!(answer, Poll::Ready((Entry::Reply(5), Ok(_)))));
     }
     assert_eq!(mine.map(Entry::into_reply), [Some(0), Some(1), Some(2)], "replies stay");
 }
@@ -285,7 +285,7 @@ fn threads_and_tasks_of_one_batch_are_all_woken() {
             drop(held);
             assert_eq!(woken.0.load(Relaxed), 20);
             let answers = tasks.iter_mut().map(|task| task.poll(&mut Context::from_waker(&waker), Launch::Now, batch));
-            assert_eq!(answers.filter(|answer| matches!(answer, Poll::Ready(Ok((Entry::Reply(_), _))))).count(), 20);
+            assert_eq!(answers.filter(|answer| matches!(answer, Poll::Ready((Entry::Reply(_), Ok(_))))).count(), 20);
         });
     }
 }
