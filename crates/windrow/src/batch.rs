@@ -112,6 +112,7 @@ use std::sync::Arc;
 use windrow_sync::submit::Fate;
 
 mod access;
+mod awaits;
 mod build;
 mod chunk;
 mod entries;
@@ -124,6 +125,7 @@ mod regroup;
 mod returns;
 mod stats;
 
+pub use awaits::{Async, AsyncBatchOps, BatchTask};
 pub use build::{Builder, Runner};
 pub use chunk::Chunk;
 pub use entries::Batch;
@@ -135,7 +137,7 @@ pub use stats::Stats;
 pub use windrow_plan::batch::{Advice, BatchRunner, BatchTraffic, Choice, Law, Verdict};
 pub use windrow_sync::submit::Entry;
 
-use lead::{BatchedInner, PANICKED, POISONED};
+use lead::{BatchedInner, DROPPED, PANICKED, POISONED};
 
 use crate::runtime::listen::{self, Account, CallKind, Decided, Event, Reported};
 
@@ -454,8 +456,13 @@ impl<S: BatchOps> Batched<S> {
             return reported.end(&event);
         }
         // The statistics may have to wait for their turn.
+        let stats = || match self.shared.submit.try_read() {
+            Some(state) => Ok(state.counts.snapshot()),
+            None if self.shared.options.is_async => return Err("a batch runs".to_owned()),
+            None => self.stats().map_err(|error| error.to_string()),
+        };
         let verdict = || {
-            let reason = match self.stats().map(|stats| stats.verdict()) {
+            let reason = match stats().map(|stats| stats.verdict()) {
                 Ok(Some(verdict)) => verdict.to_string(),
                 Ok(None) => {
                     "no verdict before there were batches of different sizes, or operations that ran alone".to_owned()
@@ -502,6 +509,8 @@ fn outcome<Op, Reply>(
         (Entry::Reply(reply), _) => Ok(reply),
         (Entry::Op(op), Err(_)) => Err((BatchError::Closed, Some(op))),
         (Entry::Op(op), Ok(POISONED)) => Err((BatchError::Poisoned, Some(op))),
+        (Entry::Op(op), Ok(DROPPED)) => Err((BatchError::Dropped, Some(op))),
+        (Entry::Empty, Ok(DROPPED)) => Err((BatchError::Dropped, None)),
         // A batch that panics leaves its entries empty. If a later batch of the same chunk found the structure poisoned, that is the fate.
         (Entry::Empty, Ok(PANICKED | POISONED)) => Err((BatchError::Panicked, None)),
         // `run` may have done an operation that it has not taken.

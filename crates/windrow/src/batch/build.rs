@@ -46,7 +46,7 @@ use windrow_sync::unwind::discard;
 /// assert_eq!(sum.into_inner().unwrap().0, 5);
 /// ```
 pub struct Builder<S> {
-    options: Options<S>,
+    pub(super) options: Options<S>,
     queue: Option<usize>,
 }
 
@@ -69,6 +69,7 @@ impl<S: BatchOps> Builder<S> {
             recover: None,
             is_elsewhere: false,
             is_shared: false,
+            is_async: false,
             timing: Timing::of_process(),
         };
         Builder { options, queue: None }
@@ -282,7 +283,10 @@ impl<S: BatchOps> Builder<S> {
                 self.options.is_shared = true;
                 self.on_thread(Some(structure), || None)
             }
-            RunnerKind::Spawned(structure, spawn) => Ok(self.spawning(structure, spawn)),
+            RunnerKind::Spawned(structure, spawn) => Ok(self.spawning(structure, move |shared| {
+                let duty = Duty(shared);
+                spawn(Box::new(move || drop(duty)));
+            })),
         }
     }
 
@@ -303,7 +307,11 @@ impl<S: BatchOps> Builder<S> {
         Ok(Batched { shared, thread: Some(thread) })
     }
 
-    fn spawning(self, structure: ThreadBound<S>, spawn: Spawn) -> Batched<S>
+    pub(super) fn spawning(
+        self,
+        structure: ThreadBound<S>,
+        spawn: impl Fn(Arc<BatchedInner<S>>) + Send + Sync + 'static,
+    ) -> Batched<S>
     where
         S: 'static,
     {
@@ -312,9 +320,7 @@ impl<S: BatchOps> Builder<S> {
             let signal = Box::new(move || {
                 // Without callers there is nothing to run.
                 if let Some(shared) = shared.upgrade() {
-                    let duty = Duty(shared);
-                    let spawned = catch_unwind(AssertUnwindSafe(|| spawn(Box::new(move || drop(duty)))));
-                    match spawned {
+                    match catch_unwind(AssertUnwindSafe(|| spawn(shared))) {
                         Ok(()) => {}
                         // An earlier panic of `spawn` drops a closure on this thread, and reaches the caller.
                         Err(payload) if std::thread::panicking() => discard(payload),

@@ -73,7 +73,7 @@ impl Seen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Gauges {
-    /// Operations that are handed in and in no batch yet.
+    /// Operations that are handed in and in no batch yet, and jobs of futures ([`exclusive_async`](Batched::exclusive_async)).
     pub queued: u64,
     /// The time for which a batch, or the closure of [`exclusive`](Batched::exclusive), has been running; `None` if none is. Of an operation that
     /// runs alone: the time since a reading of the gauges has met it.
@@ -84,7 +84,7 @@ pub struct Gauges {
     pub batches: u64,
     /// Calls that got [`BatchError::Full`](super::BatchError::Full).
     pub rejected: u64,
-    /// Operations whose futures were dropped before a batch had them: they are never run.
+    /// Operations and jobs whose futures were dropped before their turn: they are never run.
     pub cancelled: u64,
     /// Panics of batches, of operations that ran alone, and of closures.
     pub panicked: u64,

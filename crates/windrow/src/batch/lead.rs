@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use windrow_plan::Nanos;
 use windrow_plan::batch::{BatchRunner, direct_wakes, lock_retries, reply_spin, task_lock_retries};
 use windrow_sync::relaxed::RelaxedU64;
-use windrow_sync::submit::{Closed, Entry, Fate, Limit, LockGuard, Submit};
+use windrow_sync::submit::{BatchGuard, Closed, Entry, Fate, Limit, LockGuard, Submit};
 use windrow_sync::{Spin, ThreadBound, machine};
 
 use super::gauges::Seen;
@@ -20,6 +20,7 @@ use windrow_sync::unwind::{Finally, Payload, discard};
 
 pub(super) const PANICKED: Fate = Fate(1);
 pub(super) const POISONED: Fate = Fate(2);
+pub(super) const DROPPED: Fate = Fate(3);
 
 /// One in 64 operations that are handed in is stamped with the time: a clock read costs as much as the lock.
 ///
@@ -77,6 +78,21 @@ pub(super) struct BatchedInner<S: BatchOps> {
 /// The result of an operation.
 pub(super) type OpResult<S> = Result<<S as BatchOps>::Reply, CallError<<S as BatchOps>::Op>>;
 
+/// A batch that has been cut, and its times in ticks.
+pub(super) type StructureBatch<'h, 's, S> =
+    BatchGuard<'h, 's, StructureState<S>, <S as BatchOps>::Op, <S as BatchOps>::Reply>;
+
+#[derive(Clone, Copy)]
+pub(super) struct TimedBatch {
+    start: u64,
+    pub(super) ran: u64,
+    done: u64,
+    size: usize,
+    callers: usize,
+    is_limited: bool,
+    fate: Fate,
+}
+
 pub(super) type StructureGuard<'h, S> = LockGuard<'h, StructureState<S>, <S as BatchOps>::Op, <S as BatchOps>::Reply>;
 
 impl<S: BatchOps> StructureState<S> {
@@ -108,13 +124,24 @@ impl<S: BatchOps> StructureState<S> {
     }
 
     fn run(&mut self, entries: &mut [Entry<S::Op, S::Reply>], shared: &BatchedInner<S>) -> Fate {
-        let size = entries.len();
         let order = std::mem::take(&mut self.order);
         let Some(structure) = self.structure() else { return POISONED };
         let mut batch = Batch { entries: &mut *entries, order };
         let start = machine::tick();
         let result = catch_unwind(AssertUnwindSafe(|| structure.run(&mut batch)));
         self.order = batch.order;
+        self.ran(entries, start, result, shared)
+    }
+
+    /// A batch that began at tick `start` has returned, or panicked.
+    pub(super) fn ran(
+        &mut self,
+        entries: &mut [Entry<S::Op, S::Reply>],
+        start: u64,
+        result: Result<(), Payload>,
+        shared: &BatchedInner<S>,
+    ) -> Fate {
+        let size = entries.len();
         match result {
             Ok(()) => {
                 self.counts.fit.observe(size, shared.options.timing.since(start));
@@ -212,7 +239,7 @@ impl<S: BatchOps> BatchedInner<S> {
 
     /// Marks this thread as the holder of the lock, until the result is dropped.
     #[inline]
-    fn enter(&self) -> Finally<impl FnMut() + '_> {
+    pub(super) fn enter(&self) -> Finally<impl FnMut() + '_> {
         self.runner.set(thread_number());
         Finally(|| self.runner.set(0))
     }
@@ -388,6 +415,21 @@ impl<S: BatchOps> BatchedInner<S> {
     }
 
     fn batch(&self, held: &mut StructureGuard<'_, S>, lead: BatchRunner, own: usize) {
+        let Some((mut cut, mut timed)) = self.cut(held, lead, own) else { return };
+        let (state, entries) = cut.parts();
+        let fate = state.run(entries, self);
+        self.ran(&mut cut, &mut timed, fate);
+        drop(cut);
+        self.answered(held, lead, &timed);
+    }
+
+    /// Cuts a batch, and begins it.
+    pub(super) fn cut<'h, 's>(
+        &self,
+        held: &'h mut StructureGuard<'s, S>,
+        lead: BatchRunner,
+        own: usize,
+    ) -> Option<(StructureBatch<'h, 's, S>, TimedBatch)> {
         let options = &self.options;
         let queued = held.queued();
         held.data().regroup.arrived(queued);
@@ -413,7 +455,7 @@ impl<S: BatchOps> BatchedInner<S> {
         let limit = Limit { ops, weight: options.weight.map(|most| (most, weigh)) };
         self.regroup_until.set(0);
         let start = machine::tick();
-        let Some(mut cut) = held.cut(&limit) else { return };
+        let mut cut = held.cut(&limit)?;
         let wait = cut.marks().find(|&(mark, _)| mark != 0).map(|(mark, _)| start.saturating_sub(mark));
         let (callers, is_limited) = (cut.callers(), cut.is_limited() && !is_flat);
         let (state, entries) = cut.parts();
@@ -425,17 +467,27 @@ impl<S: BatchOps> BatchedInner<S> {
         }
         let ran = machine::tick();
         self.seen.since.set(ran.max(1));
-        let fate = state.run(entries, self);
-        let done = machine::tick();
+        Some((cut, TimedBatch { start, ran, done: 0, size, callers, is_limited, fate: Fate::default() }))
+    }
+
+    /// The batch has run: notes its time and its fate, before its callers are answered.
+    pub(super) fn ran(&self, cut: &mut StructureBatch<'_, '_, S>, timed: &mut TimedBatch, fate: Fate) {
+        let options = &self.options;
+        (timed.done, timed.fate) = (machine::tick(), fate);
         self.seen.since.set(0);
         self.seen.batches.add(1);
-        let took = options.timing.nanos(done.saturating_sub(ran));
+        let took = options.timing.nanos(timed.done.saturating_sub(timed.ran));
         self.batch.set_f64(took.0);
-        let fixed = state.counts.fixed(took);
-        let wakes = direct_wakes(callers, fixed, &options.timing.machine);
+        let fixed = cut.parts().0.counts.fixed(took);
         cut.set_fate(fate);
-        cut.set_direct_wakes(wakes);
-        drop(cut);
+        cut.set_direct_wakes(direct_wakes(timed.callers, fixed, &options.timing.machine));
+    }
+
+    /// The callers of the batch have their answers: learns from it.
+    pub(super) fn answered(&self, held: &mut StructureGuard<'_, S>, lead: BatchRunner, timed: &TimedBatch) {
+        let (options, &TimedBatch { start, ran, done, size, is_limited, fate, .. }) = (&self.options, timed);
+        let took = options.timing.nanos(done.saturating_sub(ran));
+        let fixed = held.data().counts.fixed(took);
         let end = machine::tick();
         let around = end.saturating_sub(start).saturating_sub(done.saturating_sub(ran));
         let (sleepers, queued) = (held.sleepers(), held.queued());

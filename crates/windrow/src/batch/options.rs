@@ -53,5 +53,7 @@ pub(super) struct Options<S> {
     pub(super) is_elsewhere: bool,
     /// An exception to `is_elsewhere`: a lone calling thread runs its own operation.
     pub(super) is_shared: bool,
+    /// The runner is a task: this thread may be the one that must poll it, so nothing but a blocking call waits for it.
+    pub(super) is_async: bool,
     pub(super) timing: &'static Timing,
 }

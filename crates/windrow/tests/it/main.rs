@@ -3,7 +3,9 @@
 
 mod batch;
 mod batch_async;
+mod batch_awaits;
 mod batch_gauges;
+mod batch_jobs;
 mod batch_linear;
 mod batch_misuse;
 mod batch_replies;
