@@ -46,8 +46,8 @@
 //! * An operation waits for the batch that is running, and for batches ahead of it in the queue. No batch is ahead of it as long as the
 //!   operations in flight fit into one batch.
 //! * A reply counts when `run` has returned. After a panic in `run`, every caller of the batch gets [`BatchError::Panicked`], whether or not
-//!   `run` had replied. ([`KEEPS_REPLIES`](BatchOps::KEEPS_REPLIES) is the exception.) The structure is poisoned, unless the program gave it
-//!   a [`recover`](Builder::recover) function.
+//!   `run` had replied. ([`KEEPS_REPLIES`](BatchOps::KEEPS_REPLIES) is the exception.) The structure is poisoned, unless the program
+//!   has chosen otherwise: [`Builder::on_panic`].
 //!
 //! # Callers and events
 //! Without a separate runner, callers run batches: [`build`](Builder::build). An operation that is handed in lies
@@ -123,6 +123,7 @@ mod lead;
 mod options;
 mod regroup;
 mod returns;
+mod shards;
 mod stats;
 
 pub use awaits::{Async, AsyncBatchOps, BatchTask};
@@ -132,7 +133,8 @@ pub use entries::Batch;
 pub use error::{BatchError, CallError};
 pub use future::CallAsync;
 pub use gauges::Gauges;
-pub use options::Overflow;
+pub use options::{OnPanic, Overflow};
+pub use shards::Sharded;
 pub use stats::Stats;
 pub use windrow_plan::batch::{Advice, BatchRunner, BatchTraffic, Choice, Law, Verdict};
 pub use windrow_sync::submit::Entry;

@@ -37,11 +37,21 @@ pub(super) struct Seen {
     met_at: RelaxedU64,
 }
 
+/// Panics of executors: of tokio in a task, of tokio on another thread, of futures.
+const EXECUTORS: [&str; 3] = ["from within a runtime", "no reactor running", "from within another executor"];
+
 impl Seen {
-    /// Records a panic in the structure.
+    /// Records a panic in the structure, with the remedy if `run` was to wait for a future.
     pub(super) fn panicked(&self, payload: &Payload) {
         self.panicked.count(1);
-        *self.panic.lock() = Some(message(payload).unwrap_or("a value that is no text").into());
+        let text = message(payload).unwrap_or("a value that is no text");
+        let remedy = match EXECUTORS.iter().any(|known| text.contains(known)) {
+            true => {
+                " Here a batch awaits with `Builder::build_async`, or blocks with `Runner::spawned` and `spawn_blocking`."
+            }
+            false => "",
+        };
+        *self.panic.lock() = Some(format!("{text}{remedy}").into());
     }
 
     /// The message of the last panic.

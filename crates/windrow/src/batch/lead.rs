@@ -9,7 +9,7 @@ use windrow_sync::submit::{BatchGuard, Closed, Entry, Fate, Limit, LockGuard, Su
 use windrow_sync::{Spin, ThreadBound, machine};
 
 use super::gauges::Seen;
-use super::options::{Options, Overflow};
+use super::options::{OnPanic, Options, Overflow};
 use super::regroup::Regroup;
 use super::stats::BatchCounts;
 use super::{Batch, BatchError, BatchOps, CallError, outcome};
@@ -164,8 +164,9 @@ impl<S: BatchOps> StructureState<S> {
     /// Records a panic in the structure, and repairs it, or poisons it.
     pub(super) fn recover(&mut self, payload: &Payload, shared: &BatchedInner<S>) {
         shared.seen.panicked(payload);
-        let recovered = match (&shared.options.recover, self.structure()) {
-            (Some(recover), Some(structure)) => {
+        let recovered = match (&shared.options.on_panic, self.structure()) {
+            (OnPanic::Keep, Some(_)) => true,
+            (OnPanic::Recover(recover), Some(structure)) => {
                 catch_unwind(AssertUnwindSafe(|| recover(structure))).map_err(discard).is_ok()
             }
             _ => false,

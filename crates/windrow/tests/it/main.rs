@@ -10,6 +10,7 @@ mod batch_linear;
 mod batch_misuse;
 mod batch_replies;
 mod batch_returns;
+mod batch_shards;
 mod batches;
 mod cancel;
 mod examples;
