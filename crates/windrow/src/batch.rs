@@ -53,7 +53,7 @@
 //! Without a separate runner, callers run batches: [`build`](Builder::build). An operation that is handed in lies
 //! on the stack of its thread, in its chunk, or in a reused slot of its task.
 //!
-//! | event | a thread: `call`, `call_chunk` | a task: `call_async` | a job: `exclusive`, `read` |
+//! | event | a thread: `call`, `call_chunk` | a task: `call_async` | a job: `exclusive`, `read`, `exclusive_async`, `read_async` |
 //! |---|---|---|---|
 //! | the structure is free | `call` runs its operation at once; `call_chunk` hands in and runs a batch | runs its operation at once. If batching pays: hands in, wakes itself, and runs the batch in its next poll | runs; `read`s run side by side |
 //! | another caller runs | tries again for a moment if operations are cheap; hands in; spins for the reply if the last batch was shorter than two fifths of a park; parks | tries again for a moment if operations are cheap; hands in; waits for its waker | waits in the queue, as `call` |
@@ -65,12 +65,13 @@
 //! | a call from inside an operation, or from inside `read` | [`BatchError::Nested`] | the same, in its poll | the same |
 //! | the structure is [closed](Batched::close) | what was handed in is answered; later calls get [`BatchError::Closed`] and keep their operations | the same | `exclusive`: [`BatchError::Closed`]; `read` still reads |
 //! | the time of a [`call_within`](Batched::call_within) is up | [`BatchError::TimedOut`]; as a task that goes away | - | - |
-//! | the caller goes away | cannot | dropped while queued: the operation never runs. While its batch runs: the operation runs, the reply is dropped. While it is to run batches: another caller does | cannot |
+//! | the caller goes away | cannot | dropped while queued: the operation never runs. While its batch runs: the operation runs, the reply is dropped. While it is to run batches: another caller does | of a thread: cannot. Of a future: as `call_async` |
+//! | the executor drops the task of a batch ([`build_async`](Builder::build_async)) | [`BatchError::Dropped`], and the operation if the batch had not begun | the same | of a queued future: runs at once |
 //! | the process is a forked child | [`BatchError::Forked`] | the same | the same |
 //!
 //! With a separate [`Runner`] ([`build_on`](Builder::build_on)) callers only hand in and wait: whoever hands in, or leaves operations queued,
 //! signals the runner. It is a thread, for operations that block or structures that are not `Send`, or closures that a function spawns
-//! elsewhere. [`Runner::beside_callers`] lets a thread run its own operation if the structure is free and the last batch had one operation.
+//! elsewhere. [`Builder::build_async`] spawns a task a batch for a structure whose `run` awaits. [`Runner::beside_callers`] lets a thread run its own operation if the structure is free and the last batch had one operation.
 //!
 //! After a batch, wakeups are chained: the runner wakes a few parked callers, and each wakes the next. So the runner can go on with the
 //! next batch. If the fixed cost of a batch exceeds the cost of waking all callers, the runner wakes all of them itself. A caller whose
