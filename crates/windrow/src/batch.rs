@@ -461,7 +461,7 @@ impl<S: BatchOps> Batched<S> {
         // The statistics may have to wait for their turn.
         let stats = || match self.shared.submit.try_read() {
             Some(state) => Ok(state.counts.snapshot()),
-            None if self.shared.options.is_async => return Err("a batch runs".to_owned()),
+            None if self.shared.options.is_async => Err("a batch runs".to_owned()),
             None => self.stats().map_err(|error| error.to_string()),
         };
         let verdict = || {

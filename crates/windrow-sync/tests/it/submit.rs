@@ -132,6 +132,29 @@ fn what_holds_no_operation_is_refused_where_it_is_handed_in() {
     assert_eq!(mine.map(Entry::into_reply), [Some(0), Some(1), Some(2)], "replies stay");
 }
 
+/// As a task does that awaits while it holds the lock.
+#[test]
+fn a_guard_ends_its_batch_on_another_thread() {
+    let list = List::new(0, None);
+    let (mut queued, mut job) = (TaskOp::new(&list, 5, 0), TaskOp::job(&list, Box::new(|sum| *sum += 10), false));
+    let held = list.take().expect("it is free");
+    let mut poll = |op: &mut TaskOp<'_, _, _, _>| op.poll(&mut Context::from_waker(Waker::noop()), Launch::Now, batch);
+    assert!(poll(&mut queued).is_pending() && poll(&mut job).is_pending() && list.take().is_none());
+    std::thread::scope(|scope| {
+        let mut held = held;
+        let called = scope.spawn(|| list.call(&mut entries::<1>(), 0, Spin::NONE, batch));
+        scope.spawn(move || {
+            while held.is_more() {
+                batch(&mut held);
+            }
+        });
+        assert!(called.join().is_ok_and(|fate| fate.is_ok()));
+    });
+    assert!(matches!(poll(&mut queued), Poll::Ready((Entry::Reply(5), Ok(_)))));
+    assert!(matches!(poll(&mut job), Poll::Ready((Entry::Empty, Ok(_)))));
+    assert!(list.try_read().is_some_and(|sum| *sum == 15));
+}
+
 #[test]
 fn the_holder_may_shut_the_list() {
     let list = List::new(0, None);

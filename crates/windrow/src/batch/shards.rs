@@ -42,8 +42,11 @@ use super::{BatchError, BatchOps, Batched, CallAsync, CallError, Gauges};
 /// ```
 pub struct Sharded<S: BatchOps> {
     shards: Box<[Batched<S>]>,
-    hash: Box<dyn Fn(&S::Op) -> u64 + Send + Sync>,
+    hash: Box<KeyHash<S::Op>>,
 }
+
+/// The hash of an operation's key.
+type KeyHash<Op> = dyn Fn(&Op) -> u64 + Send + Sync;
 
 impl<S: BatchOps> fmt::Debug for Sharded<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -184,7 +184,7 @@ fn jobs_of_threads_and_futures_at_once() {
                 scope.spawn(move || {
                     for round in 0..rounds {
                         match (thread + round) % 4 {
-                            0 => drop(counter.exclusive(|counter| counter.value += 1).unwrap()),
+                            0 => counter.exclusive(|counter| counter.value += 1).unwrap(),
                             1 => block_on(counter.exclusive_async(|counter| counter.value += 1)).unwrap(),
                             2 => drop(block_on(counter.call_async(1)).unwrap()),
                             _ => {
