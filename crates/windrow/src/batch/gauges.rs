@@ -47,7 +47,7 @@ impl Seen {
         let text = message(payload).unwrap_or("a value that is no text");
         let remedy = match EXECUTORS.iter().any(|known| text.contains(known)) {
             true => {
-                " Here a batch awaits with `Builder::build_async`, or blocks with `Runner::spawned` and `spawn_blocking`."
+                " (a batch awaits with `Builder::build_async`, or blocks with `Runner::spawned` and `spawn_blocking`)"
             }
             false => "",
         };
