@@ -523,7 +523,7 @@ impl fmt::Display for Verdict {
             Advice::Nothing => "",
             Advice::Mutex if law.handoff > law.fixed => "",
             Advice::Mutex => "; use a mutex",
-            Advice::Limit => "; the limit bounds B: raise it if you can",
+            Advice::Limit => "; the limit bounds B: raise it, or keep it if it is the structure's own maximum",
             Advice::Wait => "; callers come in turns: allow a longer wait",
             Advice::Thread => "; tasks block their executor: use a separate thread",
             Advice::Callers => "; let callers run it",

@@ -56,7 +56,9 @@ fn the_verdict_says_what_to_do() {
     );
     let half = BatchTraffic { batch: 32.0, ..FULL };
     assert!(said(half).contains("at B = 32.0 of 64.0 in flight (F ="), "a longer wait would not help: {}", said(half));
-    assert!(said(BatchTraffic { is_limited: true, ..half }).contains("; the limit bounds B: raise it if you can ("));
+    assert!(
+        said(BatchTraffic { is_limited: true, ..half }).contains("; the limit bounds B: raise it, or keep it if it is")
+    );
     let launch = law(350_000.0, 700.0, 2_000.0).verdict(half).to_string();
     assert!(
         launch.contains("25.7x at B = 32.0 of 64.0 in flight; callers come in turns: allow a longer wait ("),
