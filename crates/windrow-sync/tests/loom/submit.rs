@@ -242,6 +242,36 @@ fn a_job_of_a_future_runs_once_or_never() {
     }
 }
 
+/// While a holder runs a future's job, the future is polled with another waker, and perhaps dropped.
+#[test]
+fn the_future_of_a_job_is_polled_and_dropped_while_it_runs() {
+    for is_dropped in [false, true] {
+        model(None, move || {
+            let list = list();
+            let mut held = list.try_lock().unwrap();
+            let mut mine = Box::pin({
+                let list = list.clone();
+                async move {
+                    let mut task = TaskOp::job(&list, Box::new(|sum| _ = add(sum, 1)), false);
+                    poll_fn(|context| task.poll(context, Launch::Now, lead(1))).await.1
+                }
+            });
+            assert!(poll_once(mine.as_mut()).is_pending());
+            let other = thread::spawn(move || match is_dropped {
+                true => drop(mine),
+                false => assert_eq!(block_on(mine), Ok(Fate::default())),
+            });
+            while held.is_more() {
+                batch(&mut held, 1);
+            }
+            drop(held);
+            other.join().unwrap();
+            let sum = total(list);
+            assert!(sum == 1 || sum == 0 && is_dropped, "{sum}");
+        });
+    }
+}
+
 #[test]
 fn readers_share_and_keep_callers_out() {
     model(3, || {
