@@ -44,12 +44,15 @@ impl Delay {
     }
 }
 
+/// Runs a closure inside a pool.
+type Enter = Box<dyn Fn(&mut (dyn FnMut() + Send))>;
+
 /// The arm of this runtime and row.
 ///
 /// # Errors
 /// When the runtime has no such construct, or cannot be built on this machine.
 pub fn arm(runtime: &str, row: &str, setting: Setting, programs: &mut Programs) -> Result<Box<dyn Arm>, String> {
-    let arm = |enter: Box<dyn Fn(&mut (dyn FnMut() + Send))>, times: Range<u64>, all: fn(&Delay)| {
+    let arm = |enter: Enter, times: Range<u64>, all: fn(&Delay)| {
         Here::arm(runtime, enter, move |_, items, out| {
             let [item, constructs] = [items[0], items[1]];
             let counts = constructs.seed == 1;
@@ -60,8 +63,8 @@ pub fn arm(runtime: &str, row: &str, setting: Setting, programs: &mut Programs) 
             *out = vec![u64::from(!counts || permitted.contains(&ran)), delay.constructs];
         })
     };
-    let pool = || Box::new(windrow_pool(setting)) as Box<dyn Fn(&mut (dyn FnMut() + Send))>;
-    let rayon = || Box::new(outside_rayon(MEMBERS)) as Box<dyn Fn(&mut (dyn FnMut() + Send))>;
+    let pool = || Box::new(windrow_pool(setting)) as Enter;
+    let rayon = || Box::new(outside_rayon(MEMBERS)) as Enter;
     Ok(match (runtime, row) {
         ("reference", _) => arm(Box::new(outside), 1..2, |delay| (0..delay.constructs).for_each(|_| delay.run())),
         ("windrow", "parallel") => arm(pool(), 1..3, |delay| {

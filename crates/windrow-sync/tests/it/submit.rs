@@ -138,7 +138,7 @@ fn a_guard_ends_its_batch_on_another_thread() {
     let list = List::new(0, None);
     let (mut queued, mut job) = (TaskOp::new(&list, 5, 0), TaskOp::job(&list, Box::new(|sum| *sum += 10), false));
     let held = list.take().expect("it is free");
-    let mut poll = |op: &mut TaskOp<'_, _, _, _>| op.poll(&mut Context::from_waker(Waker::noop()), Launch::Now, batch);
+    let poll = |op: &mut TaskOp<'_, _, _, _>| op.poll(&mut Context::from_waker(Waker::noop()), Launch::Now, batch);
     assert!(poll(&mut queued).is_pending() && poll(&mut job).is_pending() && list.take().is_none());
     std::thread::scope(|scope| {
         let mut held = held;

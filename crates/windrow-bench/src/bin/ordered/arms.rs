@@ -140,7 +140,7 @@ pub(crate) fn together<W: FnOnce() + Send>(works: impl Iterator<Item = W>) -> Du
 /// The keys that were new.
 pub(crate) fn inserted(ops: &[SetOp<u64>], results: &[bool]) -> impl Iterator<Item = u64> {
     ops.iter().zip(results).filter_map(|(op, new)| match op {
-        SetOp::Insert(key) if *new => Some(key.clone()),
+        SetOp::Insert(key) if *new => Some(*key),
         _ => None,
     })
 }
@@ -195,7 +195,7 @@ pub(crate) fn btree(keys: &[u64]) -> Vec<Box<dyn Arm>> {
             threads: 2,
             structure: Mutex::new(before),
             run: |set: &Mutex<BTreeSet<u64>>, ops: &[SetOp<u64>], results: &mut [bool]| {
-                each(ops, results, |op| on_btree(&mut set.lock(), op.clone()));
+                each(ops, results, |op| on_btree(&mut set.lock(), *op));
             },
             remove: |set: &Mutex<BTreeSet<u64>>, key: &u64| {
                 set.lock().remove(key);
@@ -291,7 +291,7 @@ pub(crate) fn peers(keys: &[u64]) -> Vec<Box<dyn Arm>> {
     for threads in [1, 2] {
         let map = SkipMap::new();
         for key in keys {
-            map.insert(key.clone(), 0);
+            map.insert(*key, 0);
         }
         arms.push(Box::new(Shared {
             name: "skipmap".to_owned(),
@@ -303,7 +303,7 @@ pub(crate) fn peers(keys: &[u64]) -> Vec<Box<dyn Arm>> {
                     // If two threads insert a key at once, both have called a closure; the stored value shows which was first.
                     SetOp::Insert(key) => {
                         let mine = std::ptr::from_ref(op).addr();
-                        *map.get_or_insert(key.clone(), mine).value() == mine
+                        *map.get_or_insert(*key, mine).value() == mine
                     }
                     SetOp::Remove(key) => map.remove(key).is_some(),
                     SetOp::Query(never) => match *never {},

@@ -150,7 +150,7 @@ fn cell(options: &Options, order: Order, size: Size, notes: &mut Vec<String>) ->
     for repetition in 0..usize::from(options.repetitions) {
         let ops = work::ops(order, size.ops, &mut random);
         let mut set = oracle.clone();
-        let expected: Vec<bool> = ops.iter().map(|op| arms::on_btree(&mut set, op.clone())).collect();
+        let expected: Vec<bool> = ops.iter().map(|op| arms::on_btree(&mut set, *op)).collect();
         let count = set.len();
         drop(set);
         for turn in 0..arms.len() {

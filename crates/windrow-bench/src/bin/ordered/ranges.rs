@@ -59,7 +59,7 @@ impl Arm for Apart {
         for (at, op) in ops.iter().enumerate() {
             let half = usize::from(self.middle.as_ref().is_some_and(|middle| key(op) >= middle));
             let half = &mut self.halves[half];
-            half.ops.push(op.clone());
+            half.ops.push(*op);
             half.at.push(at);
             half.results.push(false);
         }
