@@ -132,6 +132,7 @@ impl<K: Key, V> MapOp<K, V> {
     /// Operations between two queries share their searches, so many small queries in a batch make it a sequence of single operations.
     ///
     /// ```
+    /// use std::ops::Bound;
     /// use windrow::batch::Batched;
     /// use windrow_collections::{MapOp, OrderedMap};
     ///
@@ -140,7 +141,9 @@ impl<K: Key, V> MapOp<K, V> {
     ///     stock.call(MapOp::Insert(fruit.to_owned(), count)).unwrap();
     /// }
     /// // `call_async` in a task.
-    /// let (scan, total) = MapOp::query(|map: &OrderedMap<String, u32>| map.range::<str>("b"..).map(|(_, n)| n).sum::<u32>());
+    /// let from_b = (Bound::Included("b"), Bound::Unbounded);
+    /// let sum = move |map: &OrderedMap<String, u32>| map.range::<str>(from_b).map(|(_, n)| n).sum::<u32>();
+    /// let (scan, total) = MapOp::query(sum);
     /// stock.call(scan).unwrap();
     /// assert_eq!(total.take(), Some(13));
     /// ```
