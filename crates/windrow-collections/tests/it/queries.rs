@@ -32,7 +32,7 @@ fn same(size: usize, every: u64, rounds: u32, limit: usize) {
         let (mut ops, mut expected, mut scans) = ([Vec::new(), Vec::new()], Vec::new(), Vec::new());
         for _ in 0..size {
             let key = next() % 5_000;
-            let made = |kind: u64| if kind % 3 > 0 { MapOp::Insert(key, round) } else { MapOp::Remove(key) };
+            let made = |kind: u64| if !kind.is_multiple_of(3) { MapOp::Insert(key, round) } else { MapOp::Remove(key) };
             let kind = next();
             if kind.is_multiple_of(every) {
                 for ops in &mut ops {

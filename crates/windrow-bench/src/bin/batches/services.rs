@@ -10,6 +10,9 @@ use crate::arms::{Arm, Runner};
 use crate::turn::{Open, Row, Shape, Turn, cell};
 use crate::{Options, Outcome, grid, share};
 
+/// A quantile of a turn.
+type Quantile = fn(&Turn) -> f64;
+
 /// The callers of both parts, and those of the neighbours' one.
 pub(crate) const CALLERS: [u16; 3] = [1, 8, 64];
 pub(crate) const CLOSED_CALLERS: [u16; 1] = [64];
@@ -108,7 +111,7 @@ pub(crate) fn open(
             all.push(cell);
         }
     }
-    let quantiles: [(&str, fn(&Turn) -> f64); 2] = [("p50", |turn| turn.p50), ("p99", |turn| turn.p99)];
+    let quantiles: [(&str, Quantile); 2] = [("p50", |turn| turn.p50), ("p99", |turn| turn.p99)];
     let mut notes = Vec::new();
     for (arm, is_judged) in [(Arm::Default, true), (Arm::THREAD, true), (Arm::ActorControl, false)] {
         for (name, of) in quantiles {
