@@ -47,6 +47,8 @@ const TURN: Duration = Duration::from_millis(1);
 const REST: Duration = Duration::from_millis(1);
 /// `rounds` may take this much of the time of `round`, and next to busy processes this much of serial's.
 const BARS: [f64; 2] = [1.05, 1.5];
+/// Cells that a note names.
+const WORST: usize = 5;
 /// A process with this variable prints lines for the one that has started it.
 const CHILD: &str = "WINDROW_BENCH_PROGRAMS";
 
@@ -178,13 +180,14 @@ fn run(options: &Options) -> Result<(), String> {
     let notes = [("round", ROUND, BARS[0]), ("serial", SERIAL, BARS[1])].map(|(by, of, most)| {
         let all = || cells.iter().flat_map(|(_, processes)| processes).map(|cell| (&cell.name, cell.ratio(ROUNDS, of)));
         let mean = geometric_mean(all().map(|(_, ratio)| ratio));
-        let above: Vec<String> =
-            all().filter(|it| it.1 > most).map(|(name, ratio)| format!("{name} {ratio:.2}")).collect();
+        let mut above: Vec<_> = all().filter(|it| it.1 > most).collect();
+        above.sort_by(|one, other| other.1.total_cmp(&one.1));
         let (met, count) = (if above.is_empty() { "met" } else { "missed" }, all().count());
+        let worst: Vec<String> = above.iter().take(WORST).map(|(name, ratio)| format!("{name} {ratio:.2}")).collect();
         format!(
-            "rounds by {by}: x{mean:.3} in geometric mean, {} of {count} above {most}, bar <= 0 {met}; {}",
+            "rounds by {by}: x{mean:.3} in geometric mean, {} of {count} above {most}, bar <= 0 {met}; the worst {}",
             above.len(),
-            above.join(" ")
+            worst.join(" ")
         )
     });
     notes.iter().for_each(|note| println!("  {note}"));
