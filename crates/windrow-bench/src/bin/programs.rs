@@ -184,10 +184,10 @@ fn run(options: &Options) -> Result<(), String> {
         above.sort_by(|one, other| other.1.total_cmp(&one.1));
         let (met, count) = (if above.is_empty() { "met" } else { "missed" }, all().count());
         let worst: Vec<String> = above.iter().take(WORST).map(|(name, ratio)| format!("{name} {ratio:.2}")).collect();
+        let worst = if worst.is_empty() { String::new() } else { format!("; the worst {}", worst.join(" ")) };
         format!(
-            "rounds by {by}: x{mean:.3} in geometric mean, {} of {count} above {most}, bar <= 0 {met}; the worst {}",
-            above.len(),
-            worst.join(" ")
+            "rounds by {by}: x{mean:.3} in geometric mean, {} of {count} above {most}, bar <= 0 {met}{worst}",
+            above.len()
         )
     });
     notes.iter().for_each(|note| println!("  {note}"));
