@@ -29,7 +29,7 @@ pub(crate) struct Options {
     /// Only orderings whose place contains this, such as `gate.rs` or `gate.rs:120`.
     #[arg(long, value_name = "PATTERN", default_value = "")]
     only: String,
-    /// As many copies at a time, each with its own build. As many as there are processors unless given: models have one thread.
+    /// Copies at a time, each with its own build: by default one for each processor, because a model has one thread.
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
     /// Show the mutants, and run none.

@@ -1,6 +1,6 @@
 //! Numerical programs whose steps depend on each other: serial, by a team's `rounds`, by `round`, and by one parallel loop of rayon a step.
 //!
-//! They are those of a review by numerical people: Sarah El Kazdadi's article, Jacobi's relaxation until it has converged, an LU decomposition
+//! The programs: Sarah El Kazdadi's article, Jacobi's relaxation until it has converged, an LU decomposition
 //! with pivots, an edit distance by anti-diagonals, and a bitonic sort. Each program cuts and does a step in one way, for all arms.
 
 use std::ops::Range;
@@ -177,7 +177,7 @@ impl Jacobi {
         std::mem::swap(&mut self.grid, &mut self.next);
     }
 
-    /// Whether step `step` is to run after one that moved values by `most`.
+    /// True if step `step` runs after one that moved values by `most`.
     fn goes_on(&mut self, step: usize, most: f64) -> bool {
         if step > 0 {
             self.swap();
@@ -361,7 +361,7 @@ impl Wavefront {
         }
     }
 
-    /// What diagonal `step` is made of, its rows, and itself.
+    /// Diagonal `step`: the texts and the two diagonals before it, its rows, and itself.
     fn diagonal(&mut self, step: usize) -> (Lent<'_, Before>, Range<usize>, &mut [u32]) {
         let n = self.texts[0].len();
         let rows = step.saturating_sub(n)..step.min(n) + 1;

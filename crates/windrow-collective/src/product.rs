@@ -135,7 +135,7 @@ impl<T: Float> Product<'_, T> {
         }
     }
 
-    /// Whether a plain `b` is packed for all tiles: not for few rows, such as a step of decoding.
+    /// True if a plain `b` is packed for all tiles: not for few rows, such as a step of decoding.
     fn packs(&self) -> bool {
         windrow_product::Product::<T>::packs(self.each() * self.ranks, self.cols())
     }

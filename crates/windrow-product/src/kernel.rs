@@ -50,9 +50,9 @@ pub(crate) struct Steps<'a, S> {
     pub(crate) b_row: Option<usize>,
     /// Rows of sums of earlier and for later steps: of the columns of `b`, rounded up to whole vectors.
     pub(crate) sums: &'a mut [S],
-    /// Whether the sums begin at 0.
+    /// True if the sums begin at 0.
     pub(crate) first: bool,
-    /// Whether the sums are complete: then they go to `c`.
+    /// True if the sums are complete: then they go to `c`.
     pub(crate) last: bool,
     /// The result: rows that begin `stride` apart.
     pub(crate) c: &'a mut [S],
@@ -81,7 +81,7 @@ pub(crate) trait Kernel: Copy + Default {
     /// The rows and columns of a block that is transposed as one.
     fn block(set: InstructionSet) -> [usize; 2];
 
-    /// Transposes so many blocks down and across: rows that begin `from_row` apart become columns of rows `to_row` apart.
+    /// Transposes `blocks`, a number down and one across: rows that begin `from_row` apart become columns of rows `to_row` apart.
     ///
     /// # Panics
     /// A slice is too short.

@@ -43,7 +43,7 @@ const PACKED: usize = 4 << 20;
 pub enum Right<'a, T: Number> {
     /// Packed before.
     Packed(&'a PackedB<T>),
-    /// As it lies: each call packs what pays, into its workspace. A product of few rows or columns packs nothing.
+    /// A matrix: each call packs what pays, into its workspace. A product of few rows or columns packs nothing.
     Plain(Matrix<'a, T>),
 }
 
@@ -111,7 +111,7 @@ impl<'a, T: Number> Product<'a, T> {
         Self { a, b, set, alpha: T::Sum::ONE, beta: T::Sum::default() }
     }
 
-    /// Whether a product of so many rows and columns packs a `b` that is [plain](Right::Plain).
+    /// True if a product with this number of rows and columns packs a `b` that is [plain](Right::Plain).
     ///
     /// ```
     /// use windrow_product::Product;

@@ -299,7 +299,7 @@ def calibrate(
     slowest: Callable[[list[float]], list[float]] = list,
     **shape: object,
 ) -> Profile:
-    """Measures both functions for tiles of so many rows, each alone, and a cut of the most rows.
+    """Measures both functions for tiles of these numbers of rows, each by itself, and a cut of the largest number.
 
     ``tiles`` of one size run back to back, and a time is the median of ``repeats``, with all sizes taken in turn. If the functions communicate
     with other processes, all of them call this with the same arguments, and ``slowest`` returns the largest values of all processes for its

@@ -129,7 +129,7 @@ impl<K: Key, V> MapOp<K, V> {
     /// A [`Query`](MapOp::Query) of the whole map, and the place of what `f` returns.
     ///
     /// A scan is then an operation of a batch: it sees what the operations before it did, and waits for no other batch.
-    /// Operations between two queries share their searches, so many small queries in a batch make it a sequence of single operations.
+    /// Only operations between two queries share their searches, so a batch with a query after each operation searches as often as single calls.
     ///
     /// ```
     /// use std::ops::Bound;
@@ -196,7 +196,7 @@ pub enum SetOp<K, Q = Infallible> {
     Query(Q),
 }
 
-/// Why an operation has a key.
+/// The reason for which an operation has a key.
 const NO_KEY: &str = "a query runs between the operations with keys";
 
 impl<K, S> SetOp<K, Query<S>> {

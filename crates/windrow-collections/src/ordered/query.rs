@@ -40,7 +40,7 @@ impl<S> fmt::Debug for Query<S> {
 pub struct Answer<R>(Arc<Mutex<Option<R>>>);
 
 impl<R> Answer<R> {
-    /// What the function returned: `None` before its call, after its panic, and if it was taken.
+    /// Takes the result of the function: `None` before its call, after its panic, and if it was taken.
     pub fn take(&self) -> Option<R> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -132,7 +132,7 @@ fn what_holds_no_operation_is_refused_where_it_is_handed_in() {
     assert_eq!(mine.map(Entry::into_reply), [Some(0), Some(1), Some(2)], "replies stay");
 }
 
-/// As a task does that awaits while it holds the lock.
+/// A task that awaits while it holds the lock does the same.
 #[test]
 fn a_guard_ends_its_batch_on_another_thread() {
     let list = List::new(0, None);

@@ -85,7 +85,7 @@ impl<S: BatchOps> Batched<S> {
     /// See [`BatchError`].
     ///
     /// # Panics
-    /// When awaited, if `f` panics; then the structure is poisoned, or recovered.
+    /// If `f` panics, when the future is awaited; then the structure is poisoned, or recovered.
     #[track_caller]
     pub fn exclusive_async<R: Send + 'static>(
         &self,
@@ -157,7 +157,7 @@ impl<S: BatchOps> Batched<S> {
     /// See [`BatchError`].
     ///
     /// # Panics
-    /// When awaited, if `f` panics.
+    /// If `f` panics, when the future is awaited.
     #[track_caller]
     pub fn read_async<R: Send + 'static>(
         &self,
@@ -224,7 +224,7 @@ impl<S: BatchOps> Batched<S> {
     /// [`stats`](Batched::stats) as a future of any executor.
     ///
     /// # Errors
-    /// Those of [`stats`](Batched::stats), and [`BatchError::Closed`].
+    /// The errors of [`stats`](Batched::stats), and [`BatchError::Closed`].
     pub fn stats_async(&self) -> impl Future<Output = Result<Stats, BatchError>> + Send
     where
         S: 'static,
@@ -289,7 +289,7 @@ impl<S: BatchOps> Batched<S> {
     /// ```
     ///
     /// # Errors
-    /// Those of [`close`](Batched::close).
+    /// The errors of [`close`](Batched::close).
     pub fn close_async(&self) -> impl Future<Output = Result<(), BatchError>> + Send
     where
         S: 'static,

@@ -86,7 +86,7 @@ impl<S: BatchOps> Sharded<S> {
     /// [`Batched::call`] of the key's structure.
     ///
     /// # Errors
-    /// Those of [`Batched::call`].
+    /// The same as [`Batched::call`].
     #[track_caller]
     pub fn call(&self, op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
         self.shard(&op).call(op)
@@ -95,7 +95,7 @@ impl<S: BatchOps> Sharded<S> {
     /// [`Batched::call_async`] of the key's structure.
     ///
     /// # Errors
-    /// Those of [`Batched::call`].
+    /// The same as [`Batched::call`].
     #[track_caller]
     pub fn call_async(&self, op: S::Op) -> CallAsync<'_, S> {
         self.shard(&op).call_async(op)
@@ -128,7 +128,7 @@ impl<S: BatchOps> Sharded<S> {
     /// [`close`](Sharded::close) as a future of any executor.
     ///
     /// # Errors
-    /// Those of [`close`](Sharded::close).
+    /// The errors of [`close`](Sharded::close).
     pub async fn close_async(&self) -> Result<(), BatchError>
     where
         S: 'static,

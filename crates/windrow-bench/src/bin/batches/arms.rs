@@ -158,7 +158,7 @@ impl Arm {
         arms
     }
 
-    /// Those of a service: the default and a separate thread, without the wait for returning callers too if `unwaited`, and the peers.
+    /// Arms of a service: the default, a separate thread, and the peers; with `unwaited` also the first two without the wait for returning callers.
     pub(crate) fn of_service(kind: Kind, unwaited: bool) -> Vec<Arm> {
         let mut arms = vec![Arm::Default, Arm::THREAD];
         if unwaited {

@@ -93,7 +93,7 @@ enum FixedAs {
     Sleep,
 }
 
-/// Why a call cannot fail.
+/// The reason for which a call cannot fail.
 const SOUND: &str = "it is open, and nothing in it panics";
 const CALLERS: [u16; 5] = [1, 2, 8, 64, 256];
 /// F, in microseconds.

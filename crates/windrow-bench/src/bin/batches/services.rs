@@ -24,7 +24,7 @@ pub(crate) const EACH: f64 = 0.5;
 const MEASURED: Duration = Duration::from_millis(150);
 const WARM: Duration = Duration::from_millis(40);
 
-/// The bars: quantiles of an open loop by those of the better peer, in so many percent of the cells.
+/// Bars of an open loop: a quantile relative to the better peer's, and the percentage of the cells that must hold it.
 const LATE: (f64, f64) = (1.1, 90.0);
 /// Operations a second beside busy processes by those of the better arm, in all cells.
 const RATE: f64 = 0.8;

@@ -30,7 +30,7 @@ const SCAN: usize = 100;
 /// Measure: count of hot keys.
 const HOT: u64 = 16;
 
-/// What turns consist of.
+/// The mix of operations of a turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mix {
     Reads,
@@ -50,7 +50,7 @@ enum Op<K> {
     Scan(K),
 }
 
-/// What a thread was answered.
+/// Answers to the operations of a thread, summed up.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Answers {
     found: u64,
@@ -356,7 +356,7 @@ struct Row {
     times: Vec<f64>,
 }
 
-/// What is measured, and what has been.
+/// The cells to measure, and the rows so far.
 pub(crate) struct Table<'a> {
     repetitions: u16,
     /// Kinds of keys; all if there are none.
