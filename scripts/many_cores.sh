@@ -4,13 +4,13 @@
 #   scripts/many_cores.sh build DIR       the programs, peers and texts, stripped: 64 MiB at most
 #   scripts/many_cores.sh run DIR OUT     there: OUT/summary.txt, and the records and outputs in OUT/records.tgz
 #
-# Regions, the 31 cells warm and cold, rounds and barriers and encode on WIDTHS threads (2 4 8 16), batches of 16 and 64 callers. A part that
+# Regions, the 31 cells warm and cold, rounds, barriers, programs and encode on WIDTHS threads (2 4 8 16), batches of 16 and 64 callers. A part that
 # has no time left, or a peer that does not start, is skipped, and the summary says so. DATA is the folder of texts and tokenizers; gigatoken is
-# measured if Python can import it, from DIR/python too (pip install --no-deps --target DIR/python gigatoken). oneTBB: crates/windrow-bench/README.md.
+# measured if Python can import it, from DIR/python too (pip install --no-deps --target DIR/python gigatoken awkward awkward_cpp). oneTBB: crates/windrow-bench/README.md.
 set -euo pipefail
 
 limit=470
-programs=(latency cells rounds barriers batches)
+programs=(latency cells rounds barriers batches programs)
 usage() {
     sed -n '2,9s/^# \?//p' "$0"
     exit 2
@@ -116,9 +116,11 @@ run() {
         part "rounds-$width" "$width" "$dir/rounds" --arms "windrow-rounds,$rounds" --sizes 10k,100k --repetitions 3 --record
         part "barriers-$width" "$width" "$dir/barriers" --arms "windrow-barrier,windrow-round,$crossings" --repetitions 5 --record
         part "cells-cold-$width" "$width" "$dir/cells" --regime cold --arms "$cells" --repetitions 3 --record
+        part "programs-$width" "$width" "$dir/programs" --processes 1 --repetitions 3 --record
     done
     for callers in 16 64; do
         part "batches-$callers" "$most" "$dir/batches" --only grid --kinds threads --callers "$callers" --fixed 0.1,2,20 --repetitions 3 --record
+        part "open-$callers" "$most" "$dir/batches" --only open --callers "$callers" --fixed 100,1000 --loads 50,80 --repetitions 5 --record
     done
     encode
     say "took $SECONDS s"
