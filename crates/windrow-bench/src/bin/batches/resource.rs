@@ -133,6 +133,13 @@ impl Resource {
         }
     }
 
+    /// The last batches of a turn, one or more a caller, cost as much as those before: statistics would follow them.
+    fn pay_at_the_end(&self, ops: usize) {
+        if self.phase == OVER {
+            self.cost.pay(ops);
+        }
+    }
+
     #[cold]
     fn enter(&mut self, phase: u8) {
         self.phase = phase;
@@ -166,11 +173,13 @@ impl BatchOps for Resource {
 
     fn run(&mut self, batch: &mut Batch<'_, u64, Answer>) {
         self.begin(batch.len());
+        self.pay_at_the_end(batch.len());
         batch.iter_mut().for_each(|entry| entry.answer(|op| self.one(op)));
     }
 
     fn run_one(&mut self, op: u64) -> Answer {
         self.begin(1);
+        self.pay_at_the_end(1);
         self.one(op)
     }
 }

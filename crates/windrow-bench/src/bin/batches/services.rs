@@ -77,12 +77,23 @@ fn shape(shape: &Shape) -> Shape {
     Shape { warm: WARM.max(5 * shape.cost.fixed), measured: MEASURED.max(40 * shape.cost.fixed), ..*shape }
 }
 
-/// Counts verdicts for a lock in turns whose batches held two operations and more on average. F is at least 100 us here: a lock would be slower.
+/// Counts verdicts for a lock in turns whose batches held two operations and more on average, and names one. F is at least 100 us here: a lock
+/// would be slower.
 fn wrong_verdicts(cells: &[Cell]) -> String {
-    let turns = || cells.iter().flat_map(|cell| &cell.rows).flat_map(|row| &row.turns);
-    let wrong = turns().filter(|turn| turn.batch >= 2.0 && claim(turn).is_some_and(|gain| gain < 0.9)).count();
-    let claims = turns().filter_map(claim).count();
-    format!("verdicts for a lock where batches of 2 and more ran: {wrong} of {claims}, bar <= 0 {}", met(wrong == 0))
+    let (mut claims, mut wrong) = (0, Vec::new());
+    for (cell, row) in cells.iter().flat_map(|cell| cell.rows.iter().map(move |row| (cell, row))) {
+        for (turn, gain) in row.turns.iter().filter_map(|turn| Some((turn, claim(turn)?))) {
+            claims += 1;
+            if turn.batch >= 2.0 && gain < 0.9 {
+                wrong.push(format!(" ({}, {}: x{gain:.2} in batches of {:.1})", cell.name, row.arm, turn.batch));
+            }
+        }
+    }
+    let (count, first) = (wrong.len(), wrong.first().map_or("", String::as_str));
+    format!(
+        "verdicts for a lock where batches of 2 and more ran: {count} of {claims}{first}, bar <= 0 {}",
+        met(count == 0)
+    )
 }
 
 fn met(is_met: bool) -> &'static str {
