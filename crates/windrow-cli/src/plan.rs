@@ -168,11 +168,14 @@ fn decided(options: &Options, outputs: &Outputs<'_>, measured: &Measured) -> Res
     with_problem(options, measured, &fits, |problem| {
         let margin = measured.margin(&fits, options.m);
         let choice = Choice::new(problem, measured, margin, options.family);
-        let choice = choice.map_err(|error| impossible(measured, error))?;
+        let mut choice = choice.map_err(|error| impossible(measured, error))?;
         let is_predicted = choice.name == "planned";
         let break_even =
             is_predicted.then(|| BreakEven::find(options, measured, &fits, margin, choice.plan.serial)).transpose();
         let break_even = break_even.map_err(|error| impossible(measured, error))?;
+        if fits.is_guess && choice.plan.tiles.len() > 1 {
+            choice = choice.uncut(problem).map_err(|error| impossible(measured, error))?;
+        }
         let rule = problem.matmul.map(|matmul| short_long_rule(problem, matmul, GUIDE_FACTOR)).transpose();
         let rule = rule.map_err(|error| impossible(measured, error))?;
         let replays = options.replay.iter().map(|path| Replay::read(path, problem)).collect::<Result<Vec<_>, _>>()?;

@@ -85,7 +85,7 @@ pub(crate) struct Options {
     pub(crate) element_bytes: Option<u64>,
 
     /// Fixed cost of a product and of a collective, in microseconds, for a stage that was measured at one size. If not given, 5,10 is
-    /// assumed, and half the measured time at most.
+    /// assumed, and half the measured time at most; the plan then says what tiles would gain, and does not tile.
     #[arg(long, value_name = "C,M", value_parser = fixed_costs, requires = "cost", allow_hyphen_values = true)]
     pub(crate) fixed_costs: Option<(f64, f64)>,
 

@@ -49,9 +49,13 @@ impl BreakEven {
         })
     }
 
-    /// A line for each break-even, given whether the plan is to tile.
-    pub(super) fn text(&self, tiles: bool) -> Vec<String> {
-        let (verdict, than) = if tiles { ("tile", "more") } else { ("do not tile", "less") };
+    /// A line for each break-even: `tiles` if the plan is to tile, `is_guess` if it would by assumed costs.
+    pub(super) fn text(&self, tiles: bool, is_guess: bool) -> Vec<String> {
+        let (verdict, than) = match (tiles, is_guess) {
+            (true, _) => ("tile", "more"),
+            (_, true) => ("tiles would pay", "more"),
+            _ => ("do not tile", "less"),
+        };
         let contention = self.contention.map(|factor| {
             format!("  break-even: {verdict}, unless both lanes take {than} than {factor:.2} times as long together")
         });

@@ -105,6 +105,18 @@ impl Choice {
         Ok(self)
     }
 
+    /// One tile instead of a cut by costs that are assumed.
+    pub(super) fn uncut(mut self, problem: &Problem<'_>) -> Result<Self, PlanError> {
+        self.why = format!(
+            "one size was measured, which does not give the cost of a tile; {} would take {:.1} us if the assumed one is right. Measure \
+             another size, or give --fixed-costs or --per-tile",
+            self.plan.tiles,
+            self.plan.predicted.as_micros()
+        );
+        self.take(problem, Tiles::one(problem.rows), "assumed")?;
+        Ok(self)
+    }
+
     /// Chooses these tiles; the previous ones become an alternative.
     fn take(&mut self, problem: &Problem<'_>, tiles: Tiles, had: &'static str) -> Result<(), PlanError> {
         let plan = &mut self.plan;

@@ -52,6 +52,8 @@ pub(super) struct Calibrated {
 pub(super) struct Fits {
     pub(super) compute: LaneCost,
     pub(super) communicate: LaneCost,
+    /// True if one size of a lane was measured, and nothing says what a tile costs.
+    pub(super) is_guess: bool,
     /// Notes on samples that were skipped or assumed.
     pub(super) notes: Vec<String>,
 }
@@ -135,7 +137,9 @@ impl Measured {
             }))
         };
         let (compute, communicate) = (lane(Lane::Compute, &self.compute)?, lane(Lane::Communicate, &self.communicate)?);
-        Ok(Fits { compute, communicate, notes })
+        let is_given = options.fixed_costs.is_some() || options.per_tile > 0.0;
+        let is_guess = !is_given && [&compute, &communicate].iter().any(|cost: &&LaneCost| cost.sizes() == 1);
+        Ok(Fits { compute, communicate, notes, is_guess })
     }
 }
 

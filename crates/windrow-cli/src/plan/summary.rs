@@ -332,7 +332,7 @@ pub(super) fn text(planned: &Planned<'_>) -> String {
     });
     lines
         .push(format!("  margin: a cut has to gain more than {}, by which predictions may be off", plan.inputs.margin));
-    lines.extend(break_even.iter().flat_map(|even| even.text(plan.tiles.len() > 1)));
+    lines.extend(break_even.iter().flat_map(|even| even.text(plan.tiles.len() > 1, fits.is_guess)));
     lines.extend(replays.iter().map(|replay| format!("  {}: {}", replay.file, sum(replay.predicted, &replay.losses))));
     let stated = |replay: &Replay| {
         let (file, stated) = (&replay.file, replay.stated_us?);

@@ -47,7 +47,8 @@ const ONE_SHAPE: &str = "plan matmul-reduce-scatter --m 16384 --n 2048 --k 2048 
 fn the_verdict_flips_at_the_break_even() {
     let place = Place::new();
     place.file("t.csv", ONE_SIZE);
-    let plan = |flags: &str| place.line(&format!("{ONE_SHAPE} --json {flags}")).ok().summary();
+    let line = format!("{ONE_SHAPE} --fixed-costs 5,10");
+    let plan = |flags: &str| place.line(&format!("{line} --json {flags}")).ok().summary();
     let base = plan("");
     let even = |key: &str| base["break_even"][key].as_f64().unwrap();
     let (factor, micros) = (even("contention"), even("per_tile_us"));
@@ -60,7 +61,7 @@ fn the_verdict_flips_at_the_break_even() {
     ] {
         assert_eq!(plan(&flags)["verdict"], verdict, "{flags}");
     }
-    let said = |flags: &str| place.line(&format!("{ONE_SHAPE} {flags}")).ok().stdout;
+    let said = |flags: &str| place.line(&format!("{line} {flags}")).ok().stdout;
     let tile = format!(
         "  break-even: tile, unless both lanes take more than {factor:.2} times as long together\n  \
          break-even: tile, unless a tile takes more than {micros:.1} us beyond its samples in each lane\n"
@@ -79,7 +80,7 @@ fn the_verdict_flips_at_the_break_even() {
 fn tiles_pay_for_themselves_and_one_tile_does_not() {
     let place = Place::new();
     place.file("t.csv", ONE_SIZE).file("two.json", "[8192, 8192]").file("one.json", "[16384]");
-    let line = format!("{ONE_SHAPE} --replay two.json --replay one.json");
+    let line = format!("{ONE_SHAPE} --fixed-costs 5,10 --replay two.json --replay one.json");
     let plan = |flags: &str| place.line(&format!("{line} --json {flags}")).ok().summary();
     let (free, costly) = (plan(""), plan("--per-tile 20"));
     let took = |plan: &Value, replay: usize| plan["replays"][replay]["predicted_us"].as_f64().unwrap();
@@ -220,6 +221,13 @@ fn one_size_has_an_assumed_fixed_cost() {
     };
     assert_eq!((fixed(&this), fixed(&plan("--fixed-costs 20,30"))), ([5.0, 10.0], [20.0, 30.0]));
     assert!((this["serial_us"].as_f64().unwrap() - 605.0).abs() < 1e-6, "{this}");
+    // The cost of a tile is a guess: the plan says what tiles would gain, and does not tile.
+    let (given, even) = (plan("--fixed-costs 5,10"), |plan: &Value| plan["break_even"].clone());
+    assert_eq!((&this["verdict"], &given["verdict"]), (&json!("do-not-tile"), &json!("tile")), "{this}");
+    assert_eq!((even(&this), &this["predicted_us"]), (even(&given), &this["serial_us"]), "{this}");
+    let why = this["why"].as_str().unwrap();
+    assert!(why.contains("one size was measured") && why.contains("give --fixed-costs or --per-tile"), "{why}");
+    assert_eq!(this["alternative_tiles"]["assumed"], given["tiles"], "{this}");
     let says = "the communication was measured at one size, 16384 rows; assuming a fixed cost of 10.0 us and the rest in proportion, \
                 from 4096 rows on (set it with --fixed-costs C,M)";
     assert!(notes(&this).contains(says), "{this}");
@@ -228,6 +236,7 @@ fn one_size_has_an_assumed_fixed_cost() {
         said.contains("  computation: one size of 16384 rows in t.csv, with an assumed fixed cost\n    t = 5.0"),
         "{said}"
     );
+    assert!(said.contains("break-even: tiles would pay, unless both lanes take more than"), "{said}");
     let line = format!("{ONE_SHAPE} --fixed-costs 200,1");
     let says = "t.csv, computation: 16384 rows took 200.0 us, no more than the fixed cost of 200.0 us";
     place.line(&line).fails(&line, 2, &[says, "hint: give smaller --fixed-costs"]);
