@@ -122,7 +122,8 @@ pub type BatchTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl<S: AsyncBatchOps> Builder<Async<S>> {
     /// Wraps a structure whose batches await. `spawn` gets a task whenever operations are queued and no task is pending: pass an executor's
-    /// `spawn`, as `move |task| drop(handle.spawn(task))` of a `tokio::runtime::Handle`. Each task runs one batch, one at a time.
+    /// `spawn`, as `move |task| drop(handle.spawn(task))` of a `tokio::runtime::Handle`. Each task runs one batch, one at a time. It waits one
+    /// turn of the executor for callers that return: [`longest_wait`](Builder::longest_wait) does not apply.
     ///
     /// Callers are those of any structure. But blocking calls (`call`, `close`, `read`, `exclusive`, `stats`) are for threads outside the executor: on
     /// its only thread they would wait for a task that this thread must poll. Tasks have `call_async`, `close_async` and so on. A drop
