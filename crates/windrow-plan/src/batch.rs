@@ -237,14 +237,15 @@ impl HandoffCosts {
     }
 
     /// The cost of a mutex for `traffic`, where an operation takes `one`. Callers spin for a mutex that is free soon. A single thread that waits
-    /// is woken each time. Of many, one is awake already more often: the cost is divided by their number.
+    /// is woken each time. Of many, one is awake already more often: the cost is divided by their number. Operations that ran alone found the
+    /// structure free, and would find a mutex free.
     pub fn mutex(&self, traffic: BatchTraffic, one: Nanos) -> Nanos {
         let contended = match traffic.runner {
             _ if traffic.in_flight.round() < 2.0 || one.0 <= CALL * self.parked.0 => 0.0,
             BatchRunner::Tasks => self.parked.0,
             BatchRunner::Callers | BatchRunner::Separate => self.parked.0 / (traffic.in_flight - 1.0).max(1.0),
         };
-        Nanos(self.lock.0 + contended)
+        Nanos(self.lock.0 + (1.0 - traffic.alone) * contended)
     }
 }
 

@@ -82,6 +82,11 @@ impl BatchFit {
         self.seen
     }
 
+    /// True once the averages are those of many batches: interruptions of a few would look like costs.
+    pub fn is_settled(&self) -> bool {
+        self.seen as f64 >= DEPTH
+    }
+
     /// True if all batches had nearly one size, larger than 1: a smaller one would separate F from m.
     pub fn is_flat(&self) -> bool {
         self.line.is_none() && self.seen >= TRUSTED && self.used().any(|class| class.size >= 2.0)

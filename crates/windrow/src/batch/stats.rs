@@ -2,7 +2,7 @@
 
 use windrow_plan::Nanos;
 use windrow_plan::batch::{BatchFit, BatchRunner, BatchTraffic, HandoffCosts, Law, Verdict};
-use windrow_plan::estimate::{Estimate, Smoothing};
+use windrow_plan::estimate::Smoothing;
 
 /// The largest size with a separate count if there is no limit.
 ///
@@ -33,8 +33,8 @@ pub(super) struct BatchCounts {
     longest_wait: Nanos,
     pub(super) fit: BatchFit,
     costs: HandoffCosts,
-    /// h: the time for an operation apart from its run, a moving average.
-    handoff: Nanos,
+    /// The time of a batch apart from its run, in nanoseconds, and its operations: moving averages. h is their ratio.
+    handing: (f64, f64),
     /// The tick at which the last batch ended, its time, and the number of operations that had run alone by then.
     ended: (u64, Nanos, u64),
     /// The share of operations whose callers were parked: a moving average.
@@ -96,7 +96,7 @@ impl Recent {
 const TRIES: u32 = 4;
 const FIRST_TRIES: u32 = 16;
 
-/// The factor by which a pause may exceed the guessed cost of handing over before the structure counts as idle.
+/// The factor by which a pause may exceed the guessed cost of handing over before the structure counts as idle, and handing over may exceed it.
 ///
 /// Measure: share of the guess.
 const BUSY: f64 = 4.0;
@@ -117,7 +117,7 @@ impl BatchCounts {
             longest_wait: Nanos(0.0),
             fit: BatchFit::default(),
             costs,
-            handoff: costs.handoff(),
+            handing: (costs.handoff().0, 1.0),
             ended: (0, Nanos(0.0), 0),
             slept: 0.0,
             tries: FIRST_TRIES,
@@ -162,9 +162,13 @@ impl BatchCounts {
         self.slept = Smoothing::BATCHES.follow(self.slept, sleepers as f64 / size as f64);
         let (ended, last_ran, alone) = std::mem::replace(&mut self.ended, (end, ran, self.alone));
         let guess = size as f64 * (caller.0 + self.slept * parked.0);
-        let is_busy = ended != 0 && alone == self.alone && gap.0 <= last_ran.0.max(BUSY * guess);
-        let one = (around.0 + if is_busy { gap.0 } else { guess }) / size as f64;
-        self.handoff = Estimate::of(self.handoff).after(Nanos(one), Smoothing::BATCHES).value;
+        let most = self.fit.law().map_or(last_ran, |law| law.batch(size)).0.max(BUSY * guess);
+        let is_busy = ended != 0 && alone == self.alone && gap.0 <= most;
+        // Beyond that a busy process had the CPU, which it would take from callers of a mutex, too.
+        let took = (around.0 + if is_busy { gap.0 } else { guess }).min(most);
+        let (time, ops) = &mut self.handing;
+        *time = Smoothing::BATCHES.follow(*time, took);
+        *ops = Smoothing::BATCHES.follow(*ops, size as f64);
     }
 
     /// The ticks since the last batch, at tick `now`.
@@ -182,7 +186,8 @@ impl BatchCounts {
         let singly = || Some(Law { each: self.fit.one().filter(|_| self.largest <= 1)?, ..Law::default() });
         let law = self.fit.law().or_else(singly)?;
         let lock = self.costs.mutex(self.traffic(), law.batch(1));
-        Some(Law { handoff: self.handoff, lock, wrapper: self.costs.wrapper, ..law })
+        let (time, ops) = self.handing;
+        Some(Law { handoff: Nanos(time / ops), lock, wrapper: self.costs.wrapper, ..law })
     }
 
     fn traffic(&self) -> BatchTraffic {
@@ -279,8 +284,9 @@ impl Stats {
         self.counts.law()
     }
 
-    /// The recent gain of batching for the callers, and the change to make; `None` as in [`law`](Stats::law).
+    /// The recent gain of batching for the callers, and the change to make; `None` as in [`law`](Stats::law), and until 64 batches, or operations
+    /// that ran alone, were measured since costs last changed.
     pub fn verdict(&self) -> Option<Verdict> {
-        self.law().map(|law| law.verdict(self.traffic()))
+        self.law().filter(|_| self.counts.fit.is_settled()).map(|law| law.verdict(self.traffic()))
     }
 }
