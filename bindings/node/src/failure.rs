@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 
 use napi_derive::napi;
-use windrow_cli::{Failed, FailureKind};
 use windrow_tokenizers::engine::{BatchError, DecodeBatchError, DecodeError, EngineError};
+use windrow_tokenizers::run::{Failed, FailureKind};
 use windrow_tokenizers::tokenizer::LoadError;
 
 /// Why a call has no result.
@@ -43,6 +43,13 @@ impl Failure {
             self.message = self.message.replace(from, to);
         }
         self
+    }
+
+    /// Options that are none, or of the wrong type.
+    pub(crate) fn json(error: &serde_json::Error) -> Self {
+        let message = error.to_string();
+        // The place in the JSON is none that the caller has written.
+        Self::new("input", message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message))
     }
 
     /// The text of a panic.
@@ -98,7 +105,7 @@ impl From<Failed> for Failure {
         match kind {
             FailureKind::Usage | FailureKind::BadInput => Self::new("input", message),
             FailureKind::Missing => Self::file(ErrorKind::NotFound, message),
-            FailureKind::Io => Self::file(ErrorKind::Other, message),
+            FailureKind::Io | FailureKind::CannotCreate => Self::file(ErrorKind::Other, message),
             FailureKind::Exists => Self::file(ErrorKind::AlreadyExists, message),
             FailureKind::Stopped => Self::stopped(),
             _ => Self::other(message),

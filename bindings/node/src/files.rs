@@ -5,9 +5,9 @@ use std::thread;
 
 use napi::bindgen_prelude::*;
 use napi_derive::napi;
-use windrow_cli::EncodeFiles;
 use windrow_tokenizers::encode::{Observer, Step};
 use windrow_tokenizers::output::Staging;
+use windrow_tokenizers::run::EncodeSpec;
 
 use crate::door::{Callback, enter, send};
 use crate::environment::Environment;
@@ -67,13 +67,11 @@ pub struct FilesJob {
 
 #[napi]
 impl FilesJob {
-    /// Begins the run that `words` say, and calls back with the outcome.
+    /// Begins the run of an [`EncodeSpec`] in JSON, and calls back with the outcome.
     #[napi(constructor)]
     pub fn new(
-        words: Vec<String>,
+        spec: String,
         tokenizer: &NativeTokenizer,
-        add_special_tokens: bool,
-        special_in_text: bool,
         callback: Callback<'_, FilesDone>,
     ) -> Result<Self> {
         let answer = callback.build_threadsafe_function().build()?;
@@ -82,12 +80,21 @@ impl FilesJob {
             Steps { progress: Arc::clone(&progress), staging: staging.clone(), environment: Environment::current() };
         let core = tokenizer.core()?;
         let run = move || {
-            let tokenizer = core.of_files(add_special_tokens, special_in_text)?;
-            let files = EncodeFiles::prepare(&words, tokenizer, &steps.staging)?;
-            let stored = files.stored().map(|stored| stored as f64);
+            let spec: EncodeSpec = serde_json::from_str(&spec).map_err(|error| Failure::json(&error))?;
+            let mut notes = Vec::new();
+            let found = spec.find(|note| notes.push(note.to_owned()))?;
+            let tokenizer = core.of_files(spec.job.add_special_tokens, spec.job.has_special_in_text())?;
+            let run = found.open(tokenizer, &steps.staging, |note| notes.push(note.to_owned()))?;
+            let stored = run.stored().map(|stored| stored as f64);
             steps.progress.lock().unwrap_or_else(PoisonError::into_inner).total_bytes = stored;
-            let (summary, notes) = files.run(&steps)?;
-            Ok::<_, Failure>(FilesDone { summary, notes })
+            let ended = run.encode(&steps);
+            match ended.failed {
+                Some(failed) => Err(Failure::from(failed)),
+                None => {
+                    notes.extend(ended.notes);
+                    Ok(FilesDone { summary: ended.json, notes })
+                }
+            }
         };
         let thread = thread::Builder::new().name("windrow-files".to_owned());
         let started = thread.spawn(move || send(&answer, enter(run)));

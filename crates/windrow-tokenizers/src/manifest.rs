@@ -328,6 +328,7 @@ impl ReadOptions {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 pub enum OnError {
     /// It ends the run; nothing is published.
     #[default]

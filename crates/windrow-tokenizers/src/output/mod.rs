@@ -191,6 +191,13 @@ pub struct Published {
     pub left_behind: Vec<PathBuf>,
 }
 
+impl Published {
+    /// The element type of the ids; none if they are text.
+    pub fn dtype(&self) -> Option<&str> {
+        self.files.first().and_then(|file| file.dtype.as_deref())
+    }
+}
+
 impl Output {
     /// Checks the options and stages the files. If the options are refused, nothing is created.
     ///

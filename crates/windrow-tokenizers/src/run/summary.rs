@@ -1,23 +1,15 @@
-//! The result of a run, as text and as JSON.
+//! The account of a run as JSON, and its notes.
 
 use std::path::PathBuf;
 
 use serde::Serialize;
-use windrow_tokenizers::encode::Summary;
-use windrow_tokenizers::manifest::{InputFile, Packed, Part};
-use windrow_tokenizers::output::Published;
-use windrow_tokenizers::{shown, to_json};
 
-use crate::args::Encode;
-use crate::report;
-use crate::size::{counted, decimal as size};
-use crate::watched;
-
-/// Less text than this gets no rate: reading the clock and starting threads would be most of the time.
-const RATED: u64 = 1_000_000;
-
-/// More files than this are not listed in full.
-const LISTED: usize = 8;
+use super::failure::Failed;
+use super::spec::{EncodeJob, EncodeRun, EncodeSpec};
+use crate::encode::Summary;
+use crate::manifest::{InputFile, Packed, Part};
+use crate::output::Published;
+use crate::{counted, decimal as size, shown, to_json};
 
 /// The version of the object that `--json` prints. It increases when a field changes its meaning or is removed.
 const SCHEMA: u32 = 2;
@@ -108,7 +100,8 @@ struct Documents {
 }
 
 /// The summary as one line of JSON. `tokenizer` is its name.
-pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: Option<&str>) -> String {
+pub(super) fn json(summary: &Summary, spec: &EncodeSpec, tokenizer: &str, error: Option<&str>) -> String {
+    let job = &spec.job;
     let documents = summary.documents;
     let report = Report {
         schema: SCHEMA,
@@ -117,7 +110,7 @@ pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: 
             written: documents.written,
             skipped: documents.skipped,
             failed: documents.failed,
-            left_out: options.sample.map(|_| documents.left_out),
+            left_out: job.sample.map(|_| documents.left_out),
         },
         bytes: summary.text_bytes,
         tokens: summary.tokens,
@@ -127,8 +120,8 @@ pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: 
         loss_tokens: summary.loss_tokens,
         documents_without_loss: summary.documents_without_loss,
         tokenizer,
-        format: options.format.name(),
-        dtype: summary.published.as_ref().and_then(dtype),
+        format: job.format.name(),
+        dtype: summary.published.as_ref().and_then(Published::dtype),
         eos: summary.published.as_ref().and_then(|published| published.eos),
         seconds: summary.elapsed.as_secs_f64(),
         encoding_seconds: summary.encoding.as_secs_f64(),
@@ -141,38 +134,33 @@ pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: 
         kept_shards: summary.kept_shards,
         packed: summary.published.as_ref().and_then(|published| published.packed),
         parts: summary.published.as_ref().map_or(&[], |published| &published.parts),
-        outputs: outputs(summary, options).map(|path| path.display().to_string()).collect(),
+        outputs: outputs(summary, spec).map(|path| path.display().to_string()).collect(),
         error,
     };
     to_json(&report)
+}
+
+/// The JSON of a run that could not begin.
+pub fn failed_json(job: &EncodeJob, failed: &Failed) -> String {
+    let spec = EncodeSpec { job: job.clone(), run: EncodeRun::default() };
+    json(&Summary::default(), &spec, job.vocabulary.shown(), Some(&failed.message))
 }
 
 fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// Options that a text summary mentions beside the numbers.
-pub(crate) struct Described {
-    /// Whether `--on-error skip` was given.
-    pub(crate) skips: bool,
-    /// `--memory`.
-    pub(crate) budget: usize,
-    pub(crate) tokenizer: String,
-    /// True if the texts name special tokens that count as text, as far as the engine knows.
-    pub(crate) has_named_text: bool,
-}
-
-/// Notes of the command when a run has ended.
-pub(crate) fn notes(summary: &Summary, options: &Encode, described: &Described) -> Vec<String> {
+/// Notes about a run that has ended. `has_named_text` is true if the texts name special tokens that count as text, as far as the engine knows.
+pub(super) fn notes(summary: &Summary, EncodeSpec { job, run }: &EncodeSpec, has_named_text: bool) -> Vec<String> {
     let documents = summary.documents;
     let mut notes = Vec::new();
-    if summary.stdin_looks_like_json_lines && !options.texts.all_text {
+    if summary.stdin_looks_like_json_lines && !job.texts.all_text {
         notes.push(
             "-: begins with a line of JSON, and was read as text (--input-format jsonl reads JSON lines)".to_owned(),
         );
     }
     let Some(published) = &summary.published else { return notes };
-    if summary.peak_in_flight > described.budget {
+    if summary.peak_in_flight > run.memory.bytes() {
         let which = match summary.exceeding {
             0 | 1 => "a large document, which ran alone".to_owned(),
             many => format!("{many} large documents, each of which ran alone"),
@@ -180,13 +168,13 @@ pub(crate) fn notes(summary: &Summary, options: &Encode, described: &Described) 
         notes.push(format!(
             "--memory was exceeded by {which}: {} in flight, of {}",
             size(summary.peak_in_flight as u64),
-            size(described.budget as u64)
+            size(run.memory.bytes() as u64)
         ));
     }
     notes.extend(published.left_behind.iter().map(|path| format!("{} could not be removed", shown(path))));
     if documents.skipped > 0 {
         let list = published.files.last().map_or("", |list| &list.file);
-        let list = options.output.with_file_name(list);
+        let list = run.output.with_file_name(list);
         notes.push(format!("{} left out, see {}", counted(documents.skipped, "bad document"), shown(&list)));
     }
     if summary.special_tokens > 0 {
@@ -204,9 +192,9 @@ pub(crate) fn notes(summary: &Summary, options: &Encode, described: &Described) 
     let missing =
         |field: &String| format!("no document has the field \"{}\" of --keep: all its values are null", shown(field));
     notes.extend(summary.keep_missing.iter().map(missing));
-    notes.extend(watched::note_pointers(&summary.pointers));
+    notes.extend(note_pointers(&summary.pointers));
     notes.extend(note_empty(&summary.inputs));
-    if described.has_named_text {
+    if has_named_text {
         let note = "the texts name special tokens, which are plain text here (--special-in-text recognizes them)";
         notes.push(note.to_owned());
     }
@@ -220,63 +208,6 @@ pub(crate) fn notes(summary: &Summary, options: &Encode, described: &Described) 
     notes
 }
 
-/// The summary on stderr.
-pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Described) {
-    notes(summary, options, described).iter().for_each(report::note);
-    let documents = summary.documents;
-    let Some(published) = &summary.published else {
-        report::say(format_args!(
-            "nothing was published; {} read until then: {} good, {} skipped, {} failed{}",
-            counted(documents.read, "document"),
-            documents.written,
-            documents.skipped,
-            documents.failed,
-            if options.sample.is_some() { format!(", {} left out", documents.left_out) } else { String::new() }
-        ));
-        report::kept(summary.kept_shards);
-        return;
-    };
-    let counts =
-        [(described.skips, documents.skipped, "skipped"), (options.sample.is_some(), documents.left_out, "left out")];
-    let counts: Vec<String> =
-        counts.iter().filter(|(shown, ..)| *shown).map(|(_, count, what)| format!("{count} {what}")).collect();
-    let skipped = if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };
-    let loss = summary.loss_tokens.map_or_else(String::new, |tokens| format!(", {tokens} with loss"));
-    report::say(format_args!(
-        "{}{skipped}, {} of text, {} of {}{loss} ({}{}{})",
-        counted(documents.written, "document"),
-        size(summary.text_bytes),
-        counted(summary.tokens, "token"),
-        shown(&described.tokenizer),
-        options.format,
-        dtype(published).map_or_else(String::new, |dtype| format!(", {dtype}")),
-        published.eos.map_or_else(String::new, |eos| format!(", end of text {eos}"))
-    ));
-    if let (Some(Packed { rows, padding, dropped }), Some(length)) = (published.packed, options.pack) {
-        let rows = counted(rows, "row");
-        report::say(format_args!(
-            "{rows} of {}, {padding} ids of padding, {dropped} dropped at the end",
-            counted(length.get() as u64, "id")
-        ));
-    }
-    for Part { name, documents, tokens, .. } in &published.parts {
-        report::say(format_args!("{name}: {}, {}", counted(*documents, "document"), counted(*tokens, "token")));
-    }
-    let encoding = summary.encoding.as_secs_f64();
-    let rate = match encoded_bytes(summary) {
-        0..RATED => String::new(),
-        _ => format!(" ({:.1} MB/s)", megabytes_per_second(summary)),
-    };
-    report::say(format_args!("encoded in {encoding:.2} s{rate}, published in {:.2} s", publishing(summary)));
-    let files: Vec<String> = outputs(summary, options).map(|path| shown(&path).to_string()).collect();
-    match files.as_slice() {
-        [first, second, .., last] if files.len() > LISTED => {
-            report::say(format_args!("{first} {second} ... {last} ({} files)", files.len()));
-        }
-        files => report::say(files.join(" ")),
-    }
-}
-
 /// Names the inputs without documents.
 fn note_empty(inputs: &[InputFile]) -> Option<String> {
     let mut empty = inputs.iter().filter(|input| input.documents == 0);
@@ -287,32 +218,37 @@ fn note_empty(inputs: &[InputFile]) -> Option<String> {
     })
 }
 
-/// The element type of the ids.
-fn dtype(published: &Published) -> Option<&str> {
-    published.files.first().and_then(|file| file.dtype.as_deref())
-}
-
 /// The published files, the manifest last, with the prefix as it was given.
-fn outputs(summary: &Summary, options: &Encode) -> impl Iterator<Item = PathBuf> {
+pub fn outputs(summary: &Summary, spec: &EncodeSpec) -> impl Iterator<Item = PathBuf> {
     let published = summary.published.iter();
     published.flat_map(|published| {
-        let data = published.files.iter().map(|file| options.output.with_file_name(&file.file));
+        let data = published.files.iter().map(|file| spec.run.output.with_file_name(&file.file));
         data.chain([published.manifest.clone()])
     })
 }
 
+/// A note about git-lfs pointers: their number, and the name of one.
+pub fn note_pointers((count, name): &(u64, String)) -> Option<String> {
+    let are = match count {
+        0 => return None,
+        1 => "a text is a git-lfs pointer".to_owned(),
+        count => format!("{count} texts are git-lfs pointers"),
+    };
+    Some(format!("{are}, such as {} (git lfs pull fetches the files)", shown(name)))
+}
+
 /// Seconds for syncing and renaming.
-fn publishing(summary: &Summary) -> f64 {
+pub fn publishing(summary: &Summary) -> f64 {
     summary.elapsed.saturating_sub(summary.encoding).as_secs_f64()
 }
 
 /// Bytes of text that this run has encoded.
-fn encoded_bytes(summary: &Summary) -> u64 {
+pub fn encoded_bytes(summary: &Summary) -> u64 {
     summary.text_bytes.saturating_sub(summary.resumed.map_or(0, |resumed| resumed.text_bytes))
 }
 
 /// Text in units of 10^6 bytes per second of encoding.
-fn megabytes_per_second(summary: &Summary) -> f64 {
+pub fn megabytes_per_second(summary: &Summary) -> f64 {
     encoded_bytes(summary) as f64 / 1e6 / summary.encoding.as_secs_f64().max(1e-9)
 }
 
