@@ -45,13 +45,6 @@ impl Failure {
         self
     }
 
-    /// Options that are none, or of the wrong type.
-    pub(crate) fn json(error: &serde_json::Error) -> Self {
-        let message = error.to_string();
-        // The place in the JSON is none that the caller has written.
-        Self::new("input", message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message))
-    }
-
     /// The text of a panic.
     pub(crate) fn panic(message: &str) -> Self {
         let hint = "hint: please report this, with what RUST_BACKTRACE=1 adds";

@@ -80,7 +80,7 @@ impl FilesJob {
             Steps { progress: Arc::clone(&progress), staging: staging.clone(), environment: Environment::current() };
         let core = tokenizer.core()?;
         let run = move || {
-            let spec: EncodeSpec = serde_json::from_str(&spec).map_err(|error| Failure::json(&error))?;
+            let spec = EncodeSpec::from_json(&spec)?;
             let mut notes = Vec::new();
             let found = spec.find(|note| notes.push(note.to_owned()))?;
             let tokenizer = core.of_files(spec.job.add_special_tokens, spec.job.has_special_in_text())?;

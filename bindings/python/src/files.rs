@@ -6,7 +6,6 @@ use std::thread;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use serde::de::DeserializeOwned;
 use windrow_tokenizers::encode::{Observer, Step};
 use windrow_tokenizers::output::Staging;
 use windrow_tokenizers::run::{CountSpec, EncodeSpec, Failed, FailureKind};
@@ -53,7 +52,7 @@ pub(crate) fn encode_files(
     tokenizer: &Bound<'_, PyTokenizer>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Vec<String>)> {
-    let spec: EncodeSpec = parsed(py, spec)?;
+    let spec = EncodeSpec::from_json(spec).map_err(|failed| Failure::from(failed).into_error(py))?;
     let core = tokenizer.get().core();
     enter(py, |watch| {
         let (staging, done) = (Staging::default(), Arc::<Mutex<Done>>::default());
@@ -126,7 +125,7 @@ pub(crate) fn count(
     spec: &str,
     tokenizer: &Bound<'_, PyTokenizer>,
 ) -> PyResult<(String, Vec<PyErr>)> {
-    let spec: CountSpec = parsed(py, spec)?;
+    let spec = CountSpec::from_json(spec).map_err(|failed| Failure::from(failed).into_error(py))?;
     let core = tokenizer.get().core();
     let counted = enter(py, |watch| {
         let tokenizer = core.of_files(false, spec.texts.special_in_text)?;
@@ -134,16 +133,6 @@ pub(crate) fn count(
         Ok(in_parallel(run)?)
     })?;
     Ok((counted.text, counted.failed.into_iter().map(|failed| Failure::from(failed).into_error(py)).collect()))
-}
-
-/// The options in JSON.
-fn parsed<T: DeserializeOwned>(py: Python<'_>, spec: &str) -> PyResult<T> {
-    serde_json::from_str(spec).map_err(|error| {
-        let message = error.to_string();
-        // The place in the JSON is none that the caller has written.
-        let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
-        Failure::Input(in_python(message)).into_error(py)
-    })
 }
 
 impl From<Failed> for Failure {

@@ -59,12 +59,12 @@ fn spec(options: &Encode) -> Result<EncodeSpec, Failed> {
 /// The options in a file. Those in `given` are of the command line, and must say the same there.
 fn from_file(path: &Path, of_line: &EncodeJob, given: &[String]) -> Result<EncodeJob, Failed> {
     let name = shown(path);
-    let text = fs::read(path).map_err(|error| {
+    let text = fs::read_to_string(path).map_err(|error| {
         let kind = if error.kind() == io::ErrorKind::NotFound { FailureKind::Missing } else { FailureKind::Io };
         Failed { message: format!("--spec: cannot read {name}: {error}"), kind }
     })?;
-    let job: EncodeJob = serde_json::from_slice(&text).map_err(|error| Failed {
-        message: format!("--spec: {name}: {error}\nhint: write an object such as {{\"tokenizer\": \"gpt2\", \"lines\": true}}"),
+    let job = EncodeJob::from_json(&text).map_err(|failed| Failed {
+        message: format!("--spec: {name}: {failed}\nhint: write an object such as {{\"tokenizer\": \"gpt2\", \"lines\": true}}"),
         kind: FailureKind::BadInput,
     })?;
     let as_json = |job: &EncodeJob| serde_json::to_value(job).unwrap_or_default();

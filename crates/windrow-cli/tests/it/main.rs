@@ -24,6 +24,7 @@ mod encode_counts;
 mod encode_fields;
 mod engine_memory;
 mod engines;
+mod front_ends;
 mod hostile;
 mod memory;
 mod plan;

@@ -52,6 +52,7 @@ impl LoadOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum EngineChoice {
     /// windrow's own engine, or else one of the `tokenizers` libraries.
     #[default]

@@ -8,9 +8,11 @@ use windrow::Pool;
 use super::failure::Failed;
 use super::lines::{Lines, Listed, Table};
 use super::open::check_texts;
-use super::spec::{DEFAULT_MEMORY, Texts, Vocabulary, is_default};
+use super::spec::{DEFAULT_MEMORY, Texts, Vocabulary, from_json, is_default};
 use super::summary::note_pointers;
 use super::values::{Size, Threads, one_or_several};
+#[cfg(feature = "schema")]
+use super::values::schemas::Strings;
 use crate::encode::{Counting, EncodeError, Job, MemoryShares, Observer, count};
 use crate::input::{Format, InputError, InputFile, InputOptions, Resolved, resolve};
 use crate::tokenizer::{LoadError, LoadOptions, Tokenizer};
@@ -22,11 +24,13 @@ const FIELD: &str = "text";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "command", derive(clap::Args))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CountSpec {
     /// Files, directories (the files below them, except hidden ones and those that .gitignore names), quoted patterns, or `-` for stdin,
     /// which is also read if a pipe leads there and no input is named. JSON lines and Parquet are counted by document, and .gz and .zst
     /// are decompressed; all else is text.
     #[serde(skip_serializing, deserialize_with = "paths")]
+    #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
     #[cfg_attr(feature = "command", arg(value_name = "INPUT"))]
     pub inputs: Vec<OsString>,
 
@@ -96,6 +100,14 @@ pub struct CountEnded {
 }
 
 impl CountSpec {
+    /// Reads it from JSON.
+    ///
+    /// # Errors
+    /// Names the option that is none, or whose value is wrong.
+    pub fn from_json(json: &str) -> Result<Self, Failed> {
+        from_json(json)
+    }
+
     /// Checks the options and finds the inputs.
     ///
     /// # Errors

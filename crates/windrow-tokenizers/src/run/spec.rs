@@ -1,10 +1,15 @@
 //! The options of a run, as one value.
 
+use std::collections::BTreeMap;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
+use super::failure::Failed;
 use super::values::{Size, Threads, TokenName, extensions, number_or_text, one_or_several, parts};
 use crate::chat::{Date, Loss};
 use crate::encode::{Job, MaxSkipped};
@@ -17,6 +22,8 @@ use crate::tokenizer::{EngineChoice, LoadError, vocabulary_of};
 use super::command::{named, unescaped};
 #[cfg(feature = "command")]
 use super::values::extension;
+#[cfg(feature = "schema")]
+use super::values::schemas::{Day, FilePath, Shares, Strings};
 
 /// The vocabulary when none is named.
 const DEFAULT: &str = "o200k_base";
@@ -42,10 +49,61 @@ pub struct EncodeSpec {
     pub run: EncodeRun,
 }
 
+impl EncodeSpec {
+    /// Reads it from JSON: an object with the objects `job` and `run`.
+    ///
+    /// # Errors
+    /// Names the option that is none, or whose value is wrong.
+    pub fn from_json(json: &str) -> Result<Self, Failed> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Parts {
+            job: Box<RawValue>,
+            run: Box<RawValue>,
+        }
+        let Parts { job, run } = from_json(json)?;
+        Ok(Self { job: EncodeJob::from_json(job.get())?, run: from_json(run.get())? })
+    }
+}
+
+impl EncodeJob {
+    /// Reads it from JSON.
+    ///
+    /// # Errors
+    /// Names the option that is none, or whose value is wrong.
+    pub fn from_json(json: &str) -> Result<Self, Failed> {
+        from_json(json)
+    }
+}
+
+/// Reads options from JSON. An error names the option.
+pub(super) fn from_json<T: DeserializeOwned>(json: &str) -> Result<T, Failed> {
+    let fault = |error: &serde_json::Error| {
+        let message = error.to_string();
+        // The place in the JSON is none that the caller has written.
+        message.rsplit_once(" at line ").map_or(message.clone(), |(message, _)| message.to_owned())
+    };
+    let error = match serde_json::from_str(json) {
+        Ok(options) => return Ok(options),
+        Err(error) => error,
+    };
+    let options: BTreeMap<String, &RawValue> = serde_json::from_str(json).unwrap_or_default();
+    // The one that cannot be read without the others, either.
+    for (name, value) in options {
+        let single = format!("{{{}:{value}}}", Value::from(name.as_str()));
+        if let Err(error) = serde_json::from_str::<T>(&single) {
+            let fault = fault(&error);
+            return Err(Failed::usage(if fault.contains(&name) { fault } else { format!("{name}: {fault}") }));
+        }
+    }
+    Err(Failed::usage(fault(&error)))
+}
+
 /// The vocabulary of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "command", derive(clap::Args))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Vocabulary {
     /// An OpenAI model, such as gpt-4o, gpt-4, o3 or text-embedding-3-small.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,6 +143,7 @@ impl Vocabulary {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "command", derive(clap::Args))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Texts {
     /// Treat every line of a text file as a document.
     #[serde(skip_serializing_if = "is_default")]
@@ -94,6 +153,7 @@ pub struct Texts {
     /// The field of a JSON line, or the column of a Parquet file, that holds the text; a.b is the field b in the object a. Several are
     /// joined [default: text; of a conversation messages].
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_several")]
+    #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
     #[cfg_attr(feature = "command", arg(long, visible_alias = "column", value_name = "NAME"))]
     pub field: Vec<String>,
 
@@ -115,6 +175,7 @@ pub struct Texts {
 
     /// Additional extensions of text, such as rs,py,c.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "extensions")]
+    #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
     #[cfg_attr(feature = "command", arg(long, value_name = "EXT,...", value_delimiter = ',', value_parser = extension))]
     pub ext: Vec<String>,
 
@@ -169,6 +230,7 @@ impl Texts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "command", derive(clap::Args))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EncodeJob {
     /// The vocabulary.
     #[serde(flatten)]
@@ -209,6 +271,7 @@ pub struct EncodeJob {
     /// Fields or columns to carry along: in OUT.kept.jsonl, a line per document; as columns with arrow and parquet. A comma in a name is
     /// written as \,.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_several")]
+    #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME,..."))]
     pub keep: Vec<String>,
 
@@ -216,6 +279,7 @@ pub struct EncodeJob {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "auto|FILE", num_args = 0..=1, require_equals = true,
         default_missing_value = EncodeJob::AUTO))]
+    #[cfg_attr(feature = "schema", schemars(with = "FilePath"))]
     pub chat: Option<PathBuf>,
 
     /// The tokens that count in training. With assistant, masks are written: OUT.mask.npy, OUT.ds.loss for datatrove, or a field or
@@ -226,6 +290,7 @@ pub struct EncodeJob {
 
     /// The day that a chat template sees as today.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "displayed", deserialize_with = "date")]
+    #[cfg_attr(feature = "schema", schemars(with = "Day"))]
     #[cfg_attr(feature = "command", arg(long, value_name = "YYYY-MM-DD", requires = "chat"))]
     pub chat_date: Option<Date>,
 
@@ -251,6 +316,7 @@ pub struct EncodeJob {
 
     /// Divide the documents by a hash: with train=0.98,val=0.02 into OUT.train.bin and OUT.val.bin. The shares add up to 1.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "parts")]
+    #[cfg_attr(feature = "schema", schemars(with = "Shares"))]
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME=P,...", value_delimiter = ','))]
     pub split: Vec<PartShare>,
 
@@ -302,10 +368,12 @@ impl EncodeJob {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "command", derive(clap::Args))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EncodeRun {
     /// Files, directories, quoted patterns, or `-` for stdin: .txt .text .md .jsonl .ndjson, plain or .gz .zst .zstd; .parquet. With the
     /// feature object-store also s3://, gs:// and https:// URLs; one that ends with / is a directory.
     #[serde(deserialize_with = "one_or_several")]
+    #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
     #[cfg_attr(feature = "command", arg(value_name = "INPUT", required = true))]
     pub inputs: Vec<String>,
 
@@ -334,6 +402,7 @@ pub struct EncodeRun {
     /// Write when each batch was in each stage, as a timeline for Perfetto or Chrome.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "FILE"))]
+    #[cfg_attr(feature = "schema", schemars(with = "FilePath"))]
     pub trace: Option<PathBuf>,
 
     /// Inputs that are read at the same time; auto: as many as pay.

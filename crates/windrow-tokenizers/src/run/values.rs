@@ -343,6 +343,56 @@ pub(crate) fn parts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Pa
     deserializer.deserialize_any(Parts)
 }
 
+/// Schemas of values that JSON has in several forms.
+#[cfg(feature = "schema")]
+pub(crate) mod schemas {
+    use std::borrow::Cow;
+
+    use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+    macro_rules! schemas {
+        ($($type:ty, $name:literal, $schema:tt;)*) => {$(
+            impl JsonSchema for $type {
+                fn inline_schema() -> bool {
+                    true
+                }
+
+                fn schema_name() -> Cow<'static, str> {
+                    $name.into()
+                }
+
+                fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                    json_schema!($schema)
+                }
+            }
+        )*};
+    }
+
+    /// A string or several.
+    pub(crate) struct Strings;
+
+    /// A share by name.
+    pub(crate) struct Shares;
+
+    /// The path of a file.
+    pub(crate) struct FilePath;
+
+    /// A day.
+    pub(crate) struct Day;
+
+    schemas! {
+        super::Size, "Size", {"type": ["integer", "string"]};
+        super::Threads, "Threads", {"type": ["integer", "string"]};
+        super::TokenName, "TokenName", {"type": ["string", "integer"]};
+        super::MaxSkipped, "MaxSkipped", {"type": ["integer", "string"]};
+        super::Share, "Share", {"type": ["number", "string"]};
+        Strings, "Strings", {"type": ["string", "array"], "items": {"type": "string"}};
+        Shares, "Shares", {"type": "object", "additionalProperties": {"type": ["number", "string"]}};
+        FilePath, "FilePath", {"type": "string", "format": "path"};
+        Day, "Day", {"type": "string", "format": "date"};
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
