@@ -1,7 +1,7 @@
 //! Messages of the command in the words of Python: `--overwrite` is `overwrite=True` there.
 
 /// Options of the command that have another name in Python.
-const RENAMED: [(&str, &str); 3] = [("column", "field"), ("ext", "extensions"), ("no-ignore", "ignore_files")];
+const RENAMED: [(&str, &str); 1] = [("column", "field")];
 
 /// Options without a value.
 const FLAGS: [&str; 10] = [
@@ -87,8 +87,7 @@ fn option(text: &str) -> Option<(String, usize)> {
     let renamed = RENAMED.iter().find(|(known, _)| *known == name).map_or(name, |(_, renamed)| *renamed);
     let python = renamed.replace('-', "_");
     if FLAGS.contains(&name) {
-        let value = if name == "no-ignore" { "False" } else { "True" };
-        return Some((format!("{python}={value}"), 2 + end));
+        return Some((format!("{python}=True"), 2 + end));
     }
     // `--threads <auto|N>` of the parser of the command line.
     if let Some(shown) = after.strip_prefix(" <").and_then(|shown| shown.find('>')) {

@@ -112,7 +112,7 @@ def calls_of_files(folder: pathlib.Path) -> Iterator[Case]:
         "eos": ["", "x", -1, HUGE],
         "bos": ["", "no such token", -1, HUGE],
         "input_format": [3, "", "x"],
-        "extensions": [3, [3], "a/b", "gz"],
+        "ext": [3, [3], "a/b", "gz"],
         "field": [None, 3, [3]],
         "join": [None, 3],
         "keep": [None, 3, [3], "x"],

@@ -72,7 +72,7 @@ def test_options_reach_the_command(corpus: pathlib.Path, tmp_path: pathlib.Path)
     (ids,) = [name for name in summary["outputs"] if name.endswith(".bin")]
     assert np.fromfile(ids, dtype=np.uint16).tolist() == [15496, 995, 13, 15496, 13]
     (corpus / "code.rs").write_text("fn main() {}")
-    assert windrow.encode_files(corpus, tmp_path / "b", "gpt2", extensions=["rs"])["documents"]["read"] == 5
+    assert windrow.encode_files(corpus, tmp_path / "b", "gpt2", ext=["rs"])["documents"]["read"] == 5
     assert windrow.encode_files(corpus, tmp_path / "c", "gpt2", lines=True)["documents"]["read"] == 3
     with pytest.raises(FileExistsError, match=r"already exists\nhint: pass overwrite=True to replace it, or choose another output$"):
         windrow.encode_files(corpus, tmp_path / "c", "gpt2")
