@@ -3,9 +3,11 @@
 //! If no model notices a weaker ordering, the ordering is untested or stronger than needed. Both are failures.
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -27,9 +29,9 @@ pub(crate) struct Options {
     /// Only orderings whose place contains this, such as `gate.rs` or `gate.rs:120`.
     #[arg(long, value_name = "PATTERN", default_value = "")]
     only: String,
-    /// As many copies at a time, each with its own build.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: u16,
+    /// Copies at a time, each with its own build: by default one for each processor, because a model has one thread.
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
     /// Show the mutants, and run none.
     #[arg(long)]
     list: bool,
@@ -109,7 +111,7 @@ fn survivors(workspace: &Workspace, options: &Options, folder: &'static str) -> 
         return Ok(vec![]);
     }
     let target = workspace.target.join("mutants");
-    let jobs = usize::from(options.jobs).min(mutants.len());
+    let jobs = options.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get).min(mutants.len());
     let scratches = (0..jobs).map(|n| Scratch::new(workspace, folder, target.join(n.to_string())));
     let scratches: Vec<Scratch> = scratches.collect::<Result<_>>()?;
     let Some(first) = scratches.first() else { return Ok(vec![]) };

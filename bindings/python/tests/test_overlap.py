@@ -221,6 +221,35 @@ def test_a_fault_of_one_rank_is_an_error_of_all(fault: Callable[..., object], sa
     assert Group(3).run(product) == ["1"] * 3
 
 
+def test_ranks_agree_once_about_a_kind_of_call() -> None:
+    """A second call exchanges numbers only, and follows rank 0 when its tiles change."""
+    group = Group(3)
+    a, b = np.ones((30, 4), "f4"), np.ones((4, 3), "f4")
+
+    def product(rank: Communicator) -> list[list[int]]:
+        objects: list[Any] = []
+        outcomes: list[Any] = []
+        exchange = rank.allgather
+
+        def allgather(sendobj: Any) -> list[Any]:
+            objects.append(sendobj)
+            return exchange(sendobj)
+
+        rank.allgather = allgather  # type: ignore[method-assign]
+        cuts: list[Any] = [5, 5, 5, [10, 20], [10, 20], 5]
+        for call, tiles in enumerate(cuts):
+            objects.clear()
+            mine = tiles if rank.Get_rank() == 0 else None
+            assert (windrow.matmul_all_reduce(rank, a, b, tiles=mine, outcomes=outcomes) == 12).all()
+            assert len(objects) == (0 if call in (1, 2, 4) else 1), call
+        with pytest.raises(RankError, match="rank 2: ValueError: a is 30 x 4 and b is 3 x 3"):
+            windrow.matmul_all_reduce(rank, a, b if rank.Get_rank() < 2 else b[1:], tiles=5)
+        return [outcome.tiles for outcome in outcomes]
+
+    with_five, with_two = [6] * 5, [10, 20]
+    assert group.run(product) == [[with_five] * 3 + [with_two] * 2 + [with_five]] * 3
+
+
 def test_a_failed_computation_stops_all_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     multiply = np.matmul
 
@@ -272,7 +301,7 @@ def test_an_mpi_that_allows_no_other_thread_is_refused(level: str, monkeypatch: 
     for number, name in enumerate(("THREAD_SINGLE", "THREAD_FUNNELED", "THREAD_SERIALIZED", "THREAD_MULTIPLE")):
         setattr(mpi, name, number)
     levels = threading.local()
-    mpi.Comm = Rank  # type: ignore[attr-defined]
+    mpi.Comm, mpi.IN_PLACE = Rank, None  # type: ignore[attr-defined]
     # Only the last rank has it: all must raise, and none computes.
     mpi.Query_thread = lambda: getattr(levels, "level", 3)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "mpi4py.MPI", mpi)

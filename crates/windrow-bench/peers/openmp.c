@@ -1,4 +1,4 @@
-/* libgomp, or LLVM's libiomp5: gcc -O2 -fopenmp. Threads stay as the library has them: they spin for a while after each region. */
+/* libgomp, or LLVM's runtime: gcc or clang -O2 -fopenmp. Threads stay as the library has them: they spin for a while after each region. */
 #include "peer.h"
 #include <omp.h>
 
@@ -113,6 +113,53 @@ static void cross(const item *items, uint64_t *out, size_t n) {
     out[0] = (uint64_t)all;
 }
 
+/* Constructs of the EPCC microbenchmarks, as many as the second item has turns, each around a delay of the first. With a seed, delays are
+ * counted: src/arms/epcc.rs. */
+static uint64_t delays, delays_counted;
+static inline void delay(const item *items) {
+    uint64_t did = work(items[0]);
+    __asm__ volatile("" ::"r"(did));
+    if (delays_counted) __atomic_add_fetch(&delays, 1, __ATOMIC_RELAXED);
+}
+#define EPCC(name, times, constructs)                                                                                  \
+    static void epcc_##name(const item *items, uint64_t *out, size_t n) {                                              \
+        const uint64_t count = items[1].turns;                                                                         \
+        uint64_t sum = 0;                                                                                              \
+        (void)n, (void)sum, delays = 0, delays_counted = items[1].seed;                                                \
+        constructs;                                                                                                    \
+        out[0] = !delays_counted || delays == (times) * count;                                                         \
+        out[1] = count;                                                                                                \
+    }
+#define EACH for (uint64_t i = 0; i < count; i++)
+EPCC(parallel, 2, EACH {
+    _Pragma("omp parallel") delay(items);
+})
+EPCC(parallel_for, 2, EACH {
+    _Pragma("omp parallel for schedule(static)") for (int who = 0; who < 2; who++) delay(items);
+})
+EPCC(for, 2, _Pragma("omp parallel") EACH {
+    _Pragma("omp for schedule(static)") for (int who = 0; who < 2; who++) delay(items);
+})
+EPCC(barrier, 2, _Pragma("omp parallel") EACH {
+    delay(items);
+    _Pragma("omp barrier")
+})
+EPCC(single, 1, _Pragma("omp parallel") EACH {
+    _Pragma("omp single") delay(items);
+})
+EPCC(reduction, 2, EACH {
+    _Pragma("omp parallel reduction(+ : sum)") {
+        delay(items);
+        sum++;
+    }
+})
+EPCC(reduction_inside, 2, _Pragma("omp parallel") EACH {
+    _Pragma("omp for schedule(static) reduction(+ : sum)") for (int who = 0; who < 2; who++) {
+        delay(items);
+        sum++;
+    }
+})
+
 static void enter(void) { body(); }
 
 /* In a program with LLVM's runtime. */
@@ -123,6 +170,10 @@ int main(int count, char **arguments) {
         {"omp-serial", serial},         {"omp-static", static_}, {"omp-dynamic", dynamic},
         {"omp-dynamic-16", dynamic_16}, {"omp-guided", guided},
         {"omp-empty", empty},           {"omp-meet", both_meet}, {"omp-cross", cross},
+        {"omp-epcc-parallel", epcc_parallel},   {"omp-epcc-parallel-for", epcc_parallel_for},
+        {"omp-epcc-for", epcc_for},             {"omp-epcc-barrier", epcc_barrier},
+        {"omp-epcc-single", epcc_single},       {"omp-epcc-reduction", epcc_reduction},
+        {"omp-epcc-reduction-inside", epcc_reduction_inside},
         {"omp-rounds-serial", rounds_serial, rounds_prepare, rounds_finish},
         {"omp-team", rounds_team, rounds_prepare, rounds_finish},
         {"omp-region", rounds_region, rounds_prepare, rounds_finish},
@@ -131,6 +182,11 @@ int main(int count, char **arguments) {
     omp_set_num_threads(atoi(arguments[1]));
     char version[64];
     const char *runtime = __kmpc_global_num_threads ? "LLVM's runtime, " : "";
-    snprintf(version, sizeof version, "%sOpenMP %d, gcc %s", runtime, _OPENMP, __VERSION__);
+#ifdef __clang__
+    const char *compiler = "";
+#else
+    const char *compiler = "gcc ";
+#endif
+    snprintf(version, sizeof version, "%sOpenMP %d, %s%s", runtime, _OPENMP, compiler, __VERSION__);
     return serve(version, arms, sizeof arms / sizeof *arms);
 }

@@ -10,6 +10,7 @@ use crate::work::{Item, serial, work};
 
 pub mod commonware;
 pub mod crossings;
+pub mod epcc;
 pub mod joins;
 mod process;
 pub mod reduces;

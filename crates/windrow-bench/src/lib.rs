@@ -13,6 +13,7 @@ pub mod kernels;
 pub mod measure;
 pub mod meeting;
 pub mod neighbour;
+pub mod programs;
 pub mod random;
 pub mod record;
 pub mod report;

@@ -19,7 +19,7 @@ fn said(program: &str, arguments: &[&str]) -> String {
 }
 
 /// The peers that are crates.
-const PEERS: [&str; 17] = [
+const PEERS: [&str; 19] = [
     "rayon",
     "rayon-core",
     "chili",
@@ -34,7 +34,9 @@ const PEERS: [&str; 17] = [
     "congee",
     "crossbeam-channel",
     "crossbeam-skiplist",
+    "dashmap",
     "parking_lot",
+    "scc",
     "batch-aint-one",
     "rusqlite",
 ];

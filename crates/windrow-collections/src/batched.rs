@@ -1,28 +1,76 @@
 //! The collections inside of [`Batched`](windrow::batch::Batched): the operations of many callers arrive as one batch.
 
+use std::ops::Range;
+
 use windrow::batch::{Batch, BatchOps, Entry};
 
 use crate::counter::{Counter, Drained};
 use crate::keys::Key;
-use crate::ordered::{MapOp, Ops, OrderedMap, OrderedSet, SetOp, Update, Verb, of_set, value_of};
+use crate::ordered::{FirstPanic, MapOp, Ops, OrderedMap, OrderedSet, Query, SetOp, Update, Verb, of_set, value_of};
 use crate::skiplist::SkipList;
 
-/// The operations of callers, in place. An entry gets a reply only when its operation is done.
-struct Entries<'a, 'b, Op, Reply>(&'a mut Batch<'b, Op, Reply>);
+/// Operations of callers, in place, without queries. An entry gets a reply only when its operation is done.
+struct Entries<'a, 'b, Op, Reply> {
+    batch: &'a mut Batch<'b, Op, Reply>,
+    range: Range<usize>,
+}
 
-impl<K> Ops<K, ()> for Entries<'_, '_, SetOp<K>, bool> {
+impl<Op, Reply> Entries<'_, '_, Op, Reply> {
+    #[inline]
+    fn op(&self, at: usize) -> &Op {
+        self.batch[self.range.start + at].op()
+    }
+
+    #[inline]
+    fn entry(&mut self, at: usize) -> &mut Entry<Op, Reply> {
+        &mut self.batch[self.range.start + at]
+    }
+}
+
+/// Runs the operations between two queries as one batch, and each query on what the operations before it left.
+fn run<S, Op, Reply>(
+    structure: &mut S,
+    batch: &mut Batch<'_, Op, Reply>,
+    is_query: impl Fn(&Op) -> bool,
+    query: impl Fn(Op) -> Option<(Query<S>, Reply)>,
+    keyed: impl Fn(&mut S, &mut Entries<'_, '_, Op, Reply>, &mut FirstPanic),
+) -> FirstPanic {
+    let (mut panic, mut start) = (FirstPanic::default(), 0);
+    while start < batch.len() {
+        let end = (start..batch.len()).find(|at| is_query(batch[*at].op())).unwrap_or(batch.len());
+        keyed(structure, &mut Entries { batch, range: start..end }, &mut panic);
+        if let Some(entry) = batch.get_mut(end)
+            && let Some((query, reply)) = query(entry.take())
+            && query.try_call(structure, &mut panic)
+        {
+            entry.reply(reply);
+        }
+        start = end + 1;
+    }
+    panic
+}
+
+impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
+    /// Applies a batch, and returns its first panic.
+    pub(crate) fn run_batch(&mut self, batch: &mut Batch<'_, MapOp<K, V>, Option<V>>) -> FirstPanic {
+        let query = |op| if let MapOp::Query(query) = op { Some((query, None)) } else { None };
+        run(self, batch, |op| matches!(op, MapOp::Query(_)), query, |map, ops, panic| map.run_keyed(ops, panic))
+    }
+}
+
+impl<K, Q> Ops<K, ()> for Entries<'_, '_, SetOp<K, Q>, bool> {
     fn count(&self) -> usize {
-        self.0.len()
+        self.range.len()
     }
 
     #[inline]
     fn verb(&self, at: usize) -> Verb {
-        self.0[at].op().verb()
+        self.op(at).verb()
     }
 
     #[inline]
     fn key(&self, at: usize) -> &K {
-        self.0[at].op().key()
+        self.op(at).key()
     }
 
     #[inline]
@@ -32,8 +80,10 @@ impl<K> Ops<K, ()> for Entries<'_, '_, SetOp<K>, bool> {
 
     #[inline]
     fn take_key(&mut self, at: usize) -> K {
-        let (SetOp::Contains(key) | SetOp::Insert(key) | SetOp::Remove(key)) = self.0[at].take();
-        key
+        match self.entry(at).take() {
+            SetOp::Contains(key) | SetOp::Insert(key) | SetOp::Remove(key) => key,
+            SetOp::Query(_) => unreachable!("a query is taken whole"),
+        }
     }
 
     #[inline]
@@ -41,28 +91,28 @@ impl<K> Ops<K, ()> for Entries<'_, '_, SetOp<K>, bool> {
 
     #[inline]
     fn answer(&mut self, at: usize, verb: Verb, old: Option<()>) {
-        self.0[at].reply(of_set(verb, old));
+        self.entry(at).reply(of_set(verb, old));
     }
 }
 
-impl<K, V> Ops<K, V> for Entries<'_, '_, MapOp<K, V>, Option<V>> {
+impl<K: Key, V> Ops<K, V> for Entries<'_, '_, MapOp<K, V>, Option<V>> {
     fn count(&self) -> usize {
-        self.0.len()
+        self.range.len()
     }
 
     #[inline]
     fn verb(&self, at: usize) -> Verb {
-        self.0[at].op().verb()
+        self.op(at).verb()
     }
 
     #[inline]
     fn key(&self, at: usize) -> &K {
-        self.0[at].op().key()
+        self.op(at).key()
     }
 
     #[inline]
     fn take(&mut self, at: usize) -> (K, V) {
-        match self.0[at].take() {
+        match self.entry(at).take() {
             MapOp::Insert(key, value) => (key, value),
             _ => unreachable!("only an insert has a value"),
         }
@@ -70,15 +120,15 @@ impl<K, V> Ops<K, V> for Entries<'_, '_, MapOp<K, V>, Option<V>> {
 
     #[inline]
     fn take_key(&mut self, at: usize) -> K {
-        match self.0[at].take() {
+        match self.entry(at).take() {
             MapOp::Get(key) | MapOp::Remove(key) => key,
-            MapOp::Insert(..) | MapOp::Update(..) => unreachable!("an insert and an update are taken whole"),
+            _ => unreachable!("an insert, an update and a query are taken whole"),
         }
     }
 
     #[inline]
     fn take_update(&mut self, at: usize) -> (K, Update<V>) {
-        match self.0[at].take() {
+        match self.entry(at).take() {
             MapOp::Update(key, update) => (key, update),
             _ => unreachable!("only an update has a function"),
         }
@@ -91,29 +141,39 @@ impl<K, V> Ops<K, V> for Entries<'_, '_, MapOp<K, V>, Option<V>> {
 
     #[inline]
     fn answer(&mut self, at: usize, _: Verb, old: Option<V>) {
-        self.0[at].reply(old);
+        self.entry(at).reply(old);
     }
 }
 
 /// For an insert, the reply says whether the key is new; for other operations, whether it was present.
+/// A panic is as for [`OrderedMap`].
 impl<K: Key<Column: Send> + Send + Sync> BatchOps for OrderedSet<K> {
-    type Op = SetOp<K>;
+    type Op = SetOp<K, Query<Self>>;
     type Reply = bool;
 
-    fn run(&mut self, batch: &mut Batch<'_, SetOp<K>, bool>) {
-        self.map.run(&mut Entries(batch));
+    /// An operation that has its reply is done: nothing common follows.
+    const KEEPS_REPLIES: bool = true;
+
+    fn run(&mut self, batch: &mut Batch<'_, Self::Op, bool>) {
+        let query = |op| if let SetOp::Query(query) = op { Some((query, false)) } else { None };
+        let is_query = |op: &Self::Op| matches!(op, SetOp::Query(_));
+        run(self, batch, is_query, query, |set, ops, panic| set.map.run_keyed(ops, panic)).go_on();
     }
 
-    fn run_one(&mut self, op: SetOp<K>) -> bool {
+    fn run_one(&mut self, op: Self::Op) -> bool {
         match op {
             SetOp::Contains(key) => self.contains(&key),
             SetOp::Insert(key) => self.insert(key),
             SetOp::Remove(key) => self.remove(&key),
+            SetOp::Query(query) => {
+                query.call(self);
+                false
+            }
         }
     }
 }
 
-/// The reply is the previous value of the key, or what an [`Update`] returns. If the function of an update panics, its caller gets
+/// The reply is the previous value of the key, or what an [`Update`] returns. If the function of an update or a query panics, its caller gets
 /// [`BatchError::Panicked`](windrow::batch::BatchError::Panicked), and the other callers of the batch get their replies. The map is
 /// whole, but `Batched` cannot know that: to go on after such a panic, give its builder the recovery
 /// [`recover(|_| ())`](windrow::batch::Builder::recover).
@@ -125,8 +185,7 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> BatchOps for OrderedMa
     const KEEPS_REPLIES: bool = true;
 
     fn run(&mut self, batch: &mut Batch<'_, MapOp<K, V>, Option<V>>) {
-        // Not this method but the inherent one of the same name, which takes any `Ops`.
-        OrderedMap::run(self, &mut Entries(batch));
+        self.run_batch(batch).go_on();
     }
 
     fn run_one(&mut self, op: MapOp<K, V>) -> Option<V> {
@@ -135,6 +194,10 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> BatchOps for OrderedMa
             MapOp::Insert(key, value) => self.insert(key, value),
             MapOp::Remove(key) => self.remove(&key),
             MapOp::Update(key, update) => self.update(key, update),
+            MapOp::Query(query) => {
+                query.call(self);
+                None
+            }
         }
     }
 }
@@ -145,7 +208,8 @@ impl<K: Key + Send> BatchOps for SkipList<K> {
     type Reply = bool;
 
     fn run(&mut self, batch: &mut Batch<'_, SetOp<K>, bool>) {
-        SkipList::run(self, &mut Entries(batch));
+        let range = 0..batch.len();
+        self.run_keyed(&mut Entries { batch, range });
     }
 
     fn run_one(&mut self, op: SetOp<K>) -> bool {

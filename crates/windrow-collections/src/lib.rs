@@ -10,7 +10,7 @@ mod skiplist;
 pub use counter::{Counter, Drained};
 pub use keys::{Column, Exact, Key, Number, Plain, Prefix, Prefixed, Words};
 pub use ordered::{
-    Entry, IntoIter, IntoKeys, IntoValues, Iter, IterMut, Keys, MapOp, NotAscending, OccupiedEntry, Ops, OrderedMap,
-    OrderedSet, Range, RangeMut, SetOp, SetRange, SharedSet, Update, VacantEntry, Values, ValuesMut, Verb,
+    Answer, Entry, IntoIter, IntoKeys, IntoValues, Iter, IterMut, Keys, MapOp, NotAscending, OccupiedEntry, OrderedMap,
+    OrderedSet, Query, Range, RangeMut, SetOp, SetRange, SharedSet, Update, VacantEntry, Values, ValuesMut,
 };
 pub use skiplist::{Nodes, SkipList};

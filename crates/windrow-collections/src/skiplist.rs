@@ -364,7 +364,7 @@ impl<K: Key> SkipList<K> {
     /// If `ops` and `results` differ in length. If a comparison or a clone panics: completed operations stay done.
     pub fn apply(&mut self, ops: &[SetOp<K>], results: &mut [bool]) {
         assert_eq!(ops.len(), results.len(), "one result an operation");
-        self.run(&mut Mixed { ops, results });
+        self.run_keyed(&mut Mixed { ops, results });
     }
 
     /// Inserts keys, as if one after the other, and stores for each whether it is new.
@@ -373,7 +373,7 @@ impl<K: Key> SkipList<K> {
     /// As [`apply`](Self::apply).
     pub fn insert_all(&mut self, keys: &[K], new: &mut [bool]) {
         assert_eq!(keys.len(), new.len(), "one result a key");
-        self.run(&mut All::<_, true> { keys, results: new });
+        self.run_keyed(&mut All::<_, true> { keys, results: new });
     }
 
     /// Removes keys, as if one after the other, and stores for each whether it was present.
@@ -382,14 +382,11 @@ impl<K: Key> SkipList<K> {
     /// As [`apply`](Self::apply).
     pub fn remove_all(&mut self, keys: &[K], found: &mut [bool]) {
         assert_eq!(keys.len(), found.len(), "one result a key");
-        self.run(&mut All::<_, false> { keys, results: found });
+        self.run_keyed(&mut All::<_, false> { keys, results: found });
     }
 
-    /// Applies a batch from any source of operations, as if one operation after the other.
-    ///
-    /// # Panics
-    /// If a comparison or a clone panics: completed operations stay done. Also if an operation is an update: a set has no values.
-    pub fn run(&mut self, ops: &mut impl Ops<K, ()>) {
+    /// Applies operations with keys, as if one after the other.
+    pub(crate) fn run_keyed(&mut self, ops: &mut impl Ops<K, ()>) {
         let mut walks = std::mem::replace(&mut self.walks, Walks::new());
         if ops.count() < LARGE {
             for start in (0..ops.count()).step_by(GROUP) {

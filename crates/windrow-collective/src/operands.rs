@@ -33,13 +33,13 @@ pub struct Operands<'a, T: Float> {
 /// A right operand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Right<'a, T: Float> {
-    /// To be packed in the call.
+    /// To be packed in the call, if that pays.
     Plain(MatRef<'a, T>),
     Packed(&'a PackedB<T>),
 }
 
 impl<'a, T: Float> Operands<'a, T> {
-    /// Two matrices. Each call packs `b`, which pays from about eight rows of `a` on.
+    /// Two matrices. Each call with more than a few rows packs `b`.
     pub fn new(a: MatRef<'a, T>, b: MatRef<'a, T>) -> Self {
         Self { a, b: Right::Plain(b), alpha: None, beta: None }
     }

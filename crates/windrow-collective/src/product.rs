@@ -128,11 +128,16 @@ impl<T: Float> Product<'_, T> {
         calls.collect()
     }
 
-    /// Packs `b`, if it is not packed. Must be called before tiles are computed.
+    /// Packs `b`, if it is not packed and that pays. Must be called before tiles are computed.
     pub(crate) fn prepare(&mut self) {
-        if let Right::Plain(b) = self.operands.b {
+        if let (Right::Plain(b), true) = (self.operands.b, self.packs()) {
             T::memory(self.scratch).pack(b, self.threads);
         }
+    }
+
+    /// True if a plain `b` is packed for all tiles: not for few rows, such as a step of decoding.
+    fn packs(&self) -> bool {
+        windrow_product::Product::<T>::packs(self.each() * self.ranks, self.cols())
     }
 
     /// Rows of each rank, where an axis is dealt out.
@@ -172,12 +177,22 @@ struct Computation<'a, T: Float> {
 }
 
 impl<'a, T: Float> Computation<'a, T> {
-    fn new(a: Matrix<'a, T>, operands: &Operands<'a, T>, scratch: &'a mut Scratch, threads: usize) -> Self {
+    /// `packed` says whether a plain `b` was packed.
+    fn new(
+        a: Matrix<'a, T>,
+        operands: &Operands<'a, T>,
+        packed: bool,
+        scratch: &'a mut Scratch,
+        threads: usize,
+    ) -> Self {
         let Memory { b, workspaces } = T::memory(scratch);
-        let b = if let Right::Packed(packed) = operands.b { packed } else { b };
-        let product = windrow_product::Product::new(a, b);
+        let product = match operands.b {
+            Right::Packed(packed) => windrow_product::Product::new(a, packed),
+            Right::Plain(_) if packed => windrow_product::Product::new(a, &*b),
+            Right::Plain(plain) => windrow_product::Product::new(a, plain.matrix()),
+        };
         let product = operands.alpha.map_or(product, |alpha| product.alpha(alpha));
-        Self { product, depth: b.rows(), workspaces, threads }
+        Self { product, depth: operands.inner()[0], workspaces, threads }
     }
 
     /// Writes these rows to `out`. The rows are divided among the threads, as far as it pays: the pool decides.
@@ -247,7 +262,7 @@ impl<T: Float> Stages<Parcel> for Product<'_, T> {
             parcel.get.resize::<T>(ranks * rows * depth);
             return Ok(());
         }
-        let of = Computation::new(self.operands.a.matrix(), &self.operands, self.scratch, self.threads);
+        let of = Computation::new(self.operands.a.matrix(), &self.operands, self.packs(), self.scratch, self.threads);
         if self.operation == Operation::MatmulAllReduce {
             of.write(tile, MatMut::new(parcel.give.resize(rows * cols), rows, cols));
             return Ok(());
@@ -268,7 +283,7 @@ impl<T: Float> Stages<Parcel> for Product<'_, T> {
             Operation::MatmulReduceScatter => &parcel.get,
             Operation::AllGatherMatmul => {
                 let gathered = Matrix::new(parcel.get.get(), ranks * rows, self.operands.a.cols);
-                let mut of = Computation::new(gathered, &self.operands, self.scratch, self.threads);
+                let mut of = Computation::new(gathered, &self.operands, self.packs(), self.scratch, self.threads);
                 of.product = beta.map_or(of.product, |beta| of.product.beta(beta));
                 for (rank, share) in shares(ranks, each, &tile).enumerate() {
                     of.write(rank * rows..(rank + 1) * rows, self.c.part(share));
@@ -313,7 +328,7 @@ mod tests {
                     let (a, b) = (MatRef::new(&a[..], rows, depth), MatRef::new(&b[..], depth, cols));
                     let mut scratch = Scratch::default();
                     T::memory(&mut scratch).pack(b, 1);
-                    Computation::new(a.matrix(), &Operands::new(a, b), &mut scratch, 1).write(0..rows, inner);
+                    Computation::new(a.matrix(), &Operands::new(a, b), true, &mut scratch, 1).write(0..rows, inner);
                     let (before, rest) = out.split_at(margin);
                     let (inner, after) = rest.split_at(rows * cols);
                     assert!(before.iter().chain(after).all(|&at| at == canary), "{rows} x {depth} x {cols}");
@@ -360,7 +375,7 @@ mod tests {
         let run = |threads: usize| {
             let (mut out, mut scratch) = (vec![-77.0; rows * stride - 3], Scratch::default());
             f32::memory(&mut scratch).pack(b, threads);
-            let of = Computation::new(a.matrix(), &Operands::new(a, b), &mut scratch, threads);
+            let of = Computation::new(a.matrix(), &Operands::new(a, b), true, &mut scratch, threads);
             of.write(1..rows, MatMut::with_stride(&mut out, rows - 1, cols, stride));
             out
         };

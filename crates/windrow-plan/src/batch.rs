@@ -25,8 +25,8 @@
 //! 4. **Callers retry the lock** before they hand over an operation that is cheaper than a park (`lock_retries`), tasks one that is cheaper than
 //!    handing it over.
 //! 5. **A runner waits for callers that it has just answered**, up to a twentieth of F (`ReturnWait`).
-//! 6. **A blocking caller leads for 8 wakes**, because passing the lock on takes one (`Machine::turn`); it does not if its own operations are
-//!    missed more (`passes_on`).
+//! 6. **A blocking caller leads for 8 wakes**, because passing the lock on takes one (`Machine::turn`); no caller leads for others
+//!    if that delays its own operations more (`passes_on`).
 //!
 //! Source of the law: measurements of many structures and peers under blocking, asynchronous and chunked callers. To split a cost into
 //! a part per batch and a part per operation is as old as group commit (Gawlick and Kinkade, 1985).
@@ -297,16 +297,22 @@ pub fn direct_wakes(threads: usize, fixed: Nanos, machine: &Machine) -> usize {
 ///
 /// ```text
 /// wait after the answers: up to F / 20, until as many operations are queued as were in flight
-/// the wait paid if returned * F > queued * waited
-/// after a wait that did not pay: none for 4, 8, 16, ... 256 batches
+/// gain of a wait = returned - waited / time of a batch * max(queued, half of those in flight)
+/// after a wait, while recent ones did not pay on average: none for 4, 8, 16, ... 256 batches
 /// ```
 ///
-/// A wait of `waited` with `queued` operations, in which `returned` more come, raises the throughput `q / (F + q m)` in exactly this case. A
-/// wait that does not pay costs a twentieth of a batch, so at first one in 5 batches costs 1 %, later less than 0.1 %.
+/// The runner gives up `waited / took` batches for a wait, of the size that they have without it. On average, because with busy processes
+/// a wait now and then loses a time slice, many batches long: that one costs more than the others gain. A wait that does not pay costs a
+/// twentieth of a batch, so at first one in 5 batches costs 1 %, later less than 0.1 %.
 #[doc(hidden)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ReturnWait {
     trial: Trial,
+    /// Operations that recent waits have gained, by those in flight.
+    gain: f64,
+    /// The trial of yields, and true while a wait yields.
+    yields: Trial,
+    is_yielding: bool,
 }
 
 impl ReturnWait {
@@ -314,6 +320,14 @@ impl ReturnWait {
     ///
     /// Measure: share of F.
     const SHARE: f64 = 0.05;
+    /// A longer wait counts as one of this length: it would be remembered for too long.
+    ///
+    /// Measure: count of batches.
+    const SLICE: f64 = 16.0;
+    /// The weight of earlier waits by that of the next one.
+    ///
+    /// Measure: share of the next one.
+    const MEMORY: f64 = 0.9;
 
     /// The longest wait of the next batch for more operations: `most`, by default a twentieth of F. Called once a batch. No waits that are
     /// shorter than to enter a region: no caller returns sooner.
@@ -322,19 +336,50 @@ impl ReturnWait {
         if longest < machine.enter(WorkerState::Idle) || !self.trial.is_due() { Nanos(0.0) } else { longest }
     }
 
-    /// `queued` operations waited for `waited`, until `returned` more had come.
-    pub fn observe(&mut self, fixed: Nanos, queued: usize, returned: usize, waited: Nanos) {
-        self.trial.observe(returned > 0 && returned as f64 * fixed.0 > queued as f64 * waited.0);
+    /// A thread begins a wait.
+    pub fn begin(&mut self) {
+        self.is_yielding = self.yields.is_due();
+    }
+
+    /// The sleep of a waiting thread before it checks its queue again, `left` before the end of the wait. `None`: it yields instead.
+    ///
+    /// Callers may need its CPU. Yielding while they run is cheaper than a sleep, whose end the system may delay by some 50 us. But a busy
+    /// process that gets the CPU keeps it for a time slice, as long as many batches.
+    pub fn pause(&self, left: Nanos, machine: &Machine) -> Option<Nanos> {
+        let step = machine.turn();
+        let sleeps = !self.is_yielding || left.0 > 2.0 * step.0;
+        sleeps.then(|| if left < step { left } else { step })
+    }
+
+    /// A yield took `time`. After more than a [turn](Machine::turn) the thread has lost its CPU: it sleeps from now on, and in the next waits.
+    pub fn yielded(&mut self, time: Nanos, machine: &Machine) {
+        if time > machine.turn() {
+            self.is_yielding = false;
+            self.yields.observe(false);
+        }
+    }
+
+    /// `queued` of `expected` operations waited for `waited`, until `returned` more had come. A batch takes `took`.
+    pub fn observe(&mut self, took: Nanos, (queued, returned, expected): (usize, usize, usize), waited: Nanos) {
+        if std::mem::take(&mut self.is_yielding) {
+            self.yields.observe(true);
+        }
+        let [queued, returned, expected] = [queued, returned, expected.max(1)].map(|ops| ops as f64);
+        // Without waits a batch holds half of the operations in flight.
+        let batches = (waited.0 / took.0).min(Self::SLICE);
+        self.gain = Self::MEMORY * self.gain + (returned - queued.max(expected / 2.0) * batches) / expected;
+        self.trial.observe(self.gain > 0.0);
     }
 }
 
-/// A step that is taken while it pays. After it did not pay it is skipped 4, 8, 16, ... 256 times.
+/// A step that is taken while it pays. After it did not pay it is skipped 4, 8, 16, ... 256 times. Each time that it pays halves the next pause:
+/// one success among losses of a time slice would bring the short pauses back.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trial {
     /// Times that it is still skipped.
     skip: u32,
-    /// Times in a row that it did not pay.
+    /// Times that it did not pay, less those that it did.
     failed: u32,
 }
 
@@ -358,18 +403,17 @@ impl Trial {
     /// The step was taken, and `paid` or not.
     pub fn observe(&mut self, paid: bool) {
         if paid {
-            self.failed = 0;
+            self.failed = self.failed.saturating_sub(1);
         } else {
-            self.skip = Self::SKIPPED << self.failed.min(Self::DOUBLED);
-            self.failed += 1;
+            self.skip = Self::SKIPPED << self.failed;
+            self.failed = (self.failed + 1).min(Self::DOUBLED);
         }
     }
 }
 
-/// True if a blocking caller passes the lock on as soon as its own operations are answered, instead of leading for a [turn](Machine::turn): `own` of the
-/// `in_flight` operations, where a batch costs `fixed` once. A leader is missing from the batches that it runs for others, which costs
-/// `own / in_flight` of them; passing the lock on costs a wake of each. If the leader does not call again before the next one has woken, passing on
-/// gains nothing: see [`Trial`].
+/// True if a caller passes the lock on as soon as its own operations are answered, instead of running batches for others, a blocking one for a
+/// [turn](Machine::turn): `own` of the `in_flight` operations, where a batch costs `fixed` once. If it calls again at once, it is missing from these
+/// batches, which costs `own / in_flight` of them; otherwise its own reply comes a batch later. Passing the lock on costs a wake of each.
 #[doc(hidden)]
 pub fn passes_on(own: usize, in_flight: usize, fixed: Nanos, machine: &Machine) -> bool {
     own as f64 * fixed.0 > in_flight as f64 * machine.wake.0
@@ -479,7 +523,7 @@ impl fmt::Display for Verdict {
             Advice::Nothing => "",
             Advice::Mutex if law.handoff > law.fixed => "",
             Advice::Mutex => "; use a mutex",
-            Advice::Limit => "; the limit bounds B: raise it",
+            Advice::Limit => "; the limit bounds B: raise it, or keep it if it is the structure's own maximum",
             Advice::Wait => "; callers come in turns: allow a longer wait",
             Advice::Thread => "; tasks block their executor: use a separate thread",
             Advice::Callers => "; let callers run it",

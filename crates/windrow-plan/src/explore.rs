@@ -11,6 +11,8 @@
 //! A site of teams has two such accounts, for its calls as a whole and for the widths of its rounds. Loops do not explore: a site that was never timed
 //! serially is, once (`share`). Batches skip what did not pay ([`Trial`](crate::batch::Trial)).
 //!
+//! A stall of a member is no trial: [`width`](crate::width) charges the first ones in shares, and lends four segments where wider rounds paid before.
+//!
 //! Source: an exploration budget that is earned by running is the ski-rental rule (Karlin and others, 1988) for bandits whose arms
 //! change (Auer and others, 2002).
 

@@ -10,8 +10,8 @@ use crate::share::PATIENCE;
 /// The times for which the threads of a team wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Waits {
-    /// Spinning time of a forming caller: that in which idle workers join. For members that join later it yields its CPU, until its
-    /// patience is over.
+    /// Spinning time of a forming caller: that in which idle workers join. For members that join later it spins until its patience is over.
+    /// A yield next to busy processes would cost a time slice of each; a caller whose team must have an exact width yields.
     pub joins: Nanos,
     /// Yielding time of a forming caller whose team must have an exact width; then it sleeps. As long as stalls are remembered.
     pub yields: Nanos,

@@ -12,4 +12,4 @@ pub use half::{bf16, f16};
 pub use matrix::{Matrix, MatrixMut};
 pub use number::Number;
 pub use packed::{PackedB, Part};
-pub use product::{Product, Workspace};
+pub use product::{Product, Right, Workspace};

@@ -110,6 +110,14 @@ impl<'a, T> Matrix<'a, T> {
         self.data[major * self.stride + minor]
     }
 
+    /// Some rows and columns.
+    pub(crate) fn part(self, rows: Range<usize>, cols: Range<usize>) -> Self {
+        let (major, minor) = if self.transposed { (cols.start, rows.start) } else { (rows.start, cols.start) };
+        // Without elements, it may begin anywhere.
+        let data = self.data.get(major.saturating_mul(self.stride).saturating_add(minor)..).unwrap_or_default();
+        Self { data, rows: rows.len(), cols: cols.len(), ..self }
+    }
+
     /// `len` contiguous elements of a stored row: of row `major` from column `minor` on, or, if transposed, of column `major` from row
     /// `minor` on.
     #[inline]

@@ -19,6 +19,9 @@ mod sealed {
 
         /// The same elements, if no conversion is needed.
         fn as_wide(elements: &mut [Self]) -> Option<&mut [Self::Wide]>;
+
+        /// The same elements, to be read.
+        fn wide(elements: &[Self]) -> Option<&[Self::Wide]>;
     }
 
     #[expect(private_bounds, reason = "sealed: kernels are this crate's affair")]
@@ -67,6 +70,11 @@ macro_rules! wide {
             fn as_wide(elements: &mut [Self]) -> Option<&mut [Self]> {
                 Some(elements)
             }
+
+            #[inline]
+            fn wide(elements: &[Self]) -> Option<&[Self]> {
+                Some(elements)
+            }
         }
     )+};
 }
@@ -101,6 +109,11 @@ impl Narrow for bf16 {
     fn as_wide(_: &mut [Self]) -> Option<&mut [f32]> {
         None
     }
+
+    #[inline]
+    fn wide(_: &[Self]) -> Option<&[f32]> {
+        None
+    }
 }
 
 impl Number for f16 {
@@ -122,6 +135,11 @@ impl Narrow for f16 {
 
     #[inline]
     fn as_wide(_: &mut [Self]) -> Option<&mut [f32]> {
+        None
+    }
+
+    #[inline]
+    fn wide(_: &[Self]) -> Option<&[f32]> {
         None
     }
 }

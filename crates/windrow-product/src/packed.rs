@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::kernel::{DEPTH, InstructionSet, Kernel, Shape};
+use crate::kernel::{DEPTH, InstructionSet, Kernel, LANES, Shape};
 use crate::{Matrix, Number};
 
 /// The right operand of products, packed once and used by any number of them, by several threads too.
@@ -43,9 +43,6 @@ pub(crate) fn blocks(depth: usize) -> impl Iterator<Item = Range<usize>> {
     (0..depth).step_by(each).map(move |start| start..depth.min(start + each))
 }
 
-/// The side of the square in which a transposed operand is copied: a cache line of `f32`.
-pub(crate) const SQUARE: usize = 16;
-
 /// Panels that are packed together.
 const TOGETHER: usize = 4;
 
@@ -57,7 +54,7 @@ impl<T: Number> Default for PackedB<T> {
 }
 
 impl<T: Number> PackedB<T> {
-    /// Packs a matrix.
+    /// Packs a matrix. For one product of it, [`Product::new`](crate::Product::new) takes the matrix itself, and packs only what pays.
     ///
     /// # Panics
     /// The matrix has more elements than can be counted.
@@ -124,7 +121,7 @@ impl<T: Number> PackedB<T> {
             for cols in panels(b.cols, Shape { vectors: shape.vectors * TOGETHER, ..shape }) {
                 let (packed, others) = rest.split_at_mut(cols.len().next_multiple_of(shape.lanes) * block.len());
                 rest = others;
-                parts.push(Part { b, block: block.clone(), cols, shape, packed });
+                parts.push(Part { b, block: block.clone(), cols, set, packed });
             }
         }
         parts
@@ -179,15 +176,15 @@ pub struct Part<'a, T: Number> {
     b: Matrix<'a, T>,
     block: Range<usize>,
     cols: Range<usize>,
-    shape: Shape,
+    set: InstructionSet,
     packed: &'a mut [T::Sum],
 }
 
 impl<T: Number> Part<'_, T> {
     /// Packs it.
     pub fn pack(self) {
-        let Self { b, block, cols, shape, packed } = self;
-        pack_panels(b, &block, &cols, shape, packed);
+        let Self { b, block, cols, set, packed } = self;
+        pack_panels(b, &block, &cols, set, packed);
     }
 }
 
@@ -199,13 +196,14 @@ pub(crate) fn panels(cols: usize, shape: Shape) -> impl Iterator<Item = Range<us
 
 /// Packs a block of the panels that have these columns. A row's elements are copied for all of these panels before the next row's: as long
 /// contiguous pieces, in pages that are used once.
-fn pack_panels<T: Number>(
+pub(crate) fn pack_panels<T: Number>(
     b: Matrix<'_, T>,
     block: &Range<usize>,
     cols: &Range<usize>,
-    shape: Shape,
+    set: InstructionSet,
     packed: &mut [T::Sum],
 ) {
+    let shape = <T::Sum as Kernel>::shape(set);
     let full = shape.vectors * shape.lanes;
     // Where in `packed` a panel begins, and how long its rows are there.
     let place = |panel: &Range<usize>| (panel.start * block.len(), panel.len().next_multiple_of(shape.lanes));
@@ -227,13 +225,38 @@ fn pack_panels<T: Number>(
         if each > panel.len() {
             packed.fill(T::Sum::default());
         }
-        for (start, packed) in block.clone().step_by(SQUARE).zip(packed.chunks_mut(SQUARE * each)) {
-            let len = SQUARE.min(block.end - start);
-            for (at, col) in panel.clone().enumerate() {
-                let mut wide = [T::Sum::default(); SQUARE];
-                T::widen(b.run(cols.start + col, start, len), &mut wide[..len]);
-                for (packed, &wide) in packed[at..].iter_mut().step_by(each).zip(&wide[..len]) {
-                    *packed = wide;
+        let stored = cols.start + panel.start..cols.start + panel.end;
+        transpose(b, &stored, block, set, packed, each);
+    }
+}
+
+/// Copies parts of some stored rows, so that they become columns of rows that begin `to_row` apart.
+pub(crate) fn transpose<T: Number>(
+    from: Matrix<'_, T>,
+    majors: &Range<usize>,
+    minors: &Range<usize>,
+    set: InstructionSet,
+    to: &mut [T::Sum],
+    to_row: usize,
+) {
+    let [tall, wide] = <T::Sum as Kernel>::block(set);
+    let first = [majors.start, minors.start];
+    let data = T::wide(from.data).unwrap_or_default();
+    let whole = if data.is_empty() { [0; 2] } else { [majors.len() / tall, minors.len() / wide] };
+    if whole[0] * whole[1] > 0 {
+        let data = &data[majors.start * from.stride + minors.start..];
+        <T::Sum as Kernel>::transpose(set, data, from.stride, whole, to, to_row);
+    }
+    let [down, across] = [whole[0] * tall, whole[1] * wide];
+    // What is in no block.
+    for (majors, minors) in [(0..down, across..minors.len()), (down..majors.len(), 0..minors.len())] {
+        for row in minors.clone().step_by(LANES) {
+            let len = LANES.min(minors.end - row);
+            for col in majors.clone() {
+                let mut wide = [T::Sum::default(); LANES];
+                T::widen(from.run(first[0] + col, first[1] + row, len), &mut wide[..len]);
+                for (at, &wide) in wide[..len].iter().enumerate() {
+                    to[(row + at) * to_row + col] = wide;
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use half::{bf16, f16};
 
 use crate::kernel::{DEPTH, InstructionSet};
-use crate::{Matrix, MatrixMut, Number, PackedB, Product, Workspace};
+use crate::{Matrix, MatrixMut, Number, PackedB, Product, Right, Workspace};
 
 trait Tested: Number + PartialEq {
     fn of(number: f64) -> Self;
@@ -82,11 +82,23 @@ fn packed<T: Number>(set: InstructionSet, b: Matrix<'_, T>) -> PackedB<T> {
     packed
 }
 
+/// The product by a packed `b`, which must be that by `b` as it lies.
 fn product<T: Tested>(set: InstructionSet, a: Matrix<'_, T>, b: Matrix<'_, T>) -> Vec<T> {
-    let mut c = vec![T::of(f64::NAN); a.rows() * b.cols()];
-    let (rows, cols) = (a.rows(), b.cols());
-    Product::new(a, &packed(set, b)).write(MatrixMut::new(&mut c, rows, cols), &mut Workspace::default());
+    let (rows, cols, packed) = (a.rows(), b.cols(), packed(set, b));
+    let [c, plain] = [Right::Packed(&packed), Right::Plain(b)].map(|b| {
+        let mut c = vec![T::of(f64::NAN); rows * cols];
+        Product::new(a, b).with(set).write(MatrixMut::new(&mut c, rows, cols), &mut Workspace::default());
+        c
+    });
+    same(&c, &plain, &format!("{set:?}, {rows} x {} x {cols}, as it lies", a.cols()));
     c
+}
+
+/// Asserts equal bits. A NaN may be any NaN.
+fn same<T: Tested>(one: &[T], other: &[T], what: &str) {
+    let is_same = |one: T, other: T| one.bits() == other.bits() || one.to().is_nan() && other.to().is_nan();
+    let differs = one.iter().zip(other).position(|(&one, &other)| !is_same(one, other));
+    assert!(one.len() == other.len() && differs.is_none(), "{what}: differs at {differs:?}");
 }
 
 /// Numbers from -2 to 2 in no order.
@@ -116,6 +128,10 @@ fn exact<T: Tested>(rows: usize, depth: usize, cols: usize, set: InstructionSet,
     let end = margin + (rows - 1) * stride + cols;
     let c = MatrixMut::with_stride(&mut out[margin..end], rows, cols, stride);
     Product::new(a.view(), &packed(set, b.view())).write(c, workspace);
+    let mut plain = vec![canary; out.len()];
+    let c = MatrixMut::with_stride(&mut plain[margin..end], rows, cols, stride);
+    Product::new(a.view(), b.view()).with(set).write(c, workspace);
+    assert_eq!(plain, out, "{rows} x {depth} x {cols}, {set:?}: packed, and as it lies");
     for (at, &got) in out.iter().enumerate() {
         let (row, col) = (at.wrapping_sub(margin) / stride, at.wrapping_sub(margin) % stride);
         if at < margin || row >= rows || col >= cols {
@@ -158,6 +174,12 @@ fn shapes_beyond_a_block_are_exact() {
             [7, 3 * DEPTH, 385],
             [130, 3, 1025],
             [9, 2 * DEPTH + 1, 2100],
+            [1, 2 * DEPTH + 9, 2100],
+            [1, DEPTH + 8, 2064],
+            [16, DEPTH + 8, 1100],
+            [1100, DEPTH + 8, 1],
+            [1100, DEPTH + 8, 3],
+            [300, 9, 8],
         ] {
             exact(rows, depth, cols, set, &mut workspace);
             exact::<f64>(rows, depth, cols, set, &mut Workspace::default());
@@ -199,8 +221,10 @@ fn bits_of_parts<T: Tested>() {
     for set in InstructionSet::available() {
         let whole = bits(&product(set, a.view(), b.view()));
         let packed = packed(set, b.view());
-        let product = Product::new(a.view(), &packed);
-        for each in [1, 2, 3, 7, 8, 13, 64, 127, 149] {
+        let products = [Product::new(a.view(), &packed), Product::new(a.view(), b.view()).with(set)];
+        for (product, each) in
+            products.into_iter().flat_map(|of| [1, 2, 3, 7, 8, 13, 64, 127, 149].map(|each| (of, each)))
+        {
             let mut c = vec![T::default(); rows * cols];
             let mut rest = MatrixMut::new(&mut c, rows, cols);
             for start in (0..rows).step_by(each) {
@@ -229,15 +253,44 @@ fn bits_do_not_depend_on_how_a_product_is_cut() {
     bits_of_parts::<bf16>();
 }
 
+/// Every element beside its own chain of sums: in every small shape, each operand in both orders.
+#[test]
+fn small_products_are_chains_of_sums() {
+    for set in InstructionSet::available() {
+        let fused = set != InstructionSet::Portable;
+        let step = |sum: f64, a: f64, b: f64| if fused { a.mul_add(b, sum) } else { sum + a * b };
+        let mut workspace = Workspace::default();
+        for (rows, depth) in (0..=20).flat_map(|rows| (0..=20).map(move |depth| (rows, depth))) {
+            for cols in 0..=20 {
+                let order = rows + depth + cols;
+                let element = |row: usize, col: usize| random(9)(row, col) * if row == col { -0.0 } else { 1.0 };
+                let chains: Vec<f64> = (0..rows * cols)
+                    .map(|at| (0..depth).fold(0.0, |sum, l| step(sum, element(at / cols, l), random(10)(l, at % cols))))
+                    .collect();
+                for (a_order, b_order) in [(false, false), (false, true), (true, false), (true, true)] {
+                    let a = Stored::<f64>::new(rows, depth, order % 3, a_order, element);
+                    let b = Stored::<f64>::new(depth, cols, order % 2, b_order, random(10));
+                    let mut c = vec![f64::NAN; rows * cols];
+                    let of = Product::new(a.view(), b.view()).with(set);
+                    of.write(MatrixMut::new(&mut c, rows, cols), &mut workspace);
+                    same(&c, &chains, &format!("{set:?}, {rows} x {depth} x {cols}, {a_order}, {b_order}"));
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn bits_do_not_depend_on_the_order_in_memory() {
     for set in InstructionSet::available() {
-        let of = |transposed, stride| {
-            let a = Stored::<f32>::new(35, 600, stride, transposed, random(5));
-            let b = Stored::<f32>::new(600, 61, stride, transposed, random(6));
-            product(set, a.view(), b.view()).into_iter().map(f32::to_bits).collect::<Vec<_>>()
-        };
-        assert_eq!(of(false, 0), of(true, 3), "{set:?}");
+        for (rows, cols) in [(35, 61), (1, 61), (2, 64), (16, 70), (61, 1), (61, 4)] {
+            let of = |transposed, stride| {
+                let a = Stored::<f32>::new(rows, 600, stride, transposed, random(5));
+                let b = Stored::<f32>::new(600, cols, stride, transposed, random(6));
+                product(set, a.view(), b.view()).into_iter().map(f32::to_bits).collect::<Vec<_>>()
+            };
+            assert_eq!(of(false, 0), of(true, 3), "{set:?}");
+        }
     }
 }
 
@@ -258,19 +311,23 @@ fn narrow_numbers_are_rounded_once() {
 /// `alpha * a * b + beta * c` in integers.
 fn scaled<T: Tested>() {
     for set in InstructionSet::available() {
-        for (rows, depth, cols) in [(3, 0, 5), (5, 4, 3), (9, 7, 50)] {
+        for (rows, depth, cols) in [(3, 0, 5), (5, 4, 3), (9, 7, 50), (1, 30, 40), (40, 0, 2), (40, 30, 1), (40, 7, 50)]
+        {
             let a = Stored::<T>::new(rows, depth, 0, false, small);
             let b = Stored::<T>::new(depth, cols, 0, false, small);
             let packed = packed(set, b.view());
+            let both = [Right::Packed(&packed), Right::Plain(b.view())];
             for (alpha, beta) in [(1.0, 0.0), (2.0, 0.0), (1.0, 1.0), (-1.0, 0.5), (0.0, 2.0), (0.5, -1.0)] {
                 let old = if beta == 0.0 { f64::NAN } else { 4.0 };
-                let mut c = vec![T::of(old); rows * cols];
-                let product = Product::new(a.view(), &packed).alpha(T::sum(alpha)).beta(T::sum(beta));
-                product.write(MatrixMut::new(&mut c, rows, cols), &mut Workspace::default());
-                for (at, got) in c.into_iter().enumerate() {
-                    let sum: f64 = (0..depth).map(|l| small(at / cols, l) * small(l, at % cols)).sum();
-                    let scaled = alpha * sum + if beta == 0.0 { 0.0 } else { beta * old };
-                    assert_eq!(got.to(), scaled, "{set:?}: {rows} x {depth} x {cols}, {alpha}, {beta}");
+                for right in both {
+                    let mut c = vec![T::of(old); rows * cols];
+                    let product = Product::new(a.view(), right).with(set).alpha(T::sum(alpha)).beta(T::sum(beta));
+                    product.write(MatrixMut::new(&mut c, rows, cols), &mut Workspace::default());
+                    for (at, got) in c.into_iter().enumerate() {
+                        let sum: f64 = (0..depth).map(|l| small(at / cols, l) * small(l, at % cols)).sum();
+                        let scaled = alpha * sum + if beta == 0.0 { 0.0 } else { beta * old };
+                        assert_eq!(got.to(), scaled, "{set:?}: {rows} x {depth} x {cols}, {alpha}, {beta}");
+                    }
                 }
             }
         }

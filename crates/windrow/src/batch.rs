@@ -46,31 +46,32 @@
 //! * An operation waits for the batch that is running, and for batches ahead of it in the queue. No batch is ahead of it as long as the
 //!   operations in flight fit into one batch.
 //! * A reply counts when `run` has returned. After a panic in `run`, every caller of the batch gets [`BatchError::Panicked`], whether or not
-//!   `run` had replied. ([`KEEPS_REPLIES`](BatchOps::KEEPS_REPLIES) is the exception.) The structure is poisoned, unless the program gave it
-//!   a [`recover`](Builder::recover) function.
+//!   `run` had replied. ([`KEEPS_REPLIES`](BatchOps::KEEPS_REPLIES) is the exception.) The structure is poisoned, unless the program
+//!   has chosen otherwise: [`Builder::on_panic`].
 //!
 //! # Callers and events
 //! Without a separate runner, callers run batches: [`build`](Builder::build). An operation that is handed in lies
 //! on the stack of its thread, in its chunk, or in a reused slot of its task.
 //!
-//! | event | a thread: `call`, `call_chunk` | a task: `call_async` | a job: `exclusive`, `read` |
+//! | event | a thread: `call`, `call_chunk` | a task: `call_async` | a job: `exclusive`, `read`, `exclusive_async`, `read_async` |
 //! |---|---|---|---|
 //! | the structure is free | `call` runs its operation at once; `call_chunk` hands in and runs a batch | runs its operation at once. If batching pays: hands in, wakes itself, and runs the batch in its next poll | runs; `read`s run side by side |
 //! | another caller runs | tries again for a moment if operations are cheap; hands in; spins for the reply if the last batch was shorter than two fifths of a park; parks | tries again for a moment if operations are cheap; hands in; waits for its waker | waits in the queue, as `call` |
 //! | the runner leaves operations queued | the thread that has waited longest runs batches, also for tasks before it | if no thread waits: queued tasks are woken, and the first one that is polled runs | as `call` |
-//! | its own operations are answered, others are queued | runs batches for others for 8 wakes (about 0.1 ms), at least one; none if batches are long and callers few | runs one batch more | runs batches for others, as `call` |
+//! | its own operations are answered, others are queued | runs batches for others for 8 wakes (about 0.1 ms), at least one; none if batches are long and callers few | runs one batch more; none if batches are long and callers few | runs batches for others, as `call` |
 //! | callers that were just answered are waited for | hands in and waits with the runner, or as the runner | wakes itself until the wait is over, then runs | ends the wait |
 //! | the [bounded queue](Builder::queue) is full | [`Block`](Overflow::Block): waits in line. [`Reject`](Overflow::Reject): [`BatchError::Full`] and the operation | the same | needs no room |
 //! | `run` panics | [`BatchError::Panicked`] for every caller of the batch, then [`BatchError::Poisoned`] | the same | [`BatchError::Poisoned`]. A panic of its own closure reaches its caller, and poisons the structure too |
 //! | a call from inside an operation, or from inside `read` | [`BatchError::Nested`] | the same, in its poll | the same |
 //! | the structure is [closed](Batched::close) | what was handed in is answered; later calls get [`BatchError::Closed`] and keep their operations | the same | `exclusive`: [`BatchError::Closed`]; `read` still reads |
 //! | the time of a [`call_within`](Batched::call_within) is up | [`BatchError::TimedOut`]; as a task that goes away | - | - |
-//! | the caller goes away | cannot | dropped while queued: the operation never runs. While its batch runs: the operation runs, the reply is dropped. While it is to run batches: another caller does | cannot |
+//! | the caller goes away | cannot | dropped while queued: the operation never runs. While its batch runs: the operation runs, the reply is dropped. While it is to run batches: another caller does | of a thread: cannot. Of a future: as `call_async` |
+//! | the executor drops the task of a batch ([`build_async`](Builder::build_async)) | [`BatchError::Dropped`], and the operation if the batch had not begun | the same | of a queued future: runs at once |
 //! | the process is a forked child | [`BatchError::Forked`] | the same | the same |
 //!
 //! With a separate [`Runner`] ([`build_on`](Builder::build_on)) callers only hand in and wait: whoever hands in, or leaves operations queued,
 //! signals the runner. It is a thread, for operations that block or structures that are not `Send`, or closures that a function spawns
-//! elsewhere. [`Runner::beside_callers`] lets a thread run its own operation if the structure is free and the last batch had one operation.
+//! elsewhere. [`Builder::build_async`] spawns a task a batch for a structure whose `run` awaits. [`Runner::beside_callers`] lets a thread run its own operation if the structure is free and the last batch had one operation.
 //!
 //! After a batch, wakeups are chained: the runner wakes a few parked callers, and each wakes the next. So the runner can go on with the
 //! next batch. If the fixed cost of a batch exceeds the cost of waking all callers, the runner wakes all of them itself. A caller whose
@@ -112,6 +113,7 @@ use std::sync::Arc;
 use windrow_sync::submit::Fate;
 
 mod access;
+mod awaits;
 mod build;
 mod chunk;
 mod entries;
@@ -122,20 +124,23 @@ mod lead;
 mod options;
 mod regroup;
 mod returns;
+mod shards;
 mod stats;
 
+pub use awaits::{Async, AsyncBatchOps, BatchTask};
 pub use build::{Builder, Runner};
 pub use chunk::Chunk;
 pub use entries::Batch;
 pub use error::{BatchError, CallError};
 pub use future::CallAsync;
 pub use gauges::Gauges;
-pub use options::Overflow;
+pub use options::{OnPanic, Overflow};
+pub use shards::Sharded;
 pub use stats::Stats;
 pub use windrow_plan::batch::{Advice, BatchRunner, BatchTraffic, Choice, Law, Verdict};
 pub use windrow_sync::submit::Entry;
 
-use lead::{BatchedInner, PANICKED, POISONED};
+use lead::{BatchedInner, DROPPED, PANICKED, POISONED};
 
 use crate::runtime::listen::{self, Account, CallKind, Decided, Event, Reported};
 
@@ -454,8 +459,13 @@ impl<S: BatchOps> Batched<S> {
             return reported.end(&event);
         }
         // The statistics may have to wait for their turn.
+        let stats = || match self.shared.submit.try_read() {
+            Some(state) => Ok(state.counts.snapshot()),
+            None if self.shared.options.is_async => Err("a batch runs".to_owned()),
+            None => self.stats().map_err(|error| error.to_string()),
+        };
         let verdict = || {
-            let reason = match self.stats().map(|stats| stats.verdict()) {
+            let reason = match stats().map(|stats| stats.verdict()) {
                 Ok(Some(verdict)) => verdict.to_string(),
                 Ok(None) => {
                     "no verdict before there were batches of different sizes, or operations that ran alone".to_owned()
@@ -502,6 +512,8 @@ fn outcome<Op, Reply>(
         (Entry::Reply(reply), _) => Ok(reply),
         (Entry::Op(op), Err(_)) => Err((BatchError::Closed, Some(op))),
         (Entry::Op(op), Ok(POISONED)) => Err((BatchError::Poisoned, Some(op))),
+        (Entry::Op(op), Ok(DROPPED)) => Err((BatchError::Dropped, Some(op))),
+        (Entry::Empty, Ok(DROPPED)) => Err((BatchError::Dropped, None)),
         // A batch that panics leaves its entries empty. If a later batch of the same chunk found the structure poisoned, that is the fate.
         (Entry::Empty, Ok(PANICKED | POISONED)) => Err((BatchError::Panicked, None)),
         // `run` may have done an operation that it has not taken.

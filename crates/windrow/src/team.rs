@@ -45,7 +45,13 @@
 //!
 //! Calls of less than half a millisecond are also compared as a whole: serial against team. So are longer calls if their rounds run best on
 //! one member. Forming a team takes some microseconds. If the other members save less than that, the caller runs alone. Such a call took
-//! 0.5 to 1.4 us more than the plain loop (`bench/record`, decompose).
+//! 0.5 to 1.4 us more than the plain loop (`bench/record`, decompose), once the site was learned. The first calls of a site cost more: the
+//! very first of a process starts the threads, and about ten further ones try a team before the caller runs alone.
+//!
+//! # Next to busy processes
+//! A member that loses its CPU stalls the others for a time slice or more. A stall that no savings cover ends the wide rounds. They are tried
+//! again after the time that the stall took, after the next stall after twice that, and so on; until then calls form no team. A call that has
+//! lost as much as the rest of it takes on one member runs the rest on one member. [`Member::round`] has no such choice.
 //!
 //! # Trade-offs, and when not to use a team
 //! * If the order of the work does not matter, use a parallel iterator: it balances the load. A round does not: its parts are dealt once, and

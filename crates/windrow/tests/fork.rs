@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use windrow::batch::{Batch, BatchError, BatchOps, Batched, Chunk, Overflow, Runner};
@@ -205,6 +205,14 @@ impl BatchOps for Sum {
     }
 }
 
+/// The answer of a future that is ready at once.
+fn polled_once(future: impl Future<Output = Result<(), BatchError>>) -> Result<(), BatchError> {
+    match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => Ok(()),
+    }
+}
+
 /// Every call of the child's is refused, and what it inherited can be dropped.
 fn is_refused(sum: &mut Option<Batched<Sum>>) -> bool {
     let Some(inherited) = sum.take() else { return false };
@@ -219,6 +227,8 @@ fn is_refused(sum: &mut Option<Batched<Sum>>) -> bool {
         inherited.read(|_| ()),
         inherited.stats().map(|_| ()),
         inherited.close(),
+        polled_once(inherited.exclusive_async(|_| ())),
+        polled_once(inherited.close_async()),
         Err(error.kind()),
     ];
     drop(future);
@@ -263,18 +273,25 @@ fn a_child_forked_while_a_batch_runs() {
     // Futures that wait for room, which the parent's threads would wake.
     let mut waiting = Some(Box::pin(sum.call_async((1, None))));
     assert!(waiting.as_mut().unwrap().as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    // A job in the queue.
+    let mut queued = Some(Box::pin(sum.exclusive_async(|sum| sum.0)));
+    assert!(queued.as_mut().unwrap().as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     assert!(forked(|| {
-        let mut future = waiting.take().unwrap();
+        let (mut future, mut job) = (waiting.take().unwrap(), queued.take().unwrap());
         let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        drop(future);
-        polled.is_ready() && sum.call((1, None)).is_err_and(|error| error.kind() == BatchError::Forked)
+        let refused = job.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        drop((future, job));
+        polled.is_ready()
+            && refused == Poll::Ready(Err(BatchError::Forked))
+            && sum.call((1, None)).is_err_and(|error| error.kind() == BatchError::Forked)
     }));
     assert!(forked(|| {
-        drop(waiting.take());
+        drop((waiting.take(), queued.take()));
         true
     }));
     drop(waiting);
     go.send(()).unwrap();
     caller.join().unwrap();
+    assert_eq!(windrow_testkit::block_on(queued.take().unwrap()), Ok(1), "the job is the parent's");
     assert_eq!(sum.call((1, None)).unwrap(), 2);
 }

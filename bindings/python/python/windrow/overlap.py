@@ -34,8 +34,11 @@ Samples: TypeAlias = Iterable[tuple[int, float]]
 if TYPE_CHECKING:
     _Operation: TypeAlias = Literal["matmul-all-reduce", "matmul-reduce-scatter", "all-gather-matmul"]
 
-TOGETHER = 2000.0
-"""Microseconds for which both functions are measured side by side, at least: one wake-up of a thread (50) must not count."""
+TRIALS = 9
+"""Times that a cut is run in a calibration, alternately with the same rows in one tile."""
+
+MOST = 16.0
+"""The most by which lanes are taken to slow each other down: with more, no cut pays anyway."""
 
 
 @dataclass(frozen=True)
@@ -296,11 +299,14 @@ def calibrate(
     slowest: Callable[[list[float]], list[float]] = list,
     **shape: object,
 ) -> Profile:
-    """Measures both functions for tiles of so many rows, each alone and both side by side.
+    """Measures both functions for tiles of these numbers of rows, each by itself, and a cut of the largest number.
 
     ``tiles`` of one size run back to back, and a time is the median of ``repeats``, with all sizes taken in turn. If the functions communicate
     with other processes, all of them call this with the same arguments, and ``slowest`` returns the largest values of all processes for its
     own, so that all call the functions equally often. ``shape`` are further arguments of ``Profile.of``.
+
+    Contention is what makes the prediction of about four tiles as long as they take. So it covers all that tiles cost beyond their
+    samples: two threads on one CPU, hand-overs, a link that only looks idle.
     """
     rows = _counts("rows", rows)
     for name, work in (("compute", compute), ("communicate", communicate), ("slowest", slowest)):
@@ -322,13 +328,38 @@ def calibrate(
     medians = [statistics.median(values) for both in times.values() for values in both]
     agreed = slowest(medians)
     alone = dict(zip(times, zip(agreed[::2], agreed[1::2], strict=True), strict=True))
-    middle = sorted(alone)[len(alone) // 2]
-    factors = slowest(list(_side_by_side(compute, communicate, middle, alone[middle], repeats)))
     if order == "communicate-first":
         shape.setdefault("operation", "all-gather-matmul")
     computed, communicated = ([(size, both[lane]) for size, both in alone.items()] for lane in (0, 1))
-    contention = (max(factors[0], 1.0), max(factors[1], 1.0))
-    return Profile.of(computed, communicated, contention=contention, align=align, limit=1e6, **shape)  # type: ignore[arg-type]
+
+    def profile(factor: float) -> Profile:
+        fits = {"contention": (factor, factor), "align": align, "limit": 1e6}
+        return Profile.of(computed, communicated, **fits, **shape)  # type: ignore[arg-type]
+
+    whole = max(rows)
+    each = min((size for size in rows if size < whole), key=lambda size: abs(size - whole / 4))
+    cut = [each] * (whole // each) + [whole % each] * (whole % each > 0)
+    took: list[float] = []
+    for _ in range(TRIALS):
+        took += [run(sizes, compute, communicate, order=order).elapsed for sizes in (cut, [whole])]
+    agreed = slowest(took)
+    # The upper quartile: on a busy machine the median may be low where nothing is hidden.
+    share = sorted(of_cut / of_whole for of_cut, of_whole in zip(agreed[::2], agreed[1::2], strict=True))[3 * TRIALS // 4]
+    return profile(_contention(share, lambda factor: profile(factor).predict(cut) / profile(factor).predict([whole])))
+
+
+def _contention(share: float, predicted: Callable[[float], float]) -> float:
+    """The factor by which lanes slow each other down, such that a cut takes this share of the time in one tile."""
+    least, most = 1.0, MOST
+    if predicted(least) >= share:
+        return least
+    while most - least > 0.01:
+        middle = (least + most) / 2
+        if predicted(middle) < share:
+            least = middle
+        else:
+            most = middle
+    return most
 
 
 def _timed(work: Work, rows: int, count: int) -> float:
@@ -337,33 +368,3 @@ def _timed(work: Work, rows: int, count: int) -> float:
     for _ in range(count):
         work(0, rows)
     return (time.perf_counter() - start) * 1e6 / count
-
-
-def _side_by_side(
-    compute: Work, communicate: Work, rows: int, alone: tuple[float, float], repeats: int
-) -> tuple[float, float]:
-    """The factors by which each function takes longer while the other one runs too."""
-    longest = max(TOGETHER, 3 * max(alone))
-    counts = [max(1, round(longest / us)) for us in alone]
-    factors: tuple[list[float], list[float]] = ([], [])
-    for _ in range(repeats):
-        both = threading.Barrier(2)
-        spans: list[list[tuple[float, float]]] = [[], []]
-
-        def busy(lane: int, work: Work, both: threading.Barrier = both, spans: list[list[tuple[float, float]]] = spans) -> None:
-            both.wait()
-            # Half as many again: contention must not leave either one alone at the end.
-            for _ in range(counts[lane] + counts[lane] // 2 + 1):
-                start = time.perf_counter()
-                work(0, rows)
-                spans[lane].append((start, time.perf_counter()))
-
-        other = threading.Thread(target=busy, args=(1, communicate))
-        other.start()
-        busy(0, compute)
-        other.join()
-        begin, end = max(lane[0][0] for lane in spans), min(lane[-1][1] for lane in spans)
-        for factor, lane, us in zip(factors, spans, alone, strict=True):
-            calls = sum(max(0.0, min(stop, end) - max(start, begin)) / (stop - start) for start, stop in lane)
-            factor.append((end - begin) * 1e6 / (calls * us) if calls > 0 else 1.0)
-    return statistics.median(factors[0]), statistics.median(factors[1])

@@ -12,8 +12,10 @@ A communicator is one of mpi4py, or a ``Rank`` of a ``Group``, whose ranks are t
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from windrow.errors import WindrowError
-from windrow.overlap import Outcome, Plan, Profile, _count, _counts, calibrate, run
+from windrow.overlap import PLANS, Outcome, Plan, Profile, _count, _counts, calibrate, run
 
 if TYPE_CHECKING:
     from windrow.overlap import _Operation
@@ -38,6 +40,9 @@ __all__ = [
 ]
 
 OPERATIONS = ("matmul-all-reduce", "matmul-reduce-scatter", "all-gather-matmul")
+
+AGREED: dict[Any, tuple[list[int], float | None]] = {}
+"""The rows of tiles and the predicted time that ranks agreed about, by the kind of call. Each call compares what is here."""
 
 Array = np.ndarray[Any, Any]
 Tiles = int | Sequence[int] | Plan | None
@@ -144,7 +149,7 @@ class Rank:
 
 
 def _check(comm: object) -> None:
-    for method in ("Get_rank", "Get_size", "allgather"):
+    for method in ("Get_rank", "Get_size", "allgather", "Allreduce"):
         if not callable(getattr(comm, method, None)):
             raise TypeError(f"comm must be a communicator of mpi4py or a Rank of a Group, not {type(comm).__name__}")
 
@@ -159,6 +164,33 @@ def _check_threads(comm: object) -> None:
         name = "MPI_THREAD_SINGLE" if level == mpi.THREAD_SINGLE else "MPI_THREAD_FUNNELED"
         hint = "hint: set mpi4py.rc.thread_level = 'serialized' or 'multiple' before mpi4py.MPI is imported"
         raise WindrowError(f"comm: MPI was initialized with {name}, and another thread than the main one communicates\n{hint}")
+
+
+def _in_place(comm: object) -> Any:
+    """What a collective takes instead of a buffer of its own, if the communicator is one of mpi4py."""
+    mpi: Any = sys.modules.get("mpi4py.MPI")
+    return None if mpi is None or not isinstance(comm, mpi.Comm) else mpi.IN_PLACE
+
+
+SHARED_MEMORY = 2e-4
+"""Seconds in which ranks that share memory exchange a few bytes, and ..."""
+RATE = 1e9
+"""... the bytes that they exchange in a second, however busy the CPUs are."""
+NAPS = (2e-5, 5e-5)
+"""The shortest and the longest sleep between two tests of a request, in seconds."""
+
+
+def _exchange(comm: Any, name: str, send: Any, received: Array, is_tile: bool) -> None:
+    """A collective. While it waits for one of a tile, the CPU is left to the thread that computes: a blocking call of MPI would keep it."""
+    if not is_tile or _in_place(comm) is None:
+        getattr(comm, name)(send, received)
+        return
+    request = getattr(comm, f"I{name.lower()}")(send, received)
+    begin, yields = time.perf_counter(), SHARED_MEMORY + received.nbytes / RATE
+    while not request.Test():
+        waited = time.perf_counter() - begin
+        # Without a sleep a link would idle while the other thread has its time slice; with it, each step in shared memory waits for a timer.
+        time.sleep(0 if waited < yields else min(max(waited / 8, NAPS[0]), NAPS[1]))
 
 
 def _matrix(name: str, value: object) -> None:
@@ -198,13 +230,16 @@ def matmul_all_reduce(
         _matrix("b", b)
         m, n = a.shape[0], b.shape[1]
         sums = _result(out, (m, n), a, b)
-        partial = np.empty_like(sums)
+        in_place = _in_place(comm)
+        # Operands may share memory with `out`, and are read until the last tile is computed.
+        apart = in_place is None or np.may_share_memory(sums, a) or np.may_share_memory(sums, b)
+        partial = np.empty_like(sums) if apart else sums
 
         def compute(begin: int, end: int) -> None:
             np.matmul(a[begin:end], b, out=partial[begin:end])
 
         def communicate(begin: int, end: int) -> None:
-            comm.Allreduce(partial[begin:end], sums[begin:end])
+            _exchange(comm, "Allreduce", partial[begin:end] if apart else in_place, sums[begin:end], end - begin < m)
 
         return _Call((m, n), 1, sums, compute, communicate)
 
@@ -243,7 +278,7 @@ def matmul_reduce_scatter(
             # After a failed computation the other ranks still wait for this one.
             part = computed.pop(begin, None)
             part = np.zeros((ranks, end - begin, n), sums.dtype) if part is None else part
-            comm.Reduce_scatter_block(part, sums[begin:end])
+            _exchange(comm, "Reduce_scatter_block", part, sums[begin:end], end - begin < each)
 
         return _Call((m, n), ranks, sums, compute, communicate)
 
@@ -277,7 +312,7 @@ def all_gather_matmul(
 
         def communicate(begin: int, end: int) -> None:
             rows = np.empty((ranks, end - begin, k), mine.dtype)
-            comm.Allgather(mine[begin:end], rows)
+            _exchange(comm, "Allgather", mine[begin:end], rows, end - begin < each)
             gathered[begin] = rows
 
         def compute(begin: int, end: int) -> None:
@@ -330,22 +365,31 @@ def _run(
 ) -> Array:
     """Agrees with the other ranks about the call, runs it, and agrees about how it ended. No rank raises before the others know."""
     _check(comm)
-    call, cut, failed = None, None, None
+    call, cut, asked, failed = None, None, None, None
     try:
+        asked = (repr(tiles.tiles if isinstance(tiles, Plan) else tiles), id(profile))
         _check_threads(comm)
         call = prepared()
         cut = _cut(call.equal[0], call.unit, tiles, profile) if comm.Get_rank() == 0 else None
     except Exception as error:
         failed = error
     header = (operation, *call.equal, call.out.dtype.str) if call else None
-    calls = comm.allgather((header, cut, _reason(failed)))
-    _raise_of([reason for _, _, reason in calls], failed)
-    for rank, (other, _, _) in enumerate(calls):
-        if other != calls[0][0]:
-            kinds = [f"{name} of {rows} rows, {common} and {dtype}" for name, rows, common, dtype in (other, calls[0][0])]
-            raise RankError(rank, f"calls {kinds[0]}, but rank 0 {kinds[1]}")
-    assert call is not None, "otherwise it has failed"
-    sizes, predicted = calls[0][1]
+    # Rank 0 has decided; the others know what was agreed the last time that they made such a call.
+    kind = (comm.Get_size(), header, asked)
+    cut = cut or AGREED.get(kind)
+    if not _equal(comm, repr((header, cut)) if cut and failed is None else None):
+        calls = comm.allgather((header, cut, _reason(failed)))
+        _raise_of([reason for _, _, reason in calls], failed)
+        for rank, (other, _, _) in enumerate(calls):
+            if other != calls[0][0]:
+                kinds = [f"{name} of {rows} rows, {common} and {dtype}" for name, rows, common, dtype in (other, calls[0][0])]
+                raise RankError(rank, f"calls {kinds[0]}, but rank 0 {kinds[1]}")
+        cut = calls[0][1]
+        if len(AGREED) >= PLANS:
+            AGREED.clear()
+        AGREED[kind] = cut
+    assert call is not None and cut is not None, "otherwise it has failed"
+    sizes, predicted = cut
     order: Any = "communicate-first" if operation == "all-gather-matmul" else "compute-first"
     outcome = None
     try:
@@ -353,10 +397,23 @@ def _run(
         outcome = run(parts, call.compute, call.communicate, order=order, communicate_all=True)
     except Exception as error:
         failed = error
-    _raise_of(comm.allgather(_reason(failed)), failed)
+    if not _equal(comm, None if failed else ""):
+        _raise_of(comm.allgather(_reason(failed)), failed)
     if outcomes is not None and outcome is not None:
         outcomes.append(replace(outcome, tiles=list(sizes), predicted=predicted))
     return call.out
+
+
+def _equal(comm: Communicator, mine: str | None) -> bool:
+    """Whether all ranks have the same text, and none has None: by a collective of few numbers, which costs less than one of pickled objects."""
+    digest = hashlib.blake2b((mine or "").encode(), digest_size=12).digest()
+    words = np.frombuffer(digest, np.uint16).tolist()
+    # Numbers are equal if and only if the square of their sum is their count times the sum of their squares.
+    ranks, send = comm.Get_size(), np.array([mine is None, *words, *(word * word for word in words)], np.int64)
+    sums = np.empty_like(send)
+    comm.Allreduce(send, sums)
+    missing, *rest = sums.tolist()
+    return missing == 0 and all(one * one == ranks * square for one, square in zip(rest[:6], rest[6:], strict=True))
 
 
 def _reason(failed: Exception | None) -> str | None:
@@ -433,17 +490,18 @@ def calibrate_matmul(
     a, c = np.ones((most, k), dtype), np.empty((most, n), dtype)
     received = np.empty((most, max(n, k)), dtype)
 
-    def compute(_: int, size: int) -> None:
-        np.matmul(a[:size], b, out=c[:size])
+    def compute(begin: int, end: int) -> None:
+        np.matmul(a[begin:end], b, out=c[begin:end])
 
-    def communicate(_: int, size: int) -> None:
-        each, flat = size // unit, received.reshape(-1)
+    def communicate(begin: int, end: int) -> None:
+        size, flat = end - begin, received.reshape(-1)
+        each = size // unit
         if operation == "matmul-all-reduce":
-            comm.Allreduce(c[:size], flat[: size * n].reshape(size, n))
+            _exchange(comm, "Allreduce", c[begin:end], flat[: size * n].reshape(size, n), size < most)
         elif operation == "matmul-reduce-scatter":
-            comm.Reduce_scatter_block(c[:size], flat[: each * n].reshape(each, n))
+            _exchange(comm, "Reduce_scatter_block", c[begin:end], flat[: each * n].reshape(each, n), size < most)
         else:
-            comm.Allgather(a[:each], flat[: size * k].reshape(size, k))
+            _exchange(comm, "Allgather", a[:each], flat[: size * k].reshape(size, k), size < most)
 
     def slowest(values: list[float]) -> list[float]:
         return [max(of) for of in zip(*comm.allgather(values), strict=True)]

@@ -31,10 +31,11 @@ const OPENMP: Kind = Kind {
     source: ("openmp.c", include_str!("../../peers/openmp.c")),
 };
 /// A name belongs to the first kind that fits.
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 6] = [
     Kind { prefix: "omp-passive-", environment: &[("OMP_WAIT_POLICY", "passive")], ..OPENMP },
     // LLVM's runtime has the entry points of gcc's. Of two libraries that have them the first one is called.
     Kind { prefix: "omp-llvm-", flags: &["-fopenmp", "-liomp5"], ..OPENMP },
+    Kind { prefix: "omp-clang-", compiler: "clang", ..OPENMP },
     Kind { prefix: "omp-bound-", environment: &[("OMP_PROC_BIND", "true")], ..OPENMP },
     OPENMP,
     Kind {

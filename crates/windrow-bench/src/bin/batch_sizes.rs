@@ -35,7 +35,7 @@ struct Options {
 
 /// Threads that call, and workers of the tasks' executor.
 const THREADS: usize = 2;
-/// Why a call cannot fail.
+/// The reason for which a call cannot fail.
 const SOUND: &str = "it is open, and nothing in it panics";
 
 fn main() -> ExitCode {

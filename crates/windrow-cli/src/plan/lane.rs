@@ -155,10 +155,12 @@ impl LaneCost {
         }
     }
 
-    /// What the cost usually misses, as a share: the root of the mean square of the fit's residuals; 0 for a table.
+    /// What the cost usually misses, as a share: the root of the mean square of the fit's residuals; 0 for a table. No sample contradicts a line
+    /// that is assumed, so it has the tolerance within which most predictions of a fit stay.
     pub(super) fn typical(&self) -> f64 {
         match &self.source {
-            Source::Fit(fit) | Source::Assumed(fit) => fit.typical(),
+            Source::Fit(fit) => fit.typical(),
+            Source::Assumed(_) => Fitting::default().tolerance,
             Source::Table { .. } => 0.0,
         }
     }

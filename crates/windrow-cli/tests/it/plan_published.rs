@@ -51,7 +51,7 @@ fn the_verdict_flips_at_the_break_even() {
     let base = plan("");
     let even = |key: &str| base["break_even"][key].as_f64().unwrap();
     let (factor, micros) = (even("contention"), even("per_tile_us"));
-    assert!((1.84..1.86).contains(&factor) && (30.0..50.0).contains(&micros), "{base}");
+    assert!((1.48..1.50).contains(&factor) && (20.0..25.0).contains(&micros), "{base}");
     for (flags, verdict) in [
         (format!("--contention {0},{0}", factor - 0.01), "tile"),
         (format!("--contention {0},{0}", factor + 0.01), "do-not-tile"),

@@ -8,8 +8,10 @@
 //! An earlier operation of the group may split or join leaves, so the leaf found for a later one may be wrong by then. The version
 //! of the shard has changed in that case, and the search is repeated, in lines that are cached by now.
 
+use windrow::batch::{Batch, Entry};
+
 use super::map::OrderedMap;
-use super::ops::{MapOp, Ops, Owned, Verb};
+use super::ops::{MapOp, Ops, Verb};
 use super::shard::{GROUP, Shard, Way};
 use super::update::FirstPanic;
 use crate::keys::{Key, Number, Skip};
@@ -41,7 +43,7 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
     ///
     /// # Panics
     /// If a comparison or a clone panics: completed operations stay done, the others are dropped. If the function of an
-    /// [`Update`](MapOp::Update) panics: all other operations are done.
+    /// [`Update`](MapOp::Update) or a [`Query`](MapOp::Query) panics: all other operations are done.
     ///
     /// ```
     /// use windrow_collections::{MapOp, OrderedMap};
@@ -53,37 +55,38 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
     /// ```
     pub fn apply(&mut self, ops: impl IntoIterator<Item = MapOp<K, V>>, results: &mut Vec<Option<V>>) {
         let mut room = std::mem::take(&mut self.scratch().ops);
-        room.extend(ops.into_iter().map(Some));
+        room.extend(ops.into_iter().map(Entry::Op));
         results.clear();
-        results.resize_with(room.len(), || None);
-        self.run(&mut Owned { ops: &mut room, results });
-        room.clear();
+        let panic = self.run_batch(&mut Batch::new(&mut room));
+        results.extend(room.drain(..).map(|entry| entry.into_reply().flatten()));
         self.scratch().ops = room;
+        panic.go_on();
     }
 
-    /// Applies a batch from any source of operations, as if one operation after the other.
-    ///
-    /// # Panics
-    /// As for [`apply`](Self::apply).
-    pub fn run(&mut self, ops: &mut impl Ops<K, V>) {
-        let count = ops.count();
+    /// Applies operations with keys, and goes on with the first panic.
+    pub(super) fn run_all(&mut self, ops: &mut impl Ops<K, V>) {
         let mut panic = FirstPanic::default();
+        self.run_keyed(ops, &mut panic);
+        panic.go_on();
+    }
+
+    /// Applies operations with keys.
+    pub(crate) fn run_keyed(&mut self, ops: &mut impl Ops<K, V>, panic: &mut FirstPanic) {
+        let count = ops.count();
         if count < SMALL {
-            self.few(ops, &mut panic);
-            return panic.go_on();
+            return self.few(ops, panic);
         }
         let mut start = self.append_run(ops, 0);
         let leaves = || self.shards.iter().map(Shard::slots).sum::<usize>();
         if count - start >= LARGE && (count - start) * LEAVES_AN_OP >= leaves() {
-            self.deal(ops, start, &mut panic);
+            self.deal(ops, start, panic);
             start = count;
         }
         while start < count {
             let end = count.min(start + GROUP);
-            self.group(ops, start, end, &mut panic);
+            self.group(ops, start, end, panic);
             start = self.append_run(ops, end);
         }
-        panic.go_on();
     }
 
     /// Inserts the keys from operation `at` on that are each above all before, without a search. Returns the first operation that is not

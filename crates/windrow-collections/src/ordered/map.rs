@@ -5,6 +5,8 @@ use std::mem;
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 
+use windrow::batch::Entry;
+
 use super::ops::{MapOp, value_of};
 use super::part::Part;
 use super::separators::Separators;
@@ -56,7 +58,7 @@ pub(super) struct Spot {
 
 /// Buffers that batches reuse.
 pub(super) struct Scratch<K: Key, V> {
-    pub(super) ops: Vec<Option<MapOp<K, V>>>,
+    pub(super) ops: Vec<Entry<MapOp<K, V>, Option<V>>>,
     pub(super) parts: Vec<Part<K, V>>,
 }
 

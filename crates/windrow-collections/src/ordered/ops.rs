@@ -1,13 +1,16 @@
 //! The operations of a batch.
 
+use std::convert::Infallible;
 use std::mem;
 
+use super::map::OrderedMap;
+use super::query::{Answer, Query};
 use super::update::Update;
 use crate::keys::Key;
 
 /// What an operation does with its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub(crate) enum Verb {
     /// Looks the key up.
     Get,
     /// Inserts it.
@@ -20,10 +23,10 @@ pub enum Verb {
 
 /// Operations in order of submission, with places for their results.
 ///
-/// This is the interface between an [`OrderedMap`](crate::OrderedMap) and a source of operations; `apply`, `insert_all` and similar
-/// methods use it. Every operation gets one answer: the previous value of its key, or what its [`Update`] returns. An update that panics
-/// gets none; the other operations run, and then the panic goes on. A panic of a comparison or a clone ends the batch at once.
-pub trait Ops<K, V> {
+/// This is the interface between an [`OrderedMap`] and a source of operations. Every operation gets one answer: the previous value of its
+/// key, or what its [`Update`] returns. An update that panics gets none; the other operations run, and then the panic goes on. A panic of a
+/// comparison or a clone ends the batch at once. Queries have no key: a source has the operations between two of them.
+pub(crate) trait Ops<K, V> {
     /// The number of operations. It does not change while they run.
     fn count(&self) -> usize;
 
@@ -62,7 +65,7 @@ pub trait Ops<K, V> {
 /// assert_eq!(results, [None, Some('a'), Some('b'), None]);
 /// ```
 #[derive(Debug)]
-pub enum MapOp<K, V> {
+pub enum MapOp<K: Key, V> {
     /// Looks up a key; the result is a clone of its value.
     Get(K),
     /// As [`OrderedMap::insert`](crate::OrderedMap::insert).
@@ -74,9 +77,13 @@ pub enum MapOp<K, V> {
     /// If the function panics, the map stays whole: a key that was present keeps the value that the function left, or is removed if it
     /// left none; an absent key stays absent. The other operations of the batch run and are answered, then the panic goes on.
     Update(K, Update<V>),
+    /// Calls a function with the whole map, as the operations before it have left it: see [`MapOp::query`]. The result is `None`.
+    ///
+    /// If the function panics, the other operations of the batch run and are answered, then the panic goes on.
+    Query(Query<OrderedMap<K, V>>),
 }
 
-impl<K, V> MapOp<K, V> {
+impl<K: Key, V> MapOp<K, V> {
     /// An [`Update`](MapOp::Update) of `key`: see [`Update`] for what `f` gets and returns.
     ///
     /// ```
@@ -119,6 +126,32 @@ impl<K, V> MapOp<K, V> {
         MapOp::update(key, move |value| if *value == expected { mem::replace(value, new) } else { value.clone() })
     }
 
+    /// A [`Query`](MapOp::Query) of the whole map, and the place of what `f` returns.
+    ///
+    /// A scan is then an operation of a batch: it sees what the operations before it did, and waits for no other batch.
+    /// Only operations between two queries share their searches, so a batch with a query after each operation searches as often as single calls.
+    ///
+    /// ```
+    /// use std::ops::Bound;
+    /// use windrow::batch::Batched;
+    /// use windrow_collections::{MapOp, OrderedMap};
+    ///
+    /// let stock = Batched::new(OrderedMap::<String, u32>::new());
+    /// for (fruit, count) in [("apple", 3), ("fig", 8), ("plum", 5)] {
+    ///     stock.call(MapOp::Insert(fruit.to_owned(), count)).unwrap();
+    /// }
+    /// // `call_async` in a task.
+    /// let from_b = (Bound::Included("b"), Bound::Unbounded);
+    /// let sum = move |map: &OrderedMap<String, u32>| map.range::<str>(from_b).map(|(_, n)| n).sum::<u32>();
+    /// let (scan, total) = MapOp::query(sum);
+    /// stock.call(scan).unwrap();
+    /// assert_eq!(total.take(), Some(13));
+    /// ```
+    pub fn query<R: Send + 'static>(f: impl FnOnce(&OrderedMap<K, V>) -> R + Send + 'static) -> (Self, Answer<R>) {
+        let (query, answer) = Query::new(f);
+        (MapOp::Query(query), answer)
+    }
+
     #[inline]
     pub(crate) fn verb(&self) -> Verb {
         match self {
@@ -126,13 +159,16 @@ impl<K, V> MapOp<K, V> {
             MapOp::Insert(..) => Verb::Insert,
             MapOp::Remove(_) => Verb::Remove,
             MapOp::Update(..) => Verb::Update,
+            MapOp::Query(_) => unreachable!("{NO_KEY}"),
         }
     }
 
     #[inline]
     pub(crate) fn key(&self) -> &K {
-        let (MapOp::Get(key) | MapOp::Insert(key, _) | MapOp::Remove(key) | MapOp::Update(key, _)) = self;
-        key
+        match self {
+            MapOp::Get(key) | MapOp::Insert(key, _) | MapOp::Remove(key) | MapOp::Update(key, _) => key,
+            MapOp::Query(_) => unreachable!("{NO_KEY}"),
+        }
     }
 }
 
@@ -145,93 +181,69 @@ impl<K, V> MapOp<K, V> {
 /// set.apply(&[SetOp::Insert(5), SetOp::Insert(5), SetOp::Contains(5), SetOp::Remove(7)], &mut results);
 /// assert_eq!(results, [true, false, true, false]);
 /// ```
+///
+/// `Q` is a query. There is none among the borrowed operations of `apply`; those of a batched [`OrderedSet`](crate::OrderedSet) have
+/// [`Query`]s of it, and are made of the others by `From`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SetOp<K> {
+pub enum SetOp<K, Q = Infallible> {
     /// As [`OrderedSet::contains`](crate::OrderedSet::contains).
     Contains(K),
     /// As [`OrderedSet::insert`](crate::OrderedSet::insert).
     Insert(K),
     /// As [`OrderedSet::remove`](crate::OrderedSet::remove).
     Remove(K),
+    /// Calls a function with the whole set, as the operations before it have left it: see [`SetOp::query`]. The result is `false`.
+    Query(Q),
 }
 
-impl<K> SetOp<K> {
+/// The reason for which an operation has a key.
+const NO_KEY: &str = "a query runs between the operations with keys";
+
+impl<K, S> SetOp<K, Query<S>> {
+    /// A [`Query`](SetOp::Query) of the whole set, and the place of what `f` returns: see [`MapOp::query`].
+    ///
+    /// ```
+    /// use windrow::batch::Batched;
+    /// use windrow_collections::{OrderedSet, SetOp};
+    ///
+    /// let set = Batched::new(OrderedSet::from([1, 4, 9, 16]));
+    /// let (scan, found) = SetOp::query(|set: &OrderedSet<i32>| set.range(2..10).copied().collect::<Vec<_>>());
+    /// set.call(scan).unwrap();
+    /// assert_eq!(found.take().unwrap(), [4, 9]);
+    /// ```
+    pub fn query<R: Send + 'static>(f: impl FnOnce(&S) -> R + Send + 'static) -> (Self, Answer<R>) {
+        let (query, answer) = Query::new(f);
+        (SetOp::Query(query), answer)
+    }
+}
+
+impl<K, S> From<SetOp<K>> for SetOp<K, Query<S>> {
+    fn from(op: SetOp<K>) -> Self {
+        match op {
+            SetOp::Contains(key) => SetOp::Contains(key),
+            SetOp::Insert(key) => SetOp::Insert(key),
+            SetOp::Remove(key) => SetOp::Remove(key),
+        }
+    }
+}
+
+impl<K, Q> SetOp<K, Q> {
     #[inline]
     pub(crate) fn verb(&self) -> Verb {
         match self {
             SetOp::Contains(_) => Verb::Get,
             SetOp::Insert(_) => Verb::Insert,
             SetOp::Remove(_) => Verb::Remove,
+            SetOp::Query(_) => unreachable!("{NO_KEY}"),
         }
     }
 
     #[inline]
     pub(crate) fn key(&self) -> &K {
-        let (SetOp::Contains(key) | SetOp::Insert(key) | SetOp::Remove(key)) = self;
-        key
-    }
-}
-
-/// Owned operations on a map.
-pub(super) struct Owned<'a, K, V> {
-    /// `Some` until it is taken.
-    pub(super) ops: &'a mut [Option<MapOp<K, V>>],
-    pub(super) results: &'a mut [Option<V>],
-}
-
-/// Why an operation is present when it is taken.
-const ONCE: &str = "an operation is taken once";
-
-impl<K, V> Ops<K, V> for Owned<'_, K, V> {
-    fn count(&self) -> usize {
-        self.ops.len()
-    }
-
-    #[inline]
-    fn verb(&self, at: usize) -> Verb {
-        match &self.ops[at] {
-            Some(op) => op.verb(),
-            None => Verb::Get,
+        match self {
+            SetOp::Contains(key) | SetOp::Insert(key) | SetOp::Remove(key) => key,
+            SetOp::Query(_) => unreachable!("{NO_KEY}"),
         }
-    }
-
-    #[inline]
-    fn key(&self, at: usize) -> &K {
-        self.ops[at].as_ref().expect(ONCE).key()
-    }
-
-    #[inline]
-    fn take(&mut self, at: usize) -> (K, V) {
-        match self.ops[at].take() {
-            Some(MapOp::Insert(key, value)) => (key, value),
-            _ => unreachable!("{ONCE}, and is an insert"),
-        }
-    }
-
-    #[inline]
-    fn take_key(&mut self, at: usize) -> K {
-        match self.ops[at].take() {
-            Some(MapOp::Get(key) | MapOp::Remove(key)) => key,
-            _ => unreachable!("{ONCE}, and is a look-up or a removal"),
-        }
-    }
-
-    #[inline]
-    fn take_update(&mut self, at: usize) -> (K, Update<V>) {
-        match self.ops[at].take() {
-            Some(MapOp::Update(key, update)) => (key, update),
-            _ => unreachable!("{ONCE}, and is an update"),
-        }
-    }
-
-    #[inline]
-    fn take_value(&mut self, at: usize) -> V {
-        value_of(self.take(at))
-    }
-
-    #[inline]
-    fn answer(&mut self, at: usize, _: Verb, old: Option<V>) {
-        self.results[at] = old;
     }
 }
 

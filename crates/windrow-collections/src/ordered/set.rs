@@ -221,7 +221,7 @@ impl<K: Key<Column: Send> + Send + Sync> OrderedSet<K> {
     /// If `ops` and `results` differ in length. Also as for [`OrderedMap::apply`].
     pub fn apply(&mut self, ops: &[SetOp<K>], results: &mut [bool]) {
         assert_eq!(ops.len(), results.len(), "one result an operation");
-        self.map.run(&mut Mixed { ops, results });
+        self.map.run_all(&mut Mixed { ops, results });
     }
 
     /// Inserts keys, as if one after the other, and stores for each whether it is new.
@@ -230,7 +230,7 @@ impl<K: Key<Column: Send> + Send + Sync> OrderedSet<K> {
     /// As for [`apply`](Self::apply).
     pub fn insert_all(&mut self, keys: &[K], new: &mut [bool]) {
         assert_eq!(keys.len(), new.len(), "one result a key");
-        self.map.run(&mut All::<_, true> { keys, results: new });
+        self.map.run_all(&mut All::<_, true> { keys, results: new });
     }
 
     /// Removes keys, as if one after the other, and stores for each whether it was present.
@@ -239,7 +239,7 @@ impl<K: Key<Column: Send> + Send + Sync> OrderedSet<K> {
     /// As for [`apply`](Self::apply).
     pub fn remove_all(&mut self, keys: &[K], found: &mut [bool]) {
         assert_eq!(keys.len(), found.len(), "one result a key");
-        self.map.run(&mut All::<_, false> { keys, results: found });
+        self.map.run_all(&mut All::<_, false> { keys, results: found });
     }
 }
 

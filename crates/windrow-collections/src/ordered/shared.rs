@@ -262,7 +262,7 @@ impl<K: Key<Column: Send> + Send + Sync> Table<K> {
             let mut waits = true;
             let next = *next;
             let mut work = |range: usize, mut set: MutexGuard<'_, OrderedSet<K>>| {
-                set.map.run(&mut Picked { ops, at: part(range), results });
+                set.map.run_all(&mut Picked { ops, at: part(range), results });
                 is_full |= set.len() > self.full;
             };
             left.retain(|range| {

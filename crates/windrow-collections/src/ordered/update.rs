@@ -51,13 +51,13 @@ impl<V> fmt::Debug for Update<V> {
     }
 }
 
-/// The first panic of the updates of a batch. The other operations run all the same; then the panic goes on.
+/// The first panic of the updates and queries of a batch. The other operations run all the same; then the panic goes on.
 #[derive(Default)]
-pub(super) struct FirstPanic(Option<Payload>);
+pub(crate) struct FirstPanic(Option<Payload>);
 
 impl FirstPanic {
     #[cold]
-    pub(super) fn keep(&mut self, payload: Payload) {
+    pub(crate) fn keep(&mut self, payload: Payload) {
         if self.0.is_some() {
             discard(payload);
         } else {
@@ -75,7 +75,7 @@ impl FirstPanic {
 
     /// Goes on with the panic, if there was one.
     #[inline]
-    pub(super) fn go_on(mut self) {
+    pub(crate) fn go_on(mut self) {
         if let Some(payload) = self.0.take() {
             resume_unwind(payload);
         }

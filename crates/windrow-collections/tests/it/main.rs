@@ -5,6 +5,7 @@ mod batched;
 mod drop_in;
 mod oracle;
 mod panics;
+mod queries;
 mod shared;
 mod skiplist;
 mod surface;

@@ -10,7 +10,7 @@ use windrow_collections::{Key, MapOp, OrderedMap, OrderedSet, Plain, SetOp};
 /// Operations in batches; a batch of one also goes through the single calls.
 pub(crate) type Batches<K> = Vec<Vec<MapOp<K, u32>>>;
 
-fn op<K: Debug + Clone>(key: impl Strategy<Value = K>) -> impl Strategy<Value = MapOp<K, u32>> {
+fn op<K: Key + Debug>(key: impl Strategy<Value = K>) -> impl Strategy<Value = MapOp<K, u32>> {
     (key, any::<u32>(), 0..8_u8).prop_map(|(key, value, verb)| match verb {
         0..4 => MapOp::Insert(key, value),
         4..6 => MapOp::Remove(key),
@@ -18,21 +18,23 @@ fn op<K: Debug + Clone>(key: impl Strategy<Value = K>) -> impl Strategy<Value = 
     })
 }
 
-pub(crate) fn batches<K: Debug + Clone>(key: impl Strategy<Value = K> + Clone) -> impl Strategy<Value = Batches<K>> {
+pub(crate) fn batches<K: Key + Debug>(key: impl Strategy<Value = K> + Clone) -> impl Strategy<Value = Batches<K>> {
     prop::collection::vec(prop::collection::vec(op(key), 0..200), 0..20)
 }
 
-fn key_of<K>(op: &MapOp<K, u32>) -> &K {
-    let (MapOp::Get(key) | MapOp::Insert(key, _) | MapOp::Remove(key) | MapOp::Update(key, _)) = op;
-    key
+fn key_of<K: Key>(op: &MapOp<K, u32>) -> &K {
+    match op {
+        MapOp::Get(key) | MapOp::Insert(key, _) | MapOp::Remove(key) | MapOp::Update(key, _) => key,
+        MapOp::Query(_) => unreachable!("see `queries`"),
+    }
 }
 
-fn on_oracle<K: Ord + Clone>(oracle: &mut BTreeMap<K, u32>, op: &MapOp<K, u32>) -> Option<u32> {
+fn on_oracle<K: Key>(oracle: &mut BTreeMap<K, u32>, op: &MapOp<K, u32>) -> Option<u32> {
     match op {
         MapOp::Get(key) => oracle.get(key).copied(),
         MapOp::Insert(key, value) => oracle.insert(key.clone(), *value),
         MapOp::Remove(key) => oracle.remove(key),
-        MapOp::Update(..) => unreachable!("see `updates`"),
+        MapOp::Update(..) | MapOp::Query(_) => unreachable!("see `updates` and `queries`"),
     }
 }
 
@@ -41,7 +43,7 @@ fn single<K: Key>(map: &mut OrderedMap<K, u32>, op: &MapOp<K, u32>) -> Option<u3
         MapOp::Get(key) => map.get(key).copied(),
         MapOp::Insert(key, value) => map.insert(key.clone(), *value),
         MapOp::Remove(key) => map.remove(key),
-        MapOp::Update(..) => unreachable!("see `updates`"),
+        MapOp::Update(..) | MapOp::Query(_) => unreachable!("see `updates` and `queries`"),
     }
 }
 

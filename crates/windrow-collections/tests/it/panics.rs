@@ -361,7 +361,7 @@ impl Key for Counted {
 fn a_panic_while_a_map_is_consumed_leaks_nothing() {
     type Map = OrderedMap<Counted, Counted>;
     type Consume = fn(Map, Map);
-    let consume: [(&str, Consume); 12] = [
+    let consume: [(&str, Consume); 17] = [
         ("into_iter", |map, _| drop(map.into_iter())),
         ("partly", |map, _| drop(map.into_iter().skip(70).step_by(3).take(40).collect::<Vec<_>>())),
         ("both ends", |map, _| {
@@ -390,6 +390,20 @@ fn a_panic_while_a_map_is_consumed_leaks_nothing() {
         }),
         ("append", |mut map, mut other| map.append(&mut other)),
         ("clear", |mut map, _| map.clear()),
+        ("retain", |mut map, _| map.retain(|key, _| key.0.is_multiple_of(3))),
+        ("range_mut", |mut map, other| {
+            let from = other.keys().nth(50).cloned().unwrap();
+            map.range_mut(from..).zip(other.into_values()).for_each(|((_, value), new)| *value = new);
+        }),
+        ("queries", |mut map, other| {
+            let keys = other.into_keys().flat_map(|key| {
+                let query = MapOp::query(|map: &Map| map.iter().nth(7).map(|(_, value)| value.clone()));
+                [MapOp::Remove(key), query.0]
+            });
+            map.apply(keys, &mut Vec::new());
+        }),
+        ("from_sorted, which fails", |map, other| drop(Map::from_sorted(map.into_iter().chain(other)))),
+        ("extend", |mut map, other| map.extend(other)),
     ];
     let mut left = Vec::new();
     for (name, consume) in consume {
@@ -416,7 +430,7 @@ fn a_panic_while_a_map_is_consumed_leaks_nothing() {
 fn a_panic_of_a_comparison_or_a_clone_leaks_nothing() {
     type Map = OrderedMap<Fused, Fused>;
     type Call = fn(Map, Map, Map);
-    let calls: [(&str, Call); 6] = [
+    let calls: [(&str, Call); 10] = [
         ("append among", |mut map, mut other, _| map.append(&mut other)),
         ("append above", |mut map, _, mut above| map.append(&mut above)),
         ("append below", |map, _, mut above| above.append(&mut { map })),
@@ -426,6 +440,24 @@ fn a_panic_of_a_comparison_or_a_clone_leaks_nothing() {
         }),
         ("from_sorted", |map, _, above| drop(Map::from_sorted(map.into_iter().chain(above)))),
         ("clone", |map, _, _| drop(map.clone().into_iter().next())),
+        ("retain", |mut map, other, _| {
+            let key = other.keys().nth(40).unwrap();
+            map.retain(|own, _| own < key);
+        }),
+        ("range", |mut map, other, _| {
+            let (from, to) = (other.keys().nth(20).unwrap(), other.keys().nth(40).unwrap());
+            let values: Vec<_> = map.range(from..=to).map(|(_, value)| value.clone()).collect();
+            map.range_mut(from..to).zip(values).for_each(|((_, value), new)| *value = new);
+        }),
+        ("a batch", |mut map, other, above| {
+            let ops = other.into_iter().zip(above).flat_map(|((key, value), (removed, _))| {
+                let from = key.clone();
+                let query = MapOp::query(move |map: &Map| map.range(&from..).next().map(|(key, _)| key.clone()));
+                [MapOp::Insert(key, value), query.0, MapOp::Remove(removed)]
+            });
+            map.apply(ops, &mut Vec::new());
+        }),
+        ("extend", |mut map, other, above| map.extend(above.into_iter().chain(other))),
     ];
     for (name, call) in calls {
         for at in 0.. {

@@ -22,6 +22,7 @@ fn on_oracle<K: Ord + Clone>(oracle: &mut BTreeSet<K>, op: &SetOp<K>) -> bool {
         SetOp::Contains(key) => oracle.contains(key),
         SetOp::Insert(key) => oracle.insert(key.clone()),
         SetOp::Remove(key) => oracle.remove(key),
+        SetOp::Query(never) => match *never {},
     }
 }
 
@@ -60,6 +61,7 @@ where
                                 SetOp::Contains(key) => set.contains(key),
                                 SetOp::Insert(key) => set.insert(key.clone()),
                                 SetOp::Remove(key) => set.remove(key),
+                                SetOp::Query(never) => match *never {},
                             };
                         } else {
                             set.apply(&ops, &mut results);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use windrow::batch::{BatchError, Batched, Chunk};
-use windrow_collections::{MapOp, OrderedMap, Plain};
+use windrow_collections::{Key, MapOp, OrderedMap, Plain};
 
 /// An operation on a key, as data.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ impl Step {
     }
 }
 
-fn map_op<K>(key: K, step: Step) -> MapOp<K, u32> {
+fn map_op<K: Key>(key: K, step: Step) -> MapOp<K, u32> {
     match step {
         Step::Get => MapOp::Get(key),
         Step::Insert(value) => MapOp::Insert(key, value),

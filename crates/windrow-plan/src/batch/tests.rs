@@ -56,7 +56,9 @@ fn the_verdict_says_what_to_do() {
     );
     let half = BatchTraffic { batch: 32.0, ..FULL };
     assert!(said(half).contains("at B = 32.0 of 64.0 in flight (F ="), "a longer wait would not help: {}", said(half));
-    assert!(said(BatchTraffic { is_limited: true, ..half }).contains("; the limit bounds B: raise it ("));
+    assert!(
+        said(BatchTraffic { is_limited: true, ..half }).contains("; the limit bounds B: raise it, or keep it if it is")
+    );
     let launch = law(350_000.0, 700.0, 2_000.0).verdict(half).to_string();
     assert!(
         launch.contains("25.7x at B = 32.0 of 64.0 in flight; callers come in turns: allow a longer wait ("),
@@ -89,7 +91,7 @@ fn a_runner_waits_for_callers_that_come_back() {
     let mut wait = ReturnWait::default();
     for _ in 0..100 {
         assert_eq!(wait.longest(fixed, None, &machine), Nanos::micros(100.0));
-        wait.observe(fixed, 32, 32, Nanos::micros(50.0));
+        wait.observe(fixed, (32, 32, 64), Nanos::micros(50.0));
     }
     assert_eq!(wait.longest(Nanos::micros(5.0), None, &machine), Nanos(0.0), "no caller returns in 250 ns");
 }
@@ -164,14 +166,74 @@ fn a_runner_stops_waiting_for_callers_that_stay_away_and_tries_again() {
         if wait.longest(fixed, None, &machine).0 > 0.0 {
             waits.push(batch);
             // One more in 100 us, with 32 queued: 1 * 2 ms < 32 * 100 us.
-            wait.observe(fixed, 32, usize::from(batch % 2 == 0), Nanos::micros(100.0));
+            wait.observe(fixed, (32, usize::from(batch % 2 == 0), 64), Nanos::micros(100.0));
         }
     }
     assert_eq!(waits, [0, 5, 14, 31, 64, 129, 258, 515, 772]);
-    wait.observe(fixed, 2, 30, Nanos::micros(100.0));
-    wait.observe(fixed, 0, 0, Nanos::micros(100.0));
-    let pause = (0..).take_while(|_| wait.longest(fixed, None, &machine).0 == 0.0).count();
-    assert_eq!(pause, 4, "one success, and the pauses are short again");
+    wait.observe(fixed, (2, 30, 32), Nanos::micros(100.0));
+    let pauses = [(); 3].map(|()| {
+        let pause = (0..).take_while(|_| wait.longest(fixed, None, &machine).0 == 0.0).count();
+        wait.observe(fixed, (2, 30, 32), Nanos::micros(100.0));
+        pause
+    });
+    assert_eq!(pauses, [29, 0, 0], "the rest of the pause, then none: they return again");
+}
+
+#[test]
+fn a_wait_yields_until_it_loses_the_cpu() {
+    let (machine, took) = (Machine::example(), Nanos::micros(1_000.0));
+    let (turn, left, mut wait) = (machine.turn(), Nanos::micros(30.0), ReturnWait::default());
+    let wait_once = |wait: &mut ReturnWait, yielded| {
+        wait.begin();
+        let yields = wait.pause(left, &machine).is_none();
+        if yields {
+            wait.yielded(yielded, &machine);
+        }
+        let sleeps_now = wait.pause(left, &machine) == Some(left);
+        wait.observe(took, (0, 64, 64), left);
+        (yields, sleeps_now)
+    };
+    assert_eq!(wait.pause(Nanos(10.0 * turn.0), &machine), Some(turn), "a long wait sleeps");
+    for _ in 0..8 {
+        assert_eq!(wait_once(&mut wait, turn), (true, false));
+    }
+    let slice = Nanos::micros(3_000.0);
+    assert_eq!(wait_once(&mut wait, slice), (true, true), "sleeps for the rest of this wait");
+    let yields: Vec<u32> = (0..40).filter(|_| wait_once(&mut wait, slice).0).collect();
+    assert_eq!(yields, [4, 13, 30], "and during more and more waits");
+    for _ in 0..100 {
+        wait_once(&mut wait, turn);
+    }
+    assert_eq!(wait_once(&mut wait, turn), (true, false), "yields again without the busy process");
+}
+
+/// A closed loop of 64 operations with F = 1 ms beside busy processes, of which each takes the CPU of a wait for a time slice of 3 ms with a
+/// chance of `lost` in 100. With a wait all operations come in one batch, without it half of them.
+#[test]
+fn waits_end_where_busy_processes_take_the_cpu() {
+    let (machine, fixed) = (Machine::example(), Nanos::micros(1_000.0));
+    let run = |lost: u64, waits: bool| {
+        let (mut wait, mut state, mut time, mut ops) = (ReturnWait::default(), 1_u64, 0.0, 0.0);
+        for _ in 0..20_000 {
+            time += fixed.0;
+            if !waits || wait.longest(fixed, None, &machine).0 == 0.0 {
+                ops += 32.0;
+                continue;
+            }
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let waited = if (state >> 33) % 100 < lost { 3_000.0 } else { 30.0 };
+            wait.observe(fixed, (0, 64, 64), Nanos::micros(waited));
+            (time, ops) = (time + 1_000.0 * waited, ops + 64.0);
+        }
+        ops / time
+    };
+    // Chances of 0, 1 and 4 processes on 2 CPUs, and more.
+    for lost in [0, 1, 10, 25, 33, 50, 67, 80, 100] {
+        let always = 64.0 / (fixed.0 + 1_000.0 * (30.0 + 29.7 * lost as f64));
+        let (with, without) = (run(lost, true), run(lost, false));
+        assert!(with > 0.9 * without.max(always), "{lost} %: {with} by {without} and {always}");
+    }
+    assert!(run(100, true) < 1.01 * run(100, false) && run(0, true) > 1.9 * run(0, false));
 }
 
 #[test]

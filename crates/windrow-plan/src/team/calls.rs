@@ -13,10 +13,10 @@
 //! Departures:
 //! 1. **A long call** runs serially only if its rounds run best on one member: then other members can only delay it. (Beside a busy
 //!    process a call of 5 ms took 9 ms, because a member left late.)
-//! 2. **A site whose calls differ** by more than a factor of two remembers nothing; it forms teams.
+//! 2. **A site whose calls differ** by more than a factor of two, in time or in their number of rounds, remembers nothing; it forms teams.
 
 use crate::Nanos;
-use crate::estimate::{Estimate, Smoothing, TRUSTED};
+use crate::estimate::{Estimate, Smoothing, TRUSTED, agree};
 use crate::explore::Budget;
 
 /// The number of calls of an exploration. The time of the second one counts, because the first one wakes workers.
@@ -72,6 +72,13 @@ impl TeamCalls {
             Mode::Team => &mut self.team,
             Mode::Serial => &mut self.serial,
         }
+    }
+
+    /// The memory for a call of `rounds` rounds after one of `before`: if they differ by more than a factor of two, these are calls of another kind,
+    /// even if they take as long.
+    #[must_use]
+    pub fn of(self, rounds: u64, before: u64) -> Self {
+        if agree(rounds as f64, before as f64) { self } else { TeamCalls::default() }
     }
 
     /// The memory after a call that ran in this mode and took `elapsed` in all. `may_be_serial`: the call was short, or its rounds run best on
@@ -205,6 +212,15 @@ mod tests {
             assert_eq!(calls.choose(), Mode::Team);
             calls = calls.after(Mode::Team, Nanos(if call % 2 == 0 { 10e3 } else { 100e3 }), true);
         }
+    }
+
+    #[test]
+    fn calls_of_other_rounds_are_of_another_kind() {
+        let mut calls = TeamCalls::default();
+        run(&mut calls, 500, 23e3, 14e3);
+        assert_eq!(calls.of(100, 60).best, Mode::Serial);
+        assert_eq!(calls.of(100, 1000), TeamCalls::default());
+        assert_eq!(calls.of(0, 0).best, Mode::Serial, "teams without rounds are compared, too");
     }
 
     #[test]

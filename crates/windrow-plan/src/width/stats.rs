@@ -1,5 +1,6 @@
 //! Statistics of widths at a team's call site, kept between calls.
 
+use crate::Nanos;
 use crate::explore::Budget;
 
 /// Number of distinct widths; the last one is the full width, however wide.
@@ -12,6 +13,11 @@ pub(super) const LEVELS: usize = u16::BITS as usize;
 /// Measure: chosen, so that products stay finite.
 const FARTHEST: f32 = 1e9;
 
+/// The share of the time by the clock, in rounds or not, at which a debt lapses.
+///
+/// Measure: share of the time by the clock.
+const LAPSE: f64 = 0.001;
+
 /// The account, and the last exploration: its end in time run (`at`) and by the clock (`when`), and its direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Explored {
@@ -19,13 +25,54 @@ pub(super) struct Explored {
     pub(super) at: f64,
     pub(super) when: f64,
     pub(super) wider: bool,
-    /// Debts that have lapsed since a call ended with savings.
-    pub(super) lapses: u8,
+    /// The time run when the best width became one of several members; infinite if it is one.
+    pub(super) entered: f64,
+    pub(super) stalls: Stalls,
+    /// Time of a round on one member from which on several members were faster; infinite if they never were.
+    pub(super) pays: f64,
 }
 
 impl Explored {
-    pub(super) const NEVER: Explored =
-        Explored { budget: Budget::EMPTY, at: f64::NEG_INFINITY, when: f64::NEG_INFINITY, wider: false, lapses: 0 };
+    pub(super) const NEVER: Explored = Explored {
+        budget: Budget::EMPTY,
+        at: f64::NEG_INFINITY,
+        when: f64::NEG_INFINITY,
+        wider: false,
+        entered: f64::INFINITY,
+        stalls: Stalls(0),
+        pays: f64::INFINITY,
+    };
+
+    /// Drops a debt that is a small share of the time by the clock.
+    pub(super) fn lapse(&mut self, ran: f64, now: Nanos) {
+        let owed = self.budget.debt().0 + Budget::SHARE * (ran - self.at);
+        if (now.0 - self.when) * LAPSE >= owed {
+            self.budget = Budget::EMPTY;
+        }
+    }
+
+    /// True if several members were stalled, and have not run since.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.stalls.0 > 0 && self.entered.is_infinite()
+    }
+}
+
+/// Stalls that came soon after each other. The first one is charged at the share that the account earns, so it is risked again after
+/// the time that it took; each further one is charged twice as much, until it is charged as a whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Stalls(pub(super) u8);
+
+impl Stalls {
+    /// The charge for a stall that cost `price`, after several members had `lasted` as the best width.
+    pub(super) fn charge(&mut self, price: f64, lasted: f64) -> f64 {
+        let share = |Stalls(stalls): Stalls| (Budget::SHARE * f64::from(1u32 << stalls)).min(1.0);
+        if lasted * Budget::SHARE > price * share(*self) {
+            *self = Stalls(0);
+        }
+        let charged = price * share(*self);
+        self.0 += u8::from(share(*self) < 1.0);
+        charged
+    }
 }
 
 /// The recent time at the best width, and the time that one member would have taken.
@@ -106,7 +153,23 @@ pub struct WidthStats {
 impl WidthStats {
     /// True if a team of `full` members was measured at its full width, and rounds are faster with one member.
     pub fn is_serial(&self, full: usize) -> bool {
-        self.full == full && self.costs.best == 0 && self.costs.ratio(top(full)).is_some()
+        self.full == full && self.costs.best == 0 && self.costs.ratio(top(full)).is_some_and(|ratio| ratio > 1.0)
+    }
+
+    /// True if a call of `rounds` rounds that begins `now` would run all of them on one member, because it does not pay for the last stall.
+    /// Then it needs no team: to form one wakes workers, and next to busy processes a member joins and leaves late.
+    pub fn rests(mut self, rounds: u64, now: Nanos) -> bool {
+        self.explored.lapse(self.ran, now);
+        let earned = Nanos(self.costs.per_round * rounds as f64);
+        self.costs.best == 0 && self.explored.is_stalled() && self.explored.budget.earn(earned).debt().0 > 0.0
+    }
+
+    /// The statistics after a call that [`rests`](Self::rests) and took `elapsed`.
+    #[must_use]
+    pub fn rested(mut self, elapsed: Nanos) -> Self {
+        self.ran += elapsed.0;
+        self.explored.budget = self.explored.budget.earn(elapsed);
+        self
     }
 
     /// The statistics of a team of another width: what was measured at widths that are not its candidates is dropped.

@@ -154,6 +154,10 @@ pub struct LockGuard<'s, T: Send, A: Send, B: Send> {
     chained: usize,
 }
 
+// SAFETY: the lock belongs to no thread. The nodes that the guard reaches may be used by its holder, whichever thread that is, as the tables
+// of the module page say; waiters are `Send`.
+unsafe impl<T: Send, A: Send, B: Send> Send for LockGuard<'_, T, A, B> {}
+
 show_as!("LockGuard": [T: Send, A: Send, B: Send] LockGuard<'_, T, A, B>, |it| leads: it.leader.is_some());
 
 impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
@@ -294,10 +298,17 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
     }
 
     fn run_job(&mut self, at: QueuedNode<T, A, B>) {
+        let waiter = match at.is_task().then(|| take(at)).transpose() {
+            Ok(waiter) => waiter.flatten(),
+            Err(Dropped) => return,
+        };
         self.inside(HolderState::pop);
         let ran = catch_unwind(AssertUnwindSafe(|| at.run_job(self.data())));
         // Also after a panic: the job's caller must not wait for ever.
-        self.answer_thread(at, usize::MAX);
+        match at.is_task() {
+            true => self.answer_task(at, waiter),
+            false => self.answer_thread(at, usize::MAX),
+        }
         ran.unwrap_or_else(|payload| resume_unwind(payload));
     }
 

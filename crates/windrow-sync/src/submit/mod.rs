@@ -24,6 +24,8 @@ pub use node::Entry;
 #[doc(hidden)]
 pub use node::Fate;
 #[doc(hidden)]
+pub use node::TaskJob;
+#[doc(hidden)]
 pub use task::{Launch, TaskOp, TaskPoll};
 
 use held::HolderState;
@@ -126,7 +128,7 @@ enum Pushed {
 
 impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     /// An open, empty list around `data`. With `signal`, a separate runner is signalled when operations are queued; it then calls
-    /// [`run`](Submit::run).
+    /// [`take`](Submit::take).
     pub fn new(data: T, signal: Option<Notify>) -> Self {
         Submit {
             word: Pad(AtomicPtr::new(ptr::null_mut())),
@@ -273,13 +275,14 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         self.word.0.load(Ordering::Relaxed).addr() & !READERS == CLOSED
     }
 
-    /// For the runner: takes the lock and leads. False if another thread has the lock; then the runner will be signalled again.
+    /// For the runner: takes the lock. `None` if another thread has it; then the runner will be signalled again.
+    pub fn take(&self) -> Option<LockGuard<'_, T, A, B>> {
+        self.take_or_nudge().then(|| LockGuard::new(self, None))
+    }
+
+    /// Takes the lock and leads; false as [`take`](Submit::take).
     pub fn run(&self, lead: impl FnOnce(&mut LockGuard<'_, T, A, B>)) -> bool {
-        if !self.take_or_nudge() {
-            return false;
-        }
-        lead(&mut LockGuard::new(self, None));
-        true
+        self.take().map(|mut held| lead(&mut held)).is_some()
     }
 
     /// The data, when no other thread can have it.

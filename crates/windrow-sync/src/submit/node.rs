@@ -136,6 +136,8 @@ impl WakeTarget {
 }
 
 type ExclusiveJob<T> = dyn FnMut(&mut T) + Send;
+/// Work on the data that a future hands in.
+pub type TaskJob<T> = Box<dyn FnOnce(&mut T) + Send>;
 
 /// The work that a node hands in.
 pub(super) enum NodeWork<T, A, B> {
@@ -145,6 +147,8 @@ pub(super) enum NodeWork<T, A, B> {
     Entries(*mut [Entry<A, B>]),
     /// Other work on the data, of a caller that waits.
     Job(*mut ExclusiveJob<T>),
+    /// Such work of a future, until it is called.
+    OwnJob(Option<TaskJob<T>>),
 }
 
 impl<T, A, B> NodeWork<T, A, B> {
@@ -289,7 +293,7 @@ impl<T, A, B> QueuedNode<T, A, B> {
                 NodeWork::Entries(all) => {
                     Some((all.cast::<Entry<A, B>>().wrapping_add(body.cut), all.len() - body.cut))
                 }
-                NodeWork::Job(_) => None,
+                NodeWork::Job(_) | NodeWork::OwnJob(_) => None,
             }
         })
     }
@@ -319,19 +323,25 @@ impl<T, A, B> QueuedNode<T, A, B> {
     /// Runs the job of a node without entries.
     pub(super) fn run_job(self, data: &mut T) {
         // SAFETY: the body is the holder's.
-        let job = self.node().body.with(|body| match unsafe { &(*body).work } {
-            NodeWork::Job(job) => *job,
+        let job = self.node().body.with_mut(|body| match unsafe { &mut (*body).work } {
+            NodeWork::Job(job) => Ok(*job),
+            NodeWork::OwnJob(job) => Err(job.take()),
             _ => unreachable!("only jobs have no entries"),
         });
-        // SAFETY: its caller waits for the answer, and no other thread has it.
-        let job = unsafe { &mut *job };
-        job(data);
+        match job {
+            // SAFETY: its caller waits for the answer, and no other thread has it.
+            Ok(job) => unsafe { (*job)(data) },
+            Err(job) => job.into_iter().for_each(|job| job(data)),
+        }
     }
 
-    /// Takes the node's own entry out. Called for a slot that is the caller's alone, or that is `DONE`.
-    pub(super) fn take_own(self) -> Entry<A, B> {
-        // SAFETY: the slot is the caller's, and so is the body.
-        self.node().body.with_mut(|body| std::mem::take(unsafe { &mut (*body).own }))
+    /// Takes a slot's entry and job out. Called for a slot that is the caller's alone, or that is `DONE`.
+    pub(super) fn take_own(self) -> (Entry<A, B>, NodeWork<T, A, B>) {
+        self.node().body.with_mut(|body| {
+            // SAFETY: the slot is the caller's, and so is the body.
+            let body = unsafe { &mut *body };
+            (std::mem::take(&mut body.own), std::mem::replace(&mut body.work, NodeWork::Own))
+        })
     }
 
     /// Takes the waiter. Called with `WATCHED` seen in the state of a thread, or taken away from that of a future.

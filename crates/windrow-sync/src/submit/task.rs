@@ -3,9 +3,10 @@
 use std::task::{Context, Poll};
 
 use super::node::{
-    BUSY, DONE, Entry, Fate, GONE, INVITED, Node, QUEUED, QueuedNode, TAKEN, WATCHED, WakeTarget, phase,
+    BUSY, DONE, Entry, Fate, GONE, INVITED, Node, NodeWork, QUEUED, QueuedNode, TAKEN, TaskJob, WATCHED, WakeTarget,
+    phase,
 };
-use super::{LockGuard, Push, Pushed, Submit};
+use super::{CLOSED, Closed, LockGuard, Push, Pushed, Submit};
 use crate::base::debug::show_as;
 use crate::base::primitives::Ordering;
 use crate::base::unwind::discard;
@@ -19,22 +20,22 @@ pub enum Launch {
     Deferred,
 }
 
-/// The result of polling a [`TaskOp`]: its entry and the fate of its batch; or the operation, if the list was closed.
-pub type TaskPoll<A, B> = Poll<Result<(Entry<A, B>, Fate), A>>;
+/// The result of polling a [`TaskOp`]: its entry, and the fate of its batch if the list was open.
+pub type TaskPoll<A, B> = Poll<(Entry<A, B>, Result<Fate, Closed>)>;
 
-/// An operation handed in by a task. See the [module page](super).
+/// An operation or a job handed in by a task. See the [module page](super).
 pub struct TaskOp<'s, T: Send, A: Send, B: Send> {
     submit: &'s Submit<T, A, B>,
     stage: TaskStage<T, A, B>,
 }
 
 enum TaskStage<T, A, B> {
-    New(A, u64),
+    New(Entry<A, B>, NodeWork<T, A, B>, u64, usize),
     Queued(QueuedNode<T, A, B>),
     Over,
 }
 
-// SAFETY: a slot's node may be used from any thread, as the tables of the module page say; operations and replies are `Send`.
+// SAFETY: a slot's node may be used from any thread, as the tables of the module page say; operations, jobs and replies are `Send`.
 unsafe impl<T: Send, A: Send, B: Send> Send for TaskOp<'_, T, A, B> {}
 impl<T: Send, A: Send, B: Send> Unpin for TaskOp<'_, T, A, B> {}
 
@@ -43,15 +44,13 @@ show_as!("TaskOp": [T: Send, A: Send, B: Send] TaskOp<'_, T, A, B>, |it| is_over
 impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
     /// A task that will hand in `op` when it is polled, with a mark as in [`Submit::call`].
     pub fn new(submit: &'s Submit<T, A, B>, op: A, mark: u64) -> Self {
-        TaskOp { submit, stage: TaskStage::New(op, mark) }
+        TaskOp { submit, stage: TaskStage::New(Entry::Op(op), NodeWork::Own, mark, 0) }
     }
 
-    /// The operation, if it has not been handed in yet.
-    pub fn op(&self) -> Option<&A> {
-        match &self.stage {
-            TaskStage::New(op, _) => Some(op),
-            _ => None,
-        }
+    /// A task that will hand in `job` when it is polled, as [`Submit::job`]; or that closes the list with it, as [`Submit::close`].
+    pub fn job(submit: &'s Submit<T, A, B>, job: TaskJob<T>, closes: bool) -> Self {
+        let closing = if closes { CLOSED } else { 0 };
+        TaskOp { submit, stage: TaskStage::New(Entry::Empty, NodeWork::OwnJob(Some(job)), 0, closing) }
     }
 
     /// True if the next poll returns the answer.
@@ -61,8 +60,8 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
         phase(slot.node().state.load(Ordering::Relaxed)) == DONE
     }
 
-    /// The entry when it is answered, and the fate of its batch; or the operation if the list was closed before. `lead` is as in
-    /// [`Submit::call`].
+    /// The entry when it is answered, and the fate of its batch; or the entry as it was handed in if the list was closed before. `lead` is
+    /// as in [`Submit::call`].
     ///
     /// # Panics
     /// If it was ready before, or if `lead` panics.
@@ -74,7 +73,7 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
     ) -> TaskPoll<A, B> {
         match std::mem::replace(&mut self.stage, TaskStage::Over) {
             TaskStage::Over => panic!("polled after it was ready"),
-            TaskStage::New(op, mark) => self.hand_in((op, mark), context, launch, lead),
+            TaskStage::New(own, work, mark, closing) => self.hand_in((own, work, mark), closing, context, launch, lead),
             TaskStage::Queued(slot) => {
                 self.stage = TaskStage::Queued(slot);
                 self.wait(slot, context, lead)
@@ -84,7 +83,8 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
 
     fn hand_in(
         &mut self,
-        (op, mark): (A, u64),
+        new: (Entry<A, B>, NodeWork<T, A, B>, u64),
+        closing: usize,
         context: &mut Context<'_>,
         launch: Launch,
         mut lead: impl FnMut(&mut LockGuard<'_, T, A, B>),
@@ -98,7 +98,8 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
         node.body.with_mut(|body| {
             // SAFETY: as above.
             let body = unsafe { &mut *body };
-            (body.own, body.cut, body.fate, body.mark) = (Entry::Op(op), 0, Fate::default(), mark);
+            (body.own, body.work, body.mark) = new;
+            (body.cut, body.fate) = (0, Fate::default());
         });
         // Relaxed: the push publishes it.
         node.state.store(QUEUED | WATCHED, Ordering::Relaxed);
@@ -107,7 +108,7 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
             Launch::Now if submit.signal.is_none() => Push::Take,
             _ => Push::Call,
         };
-        match submit.push(slot.slot().as_ptr(), how, 0) {
+        match submit.push(slot.slot().as_ptr(), how, closing) {
             Pushed::Queued => Poll::Pending,
             Pushed::Lead => {
                 lead(&mut LockGuard::new(submit, Some(slot.slot())));
@@ -134,10 +135,9 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
             }
             Pushed::Closed => {
                 self.stage = TaskStage::Over;
-                let own = slot.take_own();
+                let (own, _) = slot.take_own();
                 submit.free(slot);
-                let Entry::Op(op) = own else { unreachable!("it was put there above") };
-                Poll::Ready(Err(op))
+                Poll::Ready((own, Err(Closed)))
             }
         }
     }
@@ -154,7 +154,7 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
             // holder no longer uses the waker.
             let state = node.state.load(Ordering::Acquire);
             match phase(state) {
-                DONE => return Poll::Ready(Ok(self.finish(slot))),
+                DONE => return Poll::Ready(self.finish(slot)),
                 BUSY => {
                     // The holder is using this future's waker, which may be an old one.
                     context.waker().wake_by_ref();
@@ -171,13 +171,13 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
         }
     }
 
-    fn finish(&mut self, slot: QueuedNode<T, A, B>) -> (Entry<A, B>, Fate) {
+    fn finish(&mut self, slot: QueuedNode<T, A, B>) -> (Entry<A, B>, Result<Fate, Closed>) {
         self.stage = TaskStage::Over;
         let node = slot.node();
         let answer = node.body.with_mut(|body| {
             // SAFETY: `DONE` was seen with Acquire: the node belongs to its owner again.
             let body = unsafe { &mut *body };
-            (std::mem::take(&mut body.own), body.fate)
+            (std::mem::take(&mut body.own), Ok(body.fate))
         });
         self.submit.free(slot);
         answer

@@ -58,7 +58,7 @@ fn a_batch_that_is_leaked_is_answered() {
     assert!(mine.iter().all(|entry| !entry.is_answered()), "they have their operations back");
     assert_eq!(mine.map(|entry| *entry.op()), [0, 1, 2, 3]);
     let answer = queued.poll(&mut Context::from_waker(Waker::noop()), Launch::Deferred, batch);
-    assert!(matches!(answer, Poll::Ready(Ok((Entry::Op(100), _)))));
+    assert!(matches!(answer, Poll::Ready((Entry::Op(100), Ok(_)))));
     // The list still works.
     let mut mine: [_; 3] = entries();
     list.call(&mut mine, 0, Spin::NONE, |held| {
@@ -127,9 +127,32 @@ fn what_holds_no_operation_is_refused_where_it_is_handed_in() {
         let refused = catch_unwind(call).unwrap_err();
         assert_eq!(refused.downcast_ref(), Some(&"an entry was handed in without an operation"));
         let answer = queued.poll(&mut Context::from_waker(Waker::noop()), Launch::Deferred, &mut run);
-        assert!(matches!(answer, Poll::Ready(Ok((Entry::Reply(5), _)))));
+        assert!(matches!(answer, Poll::Ready((Entry::Reply(5), Ok(_)))));
     }
     assert_eq!(mine.map(Entry::into_reply), [Some(0), Some(1), Some(2)], "replies stay");
+}
+
+/// A task that awaits while it holds the lock does the same.
+#[test]
+fn a_guard_ends_its_batch_on_another_thread() {
+    let list = List::new(0, None);
+    let (mut queued, mut job) = (TaskOp::new(&list, 5, 0), TaskOp::job(&list, Box::new(|sum| *sum += 10), false));
+    let held = list.take().expect("it is free");
+    let poll = |op: &mut TaskOp<'_, _, _, _>| op.poll(&mut Context::from_waker(Waker::noop()), Launch::Now, batch);
+    assert!(poll(&mut queued).is_pending() && poll(&mut job).is_pending() && list.take().is_none());
+    std::thread::scope(|scope| {
+        let mut held = held;
+        let called = scope.spawn(|| list.call(&mut entries::<1>(), 0, Spin::NONE, batch));
+        scope.spawn(move || {
+            while held.is_more() {
+                batch(&mut held);
+            }
+        });
+        assert!(called.join().is_ok_and(|fate| fate.is_ok()));
+    });
+    assert!(matches!(poll(&mut queued), Poll::Ready((Entry::Reply(5), Ok(_)))));
+    assert!(matches!(poll(&mut job), Poll::Ready((Entry::Empty, Ok(_)))));
+    assert!(list.try_read().is_some_and(|sum| *sum == 15));
 }
 
 #[test]
@@ -285,7 +308,7 @@ fn threads_and_tasks_of_one_batch_are_all_woken() {
             drop(held);
             assert_eq!(woken.0.load(Relaxed), 20);
             let answers = tasks.iter_mut().map(|task| task.poll(&mut Context::from_waker(&waker), Launch::Now, batch));
-            assert_eq!(answers.filter(|answer| matches!(answer, Poll::Ready(Ok((Entry::Reply(_), _))))).count(), 20);
+            assert_eq!(answers.filter(|answer| matches!(answer, Poll::Ready((Entry::Reply(_), Ok(_))))).count(), 20);
         });
     }
 }

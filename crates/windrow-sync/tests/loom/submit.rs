@@ -59,8 +59,8 @@ fn call(list: &List, add: usize, most: usize) -> Result<usize, Closed> {
 
 async fn task(list: &List, add: usize, launch: Launch) -> usize {
     let mut task = TaskOp::new(list, add, 0);
-    let (entry, fate) = poll_fn(|context| task.poll(context, launch, lead(1))).await.expect("open");
-    assert_eq!(fate, RAN);
+    let (entry, fate) = poll_fn(|context| task.poll(context, launch, lead(1))).await;
+    assert_eq!(fate, Ok(RAN));
     entry.into_reply().expect("answered")
 }
 
@@ -208,6 +208,68 @@ fn a_job_runs_alone() {
         assert!((seen, theirs) == (Some(0), 2) || (seen, theirs) == (Some(1), 0));
         assert_eq!(total(list), 3);
     });
+}
+
+/// A future's job adds 2 and sees what was there, unless it is dropped before its turn.
+#[test]
+fn a_job_of_a_future_runs_once_or_never() {
+    for (is_dropped, closes) in [(false, false), (true, false), (false, true)] {
+        model(Some(3), move || {
+            let (list, seen) = (list(), Arc::new(Mutex::new(None)));
+            let other = {
+                let list = list.clone();
+                thread::spawn(move || call(&list, 1, 2).ok())
+            };
+            let put = seen.clone();
+            let mut task = TaskOp::job(&list, Box::new(move |sum| *put.lock().unwrap() = Some(add(sum, 2))), closes);
+            let mut poll = |context: &mut Context<'_>| task.poll(context, Launch::Now, lead(2));
+            match is_dropped {
+                true => drop(poll(&mut Context::from_waker(Waker::noop()))),
+                false => assert_eq!(block_on(poll_fn(poll)).1, Ok(Fate::default())),
+            }
+            drop(task);
+            let theirs = other.join().unwrap();
+            let seen = *seen.lock().unwrap();
+            match (seen, theirs) {
+                (None, Some(0)) => assert!(is_dropped),
+                (Some(0), None) => assert!(closes),
+                (Some(mine), Some(theirs)) => assert!((mine, theirs) == (0, 2) || (mine, theirs) == (1, 0)),
+                other => panic!("{other:?}"),
+            }
+            assert_eq!(list.cancelled(), u64::from(seen.is_none()));
+            drop(list);
+        });
+    }
+}
+
+/// While a holder runs a future's job, the future is polled with another waker, and perhaps dropped.
+#[test]
+fn the_future_of_a_job_is_polled_and_dropped_while_it_runs() {
+    for is_dropped in [false, true] {
+        model(None, move || {
+            let list = list();
+            let mut held = list.try_lock().unwrap();
+            let mut mine = Box::pin({
+                let list = list.clone();
+                async move {
+                    let mut task = TaskOp::job(&list, Box::new(|sum| _ = add(sum, 1)), false);
+                    poll_fn(|context| task.poll(context, Launch::Now, lead(1))).await.1
+                }
+            });
+            assert!(poll_once(mine.as_mut()).is_pending());
+            let other = thread::spawn(move || match is_dropped {
+                true => drop(mine),
+                false => assert_eq!(block_on(mine), Ok(Fate::default())),
+            });
+            while held.is_more() {
+                batch(&mut held, 1);
+            }
+            drop(held);
+            other.join().unwrap();
+            let sum = total(list);
+            assert!(sum == 1 || sum == 0 && is_dropped, "{sum}");
+        });
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use windrow_sync::{ThreadBound, machine};
 
 use super::gauges::Seen;
 use super::lead::{BatchedInner, StructureState};
-use super::options::{Options, Overflow};
+use super::options::{OnPanic, Options, Overflow};
 use super::regroup::Regroup;
 use super::stats::BatchCounts;
 use super::{BatchOps, Batched};
@@ -46,7 +46,7 @@ use windrow_sync::unwind::discard;
 /// assert_eq!(sum.into_inner().unwrap().0, 5);
 /// ```
 pub struct Builder<S> {
-    options: Options<S>,
+    pub(super) options: Options<S>,
     queue: Option<usize>,
 }
 
@@ -66,9 +66,10 @@ impl<S: BatchOps> Builder<S> {
             weight: None,
             full: Overflow::Block,
             longest_wait: None,
-            recover: None,
+            on_panic: OnPanic::Poison,
             is_elsewhere: false,
             is_shared: false,
+            is_async: false,
             timing: Timing::of_process(),
         };
         Builder { options, queue: None }
@@ -167,8 +168,38 @@ impl<S: BatchOps> Builder<S> {
         self
     }
 
-    /// Calls `recover` after a panic in the structure, to repair it. Without `recover`, or if `recover` panics, the structure is poisoned: all
-    /// later operations get [`BatchError::Poisoned`](super::BatchError::Poisoned).
+    /// The fate of the structure after a panic in `run`, or in a closure of [`exclusive`](Batched::exclusive). The callers of the batch get
+    /// [`BatchError::Panicked`](super::BatchError::Panicked) in any case.
+    ///
+    /// [`OnPanic::Poison`] by default: a batch that stopped halfway may have broken what later batches rely on, and their callers would get
+    /// replies from that. A program that knows better says so in a word.
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// use windrow::batch::{BatchError, OnPanic};
+    ///
+    /// // `Sum` is whole after each operation.
+    /// let sum = Batched::builder().on_panic(OnPanic::Keep).build(Sum(u64::MAX - 1));
+    /// assert_eq!(sum.call(5).unwrap_err().kind(), BatchError::Panicked);
+    /// assert_eq!(sum.call(1), Ok(u64::MAX));
+    /// ```
+    pub fn on_panic(mut self, fate: OnPanic<S>) -> Self {
+        self.options.on_panic = fate;
+        self
+    }
+
+    /// [`OnPanic::Recover`]: calls `recover` after a panic in the structure, to repair it.
     ///
     /// ```
     /// use windrow::batch::{Batch, BatchError, BatchOps, Batched};
@@ -197,9 +228,8 @@ impl<S: BatchOps> Builder<S> {
     /// assert_eq!(total.call(50).unwrap(), 250);
     /// assert_eq!(total.into_inner().unwrap().repaired, 1);
     /// ```
-    pub fn recover(mut self, recover: impl Fn(&mut S) + Send + Sync + 'static) -> Self {
-        self.options.recover = Some(Box::new(recover));
-        self
+    pub fn recover(self, recover: impl Fn(&mut S) + Send + Sync + 'static) -> Self {
+        self.on_panic(OnPanic::Recover(Box::new(recover)))
     }
 
     fn shared(mut self, structure: Option<ThreadBound<S>>, signal: Option<Notify>) -> BatchedInner<S> {
@@ -282,7 +312,10 @@ impl<S: BatchOps> Builder<S> {
                 self.options.is_shared = true;
                 self.on_thread(Some(structure), || None)
             }
-            RunnerKind::Spawned(structure, spawn) => Ok(self.spawning(structure, spawn)),
+            RunnerKind::Spawned(structure, spawn) => Ok(self.spawning(structure, move |shared| {
+                let duty = Duty(shared);
+                spawn(Box::new(move || drop(duty)));
+            })),
         }
     }
 
@@ -303,7 +336,11 @@ impl<S: BatchOps> Builder<S> {
         Ok(Batched { shared, thread: Some(thread) })
     }
 
-    fn spawning(self, structure: ThreadBound<S>, spawn: Spawn) -> Batched<S>
+    pub(super) fn spawning(
+        self,
+        structure: ThreadBound<S>,
+        spawn: impl Fn(Arc<BatchedInner<S>>) + Send + Sync + 'static,
+    ) -> Batched<S>
     where
         S: 'static,
     {
@@ -312,9 +349,7 @@ impl<S: BatchOps> Builder<S> {
             let signal = Box::new(move || {
                 // Without callers there is nothing to run.
                 if let Some(shared) = shared.upgrade() {
-                    let duty = Duty(shared);
-                    let spawned = catch_unwind(AssertUnwindSafe(|| spawn(Box::new(move || drop(duty)))));
-                    match spawned {
+                    match catch_unwind(AssertUnwindSafe(|| spawn(shared))) {
                         Ok(()) => {}
                         // An earlier panic of `spawn` drops a closure on this thread, and reaches the caller.
                         Err(payload) if std::thread::panicking() => discard(payload),

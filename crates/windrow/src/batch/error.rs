@@ -47,6 +47,9 @@ pub enum BatchError {
     Poisoned,
     /// The batch panicked. The operation may have been run, in part or whole, even if the structure had replied to it.
     Panicked,
+    /// The executor dropped the task that was to run the batch ([`Builder::build_async`](super::Builder::build_async)), as it does when it shuts
+    /// down. If the error has the operation, it was not run; otherwise the batch was running.
+    Dropped,
     /// The structure ran the batch and left this operation unanswered: a fault of its `run`.
     Unanswered,
 }
@@ -62,6 +65,7 @@ impl fmt::Display for BatchError {
             BatchError::Forked => "the structure was made before this process was forked, and belongs to the parent",
             BatchError::Poisoned => "an earlier batch panicked",
             BatchError::Panicked => "the batch panicked",
+            BatchError::Dropped => "the executor dropped the task that was to run the batch",
             BatchError::Unanswered => "the batch left this operation unanswered",
         })
     }

@@ -17,6 +17,19 @@ use super::{BatchError, BatchOps, BatchRunner, Batched, CallError};
 use crate::runtime::listen::{self, CallKind, EventKind, Reported};
 use windrow_sync::submit::room::{Permit, Waiting};
 
+/// Lets the other tasks that are ready run.
+pub(super) async fn pause() {
+    let mut is_over = false;
+    poll_fn(|context| {
+        if !std::mem::replace(&mut is_over, true) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    })
+    .await;
+}
+
 impl<S: BatchOps> Batched<S> {
     /// Runs `op`, in a batch with operations of other callers, as a future of any executor. [`prepare`](BatchOps::prepare) runs at once, and
     /// nothing else happens before the future is polled. After some warm-up a call allocates nothing.
@@ -282,16 +295,11 @@ impl<'b, S: BatchOps> CallAsync<'b, S> {
             return Poll::Pending;
         }
         let launch = if defers { Launch::Deferred } else { Launch::Now };
-        let answer = std::task::ready!(task.poll(context, launch, |held| shared.lead(held, BatchRunner::Tasks, 1)));
+        let answer = task.poll(context, launch, |held| shared.lead(held, BatchRunner::Tasks, 1));
+        let (entry, fate) = std::task::ready!(answer);
         this.stage = CallStage::Over;
         this.room = None;
-        Poll::Ready(match answer {
-            Ok((entry, fate)) => shared.finish(Ok(fate), entry),
-            Err(op) => {
-                shared.unmark(1);
-                Err(CallError::new(BatchError::Closed, Some(op)))
-            }
-        })
+        Poll::Ready(shared.finish(fate.inspect_err(|_| shared.unmark(1)), entry))
     }
 }
 

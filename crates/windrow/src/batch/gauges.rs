@@ -37,11 +37,21 @@ pub(super) struct Seen {
     met_at: RelaxedU64,
 }
 
+/// Panics of executors: of tokio in a task, of tokio on another thread, of futures.
+const EXECUTORS: [&str; 3] = ["from within a runtime", "no reactor running", "from within another executor"];
+
 impl Seen {
-    /// Records a panic in the structure.
+    /// Records a panic in the structure, with the remedy if `run` was to wait for a future.
     pub(super) fn panicked(&self, payload: &Payload) {
         self.panicked.count(1);
-        *self.panic.lock() = Some(message(payload).unwrap_or("a value that is no text").into());
+        let text = message(payload).unwrap_or("a value that is no text");
+        let remedy = match EXECUTORS.iter().any(|known| text.contains(known)) {
+            true => {
+                " (a batch awaits with `Builder::build_async`, or blocks with `Runner::spawned` and `spawn_blocking`)"
+            }
+            false => "",
+        };
+        *self.panic.lock() = Some(format!("{text}{remedy}").into());
     }
 
     /// The message of the last panic.
@@ -73,7 +83,7 @@ impl Seen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Gauges {
-    /// Operations that are handed in and in no batch yet.
+    /// Operations that are handed in and in no batch yet, and jobs of futures ([`exclusive_async`](Batched::exclusive_async)).
     pub queued: u64,
     /// The time for which a batch, or the closure of [`exclusive`](Batched::exclusive), has been running; `None` if none is. Of an operation that
     /// runs alone: the time since a reading of the gauges has met it.
@@ -84,7 +94,7 @@ pub struct Gauges {
     pub batches: u64,
     /// Calls that got [`BatchError::Full`](super::BatchError::Full).
     pub rejected: u64,
-    /// Operations whose futures were dropped before a batch had them: they are never run.
+    /// Operations and jobs whose futures were dropped before their turn: they are never run.
     pub cancelled: u64,
     /// Panics of batches, of operations that ran alone, and of closures.
     pub panicked: u64,

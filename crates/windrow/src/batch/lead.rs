@@ -5,11 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use windrow_plan::Nanos;
 use windrow_plan::batch::{BatchRunner, direct_wakes, lock_retries, reply_spin, task_lock_retries};
 use windrow_sync::relaxed::RelaxedU64;
-use windrow_sync::submit::{Closed, Entry, Fate, Limit, LockGuard, Submit};
+use windrow_sync::submit::{BatchGuard, Closed, Entry, Fate, Limit, LockGuard, Submit};
 use windrow_sync::{Spin, ThreadBound, machine};
 
 use super::gauges::Seen;
-use super::options::{Options, Overflow};
+use super::options::{OnPanic, Options, Overflow};
 use super::regroup::Regroup;
 use super::stats::BatchCounts;
 use super::{Batch, BatchError, BatchOps, CallError, outcome};
@@ -20,6 +20,7 @@ use windrow_sync::unwind::{Finally, Payload, discard};
 
 pub(super) const PANICKED: Fate = Fate(1);
 pub(super) const POISONED: Fate = Fate(2);
+pub(super) const DROPPED: Fate = Fate(3);
 
 /// One in 64 operations that are handed in is stamped with the time: a clock read costs as much as the lock.
 ///
@@ -77,6 +78,21 @@ pub(super) struct BatchedInner<S: BatchOps> {
 /// The result of an operation.
 pub(super) type OpResult<S> = Result<<S as BatchOps>::Reply, CallError<<S as BatchOps>::Op>>;
 
+/// A batch that has been cut, and its times in ticks.
+pub(super) type StructureBatch<'h, 's, S> =
+    BatchGuard<'h, 's, StructureState<S>, <S as BatchOps>::Op, <S as BatchOps>::Reply>;
+
+#[derive(Clone, Copy)]
+pub(super) struct TimedBatch {
+    start: u64,
+    pub(super) ran: u64,
+    done: u64,
+    size: usize,
+    callers: usize,
+    is_limited: bool,
+    fate: Fate,
+}
+
 pub(super) type StructureGuard<'h, S> = LockGuard<'h, StructureState<S>, <S as BatchOps>::Op, <S as BatchOps>::Reply>;
 
 impl<S: BatchOps> StructureState<S> {
@@ -108,13 +124,24 @@ impl<S: BatchOps> StructureState<S> {
     }
 
     fn run(&mut self, entries: &mut [Entry<S::Op, S::Reply>], shared: &BatchedInner<S>) -> Fate {
-        let size = entries.len();
         let order = std::mem::take(&mut self.order);
         let Some(structure) = self.structure() else { return POISONED };
         let mut batch = Batch { entries: &mut *entries, order };
         let start = machine::tick();
         let result = catch_unwind(AssertUnwindSafe(|| structure.run(&mut batch)));
         self.order = batch.order;
+        self.ran(entries, start, result, shared)
+    }
+
+    /// A batch that began at tick `start` has returned, or panicked.
+    pub(super) fn ran(
+        &mut self,
+        entries: &mut [Entry<S::Op, S::Reply>],
+        start: u64,
+        result: Result<(), Payload>,
+        shared: &BatchedInner<S>,
+    ) -> Fate {
+        let size = entries.len();
         match result {
             Ok(()) => {
                 self.counts.fit.observe(size, shared.options.timing.since(start));
@@ -137,8 +164,9 @@ impl<S: BatchOps> StructureState<S> {
     /// Records a panic in the structure, and repairs it, or poisons it.
     pub(super) fn recover(&mut self, payload: &Payload, shared: &BatchedInner<S>) {
         shared.seen.panicked(payload);
-        let recovered = match (&shared.options.recover, self.structure()) {
-            (Some(recover), Some(structure)) => {
+        let recovered = match (&shared.options.on_panic, self.structure()) {
+            (OnPanic::Keep, Some(_)) => true,
+            (OnPanic::Recover(recover), Some(structure)) => {
                 catch_unwind(AssertUnwindSafe(|| recover(structure))).map_err(discard).is_ok()
             }
             _ => false,
@@ -212,7 +240,7 @@ impl<S: BatchOps> BatchedInner<S> {
 
     /// Marks this thread as the holder of the lock, until the result is dropped.
     #[inline]
-    fn enter(&self) -> Finally<impl FnMut() + '_> {
+    pub(super) fn enter(&self) -> Finally<impl FnMut() + '_> {
         self.runner.set(thread_number());
         Finally(|| self.runner.set(0))
     }
@@ -309,7 +337,7 @@ impl<S: BatchOps> BatchedInner<S> {
         let queued = held.queued();
         let state = held.data();
         let fixed = state.counts.fixed(Nanos(self.alone.get_f64()));
-        let longest = state.regroup.answered(1, queued, fixed, &self.options);
+        let longest = state.regroup.answered(1, queued, (fixed, Nanos(self.alone.get_f64())), &self.options);
         self.expect_returns(machine::tick(), longest, 1);
         self.lead(&mut held, BatchRunner::Callers, 1);
     }
@@ -332,7 +360,7 @@ impl<S: BatchOps> BatchedInner<S> {
         match lead {
             // Tasks that were just answered may need this thread to call again.
             BatchRunner::Tasks if self.awaits_returns() => {}
-            BatchRunner::Callers if self.passes_on(held, own) => {}
+            BatchRunner::Callers | BatchRunner::Tasks if self.passes_on(held, own) => {}
             BatchRunner::Callers => self.lead_others(held, own),
             _ if held.is_more() => self.batch(held, lead, own),
             _ => {}
@@ -343,7 +371,7 @@ impl<S: BatchOps> BatchedInner<S> {
         }
     }
 
-    /// True if a blocking caller passes the lock on, after its `own` operations are answered.
+    /// True if a caller passes the lock on, after its `own` operations are answered.
     fn passes_on(&self, held: &mut StructureGuard<'_, S>, own: usize) -> bool {
         held.queued().is_some_and(|queued| {
             (queued > 0 || self.awaits_returns())
@@ -388,9 +416,22 @@ impl<S: BatchOps> BatchedInner<S> {
     }
 
     fn batch(&self, held: &mut StructureGuard<'_, S>, lead: BatchRunner, own: usize) {
+        let Some((mut cut, mut timed)) = self.cut(held, lead, own) else { return };
+        let (state, entries) = cut.parts();
+        let fate = state.run(entries, self);
+        self.ran(&mut cut, &mut timed, fate);
+        drop(cut);
+        self.answered(held, lead, &timed);
+    }
+
+    /// Cuts a batch, and begins it.
+    pub(super) fn cut<'h, 's>(
+        &self,
+        held: &'h mut StructureGuard<'s, S>,
+        lead: BatchRunner,
+        own: usize,
+    ) -> Option<(StructureBatch<'h, 's, S>, TimedBatch)> {
         let options = &self.options;
-        let queued = held.queued();
-        held.data().regroup.arrived(queued);
         match lead {
             BatchRunner::Tasks => self.regrouped(held),
             BatchRunner::Callers if own > 0 => self.regroup(held),
@@ -413,7 +454,7 @@ impl<S: BatchOps> BatchedInner<S> {
         let limit = Limit { ops, weight: options.weight.map(|most| (most, weigh)) };
         self.regroup_until.set(0);
         let start = machine::tick();
-        let Some(mut cut) = held.cut(&limit) else { return };
+        let mut cut = held.cut(&limit)?;
         let wait = cut.marks().find(|&(mark, _)| mark != 0).map(|(mark, _)| start.saturating_sub(mark));
         let (callers, is_limited) = (cut.callers(), cut.is_limited() && !is_flat);
         let (state, entries) = cut.parts();
@@ -425,17 +466,27 @@ impl<S: BatchOps> BatchedInner<S> {
         }
         let ran = machine::tick();
         self.seen.since.set(ran.max(1));
-        let fate = state.run(entries, self);
-        let done = machine::tick();
+        Some((cut, TimedBatch { start, ran, done: 0, size, callers, is_limited, fate: Fate::default() }))
+    }
+
+    /// The batch has run: notes its time and its fate, before its callers are answered.
+    pub(super) fn ran(&self, cut: &mut StructureBatch<'_, '_, S>, timed: &mut TimedBatch, fate: Fate) {
+        let options = &self.options;
+        (timed.done, timed.fate) = (machine::tick(), fate);
         self.seen.since.set(0);
         self.seen.batches.add(1);
-        let took = options.timing.nanos(done.saturating_sub(ran));
+        let took = options.timing.nanos(timed.done.saturating_sub(timed.ran));
         self.batch.set_f64(took.0);
-        let fixed = state.counts.fixed(took);
-        let wakes = direct_wakes(callers, fixed, &options.timing.machine);
+        let fixed = cut.parts().0.counts.fixed(took);
         cut.set_fate(fate);
-        cut.set_direct_wakes(wakes);
-        drop(cut);
+        cut.set_direct_wakes(direct_wakes(timed.callers, fixed, &options.timing.machine));
+    }
+
+    /// The callers of the batch have their answers: learns from it.
+    pub(super) fn answered(&self, held: &mut StructureGuard<'_, S>, lead: BatchRunner, timed: &TimedBatch) {
+        let (options, &TimedBatch { start, ran, done, size, is_limited, fate, .. }) = (&self.options, timed);
+        let took = options.timing.nanos(done.saturating_sub(ran));
+        let fixed = held.data().counts.fixed(took);
         let end = machine::tick();
         let around = end.saturating_sub(start).saturating_sub(done.saturating_sub(ran));
         let (sleepers, queued) = (held.sleepers(), held.queued());
@@ -448,7 +499,7 @@ impl<S: BatchOps> BatchedInner<S> {
         state.counts.answered(size, size + queued.unwrap_or(0), is_limited);
         state.counts.runner = lead;
         let left = queued.filter(|_| !is_limited);
-        let longest = state.regroup.answered(size, left, fixed, options);
+        let longest = state.regroup.answered(size, left, (fixed, took), options);
         self.learn(state);
         self.expect_returns(end, longest, size);
     }

@@ -1,5 +1,7 @@
 //! The options of a structure.
 
+use std::fmt;
+
 use windrow_plan::Nanos;
 
 use crate::runtime::state::Timing;
@@ -39,7 +41,26 @@ pub enum Overflow {
     Reject,
 }
 
-type Recover<S> = Box<dyn Fn(&mut S) + Send + Sync>;
+/// The fate of a structure after a panic in it: see [`Builder::on_panic`](super::Builder::on_panic).
+#[non_exhaustive]
+pub enum OnPanic<S> {
+    /// Nothing runs any more: later operations get [`BatchError::Poisoned`](super::BatchError::Poisoned), with the panic's message.
+    Poison,
+    /// The structure goes on as the panic has left it.
+    Keep,
+    /// The function repairs the structure, or replaces it, and it goes on. If the function panics, it is poisoned.
+    Recover(Box<dyn Fn(&mut S) + Send + Sync>),
+}
+
+impl<S> fmt::Debug for OnPanic<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            OnPanic::Poison => "Poison",
+            OnPanic::Keep => "Keep",
+            OnPanic::Recover(_) => "Recover",
+        })
+    }
+}
 
 /// The chosen options.
 pub(super) struct Options<S> {
@@ -48,10 +69,12 @@ pub(super) struct Options<S> {
     pub(super) full: Overflow,
     /// The longest wait for callers that were just answered, if it is not the default.
     pub(super) longest_wait: Option<Nanos>,
-    pub(super) recover: Option<Recover<S>>,
+    pub(super) on_panic: OnPanic<S>,
     /// A separate runner runs batches; callers do not.
     pub(super) is_elsewhere: bool,
     /// An exception to `is_elsewhere`: a lone calling thread runs its own operation.
     pub(super) is_shared: bool,
+    /// The runner is a task: this thread may be the one that must poll it, so nothing but a blocking call waits for it.
+    pub(super) is_async: bool,
     pub(super) timing: &'static Timing,
 }

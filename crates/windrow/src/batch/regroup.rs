@@ -1,7 +1,8 @@
 //! Memory of a runner of callers that it has just answered, and may wait for: see [`ReturnWait`].
 
 use windrow_plan::Nanos;
-use windrow_plan::batch::{ReturnWait, Trial, passes_on};
+use windrow_plan::batch::{ReturnWait, passes_on};
+use windrow_plan::estimate::Smoothing;
 use windrow_plan::machine::Machine;
 
 use super::options::Options;
@@ -14,14 +15,14 @@ pub(super) struct Regroup {
     pub(super) expected: usize,
     /// F of that batch.
     pub(super) fixed: Nanos,
+    /// The mean time of batches, interruptions included: a busy process costs waits and batches alike.
+    pub(super) took: Nanos,
     /// The longest wait.
     pub(super) longest: Nanos,
     /// The number of `expected` that were queued already.
     pub(super) left: usize,
-    /// The trial of leaders that pass the lock on at once.
-    passing: Trial,
-    /// The number of operations that were queued when a leader passed the lock on.
-    passed: Option<usize>,
+    /// The tick at which its callers were woken.
+    pub(super) since: u64,
 }
 
 impl Regroup {
@@ -31,9 +32,10 @@ impl Regroup {
         &mut self,
         size: usize,
         queued: Option<usize>,
-        fixed: Nanos,
+        (fixed, took): (Nanos, Nanos),
         options: &Options<S>,
     ) -> Nanos {
+        self.took = Nanos(if self.took.0 > 0.0 { Smoothing::BATCHES.follow(self.took.0, took.0) } else { took.0 });
         self.left = queued.unwrap_or(0);
         self.expected = queued.map_or(0, |queued| size + queued);
         self.fixed = fixed;
@@ -46,18 +48,9 @@ impl Regroup {
         self.longest
     }
 
-    /// True if a leader with `own` operations passes the lock on.
-    pub(super) fn passes_on(&mut self, own: usize, queued: usize, machine: &Machine) -> bool {
-        let passes = passes_on(own, self.expected, self.fixed, machine) && (queued == 0 || self.passing.is_due());
-        self.passed = (passes && queued > 0).then_some(queued);
-        passes
-    }
-
-    /// The next leader has come, and `queued` operations are queued.
-    pub(super) fn arrived(&mut self, queued: Option<usize>) {
-        if let (Some(before), Some(queued)) = (self.passed.take(), queued) {
-            self.passing.observe(queued > before);
-        }
+    /// True if a leader with `own` operations passes the lock on, with `queued` operations left.
+    pub(super) fn passes_on(&self, own: usize, queued: usize, machine: &Machine) -> bool {
+        passes_on(own, self.expected.max(own + queued), self.fixed, machine)
     }
 
     /// Callers of `ops` of these operations will not call again.

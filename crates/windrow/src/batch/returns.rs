@@ -43,25 +43,27 @@ impl<S: BatchOps> BatchedInner<S> {
         awaits
     }
 
-    /// A task begins a batch: notes what the tasks' wait has brought, if they waited. As its duration counts the longest wait.
+    /// A task begins a batch: notes what the tasks' wait has brought, if they waited.
     pub(super) fn regrouped(&self, held: &mut StructureGuard<'_, S>) {
         let (from, turns) = (self.regroup_from.get(), self.turns.get());
         if from == 0 {
             return;
         }
         self.regroup_from.set(0);
-        let Regroup { expected, left, fixed, longest, ref mut wait, .. } = held.data().regroup;
+        let Regroup { expected, left, took, since, ref mut wait, .. } = held.data().regroup;
         let answered = self.regroup_turns.get().saturating_sub(expected.saturating_sub(left) as u64);
         let queued = left + from.saturating_sub(answered) as usize;
-        wait.observe(fixed, queued, turns.saturating_sub(from) as usize, longest);
+        let counts = (queued, turns.saturating_sub(from) as usize, expected);
+        wait.observe(took, counts, self.options.timing.since(since));
     }
 
     /// Wakes the callers of the last batch now: the same thread goes on with the next one, and may wait for them.
     pub(super) fn wake_answered(&self, held: &mut StructureGuard<'_, S>) {
         held.wake_answered();
         if self.regroup_until.get() != 0 {
-            let longest = held.data().regroup.longest;
-            self.regroup_until.set(machine::tick() + self.options.timing.ticks(longest));
+            let (now, state) = (machine::tick(), held.data());
+            state.regroup.since = now;
+            self.regroup_until.set(now + self.options.timing.ticks(state.regroup.longest));
         }
     }
 
@@ -71,16 +73,19 @@ impl<S: BatchOps> BatchedInner<S> {
         if until == 0 {
             return;
         }
-        let (expected, fixed) = (held.data().regroup.expected, held.data().regroup.fixed);
+        let (expected, took) = (held.data().regroup.expected, held.data().regroup.took);
         let start = machine::tick();
         let Some(before) = held.queued().filter(|&queued| queued < expected && start < until) else { return };
+        let timing = self.options.timing;
+        held.data().regroup.wait.begin();
         let (mut queued, mut now) = (before, start);
         while queued < expected && now < until && !self.submit.is_closed() {
-            // Callers may need this CPU. Yielding while they run is cheaper than a sleep, whose end the system may delay by some 50 us.
-            let step = self.options.timing.machine.turn();
-            match self.options.timing.nanos(until - now) {
-                left if left.0 > 2.0 * step.0 => std::thread::sleep(Duration::from_nanos(step.0 as u64)),
-                _ => std::thread::yield_now(),
+            match held.data().regroup.wait.pause(timing.nanos(until - now), &timing.machine) {
+                Some(pause) => std::thread::sleep(Duration::from_nanos(pause.0 as u64)),
+                None => {
+                    std::thread::yield_now();
+                    held.data().regroup.wait.yielded(timing.since(now), &timing.machine);
+                }
             }
             now = machine::tick();
             match held.queued() {
@@ -89,7 +94,8 @@ impl<S: BatchOps> BatchedInner<S> {
             }
         }
         self.regroup_until.set(0);
-        let waited = self.options.timing.nanos(now.saturating_sub(start));
-        held.data().regroup.wait.observe(fixed, before, queued.saturating_sub(before), waited);
+        let waited = timing.nanos(now.saturating_sub(start));
+        let counts = (before, queued.saturating_sub(before), expected);
+        held.data().regroup.wait.observe(took, counts, waited);
     }
 }

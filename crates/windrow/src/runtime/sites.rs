@@ -92,6 +92,8 @@ pub(crate) struct TeamStats {
     pub(crate) calls: TeamCalls,
     /// The time of the last team, from its forming to its end.
     pub(crate) took: Nanos,
+    /// The number of its rounds.
+    pub(crate) rounds: u64,
 }
 
 /// An item that took a large part of a call.

@@ -37,7 +37,7 @@ pub(super) struct RoundDriver<'c> {
     /// Tick at which the clock was last read; 0 is never.
     pub(super) read: u64,
     /// Rounds of this team so far.
-    rounds: u64,
+    pub(super) rounds: u64,
     /// True if this team ran rounds other than those of [`Member::rounds`](super::Member::rounds).
     pub(super) mixed: bool,
     site: RoundSite<'c>,
@@ -117,8 +117,7 @@ impl<'c> RoundDriver<'c> {
     #[inline(never)]
     fn read_clock(&mut self, width: usize) {
         let (now, site, begins) = (tick(), self.site, self.tuner.is_none());
-        // Rounds without a range may end at any time.
-        let left = self.next.as_ref().map_or(0, |(next, all)| if all.end == usize::MAX { 0 } else { all.end - next });
+        let left = self.next.as_ref().map_or(usize::MAX, |(next, all)| all.end - next);
         self.read = now;
         let tuner = self.tuner.get_or_insert_with(|| {
             self.since = now;
@@ -158,6 +157,11 @@ fn note(place: CallPlace, team: usize, members: usize, now: u64) {
         listen::ran(EventKind::Width { team }, place, members as u64, (now, now), false);
     }
 }
+
+/// The range of rounds that end by themselves.
+///
+/// Measure: chosen, all numbers of rounds.
+pub(super) const ENDLESS: Range<usize> = 0..usize::MAX;
 
 /// Leads the round that says to all members that no round of `range` is left.
 pub(super) fn over<T: Send>(lead: LeaderGuard<'_, T>, range: &Range<usize>) {

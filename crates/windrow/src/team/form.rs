@@ -45,11 +45,11 @@ where
         reported.into_iter().for_each(|reported| reported.end_because("refused"));
         Err(refused)
     };
-    let Asked { formation: Formation { members, patience }, least, reason, mode } = match ask(pool, width, site, begun)
-    {
+    let asked = match ask(pool, width, site, begun) {
         Ok(asked) => asked,
         Err(refused) => return refuse(call.reported, refused),
     };
+    let Asked { formation: Formation { members, patience }, least, reason, mode, rests } = asked;
     let (results, ended) = if members == 1 {
         (vec![attend(member, pool, Rounds::single(led).slot(), Spin::NONE)], None)
     } else {
@@ -73,7 +73,12 @@ where
             // Also if the caller panics: members may wait for the width.
             let forming = Finally(|| _ = rounds.form());
             if door.open(members, members > pool.workers().idle + 1) {
-                let until = Spin { busy: pool.ticks(waits.joins), yielding: pool.ticks(patience) };
+                // A yield costs time slices beside busy processes. Only a team of exact width must let workers run on this CPU.
+                let (joins, patience) = (pool.ticks(waits.joins), pool.ticks(patience));
+                let until = match least {
+                    1 => Spin { busy: joins.max(patience), yielding: 0 },
+                    _ => Spin { busy: joins, yielding: patience },
+                };
                 let all = || rounds.joined() == members;
                 // (A worker that is inside without a slot is about to take one.)
                 let fails = || {
@@ -106,8 +111,12 @@ where
         if let Some(mut stats) = pool.sites.team(site) {
             let are_serial = !led.driver.mixed && stats.widths.is_serial(results.len());
             let may_be_serial = mode == Mode::Serial || are_serial || elapsed < pool.guess().long_sleep();
-            stats.took = elapsed;
-            stats.calls = stats.calls.after(mode, elapsed, may_be_serial);
+            if rests {
+                stats.widths = stats.widths.rested(elapsed);
+            } else {
+                stats.calls = stats.calls.of(led.driver.rounds, stats.rounds).after(mode, elapsed, may_be_serial);
+            }
+            (stats.took, stats.rounds) = (elapsed, led.driver.rounds);
         }
     }
     if let Some(reported) = call.reported {
@@ -134,12 +143,21 @@ struct Asked {
     reason: &'static str,
     /// How the call counts in the comparison of serial calls and teams; `None` if it is not compared.
     mode: Option<Mode>,
+    /// The call runs without a team, because of a stall in an earlier one.
+    rests: bool,
+}
+
+impl Asked {
+    /// A team whose width was given.
+    fn of(formation: Formation, least: usize) -> Self {
+        Asked { formation, least, reason: AS_ASKED, mode: None, rests: false }
+    }
 }
 
 /// The team to ask for, in a call that begins `now`.
 fn ask(pool: &PoolState, width: Width, site: usize, now: u64) -> Result<Asked, TeamError> {
     match width.0 {
-        WidthKind::Exactly(0 | 1) => Ok(Asked { formation: Formation::ALONE, least: 1, reason: AS_ASKED, mode: None }),
+        WidthKind::Exactly(0 | 1) => Ok(Asked::of(Formation::ALONE, 1)),
         // A team of exact width also waits for threads that have just been started.
         WidthKind::Exactly(wanted) => {
             let WorkerCounts { busy, idle, asleep, absent } = pool.gate.state();
@@ -151,7 +169,7 @@ fn ask(pool: &PoolState, width: Width, site: usize, now: u64) -> Result<Asked, T
                 () if wanted > free + absent => TeamErrorKind::Busy,
                 () => {
                     let formation = Formation { members: wanted, patience: Waits::of(pool.guess()).yields };
-                    return Ok(Asked { formation, least: wanted, reason: AS_ASKED, mode: None });
+                    return Ok(Asked::of(formation, wanted));
                 }
             };
             let found = if pool.is_of_this_process() { free.min(pool.members) } else { 1 };
@@ -159,10 +177,13 @@ fn ask(pool: &PoolState, width: Width, site: usize, now: u64) -> Result<Asked, T
         }
         WidthKind::AtMost(wanted) => {
             let stats = if wanted > 1 { pool.sites.recall_team(site) } else { TeamStats::default() };
-            let (mode, lately, workers) = (stats.calls.choose(), stats.took, pool.workers());
+            let rests = stats.widths.rests(stats.rounds, pool.timing.nanos(now));
+            let mode = if rests { Mode::Serial } else { stats.calls.choose() };
+            let (lately, workers) = (stats.took, pool.workers());
             let (formation, reason) = share::team(share::Team { wanted, mode, lately, workers }, &pool.costs(now));
             let mode = (mode == Mode::Serial || formation.members > 1).then_some(mode);
-            Ok(Asked { formation, least: 1, reason, mode })
+            let reason = if rests { "serial: members of such calls were stalled" } else { reason };
+            Ok(Asked { formation, least: 1, reason, mode, rests })
         }
     }
 }

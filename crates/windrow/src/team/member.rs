@@ -7,7 +7,7 @@ use windrow_sync::Spin;
 use windrow_sync::machine::tick;
 use windrow_sync::rounds::{Contributions, Deal, Ended, LeaderGuard, Lend, Lent, MemberSlot, Own, Turn};
 
-use super::driver::{RoundDriver, follow, over};
+use super::driver::{ENDLESS, RoundDriver, follow, over};
 use crate::runtime::listen::{self, EventKind};
 use crate::runtime::state::PoolState;
 
@@ -273,7 +273,6 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     where
         for<'x> Lent<'x, S>: Copy,
     {
-        const ENDLESS: Range<usize> = 0..usize::MAX;
         let _rounds = listen::begun(EventKind::Rounds { member: self.index() }, None);
         let mut left = None;
         loop {

@@ -28,6 +28,21 @@
 //! assert_eq!(lengths, [3, 2, 2]);
 //! ```
 //!
+//! # Splits that agree
+//! [`even`], [`range`] and [`blocks`] cut `n` rows at the same rows, whatever holds them: `even(rows, width)` of a range, `range(n, width, member)`,
+//! `even(&mut rows[..], width)` of a slice, and `blocks(&mut cells[..], width, columns)` of their cells. So parts of two of them may be
+//! zipped. A pair is cut at one place by any splitter. [`lines`] agrees with nothing: its cuts depend on the address.
+//!
+//! ```
+//! use windrow::team::split;
+//!
+//! let (rows, columns, width) = (7, 3, 2);
+//! let mut cells = vec![0; rows * columns];
+//! for (rows, cells) in split::even(0..rows, width).zip(split::blocks(&mut cells[..], width, columns)) {
+//!     assert_eq!(cells.len(), rows.len() * columns);
+//! }
+//! ```
+//!
 //! # Panics
 //! All functions panic if `width` is 0.
 
@@ -228,7 +243,7 @@ pub fn range(n: usize, width: usize, member: usize) -> Range<usize> {
 }
 
 /// Parts that begin at multiples of `block` items. Their numbers of blocks differ by one at most, the larger parts first. The last
-/// block may be smaller.
+/// block may be smaller. The blocks are cut as [`even`] cuts their number.
 ///
 /// ```
 /// use windrow::team::split;

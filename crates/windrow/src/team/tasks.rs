@@ -11,9 +11,11 @@ use windrow_sync::Spin;
 use windrow_sync::fork::PerProcess;
 use windrow_sync::machine::{cpus, tick};
 use windrow_sync::relaxed::RelaxedU64;
-use windrow_sync::rounds::{Contributions, Deal, Ended, Lend, Lent, Own, TaskRounds, TaskSlot, Turn, Waited};
+use windrow_sync::rounds::{
+    Contributions, Deal, Ended, LeaderGuard, Lend, Lent, Own, TaskRounds, TaskSlot, Turn, Waited,
+};
 
-use super::driver::{RoundDriver, RoundSite, end_team, follow, over};
+use super::driver::{ENDLESS, RoundDriver, RoundSite, end_team, follow, over};
 use super::form::AS_ASKED;
 use crate::runtime::listen::{self, CallKind, EventKind, Reported};
 use crate::runtime::sites::{SiteTable, site};
@@ -214,8 +216,74 @@ impl<T: Send> AsyncMember<T> {
     pub async fn rounds<S: Lend, P: Lend>(
         &mut self,
         range: Range<usize>,
+        split: impl for<'x> FnMut(&'x mut T, usize, &mut Deal<'x, P::Family>) -> Lent<'x, S> + Send,
+        work: impl for<'x> FnMut(usize, Lent<'x, S>, Lent<'x, P>) + Send,
+    ) -> Result<(), Ended>
+    where
+        for<'x> Lent<'x, S>: Copy,
+    {
+        self.run::<S, P, (), false>(range, |_, _| true, split, work).await
+    }
+
+    /// The [`rounds_while`](super::Member::rounds_while) of a task: [`rounds`](AsyncMember::rounds) for as long as `more` returns true. Before
+    /// round `i`, the member that leads it runs `more(data, i, contributions)`, where the contributions are what `work` returned to the
+    /// members of round `i - 1`, in their order; none in round 0.
+    ///
+    /// ```
+    /// use windrow::team::{AsyncTeam, split};
+    ///
+    /// # fn block_on<F: Future>(future: F) -> F::Output {
+    /// #     let mut future = std::pin::pin!(future);
+    /// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// #     loop {
+    /// #         if let std::task::Poll::Ready(output) = future.as_mut().poll(&mut context) {
+    /// #             return output;
+    /// #         }
+    /// #     }
+    /// # }
+    /// let (team, mut members) = AsyncTeam::new(vec![1.0_f64; 100], 1);
+    /// let mut member = members.pop().unwrap();
+    /// // Halves all numbers until their sum is below 1.
+    /// let halved = member.rounds_while::<(), &mut [f64], f64>(
+    ///     |_, round, sums| round == 0 || sums.sum::<f64>() >= 1.0,
+    ///     |numbers, _, deal| deal.parts(split::even(&mut numbers[..], deal.width())),
+    ///     |_, (), mine| {
+    ///         mine.iter_mut().for_each(|number| *number /= 2.0);
+    ///         mine.iter().sum()
+    ///     },
+    /// );
+    /// block_on(halved).unwrap();
+    /// drop(member);
+    /// assert_eq!(block_on(team.finish())[0], 1.0 / 128.0);
+    /// ```
+    ///
+    /// # Errors
+    /// Errors of [`round`](AsyncMember::round).
+    ///
+    /// # Panics
+    /// If `more` panics, and in the cases of [`rounds`](AsyncMember::rounds).
+    pub async fn rounds_while<S: Lend, P: Lend, C: Send + 'static>(
+        &mut self,
+        mut more: impl FnMut(&mut T, usize, &mut dyn Iterator<Item = C>) -> bool + Send,
+        split: impl for<'x> FnMut(&'x mut T, usize, &mut Deal<'x, P::Family>) -> Lent<'x, S> + Send,
+        work: impl for<'x> FnMut(usize, Lent<'x, S>, Lent<'x, P>) -> C + Send,
+    ) -> Result<(), Ended>
+    where
+        for<'x> Lent<'x, S>: Copy,
+    {
+        let goes_on = |lead: &mut LeaderGuard<'_, TaskLeaderState<T>>, round| {
+            lead.with_contributions::<C, _>(|state, contributions| more(&mut state.data, round, contributions))
+        };
+        self.run::<S, P, C, true>(ENDLESS, goes_on, split, work).await
+    }
+
+    /// Runs rounds of `range` for as long as the leader `goes_on`. If they may `END` early, members contribute what `work` returns.
+    async fn run<S: Lend, P: Lend, C: Send + 'static, const END: bool>(
+        &mut self,
+        range: Range<usize>,
+        mut goes_on: impl FnMut(&mut LeaderGuard<'_, TaskLeaderState<T>>, usize) -> bool + Send,
         mut split: impl for<'x> FnMut(&'x mut T, usize, &mut Deal<'x, P::Family>) -> Lent<'x, S> + Send,
-        mut work: impl for<'x> FnMut(usize, Lent<'x, S>, Lent<'x, P>) + Send,
+        mut work: impl for<'x> FnMut(usize, Lent<'x, S>, Lent<'x, P>) -> C + Send,
     ) -> Result<(), Ended>
     where
         for<'x> Lent<'x, S>: Copy,
@@ -223,19 +291,24 @@ impl<T: Send> AsyncMember<T> {
         let AsyncMember { slot, patience, cpus, has_met } = self;
         let mut expected = range.start;
         let mut yielded = tick();
+        let mut left = None;
         loop {
+            if let Some(contribution) = left.take() {
+                slot.contribute(contribution);
+            }
             // At first the other members may be queued after this task.
             let spin = if *has_met { patience.spin() } else { patience.briefly() };
             let (turn, waited) = slot.arrive(spin).await?;
             *has_met = true;
             let mut lead = match turn {
-                Turn::Follow(message) => match follow::<S, P, ()>(message, &range, &mut work) {
-                    Some((round, ())) => {
+                Turn::Follow(message) => match follow::<S, P, C>(message, &range, &mut work) {
+                    Some((round, contribution)) => {
                         // A wait for rounds of fewer members says nothing about the spin budget.
                         if round == expected {
                             patience.learn(spin, waited);
                         }
                         expected = round + 1;
+                        left = END.then_some(contribution);
                         continue;
                     }
                     None => return Ok(()),
@@ -245,25 +318,47 @@ impl<T: Send> AsyncMember<T> {
             loop {
                 let width = lead.width();
                 // A round with more members than CPUs waits for a CPU.
-                let Some((rounds, members)) = lead.data().team.driver.next(&range, width.min(*cpus)) else {
+                let next = match width {
+                    1 if END => Some((range.clone(), 1)),
+                    _ => lead.data().team.driver.next(&range, width.min(*cpus)),
+                };
+                let Some((rounds, members)) = next else {
                     over(lead, &range);
                     return Ok(());
                 };
                 if members > 1 {
                     let round = rounds.start;
+                    if !goes_on(&mut lead, round) {
+                        lead.data().team.driver.stop(1);
+                        over(lead, &range);
+                        return Ok(());
+                    }
                     let sent =
                         lead.send::<S, P>(members, round as u64, |state, deal| split(&mut state.data, round, deal));
                     if sent.woke() {
                         yield_now().await;
                     }
                     let (shared, part) = sent.open();
-                    work(round, shared, part);
+                    let contribution = work(round, shared, part);
                     expected = round + 1;
+                    left = END.then_some(contribution);
                     break;
                 }
+                let end = rounds.end;
                 for round in rounds {
+                    if !goes_on(&mut lead, round) {
+                        lead.data().team.driver.stop(if width == 1 { 0 } else { end - round });
+                        over(lead, &range);
+                        return Ok(());
+                    }
+                    if END && width == 1 {
+                        lead.data().team.driver.alone();
+                    }
                     let (shared, part) = lead.alone::<S, P>(|state, deal| split(&mut state.data, round, deal));
-                    work(round, shared, part);
+                    let contribution = work(round, shared, part);
+                    if END {
+                        lead.contribute(contribution);
+                    }
                 }
                 let read = lead.data().team.driver.read;
                 if read.saturating_sub(yielded) > patience.long {

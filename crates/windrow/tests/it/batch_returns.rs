@@ -116,6 +116,28 @@ fn two_threads_share_batches() {
     assert!(shared);
 }
 
+/// A caller that led batches for others would get its own reply a batch later.
+#[test]
+#[cfg_attr(miri, ignore = "counts on the clock")]
+fn a_caller_returns_before_the_batches_of_others() {
+    let prompt = once(|| {
+        let launch = Batched::new(Launch::default());
+        (0..4).all(|_| {
+            let start = Instant::now();
+            thread::scope(|scope| {
+                let first = scope.spawn(|| {
+                    launch.call(30_000).unwrap();
+                    start.elapsed()
+                });
+                thread::sleep(Duration::from_millis(10));
+                scope.spawn(|| launch.call(30_000).unwrap());
+                first.join().unwrap() < Duration::from_millis(50)
+            })
+        })
+    });
+    assert!(prompt);
+}
+
 /// Counts its wakes.
 #[derive(Default)]
 struct Wakes(AtomicUsize);

@@ -827,6 +827,7 @@ fn a_claim_whose_items_have_become_long_is_left_in_the_middle() {
     #[derive(Default)]
     struct Items {
         visited: AtomicUsize,
+        is_stopped: AtomicBool,
         late: AtomicUsize,
     }
     impl Items {
@@ -834,10 +835,12 @@ fn a_claim_whose_items_have_become_long_is_left_in_the_middle() {
         fn item(&self, stop: impl Fn()) -> bool {
             let at = self.visited.fetch_add(1, Relaxed);
             if at >= 3_000_000 {
+                // Another thread may run on while the one that stops waits for a CPU.
+                self.late.fetch_add(usize::from(self.is_stopped.load(Relaxed)), Relaxed);
                 spin(20);
-                self.late.fetch_add(usize::from(at > 3_000_100), Relaxed);
                 if at == 3_000_100 {
                     stop();
+                    self.is_stopped.store(true, Relaxed);
                 }
             }
             false

@@ -3,11 +3,14 @@
 
 mod batch;
 mod batch_async;
+mod batch_awaits;
 mod batch_gauges;
+mod batch_jobs;
 mod batch_linear;
 mod batch_misuse;
 mod batch_replies;
 mod batch_returns;
+mod batch_shards;
 mod batches;
 mod cancel;
 mod examples;

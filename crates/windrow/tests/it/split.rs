@@ -50,6 +50,17 @@ proptest! {
         prop_assert_eq!(ranges, parts);
     }
 
+    /// Rows, and the cells of rows, are cut at the same rows.
+    #[test]
+    fn blocks_are_cut_where_their_rows_are(rows in 0..60usize, columns in 1..9usize, width in 1..12usize) {
+        let mut cells: Vec<usize> = (0..rows * columns).map(|cell| cell / columns).collect();
+        let blocks = collected(split::blocks(&mut cells[..], width, columns), width);
+        for ((member, range), block) in collected(split::even(0..rows, width), width).into_iter().enumerate().zip(blocks) {
+            prop_assert_eq!(&range, &split::range(rows, width, member));
+            prop_assert!(block.iter().copied().eq(range.flat_map(|row| std::iter::repeat_n(row, columns))));
+        }
+    }
+
     #[test]
     fn slices_are_cut_as_ranges_are(n in 0..100usize, width in 1..10usize) {
         let mut items: Vec<usize> = (0..n).collect();

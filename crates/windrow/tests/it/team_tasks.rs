@@ -334,3 +334,72 @@ fn a_task_that_is_dropped_between_narrow_rounds_has_left() {
     drop((first, leads));
     assert_eq!(block_on(team.finish()).len(), N);
 }
+
+/// Rounds of tasks end when their members say so: halves numbers until their sum is small, with the same bits as one thread.
+#[test]
+fn rounds_of_tasks_end_when_they_have_converged() {
+    for (width, n) in [(1, 5), (2, 1), (2, 1000), (3, 4000), (4, 2)] {
+        let start: Vec<f64> = (0..n).map(|i| f64::from(i) + 1.0).collect();
+        let (mut serial, mut rounds) = (start.clone(), 0);
+        while rounds == 0 || serial.iter().sum::<f64>() > 1e-3 {
+            serial.iter_mut().for_each(|number| *number /= 2.0);
+            rounds += 1;
+        }
+        let (team, members) = AsyncTeam::new((start, 0), width);
+        let task = |mut member: AsyncMember<(Vec<f64>, usize)>| {
+            thread::spawn(move || {
+                let halved = member.rounds_while::<(), &mut [f64], f64>(
+                    |(_, rounds), round, sums| {
+                        *rounds = round;
+                        let (mut members, mut sum) = (0, 0.0);
+                        sums.for_each(|one| (members, sum) = (members + 1, sum + one));
+                        assert_eq!(round == 0, members == 0, "each member of a round contributes, and no other");
+                        round == 0 || sum > 1e-3
+                    },
+                    |(numbers, _), _, deal| deal.parts(split::even(&mut numbers[..], deal.width())),
+                    |_, (), mine| {
+                        mine.iter_mut().for_each(|number| *number /= 2.0);
+                        mine.iter().sum()
+                    },
+                );
+                block_on(halved)
+            })
+        };
+        let tasks: Vec<_> = members.into_iter().map(task).collect();
+        assert!(tasks.into_iter().all(|task| task.join().unwrap() == Ok(())), "{width} members");
+        assert_eq!(block_on(team.finish()), (serial, rounds), "{width} members, {n} numbers");
+    }
+}
+
+/// A panic ends the rounds of all tasks.
+#[test]
+fn a_panic_in_rounds_of_tasks_without_a_range_ends_the_others() {
+    for at in 0..3 {
+        let (team, members) = AsyncTeam::new((), 2);
+        let task = |mut member: AsyncMember<()>| {
+            thread::spawn(move || {
+                let panics = |here: usize, round: usize| assert!((here, round) != (at, 3), "at {here}");
+                let rounds = member.rounds_while::<(), (), u32>(
+                    |(), round, _| {
+                        panics(0, round);
+                        true
+                    },
+                    |(), round, deal| {
+                        panics(1, round);
+                        deal.none();
+                    },
+                    |round, (), ()| {
+                        panics(2, round);
+                        7
+                    },
+                );
+                block_on(rounds)
+            })
+        };
+        let tasks: Vec<_> = members.into_iter().map(task).collect();
+        let ends: Vec<_> = tasks.into_iter().map(|task| task.join().ok()).collect();
+        assert!(ends.contains(&None), "one has panicked: {ends:?}");
+        assert!(ends.iter().all(|end| matches!(end, None | Some(Err(_)))), "no round follows: {ends:?}");
+        block_on(team.finish());
+    }
+}

@@ -94,8 +94,12 @@ pub(crate) enum Arm {
     TokioMutex,
     /// A thread behind a channel.
     ActorThread,
+    /// The same again: the difference of two equal arms.
+    ActorControl,
     /// Tasks alone: a task behind a channel.
     ActorTask,
+    /// Tasks alone: the crate batch-aint-one.
+    AintOne,
 }
 
 impl fmt::Display for Arm {
@@ -107,7 +111,9 @@ impl fmt::Display for Arm {
             Arm::ParkingLot => "parking_lot mutex",
             Arm::TokioMutex => "tokio mutex",
             Arm::ActorThread => "actor thread",
+            Arm::ActorControl => "actor control",
             Arm::ActorTask => "actor task",
+            Arm::AintOne => "batch-aint-one",
             Arm::Windrow(Setting { runner, is_halved, longest }) => {
                 let mut name = format!("windrow {runner:?}").to_lowercase();
                 if *is_halved {
@@ -150,6 +156,24 @@ impl Arm {
             arms.extend([Arm::TokioMutex, Arm::ActorTask]);
         }
         arms
+    }
+
+    /// Arms of a service: the default, a separate thread, and the peers; with `unwaited` also the first two without the wait for returning callers.
+    pub(crate) fn of_service(kind: Kind, unwaited: bool) -> Vec<Arm> {
+        let mut arms = vec![Arm::Default, Arm::THREAD];
+        if unwaited {
+            arms.extend([Runner::Callers, Runner::Thread].map(Arm::unwaited));
+        }
+        arms.extend([Arm::ActorThread, Arm::ActorControl]);
+        if kind == Kind::Tasks {
+            arms.push(Arm::AintOne);
+        }
+        arms
+    }
+
+    /// Without the wait for callers that were just answered.
+    pub(crate) fn unwaited(runner: Runner) -> Arm {
+        Arm::Windrow(Setting { longest: Some(Duration::ZERO), ..Setting::of(runner) })
     }
 
     /// Whether it is compared with the default.

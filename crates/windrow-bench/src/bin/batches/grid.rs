@@ -8,7 +8,7 @@ use crate::arms::Arm;
 use crate::turn::{Row, Shape, Turn};
 use crate::{in_micros, share};
 
-pub(crate) const COLUMNS: &str = "callers,number,fixed_us,each_us,arm,ops_per_s,batch,p50_us,p99_us,served,ops_per_s_of_each_repetition,p50_us_of_each";
+pub(crate) const COLUMNS: &str = "callers,number,fixed_us,each_us,arm,ops_per_s,batch,p50_us,p99_us,served,ops_per_s_of_each_repetition,p50_us_of_each,p99_us_of_each";
 
 /// The default should have this share of the best arm's operations a second, in [`CELLS`] percent of the cells.
 const RATE: f64 = 0.9;
@@ -28,7 +28,7 @@ pub(crate) fn lines<'r>(shape: &'r Shape, rows: &'r [Row]) -> impl Iterator<Item
     rows.iter().map(move |row| {
         let micros = |time: Duration| time.as_nanos() as f64 / 1e3;
         format!(
-            "{},{},{},{},\"{}\",{:.0},{:.2},{:.2},{:.2},{:.0},{},{}",
+            "{},{},{},{},\"{}\",{:.0},{:.2},{:.2},{:.2},{:.0},{},{},{}",
             shape.kind,
             shape.callers,
             micros(shape.cost.fixed),
@@ -40,7 +40,8 @@ pub(crate) fn lines<'r>(shape: &'r Shape, rows: &'r [Row]) -> impl Iterator<Item
             row.median(|turn| turn.p99),
             row.median(|turn| turn.served),
             row.each(|turn| turn.rate),
-            row.each(|turn| turn.p50)
+            row.each(|turn| turn.p50),
+            row.each(|turn| turn.p99)
         )
     })
 }

@@ -7,6 +7,7 @@
 mod arms;
 mod grid;
 mod resource;
+mod services;
 mod tasks;
 mod threads;
 mod turn;
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use tokio::runtime::Runtime;
+use windrow_bench::neighbour::Neighbour;
 use windrow_bench::record;
 
 use arms::{Arm, Kind};
@@ -25,31 +27,39 @@ use resource::Cost;
 use turn::Shape;
 
 /// Many callers of one structure whose batches cost F once, and m for each operation: windrow's default compared with the best of its
-/// other choices, of mutexes and of actors; and the gain that it claims with the measured one. All of it takes about five minutes.
+/// other choices, of mutexes and of actors; and the gain that it claims with the measured one. Those two parts take about five minutes. A
+/// service: callers that arrive at random, four minutes, and callers with busy processes, two.
 #[derive(Parser)]
 struct Options {
     /// The parts to measure.
     #[arg(long, value_delimiter = ',', default_value = "grid,verdicts")]
     only: Vec<Part>,
-    /// F, in microseconds.
-    #[arg(long, value_delimiter = ',', default_value = "0.1,2,20,100,2000")]
+    /// F, in microseconds; 0.1, 2, 20, 100 and 2000, and 100, 1000 and 5000 for a service, if not given.
+    #[arg(long, value_delimiter = ',')]
     fixed: Vec<f64>,
-    /// m, in microseconds; 0 in the grid, and 0, 1 and 10 for the verdicts, if not given.
+    /// m, in microseconds; 0 in the grid, 0, 1 and 10 for the verdicts, and 0.5 for a service, if not given.
     #[arg(long, value_delimiter = ',')]
     each: Vec<f64>,
-    /// Callers; 1, 2, 8, 64 and 256 in the grid, all but the last for the verdicts, if not given.
+    /// Callers; 1, 2, 8, 64 and 256 in the grid, all but the last for the verdicts, 1, 8 and 64 that arrive at random, 64 with neighbours, if
+    /// not given.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
     callers: Vec<u16>,
     /// What the callers are.
     #[arg(long, value_delimiter = ',', default_value = "threads,tasks")]
     kinds: Vec<Kind>,
-    /// In the grid only the default, its control, and arms whose names begin like this.
+    /// Except for the verdicts, only the default, its control, and arms whose names begin like this.
     #[arg(long, value_delimiter = ',')]
     arms: Vec<String>,
     /// How a batch spends F. On a CPU it spins on the clock; for a device or a disk its thread sleeps.
     #[arg(long, default_value = "by-length")]
     fixed_as: FixedAs,
-    /// Turns of each arm; for the verdicts two fifths as many.
+    /// Arrivals, in percent of the capacity of an actor.
+    #[arg(long, value_delimiter = ',', default_value = "20,80,95", value_parser = clap::value_parser!(u16).range(1..100))]
+    loads: Vec<u16>,
+    /// Busy processes.
+    #[arg(long, value_delimiter = ',', default_value = "0,1,4")]
+    neighbours: Vec<u16>,
+    /// Turns of each arm; for the verdicts and a service two fifths as many.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
     /// Print all arms of each cell, not only the default and the best.
@@ -69,6 +79,10 @@ enum Part {
     Grid,
     /// The claimed gain by the measured one.
     Verdicts,
+    /// Latency of arrivals at random.
+    Open,
+    /// A closed loop beside busy processes.
+    Neighbours,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -79,9 +93,11 @@ enum FixedAs {
     Sleep,
 }
 
-/// Why a call cannot fail.
+/// The reason for which a call cannot fail.
 const SOUND: &str = "it is open, and nothing in it panics";
 const CALLERS: [u16; 5] = [1, 2, 8, 64, 256];
+/// F, in microseconds.
+const FIXED: [f64; 5] = [0.1, 2.0, 20.0, 100.0, 2_000.0];
 /// m of the verdicts, in microseconds.
 const EACH: [f64; 3] = [0.0, 1.0, 10.0];
 /// The workers of the executor.
@@ -105,6 +121,9 @@ fn share<T>(items: impl IntoIterator<Item = T>, is: impl Fn(T) -> bool) -> f64 {
 }
 
 fn main() -> ExitCode {
+    if Neighbour::is_this_process() {
+        return ExitCode::SUCCESS;
+    }
     windrow_bench::exit_code(run(&Options::parse()))
 }
 
@@ -115,19 +134,24 @@ impl Options {
             let time = Duration::try_from_secs_f64(micros / 1e6).map_err(|error| format!("{micros} us: {error}"))?;
             if time > Duration::from_secs(1) { Err(format!("{micros} us: more than a second")) } else { Ok(time) }
         };
-        let (callers, each): (&[u16], &[f64]) = match part {
-            Part::Grid => (&CALLERS, &[0.0]),
-            Part::Verdicts => (&CALLERS[..4], &EACH),
+        let (callers, each, fixed): (&[u16], &[f64], &[f64]) = match part {
+            Part::Grid => (&CALLERS, &[0.0], &FIXED),
+            Part::Verdicts => (&CALLERS[..4], &EACH, &FIXED),
+            Part::Open => (&services::CALLERS, &[services::EACH], &services::FIXED),
+            Part::Neighbours => (&services::CLOSED_CALLERS, &[services::EACH], &services::FIXED),
         };
+        let is_service = matches!(part, Part::Open | Part::Neighbours);
+        let all_fixed = if self.fixed.is_empty() { fixed } else { &self.fixed };
         let callers = if self.callers.is_empty() { callers } else { &self.callers };
         let each = if self.each.is_empty() { each } else { &self.each };
         let scale = if self.quick { 0.5 } else { 1.0 };
         let mut cells = Vec::new();
-        for fixed in &self.fixed {
+        for fixed in all_fixed {
             for each in each {
                 let fixed = time(fixed)?;
                 let sleeps = match self.fixed_as {
-                    FixedAs::ByLength => fixed >= WAITING,
+                    // A service waits for its disk or its device.
+                    FixedAs::ByLength => is_service || fixed >= WAITING,
                     FixedAs::Spin => false,
                     FixedAs::Sleep => true,
                 };
@@ -145,19 +169,20 @@ impl Options {
         match part {
             _ if self.quick => 2,
             Part::Grid => repetitions,
-            Part::Verdicts => (2 * repetitions).div_ceil(5),
+            Part::Verdicts | Part::Open | Part::Neighbours => (2 * repetitions).div_ceil(5),
         }
     }
 
-    fn is_asked(&self, arm: &Arm) -> bool {
-        let name = arm.to_string();
-        self.arms.is_empty() || !arm.is_rest() || self.arms.iter().any(|it| name.starts_with(it))
+    fn asked(&self, mut arms: Vec<Arm>) -> Vec<Arm> {
+        let is_named = |arm: &Arm| self.arms.iter().any(|it| arm.to_string().starts_with(it));
+        arms.retain(|arm| self.arms.is_empty() || !arm.is_rest() || is_named(arm));
+        arms
     }
 }
 
 fn run(options: &Options) -> Result<(), String> {
     record::allowed(options.record)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).build();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
     let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
     for &part in &options.only {
         let start = Instant::now();
@@ -165,15 +190,25 @@ fn run(options: &Options) -> Result<(), String> {
         println!("{}, {repetitions} repetitions", record::machine());
         let cells = options.cells(part)?;
         let (name, columns, (lines, bars)) = match part {
-            Part::Grid => ("batches", grid::COLUMNS, grid_of(options, &cells, repetitions, &runtime)?),
-            Part::Verdicts => ("batches-verdicts", verdicts::COLUMNS, verdicts_of(&cells, repetitions, &runtime)?),
+            Part::Grid => ("batches", grid::COLUMNS.to_owned(), grid_of(options, &cells, repetitions, &runtime)?),
+            Part::Verdicts => {
+                ("batches-verdicts", verdicts::COLUMNS.to_owned(), verdicts_of(&cells, repetitions, &runtime)?)
+            }
+            Part::Open => {
+                let outcome = services::open(&cells, options, repetitions, &runtime)?;
+                ("batches-open", services::columns("load_percent"), outcome)
+            }
+            Part::Neighbours => {
+                let outcome = services::beside(&cells, options, repetitions, &runtime)?;
+                ("batches-neighbours", services::columns("neighbours"), outcome)
+            }
         };
         bars.iter().for_each(|note| println!("  {note}"));
         println!("  {:.0} s", start.elapsed().as_secs_f64());
         if options.record {
             let notes = [record::versions(), vec![how(options)], bars].concat();
             let command = record::command("batches");
-            let written = record::write_lines(Path::new("bench/record"), name, &command, &notes, columns, &lines);
+            let written = record::write_lines(Path::new("bench/record"), name, &command, &notes, &columns, &lines);
             println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
         }
     }
@@ -183,7 +218,9 @@ fn run(options: &Options) -> Result<(), String> {
 /// How F is spent.
 fn how(options: &Options) -> String {
     match options.fixed_as {
-        FixedAs::ByLength => format!("F is spun on the clock, from {} on slept; m is spun", in_micros(WAITING)),
+        FixedAs::ByLength => {
+            format!("F is spun on the clock, from {} on and by a service slept; m is spun", in_micros(WAITING))
+        }
         FixedAs::Spin => "F and m are spun on the clock".to_owned(),
         FixedAs::Sleep => "F is slept; m is spun".to_owned(),
     }
@@ -194,8 +231,7 @@ type Outcome = (Vec<String>, Vec<String>);
 fn grid_of(options: &Options, cells: &[Shape], repetitions: usize, runtime: &Runtime) -> Result<Outcome, String> {
     let (mut lines, mut judged) = (Vec::new(), Vec::new());
     for shape in cells {
-        let mut arms = Arm::of_cell(shape.kind, shape.callers, shape.cost.fixed);
-        arms.retain(|arm| options.is_asked(arm));
+        let arms = options.asked(Arm::of_cell(shape.kind, shape.callers, shape.cost.fixed));
         let rows = turn::cell(&arms, shape, repetitions, runtime)?;
         let cell = grid::judge(shape, &rows);
         grid::print(cell.as_ref(), shape, &rows, options.all);

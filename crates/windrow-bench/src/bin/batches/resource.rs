@@ -70,9 +70,19 @@ impl Phases {
     /// Warms up, measures, and ends the turn. The callers run already.
     pub(crate) fn pass(&self, warm: Duration, measured: Duration) {
         std::thread::sleep(warm);
+        self.begin();
+        std::thread::sleep(measured);
+        self.end();
+    }
+
+    /// Begins the measured phase.
+    pub(crate) fn begin(&self) {
         // Relaxed: the phase orders nothing; it may be seen late.
         self.phase.store(MEASURED, Ordering::Relaxed);
-        std::thread::sleep(measured);
+    }
+
+    /// Ends the turn with the next call.
+    pub(crate) fn end(&self) {
         // Relaxed: as above.
         self.phase.store(OVER, Ordering::Relaxed);
     }
@@ -203,6 +213,11 @@ impl Calls {
         self.measured += u64::from(is_measured);
         self.replied += number;
         true
+    }
+
+    /// Counts an arrival of an open loop that came too late to be called.
+    pub(crate) fn gave_up(&mut self, start: Option<Instant>) {
+        self.waits.extend(start.map(|start| start.elapsed().as_nanos() as f64));
     }
 }
 

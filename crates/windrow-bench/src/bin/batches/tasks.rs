@@ -1,8 +1,11 @@
 //! Callers that are tasks.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Instant;
 
+use batch_aint_one::{Batcher, BatchingPolicy, Limits, Processor};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 use windrow::batch::{BatchOps, Batched, Stats};
@@ -10,7 +13,7 @@ use windrow::batch::{BatchOps, Batched, Stats};
 use crate::SOUND;
 use crate::arms::Arm;
 use crate::resource::{Answer, Calls, Cost, Phases, Resource};
-use crate::turn::Shape;
+use crate::turn::{Open, Shape, sleep_until};
 
 /// A structure that tasks share.
 trait Store: Send + Sync + 'static {
@@ -68,6 +71,71 @@ fn act(resource: &mut Resource, batch: &mut Vec<Message>) {
     }
 }
 
+/// A batch runs on a blocking thread: it would keep a worker of the executor busy.
+#[derive(Clone)]
+struct Blocking(Arc<std::sync::Mutex<Resource>>);
+
+impl Processor for Blocking {
+    type Key = ();
+    type Input = u64;
+    type Output = Answer;
+    type Error = Infallible;
+    type Resources = ();
+
+    async fn acquire_resources(&self, (): ()) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    async fn process(&self, (): (), ops: impl Iterator<Item = u64> + Send, (): ()) -> Result<Vec<Answer>, Infallible> {
+        let (resource, ops) = (self.0.clone(), ops.collect::<Vec<_>>());
+        let run = move || {
+            let mut resource = resource.lock().expect(SOUND);
+            resource.begin(ops.len());
+            ops.into_iter().map(|op| resource.one(op)).collect()
+        };
+        Ok(tokio::task::spawn_blocking(run).await.expect(SOUND))
+    }
+}
+
+impl Store for Batcher<Blocking> {
+    async fn call(&self, op: u64) -> Answer {
+        self.add((), op).await.expect(SOUND)
+    }
+}
+
+/// The calls of an open loop. This thread sends each task its arrivals.
+fn open_loop<S: Store>(store: &Arc<S>, phases: &Phases, shape: &Shape, open: Open, runtime: &Runtime) -> Vec<Calls> {
+    phases.begin();
+    let start = Instant::now();
+    let (mut tasks, mut inboxes, mut arrivals) = (Vec::new(), Vec::new(), Vec::new());
+    for number in 0..shape.callers {
+        let (to, mut inbox) = mpsc::unbounded_channel();
+        let (store, shape) = (store.clone(), *shape);
+        tasks.push(runtime.spawn(async move {
+            let mut calls = Calls::new(shape.cost);
+            while let Some(arrival) = inbox.recv().await {
+                match shape.due(start, arrival) {
+                    (due, false) => _ = calls.took(due, store.call(calls.next().0).await),
+                    (due, true) => calls.gave_up(due),
+                }
+            }
+            calls
+        }));
+        inboxes.push(to);
+        arrivals.extend(shape.arrivals(open, number).into_iter().map(|arrival| (arrival, number)));
+    }
+    arrivals.sort_unstable();
+    for (arrival, number) in arrivals {
+        sleep_until(start, arrival);
+        inboxes[number].send(arrival).expect(SOUND);
+    }
+    drop(inboxes);
+    let calls = tasks.into_iter().map(|task| runtime.block_on(task).expect(SOUND)).collect();
+    phases.end();
+    runtime.block_on(store.call(0));
+    calls
+}
+
 /// The calls of one task.
 async fn caller(store: Arc<impl Store>, cost: Cost) -> Calls {
     let mut calls = Calls::new(cost);
@@ -82,6 +150,10 @@ async fn caller(store: Arc<impl Store>, cost: Cost) -> Calls {
 /// Runs all tasks on `store`, and returns it with their calls.
 fn all<S: Store>(store: S, phases: &Phases, shape: &Shape, runtime: &Runtime) -> (Vec<Calls>, S) {
     let store = Arc::new(store);
+    if let Some(open) = shape.open {
+        let calls = open_loop(&store, phases, shape, open, runtime);
+        return (calls, Arc::into_inner(store).expect("the tasks have ended"));
+    }
     let tasks: Vec<_> = (0..shape.callers).map(|_| runtime.spawn(caller(store.clone(), shape.cost))).collect();
     phases.pass(shape.warm, shape.measured);
     let calls = tasks.into_iter().map(|task| runtime.block_on(task).expect(SOUND)).collect();
@@ -119,7 +191,27 @@ pub(crate) fn run(
             runtime.block_on(actor).expect(SOUND);
             calls
         }
-        Arm::ActorThread => {
+        Arm::AintOne => {
+            let limits = Limits::builder().max_batch_size(MOST).max_key_concurrency(1).build();
+            let batcher = {
+                // `build` spawns a task on the entered runtime.
+                let _runtime = runtime.enter();
+                Batcher::builder()
+                    .name("resource")
+                    .processor(Blocking(Arc::new(std::sync::Mutex::new(resource))))
+                    .limits(limits)
+                    .batching_policy(BatchingPolicy::Immediate)
+                    .build()
+            };
+            let worker = batcher.worker_handle();
+            let calls = all(batcher, phases, shape, runtime).0;
+            runtime.block_on(async {
+                worker.shut_down().await;
+                worker.wait_for_shutdown().await;
+            });
+            calls
+        }
+        Arm::ActorThread | Arm::ActorControl => {
             let (to, mut from) = mpsc::channel(MOST);
             let actor = std::thread::spawn(move || {
                 let mut batch = Vec::with_capacity(MOST);

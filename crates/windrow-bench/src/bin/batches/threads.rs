@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use tokio::runtime::Handle;
 use windrow::batch::{BatchOps, Batched, Stats};
@@ -9,7 +10,7 @@ use windrow::batch::{BatchOps, Batched, Stats};
 use crate::SOUND;
 use crate::arms::Arm;
 use crate::resource::{Answer, Calls, Phases, Resource};
-use crate::turn::Shape;
+use crate::turn::{Open, Shape, sleep_until};
 
 /// A structure that threads share.
 trait Store: Sync {
@@ -98,9 +99,36 @@ fn start(arm: Arm, resource: Resource, shape: &Shape, runtime: &Handle) -> Box<d
         Arm::Windrow(setting) => Box::new(setting.build(resource, shape.callers, runtime)),
         Arm::StdMutex => Box::new(std::sync::Mutex::new(resource)),
         Arm::ParkingLot => Box::new(parking_lot::Mutex::new(resource)),
-        Arm::ActorThread => Box::new(Actor::start(resource)),
-        Arm::TokioMutex | Arm::ActorTask => unreachable!("{arm} is for tasks"),
+        Arm::ActorThread | Arm::ActorControl => Box::new(Actor::start(resource)),
+        Arm::TokioMutex | Arm::ActorTask | Arm::AintOne => unreachable!("{arm} is for tasks"),
     }
+}
+
+/// The calls of an open loop. Each thread sleeps until its next arrival.
+fn open_loop(store: &dyn Store, phases: &Phases, shape: &Shape, open: Open) -> Vec<Calls> {
+    phases.begin();
+    let start = Instant::now();
+    let calls = std::thread::scope(|scope| {
+        let caller = |number| {
+            let arrivals = shape.arrivals(open, number);
+            scope.spawn(move || {
+                let (mut call, mut calls) = (store.caller(), Calls::new(shape.cost));
+                for arrival in arrivals {
+                    sleep_until(start, arrival);
+                    match shape.due(start, arrival) {
+                        (due, false) => _ = calls.took(due, call(calls.next().0)),
+                        (due, true) => calls.gave_up(due),
+                    }
+                }
+                calls
+            })
+        };
+        let callers: Vec<_> = (0..shape.callers).map(caller).collect();
+        callers.into_iter().map(|caller| caller.join().expect(SOUND)).collect()
+    });
+    phases.end();
+    store.caller()(0);
+    calls
 }
 
 /// Runs a turn. Returns the calls of each caller, and the statistics.
@@ -112,6 +140,10 @@ pub(crate) fn run(
     runtime: &Handle,
 ) -> (Vec<Calls>, Option<Stats>) {
     let store = start(arm, resource, shape, runtime);
+    if let Some(open) = shape.open {
+        let calls = open_loop(&*store, phases, shape, open);
+        return (calls, store.stats());
+    }
     let calls = std::thread::scope(|scope| {
         let callers: Vec<_> = (0..shape.callers)
             .map(|_| {

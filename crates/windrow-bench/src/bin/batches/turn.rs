@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use windrow::batch::Stats;
 use windrow_bench::measure::in_turn;
+use windrow_bench::random::Random;
 use windrow_bench::stats::{median, quantile};
 
 use crate::arms::{Arm, Kind};
@@ -21,6 +22,7 @@ pub(crate) struct Shape {
     pub(crate) cost: Cost,
     pub(crate) warm: Duration,
     pub(crate) measured: Duration,
+    pub(crate) open: Option<Open>,
 }
 
 /// A turn is warm after this long, and after as many batches of one.
@@ -32,7 +34,49 @@ impl Shape {
     /// `scale` shortens turns.
     pub(crate) fn new(kind: Kind, callers: usize, cost: Cost, scale: f64) -> Self {
         let time = |(least, batches): (Duration, u32)| least.max(cost.fixed * batches).mul_f64(scale);
-        Shape { kind, callers, cost, warm: time(WARM), measured: time(MEASURED) }
+        Shape { kind, callers, cost, warm: time(WARM), measured: time(MEASURED), open: None }
+    }
+}
+
+/// An open loop: arrivals at random (Poisson), however long the replies take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Open {
+    /// Arrivals a second at each caller.
+    pub(crate) rate: f64,
+    pub(crate) seed: u64,
+}
+
+/// Time from the start of an open loop to its first arrivals, for callers to start.
+const LEAD: Duration = Duration::from_millis(10);
+
+impl Shape {
+    /// The arrivals of a caller of an open loop, from its start.
+    pub(crate) fn arrivals(&self, open: Open, caller: usize) -> Vec<Duration> {
+        let mut random = Random::new((open.seed << 32) + caller as u64);
+        let (mut arrivals, mut at) = (Vec::new(), LEAD);
+        loop {
+            // Above 0 and up to 1.
+            let uniform = ((random.bits() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+            at += Duration::from_secs_f64((-uniform.ln() / open.rate).min(1e6));
+            if at > LEAD + self.warm + self.measured {
+                return arrivals;
+            }
+            arrivals.push(at);
+        }
+    }
+
+    /// The arrival of an open loop that `start`ed then, if it is measured; and whether it is too late to call.
+    pub(crate) fn due(&self, start: Instant, arrival: Duration) -> (Option<Instant>, bool) {
+        let is_late = start.elapsed() > 2 * (LEAD + self.warm + self.measured);
+        ((arrival > LEAD + self.warm).then_some(start + arrival), is_late)
+    }
+}
+
+/// Sleeps until `arrival`.
+pub(crate) fn sleep_until(start: Instant, arrival: Duration) {
+    let left = arrival.saturating_sub(start.elapsed());
+    if !left.is_zero() {
+        std::thread::sleep(left);
     }
 }
 
@@ -104,7 +148,8 @@ pub(crate) fn cell(arms: &[Arm], shape: &Shape, repetitions: usize, runtime: &Ru
     let mut rows: Vec<Row> = arms.iter().map(|&arm| Row { arm, turns: Vec::new() }).collect();
     for repetition in 0..repetitions {
         for at in in_turn(rows.len(), repetition) {
-            let turn = run(rows[at].arm, shape, runtime)?;
+            let open = shape.open.map(|open| Open { seed: repetition as u64, ..open });
+            let turn = run(rows[at].arm, &Shape { open, ..*shape }, runtime)?;
             rows[at].turns.push(turn);
         }
     }

@@ -1,7 +1,6 @@
 //! The structures that are measured.
 
 use std::collections::BTreeSet;
-use std::hash::Hash;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -10,10 +9,8 @@ use crossbeam_skiplist::SkipMap;
 use parking_lot::Mutex;
 use windrow_collections::{OrderedSet, SetOp, SkipList};
 
-use crate::work::Kind;
-
 /// One way to do the operations.
-pub(crate) trait Arm<K> {
+pub(crate) trait Arm {
     fn name(&self) -> String;
 
     /// Threads that do the operations. With several threads the results depend on their order, so only the number of keys is compared.
@@ -25,16 +22,16 @@ pub(crate) trait Arm<K> {
     fn reset(&mut self);
 
     /// Sees the operations before the time begins.
-    fn prepare(&mut self, _ops: &[SetOp<K>]) {}
+    fn prepare(&mut self, _ops: &[SetOp<u64>]) {}
 
     /// Does the operations, which it may take out of `ops`, and returns the time that they took.
-    fn run(&mut self, ops: &mut Vec<SetOp<K>>, results: &mut [bool]) -> Duration;
+    fn run(&mut self, ops: &mut Vec<SetOp<u64>>, results: &mut [bool]) -> Duration;
 
     /// Stores the results, if `run` has not, outside of the time.
     fn finish(&mut self, _results: &mut [bool]) {}
 
     /// Called with the results, outside of the time.
-    fn done(&mut self, _ops: &[SetOp<K>], _results: &[bool]) {}
+    fn done(&mut self, _ops: &[SetOp<u64>], _results: &[bool]) {}
 
     /// Number of keys.
     fn len(&self) -> usize;
@@ -49,7 +46,7 @@ pub(crate) struct Cloned<S, F> {
     pub(crate) len: fn(&S) -> usize,
 }
 
-impl<K, S: Clone, F: FnMut(&mut S, &mut Vec<SetOp<K>>, &mut [bool])> Arm<K> for Cloned<S, F> {
+impl<S: Clone, F: FnMut(&mut S, &mut Vec<SetOp<u64>>, &mut [bool])> Arm for Cloned<S, F> {
     fn name(&self) -> String {
         self.name.clone()
     }
@@ -59,7 +56,7 @@ impl<K, S: Clone, F: FnMut(&mut S, &mut Vec<SetOp<K>>, &mut [bool])> Arm<K> for 
         self.now = Some(self.before.clone());
     }
 
-    fn run(&mut self, ops: &mut Vec<SetOp<K>>, results: &mut [bool]) -> Duration {
+    fn run(&mut self, ops: &mut Vec<SetOp<u64>>, results: &mut [bool]) -> Duration {
         let start = Instant::now();
         (self.run)(self.now.as_mut().expect("reset comes first"), ops, results);
         start.elapsed()
@@ -71,7 +68,7 @@ impl<K, S: Clone, F: FnMut(&mut S, &mut Vec<SetOp<K>>, &mut [bool])> Arm<K> for 
 }
 
 /// A structure that several threads use, each for its share of the operations. Removing the new keys restores it.
-pub(crate) struct Shared<K, S, F, R> {
+pub(crate) struct Shared<S, F, R> {
     pub(crate) name: String,
     pub(crate) threads: usize,
     pub(crate) structure: S,
@@ -79,15 +76,14 @@ pub(crate) struct Shared<K, S, F, R> {
     pub(crate) run: F,
     pub(crate) remove: R,
     pub(crate) len: fn(&S) -> usize,
-    pub(crate) new: Vec<K>,
+    pub(crate) new: Vec<u64>,
 }
 
-impl<K, S, F, R> Arm<K> for Shared<K, S, F, R>
+impl<S, F, R> Arm for Shared<S, F, R>
 where
-    K: Clone + Send + Sync,
     S: Sync,
-    F: Fn(&S, &[SetOp<K>], &mut [bool]) + Sync,
-    R: Fn(&S, &K),
+    F: Fn(&S, &[SetOp<u64>], &mut [bool]) + Sync,
+    R: Fn(&S, &u64),
 {
     fn name(&self) -> String {
         format!("{} x{}", self.name, self.threads)
@@ -103,14 +99,14 @@ where
         }
     }
 
-    fn run(&mut self, ops: &mut Vec<SetOp<K>>, results: &mut [bool]) -> Duration {
+    fn run(&mut self, ops: &mut Vec<SetOp<u64>>, results: &mut [bool]) -> Duration {
         let share = ops.len().div_ceil(self.threads);
         let (structure, run) = (&self.structure, &self.run);
         let shares = ops.chunks(share).zip(results.chunks_mut(share));
         together(shares.map(|(ops, results)| move || run(structure, ops, results)))
     }
 
-    fn done(&mut self, ops: &[SetOp<K>], results: &[bool]) {
+    fn done(&mut self, ops: &[SetOp<u64>], results: &[bool]) {
         self.new.extend(inserted(ops, results));
     }
 
@@ -142,37 +138,39 @@ pub(crate) fn together<W: FnOnce() + Send>(works: impl Iterator<Item = W>) -> Du
 }
 
 /// The keys that were new.
-pub(crate) fn inserted<K: Clone>(ops: &[SetOp<K>], results: &[bool]) -> impl Iterator<Item = K> {
+pub(crate) fn inserted(ops: &[SetOp<u64>], results: &[bool]) -> impl Iterator<Item = u64> {
     ops.iter().zip(results).filter_map(|(op, new)| match op {
-        SetOp::Insert(key) if *new => Some(key.clone()),
+        SetOp::Insert(key) if *new => Some(*key),
         _ => None,
     })
 }
 
-fn key<K>(op: &SetOp<K>) -> &K {
-    let (SetOp::Contains(key) | SetOp::Insert(key) | SetOp::Remove(key)) = op;
-    key
+fn key(op: &SetOp<u64>) -> &u64 {
+    match op {
+        SetOp::Contains(key) | SetOp::Insert(key) | SetOp::Remove(key) => key,
+        SetOp::Query(never) => match *never {},
+    }
 }
 
-fn each<K>(ops: &[SetOp<K>], results: &mut [bool], mut one: impl FnMut(&SetOp<K>) -> bool) {
+fn each(ops: &[SetOp<u64>], results: &mut [bool], mut one: impl FnMut(&SetOp<u64>) -> bool) {
     for (op, result) in ops.iter().zip(results) {
         *result = one(op);
     }
 }
 
-fn cloned<K: 'static, S: Clone + 'static>(
+fn cloned<S: Clone + 'static>(
     name: &str,
     before: &S,
     len: fn(&S) -> usize,
-    run: impl FnMut(&mut S, &mut Vec<SetOp<K>>, &mut [bool]) + 'static,
-) -> Box<dyn Arm<K>> {
+    run: impl FnMut(&mut S, &mut Vec<SetOp<u64>>, &mut [bool]) + 'static,
+) -> Box<dyn Arm> {
     Box::new(Cloned { name: name.to_owned(), before: before.clone(), now: None, run, len })
 }
 
 /// `BTreeSet`, in the order of submission and sorted; the first is the baseline.
-pub(crate) fn btree<K: Kind>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
-    let before: BTreeSet<K> = keys.iter().cloned().collect();
-    let sorted = |set: &mut BTreeSet<K>, ops: &mut Vec<SetOp<K>>, results: &mut [bool]| {
+pub(crate) fn btree(keys: &[u64]) -> Vec<Box<dyn Arm>> {
+    let before: BTreeSet<u64> = keys.iter().cloned().collect();
+    let sorted = |set: &mut BTreeSet<u64>, ops: &mut Vec<SetOp<u64>>, results: &mut [bool]| {
         let mut ops: Vec<_> = ops.drain(..).enumerate().collect();
         // Stable: operations on a key stay in order.
         ops.sort_by(|(_, a), (_, b)| key(a).cmp(key(b)));
@@ -185,7 +183,7 @@ pub(crate) fn btree<K: Kind>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
             "btree",
             &before,
             BTreeSet::len,
-            |set: &mut BTreeSet<K>, ops: &mut Vec<SetOp<K>>, results: &mut [bool]| {
+            |set: &mut BTreeSet<u64>, ops: &mut Vec<SetOp<u64>>, results: &mut [bool]| {
                 for (op, result) in ops.drain(..).zip(results) {
                     *result = on_btree(set, op);
                 }
@@ -196,19 +194,19 @@ pub(crate) fn btree<K: Kind>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
             name: "mutex btree".to_owned(),
             threads: 2,
             structure: Mutex::new(before),
-            run: |set: &Mutex<BTreeSet<K>>, ops: &[SetOp<K>], results: &mut [bool]| {
-                each(ops, results, |op| on_btree(&mut set.lock(), op.clone()));
+            run: |set: &Mutex<BTreeSet<u64>>, ops: &[SetOp<u64>], results: &mut [bool]| {
+                each(ops, results, |op| on_btree(&mut set.lock(), *op));
             },
-            remove: |set: &Mutex<BTreeSet<K>>, key: &K| {
+            remove: |set: &Mutex<BTreeSet<u64>>, key: &u64| {
                 set.lock().remove(key);
             },
-            len: |set: &Mutex<BTreeSet<K>>| set.lock().len(),
+            len: |set: &Mutex<BTreeSet<u64>>| set.lock().len(),
             new: Vec::new(),
         }),
     ]
 }
 
-pub(crate) fn on_btree<K: Ord>(set: &mut BTreeSet<K>, op: SetOp<K>) -> bool {
+pub(crate) fn on_btree(set: &mut BTreeSet<u64>, op: SetOp<u64>) -> bool {
     match op {
         SetOp::Contains(key) => set.contains(&key),
         SetOp::Insert(key) => set.insert(key),
@@ -217,17 +215,17 @@ pub(crate) fn on_btree<K: Ord>(set: &mut BTreeSet<K>, op: SetOp<K>) -> bool {
 }
 
 /// The ordered set: one by one, by batches, all at once, and by batches under a lock.
-pub(crate) fn set<K: Kind>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
-    let before: OrderedSet<K> = keys.iter().cloned().collect();
+pub(crate) fn set(keys: &[u64]) -> Vec<Box<dyn Arm>> {
+    let before: OrderedSet<u64> = keys.iter().cloned().collect();
     let batches = |size: usize| {
-        move |set: &mut OrderedSet<K>, ops: &mut Vec<SetOp<K>>, results: &mut [bool]| {
+        move |set: &mut OrderedSet<u64>, ops: &mut Vec<SetOp<u64>>, results: &mut [bool]| {
             let size = if size == 0 { ops.len() } else { size };
             for (ops, results) in ops.chunks(size).zip(results.chunks_mut(size)) {
                 set.apply(ops, results);
             }
         }
     };
-    let one_by_one = |set: &mut OrderedSet<K>, ops: &mut Vec<SetOp<K>>, results: &mut [bool]| {
+    let one_by_one = |set: &mut OrderedSet<u64>, ops: &mut Vec<SetOp<u64>>, results: &mut [bool]| {
         for (op, result) in ops.drain(..).zip(results) {
             *result = match op {
                 SetOp::Contains(key) => set.contains(&key),
@@ -244,24 +242,24 @@ pub(crate) fn set<K: Kind>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
         name: "mutex set/127".to_owned(),
         threads: 2,
         structure: Mutex::new(before),
-        run: |set: &Mutex<OrderedSet<K>>, ops: &[SetOp<K>], results: &mut [bool]| {
+        run: |set: &Mutex<OrderedSet<u64>>, ops: &[SetOp<u64>], results: &mut [bool]| {
             for (ops, results) in ops.chunks(127).zip(results.chunks_mut(127)) {
                 set.lock().apply(ops, results);
             }
         },
-        remove: |set: &Mutex<OrderedSet<K>>, key: &K| {
+        remove: |set: &Mutex<OrderedSet<u64>>, key: &u64| {
             set.lock().remove(key);
         },
-        len: |set: &Mutex<OrderedSet<K>>| set.lock().len(),
+        len: |set: &Mutex<OrderedSet<u64>>| set.lock().len(),
         new: Vec::new(),
     }));
     arms
 }
 
 /// The skip list: one by one, by batches, all at once.
-pub(crate) fn list<K: Kind>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
-    let before: SkipList<K> = keys.iter().cloned().collect();
-    let one_by_one = |list: &mut SkipList<K>, ops: &mut Vec<SetOp<K>>, results: &mut [bool]| {
+pub(crate) fn list(keys: &[u64]) -> Vec<Box<dyn Arm>> {
+    let before: SkipList<u64> = keys.iter().cloned().collect();
+    let one_by_one = |list: &mut SkipList<u64>, ops: &mut Vec<SetOp<u64>>, results: &mut [bool]| {
         for (op, result) in ops.drain(..).zip(results) {
             *result = match op {
                 SetOp::Contains(key) => list.contains(&key),
@@ -276,7 +274,7 @@ pub(crate) fn list<K: Kind>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
             name,
             &before,
             SkipList::len,
-            move |list: &mut SkipList<K>, ops: &mut Vec<SetOp<K>>, results: &mut [bool]| {
+            move |list: &mut SkipList<u64>, ops: &mut Vec<SetOp<u64>>, results: &mut [bool]| {
                 let size = size.min(ops.len());
                 for (ops, results) in ops.chunks(size).zip(results.chunks_mut(size)) {
                     list.apply(ops, results);
@@ -288,61 +286,59 @@ pub(crate) fn list<K: Kind>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
 }
 
 /// Lock-free and concurrent peers, on one thread and on two.
-pub(crate) fn peers<K: Kind + Hash>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
-    let mut arms: Vec<Box<dyn Arm<K>>> = Vec::new();
+pub(crate) fn peers(keys: &[u64]) -> Vec<Box<dyn Arm>> {
+    let mut arms: Vec<Box<dyn Arm>> = Vec::new();
     for threads in [1, 2] {
         let map = SkipMap::new();
         for key in keys {
-            map.insert(key.clone(), 0);
+            map.insert(*key, 0);
         }
         arms.push(Box::new(Shared {
             name: "skipmap".to_owned(),
             threads,
             structure: map,
-            run: |map: &SkipMap<K, usize>, ops: &[SetOp<K>], results: &mut [bool]| {
+            run: |map: &SkipMap<u64, usize>, ops: &[SetOp<u64>], results: &mut [bool]| {
                 each(ops, results, |op| match op {
                     SetOp::Contains(key) => map.contains_key(key),
                     // If two threads insert a key at once, both have called a closure; the stored value shows which was first.
                     SetOp::Insert(key) => {
                         let mine = std::ptr::from_ref(op).addr();
-                        *map.get_or_insert(key.clone(), mine).value() == mine
+                        *map.get_or_insert(*key, mine).value() == mine
                     }
                     SetOp::Remove(key) => map.remove(key).is_some(),
+                    SetOp::Query(never) => match *never {},
                 });
             },
-            remove: |map: &SkipMap<K, usize>, key: &K| {
+            remove: |map: &SkipMap<u64, usize>, key: &u64| {
                 map.remove(key);
             },
             len: SkipMap::len,
             new: Vec::new(),
         }));
     }
-    let Some(integers) = keys.iter().map(Kind::integer).collect::<Option<Vec<usize>>>() else { return arms };
     for threads in [1, 2] {
         let tree = Congee::<usize, usize>::default();
-        for key in &integers {
-            assert!(tree.insert(*key, *key, &tree.pin()).is_ok(), "congee is out of memory");
+        for key in keys {
+            assert!(tree.insert(*key as usize, 0, &tree.pin()).is_ok(), "congee is out of memory");
         }
         arms.push(Box::new(Shared {
             name: "congee".to_owned(),
             threads,
             structure: tree,
-            run: |tree: &Congee<usize, usize>, ops: &[SetOp<K>], results: &mut [bool]| {
+            run: |tree: &Congee<usize, usize>, ops: &[SetOp<u64>], results: &mut [bool]| {
                 // As its documentation asks: one guard for many operations, renewed from time to time.
                 for (ops, results) in ops.chunks(127).zip(results.chunks_mut(127)) {
                     let guard = tree.pin();
                     each(ops, results, |op| match op {
-                        SetOp::Contains(key) => key.integer().and_then(|key| tree.get(&key, &guard)).is_some(),
-                        SetOp::Insert(key) => {
-                            let key = key.integer().expect("an integer");
-                            tree.insert(key, key, &guard).expect("memory").is_none()
-                        }
-                        SetOp::Remove(key) => key.integer().and_then(|key| tree.remove(&key, &guard)).is_some(),
+                        SetOp::Contains(key) => tree.get(&(*key as usize), &guard).is_some(),
+                        SetOp::Insert(key) => tree.insert(*key as usize, 0, &guard).expect("memory").is_none(),
+                        SetOp::Remove(key) => tree.remove(&(*key as usize), &guard).is_some(),
+                        SetOp::Query(never) => match *never {},
                     });
                 }
             },
-            remove: |tree: &Congee<usize, usize>, key: &K| {
-                tree.remove(&key.integer().expect("an integer"), &tree.pin());
+            remove: |tree: &Congee<usize, usize>, key: &u64| {
+                tree.remove(&(*key as usize), &tree.pin());
             },
             len: |tree: &Congee<usize, usize>| tree.keys().len(),
             new: Vec::new(),

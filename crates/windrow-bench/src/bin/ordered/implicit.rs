@@ -7,24 +7,23 @@ use windrow::prelude::*;
 use windrow_collections::{OrderedSet, SetOp, SkipList};
 
 use crate::arms::{Arm, Shared};
-use crate::work::Kind;
 
 /// The largest batch, and the size of callers' chunks: as in obatcher's table.
 pub(crate) const LIMIT: usize = 127;
 
 /// A set as the arms use it.
-trait Set<K>: BatchOps<Op = SetOp<K>, Reply = bool> + FromIterator<K> + Clone + Send + Sync + 'static {
+trait Set: BatchOps<Op: From<SetOp<u64>>, Reply = bool> + FromIterator<u64> + Clone + Send + Sync + 'static {
     const NAME: &'static str;
 
-    fn delete(&mut self, key: &K);
+    fn delete(&mut self, key: &u64);
 
     fn count(&self) -> usize;
 }
 
-impl<K: Kind> Set<K> for OrderedSet<K> {
+impl Set for OrderedSet<u64> {
     const NAME: &'static str = "set";
 
-    fn delete(&mut self, key: &K) {
+    fn delete(&mut self, key: &u64) {
         self.remove(key);
     }
 
@@ -33,10 +32,10 @@ impl<K: Kind> Set<K> for OrderedSet<K> {
     }
 }
 
-impl<K: Kind> Set<K> for SkipList<K> {
+impl Set for SkipList<u64> {
     const NAME: &'static str = "list";
 
-    fn delete(&mut self, key: &K) {
+    fn delete(&mut self, key: &u64) {
         self.remove(key);
     }
 
@@ -49,51 +48,51 @@ impl<K: Kind> Set<K> for SkipList<K> {
 const SOUND: &str = "it is open, and nothing in it panics";
 
 /// Runs one chunk, and stores its replies.
-fn chunk<K: Clone, S: Set<K>>(set: &Batched<S>, chunk: &mut Chunk<S>, ops: &[SetOp<K>], results: &mut [bool]) {
-    chunk.extend(ops.iter().cloned());
+fn chunk<S: Set>(set: &Batched<S>, chunk: &mut Chunk<S>, ops: &[SetOp<u64>], results: &mut [bool]) {
+    chunk.extend(ops.iter().copied().map(S::Op::from));
     set.call_chunk(chunk).expect(SOUND);
     for (result, reply) in results.iter_mut().zip(chunk.replies()) {
         *result = reply.expect(SOUND);
     }
 }
 
-fn by_threads<K: Clone, S: Set<K>>(set: &Batched<S>, ops: &[SetOp<K>], results: &mut [bool]) {
+fn by_threads<S: Set>(set: &Batched<S>, ops: &[SetOp<u64>], results: &mut [bool]) {
     let mut own = Chunk::new();
     for (ops, results) in ops.chunks(LIMIT).zip(results.chunks_mut(LIMIT)) {
         chunk(set, &mut own, ops, results);
     }
 }
 
-fn by_calls<K: Clone, S: Set<K>>(set: &Batched<S>, ops: &[SetOp<K>], results: &mut [bool]) {
+fn by_calls<S: Set>(set: &Batched<S>, ops: &[SetOp<u64>], results: &mut [bool]) {
     for (op, result) in ops.iter().zip(results) {
-        *result = set.call(op.clone()).expect(SOUND);
+        *result = set.call((*op).into()).expect(SOUND);
     }
 }
 
-fn arm<K: Kind, S: Set<K>>(
+fn arm<S: Set>(
     name: &str,
     threads: usize,
     before: &S,
-    run: fn(&Batched<S>, &[SetOp<K>], &mut [bool]),
-) -> Box<dyn Arm<K>> {
+    run: fn(&Batched<S>, &[SetOp<u64>], &mut [bool]),
+) -> Box<dyn Arm> {
     Box::new(Shared {
         name: format!("{name} {}", S::NAME),
         threads,
         structure: Batched::builder().limit(LIMIT).build(before.clone()),
         run,
-        remove: |set: &Batched<S>, key: &K| set.exclusive(|set| set.delete(key)).expect(SOUND),
+        remove: |set: &Batched<S>, key: &u64| set.exclusive(|set| set.delete(key)).expect(SOUND),
         len: |set: &Batched<S>| set.read(S::count).expect(SOUND),
         new: Vec::new(),
     })
 }
 
 /// A parallel loop over chunks, in the pool.
-struct Loop<K: Kind, S: Set<K>> {
+struct Loop<S: Set> {
     set: Batched<S>,
-    new: Vec<K>,
+    new: Vec<u64>,
 }
 
-impl<K: Kind, S: Set<K>> Arm<K> for Loop<K, S> {
+impl<S: Set> Arm for Loop<S> {
     fn name(&self) -> String {
         format!("loop {}", S::NAME)
     }
@@ -107,7 +106,7 @@ impl<K: Kind, S: Set<K>> Arm<K> for Loop<K, S> {
         self.set.exclusive(|set| new.drain(..).for_each(|key| set.delete(&key))).expect(SOUND);
     }
 
-    fn run(&mut self, ops: &mut Vec<SetOp<K>>, results: &mut [bool]) -> Duration {
+    fn run(&mut self, ops: &mut Vec<SetOp<u64>>, results: &mut [bool]) -> Duration {
         let start = Instant::now();
         let set = &self.set;
         let chunks = ops.par_chunks(LIMIT).zip(results.par_chunks_mut(LIMIT));
@@ -115,7 +114,7 @@ impl<K: Kind, S: Set<K>> Arm<K> for Loop<K, S> {
         start.elapsed()
     }
 
-    fn done(&mut self, ops: &[SetOp<K>], results: &[bool]) {
+    fn done(&mut self, ops: &[SetOp<u64>], results: &[bool]) {
         self.new.extend(crate::arms::inserted(ops, results));
     }
 
@@ -124,7 +123,7 @@ impl<K: Kind, S: Set<K>> Arm<K> for Loop<K, S> {
     }
 }
 
-fn of<K: Kind, S: Set<K>>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
+fn of<S: Set>(keys: &[u64]) -> Vec<Box<dyn Arm>> {
     let before: S = keys.iter().cloned().collect();
     vec![
         arm("implicit", 1, &before, by_threads),
@@ -135,8 +134,8 @@ fn of<K: Kind, S: Set<K>>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
 }
 
 /// The ordered set and the skip list: chunks from threads and from a loop, and single calls.
-pub(crate) fn all<K: Kind>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
-    let mut arms = of::<K, OrderedSet<K>>(keys);
-    arms.extend(of::<K, SkipList<K>>(keys));
+pub(crate) fn all(keys: &[u64]) -> Vec<Box<dyn Arm>> {
+    let mut arms = of::<OrderedSet<u64>>(keys);
+    arms.extend(of::<SkipList<u64>>(keys));
     arms
 }

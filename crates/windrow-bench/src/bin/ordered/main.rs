@@ -1,6 +1,6 @@
 //! Ordered collections, by the batch and one by one: `cargo run --release -p windrow-bench --bin ordered -- --help`
 //!
-//! A cell is a kind of keys, an order, a mix and a size. In each repetition every arm gets the same operations, on a structure with the
+//! `--maps` measures maps under single operations. Otherwise a cell is an order and a size of inserts of integers. In each repetition every arm gets the same operations, on a structure with the
 //! same keys as before (cloned if possible, otherwise with new keys removed), in an order that is reversed every other time. Results are
 //! compared with those of a `BTreeSet`; for arms with several threads, only the number of keys is. A ratio is a median of the ratios of
 //! single repetitions.
@@ -9,11 +9,12 @@
 mod arms;
 mod bound;
 mod implicit;
+mod maps;
 mod ranges;
 mod work;
 
 use std::collections::BTreeSet;
-use std::path::Path as File;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -24,30 +25,28 @@ use windrow_bench::stats::{median, quantile};
 use windrow_collections::SetOp;
 
 use arms::Arm;
-use work::{Kind, Mix, Order, Path, Size};
+use work::{Order, Size};
 
 /// Ordered collections, by the batch and one by one.
 #[derive(Parser)]
 struct Options {
-    /// Kinds of keys.
-    #[arg(long, value_delimiter = ',', default_value = "u64", value_parser = ["u64", "string", "pair", "path"])]
-    keys: Vec<String>,
     #[arg(long, value_delimiter = ',', default_value = "random")]
     orders: Vec<Order>,
-    #[arg(long, value_delimiter = ',', default_value = "insert")]
-    mixes: Vec<Mix>,
     /// Keys before the run, and timed operations.
     #[arg(long, value_delimiter = ',', default_value = "1M+100k")]
     sizes: Vec<Size>,
-    /// Every kind of keys, order and mix, 1M+1M and 10M+100k too: 20 minutes and 12 GB.
-    #[arg(long, conflicts_with_all = ["keys", "orders", "mixes", "sizes"])]
-    all: bool,
     /// Arms beside the baseline, by the beginning of a name: implicit, loop, calls, shared, apart, set, list, skipmap, congee,
     /// mutex.
     #[arg(long, value_delimiter = ',')]
     arms: Vec<String>,
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
+    /// Maps under single operations instead: ten kinds of keys, four mixes, one to four threads.
+    #[arg(long, conflicts_with_all = ["orders", "sizes", "arms"])]
+    maps: bool,
+    /// Kinds of keys of the maps.
+    #[arg(long, value_delimiter = ',', requires = "maps")]
+    keys: Vec<String>,
     /// Only what the machine allows: two threads that share nothing, and the time of a line between them.
     #[arg(long)]
     bound: bool,
@@ -109,78 +108,49 @@ fn run(options: &Options) -> Result<(), String> {
         bound::print(options.repetitions);
         return Ok(());
     }
-    let (mut lines, mut notes) = (Vec::new(), record::versions());
-    for (keys, order, mix, size) in cells(options) {
-        let cell = match keys.as_str() {
-            "u64" => cell::<u64>,
-            "string" => cell::<String>,
-            "pair" => cell::<(u32, u32)>,
-            _ => cell::<Path>,
-        };
-        lines.extend(cell(options, order, mix, size, &mut notes)?);
-    }
-    if options.record {
-        let root = File::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/record");
-        let columns = "cell,arm,repetition,nanoseconds";
+    let mut notes = record::versions();
+    let (name, columns, lines) = if options.maps {
+        let mut table = maps::Table::new(options.repetitions, &options.keys);
+        table.fill()?;
+        for note in table.notes() {
+            println!("{note}");
+            notes.push(note);
+        }
+        ("maps", "keys,mix,threads,arm,repetition,nanoseconds", table.lines)
+    } else {
+        let mut lines = Vec::new();
+        for (order, size) in
+            options.orders.iter().flat_map(|order| options.sizes.iter().map(move |size| (*order, *size)))
+        {
+            lines.extend(cell(options, order, size, &mut notes)?);
+        }
         let is_large = options.sizes.iter().all(|size| size.before + size.ops > 1_100_000);
-        let name = if options.all {
-            "ordered-all"
-        } else if is_large {
-            "ordered-large"
-        } else {
-            "ordered"
-        };
+        (if is_large { "ordered-large" } else { "ordered" }, "cell,arm,repetition,nanoseconds", lines)
+    };
+    if options.record {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/record");
         let written = record::write_lines(&root, name, &record::command("ordered"), &notes, columns, &lines);
         println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
     }
     Ok(())
 }
 
-/// The cells to measure.
-fn cells(options: &Options) -> Vec<(String, Order, Mix, Size)> {
-    let mut cells = Vec::new();
-    let mut product = |keys: &[String], orders: &[Order], mixes: &[Mix], sizes: &[Size]| {
-        for (keys, order) in keys.iter().flat_map(|keys| orders.iter().map(move |order| (keys, *order))) {
-            for (mix, size) in mixes.iter().flat_map(|mix| sizes.iter().map(move |size| (*mix, *size))) {
-                cells.push((keys.clone(), order, mix, size));
-            }
-        }
-    };
-    if options.all {
-        let keys = ["u64", "string", "pair"].map(str::to_owned);
-        let usual = Size { before: 1_000_000, ops: 100_000 };
-        product(&keys, &[Order::Random, Order::Ascending, Order::Zipf], &[Mix::Insert, Mix::Half], &[usual]);
-        let large = [Size { ops: 1_000_000, ..usual }, Size { before: 10_000_000, ..usual }];
-        product(&keys[..1], &[Order::Random], &[Mix::Insert], &large);
-    } else {
-        product(&options.keys, &options.orders, &options.mixes, &options.sizes);
-    }
-    cells
-}
-
 /// Measures a cell, prints it, and returns its lines of the record.
-fn cell<K: Kind>(
-    options: &Options,
-    order: Order,
-    mix: Mix,
-    size: Size,
-    notes: &mut Vec<String>,
-) -> Result<Vec<String>, String> {
-    let cell = format!("{}/{order:?}/{mix:?}/{}+{}", K::NAME, size.before, size.ops).to_lowercase();
+fn cell(options: &Options, order: Order, size: Size, notes: &mut Vec<String>) -> Result<Vec<String>, String> {
+    let cell = format!("u64/{order:?}/insert/{}+{}", size.before, size.ops).to_lowercase();
     let mut random = Random::new(7);
-    let before = work::before(size, &mut random);
-    let keys: Vec<K> = before.iter().map(|number| K::of(*number)).collect();
-    let oracle: BTreeSet<K> = keys.iter().cloned().collect();
-    let makers = [arms::btree::<K>, implicit::all, ranges::all, arms::set, arms::list, arms::peers];
-    let mut arms: Vec<Box<dyn Arm<K>>> = makers.iter().flat_map(|make| make(&keys)).collect();
+    let keys = work::before(size, &mut random);
+    let oracle: BTreeSet<u64> = keys.iter().copied().collect();
+    let makers = [arms::btree, implicit::all, ranges::all, arms::set, arms::list, arms::peers];
+    let mut arms: Vec<Box<dyn Arm>> = makers.iter().flat_map(|make| make(&keys)).collect();
     let wanted = |name: &str| options.arms.is_empty() || options.arms.iter().any(|arm| name.starts_with(arm.as_str()));
     let mut first = true;
     arms.retain(|arm| std::mem::replace(&mut first, false) || wanted(&arm.name()));
     let mut rows: Vec<Row> = arms.iter().map(|arm| Row { name: arm.name(), times: Vec::new() }).collect();
     for repetition in 0..usize::from(options.repetitions) {
-        let ops = work::ops::<K>(order, mix, size.ops, &before, &mut random);
+        let ops = work::ops(order, size.ops, &mut random);
         let mut set = oracle.clone();
-        let expected: Vec<bool> = ops.iter().map(|op| arms::on_btree(&mut set, op.clone())).collect();
+        let expected: Vec<bool> = ops.iter().map(|op| arms::on_btree(&mut set, *op)).collect();
         let count = set.len();
         drop(set);
         for turn in 0..arms.len() {
@@ -196,7 +166,7 @@ fn cell<K: Kind>(
 }
 
 /// One turn of an arm.
-fn once<K: Kind>(arm: &mut dyn Arm<K>, ops: &[SetOp<K>], expected: &[bool], count: usize) -> Result<Duration, String> {
+fn once(arm: &mut dyn Arm, ops: &[SetOp<u64>], expected: &[bool], count: usize) -> Result<Duration, String> {
     arm.reset();
     let (mut mine, mut results) = (ops.to_vec(), vec![false; ops.len()]);
     arm.prepare(ops);

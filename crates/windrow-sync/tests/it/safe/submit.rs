@@ -8,7 +8,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use windrow_sync::Spin;
 use windrow_sync::submit::room::{Capacity, Permit, Waiting};
 use windrow_sync::submit::{
-    BatchGuard, Closed, Entry, Fate, Launch, Limit, LockGuard, Notify, Reading, Submit, TaskOp, TaskPoll, WeighOp,
+    BatchGuard, Closed, Entry, Fate, Launch, Limit, LockGuard, Notify, Reading, Submit, TaskJob, TaskOp, TaskPoll,
+    WeighOp,
 };
 
 use super::{Item, Live, boom, panics};
@@ -122,8 +123,21 @@ fn callers_with_hostile_leads() {
                             let _ = list.job(&mut job, Spin::NONE, lead);
                         });
                         let waker = Waker::from(Arc::new(Hostile));
+                        let mut job = TaskOp::job(
+                            list,
+                            Box::new(move |_| {
+                                if job_panics {
+                                    boom()
+                                }
+                            }),
+                            false,
+                        );
+                        let _ = panics(|| drop(polled(&mut job, &waker)));
+                        if thread == 2 {
+                            std::mem::forget(job);
+                        }
                         let mut kept = TaskOp::new(list, live.item(4), 9);
-                        assert!(kept.op().is_some() && !kept.is_answered());
+                        assert!(!kept.is_answered());
                         let _ = panics(|| drop(polled(&mut kept, &waker)));
                         match thread {
                             0 => drop(kept),
@@ -133,7 +147,7 @@ fn callers_with_hostile_leads() {
                     });
                 }
             });
-            assert!(list.cancelled() <= 2, "{at}");
+            assert!(list.cancelled() <= 4, "{at}");
             drop(list);
             assert_eq!(live.count(), 0, "{at}");
         }
@@ -164,7 +178,7 @@ fn the_lock_and_its_readers() {
     let mut queued = TaskOp::new(&list, live.item(4), 0);
     let queues = |_: &mut Vec<Item<'_>>, ()| assert!(polled(&mut queued, waker).is_pending());
     assert!(panics(|| _ = list.try_with((), queues, |_| boom())));
-    assert!(matches!(polled(&mut queued, waker), Poll::Ready(Ok((Entry::Reply(_), Fate(0))))));
+    assert!(matches!(polled(&mut queued, waker), Poll::Ready((Entry::Reply(_), Ok(Fate(0))))));
     assert!(panics(|| drop(polled(&mut queued, waker))), "it was ready before");
     drop(queued);
     {
@@ -202,10 +216,15 @@ fn lists_that_close() {
     let mut late = TaskOp::new(&list, live.item(1), 0);
     assert!(panics(|| _ = list.close(Spin::NONE, |_| boom())) && list.is_closed());
     assert_eq!(list.close(Spin::NONE, lead), Err(Closed));
-    assert!(matches!(polled(&mut late, Waker::noop()), Poll::Ready(Err(op)) if op.number() == 1));
+    assert!(matches!(polled(&mut late, Waker::noop()), Poll::Ready((Entry::Op(op), Err(Closed))) if op.number() == 1));
     assert_eq!(list.call(&mut [Entry::Op(live.item(1))], 0, Spin::NONE, lead), Err(Closed));
     assert_eq!(list.call(&mut [], 0, Spin::NONE, lead), Ok(Fate(0)));
-    assert!(list.is_over() && list.run(lead));
+    assert!(list.is_over() && list.run(lead) && list.take().is_some());
+    let job: TaskJob<Vec<Item<'_>>> = Box::new(|_| boom());
+    assert!(matches!(
+        polled(&mut TaskOp::job(&list, job, true), Waker::noop()),
+        Poll::Ready((Entry::Empty, Err(Closed)))
+    ));
     list.shut();
     assert!(panics(|| _ = List::new(Vec::new(), None).call(&mut [Entry::Empty], 0, Spin::NONE, lead)));
     drop(late);
@@ -232,7 +251,7 @@ fn lists_that_close() {
     let mut poll =
         || task.poll(&mut Context::from_waker(Waker::noop()), Launch::Now, |_| unreachable!("tasks neither"));
     assert!(poll().is_pending());
-    assert!(matches!(poll(), Poll::Ready(Ok((Entry::Reply(4), _)))));
+    assert!(matches!(poll(), Poll::Ready((Entry::Reply(4), Ok(_)))));
 }
 
 /// A waker whose wake and drop call back, or panic. (Its clone is that of an `Arc`: safe code has no other.)
