@@ -155,8 +155,6 @@ pub struct ChatIdentity {
     pub template: String,
     /// blake3 of all that it renders with: its text, the special tokens and the date.
     pub blake3: String,
-    /// Which tokens count in training.
-    pub loss: Loss,
 }
 
 impl Chat {
@@ -199,7 +197,7 @@ impl Chat {
     /// # Ok::<(), windrow_tokenizers::chat::ChatError>(())
     /// ```
     pub fn identity(&self) -> ChatIdentity {
-        ChatIdentity { template: self.template.name.clone(), blake3: self.template.hash(), loss: self.loss }
+        ChatIdentity { template: self.template.name.clone(), blake3: self.template.hash() }
     }
 }
 

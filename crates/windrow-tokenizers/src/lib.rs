@@ -19,6 +19,7 @@ mod remedy;
 pub mod run;
 mod selection;
 mod shown;
+mod spec;
 pub mod tokenizer;
 
 pub use batch_encode::BatchEncode;

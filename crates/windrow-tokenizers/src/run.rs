@@ -22,8 +22,6 @@
 //! ```
 
 mod chat;
-#[cfg(feature = "command")]
-mod command;
 mod count;
 mod failure;
 mod ids;
@@ -32,13 +30,13 @@ mod open;
 mod spec;
 mod summary;
 mod timeline;
-mod values;
 
 #[cfg(feature = "command")]
-pub use command::names;
+pub use crate::spec::command::names;
+pub use crate::spec::values::{Size, Threads, TokenName};
+pub use crate::spec::{EncodeJob, Texts, Vocabulary};
 pub use count::{CountEnded, CountSpec, FoundTexts};
 pub use failure::{Failed, FailureKind};
 pub use open::{Ended, FoundInputs, OpenRun};
-pub use spec::{EncodeJob, EncodeRun, EncodeSpec, Texts, Vocabulary};
+pub use spec::{EncodeRun, EncodeSpec};
 pub use summary::{encoded_bytes, failed_json, megabytes_per_second, note_pointers, outputs, publishing};
-pub use values::{Size, Threads, TokenName};

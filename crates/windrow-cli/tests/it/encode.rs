@@ -101,7 +101,7 @@ fn special_tokens_in_a_text_are_text_unless_asked_for() {
         let line = format!("encode in.jsonl -o out --tokenizer tiny.json --format jsonl --overwrite {option}");
         place.line(&line).ok();
         assert_eq!(ids_of(&place.read("out.jsonl")), expected, "{option}");
-        assert_eq!(place.json("out.manifest.json")["options"]["special_in_text"], !option.is_empty());
+        assert_eq!(place.json("out.manifest.json")["options"]["special_in_text"] == true, !option.is_empty());
     }
     // The option of before names the one of now.
     let line = "encode in.jsonl -o new --tokenizer tiny.json --no-special-in-text";
@@ -239,8 +239,7 @@ fn the_manifest_says_what_was_done_and_how() {
     assert_eq!(
         manifest["options"],
         json!({
-            "format": "npy", "dtype": "u16", "eos": 258, "field": "text", "lines": false, "on_error": "skip",
-            "add_special_tokens": false, "special_in_text": false
+            "tokenizer": "tiny.json", "dtype": "u16", "eos": 258, "append_eos": true, "field": ["text"], "on_error": "skip"
         })
     );
     assert_eq!(manifest["tokenizer"]["name"], "tiny.json");

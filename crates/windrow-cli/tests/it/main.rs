@@ -38,5 +38,6 @@ mod same_bytes;
 mod select;
 mod shards;
 mod signals;
+mod spec;
 mod timeline;
 mod verify;

@@ -16,12 +16,13 @@ use serde::{Deserialize, Serialize};
 use super::error::{OutputError, OutputErrorKind};
 use super::names::{Targets, staged_name};
 use super::storage::{Storage, not_plain, read_blocks, what_is_not_plain, write_all};
+use crate::chat::ChatIdentity;
 use crate::input::{Continuation, FileReport, Position};
-use crate::manifest::{Documents, Engine, Options, OutputFile, TokenizerIdentity};
+use crate::manifest::{self, Documents, EncodeJob, Engine, OutputFile, TokenizerIdentity};
 use crate::{shown, to_json};
 
 /// The version of the layout of the record.
-const SCHEMA: u32 = 3;
+const SCHEMA: u32 = 4;
 
 /// Digits of a line's hash.
 const DIGITS: usize = 16;
@@ -39,7 +40,11 @@ pub(crate) struct RunIdentity {
     pub(crate) tokenizer: TokenizerIdentity,
     /// A hash of the ids of a fixed text.
     pub(crate) probe: String,
-    pub(crate) options: Options,
+    /// The chat template.
+    #[serde(default)]
+    pub(crate) chat: Option<ChatIdentity>,
+    #[serde(deserialize_with = "manifest::options")]
+    pub(crate) options: EncodeJob,
     pub(crate) inputs: Vec<InputIdentity>,
 }
 
@@ -63,7 +68,7 @@ impl RunIdentity {
         engine: Engine,
         tokenizer: TokenizerIdentity,
         probe: String,
-        options: Options,
+        options: EncodeJob,
         inputs: Vec<InputIdentity>,
     ) -> Self {
         Self {
@@ -72,6 +77,7 @@ impl RunIdentity {
             engine,
             tokenizer,
             probe,
+            chat: None,
             options,
             inputs,
         }
@@ -114,6 +120,7 @@ impl RunIdentity {
                 let name = shown(&self.tokenizer.name);
                 (before.probe != self.probe).then(|| format!("{name} gives the same text other ids than before"))
             })
+            .or_else(|| (before.chat != self.chat).then(|| "the chat template has changed".to_owned()))
             .or_else(option)
             .or_else(|| differs("the number of inputs", &before.inputs.len(), &self.inputs.len()))
             .or_else(|| {

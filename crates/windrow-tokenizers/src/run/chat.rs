@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::failure::Failed;
-use super::spec::EncodeJob;
 use crate::chat::{Chat, ChatError, ChatTemplate, SpecialTokens};
 use crate::input::{self, InputFile};
 use crate::shown;
+use crate::spec::EncodeJob;
 use crate::tokenizer::Tokenizer;
 
 /// Refuses what contradicts conversations, if they are asked for.

@@ -8,13 +8,14 @@ use windrow::Pool;
 use super::failure::Failed;
 use super::lines::{Lines, Listed, Table};
 use super::open::check_texts;
-use super::spec::{DEFAULT_MEMORY, Texts, Vocabulary, from_json, is_default};
+use super::spec::{DEFAULT_MEMORY, from_json};
 use super::summary::note_pointers;
-use super::values::{Size, Threads, one_or_several};
-#[cfg(feature = "schema")]
-use super::values::schemas::Strings;
 use crate::encode::{Counting, EncodeError, Job, MemoryShares, Observer, count};
 use crate::input::{Format, InputError, InputFile, InputOptions, Resolved, resolve};
+#[cfg(feature = "schema")]
+use crate::spec::values::schemas::Strings;
+use crate::spec::values::{Size, Threads, one_or_several};
+use crate::spec::{EncodeJob, Texts, Vocabulary, is_default};
 use crate::tokenizer::{LoadError, LoadOptions, Tokenizer};
 
 /// The field of JSON lines and the column of Parquet files, if none is named.
@@ -114,8 +115,13 @@ impl CountSpec {
     /// Options that contradict each other. Inputs that do not exist fail for themselves.
     pub fn find(&self) -> Result<FoundTexts<'_>, Failed> {
         check_texts(&self.texts)?;
-        if self.raw && (Texts { special_in_text: false, hidden: false, no_ignore: false, ..self.texts.clone() }) != Texts::default() {
-            return Err(Failed::usage("--raw contradicts the options that say what a document is\nhint: leave out one of them"));
+        if self.raw
+            && (Texts { special_in_text: false, hidden: false, no_ignore: false, ..self.texts.clone() })
+                != Texts::default()
+        {
+            return Err(Failed::usage(
+                "--raw contradicts the options that say what a document is\nhint: leave out one of them",
+            ));
         }
         // With a format that only corpora have, or with extensions, a directory stands for the files that `encode` takes.
         let is_corpus = matches!(self.texts.input_format, Some(Format::Jsonl | Format::Parquet));
@@ -191,7 +197,8 @@ impl FoundTexts<'_> {
         let table = Table::new(spec, as_json, &found.files, failed.len());
         let mut lines = Lines::new(found.files.iter().map(Listed::from).collect(), table);
         let memory = spec.shares().beside(&found.files, found.files.len()).documents;
-        let job = Job { reading: spec.texts.reading(FIELD), memory, ..Job::new(found.files) };
+        let reading = EncodeJob { texts: spec.texts.clone(), ..EncodeJob::default() };
+        let job = Job { reading, memory, ..Job::new(found.files) };
         // A field or a format that is named means documents.
         let may_be_text = spec.texts.field.is_empty() && spec.texts.input_format.is_none();
         let counting = Counting { may_be_text, observer, goes_on };

@@ -1,11 +1,11 @@
 //! The ids that begin and end a document, and fill rows.
 
 use super::failure::Failed;
-use super::spec::EncodeJob;
-use super::values::TokenName;
 use crate::manifest::Pack;
 use crate::output::Format;
 use crate::shown;
+use crate::spec::EncodeJob;
+use crate::spec::values::TokenName;
 use crate::tokenizer::Tokenizer;
 
 /// Number of special tokens that an error lists.

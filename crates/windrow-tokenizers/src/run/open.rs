@@ -6,16 +6,16 @@ use std::path::Path;
 use super::chat;
 use super::failure::Failed;
 use super::ids::{bos, eos, pack};
-use super::spec::{EncodeJob, EncodeRun, EncodeSpec, Texts};
+use super::spec::{EncodeRun, EncodeSpec};
 use super::summary;
 use super::timeline::Timeline;
-use super::values::Threads;
 use crate::chat::Chat;
 use crate::encode::{EncodeError, Job, MemoryShares, Observer, Summary, encode};
 use crate::input::{self, Compression, InputFile, resolve};
-use crate::manifest::{OnError, Pack, PackMode, ReadOptions};
+use crate::manifest::{OnError, Pack, PackMode, Selection};
 use crate::output::{Output, OutputErrorKind, OutputOptions, Staging};
-
+use crate::spec::values::Threads;
+use crate::spec::{EncodeJob, Texts};
 use crate::tokenizer::{LoadError, LoadOptions, Tokenizer};
 use crate::{decimal, shown};
 
@@ -24,7 +24,6 @@ use crate::{decimal, shown};
 pub struct FoundInputs<'s> {
     spec: &'s EncodeSpec,
     files: Vec<InputFile>,
-    reading: ReadOptions,
     threads: Threads,
     shares: MemoryShares,
 }
@@ -67,19 +66,10 @@ impl EncodeSpec {
         let threads = run.threads.unwrap_or_else(|| Threads::usual(&mut note));
         check_fields(job, &found.files)?;
         chat::check(job, &found.files)?;
-        let field = if job.chat.is_some() { "messages" } else { "text" };
-        let reading = ReadOptions {
-            keep: job.keep.clone(),
-            on_error: job.on_error,
-            add_special_tokens: job.add_special_tokens,
-            special_in_text: job.has_special_in_text(),
-            selection: job.selection(),
-            ..job.texts.reading(field)
-        };
         let shares = MemoryShares::new(run.memory.bytes(), threads.workers());
         let readers = if run.readers.number() == 0 { threads.workers() } else { run.readers.number() };
         let shares = shares.beside(&found.files, readers);
-        Ok(FoundInputs { spec: self, files: found.files, reading, threads, shares })
+        Ok(FoundInputs { spec: self, files: found.files, threads, shares })
     }
 }
 
@@ -89,13 +79,14 @@ impl<'s> FoundInputs<'s> {
     /// # Errors
     /// Those of [`Tokenizer::load`], and [`LoadError::UnknownModel`].
     pub fn load(&self) -> Result<Tokenizer, LoadError> {
+        let job = &self.spec.job;
         let load = LoadOptions {
-            add_special_tokens: self.reading.add_special_tokens,
-            special_in_text: self.reading.special_in_text,
-            engine: self.spec.job.vocabulary.engine,
+            add_special_tokens: job.add_special_tokens,
+            special_in_text: job.has_special_in_text(),
+            engine: job.vocabulary.engine,
             cache_bytes: self.shares.cache_bytes,
         };
-        Tokenizer::load(self.spec.job.vocabulary.name()?, &load)
+        Tokenizer::load(job.vocabulary.name()?, &load)
     }
 
     /// Opens the inputs and the output. `tokenizer` is of [`FoundInputs::load`], or another one that treats special tokens as the options say.
@@ -128,7 +119,7 @@ impl<'s> FoundInputs<'s> {
             list_skipped: job.on_error == OnError::Skip,
             keep: job.keep.clone(),
             mask: chat.as_ref().is_some_and(Chat::has_mask),
-            parts: job.split.iter().map(|part| part.name.clone()).collect(),
+            parts: job.selection.split.iter().map(|part| part.name.clone()).collect(),
             shard_bytes: job.shard_size.map(|size| size.bytes() as u64),
             resume: run.resume,
             ..OutputOptions::new(&run.output, tokenizer.vocab_size())
@@ -143,13 +134,13 @@ impl<'s> FoundInputs<'s> {
         let output = Output::create_in(&output, staging)?;
         let timeline = run.trace.as_ref().map(|path| Timeline::open(path, &read)).transpose()?;
         let job = Job {
-            reading: self.reading,
+            reading: job.clone(),
             threads: self.threads.number(),
             memory: self.shares.documents,
             readers: run.readers.number(),
             chunk_bytes: run.chunk_bytes.bytes(),
             chat,
-            max_skipped: job.max_skipped,
+            max_skipped: run.max_skipped,
             trace: timeline.is_some(),
             ..Job::new(self.files)
         };
@@ -184,7 +175,8 @@ impl OpenRun<'_> {
             Ok(summary) => (summary, None),
             Err(failed) => (failed.summary, Some(failed.error)),
         };
-        let is_interrupted = matches!(&error, Some(EncodeError::Output(error)) if error.kind() == OutputErrorKind::Interrupted);
+        let is_interrupted =
+            matches!(&error, Some(EncodeError::Output(error)) if error.kind() == OutputErrorKind::Interrupted);
         let mut failed = error.map(Failed::from);
         if let Some(Err(unwritten)) = timeline.map(|timeline| timeline.write(summary.trace.as_ref())) {
             failed.get_or_insert(unwritten);
@@ -219,34 +211,39 @@ fn is_off(value: &str) -> bool {
 /// Refuses options that contradict each other.
 fn check(EncodeSpec { job, run }: &EncodeSpec) -> Result<(), Failed> {
     check_texts(&job.texts)?;
-    if job.max_skipped.is_some() && job.on_error == OnError::Fail {
+    if run.max_skipped.is_some() && job.on_error == OnError::Fail {
         let message =
             "--max-skipped has no effect: the first bad document ends the run\nhint: pass --on-error skip too";
         return Err(Failed::usage(message));
     }
     OutputOptions { format: job.format, ..OutputOptions::new(&run.output, 0) }.check_prefix()?;
     check_rows(job, run)?;
-    if job.seed.is_some() && job.sample.is_none() && job.split.is_empty() {
+    let Selection { seed, sample, split, shuffle, .. } = &job.selection;
+    if seed.is_some() && sample.is_none() && split.is_empty() {
         let message = "--seed has no effect: it chooses documents for --sample and --split\n\
                        hint: leave it out, or pass one of them too";
         return Err(Failed::usage(message));
     }
-    if job.shuffle.is_some() && run.resume {
+    if shuffle.is_some() && run.resume {
         let message = "--shuffle cannot resume: its first shard is complete only when everything is encoded\n\
                        hint: leave out --resume, or --shuffle";
         return Err(Failed::usage(message));
     }
     for (option, needed) in [("--pad", job.pad.is_some()), ("--pack-mode", job.pack_mode != PackMode::default())] {
         if needed && job.pack.is_none() {
-            return Err(Failed::usage(format!("{option} has no effect without --pack\nhint: pass --pack N too, or leave it out")));
+            return Err(Failed::usage(format!(
+                "{option} has no effect without --pack\nhint: pass --pack N too, or leave it out"
+            )));
         }
     }
     for (option, needed) in [("--loss", job.loss.is_some()), ("--chat-date", job.chat_date.is_some())] {
         if needed && job.chat.is_none() {
-            return Err(Failed::usage(format!("{option} has no effect without --chat\nhint: pass --chat too, or leave it out")));
+            return Err(Failed::usage(format!(
+                "{option} has no effect without --chat\nhint: pass --chat too, or leave it out"
+            )));
         }
     }
-    if !job.selection().is_whole() {
+    if !job.selection.is_whole() {
         let message =
             "--split: the shares of the parts do not add up to 1\nhint: give shares such as train=0.98,val=0.02";
         return Err(Failed::usage(message));
@@ -276,7 +273,7 @@ pub(super) fn check_texts(texts: &Texts) -> Result<(), Failed> {
 fn check_rows(job: &EncodeJob, run: &EncodeRun) -> Result<(), Failed> {
     let Some(length) = job.pack else { return Ok(()) };
     let rows = if job.pack_mode == PackMode::Whole { Pack::OPEN_ROWS } else { 4 };
-    let bytes = length.get() as u128 * (4 * rows * job.split.len().max(1)) as u128;
+    let bytes = length.get() as u128 * (4 * rows * job.selection.split.len().max(1)) as u128;
     if bytes <= run.memory.bytes() as u128 {
         return Ok(());
     }

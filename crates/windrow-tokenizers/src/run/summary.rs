@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::failure::Failed;
-use super::spec::{EncodeJob, EncodeRun, EncodeSpec};
+use super::spec::{EncodeRun, EncodeSpec};
 use crate::encode::Summary;
 use crate::manifest::{InputFile, Packed, Part};
 use crate::output::Published;
+use crate::spec::EncodeJob;
 use crate::{counted, decimal as size, shown, to_json};
 
 /// The version of the object that `--json` prints. It increases when a field changes its meaning or is removed.
@@ -110,7 +111,7 @@ pub(super) fn json(summary: &Summary, spec: &EncodeSpec, tokenizer: &str, error:
             written: documents.written,
             skipped: documents.skipped,
             failed: documents.failed,
-            left_out: job.sample.map(|_| documents.left_out),
+            left_out: job.selection.sample.map(|_| documents.left_out),
         },
         bytes: summary.text_bytes,
         tokens: summary.tokens,
@@ -189,8 +190,11 @@ pub(super) fn notes(summary: &Summary, EncodeSpec { job, run }: &EncodeSpec, has
             counted(documents, "document")
         ));
     }
-    let missing =
-        |field: &String| format!("no document has the field \"{}\" of --keep: all its values are null", shown(field));
+    let missing = |field: &String| {
+        let near = nearest(field, &summary.keep_names);
+        let near = near.map_or_else(String::new, |near| format!("; the first document has \"{}\"", shown(near)));
+        format!("no document has the field \"{}\" of --keep: all its values are null{near}", shown(field))
+    };
     notes.extend(summary.keep_missing.iter().map(missing));
     notes.extend(note_pointers(&summary.pointers));
     notes.extend(note_empty(&summary.inputs));
@@ -206,6 +210,28 @@ pub(super) fn notes(summary: &Summary, EncodeSpec { job, run }: &EncodeSpec, has
         notes.push(format!("resumed behind {shards} with {}", counted(resumed.documents, "document")));
     }
     notes
+}
+
+/// The name that a misspelt one may stand for: the one with the fewest differences, of at most one in three characters.
+fn nearest<'n>(name: &str, names: &'n [String]) -> Option<&'n String> {
+    let most = (name.chars().count() / 3).max(1);
+    let distance = |other: &&String| distance(&name.to_lowercase(), &other.to_lowercase());
+    names.iter().min_by_key(distance).filter(|other| distance(other) <= most)
+}
+
+/// The number of characters to insert, remove or replace.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
+    for (at, letter) in one.chars().enumerate() {
+        let mut before = at;
+        row[0] = at + 1;
+        for (column, other) in other.chars().enumerate() {
+            let replaced = before + usize::from(letter != other);
+            before = row[column + 1];
+            row[column + 1] = replaced.min(before + 1).min(row[column] + 1);
+        }
+    }
+    row[other.chars().count()]
 }
 
 /// Names the inputs without documents.
@@ -255,6 +281,16 @@ pub fn megabytes_per_second(summary: &Summary) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nearest_name_is_one_that_may_be_meant() {
+        let names = ["id", "url", "meta", "meta.language"].map(str::to_owned);
+        let near = |name| nearest(name, &names).map(String::as_str);
+        for (name, meant) in [("Url", "url"), ("idd", "id"), ("meta.langauge", "meta.language"), ("met", "meta")] {
+            assert_eq!(near(name), Some(meant), "{name}");
+        }
+        assert_eq!((near("title"), near("x"), nearest("id", &[])), (None, None, None));
+    }
 
     #[test]
     fn a_run_without_time_has_a_rate() {

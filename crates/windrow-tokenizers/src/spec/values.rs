@@ -5,11 +5,8 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 use std::thread;
 
-use serde::de::{Error, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer};
+use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::encode::MaxSkipped;
-use crate::manifest::{PartShare, Share};
 
 /// A number of bytes, as a number or with a unit: `K`, `M`, `G`, `T` and `KiB`, ... are powers of 1024, `KB`, ... of 1000. It is never 0.
 ///
@@ -54,11 +51,14 @@ impl FromStr for Size {
             "g" => 3,
             "t" => 4,
             _ => {
-                return Err("a size is a number with one of the units K, M, G, T (or KiB, KB, ...), such as 512M".into());
+                return Err(
+                    "a size is a number with one of the units K, M, G, T (or KiB, KB, ...), such as 512M".into()
+                );
             }
         };
         let number: usize = number.parse().map_err(|_| "a size begins with a whole number, such as 512M")?;
-        let bytes = base.checked_pow(power).and_then(|unit| unit.checked_mul(number)).ok_or("this size is too large")?;
+        let bytes =
+            base.checked_pow(power).and_then(|unit| unit.checked_mul(number)).ok_or("this size is too large")?;
         Self::new(bytes).ok_or_else(|| "a size must not be 0".to_owned())
     }
 }
@@ -138,13 +138,33 @@ impl Serialize for Threads {
 /// assert_eq!("</s>".parse::<TokenName>()?.as_str(), "</s>");
 /// # Ok::<(), std::convert::Infallible>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenName(String);
 
 impl TokenName {
     /// The text, or the digits of the id.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The id, if it is one.
+    pub fn id(&self) -> Option<u32> {
+        self.0.parse().ok().filter(|id: &u32| id.to_string() == self.0)
+    }
+}
+
+impl From<u32> for TokenName {
+    fn from(id: u32) -> Self {
+        Self(id.to_string())
+    }
+}
+
+impl Serialize for TokenName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.id() {
+            Some(id) => id.serialize(serializer),
+            None => self.0.serialize(serializer),
+        }
     }
 }
 
@@ -153,46 +173,6 @@ impl FromStr for TokenName {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(Self(text.to_owned()))
-    }
-}
-
-impl FromStr for MaxSkipped {
-    type Err = String;
-
-    /// Reads a number of documents, or a share of them in percent.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "give a number such as 100, or a share such as 0.5%".to_owned();
-        match text.strip_suffix('%') {
-            // `parse` alone would accept `inf`, `1e9` and signs.
-            Some(share) if share.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') => {
-                let share: f64 = share.parse().map_err(|_| wrong())?;
-                if share <= 100.0 { Ok(Self::Percent(share)) } else { Err("a share is at most 100%".to_owned()) }
-            }
-            Some(_) => Err(wrong()),
-            None if text.bytes().all(|byte| byte.is_ascii_digit()) => {
-                text.parse().map(Self::Documents).map_err(|_| wrong())
-            }
-            None => Err(wrong()),
-        }
-    }
-}
-
-impl Serialize for MaxSkipped {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Documents(most) => most.serialize(serializer),
-            Self::Percent(_) => serializer.collect_str(self),
-        }
-    }
-}
-
-impl FromStr for PartShare {
-    type Err = String;
-
-    /// Reads `train=0.98`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, share) = text.split_once('=').ok_or("give a name and a share, such as train=0.98")?;
-        Ok(Self { name: name.to_owned(), share: share.parse::<Share>().map_err(str::to_owned)? })
     }
 }
 
@@ -241,7 +221,7 @@ macro_rules! deserialize_number_or_text {
     )*};
 }
 
-deserialize_number_or_text!(Size, Threads, TokenName, MaxSkipped);
+deserialize_number_or_text!(Size, Threads, TokenName);
 
 /// Reads a list of strings, of which one alone is a list of one.
 pub(crate) fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
@@ -286,63 +266,6 @@ pub(crate) fn extension(text: &str) -> Result<String, String> {
     }
 }
 
-/// Reads parts and their shares: an object with a share by name, or a list of `train=0.98` or of objects with a name and a share.
-pub(crate) fn parts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PartShare>, D::Error> {
-    struct Parts;
-
-    struct Part(PartShare);
-
-    impl<'de> Deserialize<'de> for Part {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            deserializer.deserialize_any(OnePart).map(Self)
-        }
-    }
-
-    struct OnePart;
-
-    impl<'de> Visitor<'de> for OnePart {
-        type Value = PartShare;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a name and a share, such as train=0.98")
-        }
-
-        fn visit_str<E: Error>(self, text: &str) -> Result<PartShare, E> {
-            text.parse().map_err(|error| E::custom(format_args!("{text:?}: {error}")))
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PartShare, A::Error> {
-            PartShare::deserialize(MapAccessDeserializer::new(map))
-        }
-    }
-
-    impl<'de> Visitor<'de> for Parts {
-        type Value = Vec<PartShare>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("shares by name, such as {\"train\": 0.98, \"val\": 0.02}")
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-            let mut parts = Vec::new();
-            while let Some(Part(part)) = items.next_element()? {
-                parts.push(part);
-            }
-            Ok(parts)
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut parts = Vec::new();
-            while let Some((name, share)) = map.next_entry()? {
-                parts.push(PartShare { name, share });
-            }
-            Ok(parts)
-        }
-    }
-
-    deserializer.deserialize_any(Parts)
-}
-
 /// Schemas of values that JSON has in several forms.
 #[cfg(feature = "schema")]
 pub(crate) mod schemas {
@@ -384,8 +307,8 @@ pub(crate) mod schemas {
         super::Size, "Size", {"type": ["integer", "string"]};
         super::Threads, "Threads", {"type": ["integer", "string"]};
         super::TokenName, "TokenName", {"type": ["string", "integer"]};
-        super::MaxSkipped, "MaxSkipped", {"type": ["integer", "string"]};
-        super::Share, "Share", {"type": ["number", "string"]};
+        crate::encode::MaxSkipped, "MaxSkipped", {"type": ["integer", "string"]};
+        crate::selection::Share, "Share", {"type": ["number", "string"]};
         Strings, "Strings", {"type": ["string", "array"], "items": {"type": "string"}};
         Shares, "Shares", {"type": "object", "additionalProperties": {"type": ["number", "string"]}};
         FilePath, "FilePath", {"type": "string", "format": "path"};
@@ -396,18 +319,6 @@ pub(crate) mod schemas {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_and_shares_of_bad_documents() {
-        let most_skipped = str::parse::<MaxSkipped>;
-        assert_eq!(most_skipped("0"), Ok(MaxSkipped::Documents(0)));
-        assert_eq!(most_skipped("100"), Ok(MaxSkipped::Documents(100)));
-        assert_eq!(most_skipped("0.5%"), Ok(MaxSkipped::Percent(0.5)));
-        assert_eq!(most_skipped("100%"), Ok(MaxSkipped::Percent(100.0)));
-        for text in ["", "%", ".%", "-1", "+1", "1.5", "101%", "inf%", "1e2%", "many", "99999999999999999999"] {
-            assert!(most_skipped(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn sizes() {
