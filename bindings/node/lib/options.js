@@ -14,19 +14,18 @@
  * @property {string | number | null} [eos] The token that ends a document, by its name or its id; known for the embedded vocabularies.
  * @property {string | readonly string[] | null} [ext] Additional extensions of text, such as rs,py,c.
  * @property {string | readonly string[] | null} [field] The field of a JSON line, or the column of a Parquet file, that holds the text; a.b is the field b in the object a. Several are joined [default: text; of a conversation messages].
- * @property {'npy' | 'nanogpt' | 'megatron' | 'datatrove' | 'mds' | 'jsonl' | 'arrow' | 'parquet' | null} [format] Layout of the output.
+ * @property {'npy' | 'nanogpt' | 'megatron' | 'datatrove' | 'mds' | 'jsonl' | 'arrow' | 'parquet' | null} [format] Layout of the output. [default: npy]
  * @property {boolean | null} [hidden] Read hidden files and folders of directories, too: .git, _temporary.
  * @property {'text' | 'lines' | 'jsonl' | 'parquet' | null} [inputFormat] Format of all inputs, regardless of their extensions. Stdin is text without it; with jsonl, .json files of directories are read too.
- * @property {string | null} [join] Separator of the texts of several fields; \n, \t and \\ are escapes [default: \n].
- * @property {string | readonly string[] | null} [keep] Fields or columns to carry along: in OUT.kept.jsonl, a line per document; as columns with arrow and parquet. A comma in a name is written as \,.
+ * @property {string | null} [join] Separator of the texts of several fields [default: a line break].
+ * @property {string | readonly string[] | null} [keep] Fields or columns to carry along: in OUT.kept.jsonl, a line per document; as columns with arrow and parquet.
  * @property {number | null} [limit] End with the document that is the N-th good one; what follows is not read.
  * @property {boolean | null} [lines] Treat every line of a text file as a document.
  * @property {'all' | 'assistant' | null} [loss] The tokens that count in training. With assistant, masks are written: OUT.mask.npy, OUT.ds.loss for datatrove, or a field or column mask.
- * @property {number | string | null} [maxSkipped] Maximum number of documents to skip, or a percentage of those read. If all are bad, the run always fails.
  * @property {boolean | null} [noIgnore] Read files of directories that .gitignore and similar files name, too. In a corpus they are always read.
- * @property {'fail' | 'skip' | null} [onError] What to do with a bad document: end the run, or skip it and list it in OUT.skipped.jsonl.
+ * @property {'fail' | 'skip' | null} [onError] What to do with a bad document: end the run, or skip it and list it in OUT.skipped.jsonl. [default: fail]
  * @property {number | null} [pack] Make rows of N ids of the documents, one after the other, for models with a fixed context; OUT.cu_seqlens.npy and OUT.docs.npy tell where the documents are.
- * @property {'split' | 'whole' | null} [packMode] How documents become rows: cut at the end of a row, or whole, unless longer than a row.
+ * @property {'split' | 'whole' | null} [packMode] How documents become rows: cut at the end of a row, or whole, unless longer than a row. [default: split]
  * @property {string | number | null} [pad] The token that fills incomplete rows, by its name or its id. Without it, the incomplete row at the end is dropped.
  * @property {number | string | null} [sample] Encode a share of the documents, such as 0.01 or 1%, chosen by a hash of the seed, the input and the document's number in it.
  * @property {number | null} [seed] Another number chooses other documents for sample, and for the parts of split [default: 0].
@@ -34,7 +33,8 @@
  * @property {number | null} [shuffle] Write the documents in another order, which depends on this number. They wait on the disk of OUT if they do not fit in memory.
  * @property {boolean | null} [specialInText] Recognize special tokens that are written in a text, such as <|endoftext|>. Without it they are plain text.
  * @property {Readonly<Record<string, number | string>> | null} [split] Divide the documents by a hash: with train=0.98,val=0.02 into OUT.train.bin and OUT.val.bin. The shares add up to 1.
- * @property {number | string | null} [memory] Memory budget of the run, such as 512M; the tokenizer comes on top.
+ * @property {number | string | null} [maxSkipped] Maximum number of documents to skip, or a percentage of those read. If all are bad, the run always fails.
+ * @property {number | string | null} [memory] Memory budget of the run, such as 512M; the tokenizer comes on top. [default: 1G]
  * @property {boolean | null} [overwrite] Replace existing files, once the new ones are complete.
  * @property {boolean | null} [resume] Continue behind the last finished shard of an interrupted run with the same inputs and options, if there was one. Needs shardSize, but for mds.
  * @property {number | string | null} [threads] Threads that encode; auto: as many as affinity and quota allow [default: auto, or 1 if TOKENIZERS_PARALLELISM is false].
@@ -61,7 +61,6 @@ const JOB = [
   'limit',
   'lines',
   'loss',
-  'maxSkipped',
   'noIgnore',
   'onError',
   'pack',
@@ -77,6 +76,7 @@ const JOB = [
 
 /** Options that do not change the output. */
 const RUN = [
+  'maxSkipped',
   'memory',
   'overwrite',
   'resume',

@@ -26,7 +26,12 @@ impl Failure {
 
     /// A file cannot be read.
     pub(crate) fn file(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self::new(if kind == ErrorKind::NotFound { "missing" } else { "file" }, message)
+        let failure = match kind {
+            ErrorKind::NotFound => "missing",
+            ErrorKind::AlreadyExists => "exists",
+            _ => "file",
+        };
+        Self::new(failure, message)
     }
 
     /// A tokenizer cannot be loaded, or not do what is asked of it.

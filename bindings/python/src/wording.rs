@@ -18,8 +18,10 @@ const FLAGS: [&str; 10] = [
 ];
 
 /// Words that stand for values in hints, besides those in upper case and numbers.
-const VALUES: [&str; 18] = [
+const VALUES: [&str; 22] = [
+    "all",
     "arrow",
+    "assistant",
     "datatrove",
     "fail",
     "i32",
@@ -31,12 +33,14 @@ const VALUES: [&str; 18] = [
     "npy",
     "parquet",
     "skip",
+    "split",
     "text",
     "text|lines|jsonl",
     "u16",
     "u32",
     "u64",
     "u8",
+    "whole",
 ];
 
 /// Ends of a shell's pipe in hints of the command.

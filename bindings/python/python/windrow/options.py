@@ -31,32 +31,32 @@ class EncodeJobOptions(TypedDict, total=False):
     chat_date: str | datetime.date | None
     """The day that a chat template sees as today."""
 
-    dtype: Literal["u16", "u32", "i32"]
+    dtype: Literal["u16", "u32", "i32"] | None
     """Type of the ids; by default the size of the vocabulary decides."""
 
     eos: str | int | None
     """The token that ends a document, by its name or its id; known for the embedded vocabularies."""
 
-    ext: str | Iterable[str | None] | None
+    ext: str | Iterable[str] | None
     """Additional extensions of text, such as rs,py,c."""
 
-    field: str | Iterable[str | None] | None
+    field: str | Iterable[str] | None
     """The field of a JSON line, or the column of a Parquet file, that holds the text; a.b is the field b in the object a. Several are joined [default: text; of a conversation messages]."""
 
-    format: Literal["npy", "nanogpt", "megatron", "datatrove", "mds", "jsonl", "arrow", "parquet"]
-    """Layout of the output."""
+    format: Literal["npy", "nanogpt", "megatron", "datatrove", "mds", "jsonl", "arrow", "parquet"] | None
+    """Layout of the output. [default: npy]"""
 
     hidden: bool | None
     """Read hidden files and folders of directories, too: .git, _temporary."""
 
-    input_format: Literal["text", "lines", "jsonl", "parquet"]
+    input_format: Literal["text", "lines", "jsonl", "parquet"] | None
     """Format of all inputs, regardless of their extensions. Stdin is text without it; with jsonl, .json files of directories are read too."""
 
     join: str | None
-    """Separator of the texts of several fields; \\n, \\t and \\\\ are escapes [default: \\n]."""
+    """Separator of the texts of several fields [default: a line break]."""
 
-    keep: str | Iterable[str | None] | None
-    """Fields or columns to carry along: in OUT.kept.jsonl, a line per document; as columns with arrow and parquet. A comma in a name is written as \\,."""
+    keep: str | Iterable[str] | None
+    """Fields or columns to carry along: in OUT.kept.jsonl, a line per document; as columns with arrow and parquet."""
 
     limit: int | None
     """End with the document that is the N-th good one; what follows is not read."""
@@ -64,23 +64,20 @@ class EncodeJobOptions(TypedDict, total=False):
     lines: bool | None
     """Treat every line of a text file as a document."""
 
-    loss: Literal["all", "assistant"]
+    loss: Literal["all", "assistant"] | None
     """The tokens that count in training. With assistant, masks are written: OUT.mask.npy, OUT.ds.loss for datatrove, or a field or column mask."""
-
-    max_skipped: int | str | None
-    """Maximum number of documents to skip, or a percentage of those read. If all are bad, the run always fails."""
 
     no_ignore: bool | None
     """Read files of directories that .gitignore and similar files name, too. In a corpus they are always read."""
 
-    on_error: Literal["fail", "skip"]
-    """What to do with a bad document: end the run, or skip it and list it in OUT.skipped.jsonl."""
+    on_error: Literal["fail", "skip"] | None
+    """What to do with a bad document: end the run, or skip it and list it in OUT.skipped.jsonl. [default: fail]"""
 
     pack: int | None
     """Make rows of N ids of the documents, one after the other, for models with a fixed context; OUT.cu_seqlens.npy and OUT.docs.npy tell where the documents are."""
 
-    pack_mode: Literal["split", "whole"]
-    """How documents become rows: cut at the end of a row, or whole, unless longer than a row."""
+    pack_mode: Literal["split", "whole"] | None
+    """How documents become rows: cut at the end of a row, or whole, unless longer than a row. [default: split]"""
 
     pad: str | int | None
     """The token that fills incomplete rows, by its name or its id. Without it, the incomplete row at the end is dropped."""
@@ -100,15 +97,18 @@ class EncodeJobOptions(TypedDict, total=False):
     special_in_text: bool | None
     """Recognize special tokens that are written in a text, such as <|endoftext|>. Without it they are plain text."""
 
-    split: Mapping[str, float | str | None] | None
+    split: Mapping[str, float | str] | None
     """Divide the documents by a hash: with train=0.98,val=0.02 into OUT.train.bin and OUT.val.bin. The shares add up to 1."""
 
 
 class EncodeRunOptions(TypedDict, total=False):
     """Options of ``encode_files`` that do not change the output."""
 
+    max_skipped: int | str | None
+    """Maximum number of documents to skip, or a percentage of those read. If all are bad, the run always fails."""
+
     memory: int | str | None
-    """Memory budget of the run, such as 512M; the tokenizer comes on top."""
+    """Memory budget of the run, such as 512M; the tokenizer comes on top. [default: 1G]"""
 
     overwrite: bool | None
     """Replace existing files, once the new ones are complete."""
@@ -133,26 +133,26 @@ class CountOptions(TypedDict, total=False):
     all_text: bool | None
     """Treat all files as text, regardless of their extensions; files of directories that are not text are passed over."""
 
-    ext: str | Iterable[str | None] | None
+    ext: str | Iterable[str] | None
     """Additional extensions of text, such as rs,py,c."""
 
-    field: str | Iterable[str | None] | None
+    field: str | Iterable[str] | None
     """The field of a JSON line, or the column of a Parquet file, that holds the text; a.b is the field b in the object a. Several are joined [default: text; of a conversation messages]."""
 
     hidden: bool | None
     """Read hidden files and folders of directories, too: .git, _temporary."""
 
-    input_format: Literal["text", "lines", "jsonl", "parquet"]
+    input_format: Literal["text", "lines", "jsonl", "parquet"] | None
     """Format of all inputs, regardless of their extensions. Stdin is text without it; with jsonl, .json files of directories are read too."""
 
     join: str | None
-    """Separator of the texts of several fields; \\n, \\t and \\\\ are escapes [default: \\n]."""
+    """Separator of the texts of several fields [default: a line break]."""
 
     lines: bool | None
     """Treat every line of a text file as a document."""
 
     memory: int | str | None
-    """Memory budget of the run, such as 512M; the tokenizer comes on top."""
+    """Memory budget of the run, such as 512M; the tokenizer comes on top. [default: 1G]"""
 
     no_ignore: bool | None
     """Read files of directories that .gitignore and similar files name, too. In a corpus they are always read."""
@@ -164,7 +164,7 @@ class CountOptions(TypedDict, total=False):
     """Recognize special tokens that are written in a text, such as <|endoftext|>. Without it they are plain text."""
 
     threads: int | str | None
-    """Threads that count; auto: as many as affinity and quota allow."""
+    """Threads that count; auto: as many as affinity and quota allow. [default: auto]"""
 
     top: int | None
     """Print the N files with the most tokens, and the total of all files."""
