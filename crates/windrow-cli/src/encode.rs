@@ -74,10 +74,11 @@ fn from_file(path: &Path, of_line: &EncodeJob, given: &[String]) -> Result<Encod
     })?;
     let as_json = |job: &EncodeJob| serde_json::to_value(job).unwrap_or_default();
     let (file, line) = (as_json(&job), as_json(of_line));
-    match given.iter().find(|option| file.get(option) != line.get(option)) {
+    match given.iter().find(|option| file[option.as_str()] != line[option.as_str()]) {
         Some(option) => {
             let words = format!("--{}", option.replace('_', "-"));
-            let there = file.get(option).map_or_else(|| "leaves it out".to_owned(), |value| format!("has {value}"));
+            let there = &file[option.as_str()];
+            let there = if there.is_null() { "leaves it out".to_owned() } else { format!("has {there}") };
             Err(Failed::usage(format!(
                 "{words} contradicts {name}, which {there}\nhint: leave out {words}, or change the file"
             )))

@@ -21,6 +21,7 @@ mod selection;
 mod shown;
 mod spec;
 pub mod tokenizer;
+mod values;
 
 pub use batch_encode::BatchEncode;
 #[doc(hidden)]

@@ -7,7 +7,8 @@ mod versions;
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::ser::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub(crate) use self::versions::AnyOptions;
 use crate::chat::ChatIdentity;
@@ -52,7 +53,7 @@ pub struct Manifest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat: Option<ChatIdentity>,
     /// The options, with ids and other values that the run has found: `windrow encode --spec` repeats it.
-    #[serde(deserialize_with = "options")]
+    #[serde(serialize_with = "sparse", deserialize_with = "options")]
     pub options: EncodeJob,
     /// The inputs, in order.
     pub inputs: Vec<InputFile>,
@@ -87,6 +88,14 @@ pub struct Manifest {
     pub outputs_blake3: Option<String>,
     /// The first [`SKIPPED_IN_MANIFEST`] skipped documents, in input order.
     pub skipped: Vec<SkippedDocument>,
+}
+
+/// Writes the options that are not the defaults.
+pub(crate) fn sparse<S: Serializer>(options: &EncodeJob, serializer: S) -> Result<S::Ok, S::Error> {
+    let json = |job: &EncodeJob| serde_json::to_value(job).map_err(S::Error::custom);
+    let (mut all, usual) = (json(options)?, json(&EncodeJob::default())?);
+    all.as_object_mut().into_iter().for_each(|all| all.retain(|name, value| usual[name] != *value));
+    all.serialize(serializer)
 }
 
 /// Reads the options of a manifest of any version.

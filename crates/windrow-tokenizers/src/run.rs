@@ -33,8 +33,8 @@ mod timeline;
 
 #[cfg(feature = "command")]
 pub use crate::spec::command::names;
-pub use crate::spec::values::{Size, Threads, TokenName};
 pub use crate::spec::{EncodeJob, Texts, Vocabulary};
+pub use crate::values::{Size, Threads, TokenName};
 pub use count::{CountEnded, CountSpec, FoundTexts};
 pub use failure::{Failed, FailureKind};
 pub use open::{Ended, FoundInputs, OpenRun};

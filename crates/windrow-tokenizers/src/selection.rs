@@ -7,12 +7,13 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::values::NumberOrText;
 #[cfg(feature = "schema")]
-use crate::spec::values::schemas::Shares;
+use crate::values::schemas::{NumberOrPercent, Shares};
 
 /// A share of documents, from 0 to 1, exact to nine digits.
 ///
@@ -26,7 +27,7 @@ use crate::spec::values::schemas::Shares;
 /// # Ok::<(), &str>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(into = "f64", try_from = "ShareText")]
+#[serde(into = "f64", try_from = "NumberOrText")]
 pub struct Share {
     billionths: u32,
 }
@@ -66,21 +67,13 @@ impl TryFrom<f64> for Share {
     }
 }
 
-/// A share in JSON.
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a share such as 0.01, or \"1%\"")]
-enum ShareText {
-    Number(f64),
-    Text(String),
-}
-
-impl TryFrom<ShareText> for Share {
+impl TryFrom<NumberOrText> for Share {
     type Error = &'static str;
 
-    fn try_from(written: ShareText) -> Result<Self, Self::Error> {
+    fn try_from(written: NumberOrText) -> Result<Self, Self::Error> {
         match written {
-            ShareText::Number(share) => share.try_into(),
-            ShareText::Text(share) => share.parse(),
+            NumberOrText::Number(share) => share.as_f64().unwrap_or(-1.0).try_into(),
+            NumberOrText::Text(share) => share.parse(),
         }
     }
 }
@@ -146,28 +139,25 @@ impl fmt::Display for Share {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Selection {
     /// End with the document that is the N-th good one; what follows is not read.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "N"))]
     pub limit: Option<NonZeroU64>,
 
     /// Encode a share of the documents, such as 0.01 or 1%, chosen by a hash of the seed, the input and the document's number in it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "NumberOrPercent"))]
     #[cfg_attr(feature = "command", arg(long, value_name = "P|P%"))]
     pub sample: Option<Share>,
 
     /// Divide the documents by a hash: with train=0.98,val=0.02 into OUT.train.bin and OUT.val.bin. The shares add up to 1.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "parts")]
+    #[serde(deserialize_with = "parts")]
     #[cfg_attr(feature = "schema", schemars(with = "Shares"))]
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME=P,...", value_delimiter = ','))]
     pub split: Vec<PartShare>,
 
     /// Write the documents in another order, which depends on this number. They wait on the disk of OUT if they do not fit in --memory.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "SEED"))]
     pub shuffle: Option<u64>,
 
     /// Another number chooses other documents for --sample, and for the parts of --split [default: 0].
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "S"))]
     pub seed: Option<u64>,
 }
@@ -202,35 +192,9 @@ impl FromStr for PartShare {
     }
 }
 
-/// Reads parts and their shares: an object with a share by name, or a list of `train=0.98` or of objects with a name and a share.
+/// Reads parts and their shares: an object with a share by name, or a list of objects with a name and a share.
 fn parts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PartShare>, D::Error> {
     struct Parts;
-
-    struct Part(PartShare);
-
-    impl<'de> Deserialize<'de> for Part {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            deserializer.deserialize_any(OnePart).map(Self)
-        }
-    }
-
-    struct OnePart;
-
-    impl<'de> Visitor<'de> for OnePart {
-        type Value = PartShare;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a name and a share, such as train=0.98")
-        }
-
-        fn visit_str<E: Error>(self, text: &str) -> Result<PartShare, E> {
-            text.parse().map_err(|error| E::custom(format_args!("{text:?}: {error}")))
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PartShare, A::Error> {
-            PartShare::deserialize(MapAccessDeserializer::new(map))
-        }
-    }
 
     impl<'de> Visitor<'de> for Parts {
         type Value = Vec<PartShare>;
@@ -239,12 +203,8 @@ fn parts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PartShare>, D
             f.write_str("shares by name, such as {\"train\": 0.98, \"val\": 0.02}")
         }
 
-        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-            let mut parts = Vec::new();
-            while let Some(Part(part)) = items.next_element()? {
-                parts.push(part);
-            }
-            Ok(parts)
+        fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(items))
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {

@@ -2,7 +2,6 @@
 
 #[cfg(feature = "command")]
 pub(crate) mod command;
-pub(crate) mod values;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -15,14 +14,14 @@ use crate::output::{Dtype, Format};
 use crate::pack::{Pack, PackMode};
 use crate::selection::Selection;
 use crate::tokenizer::{EngineChoice, LoadError, vocabulary_of};
-use values::{Size, TokenName, extensions, number_or_text, one_or_several};
+use crate::values::{NumberOrText, Size, TokenName, extensions, one_or_several};
 
 #[cfg(feature = "command")]
-use command::{named, unescaped};
-#[cfg(feature = "command")]
-use values::extension;
+use crate::values::extension;
 #[cfg(feature = "schema")]
-use values::schemas::{Day, FilePath, Strings};
+use crate::values::schemas::{Day, FilePath, Strings};
+#[cfg(feature = "command")]
+use command::{named, unescaped};
 
 /// The vocabulary when none is named.
 const DEFAULT: &str = "o200k_base";
@@ -34,17 +33,14 @@ const DEFAULT: &str = "o200k_base";
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Vocabulary {
     /// An OpenAI model, such as gpt-4o, gpt-4, o3 or text-embedding-3-small.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME", conflicts_with = "tokenizer"))]
     pub model: Option<String>,
 
     /// A vocabulary (r50k_base or gpt2, cl100k_base, o200k_base), or the path of a tokenizer.json or .tiktoken file [default: o200k_base].
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME|PATH"))]
     pub tokenizer: Option<String>,
 
     /// The engine that encodes; all give the same ids.
-    #[serde(skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME", value_enum, default_value_t))]
     pub engine: EngineChoice,
 }
@@ -74,51 +70,44 @@ impl Vocabulary {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Texts {
     /// Treat every line of a text file as a document.
-    #[serde(skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "command", arg(long))]
     pub lines: bool,
 
     /// The field of a JSON line, or the column of a Parquet file, that holds the text; a.b is the field b in the object a. Several are
     /// joined [default: text; of a conversation messages].
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_several")]
+    #[serde(deserialize_with = "one_or_several")]
     #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
     #[cfg_attr(feature = "command", arg(long, visible_alias = "column", value_name = "NAME"))]
     pub field: Vec<String>,
 
     /// Separator of the texts of several fields [default: a line break]. On the command line, \n, \t and \\ are escapes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "TEXT", value_parser = unescaped))]
     pub join: Option<String>,
 
     /// Recognize special tokens that are written in a text, such as <|endoftext|>. Without it they are plain text.
-    #[serde(skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "command", arg(long))]
     pub special_in_text: bool,
 
     /// Format of all inputs, regardless of their extensions. Stdin is text without it; with jsonl, .json files of directories are read
     /// too.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_enum))]
     pub input_format: Option<input::Format>,
 
     /// Additional extensions of text, such as rs,py,c.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "extensions")]
+    #[serde(deserialize_with = "extensions")]
     #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
     #[cfg_attr(feature = "command", arg(long, value_name = "EXT,...", value_delimiter = ',', value_parser = extension))]
     pub ext: Vec<String>,
 
     /// Treat all files as text, regardless of their extensions; files of directories that are not text are passed over.
-    #[serde(skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "command", arg(long))]
     pub all_text: bool,
 
     /// Read hidden files and folders of directories, too: .git, _temporary.
-    #[serde(skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "command", arg(long))]
     pub hidden: bool,
 
     /// Read files of directories that .gitignore and similar files name, too. In a corpus they are always read.
-    #[serde(skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "command", arg(long))]
     pub no_ignore: bool,
 }
@@ -154,28 +143,23 @@ pub struct EncodeJob {
     pub vocabulary: Vocabulary,
 
     /// Layout of the output.
-    #[serde(skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "command", arg(long, default_value = Format::Npy.name(),
         value_parser = named::<Format, _>(Format::ALL.map(Format::name))))]
     pub format: Format,
 
     /// Type of the ids; by default the size of the vocabulary decides.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_parser = named::<Dtype, _>(Dtype::ALL.map(Dtype::name))))]
     pub dtype: Option<Dtype>,
 
     /// The token that ends a document, by its name or its id; known for the embedded vocabularies.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "TOKEN|ID"))]
     pub eos: Option<TokenName>,
 
     /// Append the token that ends a document to every document; nanogpt always does.
-    #[serde(skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "command", arg(long))]
     pub append_eos: bool,
 
     /// Begin every document with this token, given by its name or its id.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "TOKEN|ID"))]
     pub bos: Option<TokenName>,
 
@@ -186,13 +170,12 @@ pub struct EncodeJob {
 
     /// Fields or columns to carry along: in OUT.kept.jsonl, a line per document; as columns with arrow and parquet. On the command
     /// line, a comma in a name is written as \,.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_several")]
+    #[serde(deserialize_with = "one_or_several")]
     #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME,..."))]
     pub keep: Vec<String>,
 
     /// Take the messages of JSON lines as conversations, and render them by a chat template: that beside the tokenizer.json, or a file.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "auto|FILE", num_args = 0..=1, require_equals = true,
         default_missing_value = EncodeJob::AUTO))]
     #[cfg_attr(feature = "schema", schemars(with = "FilePath"))]
@@ -200,18 +183,16 @@ pub struct EncodeJob {
 
     /// The tokens that count in training. With assistant, masks are written: OUT.mask.npy, OUT.ds.loss for datatrove, or a field or
     /// column mask.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_enum, requires = "chat"))]
     pub loss: Option<Loss>,
 
     /// The day that a chat template sees as today.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "displayed", deserialize_with = "date")]
+    #[serde(serialize_with = "displayed", deserialize_with = "date")]
     #[cfg_attr(feature = "schema", schemars(with = "Day"))]
     #[cfg_attr(feature = "command", arg(long, value_name = "YYYY-MM-DD", requires = "chat"))]
     pub chat_date: Option<Date>,
 
     /// What to do with a bad document: end the run, or skip it and list it in OUT.skipped.jsonl.
-    #[serde(skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "command", arg(long, value_enum, default_value_t))]
     pub on_error: OnError,
 
@@ -222,29 +203,24 @@ pub struct EncodeJob {
 
     /// Make rows of N ids of the documents, one after the other, for models with a fixed context; OUT.cu_seqlens.npy and OUT.docs.npy tell
     /// where the documents are.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "N"))]
     pub pack: Option<NonZeroUsize>,
 
     /// How documents become rows: cut at the end of a row, or whole, unless longer than a row.
-    #[serde(skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "command", arg(long, default_value = PackMode::Split.name(), requires = "pack",
         value_parser = named::<PackMode, _>(PackMode::ALL.map(PackMode::name))))]
     pub pack_mode: PackMode,
 
     /// The token that fills incomplete rows, by its name or its id. Without it, the incomplete row at the end is dropped.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "TOKEN|ID", requires = "pack"))]
     pub pad: Option<TokenName>,
 
     /// Divide the output into shards of about this size of token data, such as 1GiB: OUT-00000.bin, OUT-00001.bin and so on. Each is
     /// complete by itself, and no document is divided. The format mds always has shards, of 64MiB by default.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "SIZE"))]
     pub shard_size: Option<Size>,
 
     /// Add the tokens that the template of a tokenizer.json puts around a document, such as [CLS] and [SEP].
-    #[serde(skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "command", arg(long))]
     pub add_special_tokens: bool,
 }
@@ -343,14 +319,10 @@ pub enum OnError {
     Skip,
 }
 
-pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 fn displayed<S: serde::Serializer>(date: &Option<Date>, serializer: S) -> Result<S::Ok, S::Error> {
     date.map(|date| date.to_string()).serialize(serializer)
 }
 
 fn date<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Date>, D::Error> {
-    number_or_text(deserializer).map(Some)
+    Option::<NumberOrText>::deserialize(deserializer)?.map(NumberOrText::parse).transpose()
 }

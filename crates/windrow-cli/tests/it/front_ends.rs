@@ -242,10 +242,10 @@ fn the_packages_know_the_flags_and_values_of_messages() {
     for (name, schema) in properties::<EncodeJob>().into_iter().chain(properties::<EncodeRun>()) {
         if alternatives(&schema).iter().all(|one| one["type"] == "boolean") {
             let flag = name.replace('_', "-");
-            assert!(python.contains(&format!("\"{flag}\"")) && node.contains(&format!("'{flag}'")), "{flag}");
+            assert!(python.contains(&format!(" {flag} ")) && node.contains(&format!("'{flag}'")), "{flag}");
         }
         for word in words(&schema).unwrap_or_default() {
-            assert!(python.contains(&format!("\"{word}\"")), "wording.rs has no {word}");
+            assert!(python.contains(&format!(" {word} ")), "wording.rs has no {word}");
             assert!(node.contains(&word), "words.js has no {word}");
         }
     }

@@ -14,7 +14,7 @@ use super::visit::open_file;
 use crate::manifest::{EncodeJob, Manifest, OnError, OutputFile, PackMode};
 use crate::output::{Format, Layout, suffixes};
 use crate::shown;
-use crate::spec::values::TokenName;
+use crate::values::TokenName;
 
 /// The limit of ids if the manifest names no vocabulary. It bounds the memory of statistics.
 const LARGEST_VOCABULARY: u32 = 1 << 24;

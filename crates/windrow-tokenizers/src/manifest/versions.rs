@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::{OnError, Pack, Selection};
 use crate::chat::Loss;
 use crate::output::{Dtype, Format};
-use crate::spec::values::{Size, TokenName};
 use crate::spec::{EncodeJob, Texts};
+use crate::values::{Size, TokenName};
 
 /// The options, as read.
 pub(crate) struct AnyOptions(pub(crate) EncodeJob);

@@ -72,8 +72,8 @@ pub use crate::kept::Kept;
 
 use crate::input::{Continuation, FileReport};
 use crate::manifest::{EncodeJob, OutputFile, Packed, Part, SKIPPED_IN_MANIFEST, SkippedDocument};
-use crate::spec::values::{Size, TokenName};
 use crate::to_json;
+use crate::values::{Size, TokenName};
 pub(crate) use datatrove::metadata_says;
 pub(crate) use file::WriteBack;
 use file::{Mark, StagedFile};

@@ -43,7 +43,7 @@ pub(crate) struct RunIdentity {
     /// The chat template.
     #[serde(default)]
     pub(crate) chat: Option<ChatIdentity>,
-    #[serde(deserialize_with = "manifest::options")]
+    #[serde(serialize_with = "manifest::sparse", deserialize_with = "manifest::options")]
     pub(crate) options: EncodeJob,
     pub(crate) inputs: Vec<InputIdentity>,
 }

@@ -12,11 +12,11 @@ use super::spec::{DEFAULT_MEMORY, from_json};
 use super::summary::note_pointers;
 use crate::encode::{Counting, EncodeError, Job, MemoryShares, Observer, count};
 use crate::input::{Format, InputError, InputFile, InputOptions, Resolved, resolve};
-#[cfg(feature = "schema")]
-use crate::spec::values::schemas::Strings;
-use crate::spec::values::{Size, Threads, one_or_several};
-use crate::spec::{EncodeJob, Texts, Vocabulary, is_default};
+use crate::spec::{EncodeJob, Texts, Vocabulary};
 use crate::tokenizer::{LoadError, LoadOptions, Tokenizer};
+#[cfg(feature = "schema")]
+use crate::values::schemas::Strings;
+use crate::values::{Size, Threads, one_or_several};
 
 /// The field of JSON lines and the column of Parquet files, if none is named.
 const FIELD: &str = "text";
@@ -30,7 +30,7 @@ pub struct CountSpec {
     /// Files, directories (the files below them, except hidden ones and those that .gitignore names), quoted patterns, or `-` for stdin,
     /// which is also read if a pipe leads there and no input is named. JSON lines and Parquet are counted by document, and .gz and .zst
     /// are decompressed; all else is text.
-    #[serde(skip_serializing, deserialize_with = "paths")]
+    #[serde(deserialize_with = "paths")]
     #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
     #[cfg_attr(feature = "command", arg(value_name = "INPUT"))]
     pub inputs: Vec<OsString>,
@@ -41,7 +41,6 @@ pub struct CountSpec {
     pub vocabulary: Vocabulary,
 
     /// Print the N files with the most tokens, and the total of all files.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "N"))]
     pub top: Option<usize>,
 
@@ -51,7 +50,6 @@ pub struct CountSpec {
     pub texts: Texts,
 
     /// Count the bytes of each file as they lie, as one text.
-    #[serde(skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "command", arg(long, conflicts_with_all = ["lines", "field", "join", "input_format", "ext", "all_text"]))]
     pub raw: bool,
 

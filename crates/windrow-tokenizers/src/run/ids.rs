@@ -5,8 +5,8 @@ use crate::manifest::Pack;
 use crate::output::Format;
 use crate::shown;
 use crate::spec::EncodeJob;
-use crate::spec::values::TokenName;
 use crate::tokenizer::Tokenizer;
+use crate::values::TokenName;
 
 /// Number of special tokens that an error lists.
 const SHOWN: usize = 8;

@@ -14,9 +14,9 @@ use crate::encode::{EncodeError, Job, MemoryShares, Observer, Summary, encode};
 use crate::input::{self, Compression, InputFile, resolve};
 use crate::manifest::{OnError, Pack, PackMode, Selection};
 use crate::output::{Output, OutputErrorKind, OutputOptions, Staging};
-use crate::spec::values::Threads;
 use crate::spec::{EncodeJob, Texts};
 use crate::tokenizer::{LoadError, LoadOptions, Tokenizer};
+use crate::values::Threads;
 use crate::{decimal, shown};
 
 /// A run whose options agree and whose inputs exist. Its tokenizer comes next.
@@ -211,44 +211,35 @@ fn is_off(value: &str) -> bool {
 /// Refuses options that contradict each other.
 fn check(EncodeSpec { job, run }: &EncodeSpec) -> Result<(), Failed> {
     check_texts(&job.texts)?;
-    if run.max_skipped.is_some() && job.on_error == OnError::Fail {
-        let message =
-            "--max-skipped has no effect: the first bad document ends the run\nhint: pass --on-error skip too";
-        return Err(Failed::usage(message));
-    }
     OutputOptions { format: job.format, ..OutputOptions::new(&run.output, 0) }.check_prefix()?;
     check_rows(job, run)?;
     let Selection { seed, sample, split, shuffle, .. } = &job.selection;
-    if seed.is_some() && sample.is_none() && split.is_empty() {
-        let message = "--seed has no effect: it chooses documents for --sample and --split\n\
-                       hint: leave it out, or pass one of them too";
+    let chooses = sample.is_some() || !split.is_empty();
+    let (stops, packs, renders) = (job.on_error == OnError::Fail, job.pack.is_some(), job.chat.is_some());
+    // Options without an effect, and the option that is missing.
+    let idle = [
+        (run.max_skipped.is_some() && stops, "--max-skipped", "--on-error skip"),
+        (seed.is_some() && !chooses, "--seed", "--sample or --split"),
+        (job.pad.is_some() && !packs, "--pad", "--pack N"),
+        (job.pack_mode != PackMode::default() && !packs, "--pack-mode", "--pack N"),
+        (job.loss.is_some() && !renders, "--loss", "--chat"),
+        (job.chat_date.is_some() && !renders, "--chat-date", "--chat"),
+    ];
+    if let Some((_, option, missing)) = idle.iter().find(|(is_idle, ..)| *is_idle) {
+        let message = format!("{option} has no effect without {missing}\nhint: pass {missing} too, or leave it out");
         return Err(Failed::usage(message));
     }
-    if shuffle.is_some() && run.resume {
-        let message = "--shuffle cannot resume: its first shard is complete only when everything is encoded\n\
-                       hint: leave out --resume, or --shuffle";
-        return Err(Failed::usage(message));
-    }
-    for (option, needed) in [("--pad", job.pad.is_some()), ("--pack-mode", job.pack_mode != PackMode::default())] {
-        if needed && job.pack.is_none() {
-            return Err(Failed::usage(format!(
-                "{option} has no effect without --pack\nhint: pass --pack N too, or leave it out"
-            )));
+    let message = match () {
+        () if shuffle.is_some() && run.resume => {
+            "--shuffle cannot resume: its first shard is complete only when everything is encoded\n\
+             hint: leave out --resume, or --shuffle"
         }
-    }
-    for (option, needed) in [("--loss", job.loss.is_some()), ("--chat-date", job.chat_date.is_some())] {
-        if needed && job.chat.is_none() {
-            return Err(Failed::usage(format!(
-                "{option} has no effect without --chat\nhint: pass --chat too, or leave it out"
-            )));
+        () if !job.selection.is_whole() => {
+            "--split: the shares of the parts do not add up to 1\nhint: give shares such as train=0.98,val=0.02"
         }
-    }
-    if !job.selection.is_whole() {
-        let message =
-            "--split: the shares of the parts do not add up to 1\nhint: give shares such as train=0.98,val=0.02";
-        return Err(Failed::usage(message));
-    }
-    Ok(())
+        () => return Ok(()),
+    };
+    Err(Failed::usage(message))
 }
 
 /// Refuses options of texts that contradict each other.

@@ -14,8 +14,8 @@ use crate::encode::{Job, MaxSkipped};
 use crate::manifest::{AnyOptions, TokenizerIdentity};
 use crate::spec::EncodeJob;
 #[cfg(feature = "schema")]
-use crate::spec::values::schemas::{FilePath, Strings};
-use crate::spec::values::{Size, Threads, number_or_text, one_or_several};
+use crate::values::schemas::{CountOrPercent, FilePath, Strings};
+use crate::values::{Size, Threads, number_or_text, one_or_several};
 
 /// A run of `windrow encode`: options that decide the bytes of the output, and those that do not.
 ///
@@ -116,7 +116,6 @@ pub struct EncodeRun {
     pub output: PathBuf,
 
     /// Threads that encode; auto: as many as affinity and quota allow [default: auto, or 1 if TOKENIZERS_PARALLELISM is false].
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "auto|N"))]
     pub threads: Option<Threads>,
 
@@ -134,12 +133,11 @@ pub struct EncodeRun {
     pub resume: bool,
 
     /// Maximum number of documents to skip, or a percentage of those read. If all are bad, the run always fails.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "CountOrPercent"))]
     #[cfg_attr(feature = "command", arg(long, value_name = "N|P%"))]
     pub max_skipped: Option<MaxSkipped>,
 
     /// Write when each batch was in each stage, as a timeline for Perfetto or Chrome.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "FILE"))]
     #[cfg_attr(feature = "schema", schemars(with = "FilePath"))]
     pub trace: Option<PathBuf>,

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde_json::json;
 
 use super::failure::Failed;
 use super::spec::{EncodeRun, EncodeSpec};
 use crate::encode::Summary;
-use crate::manifest::{InputFile, Packed, Part};
+use crate::manifest::{self, InputFile};
 use crate::output::Published;
 use crate::spec::EncodeJob;
 use crate::{counted, decimal as size, shown, to_json};
@@ -15,129 +15,50 @@ use crate::{counted, decimal as size, shown, to_json};
 /// The version of the object that `--json` prints. It increases when a field changes its meaning or is removed.
 const SCHEMA: u32 = 2;
 
-#[derive(Serialize)]
-struct Report<'a> {
-    schema: u32,
-    documents: Documents,
-    /// Bytes of text in the written documents.
-    bytes: u64,
-    tokens: u64,
-    /// Special tokens that stood in the texts.
-    special_tokens: u64,
-    /// None if the run published nothing.
-    inputs: Vec<Input<'a>>,
-    /// Fields of --keep that no document has.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    keep_missing: &'a [String],
-    /// Ids whose mask is 1; none without masks.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    loss_tokens: Option<u64>,
-    /// Written documents without such an id.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    documents_without_loss: Option<u64>,
-    tokenizer: &'a str,
-    format: &'static str,
-    /// Type of the ids; none if they are text, or if the run published nothing.
-    dtype: Option<&'a str>,
-    /// The id behind each document; none if there is none, or if the run published nothing.
-    eos: Option<u32>,
-    /// From the first read to the end of the publication; loading the tokenizer comes before.
-    seconds: f64,
-    /// The part of it until the last document was encoded and passed to the system.
-    encoding_seconds: f64,
-    /// The part of it for syncing and renaming.
-    publishing_seconds: f64,
-    /// Text divided by `encoding_seconds`, without that of shards which another run had finished.
-    mb_per_s: f64,
-    peak_in_flight_bytes: usize,
-    /// Documents that were expected to take more.
-    #[serde(skip_serializing_if = "is_zero")]
-    exceeding: usize,
-    /// Inputs that were read at the same time, as decided in the end.
-    readers: usize,
-    /// Finished shards of the interrupted run that this one continued.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resumed_shards: Option<usize>,
-    /// Finished shards behind which the next run can continue, after a failure.
-    #[serde(skip_serializing_if = "is_zero")]
-    kept_shards: usize,
-    /// The rows of a packed output.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    packed: Option<Packed>,
-    /// The parts of an output that --split has divided.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    parts: &'a [Part],
-    outputs: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'a str>,
-}
-
-/// An input, and what was written of it.
-#[derive(Serialize)]
-struct Input<'a> {
-    name: &'a str,
-    /// Documents read, good and bad.
-    documents: u64,
-    /// Bytes of text in the written documents.
-    bytes: u64,
-    tokens: u64,
-}
-
-impl<'a> From<&'a InputFile> for Input<'a> {
-    fn from(input: &'a InputFile) -> Self {
-        Self { name: &input.name, documents: input.documents, bytes: input.text_bytes, tokens: input.tokens }
-    }
-}
-
-#[derive(Serialize)]
-struct Documents {
-    read: u64,
-    written: u64,
-    skipped: u64,
-    failed: u64,
-    /// Only with --sample.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    left_out: Option<u64>,
-}
-
 /// The summary as one line of JSON. `tokenizer` is its name.
 pub(super) fn json(summary: &Summary, spec: &EncodeSpec, tokenizer: &str, error: Option<&str>) -> String {
-    let job = &spec.job;
-    let documents = summary.documents;
-    let report = Report {
-        schema: SCHEMA,
-        documents: Documents {
-            read: documents.read,
-            written: documents.written,
-            skipped: documents.skipped,
-            failed: documents.failed,
-            left_out: job.selection.sample.map(|_| documents.left_out),
-        },
-        bytes: summary.text_bytes,
-        tokens: summary.tokens,
-        special_tokens: summary.special_tokens,
-        inputs: summary.inputs.iter().map(Input::from).collect(),
-        keep_missing: &summary.keep_missing,
-        loss_tokens: summary.loss_tokens,
-        documents_without_loss: summary.documents_without_loss,
-        tokenizer,
-        format: job.format.name(),
-        dtype: summary.published.as_ref().and_then(Published::dtype),
-        eos: summary.published.as_ref().and_then(|published| published.eos),
-        seconds: summary.elapsed.as_secs_f64(),
-        encoding_seconds: summary.encoding.as_secs_f64(),
-        publishing_seconds: publishing(summary),
-        mb_per_s: megabytes_per_second(summary),
-        peak_in_flight_bytes: summary.peak_in_flight,
-        exceeding: summary.exceeding as usize,
-        readers: summary.readers,
-        resumed_shards: summary.resumed.map(|resumed| resumed.shards),
-        kept_shards: summary.kept_shards,
-        packed: summary.published.as_ref().and_then(|published| published.packed),
-        parts: summary.published.as_ref().map_or(&[], |published| &published.parts),
-        outputs: outputs(summary, spec).map(|path| path.display().to_string()).collect(),
-        error,
-    };
+    let (job, published) = (&spec.job, summary.published.as_ref());
+    let manifest::Documents { read, written, skipped, failed, left_out } = summary.documents;
+    let input = |input: &InputFile| json!({"name": input.name, "documents": input.documents, "bytes": input.text_bytes, "tokens": input.tokens});
+    let mut report = json!({
+        "schema": SCHEMA,
+        "documents": {"read": read, "written": written, "skipped": skipped, "failed": failed},
+        "bytes": summary.text_bytes,
+        "tokens": summary.tokens,
+        "special_tokens": summary.special_tokens,
+        "inputs": summary.inputs.iter().map(input).collect::<Vec<_>>(),
+        "tokenizer": tokenizer,
+        "format": job.format.name(),
+        "dtype": published.and_then(Published::dtype),
+        "eos": published.and_then(|published| published.eos),
+        // From the first read to the end of the publication; loading the tokenizer comes before.
+        "seconds": summary.elapsed.as_secs_f64(),
+        "encoding_seconds": summary.encoding.as_secs_f64(),
+        "publishing_seconds": publishing(summary),
+        "mb_per_s": megabytes_per_second(summary),
+        "peak_in_flight_bytes": summary.peak_in_flight,
+        "readers": summary.readers,
+        "outputs": outputs(summary, spec).map(|path| path.display().to_string()).collect::<Vec<_>>(),
+    });
+    let parts = published.map_or(&[][..], |published| &published.parts);
+    // Where they matter.
+    let more = [
+        ("keep_missing", !summary.keep_missing.is_empty(), json!(summary.keep_missing)),
+        ("loss_tokens", summary.loss_tokens.is_some(), json!(summary.loss_tokens)),
+        ("documents_without_loss", summary.documents_without_loss.is_some(), json!(summary.documents_without_loss)),
+        ("exceeding", summary.exceeding > 0, json!(summary.exceeding)),
+        ("resumed_shards", summary.resumed.is_some(), json!(summary.resumed.map(|resumed| resumed.shards))),
+        ("kept_shards", summary.kept_shards > 0, json!(summary.kept_shards)),
+        ("packed", job.pack.is_some() && published.is_some(), json!(published.and_then(|published| published.packed))),
+        ("parts", !parts.is_empty(), json!(parts)),
+        ("error", error.is_some(), json!(error)),
+    ];
+    for (name, _, value) in more.into_iter().filter(|(_, matters, _)| *matters) {
+        report[name] = value;
+    }
+    if job.selection.sample.is_some() {
+        report["documents"]["left_out"] = left_out.into();
+    }
     to_json(&report)
 }
 
@@ -145,10 +66,6 @@ pub(super) fn json(summary: &Summary, spec: &EncodeSpec, tokenizer: &str, error:
 pub fn failed_json(job: &EncodeJob, failed: &Failed) -> String {
     let spec = EncodeSpec { job: job.clone(), run: EncodeRun::default() };
     json(&Summary::default(), &spec, job.vocabulary.shown(), Some(&failed.message))
-}
-
-fn is_zero(number: &usize) -> bool {
-    *number == 0
 }
 
 /// Notes about a run that has ended. `has_named_text` is true if the texts name special tokens that count as text, as far as the engine knows.

@@ -1,12 +1,12 @@
 //! Values that people write: sizes, numbers of threads, tokens. JSON has them as numbers, or as the text that the command takes.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::str::FromStr;
 use std::thread;
 
-use serde::de::{Error, SeqAccess, Visitor};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Number;
 
 /// A number of bytes, as a number or with a unit: `K`, `M`, `G`, `T` and `KiB`, ... are powers of 1024, `KB`, ... of 1000. It is never 0.
 ///
@@ -176,39 +176,30 @@ impl FromStr for TokenName {
     }
 }
 
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a number or a string")]
+pub(crate) enum NumberOrText {
+    Number(Number),
+    Text(String),
+}
+
+impl NumberOrText {
+    pub(crate) fn parse<T: FromStr<Err: fmt::Display>, E: Error>(self) -> Result<T, E> {
+        let text = match self {
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => text,
+        };
+        text.parse().map_err(|error| E::custom(format_args!("{text:?}: {error}")))
+    }
+}
+
 /// Reads a value from its text, or from a number whose digits are that text.
 pub(crate) fn number_or_text<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: FromStr<Err: fmt::Display>,
 {
-    struct Written<T>(PhantomData<T>);
-
-    impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Written<T> {
-        type Value = T;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a number or a string")
-        }
-
-        fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
-            self.visit_str(&number.to_string())
-        }
-
-        fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
-            self.visit_str(&number.to_string())
-        }
-
-        fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
-            self.visit_str(&number.to_string())
-        }
-
-        fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
-            text.parse().map_err(|error| E::custom(format_args!("{text:?}: {error}")))
-        }
-    }
-
-    deserializer.deserialize_any(Written(PhantomData))
+    NumberOrText::deserialize(deserializer)?.parse()
 }
 
 macro_rules! deserialize_number_or_text {
@@ -225,29 +216,16 @@ deserialize_number_or_text!(Size, Threads, TokenName);
 
 /// Reads a list of strings, of which one alone is a list of one.
 pub(crate) fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    struct Strings;
-
-    impl<'de> Visitor<'de> for Strings {
-        type Value = Vec<String>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a string or several")
-        }
-
-        fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-            Ok(vec![text.to_owned()])
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-            let mut strings = Vec::new();
-            while let Some(string) = items.next_element()? {
-                strings.push(string);
-            }
-            Ok(strings)
-        }
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a string or several")]
+    enum Strings {
+        One(String),
+        Several(Vec<String>),
     }
-
-    deserializer.deserialize_any(Strings)
+    Ok(match Strings::deserialize(deserializer)? {
+        Strings::One(string) => vec![string],
+        Strings::Several(strings) => strings,
+    })
 }
 
 /// Reads extensions.
@@ -294,6 +272,12 @@ pub(crate) mod schemas {
     /// A string or several.
     pub(crate) struct Strings;
 
+    /// A number of documents, or a share in percent.
+    pub(crate) struct CountOrPercent;
+
+    /// A share.
+    pub(crate) struct NumberOrPercent;
+
     /// A share by name.
     pub(crate) struct Shares;
 
@@ -307,8 +291,8 @@ pub(crate) mod schemas {
         super::Size, "Size", {"type": ["integer", "string"]};
         super::Threads, "Threads", {"type": ["integer", "string"]};
         super::TokenName, "TokenName", {"type": ["string", "integer"]};
-        crate::encode::MaxSkipped, "MaxSkipped", {"type": ["integer", "string"]};
-        crate::selection::Share, "Share", {"type": ["number", "string"]};
+        CountOrPercent, "CountOrPercent", {"type": ["integer", "string"]};
+        NumberOrPercent, "NumberOrPercent", {"type": ["number", "string"]};
         Strings, "Strings", {"type": ["string", "array"], "items": {"type": "string"}};
         Shares, "Shares", {"type": "object", "additionalProperties": {"type": ["number", "string"]}};
         FilePath, "FilePath", {"type": "string", "format": "path"};
