@@ -89,20 +89,12 @@ impl RunIdentity {
             let (before, now) = (format!("{before:?}"), format!("{now:?}"));
             (before != now).then(|| format!("{what} was {} and is {}", shown(&before), shown(&now)))
         };
-        let options = |of: &Self| -> Vec<(String, serde_json::Value)> {
-            let value = serde_json::to_value(&of.options).expect("strings and numbers become JSON");
-            value.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())).collect()
-        };
         let option = || {
-            let (before, now) = (options(before), options(self));
-            let value = |of: &[(String, serde_json::Value)], name: &str| {
-                of.iter().find(|(other, _)| other == name).map_or(serde_json::Value::Null, |(_, value)| value.clone())
-            };
-            let names = before.iter().chain(&now).map(|(name, _)| name);
-            let mut different = names.filter(|name| value(&before, name) != value(&now, name));
-            let name = different.next()?;
-            let (before, now) = (value(&before, name), value(&now, name));
-            Some(format!("the option {name} was {} and is {}", shown(&before.to_string()), shown(&now.to_string())))
+            let json = |of: &Self| serde_json::to_value(&of.options).expect("strings and numbers become JSON");
+            let (before, now) = (json(before), json(self));
+            let (name, now) = now.as_object()?.iter().find(|(name, now)| before[name.as_str()] != **now)?;
+            let (before, now) = (before[name.as_str()].to_string(), now.to_string());
+            Some(format!("the option {name} was {} and is {}", shown(&before), shown(&now)))
         };
         differs("the layout of the progress record", &before.schema, &self.schema)
             .or_else(|| differs("the version of windrow", &before.windrow, &self.windrow))
