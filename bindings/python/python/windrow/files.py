@@ -116,7 +116,8 @@ def encode_files(
     ``Tokenizer(...)`` takes, a path object, or a text: a name of tiktoken, or else the path of a ``tokenizer.json``, as in the command. So a file
     called ``gpt2`` is ``"./gpt2"``.
 
-    The options are those of the command (``windrow.options.EncodeOptions`` and ``windrow encode --help``), and None is no option. A document
+    The options are those of the command (``windrow.options.EncodeOptions`` and ``windrow encode --help``), and None is no option. Those of a
+    manifest repeat its run: ``encode_files(inputs, output, **manifest["options"])``. A document
     gets no special tokens around it, unless ``add_special_tokens``: documents of a corpus have an end of text between them
     (``append_eos``). Special tokens that are written in a text are text, whatever a ``Tokenizer`` does with them, unless
     ``special_in_text``. Calls that encode texts do the opposite of both by default. With ``progress=True`` the library tqdm draws a bar; a

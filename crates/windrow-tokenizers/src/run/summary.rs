@@ -1,5 +1,6 @@
 //! The account of a run as JSON, and its notes.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde_json::json;
@@ -129,11 +130,13 @@ pub(super) fn notes(summary: &Summary, EncodeSpec { job, run }: &EncodeSpec, has
     notes
 }
 
-/// The name that a misspelt one may stand for: the one with the fewest differences, of at most one in three characters.
+/// The name that a misspelt one may stand for: the one with the fewest differences, of at most two in five characters.
 fn nearest<'n>(name: &str, names: &'n [String]) -> Option<&'n String> {
-    let most = (name.chars().count() / 3).max(1);
+    let most = (name.chars().count() * 2 / 5).max(1);
     let distance = |other: &&String| distance(&name.to_lowercase(), &other.to_lowercase());
-    names.iter().min_by_key(distance).filter(|other| distance(other) <= most)
+    let letters = |name: &str| -> BTreeSet<char> { name.to_lowercase().chars().collect() };
+    // Two letters that change places are two differences, too many for a short name.
+    names.iter().min_by_key(distance).filter(|other| distance(other) <= most || letters(name) == letters(other))
 }
 
 /// The number of characters to insert, remove or replace.
@@ -203,7 +206,9 @@ mod tests {
     fn the_nearest_name_is_one_that_may_be_meant() {
         let names = ["id", "url", "meta", "meta.language"].map(str::to_owned);
         let near = |name| nearest(name, &names).map(String::as_str);
-        for (name, meant) in [("Url", "url"), ("idd", "id"), ("meta.langauge", "meta.language"), ("met", "meta")] {
+        for (name, meant) in
+            [("Url", "url"), ("idd", "id"), ("meta.langauge", "meta.language"), ("mtea", "meta"), ("ulr", "url")]
+        {
             assert_eq!(near(name), Some(meant), "{name}");
         }
         assert_eq!((near("title"), near("x"), nearest("id", &[])), (None, None, None));
