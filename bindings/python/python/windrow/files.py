@@ -132,7 +132,7 @@ def encode_files(
     >>> encode_files(folder, folder / "ids", "gpt2")["tokens"]
     2
     """
-    run = {"inputs": _paths("inputs", inputs), "output": _path("output", output)}
+    run: dict[str, object] = {"inputs": _paths("inputs", inputs), "output": _path("output", output)}
     job: dict[str, object] = {}
     for name, value in _known("encode_files", EncodeOptions, options):
         (run if name in EncodeRunOptions.__annotations__ else job)[name] = value
@@ -205,7 +205,7 @@ def _plain(value: object) -> object:
         return value.isoformat()
     if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray):
         return list(value)
-    return operator.index(value)  # type: ignore[call-overload]
+    return operator.index(value)  # type: ignore[arg-type]
 
 
 def _path(name: str, path: Path) -> str:
