@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 
 use napi_derive::napi;
-use windrow_cli::{Failed, FailureKind};
 use windrow_tokenizers::engine::{BatchError, DecodeBatchError, DecodeError, EngineError};
+use windrow_tokenizers::run::{Failed, FailureKind};
 use windrow_tokenizers::tokenizer::LoadError;
 
 /// Why a call has no result.
@@ -26,7 +26,12 @@ impl Failure {
 
     /// A file cannot be read.
     pub(crate) fn file(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self::new(if kind == ErrorKind::NotFound { "missing" } else { "file" }, message)
+        let failure = match kind {
+            ErrorKind::NotFound => "missing",
+            ErrorKind::AlreadyExists => "exists",
+            _ => "file",
+        };
+        Self::new(failure, message)
     }
 
     /// A tokenizer cannot be loaded, or not do what is asked of it.
@@ -98,7 +103,7 @@ impl From<Failed> for Failure {
         match kind {
             FailureKind::Usage | FailureKind::BadInput => Self::new("input", message),
             FailureKind::Missing => Self::file(ErrorKind::NotFound, message),
-            FailureKind::Io => Self::file(ErrorKind::Other, message),
+            FailureKind::Io | FailureKind::CannotCreate => Self::file(ErrorKind::Other, message),
             FailureKind::Exists => Self::file(ErrorKind::AlreadyExists, message),
             FailureKind::Stopped => Self::stopped(),
             _ => Self::other(message),

@@ -5,9 +5,9 @@ use std::thread;
 
 use napi::bindgen_prelude::*;
 use napi_derive::napi;
-use windrow_cli::EncodeFiles;
 use windrow_tokenizers::encode::{Observer, Step};
 use windrow_tokenizers::output::Staging;
+use windrow_tokenizers::run::EncodeSpec;
 
 use crate::door::{Callback, enter, send};
 use crate::environment::Environment;
@@ -67,27 +67,30 @@ pub struct FilesJob {
 
 #[napi]
 impl FilesJob {
-    /// Begins the run that `words` say, and calls back with the outcome.
+    /// Begins the run of an [`EncodeSpec`] in JSON, and calls back with the outcome.
     #[napi(constructor)]
-    pub fn new(
-        words: Vec<String>,
-        tokenizer: &NativeTokenizer,
-        add_special_tokens: bool,
-        special_in_text: bool,
-        callback: Callback<'_, FilesDone>,
-    ) -> Result<Self> {
+    pub fn new(spec: String, tokenizer: &NativeTokenizer, callback: Callback<'_, FilesDone>) -> Result<Self> {
         let answer = callback.build_threadsafe_function().build()?;
         let (staging, progress) = (Staging::default(), Arc::<Mutex<Progress>>::default());
         let steps =
             Steps { progress: Arc::clone(&progress), staging: staging.clone(), environment: Environment::current() };
         let core = tokenizer.core()?;
         let run = move || {
-            let tokenizer = core.of_files(add_special_tokens, special_in_text)?;
-            let files = EncodeFiles::prepare(&words, tokenizer, &steps.staging)?;
-            let stored = files.stored().map(|stored| stored as f64);
+            let spec = EncodeSpec::from_json(&spec)?;
+            let mut notes = Vec::new();
+            let found = spec.find(|note| notes.push(note.to_owned()))?;
+            let tokenizer = core.of_files(spec.job.add_special_tokens, spec.job.has_special_in_text())?;
+            let run = found.open(tokenizer, &steps.staging, |note| notes.push(note.to_owned()))?;
+            let stored = run.stored().map(|stored| stored as f64);
             steps.progress.lock().unwrap_or_else(PoisonError::into_inner).total_bytes = stored;
-            let (summary, notes) = files.run(&steps)?;
-            Ok::<_, Failure>(FilesDone { summary, notes })
+            let ended = run.encode(&steps);
+            match ended.failed {
+                Some(failed) => Err(Failure::from(failed)),
+                None => {
+                    notes.extend(ended.notes);
+                    Ok(FilesDone { summary: ended.json, notes })
+                }
+            }
         };
         let thread = thread::Builder::new().name("windrow-files".to_owned());
         let started = thread.spawn(move || send(&answer, enter(run)));

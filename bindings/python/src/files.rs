@@ -6,9 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use windrow_cli::{EncodeFiles, Failed, FailureKind, count_files};
 use windrow_tokenizers::encode::{Observer, Step};
 use windrow_tokenizers::output::Staging;
+use windrow_tokenizers::run::{CountSpec, EncodeSpec, Failed, FailureKind};
 
 use crate::door::{POLL_MILLIS, enter};
 use crate::errors::Failure;
@@ -41,19 +41,18 @@ impl Observer for Steps {
     }
 }
 
-/// Runs `windrow encode` in these words, and returns the object of `--json`, with the notes of the command. `progress` is called now and
-/// then, on this thread.
+/// Runs an [`EncodeSpec`] in JSON, and returns the object of `--json`, with notes for people. `progress` is called now and then, on this
+/// thread.
 ///
 /// The run has a thread, because this one answers signals, also while the run waits for an input.
 #[pyfunction]
 pub(crate) fn encode_files(
     py: Python<'_>,
-    words: Vec<String>,
+    spec: &str,
     tokenizer: &Bound<'_, PyTokenizer>,
-    add_special_tokens: bool,
-    special_in_text: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Vec<String>)> {
+    let spec = EncodeSpec::from_json(spec).map_err(|failed| Failure::from(failed).into_error(py))?;
     let core = tokenizer.get().core();
     enter(py, |watch| {
         let (staging, done) = (Staging::default(), Arc::<Mutex<Done>>::default());
@@ -61,11 +60,19 @@ pub(crate) fn encode_files(
         let run = {
             let (staging, done) = (staging.clone(), Arc::clone(&done));
             move || -> Result<_, Failure> {
-                let tokenizer = core.of_files(add_special_tokens, special_in_text)?;
-                let files = EncodeFiles::prepare(&words, tokenizer, &staging)?;
-                done.lock().unwrap_or_else(PoisonError::into_inner).stored = files.stored();
-                let (summary, notes) = files.run(&Steps(done))?;
-                Ok((summary, notes.iter().map(|note| in_python(note)).collect()))
+                let mut notes = Vec::new();
+                let found = spec.find(|note| notes.push(in_python(note)))?;
+                let tokenizer = core.of_files(spec.job.add_special_tokens, spec.job.has_special_in_text())?;
+                let run = found.open(tokenizer, &staging, |note| notes.push(in_python(note)))?;
+                done.lock().unwrap_or_else(PoisonError::into_inner).stored = run.stored();
+                let ended = run.encode(&Steps(done));
+                match ended.failed {
+                    Some(failed) => Err(failed.into()),
+                    None => {
+                        notes.extend(ended.notes.iter().map(|note| in_python(note)));
+                        Ok((ended.json, notes))
+                    }
+                }
             }
         };
         let thread = thread::Builder::new().name("windrow-files".to_owned()).spawn(move || {
@@ -111,20 +118,17 @@ pub(crate) fn encode_files(
     })
 }
 
-/// Runs `windrow count --json` in these words, and returns the object, and the errors of what has no count.
+/// Runs a [`CountSpec`] in JSON, and returns the object of `windrow count --json`, and the errors of what has no count.
 #[pyfunction]
-pub(crate) fn count(
-    py: Python<'_>,
-    words: Vec<String>,
-    tokenizer: &Bound<'_, PyTokenizer>,
-    special_in_text: bool,
-) -> PyResult<(String, Vec<PyErr>)> {
+pub(crate) fn count(py: Python<'_>, spec: &str, tokenizer: &Bound<'_, PyTokenizer>) -> PyResult<(String, Vec<PyErr>)> {
+    let spec = CountSpec::from_json(spec).map_err(|failed| Failure::from(failed).into_error(py))?;
     let core = tokenizer.get().core();
-    let (json, failed) = enter(py, |watch| {
-        let tokenizer = core.of_files(false, special_in_text)?;
-        Ok(in_parallel(|| count_files(&words, tokenizer, &|| watch.goes_on()))?)
+    let counted = enter(py, |watch| {
+        let tokenizer = core.of_files(false, spec.texts.special_in_text)?;
+        let run = || spec.find()?.count(tokenizer, true, &(), &|| watch.goes_on(), |_| true).map_err(Failed::from);
+        Ok(in_parallel(run)?)
     })?;
-    Ok((json, failed.into_iter().map(|failed| Failure::from(failed).into_error(py)).collect()))
+    Ok((counted.text, counted.failed.into_iter().map(|failed| Failure::from(failed).into_error(py)).collect()))
 }
 
 impl From<Failed> for Failure {
@@ -134,7 +138,7 @@ impl From<Failed> for Failure {
             FailureKind::Usage | FailureKind::BadInput => Self::Input(message),
             FailureKind::Missing => Self::File(std::io::ErrorKind::NotFound, message),
             FailureKind::Exists => Self::File(std::io::ErrorKind::AlreadyExists, message),
-            FailureKind::Io => Self::File(std::io::ErrorKind::Other, message),
+            FailureKind::Io | FailureKind::CannotCreate => Self::File(std::io::ErrorKind::Other, message),
             _ => Self::Other(message),
         }
     }

@@ -33,7 +33,9 @@ use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use windrow_tokenizers::tokenizers_023::utils::parallelism::set_parallelism;
 
-/// Runs the command, which treats the process as its own, and returns the exit code.
+/// Runs the command, which treats the process as its own, and returns the exit code. A binary of its own in the wheel would have a second
+/// copy of the engines and vocabularies.
+#[cfg(feature = "command")]
 #[pyfunction]
 fn run_command(py: Python<'_>, words: Vec<String>) -> u8 {
     py.detach(|| windrow_cli::run(words))
@@ -68,6 +70,7 @@ fn _windrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ragged::PyRagged>()?;
     module.add_class::<tokenizer::PyTokenizer>()?;
     module.add_function(wrap_pyfunction!(files::encode_files, module)?)?;
-    module.add_function(wrap_pyfunction!(files::count, module)?)?;
-    module.add_function(wrap_pyfunction!(run_command, module)?)
+    #[cfg(feature = "command")]
+    module.add_function(wrap_pyfunction!(run_command, module)?)?;
+    module.add_function(wrap_pyfunction!(files::count, module)?)
 }

@@ -1,50 +1,24 @@
 //! Messages of the command in the words of Python: `--overwrite` is `overwrite=True` there.
 
 /// Options of the command that have another name in Python.
-const RENAMED: [(&str, &str); 3] = [("column", "field"), ("ext", "extensions"), ("no-ignore", "ignore_files")];
+const RENAMED: [(&str, &str); 1] = [("column", "field")];
 
 /// Options without a value.
-const FLAGS: [&str; 10] = [
-    "add-special-tokens",
-    "all-text",
-    "append-eos",
-    "hidden",
-    "lines",
-    "no-ignore",
-    "overwrite",
-    "raw",
-    "resume",
-    "special-in-text",
-];
+const FLAGS: &str =
+    " add-special-tokens all-text append-eos hidden lines no-ignore overwrite raw resume special-in-text ";
 
 /// Words that stand for values in hints, besides those in upper case and numbers.
-const VALUES: [&str; 18] = [
-    "arrow",
-    "datatrove",
-    "fail",
-    "i32",
-    "jsonl",
-    "lines",
-    "mds",
-    "megatron",
-    "nanogpt",
-    "npy",
-    "parquet",
-    "skip",
-    "text",
-    "text|lines|jsonl",
-    "u16",
-    "u32",
-    "u64",
-    "u8",
-];
+const VALUES: &str = " all arrow assistant datatrove fail i32 jsonl lines mds megatron nanogpt npy parquet skip split text text|lines|jsonl u16 \
+    u32 u64 u8 whole ";
+
+fn is_in(list: &str, word: &str) -> bool {
+    list.split_whitespace().any(|known| known == word)
+}
 
 /// Ends of a shell's pipe in hints of the command.
 const PIPE: &str = " | windrow encode - ";
 
 pub(crate) fn in_python(message: &str) -> String {
-    // The usage of the command follows an error in its words.
-    let message = message.split("\n\nUsage:").next().unwrap_or_default();
     let message = message.replace(PIPE, " > OUT, then read OUT with ");
     let mut text = String::with_capacity(message.len());
     let mut rest = message.as_str();
@@ -86,20 +60,15 @@ fn option(text: &str) -> Option<(String, usize)> {
     let (name, after) = name.split_at(end);
     let renamed = RENAMED.iter().find(|(known, _)| *known == name).map_or(name, |(_, renamed)| *renamed);
     let python = renamed.replace('-', "_");
-    if FLAGS.contains(&name) {
-        let value = if name == "no-ignore" { "False" } else { "True" };
-        return Some((format!("{python}={value}"), 2 + end));
-    }
-    // `--threads <auto|N>` of the parser of the command line.
-    if let Some(shown) = after.strip_prefix(" <").and_then(|shown| shown.find('>')) {
-        return Some((python, 2 + end + 2 + shown + 1));
+    if is_in(FLAGS, name) {
+        return Some((format!("{python}=True"), 2 + end));
     }
     let value = after.strip_prefix(' ').unwrap_or_default();
     let len = value.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '|').unwrap_or(value.len());
     let value = &value[..len];
     let is_placeholder = len > 0 && value.chars().all(|letter| letter.is_ascii_uppercase() || letter == '|');
     let is_number = value.starts_with(|digit: char| digit.is_ascii_digit());
-    let words = match VALUES.contains(&value) {
+    let words = match is_in(VALUES, value) {
         true => format!("{python}=\"{}\"", value.replace('|', "\", \"")),
         false if is_placeholder || is_number => format!("{python}={value}"),
         false => return Some((python, 2 + end)),

@@ -27,6 +27,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use indicatif::ProgressBar;
 use windrow::Pool;
+use windrow_tokenizers::run::Threads;
 
 pub(crate) use args::{AFTER_HELP, HELP, Options};
 use measure::{Effort, Scenario};
@@ -70,7 +71,7 @@ fn measured(options: &Options) -> Result<Code, Refusal> {
     })?;
     let scratch = Scratch::create(paths)?;
     let cpus = thread::available_parallelism().map_or(1, usize::from);
-    let threads = if options.threads == 0 { cpus } else { options.threads };
+    let threads = options.threads.workers();
     let note = |text: &str| {
         if !options.quiet {
             report::note(text)
@@ -136,7 +137,7 @@ fn command(options: &Options) -> String {
     if !options.only.is_empty() {
         words.push(format!("--only {}", options.only.iter().map(|shape| shape.name()).collect::<Vec<_>>().join(",")));
     }
-    words.extend((options.threads != 0).then(|| format!("--threads {}", options.threads)));
+    words.extend((options.threads != Threads::default()).then(|| format!("--threads {}", options.threads)));
     words.extend(options.tiny.then(|| "--tiny".to_owned()));
     words.join(" ")
 }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 use windrow_tokenizers::dataset::{Dataset, DatasetError, Statistics};
+use windrow_tokenizers::run::{Failed, FailureKind};
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-use windrow_tokenizers::{shown, to_json};
+use windrow_tokenizers::{decimal, shown, to_json};
 
 use crate::exit::Code;
 use crate::report;
-use crate::size;
 
 pub(crate) const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 failed, 2 usage or no such output, 65 a file is damaged or of another tokenizer, 74 reading failed.";
@@ -73,28 +73,17 @@ pub(crate) struct Stat {
     json: bool,
 }
 
-/// An error that is not reported yet, and the exit code.
-struct Failed(String, Code);
-
-impl<E: std::error::Error> From<E> for Failed
-where
-    Code: for<'e> From<&'e E>,
-{
-    fn from(error: E) -> Self {
-        Self(error.to_string(), Code::from(&error))
-    }
-}
-
 /// Prints the result, or reports why there is none.
 fn end(result: Result<String, Failed>, json: bool) -> Code {
     let (text, code) = match result {
         Ok(text) => (text, Code::Done),
-        Err(Failed(message, code)) => {
-            report::error(&message);
+        Err(failed) => {
+            report::error(&failed);
+            let code = failed.kind.into();
             if !json {
                 return code;
             }
-            (to_json(&serde_json::json!({ "schema": SCHEMA, "error": message })), code)
+            (to_json(&serde_json::json!({ "schema": SCHEMA, "error": failed.message })), code)
         }
     };
     print(&text, code)
@@ -166,7 +155,7 @@ pub(crate) fn verify(options: &Verify) -> Code {
     let text = format!(
         "{} files, {}: as written; {} documents, {} tokens of {} (blake3 {})",
         verified.files,
-        size::decimal(verified.bytes),
+        decimal(verified.bytes),
         manifest.documents.written,
         manifest.tokens,
         shown(&manifest.tokenizer.name),
@@ -191,7 +180,7 @@ pub(crate) fn decode(options: &Decode) -> Code {
             let documents = dataset.documents();
             let message =
                 format!("there is no document {}: {documents} were written\nhint: they count from 0", options.doc);
-            return Err(Failed(message, Code::Usage));
+            return Err(Failed::usage(message));
         };
         if options.ids {
             return Ok(ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" "));
@@ -199,7 +188,7 @@ pub(crate) fn decode(options: &Decode) -> Code {
         let name = options.tokenizer.as_deref().unwrap_or(&dataset.manifest().tokenizer.name);
         let tokenizer = Tokenizer::load(name, &LoadOptions::default())?;
         dataset.check_tokenizer(&tokenizer)?;
-        tokenizer.decode(&ids, false).map_err(|error| Failed(error.to_string(), Code::Failed))
+        tokenizer.decode(&ids, false).map_err(|error| Failed { message: error.to_string(), kind: FailureKind::Other })
     };
     match text() {
         Ok(text) => printed(report::print_foreign(&text), Code::Done),

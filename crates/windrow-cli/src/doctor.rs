@@ -7,6 +7,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 use windrow_sync::quota::{cpu_quota, rounded_down};
 use windrow_tokenizers::engine::instruction_sets;
+use windrow_tokenizers::run::Threads;
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
 
@@ -14,7 +15,6 @@ use crate::exit::Code;
 use crate::load;
 use crate::progress::Steps;
 use crate::report;
-use crate::threads;
 
 mod primitives;
 
@@ -74,7 +74,7 @@ fn machine() -> String {
     let target = format!("{}-{}", env::consts::ARCH, env::consts::OS);
     let mut text = format!("windrow: {}, {target}\ncpus: {}\n", env!("CARGO_PKG_VERSION"), usable(cpus));
     let mut why = String::new();
-    let threads = match threads::asked(None, |note| why = format!(": {note}")) {
+    let threads = match Threads::usual(|note| why = format!(": {note}")).number() {
         0 => windrow::current_num_threads(),
         threads => threads,
     };

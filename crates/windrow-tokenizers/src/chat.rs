@@ -69,6 +69,8 @@ use minijinja::Environment;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Loss {
     /// All. No masks are written.
     #[default]
@@ -153,8 +155,6 @@ pub struct ChatIdentity {
     pub template: String,
     /// blake3 of all that it renders with: its text, the special tokens and the date.
     pub blake3: String,
-    /// Which tokens count in training.
-    pub loss: Loss,
 }
 
 impl Chat {
@@ -197,7 +197,7 @@ impl Chat {
     /// # Ok::<(), windrow_tokenizers::chat::ChatError>(())
     /// ```
     pub fn identity(&self) -> ChatIdentity {
-        ChatIdentity { template: self.template.name.clone(), blake3: self.template.hash(), loss: self.loss }
+        ChatIdentity { template: self.template.name.clone(), blake3: self.template.hash() }
     }
 }
 

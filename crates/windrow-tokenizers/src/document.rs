@@ -19,7 +19,7 @@ use crate::diagnose;
 use crate::input::{Fields, Format, Record};
 use crate::shown;
 pub use fault::{Fault, FaultKind};
-pub(crate) use keep::{keep_of, values_of};
+pub(crate) use keep::{keep_of, names_of, values_of};
 
 /// A bad document as it is reported: `file:line:byte: reason`.
 ///

@@ -54,6 +54,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::io;
+use std::path::PathBuf;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use thiserror::Error;
@@ -66,13 +67,12 @@ pub use observer::{LargeDocument, Observer, Step};
 use crate::chat::{Chat, Locate};
 use crate::engine::{Engine, caught};
 use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, LastRecord, Object, Position};
-use crate::manifest::{
-    self, Documents, ManifestBody, Options, ReadOptions, Selection, SkippedDocument, TokenizerIdentity,
-};
+use crate::manifest::{self, Documents, EncodeJob, ManifestBody, Selection, SkippedDocument, TokenizerIdentity};
 use crate::output::{
     InputCounts, InputIdentity, Output, OutputError, OutputErrorKind, OutputOptions, Published, RunIdentity,
 };
 use crate::shown;
+use crate::spec::Texts;
 use crate::tokenizer::Tokenizer;
 use shuffled::Shuffled;
 
@@ -94,7 +94,7 @@ use special::SpecialIds;
 ///
 /// // Texts are in the field `body`, and bad lines are skipped.
 /// let mut job = Job { threads: 2, ..Job::new(vec![corpus]) };
-/// job.reading.field = "body".to_owned();
+/// job.reading.texts.field = vec!["body".to_owned()];
 /// job.reading.on_error = OnError::Skip;
 /// let summary = encode(job, &tokenizer, output, &())?;
 /// assert_eq!((summary.documents.written, summary.documents.skipped), (1, 1));
@@ -104,8 +104,9 @@ use special::SpecialIds;
 pub struct Job {
     /// The inputs to read, in this order.
     pub inputs: Vec<InputFile>,
-    /// How records become documents. Its setting for special tokens only goes into the manifest: the tokenizer was loaded with it.
-    pub reading: ReadOptions,
+    /// How records become documents. Options of the tokenizer only go into the manifest: it was loaded with them. Those of the output are
+    /// not used: it was made with its own.
+    pub reading: EncodeJob,
     /// Threads that encode, including the calling one; 0 means one for each CPU the process may use. Writing uses one
     /// additional thread, which mostly waits, and reading one for each of the [`readers`](Self::readers).
     pub threads: usize,
@@ -126,7 +127,7 @@ pub struct Job {
     pub readers: usize,
     /// Bytes of consecutive documents that a worker claims at a time.
     pub chunk_bytes: usize,
-    /// If set, a document is the conversation in a JSON line, rendered by a chat template. [`ReadOptions::field`] names its messages.
+    /// If set, a document is the conversation in a JSON line, rendered by a chat template. [`Texts::field`](crate::run::Texts::field) names its messages.
     pub chat: Option<Chat>,
     /// How many bad documents may be skipped; nothing is published beyond this limit. If all documents are bad, the run always fails.
     pub max_skipped: Option<MaxSkipped>,
@@ -201,11 +202,12 @@ impl Job {
     /// use windrow_tokenizers::manifest::OnError;
     ///
     /// let job = Job::new(vec![InputFile::stdin(Format::Jsonl)]);
-    /// assert_eq!((job.reading.field.as_str(), job.reading.on_error), ("text", OnError::Fail));
+    /// assert_eq!((job.reading.fields().text, job.reading.on_error), (vec!["text".to_owned()], OnError::Fail));
     /// assert_eq!((job.threads, job.memory), (0, 1 << 30));
     /// ```
     pub fn new(inputs: Vec<InputFile>) -> Self {
-        let reading = ReadOptions { field: "text".to_owned(), special_in_text: true, ..ReadOptions::default() };
+        let texts = Texts { special_in_text: true, ..Texts::default() };
+        let reading = EncodeJob { texts, ..EncodeJob::default() };
         Self {
             inputs,
             reading,
@@ -275,6 +277,8 @@ pub struct Summary {
     pub stdin_looks_like_json_lines: bool,
     /// Kept fields that no document of this run has: their values are all null.
     pub keep_missing: Vec<String>,
+    /// The names of the fields of the first document that lacks a kept field; `a.b` is the field `b` in the object `a`.
+    pub keep_names: Vec<String>,
     /// The number of texts that are git-lfs pointers, which stand in the place of files that were not fetched, and the first of them by name.
     pub pointers: (u64, String),
     /// The maximum number of bytes in flight, counted as for [`Job::memory`], but with the actual ids instead of the assumed ones.
@@ -569,7 +573,12 @@ fn encode_by(
     output: Output,
     observer: &dyn Observer,
 ) -> Result<Summary, Box<RunError>> {
-    job.reading.chat = job.chat.as_ref().map(Chat::identity);
+    let vocabulary = &mut job.reading.vocabulary;
+    (vocabulary.model, vocabulary.tokenizer) = (None, Some(identity.name.clone()));
+    let chat = job.chat.as_ref().map(Chat::identity);
+    job.reading.loss = job.chat.as_ref().map(|chat| chat.loss);
+    let template = chat.as_ref().map(|chat| PathBuf::from(&chat.template));
+    job.reading.chat = template.map(|template| job.reading.chat.take().unwrap_or(template));
     let has_mask = job.chat.as_ref().is_some_and(Chat::has_mask);
     if has_mask != output.loss_tokens().is_some() || (has_mask && locate.is_none()) {
         let message = "masks need a job with a chat template and a loss, an output with masks, and a tokenizer";
@@ -588,7 +597,10 @@ fn encode_by(
     let (reading, max_skipped, files) = (job.reading.clone(), job.max_skipped, job.inputs.len());
     let run_identity = |options| {
         let inputs = job.inputs.iter().map(input_identity).collect();
-        RunIdentity::new(engine_identity(engine), identity.clone(), probe(engine, &added), options, inputs)
+        RunIdentity {
+            chat: chat.clone(),
+            ..RunIdentity::new(engine_identity(engine), identity.clone(), probe(engine, &added), options, inputs)
+        }
     };
     let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
     let has_shards = output.has_shards();
@@ -631,6 +643,7 @@ fn encode_by(
         encoding,
         stdin_looks_like_json_lines: run.findings.json_lines,
         keep_missing: run.findings.keep_missing,
+        keep_names: run.findings.names,
         pointers: run.findings.pointers,
         peak_in_flight: run.peak,
         exceeding: run.exceeding,
@@ -664,6 +677,7 @@ fn encode_by(
                     let body = ManifestBody {
                         engine: engine_identity(engine),
                         tokenizer: identity,
+                        chat,
                         reading,
                         inputs,
                         documents: summary.documents,
@@ -719,7 +733,7 @@ fn check_selection(selection: &Selection, output: &OutputOptions) -> Result<(), 
 fn begin_output(
     output: &mut Output,
     job: &Job,
-    identity: &dyn Fn(Options) -> RunIdentity,
+    identity: &dyn Fn(EncodeJob) -> RunIdentity,
 ) -> Result<Option<(Continuation, Account)>, OutputError> {
     let begun = output.begin(identity, job.reading.clone())?;
     let Some((continuation, checkpoint)) = begun else {

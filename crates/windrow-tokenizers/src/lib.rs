@@ -16,12 +16,15 @@ pub mod manifest;
 pub mod output;
 mod pack;
 mod remedy;
+pub mod run;
 mod selection;
 mod shown;
+mod spec;
 pub mod tokenizer;
+mod values;
 
 pub use batch_encode::BatchEncode;
 #[doc(hidden)]
 pub use json_parts::text_in_parts;
-pub use shown::{Shown, shown, shown_lines, to_json};
+pub use shown::{Shown, counted, decimal, shown, shown_lines, to_json};
 pub use tokenizers_023;

@@ -3,20 +3,23 @@
 //! It contains no time, no thread count and no absolute path that windrow adds. So two runs over the same inputs with the same options
 //! write the same bytes.
 
+mod versions;
+
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::ser::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::chat::{ChatIdentity, Loss};
+pub(crate) use self::versions::AnyOptions;
+use crate::chat::ChatIdentity;
 use crate::document::fault::without_hint;
-use crate::input::Fields;
-use crate::output::{Dtype, Format};
 pub use crate::pack::{Pack, PackMode, Packed};
 pub use crate::selection::{PartShare, Selection, Share};
 use crate::shown;
+pub use crate::spec::{EncodeJob, OnError};
 
 /// The version of the layout below. It increases when a field changes its meaning or is removed.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// Maximum number of documents in [`Manifest::skipped`].
 pub const SKIPPED_IN_MANIFEST: usize = 1000;
@@ -46,8 +49,12 @@ pub struct Manifest {
     pub engine: Engine,
     /// The vocabulary.
     pub tokenizer: TokenizerIdentity,
-    /// The options.
-    pub options: Options,
+    /// How the text became conversations, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chat: Option<ChatIdentity>,
+    /// The options, with ids and other values that the run has found: `windrow encode --spec` repeats it.
+    #[serde(serialize_with = "sparse", deserialize_with = "options")]
+    pub options: EncodeJob,
     /// The inputs, in order.
     pub inputs: Vec<InputFile>,
     /// The account of documents.
@@ -72,7 +79,7 @@ pub struct Manifest {
     /// The parts of a divided output, in order; none if it is not divided.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
-    /// The data files, in the order of [`Format::suffixes`], part by part and shard by shard; then `OUT.skipped.jsonl`, the list of all skipped documents, if it was
+    /// The data files, in the order of [`Format::suffixes`](crate::output::Format::suffixes), part by part and shard by shard; then `OUT.skipped.jsonl`, the list of all skipped documents, if it was
     /// requested.
     pub outputs: Vec<OutputFile>,
     /// blake3 of the outputs' hashes, 32 bytes each, one after the other, in hexadecimal: one hash for all data. Manifests of older
@@ -81,6 +88,19 @@ pub struct Manifest {
     pub outputs_blake3: Option<String>,
     /// The first [`SKIPPED_IN_MANIFEST`] skipped documents, in input order.
     pub skipped: Vec<SkippedDocument>,
+}
+
+/// Writes the options that are not the defaults.
+pub(crate) fn sparse<S: Serializer>(options: &EncodeJob, serializer: S) -> Result<S::Ok, S::Error> {
+    let json = |job: &EncodeJob| serde_json::to_value(job).map_err(S::Error::custom);
+    let (mut all, usual) = (json(options)?, json(&EncodeJob::default())?);
+    all.as_object_mut().into_iter().for_each(|all| all.retain(|name, value| usual[name] != *value));
+    all.serialize(serializer)
+}
+
+/// Reads the options of a manifest of any version.
+pub(crate) fn options<'de, D: Deserializer<'de>>(deserializer: D) -> Result<EncodeJob, D::Error> {
+    AnyOptions::deserialize(deserializer).map(|options| options.0)
 }
 
 /// The value of [`Manifest::outputs_blake3`].
@@ -116,8 +136,10 @@ pub struct ManifestBody {
     pub engine: Engine,
     /// The vocabulary.
     pub tokenizer: TokenizerIdentity,
-    /// How the inputs were read and encoded.
-    pub reading: ReadOptions,
+    /// How the text became conversations, if it did.
+    pub chat: Option<ChatIdentity>,
+    /// The options, without those of the output.
+    pub reading: EncodeJob,
     /// The inputs, in order.
     pub inputs: Vec<InputFile>,
     /// The account of documents. [`Documents::is_balanced`] holds, and `written` is the number of documents that the output got.
@@ -190,150 +212,6 @@ pub struct TokenizerIdentity {
     pub blake3: String,
     /// Largest id + 1.
     pub vocab_size: u32,
-}
-
-/// Options that determine the output.
-///
-/// ```
-/// use windrow_tokenizers::dataset::Dataset;
-/// # use windrow_tokenizers::encode::{Job, encode};
-/// # use windrow_tokenizers::input::{Format as InputFormat, InputFile};
-/// use windrow_tokenizers::output::{Dtype, Format, Output, OutputOptions};
-/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-/// # let directory = tempfile::tempdir()?;
-/// # let prefix = directory.path().join("corpus");
-/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
-/// # let corpus = InputFile::from_reader("memory", &b"Hello world\n\nHello"[..], InputFormat::Lines, None);
-/// # let output = Output::create(&OutputOptions::new(&prefix, tokenizer.vocab_size()))?;
-/// # encode(Job::new(vec![corpus]), &tokenizer, output, &())?;
-///
-/// // Three lines were encoded with gpt2: "Hello world", an empty one, and "Hello".
-/// let dataset = Dataset::open(&prefix)?;
-/// let options = &dataset.manifest().options;
-/// assert_eq!((options.format, options.dtype, options.eos), (Format::Npy, Some(Dtype::U16), None));
-/// assert_eq!(options.reading.field, "text");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Options {
-    /// Layout of the data files.
-    pub format: Format,
-    /// Element type of the ids; none if they are text.
-    pub dtype: Option<Dtype>,
-    /// The id with which each document begins.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bos: Option<u32>,
-    /// The id appended to each document.
-    pub eos: Option<u32>,
-    /// Bytes of token data with which a shard ends; none for an output without shards.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shard_bytes: Option<u64>,
-    /// How documents became rows; none if they did not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pack: Option<Pack>,
-    /// How the inputs were read and encoded.
-    #[serde(flatten)]
-    pub reading: ReadOptions,
-}
-
-impl Options {
-    /// Whether the ids have masks.
-    pub(crate) fn has_mask(&self) -> bool {
-        self.reading.chat.as_ref().is_some_and(|chat| chat.loss == Loss::Assistant)
-    }
-
-    /// Whether kept fields have a separate file.
-    pub(crate) fn has_sidecar(&self) -> bool {
-        !self.reading.keep.is_empty() && !self.format.has_columns()
-    }
-}
-
-/// Options for reading and encoding.
-///
-/// ```
-/// use windrow_tokenizers::encode::Job;
-/// use windrow_tokenizers::manifest::{OnError, ReadOptions};
-///
-/// let mut job = Job::new(Vec::new());
-/// job.reading = ReadOptions { field: "body".into(), on_error: OnError::Skip, ..job.reading };
-/// assert!(job.reading.special_in_text, "the other options of a job are unchanged");
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReadOptions {
-    /// The field of a JSON line, or the column of a Parquet file, that holds the text; the first of several.
-    pub field: String,
-    /// The others of them, in order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub more_fields: Vec<String>,
-    /// What stands between the texts of two of them.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub join: String,
-    /// The fields whose values are carried to the output.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub keep: Vec<String>,
-    /// How rows are conversations, if they are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub chat: Option<ChatIdentity>,
-    /// Whether each line of a text file is a document.
-    pub lines: bool,
-    /// The effect of a bad document on the run.
-    pub on_error: OnError,
-    /// Whether the tokenizer's own template adds special tokens.
-    pub add_special_tokens: bool,
-    /// Whether special tokens that are written in the text are recognized.
-    pub special_in_text: bool,
-    /// Which documents are wanted.
-    #[serde(flatten)]
-    pub selection: Selection,
-}
-
-impl ReadOptions {
-    /// The fields of the inputs that matter.
-    ///
-    /// ```
-    /// use windrow_tokenizers::manifest::ReadOptions;
-    ///
-    /// let more_fields = vec!["body".to_owned()];
-    /// let reading = ReadOptions { field: "title".into(), more_fields, join: "\n".into(), ..ReadOptions::default() };
-    /// assert_eq!(reading.fields().text, ["title", "body"]);
-    /// ```
-    pub fn fields(&self) -> Fields {
-        let text = [&self.field].into_iter().chain(&self.more_fields).cloned().collect();
-        Fields { text, join: self.join.clone(), keep: self.keep.clone() }
-    }
-}
-
-/// The effect of a bad document on the run.
-///
-/// ```
-/// use windrow_tokenizers::encode::{Job, encode};
-/// # use windrow_tokenizers::input::{Format, InputFile};
-/// use windrow_tokenizers::manifest::OnError;
-/// # use windrow_tokenizers::output::{Output, OutputOptions};
-/// # use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-/// # let directory = tempfile::tempdir()?;
-/// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
-///
-/// // The second line is bad.
-/// let run = |on_error| {
-///     let corpus = InputFile::from_reader("memory", &b"{\"text\": \"Hello\"}\n{}"[..], Format::Jsonl, None);
-///     let mut job = Job::new(vec![corpus]);
-///     job.reading.on_error = on_error;
-///     let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 50_257))?;
-///     Ok::<_, Box<dyn std::error::Error>>(encode(job, &tokenizer, output, &())?.documents)
-/// };
-/// assert!(run(OnError::Fail).is_err());
-/// assert_eq!(run(OnError::Skip)?.skipped, 1);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OnError {
-    /// It ends the run; nothing is published.
-    #[default]
-    Fail,
-    /// It is skipped, counted and listed.
-    Skip,
 }
 
 /// One input.

@@ -50,6 +50,7 @@ impl Pack {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum PackMode {
     /// The documents, one after the other, are cut into rows. Only the row at the end may be incomplete.
     #[default]

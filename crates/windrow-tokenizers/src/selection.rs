@@ -7,7 +7,13 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::values::NumberOrText;
+#[cfg(feature = "schema")]
+use crate::values::schemas::{NumberOrPercent, Shares};
 
 /// A share of documents, from 0 to 1, exact to nine digits.
 ///
@@ -21,7 +27,7 @@ use serde::{Deserialize, Serialize};
 /// # Ok::<(), &str>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(into = "f64", try_from = "f64")]
+#[serde(into = "f64", try_from = "NumberOrText")]
 pub struct Share {
     billionths: u32,
 }
@@ -58,6 +64,17 @@ impl TryFrom<f64> for Share {
             return Err("a share is between 0 and 1");
         }
         Ok(Self { billionths: (share * f64::from(WHOLE)).round() as u32 })
+    }
+}
+
+impl TryFrom<NumberOrText> for Share {
+    type Error = &'static str;
+
+    fn try_from(written: NumberOrText) -> Result<Self, Self::Error> {
+        match written {
+            NumberOrText::Number(share) => share.as_f64().unwrap_or(-1.0).try_into(),
+            NumberOrText::Text(share) => share.parse(),
+        }
     }
 }
 
@@ -117,21 +134,31 @@ impl fmt::Display for Share {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "command", derive(clap::Args))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Selection {
-    /// Number of good documents with which the run ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// End with the document that is the N-th good one; what follows is not read.
+    #[cfg_attr(feature = "command", arg(long, value_name = "N"))]
     pub limit: Option<NonZeroU64>,
-    /// The share of the documents that is chosen, good or bad. The others are left out without being parsed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+
+    /// Encode a share of the documents, such as 0.01 or 1%, chosen by a hash of the seed, the input and the document's number in it.
+    #[cfg_attr(feature = "schema", schemars(with = "NumberOrPercent"))]
+    #[cfg_attr(feature = "command", arg(long, value_name = "P|P%"))]
     pub sample: Option<Share>,
-    /// The parts among which the documents are divided; none for an output that is not divided.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+
+    /// Divide the documents by a hash: with train=0.98,val=0.02 into OUT.train.bin and OUT.val.bin. The shares add up to 1.
+    #[serde(deserialize_with = "parts")]
+    #[cfg_attr(feature = "schema", schemars(with = "Shares"))]
+    #[cfg_attr(feature = "command", arg(long, value_name = "NAME=P,...", value_delimiter = ','))]
     pub split: Vec<PartShare>,
-    /// The seed of the order in which documents are written; none for the order of the inputs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+
+    /// Write the documents in another order, which depends on this number. They wait on the disk of OUT if they do not fit in --memory.
+    #[cfg_attr(feature = "command", arg(long, value_name = "SEED"))]
     pub shuffle: Option<u64>,
-    /// Which documents are chosen, and which belong to a part; 0 without it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+
+    /// Another number chooses other documents for --sample, and for the parts of --split [default: 0].
+    #[cfg_attr(feature = "command", arg(long, value_name = "S"))]
     pub seed: Option<u64>,
 }
 
@@ -153,6 +180,43 @@ pub struct PartShare {
     pub name: String,
     /// The share of the documents that belong to it.
     pub share: Share,
+}
+
+impl FromStr for PartShare {
+    type Err = String;
+
+    /// Reads `train=0.98`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, share) = text.split_once('=').ok_or("give a name and a share, such as train=0.98")?;
+        Ok(Self { name: name.to_owned(), share: share.parse::<Share>().map_err(str::to_owned)? })
+    }
+}
+
+/// Reads parts and their shares: an object with a share by name, or a list of objects with a name and a share.
+fn parts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PartShare>, D::Error> {
+    struct Parts;
+
+    impl<'de> Visitor<'de> for Parts {
+        type Value = Vec<PartShare>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("shares by name, such as {\"train\": 0.98, \"val\": 0.02}")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(items))
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut parts = Vec::new();
+            while let Some((name, share)) = map.next_entry()? {
+                parts.push(PartShare { name, share });
+            }
+            Ok(parts)
+        }
+    }
+
+    deserializer.deserialize_any(Parts)
 }
 
 /// Separates the purposes of hashes.

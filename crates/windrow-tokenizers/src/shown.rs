@@ -53,6 +53,21 @@ impl Display for Shown<'_> {
     }
 }
 
+/// A number of things, such as `1 file` and `2 files`.
+pub fn counted(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Bytes in decimal units, like rates.
+pub fn decimal(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => counted(bytes, "byte"),
+        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.2} GB", bytes as f64 / 1e9),
+    }
+}
+
 /// True if a terminal only prints the character: visibly, on the same line and in the same direction.
 pub(crate) fn is_harmless(c: char) -> bool {
     // Most characters are decided by the first comparison.

@@ -37,7 +37,7 @@ const LAYERS: &[(&str, &str)] = &[
         "windrow windrow-allocator windrow-cli windrow-collections windrow-collective windrow-plan windrow-product windrow-records windrow-sqlite \
          windrow-sync windrow-testkit windrow-tiling windrow-tokenizers windrow-tower",
     ),
-    ("windrow-node", "windrow windrow-allocator windrow-cli windrow-tokenizers"),
+    ("windrow-node", "windrow windrow-allocator windrow-tokenizers"),
     ("windrow-python", "windrow windrow-allocator windrow-cli windrow-collective windrow-tiling windrow-tokenizers"),
     ("xtask", "windrow-records windrow-sources"),
 ];

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::result::Shape;
-use crate::size;
+use windrow_tokenizers::run::Threads;
 
 pub(crate) const HELP: &str = "\
 {about}
@@ -36,8 +36,8 @@ pub(crate) struct Options {
     pub(crate) only: Vec<Shape>,
 
     /// Threads of windrow and of the choices by hand; auto: as many as affinity and quota allow.
-    #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = size::threads)]
-    pub(crate) threads: usize,
+    #[arg(long, value_name = "auto|N", default_value = "auto")]
+    pub(crate) threads: Threads,
 
     /// Write a page with pictures and all cells: one file without scripts, for any browser.
     #[arg(long, value_name = "FILE.html")]

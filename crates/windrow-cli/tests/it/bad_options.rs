@@ -201,11 +201,11 @@ fn no_number_of_an_option_becomes_a_reservation_or_a_panic() {
     for (pack, says) in [
         (
             "--pack 18446744073709551615 --pad 0",
-            "--pack 18446744073709551615: 4 rows of so many ids take more than --memory\nhint: make shorter rows\n",
+            "--pack 18446744073709551615: 4 rows of this length take more than --memory\nhint: make shorter rows\n",
         ),
         ("--pack 4294967296", "hint: make shorter rows or give --memory 65536M"),
         ("--pack 20000 --memory 200K", "take more than --memory\nhint: make shorter rows or give --memory 1M"),
-        ("--pack 2000000 --pack-mode whole --pad 0", "256 rows of so many ids take more than --memory"),
+        ("--pack 2000000 --pack-mode whole --pad 0", "256 rows of this length take more than --memory"),
     ] {
         let line = format!("encode in.txt -o packed --tokenizer tiny.json {pack}");
         place.line(&line).fails(&line, 2, &[says]);

@@ -183,10 +183,10 @@ fn what_has_changed_is_named_and_nothing_is_lost() {
         );
     };
     let resume = format!("{LINE} --resume");
-    refused(&format!("{resume} --append-eos --eos 258"), "the option eos was null and is 258");
-    refused(&resume.replace("100KB", "200KB"), "the option shard_bytes was 100000 and is 200000");
+    refused(&format!("{resume} --append-eos --eos 258"), "the option append_eos was false and is true");
+    refused(&resume.replace("100KB", "200KB"), "the option shard_size was 100000 and is 200000");
     refused(&format!("{resume} --dtype u32"), "the option dtype was \"u16\" and is \"u32\"");
-    refused(&format!("{resume} --field body"), "the option field was \"text\" and is \"body\"");
+    refused(&format!("{resume} --field body"), "the option field was [\"text\"] and is [\"body\"]");
     refused(&format!("{resume} --bos 258"), "the option bos was null and is 258");
     refused(&format!("{resume} --limit 5000"), "the option limit was null and is 5000");
     refused(&format!("{resume} --sample 50%"), "the option sample was null and is 0.5");

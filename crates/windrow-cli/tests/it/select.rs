@@ -91,7 +91,7 @@ fn what_cannot_be_chosen_is_refused() {
         ("--sample 1.5", "a share is at most 1, or 100%"),
         ("--sample many", "give a share such as 0.01, or 1%"),
         ("--shuffle 1 --shard-size 1K --resume", "--shuffle cannot resume"),
-        ("--seed 3", "--seed has no effect: it chooses documents for --sample and --split"),
+        ("--seed 3", "--seed has no effect without --sample or --split"),
     ] {
         let line = format!("encode in.txt -o out --tokenizer tiny.json {options}");
         Case { files: vec![("in.txt", b"the".to_vec())], line: &line, code: 2, says: &[says] }.check();

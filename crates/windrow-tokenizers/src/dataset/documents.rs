@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use super::columns;
@@ -9,7 +10,7 @@ use super::error::DatasetError;
 use super::lines;
 use super::mds;
 use super::visit::{Visitor, open_file};
-use crate::manifest::{Options, Pack};
+use crate::manifest::EncodeJob;
 use crate::output::{
     Dtype, Format, IDX_HEADER, MaskHeader, NPY_HEADER, idx_header, metadata_says, npy_header, npy_header_of_rows,
 };
@@ -19,7 +20,7 @@ const BUFFER: usize = 256 << 10;
 
 /// The files of one shard, or of an output without shards.
 pub(super) struct Shard<'m> {
-    pub(super) options: &'m Options,
+    pub(super) options: &'m EncodeJob,
     /// In the order of the format's suffixes; the file with the kept fields is the last.
     pub(super) paths: Vec<PathBuf>,
 }
@@ -157,7 +158,7 @@ impl Shard<'_> {
 
     /// Visits the documents, or the rows of a packed output, until the visitor breaks.
     pub(super) fn walk(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {
-        if let Some(Pack { length, .. }) = self.options.pack
+        if let Some(length) = self.options.pack
             && matches!(self.options.format, Format::Npy | Format::Nanogpt)
         {
             return self.walk_rows(length.get(), visit);
@@ -193,12 +194,12 @@ impl Shard<'_> {
 
     /// The number of ids whose mask is 1, if the masks have a file. It must have one for each of the `tokens`.
     pub(super) fn loss_tokens(&self, tokens: u64) -> Result<Option<u64>, DatasetError> {
-        let Options { format, pack, .. } = *self.options;
+        let EncodeJob { format, pack, .. } = *self.options;
         let has_file = self.options.has_mask() && format.has_mask_file();
         // The masks follow the files of the format, of which there is one less if rows need no offsets.
         let files = if format == Format::Npy && pack.is_some() { 1 } else { format.suffixes().len() };
         let Some(path) = self.paths.get(files).filter(|_| has_file) else { return Ok(None) };
-        let header = MaskHeader::new(format, pack.map(|pack| pack.length.get()));
+        let header = MaskHeader::new(format, pack.map(NonZeroUsize::get));
         let mut masks = Reading::open(path, 0)?;
         let count = masks.elements(header.bytes(0).len(), 1)?;
         masks.check_header(&header.bytes(count))?;
@@ -348,14 +349,15 @@ impl Shard<'_> {
         let dtype = self.dtype()?;
         let mut data = Reading::open(&self.paths[0], 0)?;
         let mut left = data.elements(0, dtype.size())?;
+        let eos = self.options.eos_id();
         let (mut block, mut ids, mut document) = (Vec::new(), Vec::new(), Vec::new());
         while left > 0 {
             let now = left.min((BUFFER / dtype.size()) as u64);
             data.ids(now, dtype, &mut block, &mut ids)?;
             left -= now;
-            for part in ids.split_inclusive(|&id| Some(id) == self.options.eos) {
+            for part in ids.split_inclusive(|&id| Some(id) == eos) {
                 document.extend_from_slice(part);
-                if document.last().copied() == self.options.eos && self.options.eos.is_some() {
+                if document.last().copied() == eos && eos.is_some() {
                     if visit(&document).is_break() {
                         return Ok(());
                     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::error::DatasetError;
 use super::visit::{Visitor, open_file};
-use crate::manifest::Options;
+use crate::manifest::EncodeJob;
 use crate::output::{Dtype, MdsColumn, MdsSamples};
 
 /// Bytes that are read ahead.
@@ -41,7 +41,7 @@ pub(super) fn documents(path: &Path) -> Result<u64, DatasetError> {
 }
 
 /// Visits the documents, until the visitor breaks.
-pub(super) fn walk(options: &Options, path: &Path, visit: Visitor<'_>) -> Result<(), DatasetError> {
+pub(super) fn walk(options: &EncodeJob, path: &Path, visit: Visitor<'_>) -> Result<(), DatasetError> {
     let ((table, bytes), (samples, _)) = (open(path)?, open(path)?);
     let table = BufReader::with_capacity(BUFFER, table);
     let samples = BufReader::with_capacity(BUFFER, samples);
@@ -49,8 +49,8 @@ pub(super) fn walk(options: &Options, path: &Path, visit: Visitor<'_>) -> Result
     let Some(dtype) = options.dtype else {
         return Err(DatasetError::damaged(path, "the manifest names no element type"));
     };
-    let size_limit = options.shard_bytes.unwrap_or(0);
-    let samples = MdsSamples { dtype, keep: &options.reading.keep, has_mask: options.has_mask(), size_limit };
+    let size_limit = options.shard_size.map_or(0, |size| size.bytes() as u64);
+    let samples = MdsSamples { dtype, keep: &options.keep, has_mask: options.has_mask(), size_limit };
     let count = next_u32(path, &mut shard.table)?;
     let mut begin = shard.begin(count, &samples.config())?;
     let columns = samples.columns();

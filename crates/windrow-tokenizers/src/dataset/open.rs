@@ -11,9 +11,10 @@ use super::error::{DatasetError, DatasetErrorKind};
 use super::segments::Segments;
 use super::statistics::Statistics;
 use super::visit::open_file;
-use crate::manifest::{Manifest, OnError, Options, OutputFile, PackMode};
+use crate::manifest::{EncodeJob, Manifest, OnError, OutputFile, PackMode};
 use crate::output::{Format, Layout, suffixes};
 use crate::shown;
+use crate::values::TokenName;
 
 /// The limit of ids if the manifest names no vocabulary. It bounds the memory of statistics.
 const LARGEST_VOCABULARY: u32 = 1 << 24;
@@ -73,7 +74,7 @@ impl Dataset {
             let message = format!("{}:{line}:{column}: {}", shown(&path), shown(&error));
             DatasetError::new(DatasetErrorKind::Damaged, message).hint("copy it again, or encode again")
         })?;
-        let list = usize::from(manifest.options.reading.on_error == OnError::Skip);
+        let list = usize::from(manifest.options.on_error == OnError::Skip);
         let index = usize::from(manifest.options.format == Format::Mds);
         let files = 0..manifest.outputs.len().saturating_sub(list + index);
         let dataset = Self { path, manifest, files };
@@ -181,8 +182,9 @@ impl Dataset {
     /// What is wrong with a document of a shard if it has an id that the tokenizer does not have.
     pub(super) fn beyond_vocabulary(&self, shard: &Shard<'_>, document: u64, ids: &[u32]) -> Option<DatasetError> {
         let size = self.manifest.tokenizer.vocab_size;
-        let Options { bos, eos, pack, .. } = self.manifest.options;
-        let around = bos.max(eos).max(pack.and_then(|pack| pack.pad)).map_or(0, |id| id.saturating_add(1));
+        let EncodeJob { bos, eos, pad, .. } = &self.manifest.options;
+        let around =
+            [bos, eos, pad].into_iter().flatten().filter_map(TokenName::id).max().map_or(0, |id| id.saturating_add(1));
         let limit = if size == 0 { LARGEST_VOCABULARY } else { size.max(around) };
         // The compiler vectorizes the maximum, not the search.
         if ids.iter().fold(0, |most, &id| most.max(id)) < limit {
@@ -240,7 +242,7 @@ impl Dataset {
             }
             left -= part.documents;
         }
-        let is_split = self.manifest.options.pack.is_some_and(|pack| pack.mode == PackMode::Split);
+        let is_split = self.manifest.options.rows().is_some_and(|pack| pack.mode == PackMode::Split);
         let mut document = Vec::new();
         for shard in self.shards() {
             let mut segments = Segments::open(&shard)?;

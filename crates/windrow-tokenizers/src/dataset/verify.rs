@@ -174,7 +174,7 @@ impl Dataset {
 
     /// Walks a shard, compares its ids with the vocabulary, and returns the numbers of documents and ids.
     fn walk_and_check(&self, shard: &Shard<'_>) -> Result<Counts, DatasetError> {
-        let pack = self.manifest.options.pack;
+        let pack = self.manifest.options.rows();
         let mut segments = pack.map(|_| Segments::open(shard)).transpose()?;
         let documents = self.documents_of(shard);
         let counts = match (&mut segments, pack) {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::kept::Kept;
@@ -19,6 +20,16 @@ pub(crate) fn keep_of(line: &[u8], fields: &[String], kept: &mut Kept, has: &mut
         kept.bytes.extend_from_slice(value.map_or("null", RawValue::get).as_bytes());
         kept.end();
     }
+}
+
+/// The names of the fields of a JSON line, and of those in its objects.
+pub(crate) fn names_of(line: &[u8]) -> Vec<String> {
+    let object: serde_json::Map<String, Value> = serde_json::from_slice(line).unwrap_or_default();
+    let below = |(name, value): (&String, &Value)| -> Vec<String> {
+        let fields = value.as_object().into_iter().flatten();
+        [name.clone()].into_iter().chain(fields.map(|(below, _)| format!("{name}.{below}"))).collect()
+    };
+    object.iter().flat_map(below).collect()
 }
 
 /// The values under these paths in an object, or nothing if it is none.

@@ -11,7 +11,7 @@ use super::seen::Seen;
 use super::{LargeDocument, Observer, Step};
 use crate::chat::{Chat, Locate};
 use crate::diagnose::{explain_first, is_pointer};
-use crate::document::{BadDocument, keep_of, null_fault, text_in};
+use crate::document::{BadDocument, keep_of, names_of, null_fault, text_in};
 use crate::engine::{BatchError, Encoder, Engine, EngineError, Ragged, has_memory};
 use crate::input::{Batch, Fields, Format, Record};
 use crate::kept::Kept;
@@ -281,7 +281,11 @@ impl Workshop<'_> {
         }
         let record = &batch.records[index];
         match record.format {
-            Format::Jsonl => keep_of(batch.bytes_of(record), fields, kept, &mut |field| self.seen.has(field)),
+            Format::Jsonl => {
+                let line = batch.bytes_of(record);
+                keep_of(line, fields, kept, &mut |field| self.seen.has(field));
+                self.seen.kept_at((u64::from(record.file) << 40) | record.offset, || names_of(line));
+            }
             Format::Parquet => {
                 (0..fields.len()).for_each(|field| self.seen.has(field));
                 kept.append(&batch.kept, index * fields.len(), (index + 1) * fields.len());

@@ -1,6 +1,6 @@
 //! Findings in documents while they are encoded, which a user should know.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The state that the workers share. Its flags order nothing, and are read after the workers have ended.
@@ -9,6 +9,9 @@ pub(super) struct Seen {
     json_lines: AtomicBool,
     /// Of each kept field, whether a document has it.
     kept: Vec<AtomicBool>,
+    /// Place of the first document that lacks one of them, and the names of its fields.
+    first: AtomicU64,
+    names: Mutex<(u64, Vec<String>)>,
     pointers: Mutex<(u64, String)>,
 }
 
@@ -19,13 +22,16 @@ pub(super) struct Findings {
     pub(super) json_lines: bool,
     /// Kept fields that no document has.
     pub(super) keep_missing: Vec<String>,
+    /// The names of the fields of the first document, if it lacks some of these.
+    pub(super) names: Vec<String>,
     /// The number of texts that are git-lfs pointers, and the first of their names.
     pub(super) pointers: (u64, String),
 }
 
 impl Seen {
     pub(super) fn new(kept: usize) -> Self {
-        Self { kept: (0..kept).map(|_| AtomicBool::default()).collect(), ..Self::default() }
+        let (first, names) = (u64::MAX.into(), (u64::MAX, Vec::new()).into());
+        Self { kept: (0..kept).map(|_| AtomicBool::default()).collect(), first, names, ..Self::default() }
     }
 
     pub(super) fn json_lines(&self) {
@@ -37,6 +43,19 @@ impl Seen {
         // Relaxed: a flag, see `Seen`. It is written once, so that its line stays shared.
         if !self.kept[field].load(Ordering::Relaxed) {
             self.kept[field].store(true, Ordering::Relaxed); // Relaxed: as above
+        }
+    }
+
+    /// A document at this place was kept; `names` are those of its fields.
+    pub(super) fn kept_at(&self, place: u64, names: impl FnOnce() -> Vec<String>) {
+        // Relaxed: flags and a minimum, see `Seen`; the lock orders the names.
+        let lacks = self.kept.iter().any(|kept| !kept.load(Ordering::Relaxed));
+        if lacks && place < self.first.load(Ordering::Relaxed) && self.first.fetch_min(place, Ordering::Relaxed) > place
+        {
+            let mut first = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+            if place < first.0 {
+                *first = (place, names());
+            }
         }
     }
 
@@ -56,6 +75,7 @@ impl Seen {
         Findings {
             json_lines: is_set(&self.json_lines),
             keep_missing: missing.map(|(field, _)| field.clone()).collect(),
+            names: self.names.lock().unwrap_or_else(PoisonError::into_inner).1.clone(),
             pointers: self.pointers.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }

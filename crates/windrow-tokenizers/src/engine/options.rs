@@ -1,5 +1,6 @@
 //! The options of all engines.
 
+use serde::{Deserialize, Serialize};
 use windrow_bpe::EngineOptions;
 
 /// How a tokenizer treats special tokens.
@@ -48,10 +49,15 @@ impl LoadOptions {
 /// assert!(matches!(load(EngineChoice::Windrow), Err(LoadError::Unsupported { .. })));
 /// # Ok::<(), LoadError>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum EngineChoice {
     /// windrow's own engine, or else one of the `tokenizers` libraries.
     #[default]
+    #[serde(rename = "auto")]
+    #[cfg_attr(feature = "command", value(name = "auto"))]
     Automatic,
     /// windrow's own engine. A tokenizer that it does not support is refused.
     Windrow,

@@ -27,7 +27,9 @@ const REMOVED: &str = "; what was written so far is removed";
 pub enum OutputErrorKind {
     /// The options contradict each other or the vocabulary: nothing was touched.
     Usage,
-    /// A file cannot be created: it exists, another run is writing it, or its directory is missing or refuses it.
+    /// A file exists, and is not to be replaced.
+    Exists,
+    /// A file cannot be created: another run is writing it, or its directory is missing or refuses it.
     CannotCreate,
     /// The operating system failed to write, flush, sync or rename.
     Io,
@@ -162,7 +164,7 @@ impl OutputError {
         match self.0.kind {
             OutputErrorKind::Usage => 2,
             OutputErrorKind::Document => 65,
-            OutputErrorKind::CannotCreate => 73,
+            OutputErrorKind::Exists | OutputErrorKind::CannotCreate => 73,
             OutputErrorKind::Io => 74,
             OutputErrorKind::Id | OutputErrorKind::Accounting => 1,
             OutputErrorKind::Interrupted => 130,

@@ -21,6 +21,7 @@ use super::error::{OutputError, OutputErrorKind};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Format {
     /// `OUT.ids.npy` (all ids, flat) and `OUT.offsets.npy` (u64, one more than the number of documents, the first 0): document `i` is
     /// `ids[offsets[i]..offsets[i + 1]]`.
@@ -141,6 +142,7 @@ impl Format {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Dtype {
     /// Unsigned, 2 bytes.
     U16,

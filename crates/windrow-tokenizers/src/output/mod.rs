@@ -71,8 +71,9 @@ pub use staging::Staging;
 pub use crate::kept::Kept;
 
 use crate::input::{Continuation, FileReport};
-use crate::manifest::{Options, OutputFile, Packed, Part, ReadOptions, SKIPPED_IN_MANIFEST, SkippedDocument};
+use crate::manifest::{EncodeJob, OutputFile, Packed, Part, SKIPPED_IN_MANIFEST, SkippedDocument};
 use crate::to_json;
+use crate::values::{Size, TokenName};
 pub(crate) use datatrove::metadata_says;
 pub(crate) use file::WriteBack;
 use file::{Mark, StagedFile};
@@ -189,6 +190,13 @@ pub struct Published {
     pub loss_tokens: Option<u64>,
     /// Replaced files that could not be removed, under the names to which they were moved aside. Almost always empty.
     pub left_behind: Vec<PathBuf>,
+}
+
+impl Published {
+    /// The element type of the ids; none if they are text.
+    pub fn dtype(&self) -> Option<&str> {
+        self.files.first().and_then(|file| file.dtype.as_deref())
+    }
 }
 
 impl Output {
@@ -641,8 +649,8 @@ impl Output {
     /// Begins the run, or continues the one that was interrupted: then it returns where.
     pub(crate) fn begin(
         &mut self,
-        identity: &dyn Fn(Options) -> RunIdentity,
-        reading: ReadOptions,
+        identity: &dyn Fn(EncodeJob) -> RunIdentity,
+        reading: EncodeJob,
     ) -> Result<Option<(Continuation, Checkpoint)>, OutputError> {
         let options = self.manifest_options(reading);
         // A part may be anywhere when a shard of another one ends, so a divided output has no record.
@@ -863,10 +871,21 @@ impl Output {
             .hint(format!("check the tokenizer, or pass --dtype {wider}")))
     }
 
-    fn manifest_options(&self, reading: ReadOptions) -> Options {
+    /// The options with what the output has made of them.
+    fn manifest_options(&self, reading: EncodeJob) -> EncodeJob {
         let OutputOptions { format, append_eos, prepend_bos, pack, .. } = self.options;
-        let shard_bytes = self.options.shard_limit();
-        Options { format, dtype: self.dtype, bos: prepend_bos, eos: append_eos, shard_bytes, pack, reading }
+        EncodeJob {
+            format,
+            dtype: self.dtype,
+            bos: prepend_bos.map(TokenName::from),
+            eos: append_eos.map(TokenName::from),
+            append_eos: append_eos.is_some(),
+            shard_size: self.options.shard_limit().and_then(|bytes| Size::new(bytes as usize)),
+            pack: pack.map(|pack| pack.length),
+            pack_mode: pack.map(|pack| pack.mode).unwrap_or_default(),
+            pad: pack.and_then(|pack| pack.pad).map(TokenName::from),
+            ..reading.explicit()
+        }
     }
 
     /// Removes all staged files, as dropping does.

@@ -345,14 +345,14 @@ impl Targets {
         for path in self.all().chain(&self.stale_shards()) {
             // The entry itself counts, not the file it links to: a rename replaces the entry.
             let Ok(found) = fs::symlink_metadata(path) else { continue };
-            let exists = |what: &str| {
-                OutputError::new(OutputErrorKind::CannotCreate, format!("{} {what}", shown(path))).at(path)
-            };
+            let refused = |kind, what| OutputError::new(kind, format!("{} {what}", shown(path))).at(path);
             if found.is_dir() {
-                return Err(exists("is a directory").hint("choose another prefix with -o"));
+                let refused = refused(OutputErrorKind::CannotCreate, "is a directory");
+                return Err(refused.hint("choose another prefix with -o"));
             }
             if !overwrite {
-                return Err(exists("already exists").hint("pass --overwrite to replace it, or choose another -o"));
+                let refused = refused(OutputErrorKind::Exists, "already exists");
+                return Err(refused.hint("pass --overwrite to replace it, or choose another -o"));
             }
         }
         Ok(())

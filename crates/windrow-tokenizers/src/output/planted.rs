@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::spill::Placed;
 use super::storage::{Disk, Storage, not_plain};
 use super::{Format, Kept, Output, OutputError, OutputErrorKind, OutputOptions, Staging};
-use crate::chat::{ChatIdentity, Loss};
+use crate::chat::Loss;
 use crate::dataset::Dataset;
 use crate::encode::{EncodeError, Job, encode_with};
 use crate::engine::{Encoder, Engine, EngineError};
@@ -177,8 +177,8 @@ impl Kind {
         body.inputs = vec![InputFile { documents: 4, ..InputFile::default() }];
         body.reading.on_error = OnError::Skip;
         body.reading.keep.clone_from(&self.options.keep);
-        let chat = || ChatIdentity { template: String::new(), blake3: String::new(), loss: Loss::Assistant };
-        body.reading.chat = self.options.mask.then(chat);
+        body.reading.chat = self.options.mask.then(PathBuf::default);
+        body.reading.loss = Some(Loss::Assistant);
         output.publish(body).map(drop)
     }
 }

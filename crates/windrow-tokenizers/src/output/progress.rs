@@ -16,12 +16,13 @@ use serde::{Deserialize, Serialize};
 use super::error::{OutputError, OutputErrorKind};
 use super::names::{Targets, staged_name};
 use super::storage::{Storage, not_plain, read_blocks, what_is_not_plain, write_all};
+use crate::chat::ChatIdentity;
 use crate::input::{Continuation, FileReport, Position};
-use crate::manifest::{Documents, Engine, Options, OutputFile, TokenizerIdentity};
+use crate::manifest::{self, Documents, EncodeJob, Engine, OutputFile, TokenizerIdentity};
 use crate::{shown, to_json};
 
 /// The version of the layout of the record.
-const SCHEMA: u32 = 3;
+const SCHEMA: u32 = 4;
 
 /// Digits of a line's hash.
 const DIGITS: usize = 16;
@@ -39,7 +40,11 @@ pub(crate) struct RunIdentity {
     pub(crate) tokenizer: TokenizerIdentity,
     /// A hash of the ids of a fixed text.
     pub(crate) probe: String,
-    pub(crate) options: Options,
+    /// The chat template.
+    #[serde(default)]
+    pub(crate) chat: Option<ChatIdentity>,
+    #[serde(serialize_with = "manifest::sparse", deserialize_with = "manifest::options")]
+    pub(crate) options: EncodeJob,
     pub(crate) inputs: Vec<InputIdentity>,
 }
 
@@ -63,7 +68,7 @@ impl RunIdentity {
         engine: Engine,
         tokenizer: TokenizerIdentity,
         probe: String,
-        options: Options,
+        options: EncodeJob,
         inputs: Vec<InputIdentity>,
     ) -> Self {
         Self {
@@ -72,6 +77,7 @@ impl RunIdentity {
             engine,
             tokenizer,
             probe,
+            chat: None,
             options,
             inputs,
         }
@@ -83,20 +89,12 @@ impl RunIdentity {
             let (before, now) = (format!("{before:?}"), format!("{now:?}"));
             (before != now).then(|| format!("{what} was {} and is {}", shown(&before), shown(&now)))
         };
-        let options = |of: &Self| -> Vec<(String, serde_json::Value)> {
-            let value = serde_json::to_value(&of.options).expect("strings and numbers become JSON");
-            value.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())).collect()
-        };
         let option = || {
-            let (before, now) = (options(before), options(self));
-            let value = |of: &[(String, serde_json::Value)], name: &str| {
-                of.iter().find(|(other, _)| other == name).map_or(serde_json::Value::Null, |(_, value)| value.clone())
-            };
-            let names = before.iter().chain(&now).map(|(name, _)| name);
-            let mut different = names.filter(|name| value(&before, name) != value(&now, name));
-            let name = different.next()?;
-            let (before, now) = (value(&before, name), value(&now, name));
-            Some(format!("the option {name} was {} and is {}", shown(&before.to_string()), shown(&now.to_string())))
+            let json = |of: &Self| serde_json::to_value(&of.options).expect("strings and numbers become JSON");
+            let (before, now) = (json(before), json(self));
+            let (name, now) = now.as_object()?.iter().find(|(name, now)| before[name.as_str()] != **now)?;
+            let (before, now) = (before[name.as_str()].to_string(), now.to_string());
+            Some(format!("the option {name} was {} and is {}", shown(&before), shown(&now)))
         };
         differs("the layout of the progress record", &before.schema, &self.schema)
             .or_else(|| differs("the version of windrow", &before.windrow, &self.windrow))
@@ -114,6 +112,7 @@ impl RunIdentity {
                 let name = shown(&self.tokenizer.name);
                 (before.probe != self.probe).then(|| format!("{name} gives the same text other ids than before"))
             })
+            .or_else(|| (before.chat != self.chat).then(|| "the chat template has changed".to_owned()))
             .or_else(option)
             .or_else(|| differs("the number of inputs", &before.inputs.len(), &self.inputs.len()))
             .or_else(|| {

@@ -55,6 +55,7 @@ impl Output {
             windrow: env!("CARGO_PKG_VERSION").to_owned(),
             engine: body.engine,
             tokenizer: body.tokenizer,
+            chat: body.chat,
             options: self.manifest_options(body.reading),
             inputs: body.inputs,
             documents: body.documents,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use proptest::prelude::*;
 use windrow_tokenizers::manifest::{
-    Documents, Manifest, ManifestBody, OnError, ReadOptions, SkippedDocument, TokenizerIdentity,
+    Documents, EncodeJob, Manifest, ManifestBody, OnError, SkippedDocument, TokenizerIdentity,
 };
 use windrow_tokenizers::output::{Dtype, Format, Output, OutputError, OutputErrorKind, OutputOptions, Published};
 
@@ -437,7 +437,7 @@ fn the_manifest_says_everything_and_is_the_same_twice() {
         reason: "not a string".into(),
     };
     let body = ManifestBody {
-        reading: ReadOptions { field: "text".into(), on_error: OnError::Skip, ..ReadOptions::default() },
+        reading: EncodeJob { on_error: OnError::Skip, ..EncodeJob::default() },
         documents: Documents { read: 3, written: 1, skipped: 2, ..Documents::default() },
         text_bytes: 12,
         ..ManifestBody::default()

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use windrow_tokenizers::manifest::{Documents, ManifestBody, ReadOptions, TokenizerIdentity};
+use windrow_tokenizers::manifest::{Documents, EncodeJob, ManifestBody, TokenizerIdentity};
 use windrow_tokenizers::output::{Format, Kept, Output, OutputOptions};
 
 fn is_missing(library: &str, import: &str) -> bool {
@@ -97,7 +97,7 @@ print(same, np.fromfile('merged/000_all.ds.loss', dtype=bool).astype(int).tolist
 /// string, a list or a number.
 fn write_mds(directory: &Path, vocab_size: u32, shard_bytes: Option<u64>, first: u32) {
     let keep = vec!["url".to_owned(), "id".to_owned()];
-    let reading = ReadOptions { keep: keep.clone(), ..ReadOptions::default() };
+    let reading = EncodeJob { keep: keep.clone(), ..EncodeJob::default() };
     let prefix = directory.join("out");
     let format = Format::Mds;
     let options = OutputOptions { format, keep, shard_bytes, mask: true, ..OutputOptions::new(prefix, vocab_size) };

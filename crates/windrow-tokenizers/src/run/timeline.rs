@@ -6,12 +6,12 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use windrow::overlap::Trace;
-use windrow_tokenizers::shown;
 
-use crate::exit::Code;
+use super::failure::{Failed, FailureKind};
+use crate::shown;
 
 /// The file of a timeline.
-pub(crate) struct Timeline {
+pub(super) struct Timeline {
     path: PathBuf,
     file: File,
 }
@@ -19,15 +19,15 @@ pub(crate) struct Timeline {
 impl Timeline {
     /// Opens the file, so that one that cannot be written is known before the run. Its content stays until there is another one. `read` are
     /// the files that the run reads.
-    pub(crate) fn open(path: &Path, read: &[&Path]) -> Result<Self, (String, Code)> {
+    pub(super) fn open(path: &Path, read: &[&Path]) -> Result<Self, Failed> {
         let target = fs::canonicalize(path).ok();
         if read.iter().any(|input| target.is_some() && fs::canonicalize(input).ok() == target) {
             let message = format!("--trace: {} is an input\nhint: name another file", shown(path));
-            return Err((message, Code::Usage));
+            return Err(Failed::usage(message));
         }
         let refused = |why: &dyn Display| {
             let hint = "hint: name a file in a folder that can be written";
-            (format!("--trace: {}: {why}\n{hint}", shown(path)), Code::CannotCreate)
+            Failed { message: format!("--trace: {}: {why}\n{hint}", shown(path)), kind: FailureKind::CannotCreate }
         };
         let file = match File::options().write(true).create_new(true).open(path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -50,12 +50,15 @@ impl Timeline {
     }
 
     /// Replaces the file's content by the timeline of a run that has begun.
-    pub(crate) fn write(mut self, trace: Option<&Trace>) -> Result<(), String> {
+    pub(super) fn write(mut self, trace: Option<&Trace>) -> Result<(), Failed> {
         let Some(trace) = trace else { return Ok(()) };
         // A pipe has no length.
         let emptied = if self.file.metadata().is_ok_and(|file| file.is_file()) { self.file.set_len(0) } else { Ok(()) };
         let written = emptied.and_then(|()| self.file.write_all(trace.json().as_bytes()));
-        written.map_err(|error| format!("--trace: {}: {error}", shown(&self.path)))
+        written.map_err(|error| Failed {
+            message: format!("--trace: {}: {error}", shown(&self.path)),
+            kind: FailureKind::Io,
+        })
     }
 }
 
@@ -79,12 +82,4 @@ fn is_only_name(opened: &Metadata, found: &Metadata) -> bool {
 #[cfg(not(unix))]
 fn is_only_name(_: &Metadata, found: &Metadata) -> bool {
     found.is_file()
-}
-
-/// The part of the time in which each stage had a batch, and the stage that limits.
-pub(crate) fn stages(trace: &Trace) -> String {
-    let wall = trace.wall.0.max(1.0);
-    let parts: Vec<String> =
-        trace.lanes.iter().map(|lane| format!("{} {:.2}", lane.name, lane.busy().0 / wall)).collect();
-    format!("stages: {} of the time; {} limits", parts.join(", "), trace.explain().name)
 }

@@ -1,16 +1,15 @@
-//! Prints counts, as soon as they are known.
+//! Counts as lines, as soon as they are known, or as JSON.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use serde_json::json;
-use windrow_tokenizers::encode::Counted;
-use windrow_tokenizers::input::{Compression, Format, InputFile};
-use windrow_tokenizers::{shown, to_json};
 
-use super::Options;
-use crate::exit::Code;
+use super::count::CountSpec;
+use super::failure::Failed;
+use crate::encode::Counted;
+use crate::input::{Compression, Format, InputFile};
+use crate::{shown, to_json};
 
 /// Width of a column whose numbers are not known to be small, as in wc.
 const USUAL_WIDTH: usize = 7;
@@ -44,7 +43,7 @@ pub(super) struct Table {
 
 impl Table {
     /// For these files, and this number of inputs that are not there.
-    pub(super) fn new(options: &Options, files: &[InputFile], failed: usize) -> Self {
+    pub(super) fn new(spec: &CountSpec, json: bool, files: &[InputFile], failed: usize) -> Self {
         // As in wc, the width depends on the bytes, which are known before the tokens; but those of a compressed file are fewer than its text.
         let is_plain = |file: &InputFile| {
             file.compression() == Some(Compression::None) && file.format() != Format::Parquet && file.bytes().is_some()
@@ -57,7 +56,7 @@ impl Table {
             _ if files.iter().all(is_plain) => digits,
             _ => digits.max(USUAL_WIDTH),
         };
-        Self { width, has_total: !is_one || options.top.is_some(), top: options.top, json: options.json }
+        Self { width, has_total: !is_one || spec.top.is_some(), top: spec.top, json }
     }
 
     fn waits(&self) -> bool {
@@ -135,7 +134,7 @@ impl Lines {
     }
 
     /// The lines that had to wait for the end.
-    pub(super) fn finish(mut self, tokenizer: &str, failed: &[(String, Code)]) -> String {
+    pub(super) fn finish(mut self, tokenizer: &str, failed: &[Failed]) -> String {
         let mut kept = std::mem::take(&mut self.kept);
         if let Some(top) = self.table.top {
             // A stable sort: equal counts keep the order of the inputs.
@@ -150,7 +149,7 @@ impl Lines {
                 .map(|&(at, counted)| json!({"path": name(at), "bytes": counted.text_bytes, "tokens": counted.tokens}))
                 .collect();
             let binary: Vec<_> = self.binary.iter().map(|&at| name(at)).collect();
-            let errors: Vec<_> = failed.iter().map(|(message, _)| message).collect();
+            let errors: Vec<_> = failed.iter().map(|failed| &failed.message).collect();
             let total = json!({"files": self.files, "bytes": self.total.text_bytes, "tokens": self.total.tokens});
             let all = json!({
                 "tokenizer": tokenizer, "files": files, "total": total, "binary": binary, "errors": errors,
@@ -164,13 +163,4 @@ impl Lines {
         }
         text
     }
-}
-
-pub(super) fn print(text: &str) -> io::Result<()> {
-    if text.is_empty() {
-        return Ok(());
-    }
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()
 }
