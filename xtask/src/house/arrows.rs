@@ -9,6 +9,7 @@ use crate::workspace::{self, PROTOCOLS, Workspace, list, package, text};
 /// A member and the members it may depend on directly, in tests and build scripts too.
 const LAYERS: &[(&str, &str)] = &[
     ("windrow-allocator", ""),
+    ("windrow-chat", "windrow-testkit"),
     ("windrow-observe", "windrow-plan windrow-sync"),
     ("windrow-plan", ""),
     ("windrow-product", ""),
@@ -24,7 +25,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("windrow-collections", "windrow windrow-sync windrow-testkit"),
     ("windrow-collective", "windrow windrow-product windrow-sync windrow-testkit windrow-tiling"),
     ("windrow-sqlite", "windrow windrow-testkit"),
-    ("windrow-tokenizers", "windrow windrow-bpe windrow-testkit"),
+    ("windrow-tokenizers", "windrow windrow-bpe windrow-chat windrow-testkit"),
     ("windrow-tower", "windrow windrow-sync windrow-testkit"),
     ("windrow-fuzz", "windrow-tokenizers"),
     ("windrow-book", "windrow windrow-collections windrow-collective windrow-sqlite windrow-tiling"),

@@ -143,8 +143,8 @@ fn conversations_do_not_vanish() {
         (rows(&[path(), said("tool", json!("path"))]), unknown(1, "tool", "name the role as the template does")),
         (rows(&[path(), said("assistant", json!([{"type": "text", "text": "thorns"}]))]), nothing(1, "assistant")),
         (rows(&[path(), said("assistant", json!(7))]), nothing(1, "assistant")),
-        (rows(&[said("user", json!(null))]), "message 0 (from 0) of field \"messages\" has no content".to_owned()),
-        (rows(&[]), "field \"messages\" has no messages".to_owned()),
+        (rows(&[said("user", json!(null))]), "field \"messages\": message 0 (from 0) has no content".to_owned()),
+        (rows(&[]), "field \"messages\": it has no messages".to_owned()),
         (json!({"messages": rows(&[path()])}).to_string(), "is a string, not an array of messages".to_owned()),
         (
             json!({"conversations": [path()]}).to_string(),

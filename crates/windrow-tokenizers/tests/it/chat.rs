@@ -213,20 +213,15 @@ fn line() -> impl Strategy<Value = String> {
 }
 
 /// What becomes of a line: its ids and masks, found by themselves.
-fn reference(
-    line: &str,
-    template: &ChatTemplate,
-    tokenizer: &Tokenizer,
-    eos: Option<u32>,
-) -> Option<(u64, Vec<u64>, Vec<u64>)> {
-    let rendered = template.render(line, "messages", Loss::Assistant).ok()?;
-    let encoded = tokenizer.encode_with_offsets(&rendered.text).unwrap();
+fn reference(line: &str, chat: &Chat, tokenizer: &Tokenizer, eos: Option<u32>) -> Option<(u64, Vec<u64>, Vec<u64>)> {
+    let (text, spans) = chat.render(line, "messages").ok()?;
+    let encoded = tokenizer.encode_with_offsets(&text).unwrap();
     let overlaps = |place: &std::ops::Range<usize>| {
         let overlaps = |span: &std::ops::Range<usize>| place.end > span.start && place.start < span.end;
-        u64::from(rendered.spans.iter().any(overlaps))
+        u64::from(spans.iter().any(overlaps))
     };
     let masks = encoded.offsets.iter().map(overlaps).chain(eos.map(|_| 0)).collect();
-    Some((rendered.text.len() as u64, encoded.ids.into_iter().chain(eos).map(u64::from).collect(), masks))
+    Some((text.len() as u64, encoded.ids.into_iter().chain(eos).map(u64::from).collect(), masks))
 }
 
 proptest! {
@@ -245,9 +240,10 @@ proptest! {
         ),
         eos in select(vec![None, Some(1)]),
     ) {
-        let (tokenizer, template) = (tokenizer(), template(name));
+        let tokenizer = tokenizer();
+        let chat = Chat { template: template(name), loss: Loss::Assistant };
         let rows: Vec<&String> = lines.iter().filter(|line| !line.trim().is_empty()).collect();
-        let outcomes: Vec<_> = rows.iter().map(|line| reference(line, &template, &tokenizer, eos)).collect();
+        let outcomes: Vec<_> = rows.iter().map(|line| reference(line, &chat, &tokenizer, eos)).collect();
         let good: Vec<_> = outcomes.iter().flatten().collect();
         let text = lines.iter().map(|line| line.clone() + "\n").collect::<String>();
         let ways = Ways { threads, chunk_bytes, memory, shard_bytes, eos, ..Ways::new(format) };
@@ -286,7 +282,7 @@ proptest! {
         let expected: Vec<_> = good.iter().map(|(_, ids, masks)| (ids.clone(), masks.clone())).collect();
         prop_assert_eq!(found, expected);
         let skipped: Vec<u64> = manifest.skipped.iter().map(|skipped| skipped.line).collect();
-        let is_bad = |(_, line): &(usize, &String)| !line.trim().is_empty() && reference(line, &template, &tokenizer, eos).is_none();
+        let is_bad = |(_, line): &(usize, &String)| !line.trim().is_empty() && reference(line, &chat, &tokenizer, eos).is_none();
         let bad: Vec<u64> = lines.iter().enumerate().filter(is_bad).map(|(at, _)| at as u64 + 1).collect();
         prop_assert_eq!(&skipped, &bad);
 
