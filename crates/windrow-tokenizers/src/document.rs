@@ -120,7 +120,7 @@ pub fn text_of<'a>(format: Format, record: &'a [u8], field: &str, scratch: &'a m
 /// use windrow_tokenizers::document::text_in;
 /// use windrow_tokenizers::input::{Fields, Format};
 ///
-/// let fields = Fields { text: vec!["title".into(), "body".into()], join: "\n".into(), keep: Vec::new() };
+/// let fields = Fields { text: vec!["title".into(), "body".into()], join: "\n".into(), ..Fields::default() };
 /// let line = br#"{"body": "It rains.", "title": "News"}"#;
 /// let mut scratch = String::new();
 /// assert_eq!(text_in(Format::Jsonl, line, &fields, &mut scratch), Ok("News\nIt rains."));

@@ -299,7 +299,8 @@ impl ReadOptions {
     /// ```
     pub fn fields(&self) -> Fields {
         let text = [&self.field].into_iter().chain(&self.more_fields).cloned().collect();
-        Fields { text, join: self.join.clone(), keep: self.keep.clone() }
+        let (join, keep) = (self.join.clone(), self.keep.clone());
+        Fields { text, join, keep, conversations: self.chat.is_some() }
     }
 }
 

@@ -219,7 +219,6 @@ pub(super) fn collective(operation: FusedOperation) -> windrow_collective::Opera
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use serde_json::value::to_raw_value;
     use windrow_collective::{Measured as Sample, Shape};
 
     use super::*;

@@ -184,7 +184,7 @@ fn options_that_contradict_chat_are_refused() {
     place.file("in.txt", "the path").file("broken.jinja", "{% if %}").file("plain/tokenizer.json", tiny().to_string());
     for (rest, code, says) in [
         ("in.jsonl --tokenizer t --loss assistant", 2, "--chat[=<auto|FILE>]"),
-        ("in.txt --tokenizer t --chat", 2, "in.txt: --chat reads JSON lines, and this is text"),
+        ("in.txt --tokenizer t --chat", 2, "in.txt: --chat reads JSON lines and Parquet, and this is text"),
         ("in.jsonl --tokenizer t --chat --add-special-tokens", 2, "--add-special-tokens contradicts --chat"),
         ("in.jsonl --tokenizer t --chat --field a --field b", 2, "--chat takes the messages of one field"),
         ("in.jsonl --tokenizer plain --chat", 2, "no chat template is known for plain/tokenizer.json"),

@@ -32,6 +32,8 @@ mod reader;
 mod report;
 mod resolve;
 #[cfg(feature = "parquet")]
+mod rows;
+#[cfg(feature = "parquet")]
 mod source;
 #[cfg_attr(not(feature = "object-store"), path = "no_store.rs")]
 mod store;

@@ -22,15 +22,13 @@ pub(super) fn check(job: &EncodeJob, files: &[InputFile]) -> Result<(), Failed> 
         let message = "--add-special-tokens contradicts --chat\nhint: leave it out: the template adds them";
         return Err(Failed::usage(message));
     }
-    match files.iter().find(|file| file.format() != input::Format::Jsonl) {
-        Some(file) => {
-            let kind = if file.format() == input::Format::Parquet { "Parquet" } else { "text" };
-            Err(Failed::usage(format!(
-                "{}: --chat reads JSON lines, and this is {kind}\n\
-                 hint: leave it out, or pass --input-format jsonl if its lines are JSON",
-                shown(file.name())
-            )))
-        }
+    let has_fields = |file: &&InputFile| matches!(file.format(), input::Format::Jsonl | input::Format::Parquet);
+    match files.iter().find(|file| !has_fields(file)) {
+        Some(file) => Err(Failed::usage(format!(
+            "{}: --chat reads JSON lines and Parquet, and this is text\n\
+             hint: leave it out, or pass --input-format jsonl if its lines are JSON",
+            shown(file.name())
+        ))),
         None => Ok(()),
     }
 }

@@ -275,7 +275,7 @@ pub struct EncodeJob {
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME,..."))]
     pub keep: Vec<String>,
 
-    /// Take the messages of JSON lines as conversations, and render them by a chat template: that beside the tokenizer.json, or a file.
+    /// Take the messages of JSON lines or Parquet as conversations, and render them by a chat template: that beside the tokenizer.json, or a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "auto|FILE", num_args = 0..=1, require_equals = true,
         default_missing_value = EncodeJob::AUTO))]
