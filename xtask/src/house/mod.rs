@@ -3,6 +3,7 @@
 mod arrows;
 mod constants;
 mod cycles;
+mod names;
 mod orderings;
 
 use anyhow::{Context, Result};
@@ -42,6 +43,7 @@ pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
     }
     problems.extend(arrows::check(workspace)?);
     problems.extend(cycles::check(&rust));
+    problems.extend(names::check(&rust));
     problems.extend(rust.iter().flat_map(|file| [printed(file), openers(file)].concat()));
     for folder in PROTOCOLS {
         problems.extend(orderings::check(folder, &Source::load(&workspace.root.join(folder))?));

@@ -97,7 +97,7 @@ impl OtherTokens {
 
 impl OtherTokens {
     /// The white space of a token that offsets leave out, at its beginning and at its end.
-    fn spaces(&self, id: u32, engine: &windrow_bpe::Engine) -> [usize; 2] {
+    fn spaces(&self, id: u32, engine: &windrow_bpe::BpeEngine) -> [usize; 2] {
         if let Some(token) = self.by_id.get(&id) {
             return token.spaces;
         }
