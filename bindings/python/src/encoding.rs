@@ -6,9 +6,9 @@ use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use windrow_tokenizers::engine::Ragged;
-use windrow_tokenizers::full::{FullTokenizer, PostProcessing, pad_encoding};
-use windrow_tokenizers::tokenizers_023::{
-    Encoding, PaddingDirection, PaddingParams, PaddingStrategy, TruncationDirection,
+use windrow_tokenizers::full::{
+    Encoding, FullTokenizer, PaddingDirection, PaddingParams, PaddingStrategy, PostProcessing, TruncationDirection,
+    pad_encoding,
 };
 
 use crate::arguments;

@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
-use windrow_tokenizers::tokenizers_023::{EncodeInput, InputSequence};
+use windrow_tokenizers::full::{EncodeInput, InputSequence};
 
 use crate::arguments::several;
 use crate::door::ask;

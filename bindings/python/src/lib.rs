@@ -31,7 +31,7 @@ use std::sync::OnceLock;
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
-use windrow_tokenizers::tokenizers_023::utils::parallelism::set_parallelism;
+use windrow_tokenizers::full::keep_library_serial;
 
 /// Runs the command, which treats the process as its own, and returns the exit code. A binary of its own in the wheel would have a second
 /// copy of the engines and vocabularies.
@@ -60,7 +60,7 @@ fn _windrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     refuse_other_interpreters(module)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     // Its threads would be missing in a forked process; windrow's pool has the work.
-    set_parallelism(false);
+    keep_library_serial();
     module.add_class::<batcher::PyBatcher>()?;
     module.add_class::<column::Column>()?;
     module.add_class::<encoding::PyEncoding>()?;

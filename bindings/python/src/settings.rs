@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use windrow_tokenizers::full::PostProcessing;
-use windrow_tokenizers::tokenizers_023::{PaddingParams, TruncationParams};
+use windrow_tokenizers::full::{PaddingParams, TruncationParams};
 
 use crate::errors::Failure;
 

@@ -10,9 +10,9 @@ use windrow::Pool;
 use windrow::prelude::*;
 use windrow_tokenizers::engine::{DecodeBatchError, Ragged};
 use windrow_tokenizers::full::{FullTokenizer, PostProcessing};
+use windrow_tokenizers::full::{PaddingParams, PaddingStrategy, TruncationParams, TruncationStrategy};
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-use windrow_tokenizers::tokenizers_023::{PaddingParams, PaddingStrategy, TruncationParams, TruncationStrategy};
 
 use crate::arguments;
 use crate::door::{Watch, ask, enter};

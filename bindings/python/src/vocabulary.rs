@@ -6,10 +6,9 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use serde_json::{Value, json};
-use windrow_tokenizers::full::FullTokenizer;
+use windrow_tokenizers::full::{AddedToken, FullTokenizer, LibraryError, LibraryTokenizer};
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::LoadOptions;
-use windrow_tokenizers::tokenizers_023::{AddedToken, Tokenizer};
 
 use crate::errors::Failure;
 use crate::texts::Item;
@@ -47,15 +46,15 @@ impl Added {
 }
 
 /// The library with a file.
-fn library(json: &[u8]) -> Result<Tokenizer, Failure> {
-    Tokenizer::from_bytes(json)
+fn library(json: &[u8]) -> Result<LibraryTokenizer, Failure> {
+    LibraryTokenizer::from_bytes(json)
         .map_err(|error| Failure::Tokenizer(format!("tokenizers 0.23 cannot read it: {}", shown(&error.to_string()))))
 }
 
 /// A file with more tokens, and how many of them are new.
 pub(crate) fn with_added(json: &[u8], tokens: &[Added], special: bool) -> Result<(usize, String), Failure> {
     let mut library = library(json)?;
-    let failed = |error: windrow_tokenizers::tokenizers_023::Error| Failure::Tokenizer(error.to_string());
+    let failed = |error: LibraryError| Failure::Tokenizer(error.to_string());
     let more = tokens.iter().map(|added| added.0.clone());
     let added = if special { library.add_special_tokens(more) } else { library.add_tokens(more) };
     let count = added.map_err(|error| refused(json, tokens).unwrap_or_else(|| failed(error)))?;

@@ -1,10 +1,10 @@
 //! Batches of Hugging Face's `tokenizers` 0.23 on windrow's pool.
 
 use tokenizers_023::utils::parallelism::get_parallelism;
-use tokenizers_023::{EncodeInput, Encoding, Error, InputSequence, PaddingParams, PaddingStrategy, Tokenizer};
+use tokenizers_023::{EncodeInput, Encoding, Error, PaddingParams, PaddingStrategy, Tokenizer};
 use windrow::prelude::*;
 
-use crate::engine::has_memory;
+use crate::engine::{bytes_of, has_memory};
 
 /// The batch methods of Hugging Face's `tokenizers` 0.23 on windrow's pool, with the same results.
 ///
@@ -17,14 +17,14 @@ use crate::engine::has_memory;
 ///
 /// ```
 /// use windrow_tokenizers::BatchEncode;
-/// use windrow_tokenizers::tokenizers_023::Tokenizer;
+/// use windrow_tokenizers::full::LibraryTokenizer;
 /// # let json = r#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "two": 1, "?": 2}, "unk_token": "?"},
 /// #     "pre_tokenizer": {"type": "Whitespace"}}"#;
 ///
-/// let tokenizer: Tokenizer = json.parse()?;
+/// let tokenizer: LibraryTokenizer = json.parse()?;
 /// let encodings = tokenizer.encode_batch(vec!["one two", "two"], false)?;
 /// assert_eq!(encodings[0].get_ids(), [0, 1]);
-/// # Ok::<(), windrow_tokenizers::tokenizers_023::Error>(())
+/// # Ok::<(), windrow_tokenizers::full::LibraryError>(())
 /// ```
 pub trait BatchEncode {
     /// Encodes all inputs. Offsets are in bytes.
@@ -100,20 +100,6 @@ fn batch<'s>(
         pad(&mut encodings, padding)?;
     }
     Ok(encodings)
-}
-
-/// Bytes of text of an input.
-pub(crate) fn bytes_of(input: &EncodeInput<'_>) -> usize {
-    let of = |sequence: &InputSequence<'_>| match sequence {
-        InputSequence::Raw(text) => text.len(),
-        InputSequence::PreTokenized(words) => words.iter().map(|word| word.len()).sum(),
-        InputSequence::PreTokenizedOwned(words) => words.iter().map(String::len).sum(),
-        InputSequence::PreTokenizedCow(words) => words.iter().map(|word| word.len()).sum(),
-    };
-    match input {
-        EncodeInput::Single(sequence) => of(sequence),
-        EncodeInput::Dual(first, second) => of(first) + of(second),
-    }
 }
 
 /// Pads all encodings of a batch, as the library does, but never with the threads of rayon: those are missing in a forked process.

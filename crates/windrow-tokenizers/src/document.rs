@@ -7,6 +7,7 @@
 //! A field `a.b` is the key `a.b` of the object if there is one, and otherwise the field `b` of the object under the key `a`.
 
 pub(crate) mod fault;
+mod first;
 mod keep;
 
 use std::fmt;
@@ -19,7 +20,10 @@ use crate::diagnose;
 use crate::input::{Fields, Format, Record};
 use crate::shown;
 pub use fault::{Fault, FaultKind};
-pub(crate) use keep::{keep_of, names_of, values_of};
+pub(crate) use first::explain_first;
+pub(crate) use keep::{keep_of, names_of};
+#[cfg(feature = "chat")]
+pub(crate) use keep::values_of;
 
 /// A bad document as it is reported: `file:line:byte: reason`.
 ///
@@ -120,7 +124,7 @@ pub fn text_of<'a>(format: Format, record: &'a [u8], field: &str, scratch: &'a m
 /// use windrow_tokenizers::document::text_in;
 /// use windrow_tokenizers::input::{Fields, Format};
 ///
-/// let fields = Fields { text: vec!["title".into(), "body".into()], join: "\n".into(), keep: Vec::new() };
+/// let fields = Fields { text: vec!["title".into(), "body".into()], join: "\n".into(), ..Fields::default() };
 /// let line = br#"{"body": "It rains.", "title": "News"}"#;
 /// let mut scratch = String::new();
 /// assert_eq!(text_in(Format::Jsonl, line, &fields, &mut scratch), Ok("News\nIt rains."));

@@ -37,7 +37,7 @@ pub(crate) use bpe::Bpe;
 pub(crate) use early::Early;
 pub(crate) use pipeline::{Pipeline, WORD};
 pub(crate) use ranks::Ranks;
-pub(crate) use released::Released;
+pub(crate) use released::{Released, bytes_of, encoding};
 
 /// A tokenizer ready to encode, shared by all workers.
 ///

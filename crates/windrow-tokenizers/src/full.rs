@@ -6,14 +6,21 @@ use std::thread;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokenizers_023::models::wordlevel::WordLevel;
+/// A tokenizer of Hugging Face's library itself, and its errors.
+pub use tokenizers_023::{AddedToken, Error as LibraryError, Tokenizer as LibraryTokenizer};
 use tokenizers_023::{
-    DecoderWrapper, EncodeInput, Encoding, InputSequence, NormalizerWrapper, PaddingParams, PostProcessor,
-    PostProcessorWrapper, PreTokenizerWrapper, TokenizerImpl, TruncationParams, truncate_encodings,
+    DecoderWrapper, NormalizerWrapper, PostProcessor, PostProcessorWrapper, PreTokenizerWrapper, TokenizerImpl,
+    truncate_encodings,
+};
+/// Inputs, results and settings of whole encodings.
+pub use tokenizers_023::{
+    EncodeInput, Encoding, InputSequence, PaddingDirection, PaddingParams, PaddingStrategy, TruncationDirection,
+    TruncationParams, TruncationStrategy,
 };
 use windrow::prelude::*;
 
-use crate::batch_encode::{bytes_of, pad};
-use crate::engine::{BatchError, EngineError, Released, caught};
+use crate::batch_encode::pad;
+use crate::engine::{BatchError, EngineError, Released, bytes_of, caught, encoding};
 use crate::tokenizer::{Late, LoadError, LoadOptions, Tokenizer, file_of, released_without_processor};
 
 /// A tokenizer that makes whole encodings: with tokens, offsets in characters, words and masks, of single texts, pairs and lists of words, truncated
@@ -57,7 +64,7 @@ struct Reference {
 /// ```
 /// use windrow_tokenizers::full::FullTokenizer;
 /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-/// use windrow_tokenizers::tokenizers_023::TruncationParams;
+/// use windrow_tokenizers::full::TruncationParams;
 ///
 /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
 /// let mut short = full.post_processing().clone();
@@ -126,7 +133,7 @@ impl PostProcessing {
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-    /// use windrow_tokenizers::tokenizers_023::TruncationParams;
+    /// use windrow_tokenizers::full::TruncationParams;
     ///
     /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
     /// let mut post_processing = full.post_processing().clone();
@@ -159,7 +166,7 @@ impl PostProcessing {
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-    /// use windrow_tokenizers::tokenizers_023::PaddingParams;
+    /// use windrow_tokenizers::full::PaddingParams;
     ///
     /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
     /// let mut post_processing = full.post_processing().clone();
@@ -177,7 +184,7 @@ impl PostProcessing {
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-    /// use windrow_tokenizers::tokenizers_023::{PaddingParams, PaddingStrategy};
+    /// use windrow_tokenizers::full::{PaddingParams, PaddingStrategy};
     ///
     /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
     /// let mut padded = full.post_processing().clone();
@@ -633,7 +640,7 @@ impl FullTokenizer {
 ///
 /// ```
 /// use windrow_tokenizers::full::pad_encoding;
-/// use windrow_tokenizers::tokenizers_023::{Encoding, PaddingParams, PaddingStrategy};
+/// use windrow_tokenizers::full::{Encoding, PaddingParams, PaddingStrategy};
 ///
 /// let mut encoding = Encoding::default();
 /// pad_encoding(&mut encoding, &PaddingParams { strategy: PaddingStrategy::Fixed(2), ..PaddingParams::default() })?;
@@ -644,15 +651,7 @@ pub fn pad_encoding(encoding: &mut Encoding, padding: &PaddingParams) -> Result<
     pad(std::slice::from_mut(encoding), padding)
 }
 
-/// An encoding of one sequence.
-pub(crate) fn encoding(
-    ids: Vec<u32>,
-    tokens: Vec<String>,
-    words: Vec<Option<u32>>,
-    offsets: Vec<(usize, usize)>,
-    type_id: u32,
-) -> Encoding {
-    let all = |value: u32| vec![value; ids.len()];
-    let (types, special, attention) = (all(type_id), all(0), all(1));
-    Encoding::new(ids, types, tokens, words, offsets, special, attention, Vec::new(), Default::default())
+/// Makes Hugging Face's library work on the calling thread: its threads would be missing in a process that forks.
+pub fn keep_library_serial() {
+    tokenizers_023::utils::parallelism::set_parallelism(false);
 }

@@ -27,4 +27,3 @@ pub use batch_encode::BatchEncode;
 #[doc(hidden)]
 pub use json_parts::text_in_parts;
 pub use shown::{Shown, counted, decimal, shown, shown_lines, to_json};
-pub use tokenizers_023;

@@ -175,7 +175,7 @@ pub struct EncodeJob {
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME,..."))]
     pub keep: Vec<String>,
 
-    /// Take the messages of JSON lines as conversations, and render them by a chat template: that beside the tokenizer.json, or a file.
+    /// Take the messages of JSON lines or Parquet as conversations, and render them by a chat template: that beside the tokenizer.json, or a file.
     #[cfg_attr(feature = "command", arg(long, value_name = "auto|FILE", num_args = 0..=1, require_equals = true,
         default_missing_value = EncodeJob::AUTO))]
     #[cfg_attr(feature = "schema", schemars(with = "FilePath"))]
@@ -249,7 +249,7 @@ impl EncodeJob {
         let usual = if self.chat.is_some() { "messages" } else { "text" };
         let text = if field.is_empty() { vec![usual.to_owned()] } else { field.clone() };
         let join = if text.len() > 1 { join.clone().unwrap_or_else(|| "\n".to_owned()) } else { String::new() };
-        Fields { text, join, keep: self.keep.clone() }
+        Fields { text, join, keep: self.keep.clone(), conversations: self.chat.is_some() }
     }
 
     /// How documents become rows, with the id of the padding; none if they do not.

@@ -9,6 +9,7 @@ use crate::workspace::{self, PROTOCOLS, Workspace, list, package, text};
 /// A member and the members it may depend on directly, in tests and build scripts too.
 const LAYERS: &[(&str, &str)] = &[
     ("windrow-allocator", ""),
+    ("windrow-chat", "windrow-testkit"),
     ("windrow-observe", "windrow-plan windrow-sync"),
     ("windrow-plan", ""),
     ("windrow-product", ""),
@@ -24,7 +25,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("windrow-collections", "windrow windrow-sync windrow-testkit"),
     ("windrow-collective", "windrow windrow-product windrow-sync windrow-testkit windrow-tiling"),
     ("windrow-sqlite", "windrow windrow-testkit"),
-    ("windrow-tokenizers", "windrow windrow-bpe windrow-testkit"),
+    ("windrow-tokenizers", "windrow windrow-bpe windrow-chat windrow-testkit"),
     ("windrow-tower", "windrow windrow-sync windrow-testkit"),
     ("windrow-fuzz", "windrow-tokenizers"),
     ("windrow-book", "windrow windrow-collections windrow-collective windrow-sqlite windrow-tiling"),
@@ -77,8 +78,10 @@ fn wrong_arrows(metadata: &Value) -> Vec<String> {
         for dependency in list(member, "dependencies") {
             let (to, kind) = (text(dependency, "name"), text(dependency, "kind"));
             let is_layer = LAYERS.iter().any(|(known, _)| *known == to);
-            // The crates at the bottom choose no others; dependencies of tests are free. An absent kind is a normal dependency.
-            let is_free = !kind.is_empty() || is_layer;
+            // The crates at the bottom choose no others; dependencies of tests are free, and those of features of windrow-tiling. An absent
+            // kind is a normal dependency.
+            let is_optional = name == "windrow-tiling" && dependency["optional"] == true;
+            let is_free = !kind.is_empty() || is_layer || is_optional;
             let is_bare = match name {
                 "windrow-plan" | "windrow-tiling" => !is_free,
                 _ if is_unsafe(name) => {

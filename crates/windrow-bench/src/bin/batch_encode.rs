@@ -20,7 +20,7 @@ use clap::Parser;
 use rayon::prelude::*;
 use windrow_bench::{Arm, compare, exit_code, record, stats};
 use windrow_tokenizers::BatchEncode;
-use windrow_tokenizers::tokenizers_023::{Encoding, Tokenizer};
+use windrow_tokenizers::full::{Encoding, LibraryTokenizer as Tokenizer};
 
 const THREADS: [usize; 2] = [1, 2];
 const ALLOCATOR: &str = if cfg!(feature = "mimalloc") { "mimalloc" } else { "system" };

@@ -52,8 +52,8 @@ fn check<'a>(
 ) -> Result<(Task<'a>, Option<Outputs<'a>>), Refused> {
     options.check()?;
     let started = fused.size();
-    if options.ranks != started as u64 {
-        let ranks = options.ranks;
+    if options.request.ranks != started as u64 {
+        let ranks = options.request.ranks;
         let hint = match started {
             1 => format!("start it with mpiexec -n {ranks} windrow plan ..."),
             _ => format!("mpiexec -n {ranks}, or --ranks {started}"),

@@ -141,8 +141,8 @@ fn conversations_do_not_vanish() {
         (rows(&[path(), said("tool", json!("path"))]), unknown(1, "tool", "name the role as the template does")),
         (rows(&[path(), said("assistant", json!([{"type": "text", "text": "thorns"}]))]), nothing(1, "assistant")),
         (rows(&[path(), said("assistant", json!(7))]), nothing(1, "assistant")),
-        (rows(&[said("user", json!(null))]), "message 0 (from 0) of field \"messages\" has no content".to_owned()),
-        (rows(&[]), "field \"messages\" has no messages".to_owned()),
+        (rows(&[said("user", json!(null))]), "field \"messages\": message 0 (from 0) has no content".to_owned()),
+        (rows(&[]), "field \"messages\": it has no messages".to_owned()),
         (json!({"messages": rows(&[path()])}).to_string(), "is a string, not an array of messages".to_owned()),
         (
             json!({"conversations": [path()]}).to_string(),
@@ -182,7 +182,7 @@ fn options_that_contradict_chat_are_refused() {
     place.file("in.txt", "the path").file("broken.jinja", "{% if %}").file("plain/tokenizer.json", tiny().to_string());
     for (rest, code, says) in [
         ("in.jsonl --tokenizer t --loss assistant", 2, "--chat[=<auto|FILE>]"),
-        ("in.txt --tokenizer t --chat", 2, "in.txt: --chat reads JSON lines, and this is text"),
+        ("in.txt --tokenizer t --chat", 2, "in.txt: --chat reads JSON lines and Parquet, and this is text"),
         ("in.jsonl --tokenizer t --chat --add-special-tokens", 2, "--add-special-tokens contradicts --chat"),
         ("in.jsonl --tokenizer t --chat --field a --field b", 2, "--chat takes the messages of one field"),
         ("in.jsonl --tokenizer plain --chat", 2, "no chat template is known for plain/tokenizer.json"),

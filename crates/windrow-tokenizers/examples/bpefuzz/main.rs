@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use windrow::Pool;
-use windrow_bpe::{Engine, EngineOptions, Ragged};
+use windrow_bpe::{BpeEngine, EngineOptions, Ragged};
 use windrow_testkit::Rng;
 
 use generate::{Generator, floor};
@@ -169,7 +169,7 @@ fn modes(subject: &Subject, is_cold: bool, rng: &mut Rng) -> Vec<Mode> {
         let options = EngineOptions {
             cache_bytes: [0, 1 << 16, 1 << 18, 1 << 20, 128 << 20][rng.index(5)],
             seeded: rng.below(2) == 0,
-            instructions: subject.engines.get(rng.index(4)).map(Engine::instructions),
+            instructions: subject.engines.get(rng.index(4)).map(BpeEngine::instructions),
         };
         modes.push(Mode::Cold { threads: 1 + rng.index(2), options });
     }
@@ -216,7 +216,8 @@ impl Mode {
                 each(pools[0].install(|| subject.engines[*engine].encode_batch(&texts)).expect("there is memory"))
             }
             Self::Cold { threads, options } => {
-                let engine = Engine::new(&subject.definition, options).expect("a definition that was accepted before");
+                let engine =
+                    BpeEngine::new(&subject.definition, options).expect("a definition that was accepted before");
                 each(pools[threads - 1].install(|| engine.encode_batch(&texts)).expect("there is memory"))
             }
         }

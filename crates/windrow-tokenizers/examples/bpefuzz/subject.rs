@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
 use tokenizers_023::Tokenizer as Oracle;
-use windrow_bpe::{AddedToken, Definition, Digits, Engine, EngineOptions, Grammar};
+use windrow_bpe::{AddedToken, BpeEngine, Definition, Digits, EngineOptions, Grammar};
 use windrow_testkit::Rng;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
@@ -94,7 +94,7 @@ pub(crate) struct Subject {
     pub(crate) tokenizer: Tokenizer,
     pub(crate) definition: Definition,
     /// One for each instruction set. They stay warm.
-    pub(crate) engines: Vec<Engine>,
+    pub(crate) engines: Vec<BpeEngine>,
     /// The ids around a document, for engines that do not add them.
     pub(crate) around: [Vec<u32>; 2],
     pub(crate) add_special_tokens: bool,
@@ -189,9 +189,9 @@ fn spelled(bytes: &[u8]) -> String {
 }
 
 /// The engines of all instruction sets of this CPU.
-fn instruction_sets(definition: &Definition) -> Vec<Engine> {
+fn instruction_sets(definition: &Definition) -> Vec<BpeEngine> {
     let with = |name| EngineOptions { instructions: Some(name), seeded: name != "avx2", ..EngineOptions::default() };
-    ["avx512", "avx2", "swar"].iter().filter_map(|name| Engine::new(definition, &with(name)).ok()).collect()
+    ["avx512", "avx2", "swar"].iter().filter_map(|name| BpeEngine::new(definition, &with(name)).ok()).collect()
 }
 
 /// The file of a vocabulary of the crate in the form that 0.23 reads.

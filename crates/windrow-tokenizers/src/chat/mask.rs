@@ -2,21 +2,31 @@
 
 use std::ops::Range;
 
-use super::render::Rendered;
 use crate::engine::EngineError;
 use crate::tokenizer::Tokenizer;
 
-impl Rendered {
-    /// The ids of the text, and a mask for each of them: 1 if it is an assistant's.
-    ///
-    /// # Errors
-    /// The tokenizer refuses the text.
-    pub fn encode(&self, tokenizer: &Tokenizer) -> Result<(Vec<u32>, Vec<u8>), EngineError> {
-        let (mut ids, mut mask) = (Vec::new(), Vec::new());
-        tokenizer.engine().encoder().encode(&self.text, &mut ids)?;
-        tokenizer.mask(&self.text, &ids, &self.spans, &mut mask)?;
-        Ok((ids, mask))
-    }
+/// The ids of a text, and a mask for each of them: 1 if the id overlaps one of the `spans`, which are bytes of the text, in order.
+///
+/// ```
+/// use windrow_tokenizers::chat::ids_and_mask;
+/// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+///
+/// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
+/// assert_eq!(ids_and_mask(&tokenizer, "Hello world", &[6..11])?.1, [0, 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// The tokenizer refuses the text.
+pub fn ids_and_mask(
+    tokenizer: &Tokenizer,
+    text: &str,
+    spans: &[Range<usize>],
+) -> Result<(Vec<u32>, Vec<u8>), EngineError> {
+    let (mut ids, mut mask) = (Vec::new(), Vec::new());
+    tokenizer.engine().encoder().encode(text, &mut ids)?;
+    tokenizer.mask(text, &ids, spans, &mut mask)?;
+    Ok((ids, mask))
 }
 
 /// Finds where ids stand in their text.

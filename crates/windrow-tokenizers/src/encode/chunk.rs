@@ -10,8 +10,8 @@ use super::budget::Budget;
 use super::seen::Seen;
 use super::{LargeDocument, Observer, Step};
 use crate::chat::{Chat, Locate};
-use crate::diagnose::{explain_first, is_pointer};
-use crate::document::{BadDocument, keep_of, names_of, null_fault, text_in};
+use crate::diagnose::is_pointer;
+use crate::document::{BadDocument, explain_first, keep_of, names_of, null_fault, text_in, utf8};
 use crate::engine::{BatchError, Encoder, Engine, EngineError, Ragged, has_memory};
 use crate::input::{Batch, Fields, Format, Record};
 use crate::kept::Kept;
@@ -179,10 +179,13 @@ impl Workshop<'_> {
         let text = match (record.null, self.chat) {
             (Some(column), _) => Err(null_fault(&self.fields.text[usize::from(column)])),
             (None, None) => text_in(record.format, batch.bytes_of(record), self.fields, unescaped),
-            (None, Some(chat)) => chat.render(record.format, batch.bytes_of(record), self.fields).map(|rendered| {
-                (*unescaped, spans) = (rendered.text, rendered.spans);
-                unescaped.as_str()
-            }),
+            (None, Some(chat)) => {
+                let line = utf8(batch.bytes_of(record));
+                line.and_then(|line| chat.render(line, &self.fields.text[0])).map(|rendered| {
+                    (*unescaped, spans) = rendered;
+                    unescaped.as_str()
+                })
+            }
         };
         match text {
             Ok(text) => {

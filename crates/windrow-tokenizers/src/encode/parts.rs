@@ -10,8 +10,8 @@ use windrow::CancelToken;
 
 use super::Step;
 use super::chunk::{Bad, Chunk, Workshop, at_record, is_chosen, is_json_line, listed};
-use crate::diagnose::{FIRST, explain_first};
-use crate::document::{BadDocument, Fault, utf8, utf8_fault};
+use crate::diagnose::FIRST;
+use crate::document::{BadDocument, Fault, explain_first, utf8, utf8_fault};
 use crate::engine::{BatchError, EngineError, Ragged};
 use crate::input::{Batch, Format, Record};
 use crate::json_parts::JsonParts;

@@ -5,9 +5,9 @@ use windrow_bpe::{Definition, EngineOptions, NoMemory, Ragged, Unsupported};
 
 use super::{BatchError, Encoded, Encoder, Engine, EngineError};
 
-/// [`windrow_bpe::Engine`] with the ids that go around every document.
+/// [`windrow_bpe::BpeEngine`] with the ids that go around every document.
 pub(crate) struct Bpe {
-    engine: windrow_bpe::Engine,
+    engine: windrow_bpe::BpeEngine,
     around: [Vec<u32>; 2],
 }
 
@@ -19,11 +19,11 @@ impl Bpe {
         around: [Vec<u32>; 2],
         options: &EngineOptions,
     ) -> Result<Self, Unsupported> {
-        Ok(Self { engine: windrow_bpe::Engine::new(definition, options)?, around })
+        Ok(Self { engine: windrow_bpe::BpeEngine::new(definition, options)?, around })
     }
 
     /// The engine, without the ids that go around a document.
-    pub(crate) fn engine(&self) -> &windrow_bpe::Engine {
+    pub(crate) fn engine(&self) -> &windrow_bpe::BpeEngine {
         &self.engine
     }
 

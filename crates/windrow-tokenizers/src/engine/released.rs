@@ -22,12 +22,38 @@ use super::node::{kind, members, regex_of, replacement};
 use super::options::LoadOptions;
 use super::regex::{self, Regex};
 use super::{DecodeError, Encoded, Encoder, Engine, EngineError, caught, has_memory};
-use crate::batch_encode::bytes_of;
 
 /// Memory that the library uses per byte of a text.
 const BYTES_PER_BYTE: usize = 128;
 
 type Tokenizer = TokenizerImpl<ModelWrapper, Normalizer, PreTokenizer, PostProcessorWrapper, Decoder>;
+
+/// Bytes of text of an input.
+pub(crate) fn bytes_of(input: &EncodeInput<'_>) -> usize {
+    let of = |sequence: &InputSequence<'_>| match sequence {
+        InputSequence::Raw(text) => text.len(),
+        InputSequence::PreTokenized(words) => words.iter().map(|word| word.len()).sum(),
+        InputSequence::PreTokenizedOwned(words) => words.iter().map(String::len).sum(),
+        InputSequence::PreTokenizedCow(words) => words.iter().map(|word| word.len()).sum(),
+    };
+    match input {
+        EncodeInput::Single(sequence) => of(sequence),
+        EncodeInput::Dual(first, second) => of(first) + of(second),
+    }
+}
+
+/// An encoding of one sequence.
+pub(crate) fn encoding(
+    ids: Vec<u32>,
+    tokens: Vec<String>,
+    words: Vec<Option<u32>>,
+    offsets: Vec<(usize, usize)>,
+    type_id: u32,
+) -> Encoding {
+    let all = |value: u32| vec![value; ids.len()];
+    let (types, special, attention) = (all(type_id), all(0), all(1));
+    Encoding::new(ids, types, tokens, words, offsets, special, attention, Vec::new(), Default::default())
+}
 
 /// The engine for the remaining files.
 pub(crate) struct Released {

@@ -16,6 +16,7 @@ use super::batch::{Advance, Filling, Record};
 use super::pages::Plausible;
 use super::position::{self, LastRecord};
 use super::report::FileReport;
+use super::rows::{Group, RowColumns};
 use super::source::{Hashed, Source};
 use super::thrift::ParquetFile;
 use super::values::{ValueColumn, decode};
@@ -39,6 +40,8 @@ pub(super) struct ColumnFile {
     is_encrypted: bool,
     reader: SerializedFileReader<ParquetFile<Source>>,
     texts: Vec<TextColumn>,
+    /// The columns of conversations, which take the place of the texts.
+    conversations: Option<RowColumns>,
     join: String,
     keep: Vec<ValueColumn>,
     /// The kept values of a row.
@@ -135,8 +138,11 @@ impl ColumnFile {
             Err(message) => return Err(refused(&format!("damaged Parquet: {message}"), DAMAGED)),
         };
         let schema = reader.metadata().file_metadata().schema_descr();
-        let texts = fields.text.iter().map(|name| TextColumn::find(name, schema)).collect::<Result<_, _>>();
+        let named = if fields.conversations { &[] } else { &fields.text[..] };
+        let texts = named.iter().map(|name| TextColumn::find(name, schema)).collect::<Result<_, _>>();
         let texts = texts.map_err(|(reason, hint)| refused(&reason, hint))?;
+        let conversations = fields.conversations.then(|| RowColumns::find(&fields.text[0], schema)).transpose();
+        let conversations = conversations.map_err(|(reason, hint)| refused(&reason, hint))?;
         let keep = fields.keep.iter().map(|name| {
             let leaf = find(name, schema).map_err(|(reason, _)| (reason, "correct or leave out the name in --keep"))?;
             let column = schema.column(leaf);
@@ -151,6 +157,7 @@ impl ColumnFile {
             name,
             reader,
             texts,
+            conversations,
             join: fields.join.clone(),
             keep,
             kept: Kept::default(),
@@ -190,6 +197,9 @@ impl ColumnFile {
 
     /// The first of the text columns that is null in a row, and the bytes of its text.
     fn text_in(&self, row: usize) -> (Option<usize>, usize) {
+        if let Some(columns) = &self.conversations {
+            return (None, columns.get(row).len());
+        }
         let null = self.texts.iter().position(|column| column.get(row).is_none());
         let texts = self.texts.iter().map(|column| column.get(row).map_or(0, <[u8]>::len));
         let joined = self.join.len() * (self.texts.len() - 1);
@@ -250,7 +260,10 @@ impl ColumnFile {
             }
             filling.grow(missing, &self.name, line)?;
         }
-        if null.is_none() {
+        if let Some(columns) = &self.conversations {
+            filling.batch.bytes[start..start + len].copy_from_slice(columns.get(row));
+            filling.end += len;
+        } else if null.is_none() {
             for (number, column) in self.texts.iter().enumerate() {
                 let between = if number == 0 { "" } else { &self.join };
                 for part in [between.as_bytes(), column.get(row).unwrap_or_default()] {
@@ -301,8 +314,12 @@ impl ColumnFile {
             }
             self.open_group()?;
         }
-        let rows = self.step.min(usize::try_from(self.rest).unwrap_or(usize::MAX));
+        let mut rows = self.step.min(usize::try_from(self.rest).unwrap_or(usize::MAX));
         (self.rows, self.taken) = (0, 0);
+        if let Some(columns) = &mut self.conversations {
+            rows = flat(caught(|| columns.decode()))
+                .map_err(|error| damaged(&self.name, self.groups, MESSAGES, &error))?;
+        }
         for column in &mut self.texts {
             let decoded = flat(caught(|| column.decode(rows)));
             decoded.map_err(|error| damaged(&self.name, self.groups, &column.name, &error))?;
@@ -312,7 +329,7 @@ impl ColumnFile {
             decoded.map_err(|error| damaged(&self.name, self.groups, &column.name, &error))?;
         }
         self.rows = rows;
-        self.rest -= rows as u64;
+        self.rest = self.rest.saturating_sub(rows as u64);
         // Rows of a page share its memory, and large ones have a page each.
         let bytes: usize = self.texts.iter().flat_map(|column| &column.values).map(ByteArray::len).sum();
         self.step = if bytes > batch_bytes / 4 { 1 } else { (2 * rows).min(ROWS) };
@@ -324,7 +341,10 @@ impl ColumnFile {
         let number = self.groups;
         self.groups += 1;
         let group = self.reader.metadata().row_group(number);
-        let place = |error: &ParquetError| damaged(&self.name, number + 1, &self.texts[0].name, error);
+        let place = |error: &ParquetError| {
+            let first = self.texts.first().map_or(MESSAGES, |column| &column.name);
+            damaged(&self.name, number + 1, first, error)
+        };
         let rows = u64::try_from(group.num_rows());
         self.rest = rows.map_err(|_| place(&ParquetError::General("a negative number of rows".to_owned())))?;
         let end = flat(caught(|| Ok(group.columns().iter().map(end_of).max().unwrap_or(0)))).map_err(|e| place(&e))?;
@@ -336,9 +356,15 @@ impl ColumnFile {
             }
             let pages = self.reader.get_row_group(number)?.get_column_page_reader(leaf)?;
             let column = chunk.column_descr_ptr();
-            let plausible = Plausible::new(pages, column.max_def_level());
+            let plausible = Plausible::new(pages, [column.max_rep_level(), column.max_def_level()]);
             Ok((column, Box::new(plausible) as Box<dyn PageReader>))
         };
+        if let Some(columns) = &mut self.conversations {
+            let metadata = self.reader.metadata();
+            let group = Group { metadata, number, pages: |leaf| pages(leaf).map(|(_, pages)| pages) };
+            let opened = flat(caught(|| columns.open(&group)));
+            opened.map_err(|error| damaged(&self.name, number + 1, MESSAGES, &error))?;
+        }
         for column in &mut self.texts {
             let opened = flat(caught(|| pages(column.leaf).map(|(leaf, pages)| ColumnReaderImpl::new(leaf, pages))));
             let reader = opened.map_err(|error| damaged(&self.name, number + 1, &column.name, &error))?;
@@ -431,7 +457,7 @@ fn is_supported(codec: Codec) -> bool {
     matches!(codec, UNCOMPRESSED | SNAPPY | GZIP(_) | LZ4 | LZ4_RAW | ZSTD(_))
 }
 
-/// A panic of the decoder is an error of the file.
+/// A panic of the decoder is an error of the file (apache/arrow-rs 9742: corrupt files panic in many places).
 fn flat<T>(outcome: Result<Result<T, ParquetError>, String>) -> Result<T, ParquetError> {
     outcome.unwrap_or_else(|message| Err(ParquetError::General(message)))
 }
@@ -454,6 +480,8 @@ fn said(error: &ParquetError) -> String {
     }
 }
 
+/// The columns of a conversation, in messages.
+const MESSAGES: &str = "messages";
 const DECRYPT: &str = "decrypt it: write it again without encryption";
 const KEEP_LESS: &str = "leave it out of --keep";
 const DAMAGED: &str = "the file is damaged; copy or download it again, or write it anew";

@@ -18,12 +18,14 @@ pub struct Fields {
     pub join: String,
     /// The fields whose values are carried to the output.
     pub keep: Vec<String>,
+    /// True if a row of Parquet is a conversation: a JSON object of the first column and of those named `tools` and `documents`.
+    pub conversations: bool,
 }
 
 impl Fields {
     /// One field.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: vec![text.into()], join: String::new(), keep: Vec::new() }
+        Self { text: vec![text.into()], join: String::new(), keep: Vec::new(), conversations: false }
     }
 }
 

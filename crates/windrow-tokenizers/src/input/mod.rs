@@ -32,6 +32,8 @@ mod reader;
 mod report;
 mod resolve;
 #[cfg(feature = "parquet")]
+mod rows;
+#[cfg(feature = "parquet")]
 mod source;
 #[cfg_attr(not(feature = "object-store"), path = "no_store.rs")]
 mod store;
@@ -62,7 +64,7 @@ pub(crate) use store::Object;
 #[cfg(feature = "parquet")]
 pub(crate) use thrift::ParquetFile;
 pub(crate) use tolerance::{IsRecord, Tolerance};
-pub use walk::{WalkOptions, Walked, is_hidden, walk};
+pub use walk::{WalkOptions, WalkedTree, is_hidden, walk};
 
 /// The meaning of the (decompressed) bytes of a file.
 ///

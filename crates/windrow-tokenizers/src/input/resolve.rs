@@ -13,7 +13,7 @@ use glob::{MatchOptions, Pattern};
 
 use super::store::Stores;
 use super::url::Named;
-use super::walk::{WalkOptions, Walked, is_leaving, note_unreadable, walk};
+use super::walk::{WalkOptions, WalkedTree, is_leaving, note_unreadable, walk};
 use super::{Compression, Format, InputError, InputFile, Origin};
 use crate::diagnose;
 use crate::shown;
@@ -354,7 +354,7 @@ impl Found<'_> {
         let matches = glob::glob_with(pattern, like_a_shell)
             .map_err(|e| InputError::BadPattern { pattern: pattern.into(), reason: e.to_string() })?;
         let named = named_leavings(pattern);
-        let (mut paths, mut broken, mut left_out) = (Vec::new(), Vec::new(), Walked::default());
+        let (mut paths, mut broken, mut left_out) = (Vec::new(), Vec::new(), WalkedTree::default());
         for found in matches {
             let path = match found {
                 Ok(path) => path,

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::Write;
 
+use chrono::DateTime;
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type};
 use parquet::column::page::PageReader;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
@@ -110,20 +111,15 @@ impl ValueColumn {
         match self.meaning {
             Meaning::Plain => write!(bytes, "{number}"),
             Meaning::Unsigned => write!(bytes, "{unsigned}"),
-            Meaning::Date => {
-                let (year, month, day) = civil(number);
-                write!(bytes, "\"{year:04}-{month:02}-{day:02}\"")
-            }
+            Meaning::Date => put_day(number.saturating_mul(DAY), "%Y-%m-%d", number, bytes),
             Meaning::Timestamp(parts, is_utc) => {
                 let (seconds, rest) = (number.div_euclid(parts), number.rem_euclid(parts));
-                let (year, month, day) = civil(seconds.div_euclid(DAY));
-                let second = seconds.rem_euclid(DAY);
-                write!(bytes, "\"{year:04}-{month:02}-{day:02}T")?;
-                write!(bytes, "{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)?;
+                let mut format = "%Y-%m-%dT%H:%M:%S".to_owned();
                 if rest > 0 {
-                    write!(bytes, ".{rest:0digits$}", digits = parts.ilog10() as usize)?;
+                    format += &format!(".{rest:0digits$}", digits = parts.ilog10() as usize);
                 }
-                bytes.write_all(if is_utc { b"Z\"" } else { b"\"" })
+                format += if is_utc { "Z" } else { "" };
+                put_day(seconds, &format, number, bytes)
             }
         }
     }
@@ -202,17 +198,12 @@ fn meaning(column: &ColumnDescriptor) -> Option<Meaning> {
     }
 }
 
-/// Year, month and day of so many days since 1970, in the Gregorian calendar. Years begin in March here, so that leap days end them.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * march + 2) / 5 + 1;
-    let month = if march < 10 { march + 3 } else { march - 9 };
-    (year + era * 400 + i64::from(month <= 2), month, day)
+/// Appends a time in seconds since 1970 in a format, or the number of the column if it is beyond the years of the calendar.
+fn put_day(seconds: i64, format: &str, number: i64, bytes: &mut Vec<u8>) -> std::io::Result<()> {
+    match DateTime::from_timestamp(seconds, 0) {
+        Some(time) => write!(bytes, "\"{}\"", time.format(format)),
+        None => write!(bytes, "{number}"),
+    }
 }
 
 #[cfg(test)]
@@ -221,18 +212,20 @@ mod tests {
 
     #[test]
     fn days_become_dates() {
-        let dates = [
-            (0, (1970, 1, 1)),
-            (-1, (1969, 12, 31)),
-            (59, (1970, 3, 1)),
-            (11_016, (2000, 2, 29)),
-            (11_017, (2000, 3, 1)),
-            (19_782, (2024, 2, 29)),
-            (-719_528, (0, 1, 1)),
-            (20_453, (2025, 12, 31)),
-        ];
-        for (days, date) in dates {
-            assert_eq!(civil(days), date, "{days}");
+        let written = |days: i64| {
+            let mut bytes = Vec::new();
+            put_day(days.saturating_mul(DAY), "%Y-%m-%d", days, &mut bytes).unwrap();
+            String::from_utf8(bytes).unwrap()
+        };
+        for (days, date) in [
+            (0, "\"1970-01-01\""),
+            (-1, "\"1969-12-31\""),
+            (11_016, "\"2000-02-29\""),
+            (19_782, "\"2024-02-29\""),
+            (-719_528, "\"0000-01-01\""),
+            (i64::MAX, "9223372036854775807"),
+        ] {
+            assert_eq!(written(days), date, "{days}");
         }
     }
 }

@@ -53,7 +53,7 @@ pub struct WalkOptions {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Default)]
-pub struct Walked {
+pub struct WalkedTree {
     /// Regular files, also behind links, in bytewise order of their paths.
     pub files: Vec<PathBuf>,
     /// Entries that cannot be read, such as broken links and folders that cannot be listed, with the system's errors. All others are found.
@@ -88,13 +88,13 @@ pub struct Walked {
 ///
 /// # Errors
 /// [`InputError::Unreadable`] if `root` cannot be listed.
-pub fn walk(root: &Path, options: &WalkOptions) -> Result<Walked, InputError> {
+pub fn walk(root: &Path, options: &WalkOptions) -> Result<WalkedTree, InputError> {
     let mut builder = WalkBuilder::new(root);
     builder.follow_links(true).standard_filters(options.ignore_files).hidden(!options.hidden);
     if options.hides_leavings() {
         builder.filter_entry(|entry| entry.depth() == 0 || !is_leaving(entry.file_name()));
     }
-    let mut walked = Walked::default();
+    let mut walked = WalkedTree::default();
     let mut folders = Vec::new();
     let mut met = Counts::default();
     for entry in builder.build() {
@@ -234,7 +234,7 @@ impl Counts {
     }
 }
 
-impl Walked {
+impl WalkedTree {
     /// Records an entry that the walker could not follow.
     fn fault(&mut self, root: &Path, error: ignore::Error) -> Result<(), InputError> {
         if let Some(link) = loop_of(&error) {

@@ -1,8 +1,10 @@
 //! Failures of runs, and their kinds.
 
 use std::fmt;
+#[cfg(feature = "chat")]
 use std::io;
 
+#[cfg(feature = "chat")]
 use crate::chat::ChatError;
 use crate::dataset::{DatasetError, DatasetErrorKind};
 use crate::encode::EncodeError;
@@ -128,13 +130,14 @@ impl From<&EncodeError> for FailureKind {
     }
 }
 
+#[cfg(feature = "chat")]
 impl From<&ChatError> for FailureKind {
     fn from(error: &ChatError) -> Self {
         match error {
             ChatError::Missing { .. } => Self::Usage,
             ChatError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => Self::Missing,
             ChatError::Read { .. } => Self::Io,
-            ChatError::Invalid { .. } => Self::BadInput,
+            _ => Self::BadInput,
         }
     }
 }
@@ -149,7 +152,9 @@ macro_rules! failed_from {
     )*};
 }
 
-failed_from!(InputError, OutputError, DatasetError, LoadError, EncodeError, ChatError);
+failed_from!(InputError, OutputError, DatasetError, LoadError, EncodeError);
+#[cfg(feature = "chat")]
+failed_from!(ChatError);
 
 #[cfg(test)]
 mod tests {

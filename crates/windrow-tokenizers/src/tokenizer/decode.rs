@@ -12,8 +12,9 @@ use super::check::Checked;
 use super::choice::ChosenEngine;
 use super::file::File;
 use super::{AddedId, Tokenizer};
-use crate::engine::{Bpe, DecodeBatchError, DecodeError, Encoded, EngineError, Released, UnknownId, has_memory};
-use crate::full;
+use crate::engine::{
+    Bpe, DecodeBatchError, DecodeError, Encoded, EngineError, Released, UnknownId, encoding, has_memory,
+};
 
 /// The tokens whose bytes the table of an engine does not have: added tokens, and tokens that are not in the byte-level alphabet.
 pub(super) struct OtherTokens {
@@ -96,7 +97,7 @@ impl OtherTokens {
 
 impl OtherTokens {
     /// The white space of a token that offsets leave out, at its beginning and at its end.
-    fn spaces(&self, id: u32, engine: &windrow_bpe::Engine) -> [usize; 2] {
+    fn spaces(&self, id: u32, engine: &windrow_bpe::BpeEngine) -> [usize; 2] {
         if let Some(token) = self.by_id.get(&id) {
             return token.spaces;
         }
@@ -386,7 +387,7 @@ impl Tokenizer {
         let words = engine.words(text, ids).into_iter().map(Some).collect();
         let offsets = in_characters(text, &engine.places(text, ids));
         let ids = if encoded.is_empty() { ids.to_vec() } else { encoded };
-        Ok(Some(full::encoding(ids, tokens, words, offsets, type_id)))
+        Ok(Some(encoding(ids, tokens, words, offsets, type_id)))
     }
 
     /// The token with this id, as the `tokenizer.json` spells it: `Ġthe` for " the" in a byte-level vocabulary.

@@ -206,7 +206,7 @@ fn texts_of_columns_are_joined_and_the_first_null_is_named() {
     let (_directory, path) = place();
     let (one, two) = (texts(50), (0..50).map(|i| (i % 5 != 0).then(|| format!("b{i}"))).collect::<Vec<_>>());
     write(&path, vec![("one", strings(&one)), ("two", strings(&two))], 8, properties());
-    let fields = Fields { text: vec!["two".into(), "one".into()], join: "--".into(), keep: Vec::new() };
+    let fields = Fields { text: vec!["two".into(), "one".into()], join: "--".into(), ..Fields::default() };
     let joined: Vec<_> =
         one.iter().zip(&two).map(|(one, two)| Some(format!("{}--{}", two.as_ref()?, one.as_ref()?))).collect();
     for batch_bytes in [1, 64, 1 << 20] {

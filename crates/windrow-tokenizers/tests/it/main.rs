@@ -6,7 +6,6 @@ mod batch_encode;
 #[cfg(feature = "parquet")]
 mod chat;
 #[cfg(unix)]
-mod chat_hostile;
 mod decode;
 mod document_faults;
 mod document_fields;

@@ -6,7 +6,7 @@ use super::{FIRST_BLOCK, Found, Identity, Kind, PassedOver, begins_as_text};
 use crate::diagnose;
 use crate::input::store::{self, Object};
 use crate::input::url::Url;
-use crate::input::walk::Walked;
+use crate::input::walk::WalkedTree;
 use crate::input::{Compression, Format, InputError, InputFile, Origin};
 
 impl Found<'_> {
@@ -39,7 +39,7 @@ impl Found<'_> {
     fn folder(&mut self, url: &Url, objects: Vec<Object>) -> Result<(), InputError> {
         let (name, before) = (url.to_string(), self.files.len());
         let root = Path::new(&name);
-        let (mut passed_over, mut left_out) = (PassedOver::default(), Walked::default());
+        let (mut passed_over, mut left_out) = (PassedOver::default(), WalkedTree::default());
         for object in objects {
             let below = Path::new(object.key().strip_prefix(url.key.as_str()).unwrap_or(object.key()));
             let leaving = self.options.walk.leaving_above(below, |_| false);

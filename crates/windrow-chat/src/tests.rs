@@ -9,23 +9,26 @@ fn template(source: &str) -> ChatTemplate {
     ChatTemplate::from_source("t.jinja", source, tokens).unwrap()
 }
 
-fn rendered(source: &str, messages: &str, loss: Loss) -> Result<Rendered, String> {
-    render(&template(source), &format!("{{\"messages\": {messages}}}"), loss)
+/// Renders by a template that may drop messages, which most templates here do.
+fn render(template: &ChatTemplate, messages: &str) -> Result<String, String> {
+    let row = Row::read(&messages.into()).unwrap();
+    let text = template.text(template.source(&row), &row, &row.messages, false);
+    text.map_err(|refused| refused.to_string())
 }
 
-/// Renders by a template that may leave out messages, which most templates here do.
-fn render(template: &ChatTemplate, row: &str, loss: Loss) -> Result<Rendered, String> {
-    let row = Row::read(row, "messages").unwrap();
-    template.of_row(template.source(&row), &row, loss).map_err(|fault| fault.reason)
+/// The same with spans.
+fn marked(template: &ChatTemplate, messages: &str) -> Result<Rendered, String> {
+    let row = Row::read(&messages.into()).unwrap();
+    template.with_spans(template.source(&row), &row).map_err(|refused| refused.to_string())
 }
 
 fn text(source: &str) -> Result<String, String> {
-    Ok(rendered(source, r#"[{"role": "user", "content": "hi", "n": 1.5, "none": null}]"#, Loss::All)?.text)
+    render(&template(source), r#"[{"role": "user", "content": "hi", "n": 1.5, "none": null}]"#)
 }
 
 /// The text of each span.
 fn spans(source: &str, messages: &str) -> Result<Vec<String>, String> {
-    let Rendered { text, spans } = rendered(source, messages, Loss::Assistant)?;
+    let Rendered { text, spans } = marked(&template(source), messages)?;
     Ok(spans.into_iter().map(|span| text[span].to_owned()).collect())
 }
 
@@ -63,8 +66,7 @@ fn refusals_name_template_and_line() {
     assert_eq!(text(loops), Err("the chat template refuses it (t.jinja, line 1): it runs too long".into()));
     assert!(text("{{ strftime_now('%Y') }}").unwrap_err().contains("--chat-date"));
     let dated = template("{{ strftime_now('%d %b %Y') }}").with_date("2024-07-26".parse().unwrap());
-    let row = r#"{"messages": [{"role": "user", "content": "hi"}]}"#;
-    assert_eq!(render(&dated, row, Loss::All).unwrap().text, "26 Jul 2024");
+    assert_eq!(render(&dated, r#"[{"role": "user", "content": "hi"}]"#).unwrap(), "26 Jul 2024");
     let broken = ChatTemplate::from_source("t.jinja", "a\n{% if %}", SpecialTokens::default()).unwrap_err();
     assert!(broken.to_string().starts_with("chat template t.jinja: line 2: "), "{broken}");
     // Tens of thousands of operators would exhaust the stack.
@@ -77,8 +79,7 @@ fn refusals_name_template_and_line() {
 fn templates_end_soon_and_make_little() {
     let few_steps = |source: &str| {
         let template = template(source).with_steps(100_000);
-        let row = r#"{"messages": [{"role": "user", "content": [1, 2]}]}"#;
-        render(&template, row, Loss::All).map(|rendered| rendered.text)
+        render(&template, r#"[{"role": "user", "content": [1, 2]}]"#)
     };
     assert_eq!(few_steps("{% for i in range(1000) %}{{ i % 10 }}{% endfor %}").map(|text| text.len()), Ok(1000));
     // Each of these makes gigabytes in one step, or in the last.
@@ -121,26 +122,13 @@ fn all_runs_for_a_row_have_a_limit() {
     let few_steps = template(source).with_steps(10_000);
     let row = |count: usize| {
         let talk = r#"{"role": "user", "content": ""}, {"role": "assistant", "content": ""}"#;
-        format!(r#"{{"messages": [{}]}}"#, vec![talk; count].join(", "))
+        format!("[{}]", vec![talk; count].join(", "))
     };
-    let answers = |count: usize| render(&few_steps, &row(count), Loss::Assistant);
+    let answers = |count: usize| marked(&few_steps, &row(count));
     assert_eq!(answers(10).map(|rendered| rendered.spans.len()), Ok(10));
     let refused = answers(100).unwrap_err();
     assert_eq!(refused, "the chat template refuses it (t.jinja): it runs too long");
-    assert!(render(&few_steps, &row(100), Loss::All).is_ok());
-}
-
-#[test]
-fn ids_have_a_mask_each() {
-    use crate::tokenizer::{LoadOptions, Tokenizer};
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chat/tokenizer.json");
-    let tokenizer = Tokenizer::load(path, &LoadOptions::default()).unwrap();
-    let marked =
-        "{% for m in messages %}{{ m.role }}: {% generation %}{{ m.content }}{% endgeneration %}\n{% endfor %}";
-    let rendered = rendered(marked, TALK, Loss::Assistant).unwrap();
-    let (ids, mask) = rendered.encode(&tokenizer).unwrap();
-    assert_eq!(ids.len(), mask.len());
-    assert!(mask.contains(&0) && mask.contains(&1), "{mask:?}");
+    assert!(render(&few_steps, &row(100)).is_ok());
 }
 
 #[test]

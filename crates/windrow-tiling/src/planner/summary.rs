@@ -2,26 +2,25 @@
 
 use std::collections::BTreeMap;
 
+use crate::Nanos;
+use crate::tile::{Candidate, Losses, Plan, Tiles, Tiling};
 use serde::Serialize;
-use windrow_collective::Interpolation;
-use windrow_tiling::Nanos;
-use windrow_tiling::tile::{Candidate, Losses, Plan, Tiles, Tiling};
-use windrow_tokenizers::to_json;
+use serde_json::value::RawValue;
 
 use super::break_even::BreakEven;
 use super::choice::Choice;
 use super::lane::LaneCost;
-use super::measured::Run;
 use super::replay::Replay;
+use super::run::MeasuredRun;
 use super::steps::{self, Polynomial, Rule};
-use super::{Options, Planned, profiles};
+use super::{PlanRequest, PlannedOperation};
 
 /// The version of the object that `--json` prints. It increases when a field changes its meaning or is removed.
 const SCHEMA: u32 = 1;
 
 /// A plan as JSON. Times are in microseconds; shares are relative to 1.
 #[derive(Serialize)]
-struct Report<'a> {
+pub(super) struct Report<'a> {
     schema: u32,
     op: &'a str,
     m: u64,
@@ -61,7 +60,7 @@ struct Report<'a> {
     rule: Option<Rule>,
     /// The measured shapes that the costs are interpolated from, if they are.
     #[serde(skip_serializing_if = "Option::is_none")]
-    interpolation: Option<&'a Interpolation>,
+    interpolation: Option<&'a RawValue>,
     replays: Vec<Replayed<'a>>,
     /// Runs that a program measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -146,10 +145,11 @@ struct Replayed<'a> {
     losses: Loss,
 }
 
-/// The plan as one line of JSON.
-pub(super) fn json(planned: &Planned<'_>) -> String {
-    let Planned { options, measured, fits, choice: Choice { plan, why, .. }, break_even, rule, replays, runs, notes } =
+/// The plan as an object of JSON.
+pub(super) fn json<'p>(planned: &'p PlannedOperation<'_>) -> Report<'p> {
+    let PlannedOperation { request: options, measured, fits, choice, break_even, rule, replays, runs, notes, .. } =
         planned;
+    let Choice { plan, why, .. } = choice;
     let fitted = |cost: &LaneCost, whole: Nanos| {
         let (smallest, largest) = cost.range();
         Fitted {
@@ -162,7 +162,7 @@ pub(super) fn json(planned: &Planned<'_>) -> String {
             pieces: cost.pieces().iter().map(Polynomial::of).collect(),
         }
     };
-    let report = Report {
+    Report {
         schema: SCHEMA,
         op: options.operation.name(),
         m: options.m,
@@ -196,7 +196,7 @@ pub(super) fn json(planned: &Planned<'_>) -> String {
             communicate: fitted(&fits.communicate, plan.inputs.communicate),
         },
         rule: rule.as_ref().map(Rule::of),
-        interpolation: measured.interpolation(),
+        interpolation: measured.interpolation().map(|(_, json)| &**json),
         replays: replays.iter().map(|replay| Replayed::of(replay, plan)).collect(),
         measured: runs.iter().map(Took::of).collect(),
         refined: measured
@@ -209,8 +209,7 @@ pub(super) fn json(planned: &Planned<'_>) -> String {
             })
             .collect(),
         notes,
-    };
-    to_json(&report)
+    }
 }
 
 impl<'a> Replayed<'a> {
@@ -228,13 +227,13 @@ impl<'a> Replayed<'a> {
 }
 
 impl<'a> Took<'a> {
-    fn of(run: &'a Run) -> Self {
-        let Run { file, timeline, predicted } = run;
+    fn of(run: &'a MeasuredRun) -> Self {
+        let MeasuredRun { file, tiles, end, elapsed, predicted, .. } = run;
         Self {
             file,
-            tiles: rows(&timeline.tiles),
-            took_us: timeline.end.as_micros(),
-            elapsed_us: timeline.elapsed.as_micros(),
+            tiles: rows(tiles),
+            took_us: end.as_micros(),
+            elapsed_us: elapsed.as_micros(),
             predicted_us: predicted.as_micros(),
             late: run.late(),
         }
@@ -283,10 +282,11 @@ fn sum(predicted: Nanos, losses: &Losses) -> String {
 }
 
 /// The plan as some lines of text.
-pub(super) fn text(planned: &Planned<'_>) -> String {
-    let Planned { options, measured, fits, choice: Choice { plan, why, name }, break_even, rule, replays, runs, notes } =
+pub(super) fn text(planned: &PlannedOperation<'_>) -> String {
+    let PlannedOperation { request: options, measured, fits, choice, break_even, rule, replays, runs, notes, .. } =
         planned;
-    let Options { m, n, k, ranks, .. } = options;
+    let Choice { plan, why, name } = choice;
+    let PlanRequest { m, n, k, ranks, .. } = options;
     let shortest = match plan.inputs.min_tile.0 {
         rows if rows > options.aligned() => format!(", of {rows} rows or more"),
         _ => String::new(),
@@ -354,16 +354,16 @@ pub(super) fn text(planned: &Planned<'_>) -> String {
         };
         std::iter::once(line).chain(cost.pieces().iter().map(|piece| format!("    {}", Polynomial::of(piece))))
     }));
-    lines.extend(measured.interpolation().map(|from| format!("  costs: {}", profiles::origin(from))));
+    lines.extend(measured.interpolation().map(|(from, _)| format!("  costs: {from}")));
     lines.extend(rule.iter().flat_map(|rule| steps::text(rule, options.m)));
     lines.extend(measured.tried().iter().map(|tried| {
         let (took, predicted) = (tried.took.as_micros(), tried.predicted_call.as_micros());
         format!("  run: {} took {took:.1} us, predicted {predicted:.1} us", tried.tiles)
     }));
     lines.extend(runs.iter().map(|run| {
-        let (took, predicted) = (run.timeline.end.as_micros(), run.predicted.as_micros());
+        let (took, predicted) = (run.end.as_micros(), run.predicted.as_micros());
         let late = 100.0 * run.late();
-        format!("  {}: {} took {took:.1} us, predicted {predicted:.1} us ({late:+.1} %)", run.file, run.timeline.tiles)
+        format!("  {}: {} took {took:.1} us, predicted {predicted:.1} us ({late:+.1} %)", run.file, run.tiles)
     }));
     lines.extend(notes.iter().map(|note| format!("  note: {note}")));
     lines.join("\n")

@@ -1,11 +1,11 @@
 //! The break-even of a plan: the contention, and the cost of a tile, from which on cutting no longer pays.
 
+use crate::Nanos;
+use crate::tile::{Contention, Margin, PlanError, Problem, Tiles};
 use serde::Serialize;
-use windrow_tiling::Nanos;
-use windrow_tiling::tile::{Contention, Margin, PlanError, Problem, Tiles};
 
-use super::args::Options;
-use super::samples::{Fits, Measured};
+use super::request::PlanRequest;
+use super::samples::{Fits, MeasuredTimes};
 use super::{choice, with_problem};
 
 /// Slowdown of both lanes up to which a break-even is looked for. From 2 on, two lanes together take longer than one after the other; small tiles
@@ -29,20 +29,20 @@ pub(super) struct BreakEven {
 
 impl BreakEven {
     pub(super) fn find(
-        options: &Options,
-        measured: &Measured,
+        options: &PlanRequest,
+        measured: &MeasuredTimes,
         fits: &Fits,
         margin: Margin,
         serial: Nanos,
     ) -> Result<Self, PlanError> {
-        let search = |least, most, vary: &dyn Fn(f64) -> Options| {
+        let search = |least, most, vary: &dyn Fn(f64) -> PlanRequest| {
             Search { measured, fits, margin, serial, vary }.largest(least, most)
         };
-        let contended = |factor| Options {
+        let contended = |factor| PlanRequest {
             contention: Some(Contention { compute: factor, communicate: factor }),
             ..options.clone()
         };
-        let costly = |per_tile| Options { per_tile, ..options.clone() };
+        let costly = |per_tile| PlanRequest { per_tile, ..options.clone() };
         Ok(Self {
             contention: search(1.0, MOST_CONTENTION, &contended)?,
             per_tile_us: search(0.0, serial.as_micros(), &costly)?,
@@ -68,13 +68,13 @@ impl BreakEven {
 
 /// A search for the largest value of an option at which a cut pays.
 struct Search<'a> {
-    measured: &'a Measured,
+    measured: &'a MeasuredTimes,
     fits: &'a Fits,
     margin: Margin,
     /// Time of one tile, which does not depend on the option.
     serial: Nanos,
     /// The options with the value.
-    vary: &'a dyn Fn(f64) -> Options,
+    vary: &'a dyn Fn(f64) -> PlanRequest,
 }
 
 impl Search<'_> {

@@ -1,51 +1,86 @@
 //! Measured times of tiles, and the costs that are fitted to them.
 
-use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::fmt;
 
-use windrow_collective::{Interpolation, Profile, Tried};
-use windrow_tiling::cost::{FitError, Fitting, Sample, fit};
-use windrow_tiling::tile::{Contention, Lane, Margin, Plan, PlanError, Problem, Tiles};
-use windrow_tiling::{Nanos, Rows};
-use windrow_tokenizers::shown;
+use serde_json::value::RawValue;
+
+use crate::cost::{FitError, Fitting, Sample, fit};
+use crate::tile::{Contention, Lane, Margin, Plan, PlanError, Problem, Tiles};
+use crate::{Nanos, Rows};
 
 use super::lane::{Cuts, LaneCost};
-use super::{Options, Refused};
-use crate::exit::Code;
+use super::{PlanRequest, Unplanned};
 
 /// The columns of a file of samples.
-pub(super) const HEADER: [&str; 3] = ["stage", "m", "microseconds"];
+pub const SAMPLE_COLUMNS: [&str; 3] = ["stage", "m", "microseconds"];
 
 /// The share within which the samples of a file cannot tell plans apart: that of a profile.
 pub(super) const NOISE: f64 = Fitting::UNLIMITED.noise;
 
-/// Measured times of tiles of some sizes in each lane.
-#[derive(Debug)]
-pub(super) struct Measured {
-    pub(super) compute: Vec<Sample<Rows>>,
-    pub(super) communicate: Vec<Sample<Rows>>,
-    /// Where they come from, for messages.
-    pub(super) origin: String,
-    /// The other results of a calibration; `None` if the samples were read from a file.
-    pub(super) calibrated: Option<Calibrated>,
-    /// Notes on the files that were read.
-    pub(super) notes: Vec<String>,
+/// A text file, and its name in messages.
+#[derive(Clone, Debug)]
+pub struct CostFile {
+    /// The name, without characters that a terminal obeys.
+    pub name: String,
+    /// The content.
+    pub text: String,
 }
 
-/// The results of a calibration beside its samples.
+/// Measured times of tiles of some sizes in each lane.
 #[derive(Debug)]
-pub(super) struct Calibrated {
+pub struct MeasuredTimes {
+    /// Samples of the computation.
+    pub compute: Vec<Sample<Rows>>,
+    /// Samples of the communication.
+    pub communicate: Vec<Sample<Rows>>,
+    /// The origin of the samples, for messages.
+    pub origin: String,
+    /// The other results of a calibration; `None` if the samples were read from a file.
+    pub calibrated: Option<Calibrated>,
+    /// Notes on the files that were read.
+    pub notes: Vec<String>,
+}
+
+/// A profile that samples are of, with a fit of its own.
+pub trait SampledProfile: fmt::Debug + Send {
+    /// The plan that an operation of `m` rows runs.
+    ///
+    /// # Errors
+    /// There is none.
+    fn plan(&self, m: u64) -> Result<Plan, String>;
+
+    /// The gain that a cut of `m` rows needs.
+    fn margin(&self, m: u64) -> Margin;
+}
+
+/// A plan that ran.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RanPlan {
+    /// The tiles.
+    pub tiles: Tiles,
+    /// The predicted time of the tiles.
+    pub predicted: Nanos,
+    /// The predicted time of the whole call.
+    pub predicted_call: Nanos,
+    /// The time that it took.
+    pub took: Nanos,
+}
+
+/// The results of a calibration in addition to its samples.
+#[derive(Debug)]
+pub struct Calibrated {
     /// The measured slowdown of both lanes by each other.
-    pub(super) contention: Contention,
-    /// The profile that `Tiles::Auto` plans with, under the requested limits and contention.
-    pub(super) profile: Profile,
-    /// The profile without these limits, as a file keeps it.
-    pub(super) kept: Profile,
+    pub contention: Contention,
+    /// The profile that an operation plans with by itself, under the requested limits and contention.
+    pub profile: Box<dyn SampledProfile>,
     /// Plans that were run, the fastest first.
-    pub(super) tried: Vec<Tried>,
+    pub tried: Vec<RanPlan>,
     /// The cut that was the fastest when the profile was made, of a profile from a file.
-    pub(super) refined: Option<Tiles>,
+    pub refined: Option<Tiles>,
+    /// The measured shapes that the costs are interpolated from, if they are: in words, and as JSON.
+    pub interpolation: Option<(String, Box<RawValue>)>,
+    /// Notes on the predictions that programs made with the profile.
+    pub notes: Vec<String>,
 }
 
 /// The cost functions that were fitted to samples.
@@ -58,25 +93,25 @@ pub(super) struct Fits {
     pub(super) notes: Vec<String>,
 }
 
-impl Measured {
+impl MeasuredTimes {
     /// The measured slowdown of both lanes by each other, if known.
     pub(super) fn contention(&self) -> Option<Contention> {
         self.calibrated.as_ref().map(|calibrated| calibrated.contention)
     }
 
     /// What the costs are interpolated from, if they are.
-    pub(super) fn interpolation(&self) -> Option<&Interpolation> {
-        self.calibrated.as_ref().and_then(|calibrated| calibrated.kept.interpolation())
+    pub(super) fn interpolation(&self) -> Option<&(String, Box<RawValue>)> {
+        self.calibrated.as_ref().and_then(|calibrated| calibrated.interpolation.as_ref())
     }
 
     /// Plans that were run, the fastest first.
-    pub(super) fn tried(&self) -> &[Tried] {
+    pub(super) fn tried(&self) -> &[RanPlan] {
         self.calibrated.as_ref().map_or(&[], |calibrated| &calibrated.tried)
     }
 
     /// What a cut of `m` rows has to gain.
     pub(super) fn margin(&self, fits: &Fits, m: u64) -> Margin {
-        self.calibrated.as_ref().map_or_else(|| fits.margin(), |calibrated| calibrated.profile.margin_at(m))
+        self.calibrated.as_ref().map_or_else(|| fits.margin(), |calibrated| calibrated.profile.margin(m))
     }
 
     /// The name of a lane's stage in samples.
@@ -88,8 +123,8 @@ impl Measured {
     }
 
     /// The samples as a file.
-    pub(super) fn csv(&self) -> String {
-        let mut text = HEADER.join(",") + "\n";
+    pub fn csv(&self) -> String {
+        let mut text = SAMPLE_COLUMNS.join(",") + "\n";
         for (lane, samples) in [(Lane::Compute, &self.compute), (Lane::Communicate, &self.communicate)] {
             for Sample { size, time } in samples {
                 text += &format!("{},{},{:.3}\n", Self::stage(lane), size.0, time.as_micros());
@@ -99,7 +134,7 @@ impl Measured {
     }
 
     /// The costs that plans are made from.
-    pub(super) fn fit(&self, options: &Options) -> Result<Fits, Refused> {
+    pub(super) fn fit(&self, options: &PlanRequest) -> Result<Fits, Unplanned> {
         let (cuts, limit) = (Cuts { rows: options.m, align: options.aligned() }, options.limit());
         let mut notes = Vec::new();
         let mut lane = |lane, samples: &[Sample<Rows>]| {
@@ -111,7 +146,7 @@ impl Measured {
             let other = match unfit {
                 _ if self.calibrated.is_some() => None,
                 FitError::TooFew { .. } => LaneCost::assumed(lane, samples, options.fixed_costs)
-                    .map_err(|message| Refused::usage(format_args!("{}, {message}", self.origin)))?,
+                    .map_err(|message| Unplanned::usage(format_args!("{}, {message}", self.origin)))?,
                 _ => LaneCost::without_one(lane, samples, cuts, limit, &unfit),
             };
             if let Some((cost, note)) = other {
@@ -119,7 +154,7 @@ impl Measured {
                 return Ok(cost);
             }
             let (origin, stage) = (&self.origin, Self::stage(lane));
-            Err(Refused::bad_input(match unfit {
+            Err(Unplanned::bad_input(match unfit {
                 FitError::TooFew { sizes: 0 } => format!(
                     "{origin} has no samples of the stage {stage}\nhint: measure both stages, three sizes of each at least; each may have its own --cost"
                 ),
@@ -240,9 +275,10 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// A message that may quote a file: its beginning and its end, without control characters.
-pub(super) fn shortened(message: &str) -> String {
+pub fn shortened(message: &str) -> String {
     const MOST: usize = 100;
-    let chars: Vec<char> = shown(message).to_string().chars().collect();
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    let chars: Vec<char> = message.chars().map(shown).collect::<String>().chars().collect();
     if chars.len() <= 2 * MOST {
         return chars.into_iter().collect();
     }
@@ -250,21 +286,7 @@ pub(super) fn shortened(message: &str) -> String {
     ends.join(" ... ")
 }
 
-/// The text of a file.
-pub(super) fn text(path: &Path) -> Result<String, Refused> {
-    let shown = shown(path);
-    let bytes = fs::read(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => Refused::usage(format_args!("{shown} does not exist\nhint: check the path")),
-        _ => Refused(format!("cannot read {shown}: {error}"), Code::Io),
-    })?;
-    String::from_utf8(bytes).map_err(|error| {
-        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
-        Refused::bad_input(format_args!("{shown}:{line}: not UTF-8\nhint: save it as UTF-8"))
-    })
-}
-
 /// The names of some files.
-pub(super) fn origin(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| shown(path).to_string()).collect::<Vec<_>>().join(", ")
+pub(super) fn origin(files: &[CostFile]) -> String {
+    files.iter().map(|file| file.name.as_str()).collect::<Vec<_>>().join(", ")
 }

@@ -2,10 +2,10 @@
 
 use std::fmt::{self, Write};
 
-use windrow_tiling::Nanos;
-use windrow_tiling::tile::{Lane, TileSpan};
+use crate::Nanos;
+use crate::tile::{Lane, TileSpan};
 
-use super::{Course, Planned};
+use super::{Course, PlannedOperation};
 
 // Units of the drawing, which a browser shows as pixels.
 const WIDTH: f64 = 1000.0;
@@ -21,7 +21,7 @@ const DIGIT: f64 = 7.5;
 const NARROW: f64 = 4.0;
 
 /// The drawing, without scripts, fonts or other external parts.
-pub(super) fn svg(planned: &Planned<'_>, courses: &[Course<'_>]) -> String {
+pub(super) fn svg(planned: &PlannedOperation<'_>, courses: &[Course]) -> String {
     let mut svg = String::new();
     draw(&mut svg, planned, courses).expect("a string takes everything");
     svg
@@ -46,8 +46,8 @@ impl Axis {
     }
 }
 
-fn draw(svg: &mut String, planned: &Planned<'_>, courses: &[Course<'_>]) -> fmt::Result {
-    let Planned { options, choice, .. } = planned;
+fn draw(svg: &mut String, planned: &PlannedOperation<'_>, courses: &[Course]) -> fmt::Result {
+    let PlannedOperation { request, choice, .. } = planned;
     let longest = courses.iter().map(|course| course.end.as_micros()).fold(f64::MIN_POSITIVE, f64::max);
     let axis = Axis { longest };
     let bottom = TOP + COURSE * courses.len() as f64;
@@ -56,12 +56,12 @@ fn draw(svg: &mut String, planned: &Planned<'_>, courses: &[Course<'_>]) -> fmt:
     let why = choice.why.split(';').next().unwrap_or_default();
     let title = format!(
         "{} of {} x {} times {} x {} on {} ranks",
-        options.operation.name(),
-        options.m,
-        options.k,
-        options.k,
-        options.n,
-        options.ranks,
+        request.operation.name(),
+        request.m,
+        request.k,
+        request.k,
+        request.n,
+        request.ranks,
     );
     writeln!(
         svg,
@@ -91,7 +91,7 @@ fn draw(svg: &mut String, planned: &Planned<'_>, courses: &[Course<'_>]) -> fmt:
     svg.write_str("</svg>\n")
 }
 
-fn draw_course(svg: &mut String, course: &Course<'_>, axis: &Axis, top: f64) -> fmt::Result {
+fn draw_course(svg: &mut String, course: &Course, axis: &Axis, top: f64) -> fmt::Result {
     let Course { name, tiles, end, .. } = course;
     let said = format!("{name}: {}, {}", counted(tiles.len()), micros(*end));
     writeln!(svg, r#"<text x="10" y="{:.1}" font-weight="bold">{}</text>"#, top + 16.0, escaped(&said))?;

@@ -1,67 +1,96 @@
-//! The conversation in a JSON line.
+//! Conversations as values of templates.
 
 use minijinja::Value;
 use minijinja::value::ValueKind;
+use serde::Deserialize;
 use serde::de::{Deserializer as _, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 
+use super::RefusedChat;
 use super::python::{container, float_value};
-use crate::document::{Fault, FaultKind, array_in, values_of};
 
 /// The names under which the thoughts of a message are given; the first is the one that templates read.
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
-/// A conversation.
+/// Arrays and objects inside each other that a conversation may have; `serde_json` has the same limit.
+const DEPTH: usize = 128;
+
+/// The messages of a conversation, and what stands next to them.
+///
+/// ```
+/// use windrow_chat::{ChatTemplate, Conversation, SpecialTokens};
+///
+/// let template = ChatTemplate::from_source("example", "{{ tools[0].name }}: {{ messages[0].content }}", SpecialTokens::default())?;
+/// let messages = r#"[{"role": "user", "content": "Hi"}]"#;
+/// let conversation = Conversation { tools: Some(r#"[{"name": "clock"}]"#), ..messages.into() };
+/// assert_eq!(template.render(conversation)?, "clock: Hi");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conversation<'a> {
+    /// The messages: a JSON array of objects.
+    pub messages: &'a str,
+    /// The tools that the assistant may call: a JSON array of objects, or `null`.
+    pub tools: Option<&'a str>,
+    /// The documents that the assistant has: a JSON array of objects, or `null`.
+    pub documents: Option<&'a str>,
+}
+
+impl<'a> From<&'a str> for Conversation<'a> {
+    /// Takes the messages as a JSON array, without tools and documents.
+    fn from(messages: &'a str) -> Self {
+        Self { messages, tools: None, documents: None }
+    }
+}
+
+/// A conversation that was read.
 pub(super) struct Row {
     pub(super) messages: Vec<Value>,
     pub(super) tools: Value,
     pub(super) documents: Value,
-    /// Bytes of the line.
+    /// Bytes of its JSON.
     pub(super) bytes: usize,
     /// Steps that templates have made for it.
     pub(super) steps: Cell<u64>,
 }
 
 impl Row {
-    /// Reads a line. `field` holds the messages.
-    pub(super) fn read(line: &str, field: &str) -> Result<Self, Fault> {
-        array_in(line, field)?;
-        let found = values_of(line, &[field, "tools", "documents"]);
-        let [messages, tools, documents] = found.as_slice() else { unreachable!("a value for each path") };
-        let bad = |reason| Fault::whole(FaultKind::NotMessages, reason);
-        let messages = messages.map_or("[]", RawValue::get);
-        let messages = parse(messages).map_err(bad)?;
+    pub(super) fn read(conversation: &Conversation<'_>) -> Result<Self, RefusedChat> {
+        let Conversation { messages, tools, documents } = *conversation;
+        let bytes = messages.len() + tools.map_or(0, str::len) + documents.map_or(0, str::len);
+        let bad = RefusedChat::Messages;
+        let messages = parse(messages, DEPTH).map_err(bad)?;
+        if messages.kind() != ValueKind::Seq {
+            return Err(bad(format!("the messages are {}, not an array", kind(&messages))));
+        }
         let messages: Vec<Value> = messages.try_iter().into_iter().flatten().collect();
         if messages.is_empty() {
-            return Err(bad(format!("field {field:?} has no messages")));
+            return Err(bad("it has no messages".to_owned()));
         }
         if let Some(at) = messages.iter().position(|message| message.kind() != ValueKind::Map) {
-            return Err(bad(format!(
-                "message {at} (from 0) of field {field:?} is {}, not an object",
-                kind(&messages[at])
-            )));
+            return Err(bad(format!("message {at} (from 0) is {}, not an object", kind(&messages[at]))));
         }
-        let objects = |name: &str, value: &Option<&RawValue>| {
-            let value = value.map_or(Ok(Value::from(())), |value| parse(value.get())).map_err(bad)?;
+        let objects = |name: &str, value: Option<&str>| {
+            let value = value.map_or(Ok(Value::from(())), |value| parse(value, DEPTH)).map_err(bad)?;
             let are_objects = match value.kind() {
                 ValueKind::None => true,
                 ValueKind::Seq => value.try_iter().into_iter().flatten().all(|one| one.kind() == ValueKind::Map),
                 _ => false,
             };
-            if are_objects { Ok(value) } else { Err(bad(format!("field {name:?} is not an array of objects"))) }
+            if are_objects { Ok(value) } else { Err(bad(format!("{name} is not an array of objects"))) }
         };
         let (tools, documents) = (objects("tools", tools)?, objects("documents", documents)?);
         let messages: Vec<Value> = messages.iter().map(normal).collect();
         for (at, message) in messages.iter().enumerate() {
-            check(message).map_err(|what| bad(format!("message {at} (from 0) of field {field:?} {what}")))?;
+            check(message).map_err(|what| bad(format!("message {at} (from 0) {what}")))?;
         }
-        Ok(Self { messages, tools, documents, bytes: line.len(), steps: Cell::new(0) })
+        Ok(Self { messages, tools, documents, bytes, steps: Cell::new(0) })
     }
 
-    /// A conversation without a line, to try a template.
+    /// A conversation to try a template.
     pub(super) fn of(messages: Vec<Value>) -> Self {
         let none = Value::from(());
         Self { messages, tools: none.clone(), documents: none, bytes: 0, steps: Cell::new(0) }
@@ -157,34 +186,41 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// A JSON value, which is valid, as Python reads it: numbers keep their kind, and objects their order.
-fn parse(json: &str) -> Result<Value, String> {
+/// A JSON value as Python reads it: numbers keep their kind, and objects their order.
+fn parse(json: &str, depth: usize) -> Result<Value, String> {
     let json = json.trim_matches([' ', '\t', '\n', '\r']);
     let mut reader = serde_json::Deserializer::from_str(json);
-    match json.as_bytes().first() {
+    let failed = |error: serde_json::Error| error.to_string();
+    let below = || depth.checked_sub(1).ok_or_else(|| format!("a value is nested more than {DEPTH} deep"));
+    let value = match json.as_bytes().first() {
         Some(b'{') => {
-            let fields = reader.deserialize_map(Fields).map_err(|error| error.to_string())?;
-            let fields = fields.into_iter().map(|(name, value)| Ok((Value::from(name.as_ref()), parse(value.get())?)));
-            Ok(container(Value::from_pairs(fields.collect::<Result<Vec<_>, String>>()?)))
+            let (fields, depth) = (reader.deserialize_map(Fields).map_err(failed)?, below()?);
+            let fields = fields.into_iter();
+            let fields = fields.map(|(name, value)| Ok((Value::from(name.as_ref()), parse(value.get(), depth)?)));
+            container(Value::from_pairs(fields.collect::<Result<Vec<_>, String>>()?))
         }
         Some(b'[') => {
-            let items = reader.deserialize_seq(Items).map_err(|error| error.to_string())?;
-            let items = items.into_iter().map(|item| parse(item.get()));
-            Ok(container(Value::from(items.collect::<Result<Vec<_>, String>>()?)))
+            let (items, depth) = (reader.deserialize_seq(Items).map_err(failed)?, below()?);
+            let items = items.into_iter().map(|item| parse(item.get(), depth));
+            container(Value::from(items.collect::<Result<Vec<_>, String>>()?))
         }
-        Some(b'"') => serde_json::from_str::<Cow<'_, str>>(json)
-            .map(|text| Value::from(text.as_ref()))
-            .map_err(|error| error.to_string()),
-        Some(b'n') => Ok(Value::from(())),
-        Some(b't') => Ok(Value::from(true)),
-        Some(b'f') => Ok(Value::from(false)),
-        _ => number(json).ok_or_else(|| format!("the number {json} is out of range")),
-    }
+        Some(b'"') => Value::from(String::deserialize(&mut reader).map_err(failed)?),
+        _ => {
+            let word = <&RawValue>::deserialize(&mut reader).map_err(failed)?.get();
+            match word.as_bytes()[0] {
+                b'n' => Value::from(()),
+                b't' | b'f' => Value::from(word == "true"),
+                _ => number(word).ok_or_else(|| format!("the number {word} is out of range"))?,
+            }
+        }
+    };
+    reader.end().map_err(failed)?;
+    Ok(value)
 }
 
 fn number(json: &str) -> Option<Value> {
     if json.contains(['.', 'e', 'E']) {
-        return json.parse::<f64>().ok().map(float_value);
+        return json.parse::<f64>().ok().filter(|number| number.is_finite()).map(float_value);
     }
     match json.parse::<i64>() {
         Ok(number) => Some(Value::from(number)),
@@ -233,26 +269,21 @@ impl<'de> Visitor<'de> for Items {
 mod tests {
     use super::*;
 
-    fn reason(line: &str) -> String {
-        match Row::read(line, "messages") {
-            Ok(_) => "good".to_owned(),
-            Err(fault) => fault.reason,
-        }
+    fn reason(messages: &str) -> String {
+        of(messages.into())
+    }
+
+    fn of(conversation: Conversation<'_>) -> String {
+        Row::read(&conversation).map_or_else(|refused| refused.to_string(), |_| "good".to_owned())
     }
 
     #[test]
-    fn bad_rows_are_named() {
-        assert_eq!(reason(r#"{"messages": [{"role": "user", "content": ""}], "tools": null}"#), "good");
-        assert_eq!(reason(r#"{"messages": []}"#), r#"field "messages" has no messages"#);
-        assert_eq!(
-            reason(r#"{"messages": [{}, 7]}"#),
-            r#"message 1 (from 0) of field "messages" is a number, not an object"#
-        );
-        assert_eq!(reason(r#"{"messages": "a"}"#), r#"field "messages" is a string, not an array of messages"#);
-        assert_eq!(
-            reason(r#"{"messages": "[{\"role\": \"user\"}]"}"#),
-            r#"field "messages" is a string, not an array of messages (hint: it is JSON written as a string: write it as an array)"#
-        );
+    fn bad_conversations_are_named() {
+        let user = r#"[{"role": "user", "content": ""}]"#;
+        assert_eq!(of(Conversation { tools: Some("null"), ..user.into() }), "good");
+        assert_eq!(reason(" [] "), "it has no messages");
+        assert_eq!(reason("[{}, 7]"), "message 1 (from 0) is a number, not an object");
+        assert_eq!(reason(r#""a""#), "the messages are a string, not an array");
         for (message, what) in [
             (r#"{}"#, "has no role (hint: a message has role and content, and this one has nothing)"),
             (r#"{"text": "a"}"#, "has no role (hint: a message has role and content, and this one has \"text\")"),
@@ -266,43 +297,44 @@ mod tests {
             (r#"{"role": "assistant", "content": [], "tool_calls": []}"#, "has no content"),
         ] {
             let good = r#"{"role": "assistant", "tool_calls": [{}]}, {"role": "tool", "content": null}"#;
-            let expected = format!(r#"message 2 (from 0) of field "messages" {what}"#);
-            assert_eq!(reason(&format!(r#"{{"messages": [{good}, {message}]}}"#)), expected);
+            assert_eq!(reason(&format!("[{good}, {message}]")), format!("message 2 (from 0) {what}"));
         }
-        assert!(
-            reason(r#"{"messages": [{"from": "human", "value": "a"}]}"#)
-                .contains("messages that have from and value, not role and content (hint: rename both fields, ")
-        );
-        assert_eq!(reason(r#"{"messages": {}}"#), r#"field "messages" is an object, not an array of messages"#);
-        assert!(reason(r#"{"text": "a"}"#).starts_with(r#"field "messages" is missing (hint: the line has "text"; "#));
-        assert_eq!(reason("[]"), "the line is an array, not an object");
-        assert_eq!(reason(r#"{"messages": [{}], "tools": "[]"}"#), r#"field "tools" is not an array of objects"#);
-        assert_eq!(
-            reason(r#"{"messages": [{}], "documents": [[]]}"#),
-            r#"field "documents" is not an array of objects"#
-        );
-        let large = format!(r#"{{"messages": [{{"a": 1{}}}]}}"#, "0".repeat(39));
+        let hint = "messages that have from and value, not role and content (hint: rename both fields, ";
+        assert!(reason(r#"[{"from": "human", "value": "a"}]"#).contains(hint));
+        assert_eq!(of(Conversation { tools: Some(r#""[]""#), ..user.into() }), "tools is not an array of objects");
+        assert_eq!(of(Conversation { documents: Some("[[]]"), ..user.into() }), "documents is not an array of objects");
+        let large = format!(r#"[{{"a": 1{}}}]"#, "0".repeat(39));
         assert!(reason(&large).ends_with(" is out of range"), "{}", reason(&large));
-        assert!(reason(r#"{"messages": [{"a": "\ud800"}]}"#).contains("surrogate"));
-        assert!(reason(r#"{"messages": [{}]"#).starts_with("JSON syntax error"));
+        for (json, what) in [
+            (r#"[{"a": "\ud800"}]"#, "hex escape"),
+            ("[1e999]", "out of range"),
+            ("[{}", "EOF"),
+            ("[] []", "trailing characters"),
+            ("[nul]", "expected ident"),
+            ("", "EOF"),
+            (&"[".repeat(1 << 20), "EOF"),
+            (&["[".repeat(200), "]".repeat(200)].concat(), "nested more than 128 deep"),
+        ] {
+            assert!(reason(json).contains(what), "{what}: {}", reason(json));
+        }
     }
 
     #[test]
     fn values_are_those_of_python() {
-        let read = |json: &str| parse(json).unwrap().to_string();
+        let read = |json: &str| parse(json, DEPTH).unwrap().to_string();
         assert_eq!(read("1.0"), "1.0");
         assert_eq!(read("-0"), "0");
         assert_eq!(read("123456789012345678901234567890"), "123456789012345678901234567890");
         assert_eq!(read("[1, [true, null]]"), "[1, [True, None]]");
         let names =
-            |json: &str| parse(json).unwrap().try_iter().unwrap().map(|key| key.to_string()).collect::<Vec<_>>();
+            |json: &str| parse(json, DEPTH).unwrap().try_iter().unwrap().map(|key| key.to_string()).collect::<Vec<_>>();
         assert_eq!(names(r#"{"b": 1, "a": {}, "\u0062": 2}"#), ["b", "a"]);
     }
 
     #[test]
     fn messages_are_normalized() {
         let of = |json: &str| {
-            let message = normal(&parse(json).unwrap());
+            let message = normal(&parse(json, DEPTH).unwrap());
             let keys = message.try_iter().unwrap();
             keys.map(|key| format!("{key}={}", message.get_item(&key).unwrap())).collect::<Vec<_>>().join(" ")
         };

@@ -6,12 +6,13 @@
 
 use std::fmt::Write as _;
 
-use windrow_tiling::tile::Tiles;
+use crate::tile::Tiles;
 
-use super::args::Options;
 use super::choice::Choice;
-use super::samples::{Measured, quoted};
-use super::{Refused, impossible, with_problem};
+use super::request::PlanRequest;
+use super::samples::{MeasuredTimes, quoted};
+use super::spans::Spans;
+use super::{Unplanned, impossible, with_problem};
 
 /// A row of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,12 +23,16 @@ struct Row {
     parameters: [u64; 4],
 }
 
-/// The table that was asked for; empty without `--table`.
-pub(super) fn text(options: &Options, measured: &Measured) -> Result<String, Refused> {
-    let (Some(path), Some(spans)) = (&options.table, &options.table_m) else { return Ok(String::new()) };
+/// A table of these numbers of rows: a header of C, or CSV.
+pub(super) fn text(
+    options: &PlanRequest,
+    measured: &MeasuredTimes,
+    spans: &Spans,
+    as_header: bool,
+) -> Result<String, Unplanned> {
     let mut plans = Vec::new();
     for m in spans.rows(options.aligned())? {
-        let options = Options { m, ..options.clone() };
+        let options = PlanRequest { m, ..options.clone() };
         options.check()?;
         let fits = measured.fit(&options)?;
         let margin = measured.margin(&fits, m);
@@ -36,7 +41,7 @@ pub(super) fn text(options: &Options, measured: &Measured) -> Result<String, Ref
         plans.push((m, choice.map_err(|error| impossible(measured, error))?.plan.tiles));
     }
     let rows = joined(&plans);
-    Ok(if path.extension().is_some_and(|extension| extension == "h") { header(options, &rows) } else { csv(&rows) })
+    Ok(if as_header { header(options, &rows) } else { csv(&rows) })
 }
 
 /// The rows of a table, from plans by ascending number of rows.
@@ -146,8 +151,8 @@ fn csv(rows: &[Row]) -> String {
     text
 }
 
-fn header(options: &Options, rows: &[Row]) -> String {
-    let Options { n, k, ranks, .. } = options;
+fn header(options: &PlanRequest, rows: &[Row]) -> String {
+    let PlanRequest { n, k, ranks, .. } = options;
     let name = options.operation.name();
     let mut text = format!(
         "/* {name} on {ranks} ranks, n = {n}, k = {k}: by windrow plan.\n   \
@@ -162,11 +167,9 @@ fn header(options: &Options, rows: &[Row]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-    use windrow_tiling::Rows;
-
+    use super::super::FusedOperation;
     use super::*;
-    use crate::args::{Arguments, Command};
+    use crate::Rows;
 
     fn tiles(rows: &[u64]) -> Tiles {
         Tiles::new(rows.iter().copied().map(Rows).collect::<Vec<_>>()).unwrap()
@@ -187,8 +190,7 @@ mod tests {
             Row { from: 513, to: 768, parameters: [128, 1, 320, 2] },
             Row { from: 769, to: 800, parameters: [100, 1, 0, 0] },
         ];
-        let line = "windrow plan matmul-all-reduce --m 768 --n 64 --k 64 --ranks 3 --cost s.csv";
-        let Command::Plan(options) = Arguments::parse_from(line.split_whitespace()).command else { panic!() };
+        let options = PlanRequest::new(FusedOperation::MatmulAllReduce, [768, 64, 64], 3);
         for text in [csv(&rows), header(&options, &rows), csv(&rows).replace('\n', "\r\n")] {
             assert!(is_table(&text), "{text}");
             let tiles = |m| tiles_for(&text, m);

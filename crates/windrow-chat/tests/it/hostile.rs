@@ -3,7 +3,7 @@
 use std::env;
 use std::process::{Command, Stdio};
 
-use windrow_tokenizers::chat::{ChatTemplate, Loss, SpecialTokens};
+use windrow_chat::{ChatTemplate, SpecialTokens};
 
 /// Set in the child.
 const CHILD: &str = "WINDROW_HOSTILE_CHAT";
@@ -34,8 +34,7 @@ fn render(case: &str, source: &str, steps: u64) -> Option<String> {
         Err(error) => return Some(error.to_string()),
     };
     let _ = template.unknown_tokens();
-    let row = r#"{"messages": [{"role": "user", "content": "a"}]}"#;
-    template.render(row, "messages", Loss::All).err().map(|fault| fault.reason)
+    template.render(r#"[{"role": "user", "content": "a"}]"#).err().map(|refused| refused.to_string())
 }
 
 #[test]
@@ -113,7 +112,7 @@ fn chains_of_syntax_do_not_exhaust_the_stack() {
         ["", "{%", "", ""],
         ["{{ '", "a", "", "' }}"],
     ];
-    in_child("chat_hostile::chains_of_syntax_do_not_exhaust_the_stack", || {
+    in_child("hostile::chains_of_syntax_do_not_exhaust_the_stack", || {
         // A tag of 500 words and signs holds so many operators of three, of two and of one.
         for length in [160, 240, 490, 50_000] {
             for [before, middle, after] in expressions {
@@ -208,7 +207,7 @@ fn values_that_hold_each_other_end_the_row() {
         "{% set n = namespace(x=1) %}{% for i in range(9999) %}{% for j in [n.x] %}{% set n.x = loop %}{% endfor %}{% endfor %}".to_owned(),
         "{{ ([[0] * 999999] * 999999) ~ '' }}".to_owned(), "{{ [[0] * 99999] * 99999 == [[0] * 99999] * 99999 }}".to_owned(),
         "{{ [1] * 999999 }}".to_owned(), "{% for x in 3 * [1] * 999999 %}{% endfor %}".to_owned()];
-    in_child("chat_hostile::values_that_hold_each_other_end_the_row", || {
+    in_child("hostile::values_that_hold_each_other_end_the_row", || {
         for step in steps {
             // Nothing but the depth ends the loop, or the steps end it.
             let source = format!(
@@ -286,7 +285,7 @@ fn numbers_do_not_become_reservations() {
         "'N'|int",
         "'a'|attr('a' * 1000)",
     ];
-    in_child("chat_hostile::numbers_do_not_become_reservations", || {
+    in_child("hostile::numbers_do_not_become_reservations", || {
         for expression in expressions {
             let expression = expression.replace('N', number);
             render(

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use crate::Rows;
+use crate::cost::Piece;
+use crate::tile::{GUIDE_FACTOR, ShortLong};
 use serde::Serialize;
-use windrow_tiling::Rows;
-use windrow_tiling::cost::Piece;
-use windrow_tiling::tile::{GUIDE_FACTOR, ShortLong};
 
 /// A piece of a fit in microseconds: `t = a + b m + c m^2`, from some rows on.
 #[derive(Serialize)]

@@ -1,19 +1,17 @@
 //! Plans as trace events for Perfetto and chrome://tracing: each plan is a process, and its lanes are the threads.
 
+use super::{Course, PlannedOperation};
+use crate::tile::Lane;
 use serde_json::{Value, json};
-use windrow_tiling::tile::Lane;
-use windrow_tokenizers::to_json;
-
-use super::{Course, Planned};
 
 /// The events of all courses, times in microseconds.
-pub(super) fn json(planned: &Planned<'_>, courses: &[Course<'_>]) -> String {
+pub(super) fn json(planned: &PlannedOperation<'_>, courses: &[Course]) -> Value {
     let events: Vec<Value> = courses.iter().enumerate().flat_map(|(process, course)| events(process, course)).collect();
-    let operation = planned.options.operation.name();
-    to_json(&json!({"displayTimeUnit": "ns", "otherData": {"op": operation}, "traceEvents": events}))
+    let operation = planned.request.operation.name();
+    json!({"displayTimeUnit": "ns", "otherData": {"op": operation}, "traceEvents": events})
 }
 
-fn events(process: usize, course: &Course<'_>) -> Vec<Value> {
+fn events(process: usize, course: &Course) -> Vec<Value> {
     let mut events = vec![
         json!({"ph": "M", "name": "process_name", "pid": process, "args": {"name": course.name}}),
         json!({"ph": "M", "name": "process_sort_index", "pid": process, "args": {"sort_index": process}}),

@@ -1,17 +1,15 @@
 //! Files of measured times: samples, tables with a size a line, and the output of nccl-tests.
 
-use std::path::PathBuf;
+use crate::cost::Sample;
+use crate::tile::Lane;
+use crate::{Nanos, Rows};
 
-use windrow_tiling::cost::Sample;
-use windrow_tiling::tile::Lane;
-use windrow_tiling::{Nanos, Rows};
-use windrow_tokenizers::shown;
-
-use super::Refused;
-use super::args::Options;
-use super::format::Format;
+use super::Unplanned;
+use super::csv::fields;
+use super::format::CostFormat;
 use super::import::{micros, unit_of};
-use super::samples::{HEADER, Measured, NOISE, origin, quoted, text};
+use super::request::PlanRequest;
+use super::samples::{CostFile, MeasuredTimes, NOISE, SAMPLE_COLUMNS, origin, quoted};
 
 /// A column of a table of times.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,7 +47,7 @@ impl Column {
     }
 
     /// The columns of a header: a sample a line, or a size a line. `None` if they are neither.
-    fn all(header: &[&str]) -> Option<Vec<Self>> {
+    fn all(header: &[String]) -> Option<Vec<Self>> {
         let columns: Vec<Self> = header.iter().map(|name| Self::of(name)).collect();
         let count = |wanted: &dyn Fn(&Self) -> bool| columns.iter().filter(|column| wanted(column)).count();
         let sizes = count(&|column| matches!(column, Self::Rows | Self::Bytes));
@@ -62,20 +60,20 @@ impl Column {
 }
 
 /// Reads files of times.
-pub(super) fn read(paths: &[PathBuf], options: &Options) -> Result<Measured, Refused> {
+pub(super) fn read(files: &[CostFile], options: &PlanRequest) -> Result<MeasuredTimes, Unplanned> {
     let mut all =
         Reader { options, file: String::new(), compute: Vec::new(), communicate: Vec::new(), notes: Vec::new() };
-    for path in paths {
-        all.file = shown(path).to_string();
-        all.read(&text(path)?)?;
+    for CostFile { name, text } in files {
+        all.file = name.clone();
+        all.read(text)?;
     }
     let Reader { compute, communicate, notes, .. } = all;
-    Ok(Measured { compute, communicate, origin: origin(paths), calibrated: None, notes })
+    Ok(MeasuredTimes { compute, communicate, origin: origin(files), calibrated: None, notes })
 }
 
 /// The samples of the files that were read so far.
 struct Reader<'a> {
-    options: &'a Options,
+    options: &'a PlanRequest,
     /// The name of the file that is read.
     file: String,
     compute: Vec<Sample<Rows>>,
@@ -84,12 +82,12 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn read(&mut self, text: &str) -> Result<(), Refused> {
+    fn read(&mut self, text: &str) -> Result<(), Unplanned> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let lines = text.lines().enumerate().map(|(place, line)| (place + 1, line));
         let lines: Vec<(usize, &str)> = lines.filter(|(_, line)| !line.trim().is_empty() && !is_rule(line)).collect();
         let of_nccl = lines.iter().position(|(_, line)| nccl_columns(line).is_some());
-        let is_nccl = self.options.format == Format::NcclTests;
+        let is_nccl = self.options.format == CostFormat::NcclTests;
         let skipped = match of_nccl {
             Some(head) if is_nccl => self.nccl(&lines[head..])?,
             _ => self.table(&lines)?,
@@ -103,13 +101,13 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn refused(&self, line: usize, message: &str) -> Refused {
-        Refused::bad_input(format_args!("{}:{line}: {message}", self.file))
+    fn refused(&self, line: usize, message: &str) -> Unplanned {
+        Unplanned::bad_input(format_args!("{}:{line}: {message}", self.file))
     }
 
     /// A header and its lines. Returns the number of skipped sizes.
-    fn table(&mut self, lines: &[(usize, &str)]) -> Result<usize, Refused> {
-        let header = HEADER.join(",");
+    fn table(&mut self, lines: &[(usize, &str)]) -> Result<usize, Unplanned> {
+        let header = SAMPLE_COLUMNS.join(",");
         let Some((&(number, first), lines)) = lines.split_first() else {
             return Err(self.refused(1, &format!("the file is empty\nhint: its first line is {header}")));
         };
@@ -136,7 +134,7 @@ impl Reader<'_> {
                 );
             }
             let (mut stage, mut rows, mut times) = (None, None, Vec::new());
-            for ((column, field), name) in columns.iter().zip(fields).zip(&names) {
+            for ((column, field), name) in columns.iter().zip(&fields).zip(&names) {
                 match column {
                     Column::Stage => stage = Some(self.lane(line, field)?),
                     Column::Rows => rows = Some(self.rows(line, name, field)?),
@@ -162,7 +160,7 @@ impl Reader<'_> {
 
     /// The lines of nccl-tests from the names of their columns on: out of place, as that is the first time of a line. Other lines that do
     /// not begin with a number are messages. Returns the number of skipped sizes.
-    fn nccl(&mut self, lines: &[(usize, &str)]) -> Result<usize, Refused> {
+    fn nccl(&mut self, lines: &[(usize, &str)]) -> Result<usize, Unplanned> {
         let (mut columns, mut skipped) = ([0; 2], 0);
         for &(line, text) in lines {
             if let Some(named) = nccl_columns(text) {
@@ -190,7 +188,7 @@ impl Reader<'_> {
         samples.push(Sample { size, time });
     }
 
-    fn lane(&self, line: usize, stage: &str) -> Result<Lane, Refused> {
+    fn lane(&self, line: usize, stage: &str) -> Result<Lane, Unplanned> {
         match stage {
             "compute" => Ok(Lane::Compute),
             "communicate" => Ok(Lane::Communicate),
@@ -201,7 +199,7 @@ impl Reader<'_> {
         }
     }
 
-    fn rows(&self, line: usize, name: &str, field: &str) -> Result<Rows, Refused> {
+    fn rows(&self, line: usize, name: &str, field: &str) -> Result<Rows, Unplanned> {
         match field.parse() {
             Ok(rows @ 1..) => Ok(Rows(rows)),
             _ => {
@@ -212,8 +210,8 @@ impl Reader<'_> {
     }
 
     /// The rows of a size in bytes; `None` if it is further from a whole number of rows than samples scatter.
-    fn rows_of(&self, line: usize, bytes: Option<u64>, field: &str) -> Result<Option<Rows>, Refused> {
-        let Some(bytes) = bytes.filter(|&bytes| bytes > 0 || self.options.format == Format::NcclTests) else {
+    fn rows_of(&self, line: usize, bytes: Option<u64>, field: &str) -> Result<Option<Rows>, Unplanned> {
+        let Some(bytes) = bytes.filter(|&bytes| bytes > 0 || self.options.format == CostFormat::NcclTests) else {
             let field = quoted(field);
             return Err(self.refused(
                 line,
@@ -221,7 +219,7 @@ impl Reader<'_> {
             ));
         };
         let Some(row) = self.options.row_bytes() else {
-            return Err(Refused::usage(format_args!(
+            return Err(Unplanned::usage(format_args!(
                 "{}:{line}: the rows of {bytes} bytes are not known\nhint: give the bytes of an element, --element-bytes 2 for half precision",
                 self.file
             )));
@@ -231,7 +229,7 @@ impl Reader<'_> {
         Ok((rows >= 1.0 && off <= NOISE * bytes as f64).then_some(Rows(rows as u64)))
     }
 
-    fn time(&self, line: usize, name: &str, field: &str, unit: f64) -> Result<Nanos, Refused> {
+    fn time(&self, line: usize, name: &str, field: &str, unit: f64) -> Result<Nanos, Unplanned> {
         match micros(field, unit).map(Nanos::micros) {
             Some(time) if time.0.is_finite() && time.0 > 0.0 => Ok(time),
             _ => {
@@ -268,17 +266,6 @@ fn bytes_of(field: &str) -> Option<u64> {
 fn is_rule(line: &str) -> bool {
     let line = line.trim();
     line.starts_with('|') && line.chars().all(|char| matches!(char, '|' | '-' | ':' | ' '))
-}
-
-/// The fields of a line, without spaces and quotes around them: of CSV, or of a Markdown table.
-fn fields(line: &str) -> Vec<&str> {
-    let bare = |field: &str| field.strip_prefix('"')?.strip_suffix('"').map(str::len);
-    let trimmed = line.trim();
-    let (line, between) = match trimmed.strip_prefix('|') {
-        Some(row) => (row.strip_suffix('|').unwrap_or(row), '|'),
-        None => (line, ','),
-    };
-    line.split(between).map(str::trim).map(|field| bare(field).map_or(field, |length| &field[1..=length])).collect()
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! The formats that measured times can be read from.
 
-use clap::ValueEnum;
-
 /// What a file of `--cost` holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+pub enum CostFormat {
     /// The columns stage, m and microseconds; or m, compute and communicate.
     Samples,
     /// The output of nccl-tests, such as all_reduce_perf, for the communication; other files are samples. Needs --element-bytes.
@@ -17,9 +16,9 @@ pub(crate) enum Format {
     Torch,
 }
 
-impl Format {
+impl CostFormat {
     /// True if the files hold kernels, which are chosen by name.
-    pub(super) fn has_kernels(self) -> bool {
+    pub fn has_kernels(self) -> bool {
         !matches!(self, Self::Samples | Self::NcclTests)
     }
 }

@@ -1,18 +1,16 @@
 //! Samples from tables of profilers: kernels become lanes by their names, and their input shapes or a list become numbers of rows.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
-use windrow_tiling::cost::Sample;
-use windrow_tiling::tile::Lane;
-use windrow_tiling::{Nanos, Rows};
-use windrow_tokenizers::shown;
+use crate::cost::Sample;
+use crate::tile::Lane;
+use crate::{Nanos, Rows};
 
-use super::args::{Operation, Options};
+use super::Unplanned;
 use super::csv::{self, Record};
-use super::format::Format;
-use super::samples::{Measured, quoted, text};
-use super::{Refused, samples};
+use super::format::CostFormat;
+use super::request::{FusedOperation, PlanRequest};
+use super::samples::{self, CostFile, MeasuredTimes, quoted};
 
 /// Maximum number of names that a message lists.
 const LISTED: usize = 8;
@@ -32,7 +30,7 @@ struct Names {
     writer: &'static str,
 }
 
-impl Format {
+impl CostFormat {
     fn names(self) -> Names {
         match self {
             Self::Samples | Self::NcclTests => {
@@ -96,23 +94,23 @@ struct Columns {
 }
 
 /// Reads files of a profiler.
-pub(super) fn read(paths: &[PathBuf], options: &Options) -> Result<Measured, Refused> {
+pub(super) fn read(files: &[CostFile], options: &PlanRequest) -> Result<MeasuredTimes, Unplanned> {
     let patterns = [("compute", &options.compute_kernel), ("communicate", &options.communicate_kernel)];
     for (lane, patterns) in patterns {
         if patterns.is_empty() {
-            return Err(Refused::usage(format_args!(
+            return Err(Unplanned::usage(format_args!(
                 "which kernels {lane} is not known\nhint: name them with --{lane}-kernel PATTERN; * stands for any text"
             )));
         }
     }
     let (mut lanes, mut others) = ([Vec::new(), Vec::new()], BTreeMap::new());
-    for (file, path) in paths.iter().enumerate() {
-        kernels(file, path, options, &mut lanes, &mut others)?;
+    for (number, file) in files.iter().enumerate() {
+        kernels(number, file, options, &mut lanes, &mut others)?;
     }
-    let origin = samples::origin(paths);
+    let origin = samples::origin(files);
     for (ran, (lane, patterns)) in lanes.iter().zip(patterns) {
         if ran.is_empty() {
-            return Err(Refused::bad_input(format_args!(
+            return Err(Unplanned::bad_input(format_args!(
                 "{origin}: no kernel matches --{lane}-kernel {}\nhint: {}",
                 patterns.join(" or "),
                 listed(&others)
@@ -120,8 +118,8 @@ pub(super) fn read(paths: &[PathBuf], options: &Options) -> Result<Measured, Ref
         }
     }
     let [compute, communicate] = lanes;
-    let lane = |lane, ran: Vec<Ran>| lane_samples(lane, ran, paths, options);
-    Ok(Measured {
+    let lane = |lane, ran: Vec<Ran>| lane_samples(lane, ran, files, options);
+    Ok(MeasuredTimes {
         compute: lane(Lane::Compute, compute)?,
         communicate: lane(Lane::Communicate, communicate)?,
         origin,
@@ -132,16 +130,14 @@ pub(super) fn read(paths: &[PathBuf], options: &Options) -> Result<Measured, Ref
 
 /// The kernels of a file, in the order in which they started.
 fn kernels(
-    file: usize,
-    path: &Path,
-    options: &Options,
+    number: usize,
+    file: &CostFile,
+    options: &PlanRequest,
     lanes: &mut [Vec<Ran>; 2],
     others: &mut BTreeMap<String, f64>,
-) -> Result<(), Refused> {
-    let shown = shown(path);
-    let records = csv::records(&text(path)?).map_err(|line| {
-        Refused::bad_input(format_args!("{shown}:{line}: a quote without an end\nhint: check the file"))
-    })?;
+) -> Result<(), Unplanned> {
+    let shown = &file.name;
+    let records = csv::records(&file.text);
     // Profilers write messages above the columns.
     let found = records.iter().enumerate().find_map(|(place, record)| Some((place, Columns::find(record, options)?)));
     let Some((head, columns)) = found else {
@@ -152,7 +148,7 @@ fn kernels(
             format!("has the columns {}{more}", shown.join(", "))
         });
         let (writer, missing) = (options.format.names().writer, options.missing_columns());
-        return Err(Refused::bad_input(format_args!(
+        return Err(Unplanned::bad_input(format_args!(
             "{shown} {has}, without {missing}\nhint: {writer}; --time-column and --size-column name other columns"
         )));
     };
@@ -160,7 +156,7 @@ fn kernels(
     let mut rows: Vec<(f64, &Record)> = Vec::new();
     for record in &records[head + 1..] {
         if record.fields.len() != header.len() {
-            return Err(Refused::bad_input(format_args!(
+            return Err(Unplanned::bad_input(format_args!(
                 "{shown}:{}: {} fields instead of {}\nhint: every line has the columns of line {}",
                 record.line,
                 record.fields.len(),
@@ -178,7 +174,7 @@ fn kernels(
         let time = micros(&record.fields[columns.time], columns.unit);
         let lane = match (is_of(&options.compute_kernel), is_of(&options.communicate_kernel)) {
             (true, true) => {
-                return Err(Refused::bad_input(format_args!(
+                return Err(Unplanned::bad_input(format_args!(
                     "{shown}:{}: {} matches both --compute-kernel and --communicate-kernel\nhint: give longer patterns",
                     record.line,
                     quoted(name)
@@ -192,7 +188,7 @@ fn kernels(
             }
         };
         let Some(time) = time.filter(|time| time.is_finite() && *time > 0.0) else {
-            return Err(Refused::bad_input(format_args!(
+            return Err(Unplanned::bad_input(format_args!(
                 "{shown}:{}: {} is {}\nhint: a time is a number above 0; --time-column names another column",
                 record.line,
                 header[columns.time],
@@ -200,14 +196,14 @@ fn kernels(
             )));
         };
         let rows = columns.rows.map(|rows| record.fields[rows].clone());
-        lanes[lane].push(Ran { file, line: record.line, time: Nanos::micros(time), rows });
+        lanes[lane].push(Ran { file: number, line: record.line, time: Nanos::micros(time), rows });
     }
     Ok(())
 }
 
 impl Columns {
     /// The columns of a record, if it names them.
-    fn find(header: &Record, options: &Options) -> Option<Self> {
+    fn find(header: &Record, options: &PlanRequest) -> Option<Self> {
         let bare: Vec<(String, Option<f64>)> = header.fields.iter().map(|name| bare(name)).collect();
         let one_of = |names: &[&str]| names.iter().find_map(|name| bare.iter().position(|(column, _)| column == name));
         let called = |name: &String| header.fields.iter().position(|column| column == name);
@@ -227,7 +223,7 @@ impl Columns {
     }
 }
 
-impl Options {
+impl PlanRequest {
     /// The columns that a file of this format must have, in words.
     fn missing_columns(&self) -> String {
         let names = self.format.names();
@@ -280,29 +276,34 @@ fn matches(pattern: &str, name: &str) -> bool {
 }
 
 /// The samples of a lane.
-fn lane_samples(lane: Lane, ran: Vec<Ran>, paths: &[PathBuf], options: &Options) -> Result<Vec<Sample<Rows>>, Refused> {
+fn lane_samples(
+    lane: Lane,
+    ran: Vec<Ran>,
+    files: &[CostFile],
+    options: &PlanRequest,
+) -> Result<Vec<Sample<Rows>>, Unplanned> {
     if !options.sizes.is_empty() {
         let (kernels, sizes) = (ran.len(), options.sizes.len());
         if !kernels.is_multiple_of(sizes) {
-            return Err(Refused::bad_input(format_args!(
+            return Err(Unplanned::bad_input(format_args!(
                 "{}: {kernels} kernels of the {lane} cannot be divided among {sizes} sizes\n\
                  hint: --sizes has the rows of each kernel in order of its start; every size stands for as many kernels",
-                samples::origin(paths)
+                samples::origin(files)
             )));
         }
         let size = |place: usize| Rows(options.sizes[place / (kernels / sizes)]);
         return Ok(ran.iter().enumerate().map(|(place, ran)| Sample { size: size(place), time: ran.time }).collect());
     }
     // What a rank puts into an all-gather is its share of the rows.
-    let gathers = lane == Lane::Communicate && options.operation == Operation::AllGatherMatmul;
+    let gathers = lane == Lane::Communicate && options.operation == FusedOperation::AllGatherMatmul;
     let times = if gathers && options.size_column.is_none() { options.ranks } else { 1 };
     let sample = |ran: Ran| {
-        let shown = format!("{}:{}", shown(&paths[ran.file]), ran.line);
+        let shown = format!("{}:{}", files[ran.file].name, ran.line);
         let rows = match (&ran.rows, &options.size_column) {
             (Some(text), Some(_)) => text.parse().ok(),
             (Some(text), None) => rows_of(text).and_then(|rows| rows.checked_mul(times)),
             (None, _) => {
-                return Err(Refused::usage(format_args!(
+                return Err(Unplanned::usage(format_args!(
                     "{shown}: the rows of the kernel are not known, as the file has no input shapes\n\
                      hint: give them in order of the kernels' start with --sizes 256,512,1024, or name a column with --size-column"
                 )));
@@ -312,7 +313,7 @@ fn lane_samples(lane: Lane, ran: Vec<Ran>, paths: &[PathBuf], options: &Options)
             Some(rows @ 1..) => Ok(Sample { size: Rows(rows), time: ran.time }),
             _ => {
                 let (text, column) = (ran.rows.unwrap_or_default(), options.size_column.as_deref());
-                Err(Refused::bad_input(format_args!(
+                Err(Unplanned::bad_input(format_args!(
                     "{shown}: {} is {}, which gives no number of rows\n\
                      hint: give the rows in order of the kernels' start with --sizes 256,512,1024",
                     column.unwrap_or("Input Shapes"),

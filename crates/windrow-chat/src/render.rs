@@ -9,28 +9,15 @@ use minijinja::{Error, ErrorKind, State, Value};
 
 use super::marks::FUNCTION;
 use super::python::{self, container};
-use super::row::Row;
-use super::{ChatTemplate, Loss, Source};
-use crate::document::{Fault, FaultKind};
-use crate::engine::caught;
+use super::row::{Conversation, Row};
+use super::{ChatTemplate, RefusedChat, Source, caught};
 
 /// A conversation as text.
-///
-/// ```
-/// use windrow_tokenizers::chat::{ChatTemplate, Loss, Rendered, SpecialTokens};
-///
-/// let source = "{{ messages[0].content }}{% generation %}{{ messages[1].content }}{% endgeneration %}";
-/// let template = ChatTemplate::from_source("example", source, SpecialTokens::default())?;
-/// let row = r#"{"messages": [{"role": "user", "content": "2+2="}, {"role": "assistant", "content": "4"}]}"#;
-/// let Rendered { text, spans } = template.render(row, "messages", Loss::Assistant).expect("it is a conversation");
-/// assert_eq!((&text[..], &text[spans[0].clone()]), ("2+2=4", "4"));
-/// # Ok::<(), windrow_tokenizers::chat::ChatError>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
     /// The text, with special tokens written in it.
     pub text: String,
-    /// The bytes of it that are an assistant's; none for [`Loss::All`].
+    /// The bytes of it that are an assistant's.
     pub spans: Vec<Range<usize>>,
 }
 
@@ -49,43 +36,60 @@ pub(super) const NO_DATE: &str = "the template asks for today's date, and two ru
     (hint: set a day with --chat-date 2024-07-26)";
 
 impl ChatTemplate {
-    /// Renders the conversation in a JSON line, whose messages are in `field`.
-    ///
-    /// With [`Loss::Assistant`], the spans are those of the `{% generation %}` blocks. Without such blocks they are found by prefixes: for every
-    /// message of an assistant, the messages before it with the prompt for an answer (`add_generation_prompt`) must be the beginning of the
-    /// messages up to it, and these the beginning of the whole. What is between is the assistant's.
+    /// The text of a conversation.
     ///
     /// ```
-    /// use windrow_tokenizers::chat::{ChatTemplate, Loss, SpecialTokens};
+    /// use windrow_chat::{ChatTemplate, SpecialTokens};
     ///
-    /// // Without a generation block, the answer is what follows the prompt for it.
-    /// let source = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}";
+    /// let source = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}";
     /// let template = ChatTemplate::from_source("example", source, SpecialTokens::default())?;
-    /// let row = r#"{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}"#;
-    /// let rendered = template.render(row, "messages", Loss::Assistant).expect("it is a conversation");
-    /// assert_eq!(rendered.text, "[user]Hi[assistant]Hello");
-    /// assert_eq!(rendered.spans, [19..24]);
-    /// # Ok::<(), windrow_tokenizers::chat::ChatError>(())
+    /// assert_eq!(template.render(r#"[{"role": "user", "content": "Hi"}]"#)?, "user: Hi\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// The line is no conversation, the template refuses it, spans cannot be found, or a message is lost: one of the user or the assistant
-    /// whose words change nothing in the text, or one with a role that the template writes nowhere.
-    pub fn render(&self, line: &str, field: &str, loss: Loss) -> Result<Rendered, Fault> {
-        let row = Row::read(line, field)?;
+    /// It is no conversation, the template refuses it, or a message is lost: one of the user or the assistant whose words change nothing in
+    /// the text, or one with a role that the template writes nowhere.
+    pub fn render<'c>(&self, conversation: impl Into<Conversation<'c>>) -> Result<String, RefusedChat> {
+        let row = Row::read(&conversation.into())?;
         let source = self.source(&row);
-        let rendered = self.of_row(source, &row, loss)?;
+        let text = self.text(source, &row, &row.messages, false)?;
+        self.nothing_is_lost(source, &row, &text)?;
+        Ok(text)
+    }
+
+    /// The text of a conversation, and the parts of it that are an assistant's: its `{% generation %}` blocks.
+    ///
+    /// Without such blocks the parts are found by prefixes. For every message of an assistant, the messages before it with the prompt for
+    /// an answer (`add_generation_prompt`) must be the beginning of the messages up to it, and these the beginning of the whole. The text
+    /// between is the assistant's.
+    ///
+    /// ```
+    /// use windrow_chat::{ChatTemplate, SpecialTokens};
+    ///
+    /// // Without a generation block, the answer follows the prompt for it.
+    /// let source = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}";
+    /// let template = ChatTemplate::from_source("example", source, SpecialTokens::default())?;
+    /// let messages = r#"[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]"#;
+    /// let rendered = template.render_marked(messages)?;
+    /// assert_eq!(rendered.text, "[user]Hi[assistant]Hello");
+    /// assert_eq!(rendered.spans, [19..24]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`render`](Self::render), and if the parts cannot be found.
+    pub fn render_marked<'c>(&self, conversation: impl Into<Conversation<'c>>) -> Result<Rendered, RefusedChat> {
+        let row = Row::read(&conversation.into())?;
+        let source = self.source(&row);
+        let rendered = self.with_spans(source, &row)?;
         self.nothing_is_lost(source, &row, &rendered.text)?;
         Ok(rendered)
     }
 
-    /// Renders a row, even if the template leaves out what it says.
-    pub(super) fn of_row(&self, source: &Source, row: &Row, loss: Loss) -> Result<Rendered, Fault> {
-        Ok(match loss {
-            Loss::All => Rendered { text: self.text(source, row, &row.messages, false)?, spans: Vec::new() },
-            Loss::Assistant if source.has_marks => self.marked(source, row)?,
-            Loss::Assistant => self.by_prefixes(source, row)?,
-        })
+    /// Renders a row with spans, even if the template drops a message.
+    pub(super) fn with_spans(&self, source: &Source, row: &Row) -> Result<Rendered, RefusedChat> {
+        if source.has_marks { self.marked(source, row) } else { self.by_prefixes(source, row) }
     }
 
     pub(super) fn source(&self, row: &Row) -> &Source {
@@ -95,7 +99,13 @@ impl ChatTemplate {
     }
 
     /// The text of some messages.
-    pub(super) fn text(&self, source: &Source, row: &Row, messages: &[Value], prompt: bool) -> Result<String, Fault> {
+    pub(super) fn text(
+        &self,
+        source: &Source,
+        row: &Row,
+        messages: &[Value],
+        prompt: bool,
+    ) -> Result<String, RefusedChat> {
         Ok(self.run(source, row, messages, prompt, false)?.text)
     }
 
@@ -106,7 +116,7 @@ impl ChatTemplate {
         messages: &[Value],
         prompt: bool,
         writes_marks: bool,
-    ) -> Result<Found, Fault> {
+    ) -> Result<Found, RefusedChat> {
         let most = MOST.saturating_add(MOST_PER_BYTE.saturating_mul(row.bytes));
         let most_steps = self.environment.fuel().unwrap_or(u64::MAX);
         if row.steps.get() > most_steps.saturating_mul(RUNS) {
@@ -153,7 +163,7 @@ impl ChatTemplate {
     }
 
     /// The text with the spans of the `{% generation %}` blocks.
-    fn marked(&self, source: &Source, row: &Row) -> Result<Rendered, Fault> {
+    fn marked(&self, source: &Source, row: &Row) -> Result<Rendered, RefusedChat> {
         let Found { text, spans, is_lost, .. } = self.run(source, row, &row.messages, false, false)?;
         if !is_lost {
             return Ok(Rendered { text, spans });
@@ -170,7 +180,7 @@ impl ChatTemplate {
     }
 
     /// The text with the spans of the messages of assistants, of a template without marks.
-    fn by_prefixes(&self, source: &Source, row: &Row) -> Result<Rendered, Fault> {
+    fn by_prefixes(&self, source: &Source, row: &Row) -> Result<Rendered, RefusedChat> {
         let text = self.text(source, row, &row.messages, false)?;
         let mut spans = Vec::new();
         for (at, _) in row.messages.iter().enumerate().filter(|(_, message)| Row::is_assistant(message)) {
@@ -205,7 +215,7 @@ impl ChatTemplate {
         Ok(Rendered { text, spans })
     }
 
-    fn fault(&self, source: &Source, error: &Error) -> Fault {
+    fn fault(&self, source: &Source, error: &Error) -> RefusedChat {
         let mut inner = error;
         while let Some(next) = std::error::Error::source(inner).and_then(|next| next.downcast_ref::<Error>()) {
             inner = next;
@@ -219,15 +229,15 @@ impl ChatTemplate {
         self.refused_at(&format!("{part}{line}"), &what)
     }
 
-    fn refused(&self, what: &str) -> Fault {
+    fn refused(&self, what: &str) -> RefusedChat {
         self.refused_at("", what)
     }
 
-    fn refused_at(&self, place: &str, what: &str) -> Fault {
+    fn refused_at(&self, place: &str, what: &str) -> RefusedChat {
         // A reason is one line, and no page.
         let end = what.char_indices().map(|(at, _)| at).find(|&at| at >= MAX_REASON).unwrap_or(what.len());
         let what = what[..end].replace(['\n', '\r'], " ") + if end < what.len() { " .." } else { "" };
-        Fault::whole(FaultKind::Template, format!("the chat template refuses it ({}{place}): {what}", self.name))
+        RefusedChat::Template(format!("the chat template refuses it ({}{place}): {what}", self.name))
     }
 }
 

@@ -1,15 +1,12 @@
 //! Plans that were saved or written by hand, and rows of tables, predicted with the current costs.
 
-use std::path::Path;
-
+use crate::tile::{Losses, Problem, Tiles};
+use crate::{Nanos, Rows};
 use serde::Deserialize;
-use windrow_tiling::tile::{Losses, Problem, Tiles};
-use windrow_tiling::{Nanos, Rows};
-use windrow_tokenizers::shown;
 
-use super::args::Options;
-use super::samples::{self, Fits, shortened};
-use super::{Refused, table};
+use super::request::PlanRequest;
+use super::samples::{CostFile, Fits, shortened};
+use super::{Unplanned, table};
 
 /// The fields of a plan that are read. Written by hand, the tiles are enough.
 #[derive(Debug, Default, Deserialize)]
@@ -51,18 +48,17 @@ fn saved(text: &str) -> Result<Saved, String> {
 }
 
 impl Replay {
-    pub(super) fn read(path: &Path, problem: &Problem<'_>) -> Result<Self, Refused> {
-        let file = shown(path).to_string();
-        let refused = |message: String| Refused::bad_input(format_args!("{file}: {message}"));
-        let text = samples::text(path)?;
-        let saved = if table::is_table(&text) {
-            let tiles = table::tiles_for(&text, problem.rows.0).map_err(|(line, why)| match line {
-                Some(line) => Refused::bad_input(format_args!("{file}:{line}: {why}")),
+    pub(super) fn read(file: &CostFile, problem: &Problem<'_>) -> Result<Self, Unplanned> {
+        let CostFile { name: file, text } = file;
+        let refused = |message: String| Unplanned::bad_input(format_args!("{file}: {message}"));
+        let saved = if table::is_table(text) {
+            let tiles = table::tiles_for(text, problem.rows.0).map_err(|(line, why)| match line {
+                Some(line) => Unplanned::bad_input(format_args!("{file}:{line}: {why}")),
                 None => refused(why),
             })?;
             Saved { tiles, ..Saved::default() }
         } else {
-            saved(&text).map_err(refused)?
+            saved(text).map_err(refused)?
         };
         let total = saved.tiles.iter().try_fold(0_u64, |total, &rows| total.checked_add(rows));
         if total != Some(problem.rows.0) {
@@ -76,11 +72,11 @@ impl Replay {
         let tiles = tiles.map_err(|error| refused(error.to_string()))?;
         let predicted = problem.predict(&tiles).map_err(|error| refused(error.to_string()))?;
         let losses = problem.timeline(&tiles).map_err(|error| refused(error.to_string()))?.losses();
-        Ok(Self { stated_us: saved.predicted_us, file, tiles, predicted, losses, saved })
+        Ok(Self { stated_us: saved.predicted_us, file: file.clone(), tiles, predicted, losses, saved })
     }
 
     /// Notes on differences that make the comparison unfair.
-    pub(super) fn notes(&self, options: &Options, fits: &Fits) -> Vec<String> {
+    pub(super) fn notes(&self, options: &PlanRequest, fits: &Fits) -> Vec<String> {
         let Saved { op, m, n, k, ranks, .. } = &self.saved;
         let asked = options.operation.name();
         let other = op.as_deref().filter(|op| op.replace('_', "-") != asked).map(shortened);

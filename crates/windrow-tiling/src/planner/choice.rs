@@ -1,11 +1,10 @@
 //! Which plan is the answer: the plan that an operation with `Tiles::Auto` runs, or the plan that was fastest when it ran. The plan of a
 //! file of samples is that of a profile made of the same samples.
 
-use windrow_collective::{Error, Tried};
-use windrow_tiling::tile::{Candidate, Margin, Plan, PlanError, Problem, Tiles};
+use crate::tile::{Candidate, Margin, Plan, PlanError, Problem, Tiles};
 
-use super::args::Family;
-use super::samples::{Measured, NOISE};
+use super::request::CutFamily;
+use super::samples::{MeasuredTimes, NOISE, RanPlan};
 
 /// The plan that is shown.
 #[derive(Debug)]
@@ -25,19 +24,20 @@ impl Choice {
     /// The samples give no plan.
     pub(super) fn new(
         problem: &Problem<'_>,
-        measured: &Measured,
+        measured: &MeasuredTimes,
         margin: Margin,
-        family: Family,
-    ) -> Result<Self, Error> {
-        let Some(calibrated) = measured.calibrated.as_ref().filter(|_| family == Family::Any) else {
-            return Ok(of_samples(problem, margin, family)?);
+        family: CutFamily,
+    ) -> Result<Self, String> {
+        let Some(calibrated) = measured.calibrated.as_ref().filter(|_| family == CutFamily::Any) else {
+            return of_samples(problem, margin, family).map_err(said);
         };
-        let best = Self::best(problem)?;
-        let planned = best.planned(problem, calibrated.profile.plan(problem.rows.0)?)?;
+        let best = Self::best(problem).map_err(said)?;
+        let planned = best.planned(problem, calibrated.profile.plan(problem.rows.0)?).map_err(said)?;
         match &calibrated.tried[..] {
-            [] => Ok(planned.kept(problem, calibrated.refined.as_ref())?),
-            [fastest, others @ ..] => Ok(planned.refined(problem, fastest, others)?),
+            [] => planned.kept(problem, calibrated.refined.as_ref()),
+            [fastest, others @ ..] => planned.refined(problem, fastest, others),
         }
+        .map_err(said)
     }
 
     /// The best plan by the costs.
@@ -84,7 +84,7 @@ impl Choice {
     }
 
     /// The fastest of the plans that ran.
-    fn refined(mut self, problem: &Problem<'_>, fastest: &Tried, others: &[Tried]) -> Result<Self, PlanError> {
+    fn refined(mut self, problem: &Problem<'_>, fastest: &RanPlan, others: &[RanPlan]) -> Result<Self, PlanError> {
         self.take(problem, fastest.tiles.clone(), "planned")?;
         let (took, predicted) = (fastest.took.as_micros(), fastest.predicted_call.as_micros());
         let limit = match self.plan.tiles.len() {
@@ -132,23 +132,25 @@ impl Choice {
     }
 }
 
+fn said(error: PlanError) -> String {
+    error.to_string()
+}
+
 /// The plan of samples, however they were taken.
-pub(super) fn of_samples(problem: &Problem<'_>, margin: Margin, family: Family) -> Result<Choice, PlanError> {
+pub(super) fn of_samples(problem: &Problem<'_>, margin: Margin, family: CutFamily) -> Result<Choice, PlanError> {
     let best = Choice::best(problem)?;
     match family {
-        Family::TwoSizes => best.of_two_sizes(problem, margin),
-        Family::Any => best.planned(problem, problem.plan_within(NOISE, margin)?),
+        CutFamily::TwoSizes => best.of_two_sizes(problem, margin),
+        CutFamily::Any => best.planned(problem, problem.plan_within(NOISE, margin)?),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use windrow_collective::{Measured as Sample, Operation, Profile, Shape, Stage};
-    use windrow_tiling::tile::{Contention, PlanVerdict};
-    use windrow_tiling::{Nanos, Rows};
-
+    use super::super::{Calibrated, SampledProfile};
     use super::*;
-    use crate::plan::samples::Calibrated;
+    use crate::tile::{Contention, PlanVerdict};
+    use crate::{Nanos, Rows};
 
     const ROWS: Rows = Rows(4096);
 
@@ -164,17 +166,27 @@ mod tests {
         Problem { align: Rows(32), ..Problem::new(ROWS, &compute, &communicate) }
     }
 
-    fn calibrated(tried: Vec<Tried>) -> Measured {
-        let sample = |stage, m, cost: fn(Rows) -> Nanos| Sample { stage, m, microseconds: cost(Rows(m)).as_micros() };
-        let samples = [128, 256, 512, 1024, 2048, 4096]
-            .into_iter()
-            .flat_map(|m| [sample(Stage::Compute, m, compute), sample(Stage::Communicate, m, communicate)]);
-        let shape = Shape { operation: Operation::MatmulAllReduce, element: "f32".to_owned(), ranks: 2, n: 64, k: 64 };
-        let profile = Profile::new(shape, samples.collect(), Contention::NONE).unwrap().align(32);
+    /// A profile that allows two tiles.
+    #[derive(Debug)]
+    struct Limited;
+
+    impl SampledProfile for Limited {
+        fn plan(&self, m: u64) -> Result<Plan, String> {
+            let problem = Problem { most_tiles: 2, ..problem() };
+            problem.plan_within(NOISE, self.margin(m)).map_err(said)
+        }
+
+        fn margin(&self, _: u64) -> Margin {
+            Margin { error: NOISE, ..Margin::NONE }
+        }
+    }
+
+    fn calibrated(tried: Vec<RanPlan>) -> MeasuredTimes {
+        let (contention, profile) = (Contention::NONE, Box::new(Limited));
         let calibrated =
-            Calibrated { contention: Contention::NONE, kept: profile.clone(), profile, tried, refined: None };
+            Calibrated { contention, profile, tried, refined: None, interpolation: None, notes: Vec::new() };
         let (origin, calibrated) = (String::new(), Some(calibrated));
-        Measured { compute: Vec::new(), communicate: Vec::new(), origin, calibrated, notes: Vec::new() }
+        MeasuredTimes { compute: Vec::new(), communicate: Vec::new(), origin, calibrated, notes: Vec::new() }
     }
 
     fn alternative<'a>(choice: &'a Choice, name: &str) -> &'a Candidate {
@@ -184,15 +196,15 @@ mod tests {
         found
     }
 
-    fn chosen(measured: &Measured) -> Choice {
-        let margin = measured.calibrated.as_ref().map(|calibrated| calibrated.profile.margin());
+    fn chosen(measured: &MeasuredTimes) -> Choice {
+        let margin = measured.calibrated.as_ref().map(|calibrated| calibrated.profile.margin(ROWS.0));
         let margin = margin.unwrap_or(Margin { error: NOISE, ..Margin::NONE });
-        Choice::new(&problem(), measured, margin, Family::Any).unwrap()
+        Choice::new(&problem(), measured, margin, CutFamily::Any).unwrap()
     }
 
     #[test]
     fn samples_of_a_file_are_planned_by_the_same_rule() {
-        let choice = chosen(&Measured { calibrated: None, ..calibrated(Vec::new()) });
+        let choice = chosen(&MeasuredTimes { calibrated: None, ..calibrated(Vec::new()) });
         let within = problem().plan_within(NOISE, Margin { error: NOISE, ..Margin::NONE }).unwrap();
         assert_eq!((&choice.plan.tiles, choice.plan.predicted), (&within.tiles, within.predicted));
         assert_eq!((&*choice.why, choice.name), (within.why, "planned"));
@@ -209,7 +221,7 @@ mod tests {
         assert_eq!(choice.plan.tiles, auto.tiles);
         assert_eq!(choice.plan.predicted, problem().predict(&auto.tiles).unwrap());
         assert_eq!(alternative(&choice, "exact").tiles, best.tiles);
-        assert!(choice.why.contains("the samples cannot tell more tiles from these"), "{}", choice.why);
+        assert_eq!(choice.why, auto.why);
         // The gap is relative to all cuts, not only to those with as few tiles.
         let above = choice.plan.predicted.0 / best.predicted.0 - 1.0;
         assert!(above > 0.0 && (choice.plan.gap - above).abs() < 1e-9 + best.gap, "{} {above}", choice.plan.gap);
@@ -221,7 +233,7 @@ mod tests {
     #[test]
     fn the_fastest_that_was_run_wins_against_the_prediction() {
         let auto = chosen(&calibrated(Vec::new())).plan;
-        let ran = |tiles: &Tiles, took| Tried {
+        let ran = |tiles: &Tiles, took| RanPlan {
             tiles: tiles.clone(),
             predicted: problem().predict(tiles).unwrap(),
             predicted_call: problem().predict(tiles).unwrap(),

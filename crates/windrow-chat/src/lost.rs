@@ -14,8 +14,7 @@ use minijinja::value::ValueKind;
 use super::methods;
 use super::python::{self, container};
 use super::row::Row;
-use super::{ChatTemplate, Source};
-use crate::document::{Fault, FaultKind};
+use super::{ChatTemplate, RefusedChat, Source};
 
 /// Stands in other words. No template changes it: letters and digits, without a space.
 const WORD: &str = "wq5c1e";
@@ -30,7 +29,7 @@ pub(super) struct Roles(Mutex<HashMap<(&'static str, String, bool), bool>>);
 
 impl ChatTemplate {
     /// Refuses a row whose text has nothing of a message.
-    pub(super) fn nothing_is_lost(&self, source: &Source, row: &Row, text: &str) -> Result<(), Fault> {
+    pub(super) fn nothing_is_lost(&self, source: &Source, row: &Row, text: &str) -> Result<(), RefusedChat> {
         let (mut at, mut doubtful, mut numbers) = (0, Vec::new(), Vec::new());
         for (index, message) in row.messages.iter().enumerate() {
             let role = Row::role(message);
@@ -73,18 +72,15 @@ impl ChatTemplate {
             let role = Row::role(&row.messages[index]);
             let is_known = self.writes(source, &role, false);
             let why = if is_known { "" } else { ", a role that it does not know" };
-            return Err(Fault::whole(
-                FaultKind::Template,
-                format!(
-                    "the chat template ({}) writes nothing of message {index} (from 0), whose role is {role:?}{why} (hint: {})",
-                    self.name,
-                    hint(&role, is_known)
-                ),
-            ));
+            return Err(RefusedChat::Template(format!(
+                "the chat template ({}) writes nothing of message {index} (from 0), whose role is {role:?}{why} (hint: {})",
+                self.name,
+                hint(&role, is_known)
+            )));
         }
         if methods::strip(text, None, [true, true]).is_empty() {
             let what = format!("the chat template ({}) makes an empty text of the messages", self.name);
-            return Err(Fault::whole(FaultKind::Template, what));
+            return Err(RefusedChat::Template(what));
         }
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! Lists of numbers of rows, as `--table-m` takes them.
 
-use super::Refused;
+use super::Unplanned;
 
 /// Maximum number of rows that a table is made for: a plan takes milliseconds.
 const MOST: usize = 4096;
 
 /// A list of numbers of rows and ranges of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Spans(Vec<Span>);
+pub struct Spans(Vec<Span>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Span {
@@ -18,7 +18,11 @@ struct Span {
 }
 
 impl Spans {
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    /// Reads a list such as `512,1024..8192`.
+    ///
+    /// # Errors
+    /// Says what a list is.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let span = |text: &str| {
             let numbers: Option<Vec<u64>> =
                 text.split("..").map(|number| number.trim().parse().ok().filter(|&number| number > 0)).collect();
@@ -36,13 +40,13 @@ impl Spans {
     }
 
     /// The numbers, in ascending order. Ranges without a step go by `align`; their last number is always one of them.
-    pub(super) fn rows(&self, align: u64) -> Result<Vec<u64>, Refused> {
+    pub(super) fn rows(&self, align: u64) -> Result<Vec<u64>, Unplanned> {
         let mut rows = Vec::new();
         for Span { from, to, step } in &self.0 {
             let step = step.unwrap_or(align).max(1);
             // Counted first: a list of the numbers might not fit into memory.
             if (to - from) / step >= MOST as u64 || rows.len() > MOST {
-                return Err(Refused::usage(format_args!(
+                return Err(Unplanned::usage(format_args!(
                     "--table-m has more than {MOST} numbers of rows\nhint: give a larger step, FROM..TO..STEP"
                 )));
             }

@@ -10,9 +10,7 @@ use thiserror::Error;
 use super::environment::{environment, set_date};
 use super::lost::Roles;
 use super::marks::{self, Replaced};
-use super::{ChatTemplate, Date, Source};
-use crate::engine::caught;
-use crate::shown;
+use super::{ChatTemplate, Date, Source, caught};
 
 /// Larger files are not read.
 const MAX_BYTES: u64 = 16 << 20;
@@ -23,10 +21,10 @@ const TEMPLATE: &str = "chat_template.jinja";
 const MORE_TEMPLATES: &str = "additional_chat_templates";
 const TOKENS: &str = "special_tokens_map.json";
 
-/// Why a chat template could not be loaded.
+/// Failure to load a chat template.
 ///
 /// ```
-/// use windrow_tokenizers::chat::{ChatError, ChatTemplate, SpecialTokens};
+/// use windrow_chat::{ChatError, ChatTemplate, SpecialTokens};
 ///
 /// let error = ChatTemplate::from_source("chat.jinja", "{% for %}", SpecialTokens::default()).unwrap_err();
 /// assert!(matches!(&error, ChatError::Invalid { name, .. } if name == "chat.jinja"));
@@ -36,7 +34,7 @@ const TOKENS: &str = "special_tokens_map.json";
 #[non_exhaustive]
 pub enum ChatError {
     /// A file cannot be read.
-    #[error("chat template {}: {source}\nhint: check the path and its permissions", shown(path))]
+    #[error("chat template {}: {source}\nhint: check the path and its permissions", shown(&path.display().to_string()))]
     Read {
         /// The file.
         path: PathBuf,
@@ -66,7 +64,7 @@ pub enum ChatError {
 /// The special tokens that templates can name, such as `eos_token`, in the order of the files.
 ///
 /// ```
-/// use windrow_tokenizers::chat::SpecialTokens;
+/// use windrow_chat::SpecialTokens;
 ///
 /// let mut tokens = SpecialTokens::default();
 /// tokens.set("bos_token", "<s>");
@@ -84,7 +82,7 @@ impl SpecialTokens {
     /// Adds a token, or replaces the one with this name.
     ///
     /// ```
-    /// use windrow_tokenizers::chat::SpecialTokens;
+    /// use windrow_chat::SpecialTokens;
     ///
     /// let mut tokens = SpecialTokens::default();
     /// tokens.set("eos_token", "</s>");
@@ -107,7 +105,7 @@ impl SpecialTokens {
     /// Those of the `tokenizer_config.json` and the `special_tokens_map.json` in the directory of a tokenizer.
     ///
     /// ```
-    /// use windrow_tokenizers::chat::SpecialTokens;
+    /// use windrow_chat::SpecialTokens;
     ///
     /// let directory = tempfile::tempdir()?;
     /// let config = r#"{"bos_token": "<s>", "eos_token": {"content": "</s>", "lstrip": false}}"#;
@@ -146,14 +144,14 @@ impl ChatTemplate {
     /// `chat_template` of the `tokenizer_config.json` there.
     ///
     /// ```
-    /// use windrow_tokenizers::chat::{ChatTemplate, Loss};
+    /// use windrow_chat::ChatTemplate;
     ///
     /// let directory = tempfile::tempdir()?;
     /// std::fs::write(directory.path().join("chat_template.jinja"), "{{ messages[0].content }}{{ eos_token }}")?;
     /// std::fs::write(directory.path().join("special_tokens_map.json"), r#"{"eos_token": "</s>"}"#)?;
     /// let template = ChatTemplate::beside(&directory.path().join("tokenizer.json"))?;
-    /// let row = r#"{"messages": [{"role": "user", "content": "Hi"}]}"#;
-    /// assert_eq!(template.render(row, "messages", Loss::All).expect("it is a conversation").text, "Hi</s>");
+    /// let row = r#"[{"role": "user", "content": "Hi"}]"#;
+    /// assert_eq!(template.render(row)?, "Hi</s>");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -181,7 +179,7 @@ impl ChatTemplate {
     /// The template in a file: its text, or that of a `tokenizer_config.json` if the name ends in `.json`.
     ///
     /// ```
-    /// use windrow_tokenizers::chat::{ChatTemplate, SpecialTokens};
+    /// use windrow_chat::{ChatTemplate, SpecialTokens};
     ///
     /// let directory = tempfile::tempdir()?;
     /// let path = directory.path().join("tokenizer_config.json");
@@ -206,14 +204,13 @@ impl ChatTemplate {
     /// A template from its text. `name` is for messages.
     ///
     /// ```
-    /// use windrow_tokenizers::chat::{ChatTemplate, Loss, SpecialTokens};
+    /// use windrow_chat::{ChatTemplate, SpecialTokens};
     ///
     /// let source = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}";
     /// let template = ChatTemplate::from_source("example", source, SpecialTokens::default())?;
-    /// let row = r#"{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}"#;
-    /// let text = template.render(row, "messages", Loss::All).expect("it is a conversation").text;
-    /// assert_eq!(text, "user: Hi\nassistant: Hello\n");
-    /// # Ok::<(), windrow_tokenizers::chat::ChatError>(())
+    /// let row = r#"[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]"#;
+    /// assert_eq!(template.render(row)?, "user: Hi\nassistant: Hello\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -295,14 +292,14 @@ impl ChatTemplate {
     /// Sets the date that `strftime_now` gives: midnight of this day.
     ///
     /// ```
-    /// use windrow_tokenizers::chat::{ChatTemplate, Loss, SpecialTokens};
+    /// use windrow_chat::{ChatTemplate, SpecialTokens};
     ///
     /// let source = "{{ strftime_now('%d %b %Y') }}: {{ messages[0].content }}";
     /// let template = ChatTemplate::from_source("example", source, SpecialTokens::default())?;
-    /// let row = r#"{"messages": [{"role": "user", "content": "Hi"}]}"#;
-    /// assert!(template.render(row, "messages", Loss::All).is_err(), "no date is set");
+    /// let row = r#"[{"role": "user", "content": "Hi"}]"#;
+    /// assert!(template.render(row).is_err(), "no date is set");
     /// let template = template.with_date("2024-07-26".parse()?);
-    /// assert_eq!(template.render(row, "messages", Loss::All).expect("a date is set").text, "26 Jul 2024: Hi");
+    /// assert_eq!(template.render(row)?, "26 Jul 2024: Hi");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
@@ -315,13 +312,13 @@ impl ChatTemplate {
     /// Sets after how many steps a row is refused: steps of the engine, and units of 64 bytes that it makes. 20 million are the default.
     ///
     /// ```
-    /// use windrow_tokenizers::chat::{ChatTemplate, Loss, SpecialTokens};
+    /// use windrow_chat::{ChatTemplate, SpecialTokens};
     ///
     /// let source = "{% for i in range(10000) %}{{ i }}{% endfor %}";
     /// let template = ChatTemplate::from_source("example", source, SpecialTokens::default())?.with_steps(1000);
-    /// let fault = template.render(r#"{"messages": [{"role": "user", "content": "Hi"}]}"#, "messages", Loss::All).unwrap_err();
-    /// assert!(fault.reason.ends_with("it runs too long"));
-    /// # Ok::<(), windrow_tokenizers::chat::ChatError>(())
+    /// let refused = template.render(r#"[{"role": "user", "content": "Hi"}]"#).unwrap_err();
+    /// assert!(refused.to_string().ends_with("it runs too long"));
+    /// # Ok::<(), windrow_chat::ChatError>(())
     /// ```
     #[must_use]
     pub fn with_steps(mut self, steps: u64) -> Self {
@@ -336,6 +333,11 @@ fn directory(tokenizer: &Path) -> PathBuf {
         return tokenizer.to_owned();
     }
     tokenizer.parent().map_or_else(PathBuf::new, Path::to_owned)
+}
+
+/// A foreign text on one line, without control characters.
+fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
 fn read_if_there(path: &Path) -> Result<Option<String>, ChatError> {

@@ -1,8 +1,8 @@
 //! The cost of tiles in a lane, as plans use it: a fit, or a table if every possible size of a tile was measured.
 
-use windrow_tiling::cost::{Fit, FitError, Fitting, Piece, Residual, Sample, TimeTable, fit};
-use windrow_tiling::tile::{Lane, Tiles};
-use windrow_tiling::{Nanos, Rows};
+use crate::cost::{Fit, FitError, Fitting, Piece, Residual, Sample, TimeTable, fit};
+use crate::tile::{Lane, Tiles};
+use crate::{Nanos, Rows};
 
 /// Maximum number of sizes that are skipped one by one to find the one that does not fit. With more, only the one that the fit names is.
 const MOST_TRIED: usize = 64;
