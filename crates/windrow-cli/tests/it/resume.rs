@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::common::{Place, Ran, gzip, tiny};
+use crate::common::{Place, Ran, bzip2, gzip, tiny, xz};
 
 fn corpus() -> Place {
     let place = Place::new();
@@ -20,6 +20,7 @@ fn corpus() -> Place {
     let lines: String = (0..6_000).map(line).collect();
     place.file("tiny.json", tiny().to_string());
     place.file("c/1.jsonl", &lines).file("c/2.jsonl.gz", gzip(lines.as_bytes())).file("c/3.txt", "the end");
+    place.file("c/4.jsonl.xz", xz(lines.as_bytes())).file("c/5.jsonl.bz2", bzip2(lines.as_bytes()));
     place
 }
 
