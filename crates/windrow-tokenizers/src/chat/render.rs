@@ -79,6 +79,26 @@ impl ChatTemplate {
         Ok(rendered)
     }
 
+    /// The text of a conversation with the prompt for an answer behind it (`add_generation_prompt`).
+    ///
+    /// ```
+    /// use windrow_tokenizers::chat::{ChatTemplate, SpecialTokens};
+    ///
+    /// let source = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}";
+    /// let template = ChatTemplate::from_source("example", source, SpecialTokens::default())?;
+    /// let row = r#"{"messages": [{"role": "user", "content": "Hi"}]}"#;
+    /// assert_eq!(template.prompt(row, "messages").expect("it is a conversation"), "[user]Hi[assistant]");
+    /// # Ok::<(), windrow_tokenizers::chat::ChatError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`render`](Self::render).
+    pub fn prompt(&self, line: &str, field: &str) -> Result<String, Fault> {
+        self.render(line, field, Loss::All)?;
+        let row = Row::read(line, field)?;
+        self.text(self.source(&row), &row, &row.messages, true)
+    }
+
     /// Renders a row, even if the template leaves out what it says.
     pub(super) fn of_row(&self, source: &Source, row: &Row, loss: Loss) -> Result<Rendered, Fault> {
         Ok(match loss {

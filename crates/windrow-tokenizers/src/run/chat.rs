@@ -7,7 +7,7 @@ use super::spec::EncodeJob;
 use crate::chat::{Chat, ChatError, ChatTemplate, SpecialTokens};
 use crate::input::{self, InputFile};
 use crate::shown;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Tokenizer, path_of};
 
 /// Refuses what contradicts conversations, if they are asked for.
 pub(super) fn check(job: &EncodeJob, files: &[InputFile]) -> Result<(), Failed> {
@@ -43,10 +43,10 @@ pub(super) fn load(
     let Some(named) = &job.chat else { return Ok(None) };
     let is_auto = named == Path::new(EncodeJob::AUTO);
     // A vocabulary of windrow has a name, and is no file.
-    let path = Path::new(tokenizer.name());
+    let path = path_of(tokenizer.name());
     let template = match tokenizer.eos() {
-        None if is_auto => ChatTemplate::beside(path)?,
-        None => ChatTemplate::from_file(named, SpecialTokens::beside(path)?)?,
+        None if is_auto => ChatTemplate::beside(&path)?,
+        None => ChatTemplate::from_file(named, SpecialTokens::beside(&path)?)?,
         Some(_) if is_auto => {
             let hint = "name the file of one: --chat=FILE, or give a tokenizer.json that has one beside it";
             return Err(ChatError::Missing { name: tokenizer.name().to_owned(), hint: hint.to_owned() });
