@@ -105,12 +105,13 @@ pub(super) fn from_json<T: DeserializeOwned>(json: &str) -> Result<T, Failed> {
 #[cfg_attr(feature = "command", derive(clap::Args))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Vocabulary {
-    /// An OpenAI model, such as gpt-4o, gpt-4, o3 or text-embedding-3-small.
+    /// An OpenAI model, such as gpt-4o, gpt-4, gpt-oss-20b or text-embedding-3-small.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME", conflicts_with = "tokenizer"))]
     pub model: Option<String>,
 
-    /// A vocabulary (r50k_base or gpt2, cl100k_base, o200k_base), or the path of a tokenizer.json or .tiktoken file [default: o200k_base].
+    /// A vocabulary (gpt2, p50k_base, cl100k_base, o200k_base, o200k_harmony), the name of a model in the Hub's cache, or the path of a
+    /// tokenizer.json or .tiktoken file [default: o200k_base].
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME|PATH"))]
     pub tokenizer: Option<String>,
@@ -234,50 +235,50 @@ impl Texts {
 pub struct EncodeJob {
     /// The vocabulary.
     #[serde(flatten)]
-    #[cfg_attr(feature = "command", command(flatten))]
+    #[cfg_attr(feature = "command", command(flatten, next_help_heading = "Tokenizer"))]
     pub vocabulary: Vocabulary,
 
     /// Layout of the output.
     #[serde(skip_serializing_if = "is_default")]
-    #[cfg_attr(feature = "command", arg(long, default_value = Format::Npy.name(),
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Output", default_value = Format::Npy.name(),
         value_parser = named::<Format, _>(Format::ALL.map(Format::name))))]
     pub format: Format,
 
     /// Type of the ids; by default the size of the vocabulary decides.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "command", arg(long, value_parser = named::<Dtype, _>(Dtype::ALL.map(Dtype::name))))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_parser = named::<Dtype, _>(Dtype::ALL.map(Dtype::name))))]
     pub dtype: Option<Dtype>,
 
     /// The token that ends a document, by its name or its id; known for the embedded vocabularies.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "command", arg(long, value_name = "TOKEN|ID"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_name = "TOKEN|ID"))]
     pub eos: Option<TokenName>,
 
     /// Append the token that ends a document to every document; nanogpt always does.
     #[serde(skip_serializing_if = "is_default")]
-    #[cfg_attr(feature = "command", arg(long))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Output"))]
     pub append_eos: bool,
 
     /// Begin every document with this token, given by its name or its id.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "command", arg(long, value_name = "TOKEN|ID"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_name = "TOKEN|ID"))]
     pub bos: Option<TokenName>,
 
     /// The texts.
     #[serde(flatten)]
-    #[cfg_attr(feature = "command", command(flatten))]
+    #[cfg_attr(feature = "command", command(flatten, next_help_heading = "Input"))]
     pub texts: Texts,
 
     /// Fields or columns to carry along: in OUT.kept.jsonl, a line per document; as columns with arrow and parquet. A comma in a name is
     /// written as \,.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_several")]
     #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
-    #[cfg_attr(feature = "command", arg(long, value_name = "NAME,..."))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_name = "NAME,..."))]
     pub keep: Vec<String>,
 
     /// Take the messages of JSON lines as conversations, and render them by a chat template: that beside the tokenizer.json, or a file.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "command", arg(long, value_name = "auto|FILE", num_args = 0..=1, require_equals = true,
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_name = "auto|FILE", num_args = 0..=1, require_equals = true,
         default_missing_value = EncodeJob::AUTO))]
     #[cfg_attr(feature = "schema", schemars(with = "FilePath"))]
     pub chat: Option<PathBuf>,
@@ -285,77 +286,77 @@ pub struct EncodeJob {
     /// The tokens that count in training. With assistant, masks are written: OUT.mask.npy, OUT.ds.loss for datatrove, or a field or
     /// column mask.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "command", arg(long, value_enum, requires = "chat"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_enum, requires = "chat"))]
     pub loss: Option<Loss>,
 
     /// The day that a chat template sees as today.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "displayed", deserialize_with = "date")]
     #[cfg_attr(feature = "schema", schemars(with = "Day"))]
-    #[cfg_attr(feature = "command", arg(long, value_name = "YYYY-MM-DD", requires = "chat"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_name = "YYYY-MM-DD", requires = "chat"))]
     pub chat_date: Option<Date>,
 
     /// What to do with a bad document: end the run, or skip it and list it in OUT.skipped.jsonl.
     #[serde(skip_serializing_if = "is_default")]
-    #[cfg_attr(feature = "command", arg(long, value_enum, default_value_t))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Input", value_enum, default_value_t))]
     pub on_error: OnError,
 
     /// Maximum number of documents to skip, or a percentage of those read. If all are bad, the run always fails.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "command", arg(long, value_name = "N|P%"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Input", value_name = "N|P%"))]
     pub max_skipped: Option<MaxSkipped>,
 
     /// End with the document that is the N-th good one; what follows is not read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "command", arg(long, value_name = "N"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Selection", value_name = "N"))]
     pub limit: Option<NonZeroU64>,
 
     /// Encode a share of the documents, such as 0.01 or 1%, chosen by a hash of the seed, the input and the document's number in it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "command", arg(long, value_name = "P|P%"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Selection", value_name = "P|P%"))]
     pub sample: Option<Share>,
 
     /// Divide the documents by a hash: with train=0.98,val=0.02 into OUT.train.bin and OUT.val.bin. The shares add up to 1.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "parts")]
     #[cfg_attr(feature = "schema", schemars(with = "Shares"))]
-    #[cfg_attr(feature = "command", arg(long, value_name = "NAME=P,...", value_delimiter = ','))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Selection", value_name = "NAME=P,...", value_delimiter = ','))]
     pub split: Vec<PartShare>,
 
     /// Write the documents in another order, which depends on this number. They wait on the disk of OUT if they do not fit in --memory.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "command", arg(long, value_name = "SEED"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Selection", value_name = "SEED"))]
     pub shuffle: Option<u64>,
 
     /// Another number chooses other documents for --sample, and for the parts of --split [default: 0].
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "command", arg(long, value_name = "S"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Selection", value_name = "S"))]
     pub seed: Option<u64>,
 
     /// Make rows of N ids of the documents, one after the other, for models with a fixed context; OUT.cu_seqlens.npy and OUT.docs.npy tell
     /// where the documents are.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "command", arg(long, value_name = "N"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_name = "N"))]
     pub pack: Option<NonZeroUsize>,
 
     /// How documents become rows: cut at the end of a row, or whole, unless longer than a row.
     #[serde(skip_serializing_if = "is_default")]
-    #[cfg_attr(feature = "command", arg(long, default_value = PackMode::Split.name(), requires = "pack",
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Training", default_value = PackMode::Split.name(), requires = "pack",
         value_parser = named::<PackMode, _>(PackMode::ALL.map(PackMode::name))))]
     pub pack_mode: PackMode,
 
     /// The token that fills incomplete rows, by its name or its id. Without it, the incomplete row at the end is dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "command", arg(long, value_name = "TOKEN|ID", requires = "pack"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_name = "TOKEN|ID", requires = "pack"))]
     pub pad: Option<TokenName>,
 
     /// Divide the output into shards of about this size of token data, such as 1GiB: OUT-00000.bin, OUT-00001.bin and so on. Each is
     /// complete by itself, and no document is divided. The format mds always has shards, of 64MiB by default.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "command", arg(long, value_name = "SIZE"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_name = "SIZE"))]
     pub shard_size: Option<Size>,
 
     /// Add the tokens that the template of a tokenizer.json puts around a document, such as [CLS] and [SEP].
     #[serde(skip_serializing_if = "is_default")]
-    #[cfg_attr(feature = "command", arg(long))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Output"))]
     pub add_special_tokens: bool,
 }
 
@@ -370,7 +371,7 @@ impl EncodeJob {
 #[cfg_attr(feature = "command", derive(clap::Args))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EncodeRun {
-    /// Files, directories, quoted patterns, or `-` for stdin: .txt .text .md .jsonl .ndjson, plain or .gz .zst .zstd; .parquet. With the
+    /// Files, directories, quoted patterns, or `-` for stdin: .txt .text .md .jsonl .ndjson, plain or .gz .zst .zstd .xz .bz2; .parquet. With the
     /// feature object-store also s3://, gs:// and https:// URLs; one that ends with / is a directory.
     #[serde(deserialize_with = "one_or_several")]
     #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
@@ -378,30 +379,30 @@ pub struct EncodeRun {
     pub inputs: Vec<String>,
 
     /// Prefix of the files to write: out/corpus becomes out/corpus.ids.npy and so on.
-    #[cfg_attr(feature = "command", arg(short, long, value_name = "OUT"))]
+    #[cfg_attr(feature = "command", arg(short, long, help_heading = "Output", value_name = "OUT"))]
     pub output: PathBuf,
 
     /// Threads that encode; auto: as many as affinity and quota allow [default: auto, or 1 if TOKENIZERS_PARALLELISM is false].
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "command", arg(long, value_name = "auto|N"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Run", value_name = "auto|N"))]
     pub threads: Option<Threads>,
 
     /// Memory budget of the run, such as 512M; the tokenizer comes on top.
-    #[cfg_attr(feature = "command", arg(long, value_name = "SIZE", default_value = "1G"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Run", value_name = "SIZE", default_value = "1G"))]
     pub memory: Size,
 
     /// Replace existing files, once the new ones are complete.
-    #[cfg_attr(feature = "command", arg(long))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Output"))]
     pub overwrite: bool,
 
     /// Continue behind the last finished shard of an interrupted run with the same inputs and options, if there was one. Needs
     /// --shard-size, but for mds.
-    #[cfg_attr(feature = "command", arg(long))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Run"))]
     pub resume: bool,
 
     /// Write when each batch was in each stage, as a timeline for Perfetto or Chrome.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "command", arg(long, value_name = "FILE"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Run", value_name = "FILE"))]
     #[cfg_attr(feature = "schema", schemars(with = "FilePath"))]
     pub trace: Option<PathBuf>,
 
