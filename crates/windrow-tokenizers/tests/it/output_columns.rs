@@ -182,7 +182,9 @@ fn python_reads_both() {
     };
     let directory = tempfile::tempdir().unwrap();
     let documents = vec![vec![1, 69_999], vec![], vec![2]];
-    [Format::Arrow, Format::Parquet].map(|format| write(&options(directory.path(), format), &documents, 3));
+    for format in [Format::Arrow, Format::Parquet] {
+        write(&options(directory.path(), format), &documents, 3);
+    }
     let rows = "{'ids': [1, 69999], 'id': '0', 'a.b': None}; {'ids': [], 'id': '1', 'a.b': 'a \"1\" é'}; \
                 {'ids': [2], 'id': '2', 'a.b': '[2, {}]'}";
     let programs = [
