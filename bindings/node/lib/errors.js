@@ -36,6 +36,8 @@ class ItemError extends WindrowError {
    */
   constructor(item, reason, code = 'ERR_WINDROW_ITEM') {
     super(`item ${item}: ${reason}`, code);
+    /** @type {string} */
+    this.reason = reason;
     /**
      * The place of the first such item in the batch, from 0.
      * @type {number}

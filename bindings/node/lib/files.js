@@ -177,4 +177,4 @@ async function loadedOf(tokenizer, encodeSpecialTokens) {
   return ofWord(pathOf(tokenizer, 'tokenizer'), encodeSpecialTokens);
 }
 
-module.exports = { encodeFiles };
+module.exports = { encodeFiles, loadedOf, plainOf, snakeOf };

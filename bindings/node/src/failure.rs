@@ -61,6 +61,11 @@ impl Failure {
         Self::new("stopped", "stopped")
     }
 
+    /// A text, a conversation or an option is bad.
+    pub(crate) fn input(message: impl Into<String>) -> Self {
+        Self::new("input", message)
+    }
+
     /// Anything else.
     pub(crate) fn other(message: impl Into<String>) -> Self {
         Self::new("other", message)
@@ -86,6 +91,18 @@ impl From<DecodeBatchError> for Failure {
     fn from(DecodeBatchError { document, error }: DecodeBatchError) -> Self {
         let kind = if matches!(error, DecodeError::NoMemory { .. }) { "memory" } else { "item" };
         Self { failure: kind, message: error.to_string(), item: Some(document as f64) }
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        BatchError { document: 0, error }.into()
+    }
+}
+
+impl From<DecodeError> for Failure {
+    fn from(error: DecodeError) -> Self {
+        DecodeBatchError { document: 0, error }.into()
     }
 }
 

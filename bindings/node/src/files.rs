@@ -1,5 +1,6 @@
 //! `encodeFiles`: the command `windrow encode` as a job.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -7,7 +8,7 @@ use napi::bindgen_prelude::*;
 use napi_derive::napi;
 use windrow_tokenizers::encode::{Observer, Step};
 use windrow_tokenizers::output::Staging;
-use windrow_tokenizers::run::EncodeSpec;
+use windrow_tokenizers::run::{CountSpec, EncodeSpec, Failed};
 
 use crate::door::{Callback, enter, send};
 use crate::environment::Environment;
@@ -92,9 +93,7 @@ impl FilesJob {
                 }
             }
         };
-        let thread = thread::Builder::new().name("windrow-files".to_owned());
-        let started = thread.spawn(move || send(&answer, enter(run)));
-        started.map_err(|error| Error::from_reason(format!("cannot start a thread: {error}")))?;
+        start(move || send(&answer, enter(run)))?;
         Ok(Self { staging, progress })
     }
 
@@ -108,5 +107,58 @@ impl FilesJob {
     #[napi]
     pub fn stop(&self) {
         self.staging.abandon();
+    }
+}
+
+/// Starts a thread of a run.
+fn start(run: impl FnOnce() + Send + 'static) -> Result<()> {
+    let started = thread::Builder::new().name("windrow-files".to_owned()).spawn(run);
+    started.map(drop).map_err(|error| Error::from_reason(format!("cannot start a thread: {error}")))
+}
+
+/// What a count has found.
+#[napi(object, object_from_js = false)]
+pub struct FilesCounted {
+    /// The object of `windrow count --json`.
+    pub summary: String,
+    /// What the command would print as notes.
+    pub notes: Vec<String>,
+}
+
+/// A run of `windrow count`, on its own thread.
+#[napi]
+pub struct CountFilesJob {
+    is_stopped: Arc<AtomicBool>,
+}
+
+#[napi]
+impl CountFilesJob {
+    /// Begins the run of a [`CountSpec`] in JSON, and calls back with the outcome.
+    #[napi(constructor)]
+    pub fn new(spec: String, tokenizer: &NativeTokenizer, callback: Callback<'_, FilesCounted>) -> Result<Self> {
+        let answer = callback.build_threadsafe_function().build()?;
+        let (core, environment) = (tokenizer.core()?, Environment::current());
+        let is_stopped = Arc::<AtomicBool>::default();
+        let stopped = Arc::clone(&is_stopped);
+        let run = move || {
+            let spec = CountSpec::from_json(&spec)?;
+            let found = spec.find()?;
+            let mut notes = found.notes().to_vec();
+            let tokenizer = core.of_files(false, spec.texts.special_in_text)?;
+            // Relaxed: a thread may see it late.
+            let goes_on = || !stopped.load(Ordering::Relaxed) && !environment.is_closed();
+            let counted = found.count(tokenizer, true, &(), &goes_on, |_| true).map_err(Failed::from)?;
+            notes.extend(counted.notes);
+            Ok(FilesCounted { summary: counted.text, notes })
+        };
+        start(move || send(&answer, enter(run)))?;
+        Ok(Self { is_stopped })
+    }
+
+    /// Ends the run soon.
+    #[napi]
+    pub fn stop(&self) {
+        // Relaxed: see `new`.
+        self.is_stopped.store(true, Ordering::Relaxed);
     }
 }

@@ -13,11 +13,12 @@ use crate::failure::Failure;
 use crate::job::{Job, Piece, SPARE_PIECES, Store, Work, outcome_to_js};
 use crate::spare::Spare;
 use crate::tokenizer::{Core, NativeTokenizer};
+use crate::whole::{Encodings, Settings, Whole};
 
 /// Bytes of a character, by the first half of its first one.
 const UTF8_WIDTHS: [usize; 16] = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4];
 
-type Done = std::result::Result<(), Failure>;
+pub(crate) type Done = std::result::Result<(), Failure>;
 
 impl Store for String {
     type Unit = u8;
@@ -70,7 +71,7 @@ impl Store for Vec<u32> {
 }
 
 /// The texts of pieces.
-fn texts(pieces: &[Piece<String>]) -> std::result::Result<Vec<&str>, Failure> {
+pub(crate) fn texts(pieces: &[Piece<String>]) -> std::result::Result<Vec<&str>, Failure> {
     let all = pieces.iter().flat_map(|piece| piece.ranges().map(|range| piece.store.get(range)));
     all.map(|text| text.ok_or_else(|| Failure::other("a text ends inside of a character"))).collect()
 }
@@ -125,7 +126,7 @@ fn give_back(mut batch: Ragged) {
     }
 }
 
-fn numbers_to_js(numbers: Vec<f64>, env: &Env, copied: usize) -> Result<Float64Array> {
+pub(crate) fn numbers_to_js(numbers: Vec<f64>, env: &Env, copied: usize) -> Result<Float64Array> {
     if numbers.len() > copied {
         return Ok(Float64Array::new(numbers));
     }
@@ -271,7 +272,7 @@ impl NativeTexts {
 
 /// Declares a job of JavaScript.
 macro_rules! job {
-    ($(#[$doc:meta])* $name:ident, $work:ident, $units:ident, $output:ty, $make:expr) => {
+    ($(#[$doc:meta])* $name:ident, $work:ident, $settings:ty, $units:ident, $output:ty, $make:expr) => {
         $(#[$doc])*
         #[napi]
         pub struct $name(Arc<Job<$work>>);
@@ -280,9 +281,9 @@ macro_rules! job {
         impl $name {
             /// A batch without items.
             #[napi(constructor)]
-            pub fn new(tokenizer: &NativeTokenizer, special_tokens: bool) -> Result<Self> {
-                let make: fn(Arc<Core>, bool) -> $work = $make;
-                Ok(Self(Job::new(make(tokenizer.core()?, special_tokens))))
+            pub fn new(tokenizer: &NativeTokenizer, settings: $settings) -> Result<Self> {
+                let make: fn(Arc<Core>, $settings) -> $work = $make;
+                Ok(Self(Job::new(make(tokenizer.core()?, settings))))
             }
 
             /// Copies units, and the ends of items among them. Returns how many units wait in complete items.
@@ -330,6 +331,7 @@ job!(
     /// Encodes texts. Units are bytes of UTF-8; special tokens may be added.
     EncodeJob,
     Encode,
+    bool,
     Uint8ArraySlice,
     Ids,
     |core, add_special_tokens| Encode {
@@ -343,6 +345,7 @@ job!(
     /// Counts the ids of texts. Units are bytes of UTF-8; special tokens may be added.
     CountJob,
     Count,
+    bool,
     Uint8ArraySlice,
     Float64Array,
     |core, add_special_tokens| Count { core, add_special_tokens, counts: Vec::new(), piece: SPARE.take() }
@@ -352,7 +355,18 @@ job!(
     /// Decodes ids, which are the units. Special tokens may be skipped.
     DecodeJob,
     Decode,
+    bool,
     Uint32ArraySlice,
     NativeTexts,
     |core, skip_special_tokens| Decode { core, skip_special_tokens, texts: Vec::new() }
+);
+
+job!(
+    /// Makes whole encodings of texts or pairs of texts. Units are bytes of UTF-8; two items are a pair.
+    EncodingsJob,
+    Whole,
+    Settings,
+    Uint8ArraySlice,
+    Encodings,
+    Whole::new
 );

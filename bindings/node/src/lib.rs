@@ -3,6 +3,7 @@
 //! A thin layer, as that of the Python package: the scripts in `lib` check what JavaScript passes and copy it here, and all work runs behind
 //! [`door`]. There is no state between calls but what the objects of JavaScript hold, and the [`environment`]s that are open.
 
+mod chat;
 mod door;
 mod environment;
 mod failure;
@@ -10,7 +11,9 @@ mod files;
 mod job;
 mod jobs;
 mod spare;
+mod stream;
 mod tokenizer;
+mod whole;
 
 // Makes its allocator the global one of this addon.
 #[cfg(feature = "mimalloc")]

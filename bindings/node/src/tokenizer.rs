@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use napi::bindgen_prelude::*;
 use napi_derive::napi;
+use windrow_tokenizers::full::FullTokenizer;
 use windrow_tokenizers::shown;
-use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer, cached_model, vocabulary_of};
 
 use crate::door::{Callback, Outcome, later, now};
 use crate::failure::Failure;
@@ -23,6 +24,8 @@ pub(crate) struct Core {
     adds: bool,
     /// From when they are first asked for: the other ways to treat special tokens. See [`Core::of`].
     others: [OnceLock<Arc<Tokenizer>>; 4],
+    /// What makes whole encodings, from when it is first asked for.
+    full: OnceLock<FullTokenizer>,
 }
 
 /// Source from which a tokenizer is loaded again.
@@ -75,7 +78,7 @@ impl Core {
     }
 
     fn new(main: Arc<Tokenizer>, source: Source, encode_special_tokens: bool) -> Self {
-        Self { main, source, encode_special_tokens, adds: false, others: Default::default() }
+        Self { main, source, encode_special_tokens, adds: false, others: Default::default(), full: OnceLock::new() }
     }
 
     /// A `tokenizer.json`, a folder that has one, or a `.tiktoken` file.
@@ -109,8 +112,24 @@ impl Core {
         Ok(Self::new(shared(name, !encode_special_tokens)?, Source::Name, encode_special_tokens))
     }
 
+    /// A model of OpenAI, or one in the cache of the Hub.
+    fn of_model(name: &str, encode_special_tokens: bool) -> std::result::Result<Self, Failure> {
+        match (vocabulary_of(name), cached_model(name)) {
+            (Ok(name), _) => Self::of_name(name, encode_special_tokens),
+            (_, Some(path)) => Self::of_file(&path.to_string_lossy(), encode_special_tokens),
+            (Err(_), _) if name.contains('/') => Err(LoadError::Unknown { name: name.to_owned() }.into()),
+            (Err(error), _) => Err(error.into()),
+        }
+    }
+
     /// A name or a path, as the command takes it: a file does not hide a vocabulary of the same name.
     fn of_word(word: &str, encode_special_tokens: bool) -> std::result::Result<Self, Failure> {
+        if is_path(word)
+            && !Path::new(word).exists()
+            && let Some(path) = cached_model(word)
+        {
+            return Self::of_file(&path.to_string_lossy(), encode_special_tokens);
+        }
         if is_path(word) {
             return Self::of_file(word, encode_special_tokens);
         }
@@ -123,6 +142,7 @@ impl Core {
             "file" => Self::of_file(&text, encode_special_tokens),
             "string" => Self::of_json(text.into_bytes(), "a string", encode_special_tokens),
             "word" => Self::of_word(&text, encode_special_tokens),
+            "model" => Self::of_model(&text, encode_special_tokens),
             _ => Self::of_name(&text, encode_special_tokens).map_err(Failure::of_names),
         };
         Ok(NativeTokenizer { core: Some(Arc::new(core?)), reported: 0 })
@@ -161,6 +181,25 @@ impl Core {
             Source::Name => shared(name, special_in_text)?,
         };
         Ok(other.get_or_init(|| loaded))
+    }
+
+    /// What makes whole encodings. It treats special tokens in texts as the caller of the load asked.
+    pub(crate) fn full(&self) -> std::result::Result<&FullTokenizer, Failure> {
+        if let Some(full) = self.full.get() {
+            return Ok(full);
+        }
+        let (name, options) = (self.main.name(), options(false, !self.encode_special_tokens));
+        // Two threads may load it; one is kept.
+        let full = match &self.source {
+            Source::Json(json) => FullTokenizer::from_json(json, name, &options)?,
+            Source::Ranks | Source::Name => FullTokenizer::load(name, &options)?,
+        };
+        Ok(self.full.get_or_init(|| full))
+    }
+
+    /// The path of its `tokenizer.json`, if it comes from a file.
+    pub(crate) fn path(&self) -> Option<&str> {
+        Some(self.main.name()).filter(|name| matches!(self.source, Source::Json(_)) && Path::new(name).is_file())
     }
 
     /// Bytes that this one needs, and no other one before it, about.
@@ -224,7 +263,7 @@ impl NativeTokenizer {
         env.adjust_external_memory(-take(&mut self.reported)).map(drop)
     }
 
-    /// A tokenizer from a `source`: `file`, `string`, `tiktoken`, or `word`, a name or a path.
+    /// A tokenizer from a `source`: `file`, `string`, `tiktoken`, `model`, or `word`, a name or a path.
     #[napi]
     pub fn load(
         source: String,
@@ -263,6 +302,15 @@ impl NativeTokenizer {
     #[napi]
     pub fn explain(&self) -> Result<String> {
         Ok(self.any()?.explain().to_string())
+    }
+
+    /// The number of ids of a text; none if there are more than `limit`.
+    #[napi]
+    pub fn count_up_to(&self, text: String, add_special_tokens: bool, limit: f64) -> Result<Outcome<Option<f64>>> {
+        let core = self.here()?;
+        // Saturates.
+        let counted = || Ok(core.of(add_special_tokens)?.count_up_to(&text, limit as usize)?.map(|count| count as f64));
+        Ok(now(counted))
     }
 
     /// The id of a token.

@@ -29,6 +29,8 @@ export class ItemError extends WindrowError {
      * @param {string} code
      */
     constructor(item: number, reason: string, code?: string);
+    /** @type {string} */
+    reason: string;
     /**
      * The place of the first such item in the batch, from 0.
      * @type {number}

@@ -87,6 +87,26 @@ impl ChatTemplate {
         Ok(rendered)
     }
 
+    /// The text of a conversation, followed by the prompt for an answer (`add_generation_prompt`).
+    ///
+    /// ```
+    /// use windrow_chat::{ChatTemplate, SpecialTokens};
+    ///
+    /// let source = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}";
+    /// let template = ChatTemplate::from_source("example", source, SpecialTokens::default())?;
+    /// assert_eq!(template.prompt(r#"[{"role": "user", "content": "Hi"}]"#)?, "[user]Hi[assistant]");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`render`](Self::render).
+    pub fn prompt<'c>(&self, conversation: impl Into<Conversation<'c>>) -> Result<String, RefusedChat> {
+        let row = Row::read(&conversation.into())?;
+        let source = self.source(&row);
+        self.nothing_is_lost(source, &row, &self.text(source, &row, &row.messages, false)?)?;
+        self.text(source, &row, &row.messages, true)
+    }
+
     /// Renders a row with spans, even if the template drops a message.
     pub(super) fn with_spans(&self, source: &Source, row: &Row) -> Result<Rendered, RefusedChat> {
         if source.has_marks { self.marked(source, row) } else { self.by_prefixes(source, row) }

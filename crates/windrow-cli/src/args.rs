@@ -12,13 +12,21 @@ const HELP: &str = "\
 
 Examples:
   windrow count --model gpt-4o .
-  windrow encode README.md -o readme
-  windrow encode --all-text src/ -o code
-  windrow encode corpus/ more.jsonl.zst -o tokens --threads 2
-  windrow encode 'corpus/*.jsonl.gz' -o train --tokenizer gpt2 --format nanogpt
-  windrow encode corpus/ -o shards --shard-size 1GiB --resume
-  windrow encode corpus/ -o gpt --tokenizer gpt2 --format nanogpt --split train=0.98,val=0.02 --shuffle 1
-  zcat dump.gz | windrow encode - --lines -o tokens --tokenizer path/to/tokenizer.json --json
+  windrow encode corpus/ more.jsonl.zst -o tokens
+  windrow decode tokens ..3
+
+{usage-heading} {usage}
+
+{all-args}{after-help}
+";
+
+const ENCODE_HELP: &str = "\
+{about}
+
+Examples:
+  windrow encode corpus/ more.jsonl.zst -o tokens --tokenizer Qwen/Qwen2.5-7B
+  windrow encode 'corpus/*.jsonl.gz' -o gpt --tokenizer gpt2 --format nanogpt --split train=0.98,val=0.02 --shuffle 1
+  lz4 -dc dump.lz4 | windrow encode - --lines -o shards --shard-size 1GiB --resume
 
 {usage-heading} {usage}
 
@@ -40,7 +48,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Encode text into token files: OUT.ids.npy and similar files, beside OUT.manifest.json.
-    #[command(help_template = HELP, after_help = AFTER_HELP)]
+    #[command(help_template = ENCODE_HELP, after_help = AFTER_HELP)]
     Encode(Box<Encode>),
     /// Count tokens per file and in total, as wc counts words.
     #[command(help_template = count::args::HELP, after_help = count::args::AFTER_HELP)]
@@ -48,7 +56,7 @@ pub(crate) enum Command {
     /// Read what encode has written, and compare hashes, counts, offsets and ids with the manifest.
     #[command(after_help = dataset::AFTER_HELP)]
     Verify(dataset::Verify),
-    /// Print a document of what encode has written as text.
+    /// Print the documents that encode has written as text: all, or those of a range.
     #[command(after_help = dataset::AFTER_HELP)]
     Decode(dataset::Decode),
     /// Count documents and tokens of what encode has written, with lengths and frequent ids.
@@ -63,6 +71,19 @@ pub(crate) enum Command {
     /// Describe the machine as windrow sees it, and the engine that a tokenizer gets, with the reason.
     #[command(help_template = doctor::HELP, after_help = doctor::AFTER_HELP)]
     Doctor(doctor::Options),
+    /// Print the completions of a shell, or the man pages into a folder: for those who package the command.
+    Completions(Completions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell, such as bash, fish or zsh.
+    #[arg(required_unless_present = "man")]
+    pub(crate) shell: Option<clap_complete::Shell>,
+
+    /// Write the man pages of all subcommands into this folder, as windrow.1, windrow-encode.1 and so on.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "shell")]
+    pub(crate) man: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -75,7 +96,7 @@ pub(crate) struct Encode {
 
     /// Take the options that decide the output from this file: JSON with the names of the options, or the OUT.manifest.json of a run.
     /// Options of the command line must not contradict it.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = "Run", value_name = "FILE")]
     pub(crate) spec: Option<PathBuf>,
 
     /// The names of the options that the command line has.
@@ -83,19 +104,19 @@ pub(crate) struct Encode {
     pub(crate) given: Vec<String>,
 
     /// Print one JSON object with the counts on stdout.
-    #[arg(long)]
+    #[arg(long, help_heading = "Run")]
     pub(crate) json: bool,
 
     /// Print on stderr, at the end, which engine encoded, why, how its cache was used, and which stage limited the run.
-    #[arg(long)]
+    #[arg(long, help_heading = "Run")]
     pub(crate) explain: bool,
 
     /// Print only errors on stderr.
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = "Run")]
     pub(crate) quiet: bool,
 
     /// Show no progress bar, even on a terminal.
-    #[arg(long)]
+    #[arg(long, help_heading = "Run")]
     pub(crate) no_progress: bool,
 }
 

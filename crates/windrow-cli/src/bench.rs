@@ -121,7 +121,7 @@ fn measured(options: &Options) -> Result<Code, Refusal> {
     };
     publish(options, &report)?;
     let printed = report::print(table::text(&report));
-    printed.map_err(|error| (format!("cannot write to stdout: {error}\nhint: check where it leads to"), Code::Io))?;
+    printed.map_err(|error| (format!("cannot write to stdout: {error}\nhint: check where stdout points"), Code::Io))?;
     let impossible: Vec<String> = report.impossible().map(table::impossible).collect();
     if impossible.is_empty() {
         return Ok(Code::Done);

@@ -73,7 +73,7 @@ fn count(options: &Options) -> Result<Code, Failed> {
         Ok(counted) => counted,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Code::Done),
         Err(error) => {
-            report::error(format_args!("cannot write to stdout: {error}\nhint: check where it leads to"));
+            report::error(format_args!("cannot write to stdout: {error}\nhint: check where stdout points"));
             return Ok(Code::Io);
         }
     };

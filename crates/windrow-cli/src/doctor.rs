@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 use windrow_sync::quota::{cpu_quota, rounded_down};
 use windrow_tokenizers::engine::instruction_sets;
 use windrow_tokenizers::run::Threads;
-use windrow_tokenizers::shown;
+use windrow_tokenizers::{counted, shown};
 use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
 
 use crate::exit::Code;
@@ -63,7 +63,7 @@ pub(crate) fn run(options: Options) -> Code {
     match report::print(text.trim_end()) {
         Ok(()) => Code::Done,
         Err(error) => {
-            report::error(format_args!("cannot write to stdout: {error}\nhint: check where it leads to"));
+            report::error(format_args!("cannot write to stdout: {error}\nhint: check where stdout points"));
             Code::Io
         }
     }
@@ -158,7 +158,7 @@ fn measured() -> String {
 
 fn tokenizer(name: &str) -> Result<String, LoadError> {
     let tokenizer = Tokenizer::load(name, &LoadOptions::default())?;
-    let mut text = format!("tokenizer: {}, {} ids\n", shown(tokenizer.name()), tokenizer.vocab_size());
+    let mut text = format!("tokenizer: {}, {}\n", shown(tokenizer.name()), counted(tokenizer.vocab_size().into(), "id"));
     writeln!(text, "{}", tokenizer.explain()).expect("memory");
     if tokenizer.delegated().is_some() {
         let cost = "the same ids, but slower, and one thread encodes a document, however long it is";

@@ -12,7 +12,7 @@ use windrow_tokenizers::run::{
     EncodeJob, EncodeSpec, Ended, Failed, FailureKind, encoded_bytes, failed_json, megabytes_per_second, names,
     outputs, publishing,
 };
-use windrow_tokenizers::{counted, decimal, shown};
+use windrow_tokenizers::{counted, decimal, grouped, shown};
 
 use crate::args::Encode;
 use crate::exit::Code;
@@ -146,10 +146,10 @@ fn describe(ended: &Ended, spec: &EncodeSpec, tokenizer: &str) {
         report::say(format_args!(
             "nothing was published; {} read until then: {} good, {} skipped, {} failed{}",
             counted(documents.read, "document"),
-            documents.written,
-            documents.skipped,
-            documents.failed,
-            if job.selection.sample.is_some() { format!(", {} left out", documents.left_out) } else { String::new() }
+            grouped(documents.written),
+            grouped(documents.skipped),
+            grouped(documents.failed),
+            if job.selection.sample.is_some() { format!(", {} left out", grouped(documents.left_out)) } else { String::new() }
         ));
         report::kept(summary.kept_shards);
         return;
@@ -159,9 +159,9 @@ fn describe(ended: &Ended, spec: &EncodeSpec, tokenizer: &str) {
         (job.selection.sample.is_some(), documents.left_out, "left out"),
     ];
     let counts: Vec<String> =
-        counts.iter().filter(|(shown, ..)| *shown).map(|(_, count, what)| format!("{count} {what}")).collect();
+        counts.iter().filter(|(shown, ..)| *shown).map(|(_, count, what)| format!("{} {what}", grouped(*count))).collect();
     let skipped = if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };
-    let loss = summary.loss_tokens.map_or_else(String::new, |tokens| format!(", {tokens} with loss"));
+    let loss = summary.loss_tokens.map_or_else(String::new, |tokens| format!(", {} with loss", grouped(tokens)));
     report::say(format_args!(
         "{}{skipped}, {} of text, {} of {}{loss} ({}{}{})",
         counted(documents.written, "document"),
@@ -175,8 +175,10 @@ fn describe(ended: &Ended, spec: &EncodeSpec, tokenizer: &str) {
     if let (Some(Packed { rows, padding, dropped }), Some(length)) = (published.packed, job.pack) {
         let rows = counted(rows, "row");
         report::say(format_args!(
-            "{rows} of {}, {padding} ids of padding, {dropped} dropped at the end",
-            counted(length.get() as u64, "id")
+            "{rows} of {}, {} of padding, {} dropped at the end",
+            counted(length.get() as u64, "id"),
+            counted(padding, "id"),
+            grouped(dropped)
         ));
     }
     for Part { name, documents, tokens, .. } in &published.parts {
@@ -191,7 +193,7 @@ fn describe(ended: &Ended, spec: &EncodeSpec, tokenizer: &str) {
     let files: Vec<String> = outputs(summary, spec).map(|path| shown(&path).to_string()).collect();
     match files.as_slice() {
         [first, second, .., last] if files.len() > LISTED => {
-            report::say(format_args!("{first} {second} ... {last} ({} files)", files.len()));
+            report::say(format_args!("{first} {second} ... {last} ({})", counted(files.len() as u64, "file")));
         }
         files => report::say(files.join(" ")),
     }

@@ -3,6 +3,7 @@
 
 mod args;
 mod bench;
+mod completions;
 mod count;
 mod dataset;
 mod doctor;
@@ -56,6 +57,7 @@ pub fn run(words: impl IntoIterator<Item: Into<OsString> + Clone>) -> u8 {
         Command::Plan(options) => plan::run(*options),
         Command::Bench(options) => bench::run(&options),
         Command::Doctor(options) => doctor::run(options),
+        Command::Completions(options) => completions::run(options),
     });
     let code = outcome.unwrap_or_else(|_| {
         report::panicked();

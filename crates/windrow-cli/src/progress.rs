@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, TermLike};
 use windrow_tokenizers::encode::{Observer, Step};
-use windrow_tokenizers::shown;
+use windrow_tokenizers::{counted, shown};
 
 const REDRAWS_A_SECOND: u8 = 8;
 
@@ -170,8 +170,8 @@ impl Observer for Progress {
         done.ids += step.ids;
         let seconds = self.begin.elapsed().as_secs_f64().max(1e-3);
         self.bar.set_message(format!(
-            "{} documents, {:.1} MB/s, {:.2} M tokens/s",
-            done.documents,
+            "{}, {:.1} MB/s, {:.2} M tokens/s",
+            counted(done.documents, "document"),
             done.text_bytes as f64 / 1e6 / seconds,
             done.ids as f64 / 1e6 / seconds
         ));

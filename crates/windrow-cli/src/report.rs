@@ -1,11 +1,13 @@
 //! Messages on stderr and results on stdout. Either may be closed; that is no reason to panic.
 
 use std::fmt::Display;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::panic;
 use std::sync::{Mutex, PoisonError};
 
 use windrow_tokenizers::shown_lines;
+
+use crate::exit::Code;
 
 /// Place and message of the last panic.
 static LAST_PANIC: Mutex<Option<String>> = Mutex::new(None);
@@ -39,19 +41,21 @@ pub(crate) fn kept(shards: usize) {
 
 /// A result on stdout. A reader that closes the pipe is not an error.
 pub(crate) fn print(result: impl Display) -> io::Result<()> {
-    print_text(&shown_lines(&result.to_string()))
-}
-
-/// A text of a user, on stdout: unchanged, unless a terminal would obey it.
-pub(crate) fn print_foreign(text: &str) -> io::Result<()> {
-    if io::stdout().is_terminal() { print(text) } else { print_text(&text) }
-}
-
-fn print_text(result: &dyn Display) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    match writeln!(stdout, "{result}").and_then(|()| stdout.flush()) {
+    match writeln!(stdout, "{}", shown_lines(&result.to_string())).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         outcome => outcome,
+    }
+}
+
+/// The exit code once something was printed on stdout.
+pub(crate) fn printed(printed: io::Result<()>, code: Code) -> Code {
+    match printed {
+        Ok(()) => code,
+        Err(error) => {
+            self::error(format_args!("cannot write to stdout: {error}\nhint: check where stdout points"));
+            Code::Io
+        }
     }
 }
 

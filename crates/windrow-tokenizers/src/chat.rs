@@ -27,7 +27,7 @@ pub(crate) use mask::Locate;
 pub use mask::ids_and_mask;
 pub use template::{Chat, Date};
 #[cfg(feature = "chat")]
-pub use windrow_chat::{ChatError, ChatTemplate, SpecialTokens};
+pub use windrow_chat::{ChatError, ChatTemplate, Conversation, SpecialTokens};
 
 /// The tokens that count in training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

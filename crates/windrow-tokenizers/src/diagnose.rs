@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::input::Compression;
 /// Bytes at the beginning of an input that tell what it is; the mark of a tar archive is at 257.
 pub(crate) const FIRST: usize = 512;
 
@@ -26,10 +27,10 @@ kinds! {
     XML: "XML, perhaps the error of a store that was saved in place of the file", "download the file again, or write it as JSON lines";
     GZIP: "gzip data", "give the file the extension .gz behind that of its format, such as .jsonl.gz";
     ZSTD: "zstd data", "give the file the extension .zst behind that of its format, such as .jsonl.zst";
-    XZ: "xz data", "decompress it: xz -dc FILE | windrow encode - --input-format text|lines|jsonl";
+    XZ: "xz data", "give the file the extension .xz behind that of its format, such as .jsonl.xz";
     LZMA: "lzma data", "decompress it: xz --format=lzma -dc FILE | windrow encode - --input-format text|lines|jsonl";
     LZIP: "lzip data", "decompress it: lzip -dc FILE | windrow encode - --input-format text|lines|jsonl";
-    BZIP2: "bzip2 data", "decompress it: bzip2 -dc FILE | windrow encode - --input-format text|lines|jsonl";
+    BZIP2: "bzip2 data", "give the file the extension .bz2 behind that of its format, such as .jsonl.bz2";
     LZ4: "lz4 data", "decompress it: lz4 -dc FILE | windrow encode - --input-format text|lines|jsonl";
     LZOP: "lzop data", "decompress it: lzop -dc FILE | windrow encode - --input-format text|lines|jsonl";
     BROTLI: "brotli data", "decompress it: brotli -dc FILE | windrow encode - --input-format text|lines|jsonl";
@@ -129,8 +130,7 @@ pub(crate) fn binary(first: &[u8]) -> Option<Foreign> {
     match first {
         // A skippable frame, as parallel compressors write it.
         [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(ZSTD),
-        [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', b'Y', b'&', b'S', b'Y', ..]
-        | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..] => Some(BZIP2),
+        _ if is_bzip2(first) => Some(BZIP2),
         // Properties, the size of the dictionary, and an unknown length.
         [0x5d, 0, 0, _, _, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, ..] => Some(LZMA),
         [0x80, 2..=5, b'}' | b']' | b'c' | 0x8c | 0x95, ..] => Some(PICKLE),
@@ -148,7 +148,13 @@ pub(crate) fn binary(first: &[u8]) -> Option<Foreign> {
 
 /// True if a file that begins with these bytes is compressed in a way that is read.
 pub(crate) fn is_compressed(first: &[u8]) -> bool {
-    matches!(binary(first), Some(GZIP | ZSTD))
+    matches!(binary(first), Some(GZIP | ZSTD | XZ | BZIP2))
+}
+
+/// True if bzip2 data begins like this: with a block, or with the end of data that has none.
+pub(crate) fn is_bzip2(first: &[u8]) -> bool {
+    let Some([b'B', b'Z', b'h', b'1'..=b'9', rest @ ..]) = first.get(..10) else { return false };
+    rest == b"1AY&SY" || rest == b"\x17\x72\x45\x38\x50\x90"
 }
 
 /// True if a file is the note by which git-lfs replaces another file.
@@ -170,8 +176,6 @@ pub(crate) fn not_parquet(first: &[u8]) -> Option<Foreign> {
 pub(crate) fn by_name(path: &Path) -> Option<Foreign> {
     let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
     let compressions = [
-        (".xz", XZ),
-        (".bz2", BZIP2),
         (".lz4", LZ4),
         (".br", BROTLI),
         (".lzma", LZMA),
@@ -195,13 +199,13 @@ pub(crate) fn by_name(path: &Path) -> Option<Foreign> {
         (&[".jl", ".jsonlines", ".jsonls"], LINES_OF_JSON),
         (&[".pkl", ".pickle"], PICKLE),
     ];
-    let stem = [".gz", ".zst", ".zstd"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(&name);
+    let (stem, _) = Compression::of_name(&name);
     let compressed = compressions.iter().find_map(|(suffix, kind)| Some((stem.strip_suffix(suffix)?, *kind)));
     let stem = compressed.map_or(stem, |(stem, _)| stem);
     let archive = |kind: &Foreign| [TAR, WARC].contains(kind);
     let kind = kinds.iter().find(|(suffixes, _)| suffixes.iter().any(|suffix| stem.ends_with(suffix)));
     let kind = kind.map(|(_, kind)| *kind);
-    // `.tar.xz` is unpacked in one step; `.csv.xz` is decompressed first.
+    // `.tar.lz` is unpacked in one step; `.csv.lz` is decompressed first.
     kind.filter(archive).or(compressed.map(|(_, kind)| kind)).or(kind)
 }
 
@@ -298,11 +302,11 @@ mod tests {
             (b"\x1f\x8b\x08\0", "gzip data", ".gz"),
             (b"\x28\xb5\x2f\xfd\0", "zstd data", ".zst"),
             (b"\x5a\x2a\x4d\x18\0", "zstd data", ".zst"),
-            (b"\xfd7zXZ\0\0\x04", "xz data", "xz -dc FILE | windrow encode -"),
+            (b"\xfd7zXZ\0\0\x04", "xz data", ".xz"),
             (b"]\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xff\0", "lzma data", "xz --format=lzma -dc FILE |"),
             (b"LZIP\x01\x0c", "lzip data", "lzip -dc FILE |"),
-            (b"BZh91AY&SY\0", "bzip2 data", "bzip2 -dc FILE |"),
-            (b"BZh9\x17\x72\x45\x38\x50\x90\0", "bzip2 data", "bzip2 -dc FILE |"),
+            (b"BZh91AY&SY\0", "bzip2 data", ".bz2"),
+            (b"BZh9\x17\x72\x45\x38\x50\x90\0", "bzip2 data", ".bz2"),
             (b"\x04\x22\x4d\x18\x64", "lz4 data", "lz4 -dc FILE |"),
             (b"\xff\x06\0\0sNaPpY", "snappy data", "snzip -dc FILE |"),
             (b"PK\x03\x04\x14", "a zip archive", "unzip -p FILE |"),
@@ -340,9 +344,9 @@ mod tests {
     #[test]
     fn names_tell_the_kind() {
         for (name, what) in [
-            ("a.jsonl.xz", "xz data"),
-            ("A.TXT.BZ2", "bzip2 data"),
-            ("a.csv.xz", "xz data"),
+            ("a.jsonl.lz", "lzip data"),
+            ("a.csv.xz", "a table"),
+            ("a.csv.lz4", "lz4 data"),
             ("a.tar.xz", "a tar archive"),
             ("a.tar.gz", "a tar archive"),
             ("a.tgz", "a tar archive"),
@@ -358,7 +362,7 @@ mod tests {
             let found = by_name(Path::new(name));
             assert!(found.is_some_and(|kind| kind.what.starts_with(what)), "{name}: {found:?}");
         }
-        for name in ["a.gz", "a.pdf", "Makefile", "xz", "a.dat"] {
+        for name in ["a.gz", "a.pdf", "Makefile", "xz", "a.dat", "A.TXT.BZ2", "a.jsonl.xz"] {
             assert_eq!(by_name(Path::new(name)), None, "{name}");
         }
         let about = ["README.md", "x/LICENSE.txt", "README_de.md", "SHA256SUMS.txt", "license-mit.txt", "notice"];

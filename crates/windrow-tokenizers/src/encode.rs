@@ -71,8 +71,8 @@ use crate::manifest::{self, Documents, EncodeJob, ManifestBody, Selection, Skipp
 use crate::output::{
     InputCounts, InputIdentity, Output, OutputError, OutputErrorKind, OutputOptions, Published, RunIdentity,
 };
-use crate::shown;
 use crate::spec::Texts;
+use crate::{counted, grouped, shown};
 use crate::tokenizer::Tokenizer;
 use shuffled::Shuffled;
 
@@ -370,8 +370,8 @@ pub enum EncodeError {
     #[error(
         "{} of {} documents are bad, more than --max-skipped {most} allows; {}: {}\n\
          hint: repair them, check --field and --input-format, or allow more; nothing was published",
-        documents.skipped + documents.failed,
-        documents.read,
+        grouped(documents.skipped + documents.failed),
+        grouped(documents.read),
         if documents.failed > 0 { "the last" } else { "the first" },
         Place(bad)
     )]
@@ -386,7 +386,7 @@ pub enum EncodeError {
     /// All documents were bad and were skipped.
     #[error(
         "{}; the first: {}\nhint: check --field and --input-format; nothing was published",
-        if *read == 1 { "the only document is bad".to_owned() } else { format!("all {read} documents are bad") },
+        if *read == 1 { "the only document is bad".to_owned() } else { format!("all {} are bad", counted(*read, "document")) },
         Place(first)
     )]
     AllSkipped {
@@ -397,9 +397,9 @@ pub enum EncodeError {
     },
     /// Masks were asked for, and no document has an id whose mask is 1.
     #[error(
-        "no id has loss, in {documents} good document{}\n\
+        "no id has loss, in {}\n\
          hint: --loss assistant counts messages whose role is assistant: check the roles; nothing was published",
-        if *documents == 1 { "" } else { "s" }
+        counted(*documents, "good document")
     )]
     NoLoss {
         /// Number of good documents.

@@ -435,6 +435,14 @@ pub enum DecodeError {
         /// The error message of the library.
         reason: String,
     },
+    /// In a stream: more ids change the text of those before.
+    #[error("decodes to {text:?}, not to more text behind {known:?}")]
+    NotFurther {
+        /// The text with the new ids.
+        text: String,
+        /// The text before.
+        known: String,
+    },
     /// The system gives no memory for the text.
     #[error("no memory for the text of {ids} ids, about {bytes} bytes (hint: decode fewer at a time)")]
     NoMemory {

@@ -26,4 +26,4 @@ mod values;
 pub use batch_encode::BatchEncode;
 #[doc(hidden)]
 pub use json_parts::text_in_parts;
-pub use shown::{Shown, counted, decimal, shown, shown_lines, to_json};
+pub use shown::{Shown, counted, decimal, grouped, shown, shown_lines, to_json};

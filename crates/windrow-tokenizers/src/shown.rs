@@ -53,9 +53,28 @@ impl Display for Shown<'_> {
     }
 }
 
-/// A number of things, such as `1 file` and `2 files`.
+/// A number with separators of thousands.
+///
+/// ```
+/// use windrow_tokenizers::grouped;
+///
+/// assert_eq!([999, 1_000, 117_250_704].map(grouped), ["999", "1,000", "117,250,704"]);
+/// ```
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev();
+    groups.map(|group| group.iter().map(|&digit| char::from(digit)).collect()).collect::<Vec<String>>().join(",")
+}
+
+/// A number of things, such as `1 file` and `2,000 files`.
+///
+/// ```
+/// use windrow_tokenizers::counted;
+///
+/// assert_eq!([0, 1, 2_000].map(|number| counted(number, "file")), ["0 files", "1 file", "2,000 files"]);
+/// ```
 pub fn counted(number: u64, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+    format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
 /// Bytes in decimal units, like rates.

@@ -32,11 +32,12 @@ const DEFAULT: &str = "o200k_base";
 #[cfg_attr(feature = "command", derive(clap::Args))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Vocabulary {
-    /// An OpenAI model, such as gpt-4o, gpt-4, o3 or text-embedding-3-small.
+    /// An OpenAI model, such as gpt-4o, gpt-4, gpt-oss-20b or text-embedding-3-small.
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME", conflicts_with = "tokenizer"))]
     pub model: Option<String>,
 
-    /// A vocabulary (r50k_base or gpt2, cl100k_base, o200k_base), or the path of a tokenizer.json or .tiktoken file [default: o200k_base].
+    /// A vocabulary (gpt2, p50k_base, cl100k_base, o200k_base, o200k_harmony), the name of a model in the Hub's cache, or the path of a
+    /// tokenizer.json or .tiktoken file [default: o200k_base].
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME|PATH"))]
     pub tokenizer: Option<String>,
 
@@ -139,89 +140,89 @@ impl Texts {
 pub struct EncodeJob {
     /// The vocabulary.
     #[serde(flatten)]
-    #[cfg_attr(feature = "command", command(flatten))]
+    #[cfg_attr(feature = "command", command(flatten, next_help_heading = "Tokenizer"))]
     pub vocabulary: Vocabulary,
 
     /// Layout of the output.
-    #[cfg_attr(feature = "command", arg(long, default_value = Format::Npy.name(),
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Output", default_value = Format::Npy.name(),
         value_parser = named::<Format, _>(Format::ALL.map(Format::name))))]
     pub format: Format,
 
     /// Type of the ids; by default the size of the vocabulary decides.
-    #[cfg_attr(feature = "command", arg(long, value_parser = named::<Dtype, _>(Dtype::ALL.map(Dtype::name))))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_parser = named::<Dtype, _>(Dtype::ALL.map(Dtype::name))))]
     pub dtype: Option<Dtype>,
 
     /// The token that ends a document, by its name or its id; known for the embedded vocabularies.
-    #[cfg_attr(feature = "command", arg(long, value_name = "TOKEN|ID"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_name = "TOKEN|ID"))]
     pub eos: Option<TokenName>,
 
     /// Append the token that ends a document to every document; nanogpt always does.
-    #[cfg_attr(feature = "command", arg(long))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Output"))]
     pub append_eos: bool,
 
     /// Begin every document with this token, given by its name or its id.
-    #[cfg_attr(feature = "command", arg(long, value_name = "TOKEN|ID"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_name = "TOKEN|ID"))]
     pub bos: Option<TokenName>,
 
     /// The texts.
     #[serde(flatten)]
-    #[cfg_attr(feature = "command", command(flatten))]
+    #[cfg_attr(feature = "command", command(flatten, next_help_heading = "Input"))]
     pub texts: Texts,
 
     /// Fields or columns to carry along: in OUT.kept.jsonl, a line per document; as columns with arrow and parquet. On the command
     /// line, a comma in a name is written as \,.
     #[serde(deserialize_with = "one_or_several")]
     #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
-    #[cfg_attr(feature = "command", arg(long, value_name = "NAME,..."))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_name = "NAME,..."))]
     pub keep: Vec<String>,
 
     /// Take the messages of JSON lines or Parquet as conversations, and render them by a chat template: that beside the tokenizer.json, or a file.
-    #[cfg_attr(feature = "command", arg(long, value_name = "auto|FILE", num_args = 0..=1, require_equals = true,
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_name = "auto|FILE", num_args = 0..=1, require_equals = true,
         default_missing_value = EncodeJob::AUTO))]
     #[cfg_attr(feature = "schema", schemars(with = "FilePath"))]
     pub chat: Option<PathBuf>,
 
     /// The tokens that count in training. With assistant, masks are written: OUT.mask.npy, OUT.ds.loss for datatrove, or a field or
     /// column mask.
-    #[cfg_attr(feature = "command", arg(long, value_enum, requires = "chat"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_enum, requires = "chat"))]
     pub loss: Option<Loss>,
 
     /// The day that a chat template sees as today.
     #[serde(serialize_with = "displayed", deserialize_with = "date")]
     #[cfg_attr(feature = "schema", schemars(with = "Day"))]
-    #[cfg_attr(feature = "command", arg(long, value_name = "YYYY-MM-DD", requires = "chat"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_name = "YYYY-MM-DD", requires = "chat"))]
     pub chat_date: Option<Date>,
 
     /// What to do with a bad document: end the run, or skip it and list it in OUT.skipped.jsonl.
-    #[cfg_attr(feature = "command", arg(long, value_enum, default_value_t))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Input", value_enum, default_value_t))]
     pub on_error: OnError,
 
     /// The documents.
     #[serde(flatten)]
-    #[cfg_attr(feature = "command", command(flatten))]
+    #[cfg_attr(feature = "command", command(flatten, next_help_heading = "Selection"))]
     pub selection: Selection,
 
     /// Make rows of N ids of the documents, one after the other, for models with a fixed context; OUT.cu_seqlens.npy and OUT.docs.npy tell
     /// where the documents are.
-    #[cfg_attr(feature = "command", arg(long, value_name = "N"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_name = "N"))]
     pub pack: Option<NonZeroUsize>,
 
     /// How documents become rows: cut at the end of a row, or whole, unless longer than a row.
-    #[cfg_attr(feature = "command", arg(long, default_value = PackMode::Split.name(), requires = "pack",
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Training", default_value = PackMode::Split.name(), requires = "pack",
         value_parser = named::<PackMode, _>(PackMode::ALL.map(PackMode::name))))]
     pub pack_mode: PackMode,
 
     /// The token that fills incomplete rows, by its name or its id. Without it, the incomplete row at the end is dropped.
-    #[cfg_attr(feature = "command", arg(long, value_name = "TOKEN|ID", requires = "pack"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_name = "TOKEN|ID", requires = "pack"))]
     pub pad: Option<TokenName>,
 
     /// Divide the output into shards of about this size of token data, such as 1GiB: OUT-00000.bin, OUT-00001.bin and so on. Each is
     /// complete by itself, and no document is divided. The format mds always has shards, of 64MiB by default.
-    #[cfg_attr(feature = "command", arg(long, value_name = "SIZE"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_name = "SIZE"))]
     pub shard_size: Option<Size>,
 
     /// Add the tokens that the template of a tokenizer.json puts around a document, such as [CLS] and [SEP].
-    #[cfg_attr(feature = "command", arg(long))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Output"))]
     pub add_special_tokens: bool,
 }
 

@@ -1,7 +1,8 @@
 //! Tokenizers by name or from a `tokenizer.json`.
 //!
-//! A name is a vocabulary of this crate: `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`, each also without `_base`.
-//! [`vocabulary_of`] maps a model to its vocabulary. Anything else is the path of a `tokenizer.json`, or of a directory that contains
+//! A name is a vocabulary of this crate: `r50k_base` (also `gpt2`), `p50k_base`, `cl100k_base` or `o200k_base`, each also without `_base`,
+//! `p50k_edit` or `o200k_harmony`.
+//! [`vocabulary_of`] maps a model to its vocabulary. `Qwen/Qwen2.5-7B` is that of a model in the cache of the Hugging Face Hub. Anything else is the path of a `tokenizer.json`, or of a directory that contains
 //! one, or of a published rank file of tiktoken: `r50k_base.tiktoken`, `p50k_base.tiktoken` and so on. The ids are those of Hugging Face's `tokenizers` 0.23 for the same file, and of tiktoken for the vocabularies of this crate.
 //! Regexes have the meaning of Oniguruma, as in the Python wheel of `tokenizers` 0.23. A document that needs too much backtracking, or
 //! more memory than the process can get, gives an error instead of ids.
@@ -11,7 +12,7 @@
 
 use std::fs::{self, File as DiskFile};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -28,14 +29,18 @@ mod fault;
 mod file;
 mod forms;
 mod gate;
+mod hub;
 mod names;
 mod rank_file;
 mod route;
+mod stream;
 
 pub use crate::engine::options::{EngineChoice, LoadOptions};
 pub(crate) use choice::{Late, released_without_processor};
 pub use explain::{CacheUse, Explanation};
+pub use hub::cached as cached_model;
 pub use names::vocabulary_of;
+pub use stream::DecodeStream;
 
 use check::Checked;
 use choice::{ChosenEngine, Reference};
@@ -199,7 +204,8 @@ struct AddedId {
 }
 
 impl Tokenizer {
-    /// Loads the vocabulary of this name, or the `tokenizer.json` or published `.tiktoken` file at this path.
+    /// Loads the vocabulary of this name, the `tokenizer.json` or published `.tiktoken` file at this path, or that of a model in the
+    /// cache of the Hub: `Qwen/Qwen2.5-7B`.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
@@ -240,7 +246,7 @@ impl Tokenizer {
 
     fn load_for(name_or_path: &str, options: &LoadOptions, early: Option<u64>) -> Result<Self, LoadError> {
         if let Some(embedded) = embedded::find(name_or_path) {
-            return Self::from_embedded(embedded, &[], embedded.name, options, early);
+            return Self::from_embedded(embedded, embedded.name, options, early);
         }
         let (name, file) = read(name_or_path)?;
         Self::from_file(&file, &name, options, early)
@@ -278,14 +284,8 @@ impl Tokenizer {
 
     /// Reads a rank file of tiktoken.
     fn from_ranks(file: &[u8], name: &str, options: &LoadOptions, early: Option<u64>) -> Result<Self, LoadError> {
-        let known = rank_file::read(file, Path::new(name)).map_err(|fault| LoadError::invalid(name, fault))?;
-        let rank_file::Known { embedded, more } = known;
-        let mut tokenizer = Self::from_embedded(embedded, &more, name, options, early)?;
-        tokenizer.hash = hash(file);
-        if let Some((_, last)) = more.last() {
-            tokenizer.vocab_size = tokenizer.vocab_size.max(last + 1);
-        }
-        Ok(tokenizer)
+        let embedded = rank_file::read(file, Path::new(name)).map_err(|fault| LoadError::invalid(name, fault))?;
+        Ok(Self { hash: hash(file), ..Self::from_embedded(embedded, name, options, early)? })
     }
 
     /// Reads a `tokenizer.json`. `name` is for messages.
@@ -342,25 +342,20 @@ impl Tokenizer {
         })
     }
 
-    /// A vocabulary of this crate, with more tokens if it comes from a file.
+    /// A vocabulary of this crate.
     fn from_embedded(
         embedded: Embedded,
-        more: &[(Vec<u8>, u32)],
         name: &str,
         options: &LoadOptions,
         early: Option<u64>,
     ) -> Result<Self, LoadError> {
         check_memory(name, BYTES_OF_RANKS)?;
         let engine = match (options.engine, early) {
-            (EngineChoice::Tokenizers, _) if !more.is_empty() => {
-                let hint = "leave the choice of the engine to windrow, or use a tokenizer.json";
-                return Err(LoadError::invalid(name, Fault::new("", "only windrow's own engine encodes it", hint)));
-            }
             (EngineChoice::Tokenizers, _) => embedded.delegate(options).map(Box::new).map(ChosenEngine::Pipeline),
-            (EngineChoice::Automatic, Some(bytes)) if more.is_empty() => {
+            (EngineChoice::Automatic, Some(bytes)) if embedded.can_be_early() => {
                 embedded.early(options, bytes).map(Box::new).map(ChosenEngine::Early)
             }
-            _ => embedded.fast_with(more, options).map(Box::new).map(ChosenEngine::Bpe),
+            _ => embedded.fast(options).map(Box::new).map(ChosenEngine::Bpe),
         };
         let refused =
             |error: embedded::Failure| LoadError::Refused { name: name.to_owned(), reason: error.to_string() };
@@ -647,13 +642,23 @@ impl Tokenizer {
     }
 }
 
-/// The path and the bytes of the file at this path, or of the `tokenizer.json` in this directory.
+/// The path of the `tokenizer.json` of a model that the cache of the Hub has; of any other name the name.
+pub(crate) fn path_of(name: &str) -> PathBuf {
+    let path = PathBuf::from(name);
+    if path.exists() { path } else { hub::cached(name).unwrap_or(path) }
+}
+
+/// The path and the bytes of the file at this path, of the `tokenizer.json` in this directory, or of that of a model in the cache of the Hub.
 fn read(name_or_path: &str) -> Result<(String, Vec<u8>), LoadError> {
     let path = Path::new(name_or_path);
     let read_error = |source| LoadError::Read { name: name_or_path.to_owned(), source };
     let metadata = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(LoadError::Unknown { name: name_or_path.to_owned() });
+            return match hub::cached(name_or_path) {
+                // The name stays: it says more than a path in the cache, and on other machines, too.
+                Some(found) => read(&found.to_string_lossy()).map(|(_, file)| (name_or_path.to_owned(), file)),
+                None => Err(LoadError::Unknown { name: name_or_path.to_owned() }),
+            };
         }
         metadata => metadata.map_err(read_error)?,
     };

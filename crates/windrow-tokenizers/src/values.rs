@@ -238,7 +238,7 @@ pub(crate) fn extensions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<V
 pub(crate) fn extension(text: &str) -> Result<String, String> {
     match text.strip_prefix('.').unwrap_or(text) {
         "" => Err("an extension is missing".into()),
-        "gz" | "zst" | "zstd" => Err("this is a compression, and no kind of text".into()),
+        "gz" | "zst" | "zstd" | "xz" | "bz2" => Err("this is a compression, and no kind of text".into()),
         name if name.contains(['/', '.', '*']) => Err("give the last part of the name only, such as rs".into()),
         name => Ok(name.to_ascii_lowercase()),
     }

@@ -325,10 +325,12 @@ fn models_and_tokenizers_have_names() {
     assert_eq!(count("--model gpt-4o"), by(tiktoken_rs::o200k_base_singleton()));
     assert_eq!(count("--model gpt-4"), by(tiktoken_rs::cl100k_base_singleton()));
     assert_eq!(count("--tokenizer gpt2"), by(tiktoken_rs::r50k_base_singleton()));
+    assert_eq!(count("--model text-davinci-003"), by(tiktoken_rs::p50k_base_singleton()));
+    assert_eq!(count("--model gpt-oss-120b"), by(tiktoken_rs::o200k_harmony_singleton()));
+    assert_eq!(count("--tokenizer gpt-oss-20b"), by(tiktoken_rs::o200k_harmony_singleton()));
     assert_eq!(count("--tokenizer tiny.json"), format!("{} a\n", tiny_ids("hello, hello, world").len()));
     for (line, says) in [
         ("--model gpt4o", "did you mean gpt-4o?"),
-        ("--model text-davinci-003", "p50k_base, which is not built in"),
         ("--tokenizer gpt-4o", "gpt-4o is a model, with the vocabulary o200k_base"),
         ("--tokenizer gpt2 --model gpt-4", "cannot be used with"),
     ] {

@@ -25,6 +25,7 @@ mod encode_fields;
 mod engine_memory;
 mod engines;
 mod front_ends;
+mod habits;
 mod hostile;
 mod memory;
 mod plan;

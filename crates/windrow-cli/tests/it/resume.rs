@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::common::{Place, Ran, gzip, tiny};
+use crate::common::{Place, Ran, bzip2, gzip, tiny, xz};
 
 fn corpus() -> Place {
     let place = Place::new();
@@ -20,6 +20,7 @@ fn corpus() -> Place {
     let lines: String = (0..6_000).map(line).collect();
     place.file("tiny.json", tiny().to_string());
     place.file("c/1.jsonl", &lines).file("c/2.jsonl.gz", gzip(lines.as_bytes())).file("c/3.txt", "the end");
+    place.file("c/4.jsonl.xz", xz(lines.as_bytes())).file("c/5.jsonl.bz2", bzip2(lines.as_bytes()));
     place
 }
 
@@ -191,8 +192,8 @@ fn what_has_changed_is_named_and_nothing_is_lost() {
     refused(&format!("{resume} --limit 5000"), "the option limit was null and is 5000");
     refused(&format!("{resume} --sample 50%"), "the option sample was null and is 0.5");
     refused(&resume.replace("tiny.json", "gpt2"), "the tokenizer was \"tiny.json\" and is \"r50k_base\"");
-    refused(&resume.replace("encode c", "encode c c/3.txt"), "the number of inputs was 3 and is 4");
-    refused(&resume.replace("encode c", "encode c/3.txt c/1.jsonl c/2.jsonl.gz"), "the name of input 1 was");
+    refused(&resume.replace("encode c", "encode c c/3.txt"), "the number of inputs was 5 and is 6");
+    refused(&resume.replace("encode c", "encode c/3.txt c/1.jsonl c/2.jsonl.gz c/4.jsonl.xz c/5.jsonl.bz2"), "the name of input 1 was");
 
     let tokenizer = place.read("tiny.json");
     place.file("tiny.json", tiny().to_string().replace("258", "259"));

@@ -10,7 +10,7 @@ use windrow_chat::{ChatError, ChatTemplate, Conversation, RefusedChat, SpecialTo
 use super::{ChatIdentity, Loss};
 use crate::document::{Fault, FaultKind, array_in, values_of};
 use crate::shown;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Tokenizer, path_of};
 
 /// Rows as conversations.
 ///
@@ -51,7 +51,8 @@ impl Chat {
         mut note: impl FnMut(&str),
     ) -> Result<Self, ChatError> {
         // A vocabulary of windrow has a name, and is no file.
-        let path = Path::new(tokenizer.name());
+        let path = path_of(tokenizer.name());
+        let path = path.as_path();
         let template = match (tokenizer.eos(), file) {
             (None, None) => ChatTemplate::beside(path)?,
             (None, Some(file)) => ChatTemplate::from_file(file, SpecialTokens::beside(path)?)?,

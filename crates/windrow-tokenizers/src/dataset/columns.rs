@@ -17,7 +17,7 @@ use super::error::DatasetError;
 use super::visit::{Visitor, open_file};
 use crate::engine::caught;
 use crate::input::ParquetFile;
-use crate::output::Format;
+use crate::output::{Format, arrow_batches as batches};
 
 /// Rows of Parquet that are decoded at a time.
 const ROWS: usize = 1024;
@@ -44,6 +44,8 @@ pub(super) fn walk(format: Format, path: &Path, group: Option<usize>, visit: Vis
             check_blocks(&file).map_err(|error| damaged(&error))?;
             let reader = FileReaderBuilder::new().build(file).map_err(|error| damaged(&error))?;
             Ok(Box::new(reader.map(|batch| batch.map_err(|error| error.to_string()))))
+        } else if format == Format::ArrowStream {
+            Ok(Box::new(batches(file).map_err(|error| damaged(&error))?))
         } else {
             let file = ParquetFile::new(file).map_err(|error| damaged(&error))?;
             let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| damaged(&error))?;

@@ -124,7 +124,7 @@ impl Shard<'_> {
             Format::Megatron => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(IDX_HEADER + 8, 20)?)),
             Format::Datatrove => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(0, 8)?)),
             Format::Mds => Ok(Some(mds::documents(&self.paths[0])?)),
-            Format::Nanogpt | Format::Jsonl | Format::Arrow | Format::Parquet => Ok(None),
+            Format::Nanogpt | Format::Jsonl | Format::Arrow | Format::ArrowStream | Format::Parquet => Ok(None),
         }
     }
 
@@ -170,7 +170,9 @@ impl Shard<'_> {
             Format::Datatrove => self.walk_datatrove(visit),
             Format::Mds => mds::walk(self.options, &self.paths[0], visit),
             Format::Jsonl => lines::walk(&self.paths[0], self.options.has_mask(), visit),
-            format @ (Format::Arrow | Format::Parquet) => columns::walk(format, &self.paths[0], None, visit),
+            format @ (Format::Arrow | Format::ArrowStream | Format::Parquet) => {
+                columns::walk(format, &self.paths[0], None, visit)
+            }
         }
     }
 

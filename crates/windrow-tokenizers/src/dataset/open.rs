@@ -19,6 +19,9 @@ use crate::values::TokenName;
 /// The limit of ids if the manifest names no vocabulary. It bounds the memory of statistics.
 const LARGEST_VOCABULARY: u32 = 1 << 24;
 
+/// Documents of a packed output that are put together at a time: each time, its rows are read from the begin on.
+const TOGETHER: u64 = 1 << 16;
+
 /// Published token files, as their manifest describes them.
 ///
 /// ```
@@ -200,50 +203,86 @@ impl Dataset {
     /// # Errors
     /// [`DatasetErrorKind::Damaged`] and [`DatasetErrorKind::Io`] for the files up to the document.
     pub fn document(&self, number: u64) -> Result<Option<Vec<u32>>, DatasetError> {
-        if self.manifest.options.pack.is_some() {
-            return self.packed_document(number);
-        }
-        let mut left = number;
-        for shard in self.shards() {
-            if let Some(count) = shard.documents()?
-                && left >= count
-            {
-                left -= count;
-                continue;
-            }
-            let mut found = None;
-            shard.walk(&mut |ids| {
-                if left == 0 {
-                    found = Some(ids.to_vec());
-                    return ControlFlow::Break(());
-                }
-                left -= 1;
-                ControlFlow::Continue(())
-            })?;
-            if found.is_some() {
-                return Ok(found);
-            }
-        }
-        Ok(None)
+        let mut found = None;
+        self.visit(number..number.saturating_add(1), |_, ids| {
+            found = Some(ids.to_vec());
+            ControlFlow::Continue(())
+        })?;
+        Ok(found)
     }
 
-    /// A document of a packed output: its pieces, in order.
-    fn packed_document(&self, number: u64) -> Result<Option<Vec<u32>>, DatasetError> {
-        if number >= self.documents() {
-            return Ok(None);
+    /// Visits the documents with these numbers, in order, with their ids as written, until the visitor breaks. There may be fewer.
+    ///
+    /// # Errors
+    /// [`DatasetErrorKind::Damaged`] and [`DatasetErrorKind::Io`] for the files up to the last of them.
+    pub fn visit(
+        &self,
+        range: Range<u64>,
+        mut visit: impl FnMut(u64, &[u32]) -> ControlFlow<()>,
+    ) -> Result<(), DatasetError> {
+        if self.manifest.options.pack.is_some() {
+            return self.visit_packed(range, 0, &mut visit).map(drop);
         }
+        let (mut number, mut is_over) = (0, range.is_empty());
+        for shard in self.shards() {
+            if is_over {
+                break;
+            }
+            if let Some(count) = shard.documents()?
+                && range.start >= number + count
+            {
+                number += count;
+                continue;
+            }
+            shard.walk(&mut |ids| {
+                let visited = if number < range.start { ControlFlow::Continue(()) } else { visit(number, ids) };
+                number += 1;
+                is_over = visited.is_break() || number >= range.end;
+                if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The same of a packed output, whose documents are put together some at a time. `before` documents are in other parts.
+    fn visit_packed(
+        &self,
+        range: Range<u64>,
+        before: u64,
+        visit: &mut dyn FnMut(u64, &[u32]) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, DatasetError> {
         // In a divided output the documents of each part count from 0.
-        let mut left = number;
         let parts = &self.manifest.parts;
         let is_part = self.files.len() < parts.iter().map(|part| part.files).sum::<usize>();
-        for part in parts.iter().filter(|_| !is_part && parts.len() > 1) {
-            if left < part.documents {
-                return self.part(&part.name)?.packed_document(left);
+        if !is_part && parts.len() > 1 {
+            let mut begin = 0;
+            for part in parts {
+                let within = range.start.saturating_sub(begin)..range.end.saturating_sub(begin).min(part.documents);
+                if self.part(&part.name)?.visit_packed(within, before + begin, visit)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                begin += part.documents;
             }
-            left -= part.documents;
+            return Ok(ControlFlow::Continue(()));
         }
+        let mut begin = range.start;
+        let range = begin..range.end.min(self.documents());
+        while begin < range.end {
+            let end = range.end.min(begin + TOGETHER);
+            for (number, ids) in (begin..).zip(self.packed_documents(begin..end)?) {
+                if visit(before + number, &ids).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            begin = end;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Documents of a packed output: the pieces of each, in order.
+    fn packed_documents(&self, range: Range<u64>) -> Result<Vec<Vec<u32>>, DatasetError> {
         let is_split = self.manifest.options.rows().is_some_and(|pack| pack.mode == PackMode::Split);
-        let mut document = Vec::new();
+        let mut documents = vec![Vec::new(); (range.end - range.start) as usize];
         for shard in self.shards() {
             let mut segments = Segments::open(&shard)?;
             let (mut fault, mut is_past) = (None, false);
@@ -257,10 +296,11 @@ impl Dataset {
                 };
                 let mut begin = 0;
                 for &(of, length) in row {
-                    if of == left as i64 {
+                    let at = usize::try_from(of).ok().and_then(|of| of.checked_sub(range.start as usize));
+                    if let Some(document) = at.and_then(|at| documents.get_mut(at)) {
                         document.extend_from_slice(&ids[begin..begin + length]);
                     }
-                    is_past |= is_split && of > left as i64;
+                    is_past |= is_split && of >= range.end as i64;
                     begin += length;
                 }
                 if is_past { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -272,7 +312,7 @@ impl Dataset {
                 break;
             }
         }
-        Ok(Some(document))
+        Ok(documents)
     }
 
     /// Counts documents, or rows of a packed output, ids and their frequencies, shard by shard in parallel.

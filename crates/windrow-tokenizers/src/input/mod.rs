@@ -14,7 +14,7 @@
 //! - One UTF-8 byte order mark at the start of a file is dropped. NUL bytes are kept.
 //! - A record is not split, whatever its size, unless the reader [splits texts](Reader::split_texts) or [JSON lines](Reader::split_json_lines),
 //!   and does not depend on how the file was read, cut or compressed.
-//! - Gzip files may have several members and zstd files several frames. Each must be complete and match its checksum, and nothing may
+//! - Gzip files may have several members, zstd files several frames, and xz and bzip2 files several streams. Each must be complete and match its checksum, and nothing may
 //!   follow the last. Anything else is an [`InputError`], never a shorter document.
 //!
 //! Files are read, not mapped: a file that shrinks during the run gives an error message, not a signal.
@@ -25,6 +25,7 @@ mod columns;
 mod digest;
 mod error;
 mod fields;
+mod packed;
 #[cfg(feature = "parquet")]
 mod pages;
 mod position;
@@ -115,6 +116,32 @@ pub enum Compression {
     Gzip,
     /// Zstandard (RFC 8878), one or more frames.
     Zstd,
+    /// xz, one or more streams.
+    Xz,
+    /// bzip2, one or more streams.
+    Bzip2,
+}
+
+impl Compression {
+    /// Extensions in lower case, and what they say.
+    pub(crate) const EXTENSIONS: [(&str, Self); 5] =
+        [(".gz", Self::Gzip), (".zst", Self::Zstd), (".zstd", Self::Zstd), (".xz", Self::Xz), (".bz2", Self::Bzip2)];
+
+    /// The name of a file, in lower case, without the extension of a compression, and the compression.
+    pub(crate) fn of_name(name: &str) -> (&str, Self) {
+        let known = Self::EXTENSIONS.iter().find_map(|&(suffix, found)| Some((name.strip_suffix(suffix)?, found)));
+        known.unwrap_or((name, Self::None))
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::None => "plain",
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+            Self::Xz => "xz",
+            Self::Bzip2 => "bzip2",
+        }
+    }
 }
 
 /// One file (or stream) to read.

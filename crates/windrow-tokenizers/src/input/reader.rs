@@ -35,8 +35,8 @@ const FIRST_LINE: usize = 1 << 20;
 /// Reads files one after the other and cuts them into batches of records.
 ///
 /// Beside the batches it holds no more than the bytes of one batch (but up to 256 KiB for smaller batches), a buffer of 256 KiB,
-/// and the memory of a decompressor. Gzip takes about 64 KiB; zstd takes up to 128 MiB, according to the window that its file
-/// requests.
+/// and the memory of a decompressor. Gzip takes about 64 KiB and bzip2 4 MiB; zstd and xz take up to 128 MiB, according to the window
+/// that their file requests.
 ///
 /// ```
 /// use windrow_tokenizers::input::{Batch, Format, InputFile, Reader};

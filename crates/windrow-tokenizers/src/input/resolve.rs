@@ -78,11 +78,7 @@ impl InputOptions {
             return (None, Compression::None);
         }
         let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
-        let compressions = [(".gz", Compression::Gzip), (".zst", Compression::Zstd), (".zstd", Compression::Zstd)];
-        let (stem, compression) = compressions
-            .into_iter()
-            .find_map(|(suffix, compression)| Some((name.strip_suffix(suffix)?, compression)))
-            .unwrap_or((&name, Compression::None));
+        let (stem, compression) = Compression::of_name(&name);
         let extension = stem.rsplit_once('.').map(|(_, extension)| extension);
         let format = match extension {
             Some("txt" | "text" | "md") => Some(Format::Text),
@@ -185,9 +181,9 @@ pub struct Resolved {
 /// Finds the files that `args` stand for, and checks that they can be opened.
 ///
 /// - A file stands for itself. Its extension determines the format: `.txt`, `.text` and `.md` are text, `.jsonl` and `.ndjson` are
-///   jsonl, `.parquet` is parquet. An additional `.gz`, `.zst` or `.zstd` determines the compression. All are recognized in upper or lower case.
-///   [`InputOptions::extensions`] and [`InputOptions::all_text`] make more files text. `.json.gz` and `.json.zst` are
-///   jsonl, and `.json` is with the format forced to jsonl.
+///   jsonl, `.parquet` is parquet. An additional `.gz`, `.zst`, `.zstd`, `.xz` or `.bz2` determines the compression. All are recognized in upper or lower case.
+///   [`InputOptions::extensions`] and [`InputOptions::all_text`] make more files text. A compressed `.json` is
+///   jsonl, and a plain one is with the format forced to jsonl.
 /// - A directory stands for all files with these extensions below it, as [`walk`] finds them.
 /// - `-` is stdin.
 /// - `s3://BUCKET/KEY`, `gs://BUCKET/KEY` and `https://HOST/PATH` (also `http`) stand for an object of a store, and with a `/` at the end for all

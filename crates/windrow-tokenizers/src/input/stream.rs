@@ -8,6 +8,7 @@ use flate2::bufread::GzDecoder;
 use zstd::zstd_safe::{DCtx, InBuffer, OutBuffer, get_dict_id_from_frame, get_error_name, get_frame_content_size};
 
 use super::digest::{BlockDigest, Prefix};
+use super::packed::{Fault, Packed};
 use super::store::ObjectReader;
 use super::{Compression, InputError, InputFile, Origin};
 use crate::diagnose;
@@ -23,6 +24,9 @@ const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// The longest header of a zstd frame.
 const ZSTD_HEADER: usize = 18;
+
+/// The longest beginning that tells a compression.
+const MAGIC: usize = 10;
 
 enum Origins {
     File(File, Metadata),
@@ -150,6 +154,8 @@ enum Decoder {
     Plain(Box<Raw>),
     Gzip(Box<GzDecoder<Box<Raw>>>),
     Zstd(Zstd),
+    /// xz or bzip2. Between two streams, and before the first, it has no decoder.
+    Packed(Box<Raw>, Option<Packed>),
     /// Between two gzip members, or before the first.
     GzipBoundary(Box<Raw>),
     /// Only during a change between the other states.
@@ -194,13 +200,14 @@ impl Stream {
         let compression = match file.compression {
             Some(compression) => compression,
             None => {
-                let magic = raw.peek(4).map_err(|source| InputError::read(&name, 0, source))?;
+                let magic = raw.peek(MAGIC).map_err(|source| InputError::read(&name, 0, source))?;
                 detect(magic)
             }
         };
         let decoder = match compression {
             Compression::None => Decoder::Plain(raw),
             Compression::Gzip => Decoder::GzipBoundary(raw),
+            Compression::Xz | Compression::Bzip2 => Decoder::Packed(raw, None),
             Compression::Zstd => {
                 let context = DCtx::try_create().ok_or(InputError::NoMemory { bytes: BUFFER })?;
                 Decoder::Zstd(Zstd { raw, context, in_frame: false, wanted: 0, declared: None, produced: 0 })
@@ -305,6 +312,7 @@ impl Stream {
                 Err(e) => return Err(self.read_error(e)),
             },
             Decoder::Zstd(_) => self.read_zstd(dst)?,
+            Decoder::Packed(..) => self.read_packed(dst)?,
             _ => self.read_gzip(dst)?,
         };
         self.ended = n == 0;
@@ -340,7 +348,7 @@ impl Stream {
                     Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Err(self.truncated("gzip")),
                     Err(e) => return Err(self.compressed(format!("corrupt gzip data ({e})"), DAMAGED)),
                 },
-                Decoder::Plain(_) | Decoder::Zstd(_) | Decoder::Moving => unreachable!("only called for gzip"),
+                _ => unreachable!("only called for gzip"),
             }
         }
     }
@@ -409,10 +417,56 @@ impl Stream {
         }
     }
 
+    fn read_packed(&mut self, dst: &mut [u8]) -> Result<usize, InputError> {
+        let (compression, what) = (self.compression, self.compression.name());
+        loop {
+            let Decoder::Packed(raw, decoder) = &mut self.decoder else { unreachable!("only called for xz and bzip2") };
+            let Some(packed) = decoder else {
+                let first = raw.consumed() == 0;
+                match raw.peek(Packed::magic(compression).len()) {
+                    Err(e) => return Err(self.read_error(e)),
+                    Ok([]) if !first => return Ok(0),
+                    // Padding, which xz has in such parts.
+                    Ok([0, 0, 0, 0, ..]) if !first && compression == Compression::Xz => raw.consume(4),
+                    Ok(begin) if begin.starts_with(Packed::magic(compression)) => {
+                        *decoder = Some(Packed::new(compression).ok_or(InputError::NoMemory { bytes: BUFFER })?);
+                    }
+                    Ok(_) => {
+                        let other = raw.peek(diagnose::FIRST).unwrap_or_default().to_vec();
+                        return Err(self.boundary_error(what, first, &other));
+                    }
+                }
+                continue;
+            };
+            let available = match raw.fill_buf() {
+                Ok(available) => available,
+                Err(e) => return Err(self.read_error(e)),
+            };
+            let at_end = available.is_empty();
+            let step = packed.step(available, dst);
+            raw.consume(step.consumed);
+            match step.is_last {
+                Ok(true) => *decoder = None,
+                Ok(false) if at_end && step.produced == 0 => return Err(self.truncated(what)),
+                Ok(false) => {}
+                Err(Fault::NoMemory) => return Err(InputError::NoMemory { bytes: BUFFER }),
+                Err(Fault::WideWindow) => {
+                    return Err(self.compressed(format!("{what} data with a window beyond 128 MiB"), WIDE_XZ_WINDOW));
+                }
+                Err(Fault::Damaged(reason)) => {
+                    return Err(self.compressed(format!("corrupt {what} data ({reason})"), DAMAGED));
+                }
+            }
+            if step.produced > 0 {
+                return Ok(step.produced);
+            }
+        }
+    }
+
     /// Ends the stream after its last byte.
     pub(super) fn finish(self) -> Result<Totals, InputError> {
         let raw = match self.decoder {
-            Decoder::Plain(raw) | Decoder::GzipBoundary(raw) => raw,
+            Decoder::Plain(raw) | Decoder::GzipBoundary(raw) | Decoder::Packed(raw, _) => raw,
             Decoder::Zstd(zstd) => zstd.raw,
             Decoder::Gzip(_) | Decoder::Moving => unreachable!("a stream is finished after its end"),
         };
@@ -429,7 +483,7 @@ impl Stream {
 
     fn raw(&self) -> &Raw {
         match &self.decoder {
-            Decoder::Plain(raw) | Decoder::GzipBoundary(raw) => raw,
+            Decoder::Plain(raw) | Decoder::GzipBoundary(raw) | Decoder::Packed(raw, _) => raw,
             Decoder::Gzip(gzip) => gzip.get_ref(),
             Decoder::Zstd(zstd) => &zstd.raw,
             Decoder::Moving => unreachable!("a decoder moves within one call"),
@@ -472,6 +526,7 @@ const DAMAGED_AT_FIRST: &str =
 const MISNAMED: &str = "rename it without the compression's extension if it is not compressed, or download it again";
 const TRAILING: &str = "cut them off if they do not belong to the file, or download it again";
 const WIDE_WINDOW: &str = "pipe it: zstd -dc --long=31 FILE | windrow encode - --input-format text|lines|jsonl; or compress it again with --long=27 or less";
+const WIDE_XZ_WINDOW: &str = "pipe it: xz -dc FILE | windrow encode - --input-format text|lines|jsonl; or compress it again with --lzma2=dict=128MiB or less";
 const DICTIONARY: &str = "pipe it: zstd -dc -D DICTIONARY FILE | windrow encode - --input-format text|lines|jsonl";
 
 /// The compression, detected from the first bytes.
@@ -480,6 +535,10 @@ fn detect(magic: &[u8]) -> Compression {
         Compression::Gzip
     } else if magic.starts_with(ZSTD_MAGIC) || is_skippable_frame(magic) {
         Compression::Zstd
+    } else if magic.starts_with(Packed::magic(Compression::Xz)) {
+        Compression::Xz
+    } else if diagnose::is_bzip2(magic) {
+        Compression::Bzip2
     } else {
         Compression::None
     }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use ignore::{DirEntry, WalkBuilder};
 
-use super::InputError;
+use super::{Compression, InputError};
 use crate::shown;
 
 /// Which entries of a directory are skipped.
@@ -162,7 +162,7 @@ pub(super) fn is_leaving(name: &OsStr) -> bool {
 /// True if a file with this name is JSON lines or Parquet, possibly compressed.
 fn is_data(name: &OsStr) -> bool {
     let name = name.to_string_lossy().to_ascii_lowercase();
-    let stem = [".gz", ".zst", ".zstd"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(&name);
+    let (stem, _) = Compression::of_name(&name);
     [".jsonl", ".ndjson", ".parquet"].iter().any(|suffix| stem.ends_with(suffix))
 }
 

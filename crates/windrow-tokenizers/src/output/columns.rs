@@ -17,9 +17,10 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
+use super::arrow_stream::{ArrowStream, INPUT_IDS};
 use super::error::{OutputError, OutputErrorKind};
 use super::file::{Complete, StagedFile, WriteBack};
-use super::format::Format;
+use super::format::{Dtype, Format};
 use super::run::Run;
 use crate::kept::Kept;
 
@@ -64,6 +65,7 @@ impl Write for Target {
 
 enum Encoder {
     Arrow(Box<FileWriter<Target>>),
+    Stream(Box<ArrowStream<Target>>),
     Parquet(Box<ArrowWriter<Target>>),
 }
 
@@ -71,6 +73,7 @@ impl Encoder {
     fn target(&mut self) -> &mut Target {
         match self {
             Self::Arrow(writer) => writer.get_mut(),
+            Self::Stream(writer) => writer.target(),
             Self::Parquet(writer) => writer.inner_mut(),
         }
     }
@@ -124,8 +127,9 @@ impl fmt::Debug for ColumnWriter {
 
 impl ColumnWriter {
     /// Refuses what no column file can hold.
-    pub(crate) fn check(keep: &[String], mask: bool) -> Result<(), OutputError> {
-        let columns = [(IDS, "ids"), (MASK, "masks")];
+    pub(crate) fn check(format: Format, keep: &[String], mask: bool) -> Result<(), OutputError> {
+        let ids = if format == Format::ArrowStream { INPUT_IDS } else { IDS };
+        let columns = [(ids, "ids"), (MASK, "masks")];
         let taken = |(name, _): &&(&str, &str)| (*name != MASK || mask) && keep.iter().any(|field| field == name);
         if let Some((name, what)) = columns.iter().find(taken) {
             let message = format!("a kept field cannot have the name {name:?}, which is that of the column of {what}");
@@ -160,6 +164,10 @@ impl ColumnWriter {
                     .build();
                 let writer = ArrowWriter::try_new(target, Arc::clone(&schema), Some(properties));
                 writer.map(|writer| Encoder::Parquet(Box::new(writer))).map_err(Failed::from)
+            }
+            Format::ArrowStream => {
+                let writer = ArrowStream::new(target, &schema);
+                writer.map(|writer| Encoder::Stream(Box::new(writer))).map_err(Failed::from)
             }
             _ => {
                 let writer = FileWriter::try_new(target, &schema);
@@ -273,6 +281,7 @@ impl ColumnWriter {
         let is_full = self.batches == 0;
         let written = match &mut self.encoder {
             Encoder::Arrow(writer) => writer.write(&batch).map_err(Failed::from),
+            Encoder::Stream(writer) => writer.write(&batch).map_err(Failed::from),
             Encoder::Parquet(writer) => {
                 let written = writer.write(&batch);
                 written.and_then(|()| if is_full { writer.flush() } else { Ok(()) }).map_err(Failed::from)
@@ -285,6 +294,10 @@ impl ColumnWriter {
         self.encoder.target().file.write_back()
     }
 
+    pub(crate) fn dtype(&self) -> Dtype {
+        if matches!(self.encoder, Encoder::Stream(_)) { Dtype::I32 } else { Dtype::U32 }
+    }
+
     /// Writes the rest, and completes the file.
     pub(crate) fn complete(mut self) -> Result<Complete, OutputError> {
         if !self.ends.is_empty() {
@@ -292,6 +305,7 @@ impl ColumnWriter {
         }
         let target = match self.encoder {
             Encoder::Arrow(writer) => writer.into_inner().map_err(Failed::from),
+            Encoder::Stream(writer) => writer.into_target().map_err(Failed::from),
             Encoder::Parquet(writer) => writer.into_inner().map_err(Failed::from),
         };
         let target = target.map_err(|error| error.with(&self.failed))?;

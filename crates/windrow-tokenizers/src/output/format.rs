@@ -42,14 +42,27 @@ pub enum Format {
     /// `OUT.arrow`, an Arrow IPC file: a row per document, with a column `ids` of large lists of u32 and a column of strings for each kept
     /// field. (Needs the feature `parquet`.)
     Arrow,
-    /// `OUT.parquet`: the same columns, compressed by zstd. (Needs the feature `parquet`.)
+    /// `OUT.arrow`, an Arrow IPC stream that `datasets.Dataset.from_file` reads: a column `input_ids` of lists of i32 instead of `ids`, and
+    /// columns of strings. (Needs the feature `parquet`.)
+    #[serde(rename = "arrow-stream")]
+    ArrowStream,
+    /// `OUT.parquet`: the columns of `arrow`, compressed by zstd. (Needs the feature `parquet`.)
     Parquet,
 }
 
 impl Format {
     /// Every format, in the order in which help texts list them.
-    pub const ALL: [Self; 8] =
-        [Self::Npy, Self::Nanogpt, Self::Megatron, Self::Datatrove, Self::Mds, Self::Jsonl, Self::Arrow, Self::Parquet];
+    pub const ALL: [Self; 9] = [
+        Self::Npy,
+        Self::Nanogpt,
+        Self::Megatron,
+        Self::Datatrove,
+        Self::Mds,
+        Self::Jsonl,
+        Self::Arrow,
+        Self::ArrowStream,
+        Self::Parquet,
+    ];
 
     /// The name on the command line and in manifests.
     pub fn name(self) -> &'static str {
@@ -61,6 +74,7 @@ impl Format {
             Self::Mds => "mds",
             Self::Jsonl => "jsonl",
             Self::Arrow => "arrow",
+            Self::ArrowStream => "arrow-stream",
             Self::Parquet => "parquet",
         }
     }
@@ -74,14 +88,14 @@ impl Format {
             Self::Mds => &["/index.json"],
             Self::Datatrove => &[".ds", ".ds.index", ".ds.metadata"],
             Self::Jsonl => &[".jsonl"],
-            Self::Arrow => &[".arrow"],
+            Self::Arrow | Self::ArrowStream => &[".arrow"],
             Self::Parquet => &[".parquet"],
         }
     }
 
     /// Whether kept fields are columns beside the ids, not a separate file.
     pub fn has_columns(self) -> bool {
-        matches!(self, Self::Mds | Self::Arrow | Self::Parquet)
+        matches!(self, Self::Mds | Self::Arrow | Self::ArrowStream | Self::Parquet)
     }
 
     /// Whether masks have a file, and are neither columns nor in the lines.
@@ -98,6 +112,7 @@ impl Format {
             Self::Megatron => &[Dtype::U16, Dtype::I32],
             Self::Jsonl => &[],
             Self::Arrow | Self::Parquet => &[Dtype::U32],
+            Self::ArrowStream => &[Dtype::I32],
         };
         if let Some(dtype) = requested.filter(|dtype| !allowed.contains(dtype)) {
             let error = usage(format!("the {self} format cannot hold {dtype} ids"));
@@ -113,6 +128,7 @@ impl Format {
             (Self::Jsonl, _) => return Ok(None),
             (_, Some(dtype)) => dtype,
             (Self::Arrow | Self::Parquet, None) => Dtype::U32,
+            (Self::ArrowStream, None) => Dtype::I32,
             (Self::Npy | Self::Datatrove | Self::Mds, None) if largest > Dtype::U16.largest() => Dtype::U32,
             // Megatron's own rule keeps the upper 36 values of u16 free.
             (Self::Megatron, None) if largest >= 65_499 => Dtype::I32,
@@ -123,7 +139,9 @@ impl Format {
         }
         let remedy = match (self, dtype) {
             (Self::Nanogpt, _) => "pass --dtype u32 (its readers must then expect u32) or use --format npy",
-            (Self::Megatron, Dtype::I32) => "this format has no wider element type: use --format npy",
+            (Self::Megatron | Self::ArrowStream, Dtype::I32) => {
+                "this format has no wider element type: use --format npy"
+            }
             _ => "leave out --dtype, so that it follows the vocabulary",
         };
         Err(usage(format!("ids up to {largest} do not fit the {dtype} ids of the {self} format")).hint(remedy))

@@ -20,6 +20,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg(feature = "parquet")]
+mod arrow_stream;
 #[cfg_attr(not(feature = "parquet"), path = "no_columns.rs")]
 mod columns;
 mod datatrove;
@@ -74,6 +76,8 @@ use crate::input::{Continuation, FileReport};
 use crate::manifest::{EncodeJob, OutputFile, Packed, Part, SKIPPED_IN_MANIFEST, SkippedDocument};
 use crate::to_json;
 use crate::values::{Size, TokenName};
+#[cfg(feature = "parquet")]
+pub(crate) use arrow_stream::batches as arrow_batches;
 pub(crate) use datatrove::metadata_says;
 pub(crate) use file::WriteBack;
 use file::{Mark, StagedFile};

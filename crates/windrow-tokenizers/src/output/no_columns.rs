@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use super::error::{OutputError, OutputErrorKind};
 use super::file::{Complete, StagedFile, WriteBack};
-use super::format::Format;
+use super::format::{Dtype, Format};
 use super::run::Run;
 use crate::kept::Kept;
 
@@ -13,13 +13,13 @@ use crate::kept::Kept;
 pub(crate) struct ColumnWriter(Infallible);
 
 impl ColumnWriter {
-    pub(crate) fn check(_: &[String], _: bool) -> Result<(), OutputError> {
+    pub(crate) fn check(_: Format, _: &[String], _: bool) -> Result<(), OutputError> {
         let error = OutputError::new(OutputErrorKind::Usage, "this build writes neither Arrow nor Parquet");
         Err(error.hint("build windrow with the feature `parquet`, or choose another --format"))
     }
 
-    pub(crate) fn new(_: Format, _: StagedFile, keep: &[String], mask: bool) -> Result<Self, OutputError> {
-        Err(Self::check(keep, mask).expect_err("always refused"))
+    pub(crate) fn new(format: Format, _: StagedFile, keep: &[String], mask: bool) -> Result<Self, OutputError> {
+        Err(Self::check(format, keep, mask).expect_err("always refused"))
     }
 
     pub(crate) fn append(&mut self, _: Run<'_>) -> Result<(), OutputError> {
@@ -43,6 +43,10 @@ impl ColumnWriter {
     }
 
     pub(crate) fn write_back(&mut self) -> Option<WriteBack> {
+        match self.0 {}
+    }
+
+    pub(crate) fn dtype(&self) -> Dtype {
         match self.0 {}
     }
 

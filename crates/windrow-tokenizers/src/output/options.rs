@@ -125,7 +125,9 @@ impl OutputOptions {
                 mds::check(&self.keep, self.mask, self.shard_bytes)?;
                 mds::check_whole(!self.parts.is_empty(), self.pack.is_some())?;
             }
-            Format::Arrow | Format::Parquet => ColumnWriter::check(&self.keep, self.mask)?,
+            Format::Arrow | Format::ArrowStream | Format::Parquet => {
+                ColumnWriter::check(self.format, &self.keep, self.mask)?
+            }
             _ => {}
         }
         if let Some(pack) = self.pack {

@@ -50,7 +50,9 @@ impl Writer {
                 Self::Mds(Box::new(MdsWriter::new(next(), samples)))
             }
             Format::Jsonl => Self::Jsonl { lines: next(), line: JsonLine::default() },
-            Format::Arrow | Format::Parquet => Self::Columns(Box::new(ColumnWriter::new(format, next(), keep, mask)?)),
+            Format::Arrow | Format::ArrowStream | Format::Parquet => {
+                Self::Columns(Box::new(ColumnWriter::new(format, next(), keep, mask)?))
+            }
         })
     }
 
@@ -156,7 +158,10 @@ impl Writer {
             Self::Datatrove(datatrove) => datatrove.complete(tokenizer),
             Self::Mds(mds) => Ok(vec![(mds.complete()?, None)]),
             Self::Jsonl { lines, .. } => Ok(vec![(lines.complete()?, None)]),
-            Self::Columns(columns) => Ok(vec![(columns.complete()?, Some(Dtype::U32.name()))]),
+            Self::Columns(columns) => {
+                let dtype = columns.dtype().name();
+                Ok(vec![(columns.complete()?, Some(dtype))])
+            }
         }
     }
 }

@@ -28,7 +28,7 @@ const FIELD: &str = "text";
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CountSpec {
     /// Files, directories (the files below them, except hidden ones and those that .gitignore names), quoted patterns, or `-` for stdin,
-    /// which is also read if a pipe leads there and no input is named. JSON lines and Parquet are counted by document, and .gz and .zst
+    /// which is also read if a pipe leads there and no input is named. JSON lines and Parquet are counted by document, and .gz, .zst, .xz and .bz2
     /// are decompressed; all else is text.
     #[serde(deserialize_with = "paths")]
     #[cfg_attr(feature = "schema", schemars(with = "Strings"))]

@@ -9,7 +9,7 @@ use super::count::CountSpec;
 use super::failure::Failed;
 use crate::encode::Counted;
 use crate::input::{Compression, Format, InputFile};
-use crate::{shown, to_json};
+use crate::{counted, shown, to_json};
 
 /// Width of a column whose numbers are not known to be small, as in wc.
 const USUAL_WIDTH: usize = 7;
@@ -116,10 +116,9 @@ impl Lines {
     pub(super) fn notes(&self, field: &str) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some((&first, others)) = self.texts.split_first() {
-            let more = match others.len() {
+            let more = match others.len() as u64 {
                 0 => String::new(),
-                1 => "; so was 1 other file".to_owned(),
-                more => format!("; so were {more} other files"),
+                more => format!("; so {} {}", if more == 1 { "was" } else { "were" }, counted(more, "other file")),
             };
             notes.push(format!(
                 "{}: counted as plain text: its first line is no object with the field {field:?} (--field NAME counts documents){more}",
@@ -127,8 +126,7 @@ impl Lines {
             ));
         }
         if !self.binary.is_empty() {
-            let files = if self.binary.len() == 1 { "file" } else { "files" };
-            notes.push(format!("{} binary {files} skipped", self.binary.len()));
+            notes.push(format!("{} skipped", counted(self.binary.len() as u64, "binary file")));
         }
         notes
     }

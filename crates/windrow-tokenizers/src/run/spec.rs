@@ -104,7 +104,7 @@ pub(super) fn from_json<T: DeserializeOwned>(json: &str) -> Result<T, Failed> {
 #[cfg_attr(feature = "command", derive(clap::Args))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EncodeRun {
-    /// Files, directories, quoted patterns, or `-` for stdin: .txt .text .md .jsonl .ndjson, plain or .gz .zst .zstd; .parquet. With the
+    /// Files, directories, quoted patterns, or `-` for stdin: .txt .text .md .jsonl .ndjson, plain or .gz .zst .zstd .xz .bz2; .parquet. With the
     /// feature object-store also s3://, gs:// and https:// URLs; one that ends with / is a directory.
     #[serde(deserialize_with = "one_or_several")]
     #[cfg_attr(feature = "schema", schemars(with = "Strings"))]
@@ -112,33 +112,33 @@ pub struct EncodeRun {
     pub inputs: Vec<String>,
 
     /// Prefix of the files to write: out/corpus becomes out/corpus.ids.npy and so on.
-    #[cfg_attr(feature = "command", arg(short, long, value_name = "OUT"))]
+    #[cfg_attr(feature = "command", arg(short, long, help_heading = "Output", value_name = "OUT"))]
     pub output: PathBuf,
 
     /// Threads that encode; auto: as many as affinity and quota allow [default: auto, or 1 if TOKENIZERS_PARALLELISM is false].
-    #[cfg_attr(feature = "command", arg(long, value_name = "auto|N"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Run", value_name = "auto|N"))]
     pub threads: Option<Threads>,
 
     /// Memory budget of the run, such as 512M; the tokenizer comes on top.
-    #[cfg_attr(feature = "command", arg(long, value_name = "SIZE", default_value = "1G"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Run", value_name = "SIZE", default_value = "1G"))]
     pub memory: Size,
 
     /// Replace existing files, once the new ones are complete.
-    #[cfg_attr(feature = "command", arg(long))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Output"))]
     pub overwrite: bool,
 
     /// Continue behind the last finished shard of an interrupted run with the same inputs and options, if there was one. Needs
     /// --shard-size, but for mds.
-    #[cfg_attr(feature = "command", arg(long))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Run"))]
     pub resume: bool,
 
     /// Maximum number of documents to skip, or a percentage of those read. If all are bad, the run always fails.
     #[cfg_attr(feature = "schema", schemars(with = "CountOrPercent"))]
-    #[cfg_attr(feature = "command", arg(long, value_name = "N|P%"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Input", value_name = "N|P%"))]
     pub max_skipped: Option<MaxSkipped>,
 
     /// Write when each batch was in each stage, as a timeline for Perfetto or Chrome.
-    #[cfg_attr(feature = "command", arg(long, value_name = "FILE"))]
+    #[cfg_attr(feature = "command", arg(long, help_heading = "Run", value_name = "FILE"))]
     #[cfg_attr(feature = "schema", schemars(with = "FilePath"))]
     pub trace: Option<PathBuf>,
 

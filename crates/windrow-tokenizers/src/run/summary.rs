@@ -160,7 +160,7 @@ fn note_empty(inputs: &[InputFile]) -> Option<String> {
     let first = shown(&empty.next()?.name);
     Some(match empty.count() {
         0 => format!("{first}: holds no document"),
-        more => format!("{first} and {more} more inputs hold no document"),
+        more => format!("{first} and {} hold no document", counted(more as u64, "more input")),
     })
 }
 
@@ -178,7 +178,7 @@ pub fn note_pointers((count, name): &(u64, String)) -> Option<String> {
     let are = match count {
         0 => return None,
         1 => "a text is a git-lfs pointer".to_owned(),
-        count => format!("{count} texts are git-lfs pointers"),
+        count => format!("{} are git-lfs pointers", counted(*count, "text")),
     };
     Some(format!("{are}, such as {} (git lfs pull fetches the files)", shown(name)))
 }

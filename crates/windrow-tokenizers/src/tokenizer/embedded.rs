@@ -39,13 +39,15 @@ pub(super) struct Embedded {
     pattern: &'static str,
     /// The special tokens in the order of their ids.
     pub(super) special: &'static [(&'static str, u32)],
-    /// Number of other tokens.
+    /// Number of tokens in the columns, whose ids begin at 0.
     tokens: usize,
+    /// Whether runs of spaces follow the token with the id 50256, as tiktoken's vocabularies for code have them.
+    spaces: bool,
     /// The blake3 hash of the `tokenizer.json`, in hexadecimal.
     pub(super) hash: &'static str,
     /// Number of bytes of the columns.
     bytes: usize,
-    /// The columns that `examples/vocabularies.rs` describes, compressed.
+    /// The columns that `examples/vocabularies.rs` describes, compressed. Some vocabularies have the same.
     columns: &'static [u8],
 }
 
@@ -53,9 +55,9 @@ pub(super) struct Embedded {
 pub(super) const END_OF_TEXT: &str = "<|endoftext|>";
 
 /// The names, for messages.
-pub(super) const NAMES: &str = "r50k_base (or gpt2), cl100k_base and o200k_base";
+pub(super) const NAMES: &str = "r50k_base (or gpt2), p50k_base, p50k_edit, cl100k_base, o200k_base and o200k_harmony";
 
-const ALL: [Embedded; 3] = include!("../../vocabularies/list.rs");
+const ALL: [Embedded; 6] = include!("../../vocabularies/list.rs");
 
 /// The vocabulary with this name or alias.
 pub(super) fn find(name: &str) -> Option<Embedded> {
@@ -63,6 +65,8 @@ pub(super) fn find(name: &str) -> Option<Embedded> {
         "gpt2" | "r50k" => "r50k_base",
         "cl100k" => "cl100k_base",
         "o200k" => "o200k_base",
+        "p50k" => "p50k_base",
+        "gpt-oss-20b" | "gpt-oss-120b" => "o200k_harmony",
         name => name,
     };
     ALL.into_iter().find(|embedded| embedded.name == name)
@@ -105,9 +109,21 @@ impl Columns {
 }
 
 impl Embedded {
-    /// The largest id, plus one: the special tokens come last.
+    /// The largest id, plus one.
     pub(super) fn vocab_size(&self) -> u32 {
-        self.special.last().map_or(0, |(_, id)| id + 1)
+        let more = self.more().last().map(|(_, id)| *id);
+        let last = self.special.iter().map(|(_, id)| *id).chain(more).max();
+        last.map_or(0, |id| id + 1)
+    }
+
+    /// The tokens behind those of the columns, with their ids.
+    fn more(&self) -> Vec<(Vec<u8>, u32)> {
+        if self.spaces { pairs::runs_of_spaces() } else { Vec::new() }
+    }
+
+    /// True if it can be [`early`](Self::early).
+    pub(super) fn can_be_early(&self) -> bool {
+        !self.spaces
     }
 
     fn columns(&self) -> io::Result<Columns> {
@@ -115,15 +131,19 @@ impl Embedded {
         Ok(Columns { columns, tokens: self.tokens })
     }
 
-    /// The tokens by rank, without the special ones.
-    pub(super) fn tokens(&self) -> io::Result<Vec<Vec<u8>>> {
-        Ok(self.columns()?.iter().map(|(token, _)| token.to_vec()).collect())
+    /// The tokens by their ids, without the special ones.
+    pub(super) fn tokens(&self) -> io::Result<Vec<(Vec<u8>, u32)>> {
+        let columns = self.columns()?;
+        let tokens = columns.iter().map(|(token, _)| token.to_vec()).zip(0..);
+        Ok(tokens.chain(self.more()).collect())
     }
 
     /// The canonical `tokenizer.json`.
     pub(super) fn json(&self) -> io::Result<String> {
         let columns = self.columns()?;
-        let tokens: Vec<_> = columns.iter().collect();
+        let more = self.more();
+        let tokens: Vec<_> = columns.iter().zip(0..).map(|((token, left), id)| (token, left, id)).collect();
+        let tokens = pairs::with_more(tokens, &more).map_err(io::Error::other)?;
         Ok(json::Parts { pattern: self.pattern, tokens: &tokens, special: self.special }.json())
     }
 
@@ -147,21 +167,15 @@ impl Embedded {
 
     /// The fast engine.
     pub(super) fn fast(&self, options: &LoadOptions) -> Result<Bpe, Failure> {
-        self.fast_with(&[], options)
-    }
-
-    /// The fast engine of a vocabulary that has more tokens, with higher ranks.
-    pub(super) fn fast_with(&self, more: &[(Vec<u8>, u32)], options: &LoadOptions) -> Result<Bpe, Failure> {
         let columns = self.columns()?;
-        let more_ids = more.iter().map(|(token, id)| (token.as_slice(), *id));
-        let ids: HashMap<&[u8], u32> = columns.iter().map(|(token, _)| token).zip(0..).chain(more_ids).collect();
-        let pair = |token: &[u8], left: usize| (ids[&token[..left]], ids[&token[left..]]);
-        let merges = columns.iter().filter(|(_, left)| *left > 0);
-        let mut merges: Vec<_> = merges.map(|(token, left)| pair(token, usize::from(left))).collect();
-        for (token, id) in more {
-            merges.extend(pairs::last_pair(token, *id, &ids)?.map(|left| pair(token, left)));
-        }
-        let tokens = columns.iter().map(|(token, _)| token.to_vec()).zip(0..).chain(more.iter().cloned());
+        let more = self.more();
+        let tokens: Vec<_> = columns.iter().zip(0..).map(|((token, left), id)| (token, left, id)).collect();
+        let tokens = pairs::with_more(tokens, &more)?;
+        let ids: HashMap<&[u8], u32> = tokens.iter().map(|&(token, _, id)| (token, id)).collect();
+        let halves = tokens.iter().filter(|(_, left, _)| *left > 0);
+        let halves = halves.map(|(token, left, _)| token.split_at(usize::from(*left)));
+        let merges = halves.map(|(left, right)| (ids[left], ids[right])).collect();
+        let tokens = tokens.iter().map(|&(token, _, id)| (token.to_vec(), id));
         let special = self.special.iter();
         let added =
             special.map(|&(token, id)| windrow_bpe::AddedToken::new(token, options.special_in_text.then_some(id)));

@@ -2,7 +2,7 @@
 //!
 //! The tables are those of tiktoken 0.14 (`tiktoken/model.py`): a listed name, or else the first matching prefix.
 
-use super::{LoadError, embedded};
+use super::{LoadError, embedded, hub};
 
 /// The vocabulary of a model.
 #[rustfmt::skip]
@@ -56,27 +56,17 @@ fn encoding(model: &str) -> Option<&'static str> {
 /// ```
 ///
 /// # Errors
-/// [`LoadError::UnknownModel`] for a name that tiktoken does not know, or whose vocabulary this crate does not embed.
+/// [`LoadError::UnknownModel`] for a name that tiktoken does not know.
 pub fn vocabulary_of(model: &str) -> Result<&'static str, LoadError> {
     let unknown = |reason, hint| LoadError::UnknownModel { name: model.to_owned(), reason, hint };
-    match encoding(model) {
-        Some(encoding) => match embedded::find(encoding) {
-            Some(embedded) => Ok(embedded.name),
-            None if encoding == "o200k_harmony" => Err(unknown(
-                "has the vocabulary o200k_harmony, which is not built in".to_owned(),
-                "it differs from o200k_base by its special tokens alone: --tokenizer o200k_base counts ordinary text alike"
-                    .to_owned(),
-            )),
-            None => Err(unknown(
-                format!("has the vocabulary {encoding}, which is not built in"),
-                format!(
-                    "the vocabularies are {}; a tokenizer.json of the model, and p50k_base.tiktoken of tiktoken, are accepted",
-                    embedded::NAMES
-                ),
-            )),
-        },
+    match encoding(model).and_then(embedded::find) {
+        Some(embedded) => Ok(embedded.name),
         None if embedded::find(model).is_some() => {
             Err(unknown("is a vocabulary and not a model".to_owned(), format!("--tokenizer {model}")))
+        }
+        None if hub::is_model(model) => {
+            let reason = "is not a model of OpenAI".to_owned();
+            Err(unknown(reason, format!("--tokenizer {model} takes a model of the Hub from its cache")))
         }
         None => {
             let similar = similar(model).map_or_else(String::new, |name| format!("did you mean {name}? "));
@@ -93,7 +83,13 @@ pub fn vocabulary_of(model: &str) -> Result<&'static str, LoadError> {
 pub(super) fn hint(name: &str) -> String {
     let model = match encoding(name).and_then(embedded::find) {
         Some(embedded) => format!("{name} is a model, with the vocabulary {}; ", embedded.name),
-        None => String::new(),
+        None if hub::is_model(name) => {
+            return format!(
+                "the tokenizer of a model on the Hub is read from its cache; fetch it: {}",
+                hub::fetching(name)
+            );
+        }
+        None => similar(name).map_or_else(String::new, |name| format!("did you mean --model {name}? ")),
     };
     format!("{model}the names are {}, and a path to a tokenizer.json or .tiktoken file is accepted", embedded::NAMES)
 }
@@ -176,21 +172,22 @@ mod tests {
     }
 
     #[test]
-    fn models_that_cannot_be_counted_say_why() {
+    fn unknown_models_say_why() {
         let message = |model| vocabulary_of(model).unwrap_err().to_string();
         for (model, says) in [
-            ("text-davinci-003", "has the vocabulary p50k_base, which is not built in"),
-            ("gpt-oss-20b", "hint: it differs from o200k_base by its special tokens alone"),
             ("gpt4o", "is not known\nhint: did you mean gpt-4o? "),
             ("GPT-4", "did you mean gpt-4? "),
             ("gtp-4o", "did you mean gpt-4o? "),
             ("gpt-9", "is not known\nhint: the models are"),
-            ("Qwen/Qwen3-8B", "is not known\nhint: the models are"),
-            ("Qwen/Qwen3-8B", "--tokenizer path/to/tokenizer.json"),
+            ("Qwen3-8B", "--tokenizer path/to/tokenizer.json"),
+            ("Qwen/Qwen3-8B", "is not a model of OpenAI\nhint: --tokenizer Qwen/Qwen3-8B takes"),
             ("o200k_base", "is a vocabulary and not a model\nhint: --tokenizer o200k_base"),
         ] {
             assert!(message(model).contains(says), "{}", message(model));
         }
         assert_eq!(vocabulary_of("gpt-2").unwrap(), "r50k_base");
+        for (name, _) in MODELS.iter().chain(PREFIXES) {
+            assert!(vocabulary_of(name).is_ok(), "{name}");
+        }
     }
 }

@@ -10,23 +10,8 @@ use super::embedded::{self, Embedded};
 use super::fault::Fault;
 use crate::diagnose::FIRST;
 
-/// The files that are accepted, for messages.
-pub(super) const NAMES: &str = "r50k_base (or gpt2), p50k_base, cl100k_base and o200k_base";
-
 /// Maximum number of tokens. The largest published file has 199,998.
 const MAX_TOKENS: usize = 1 << 22;
-
-/// Tokens of `p50k_base` behind those of `r50k_base`: runs of 2 to 25 spaces. The id between is that of `<|endoftext|>`.
-const SPACES: std::ops::RangeInclusive<usize> = 2..=25;
-const FIRST_SPACES: u32 = 50_257;
-
-/// A vocabulary that windrow knows.
-#[derive(Debug)]
-pub(super) struct Known {
-    pub(super) embedded: Embedded,
-    /// Tokens that come besides the embedded ones, with their ids.
-    pub(super) more: Vec<(Vec<u8>, u32)>,
-}
 
 /// True if the first line of a file is that of a rank file.
 pub(super) fn is_likely(file: &[u8]) -> bool {
@@ -37,41 +22,23 @@ pub(super) fn is_likely(file: &[u8]) -> bool {
 }
 
 /// The vocabulary of a file. Its path is for messages.
-pub(super) fn read(file: &[u8], path: &Path) -> Result<Known, Fault> {
+pub(super) fn read(file: &[u8], path: &Path) -> Result<Embedded, Fault> {
     let tokens = parse(file)?;
     let unknown = |reason| {
-        let hint = format!("known are the files of {NAMES}; for another model, use its tokenizer.json");
+        let hint = format!("known are the files of {}; for another model, use its tokenizer.json", embedded::NAMES);
         Fault::new("", reason, hint)
     };
     for embedded in embedded::all() {
-        let ranks = embedded.tokens().map_err(|error| unknown(error.to_string()))?;
-        let Some(rest) = without_prefix(&tokens, &ranks) else { continue };
-        let more: Vec<(Vec<u8>, u32)> = rest.iter().map(|(token, rank)| (token.clone(), *rank)).collect();
-        if more.is_empty() || (embedded.name == "r50k_base" && more == runs_of_spaces()) {
-            return Ok(Known { embedded, more });
+        if embedded.tokens().map_err(|error| unknown(error.to_string()))? == tokens {
+            return Ok(embedded);
         }
     }
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    if stem == "p50k_base" || embedded::find(stem).is_some() {
+    if embedded::find(stem).is_some() {
         let reason = format!("its {} tokens are not those of the published {stem}", tokens.len());
         return Err(Fault::new("", reason, "get the file again; a changed vocabulary needs a tokenizer.json"));
     }
     Err(unknown("not one of the published rank files: its pattern and special tokens are not known".to_owned()))
-}
-
-fn runs_of_spaces() -> Vec<(Vec<u8>, u32)> {
-    SPACES.map(|len| vec![b' '; len]).zip(FIRST_SPACES..).collect()
-}
-
-/// The tokens behind those with the ranks 0, 1 and so on; `None` if these are others.
-fn without_prefix<'a>(tokens: &'a [(Vec<u8>, u32)], ranks: &[Vec<u8>]) -> Option<&'a [(Vec<u8>, u32)]> {
-    let (first, rest) = tokens.split_at_checked(ranks.len())?;
-    let is_same = first
-        .iter()
-        .zip(ranks)
-        .zip(0..)
-        .all(|(((token, rank), expected), number)| *rank == number && token == expected);
-    is_same.then_some(rest)
 }
 
 /// The tokens, ordered by their ranks.

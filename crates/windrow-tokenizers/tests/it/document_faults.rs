@@ -342,6 +342,8 @@ proptest! {
             Compression::None => bytes.clone(),
             Compression::Gzip => crate::input_common::gzip(&bytes),
             Compression::Zstd => crate::input_common::zstd(&bytes),
+            Compression::Xz => crate::input_common::xz(&bytes),
+            Compression::Bzip2 => crate::input_common::bzip2(&bytes),
         };
         let (records, reports) = read_all(vec![in_memory(&stored, Format::Jsonl, compression)], batch_bytes).unwrap();
         let mut scratch = String::new();

@@ -98,7 +98,7 @@ fn flat(directory: &Path, format: Format, stem: &str, options: &OutputOptions) -
             let ids = |line| serde_json::from_str::<BTreeMap<String, Vec<i64>>>(line).unwrap().remove("ids").unwrap();
             text.lines().flat_map(ids).collect()
         }
-        Format::Arrow | Format::Parquet => {
+        Format::Arrow | Format::ArrowStream | Format::Parquet => {
             let options = OutputOptions { prefix: directory.join(stem), ..options.clone() };
             output_columns::read(&options).0.concat().into_iter().map(i64::from).collect()
         }

@@ -2,13 +2,14 @@
 
 use std::io::Write;
 
-use crate::input_common::{gzip, in_memory, read_all, records_of, zstd};
+use crate::input_common::{bzip2, gzip, in_memory, read_all, records_of, xz, zstd};
 use proptest::prelude::*;
 use windrow_tokenizers::input::{Batch, Compression, ErrorClass, Format, InputError, InputFile, Reader};
 
 type Compress = fn(&[u8]) -> Vec<u8>;
 
-const CODECS: [(Compression, Compress); 2] = [(Compression::Gzip, gzip), (Compression::Zstd, zstd)];
+const CODECS: [(Compression, Compress); 4] =
+    [(Compression::Gzip, gzip), (Compression::Zstd, zstd), (Compression::Xz, xz), (Compression::Bzip2, bzip2)];
 
 fn read(bytes: &[u8], compression: Compression) -> Result<Vec<crate::input_common::Owned>, InputError> {
     Ok(read_all(vec![in_memory(bytes, Format::Lines, compression)], 1 << 12)?.0)
@@ -122,6 +123,11 @@ fn bytes_after_the_last_part_are_an_error() {
     for (compression, compress) in CODECS {
         let whole = compress(b"text\n");
         for garbage in [&b"\0"[..], b"\0\0\0\0\0\0\0\0", b"text", b"\n"] {
+            if compression == Compression::Xz && garbage.len() == 8 {
+                // Padding, as the format has it.
+                assert_eq!(read(&[&whole, garbage, &whole].concat(), compression).unwrap().len(), 2);
+                continue;
+            }
             let (message, offset) = failure(&[&whole, garbage].concat(), compression);
             assert!(message.contains("follow the last whole part"), "{message}");
             assert_eq!(offset, whole.len() as u64);
@@ -151,6 +157,22 @@ fn a_zstd_window_beyond_128_mib_is_refused_with_the_remedy() {
     assert!(message.contains("zstd -dc --long=31 FILE | windrow encode -"), "{message}");
     let narrow = [0x28, 0xb5, 0x2f, 0xfd, 0x00, (27 - 10) << 3, 0x01, 0x00, 0x00];
     assert!(read(&narrow, Compression::Zstd).unwrap().is_empty());
+}
+
+#[test]
+fn an_xz_window_beyond_128_mib_is_refused_with_the_remedy() {
+    let packed = |window: u32| {
+        let mut options = liblzma::stream::LzmaOptions::new_preset(0).unwrap();
+        let mut filters = liblzma::stream::Filters::new();
+        filters.lzma2(options.dict_size(window));
+        let stream = liblzma::stream::Stream::new_stream_encoder(&filters, liblzma::stream::Check::Crc32).unwrap();
+        let mut encoder = liblzma::write::XzEncoder::new_stream(Vec::new(), stream);
+        encoder.write_all(b"text\n").unwrap();
+        encoder.finish().unwrap()
+    };
+    let (message, _) = failure(&packed(192 << 20), Compression::Xz);
+    assert!(message.contains("xz -dc FILE | windrow encode -"), "{message}");
+    assert_eq!(read(&packed(128 << 20), Compression::Xz).unwrap(), records_of(b"text\n", Format::Lines));
 }
 
 #[test]
@@ -192,11 +214,12 @@ fn gzip_headers_may_have_names_and_comments() {
 #[test]
 fn streams_tell_their_compression() {
     let plain = b"a\nb\n";
-    for bytes in [plain.to_vec(), gzip(plain), zstd(plain)] {
+    for bytes in [plain.to_vec(), gzip(plain), zstd(plain), xz(plain), bzip2(plain), bzip2(b"")] {
+        let plain = if bytes.starts_with(b"BZh1\x17") { b"" } else { &plain[..] };
         let file = InputFile::from_reader("-", std::io::Cursor::new(bytes), Format::Lines, None);
         assert_eq!(read_all(vec![file], 1 << 12).unwrap().0, records_of(plain, Format::Lines));
     }
-    for short in [&b""[..], b"\x1f", b"\x28\xb5\x2f"] {
+    for short in [&b""[..], b"\x1f", b"\x28\xb5\x2f", b"\xfd7zXZ", b"BZh91AY&S", b"BZh9 is text"] {
         let file = InputFile::from_reader("-", short, Format::Text, None);
         assert_eq!(read_all(vec![file], 1 << 12).unwrap().0, records_of(short, Format::Text));
     }

@@ -128,8 +128,8 @@ fn folders_that_are_hardly_one_corpus_get_a_note() {
             "d: a.txt.gz and a.txt.zst differ only in their compression, and both are read, and so does 1 more pair",
         ),
         (
-            &["a.jsonl", "b.jsonl.xz", "c.jsonl.bz2"],
-            "d: 2 files of other extensions passed over; 2 look like data: b.jsonl.xz, c.jsonl.bz2 (xz data; hint: decompress it: xz -dc FILE | windrow encode - --input-format text|lines|jsonl)",
+            &["a.jsonl", "b.jsonl.lz", "c.jsonl.lz4"],
+            "d: 2 files of other extensions passed over; 2 look like data: b.jsonl.lz, c.jsonl.lz4 (lzip data; hint: decompress it: lzip -dc FILE | windrow encode - --input-format text|lines|jsonl)",
         ),
         (
             &["a.txt", "data.csv", "x.bin"],

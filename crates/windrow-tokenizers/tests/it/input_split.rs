@@ -173,7 +173,7 @@ fn read_errors_name_the_byte() {
         let error = read_all(vec![file], 1 << 20).unwrap_err().to_string();
         assert!(error.starts_with("tape: cannot be read at byte 1234: the disk is gone\nhint: "), "{error}");
     }
-    for compression in [Compression::Gzip, Compression::Zstd] {
+    for compression in [Compression::Gzip, Compression::Zstd, Compression::Xz, Compression::Bzip2] {
         let file = InputFile::from_reader("tape", Breaks(0), Format::Lines, Some(compression));
         let error = read_all(vec![file], 1 << 20).unwrap_err().to_string();
         assert!(error.starts_with("tape: cannot be read at byte 0: the disk is gone"), "{error}");

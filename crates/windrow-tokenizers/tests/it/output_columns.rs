@@ -5,16 +5,16 @@ use std::path::Path;
 use std::process::Command;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::UInt32Type;
+use arrow_array::types::{Int32Type, UInt32Type};
 use arrow_array::{Array, RecordBatch};
-use arrow_ipc::reader::FileReader;
+use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::DataType;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use windrow_tokenizers::dataset::Dataset;
 use windrow_tokenizers::manifest::{Documents, InputFile, ManifestBody};
 use windrow_tokenizers::output::{Format, Kept, Output, OutputErrorKind, OutputOptions};
 
-const FORMATS: [Format; 2] = [Format::Arrow, Format::Parquet];
+const FORMATS: [Format; 3] = [Format::Arrow, Format::ArrowStream, Format::Parquet];
 
 /// The ids of each row, and the other columns.
 pub(crate) fn read(options: &OutputOptions) -> (Vec<Vec<u32>>, Vec<Vec<Option<String>>>) {
@@ -22,6 +22,7 @@ pub(crate) fn read(options: &OutputOptions) -> (Vec<Vec<u32>>, Vec<Vec<Option<St
     let file = File::open(path).unwrap();
     let batches: Vec<RecordBatch> = match options.format {
         Format::Arrow => FileReader::try_new(file, None).unwrap().map(Result::unwrap).collect(),
+        Format::ArrowStream => StreamReader::try_new(file, None).unwrap().map(Result::unwrap).collect(),
         _ => {
             let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
             let names: Vec<_> = reader.schema().fields().iter().map(|field| field.name().clone()).collect();
@@ -32,6 +33,18 @@ pub(crate) fn read(options: &OutputOptions) -> (Vec<Vec<u32>>, Vec<Vec<Option<St
     let mut ids = Vec::new();
     let mut kept = vec![Vec::new(); options.keep.len()];
     for batch in batches {
+        if options.format == Format::ArrowStream {
+            let lists = batch.column_by_name("input_ids").unwrap().as_list::<i32>();
+            let row = |list: arrow_array::ArrayRef| {
+                list.as_primitive::<Int32Type>().iter().map(|id| id.unwrap() as u32).collect()
+            };
+            ids.extend(lists.iter().map(|list| row(list.unwrap())));
+            for (column, name) in kept.iter_mut().zip(&options.keep) {
+                let values = batch.column_by_name(name).unwrap().as_string::<i32>();
+                column.extend(values.iter().map(|value| value.map(str::to_owned)));
+            }
+            continue;
+        }
         let lists = batch.column_by_name("ids").unwrap().as_list::<i64>();
         assert!(matches!(lists.data_type(), DataType::LargeList(item) if item.data_type() == &DataType::UInt32));
         assert_eq!(lists.null_count(), 0);
@@ -169,7 +182,9 @@ fn python_reads_both() {
     };
     let directory = tempfile::tempdir().unwrap();
     let documents = vec![vec![1, 69_999], vec![], vec![2]];
-    FORMATS.iter().for_each(|format| write(&options(directory.path(), *format), &documents, 3));
+    for format in [Format::Arrow, Format::Parquet] {
+        write(&options(directory.path(), format), &documents, 3);
+    }
     let rows = "{'ids': [1, 69999], 'id': '0', 'a.b': None}; {'ids': [], 'id': '1', 'a.b': 'a \"1\" é'}; \
                 {'ids': [2], 'id': '2', 'a.b': '[2, {}]'}";
     let programs = [

@@ -234,7 +234,7 @@ fn check(options: &OutputOptions, documents: &[Vec<u32>]) {
         Format::Datatrove => assert_eq!(read_datatrove(options), expected),
         Format::Mds => assert_eq!(read_mds(options), expected),
         Format::Jsonl => assert_eq!(read_jsonl(options), expected),
-        Format::Arrow | Format::Parquet => assert_eq!(output_columns::read(options).0, expected),
+        Format::Arrow | Format::ArrowStream | Format::Parquet => assert_eq!(output_columns::read(options).0, expected),
         Format::Nanogpt => {
             let dtype = if options.dtype == Some(Dtype::U32) { "u4" } else { "u2" };
             assert_eq!(elements(&read(options, ".bin"), dtype), expected.concat());
@@ -272,8 +272,8 @@ fn combinations() -> Vec<OutputOptions> {
     all.retain(|options| options.element_type().is_ok());
     assert_eq!(
         all.len(),
-        2 * (8 + 3 + 6 + 6 + 6 + 2 + 4 + 4),
-        "npy, nanogpt, megatron, datatrove, mds, jsonl, arrow, parquet"
+        2 * (8 + 3 + 6 + 6 + 6 + 2 + 4 + 4 + 4),
+        "npy, nanogpt, megatron, datatrove, mds, jsonl, arrow, arrow-stream, parquet"
     );
     all
 }
@@ -339,6 +339,7 @@ fn element_type_follows_the_vocabulary() {
     assert_eq!(chosen(Format::Datatrove, 65_537), Some(Dtype::U32));
     assert_eq!(chosen(Format::Jsonl, u32::MAX), None);
     assert_eq!(chosen(Format::Parquet, 300), Some(Dtype::U32));
+    assert_eq!(chosen(Format::ArrowStream, 300), Some(Dtype::I32));
     let options = OutputOptions { append_eos: Some(70_000), ..OutputOptions::new("x", 300) };
     assert_eq!(options.element_type().unwrap(), Some(Dtype::U32), "the end-of-text id counts too");
 }
@@ -346,7 +347,7 @@ fn element_type_follows_the_vocabulary() {
 #[test]
 fn what_does_not_fit_is_refused_before_anything_is_created() {
     use Dtype::{I32, U16, U32};
-    use Format::{Arrow, Datatrove, Jsonl, Mds, Megatron, Nanogpt, Npy};
+    use Format::{Arrow, ArrowStream, Datatrove, Jsonl, Mds, Megatron, Nanogpt, Npy};
     for (format, dtype, vocab_size, append_eos, said) in [
         (Npy, Some(U16), 65_537, None, "ids up to 65536 do not fit the u16"),
         (Npy, Some(U16), 300, Some(65_536), "ids up to 65536 do not fit the u16"),
@@ -363,6 +364,7 @@ fn what_does_not_fit_is_refused_before_anything_is_created() {
         (Mds, Some(I32), 300, None, "u16, u32"),
         (Jsonl, Some(U16), 300, None, "leave out --dtype"),
         (Arrow, Some(U16), 300, None, "give one of u32"),
+        (ArrowStream, Some(U32), 300, None, "give one of i32"),
     ] {
         let directory = tempfile::tempdir().unwrap();
         let options = OutputOptions { dtype, vocab_size, append_eos, ..options(directory.path(), format) };
@@ -407,7 +409,7 @@ fn names_parse_and_print() {
     let error = Format::from_str("orc").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no such output format: \"orc\"\nhint: give one of npy, nanogpt, megatron, datatrove, mds, jsonl, arrow, parquet"
+        "no such output format: \"orc\"\nhint: give one of npy, nanogpt, megatron, datatrove, mds, jsonl, arrow, arrow-stream, parquet"
     );
 }
 

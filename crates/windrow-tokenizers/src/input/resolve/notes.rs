@@ -7,7 +7,7 @@ use super::{Found, PassedOver};
 use crate::diagnose::is_about;
 use crate::input::walk::listed;
 use crate::input::{Compression, Format, InputFile};
-use crate::shown;
+use crate::{counted, shown};
 
 impl Found<'_> {
     pub(super) fn note_passed_over(&mut self, root: &Path, passed_over: &PassedOver) {
@@ -111,8 +111,7 @@ fn twins(root: &Path, files: &[InputFile]) -> Option<String> {
     let (one, other) = pairs.first()?;
     let more = match pairs.len() - 1 {
         0 => String::new(),
-        1 => ", and so does 1 more pair".to_owned(),
-        more => format!(", and so do {more} more pairs"),
+        more => format!(", and so {} {}", if more == 1 { "does" } else { "do" }, counted(more as u64, "more pair")),
     };
     let (one, other) = (below(root, one), below(root, other));
     Some(format!(

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 pub(super) struct Parts<'a> {
     /// The pattern that splits text into pieces.
     pub(super) pattern: &'a str,
-    /// The tokens by rank, each with the length of the left half of its pair; 0 for a single byte.
-    pub(super) tokens: &'a [(&'a [u8], u8)],
-    /// The special tokens in the order of their ids, which are above the ranks.
+    /// The tokens by rank, each with the length of the left half of its pair, 0 for a single byte, and its id.
+    pub(super) tokens: &'a [(&'a [u8], u8, u32)],
+    /// The special tokens in the order of their ids.
     pub(super) special: &'a [(&'a str, u32)],
 }
 
@@ -20,7 +20,12 @@ impl Parts<'_> {
     pub(super) fn json(&self) -> String {
         let mut vocab = String::from("{");
         let mut merges = String::from("[");
-        for (id, &(bytes, left)) in self.tokens.iter().enumerate() {
+        // Only a token that the model knows keeps its id when it is added; no piece of text ever equals one of these.
+        let mut special = self.special.iter().peekable();
+        for &(bytes, left, id) in self.tokens {
+            while let Some((token, id)) = special.next_if(|(_, special)| *special < id) {
+                push_entry(&mut vocab, token, *id);
+            }
             push_entry(&mut vocab, &spell(bytes), id);
             if left > 0 {
                 let (left, right) = bytes.split_at(usize::from(left));
@@ -28,10 +33,7 @@ impl Parts<'_> {
                 write!(merges, "{comma}[{},{}]", Value::from(spell(left)), Value::from(spell(right))).expect("memory");
             }
         }
-        // Only a token that the model knows keeps its id when it is added; no piece of text ever equals one of these.
-        for &(token, id) in self.special {
-            push_entry(&mut vocab, token, id as usize);
-        }
+        special.for_each(|(token, id)| push_entry(&mut vocab, token, *id));
         let added: Vec<Value> = self
             .special
             .iter()
@@ -58,7 +60,7 @@ impl Parts<'_> {
     }
 }
 
-fn push_entry(vocab: &mut String, token: &str, id: usize) {
+fn push_entry(vocab: &mut String, token: &str, id: u32) {
     let comma = if vocab.len() > 1 { "," } else { "" };
     write!(vocab, "{comma}{}:{id}", Value::from(token)).expect("memory");
 }
