@@ -5,6 +5,7 @@
 
 mod arguments;
 mod batcher;
+mod call;
 mod collector;
 mod column;
 mod door;
@@ -53,6 +54,12 @@ fn refuse_other_interpreters(module: &Bound<'_, PyModule>) -> PyResult<()> {
     )))
 }
 
+/// tiktoken's name for the vocabulary of a model; `None` for a model that it does not know.
+#[pyfunction]
+fn _encoding_name(model: &str) -> Option<&'static str> {
+    windrow_tokenizers::tokenizer::encoding_name(model)
+}
+
 #[pymodule(gil_used = false)]
 fn _windrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     refuse_other_interpreters(module)?;
@@ -69,5 +76,6 @@ fn _windrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<tokenizer::PyTokenizer>()?;
     module.add_function(wrap_pyfunction!(files::encode_files, module)?)?;
     module.add_function(wrap_pyfunction!(files::count, module)?)?;
-    module.add_function(wrap_pyfunction!(run_command, module)?)
+    module.add_function(wrap_pyfunction!(run_command, module)?)?;
+    module.add_function(wrap_pyfunction!(_encoding_name, module)?)
 }

@@ -16,6 +16,7 @@ const MISSING: char = '\u{fffd}';
 ///
 /// Ids are decoded together with those before, because a decoder may treat the first token of a text in another way than the others. Two
 /// calls back are enough; text generation servers do the same.
+#[derive(Clone)]
 #[pyclass(name = "DecodeStream", module = "windrow")]
 pub(crate) struct PyDecodeStream {
     skip_special_tokens: bool,
@@ -61,6 +62,14 @@ impl PyDecodeStream {
     fn new(ids: Option<&Bound<'_, PyAny>>, skip_special_tokens: bool) -> PyResult<Self> {
         let ids = ids.map_or(Ok(Vec::new()), ids_of)?;
         Ok(Self { skip_special_tokens, ids, known: String::new(), known_ids: 0 })
+    }
+
+    fn __copy__(&self) -> Self {
+        self.clone()
+    }
+
+    fn __deepcopy__(&self, _memo: &Bound<'_, PyAny>) -> Self {
+        self.clone()
     }
 
     /// The text that is complete with another id, or several; `None` if there is no more of it yet.

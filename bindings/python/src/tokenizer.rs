@@ -1,20 +1,25 @@
 //! `Tokenizer` of Python.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use serde_json::value::RawValue;
 use windrow::Pool;
 use windrow::prelude::*;
 use windrow_tokenizers::engine::{DecodeBatchError, Ragged};
 use windrow_tokenizers::full::{FullTokenizer, PostProcessing};
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-use windrow_tokenizers::tokenizers_023::{PaddingParams, PaddingStrategy, TruncationParams, TruncationStrategy};
+use windrow_tokenizers::tokenizers_023::{
+    EncodeInput, Encoding, PaddingParams, PaddingStrategy, TruncationParams, TruncationStrategy,
+};
 
 use crate::arguments;
+use crate::call::{Call, fitted};
 use crate::door::{Watch, ask, enter};
 use crate::encoding::{BatchOfIds, PyEncoding, padding_direction, truncation_direction};
 use crate::errors::{Failure, TOKEN, ask_for};
@@ -25,11 +30,14 @@ use crate::settings::{self, Settings};
 use crate::texts::{Texts, ids_of};
 use crate::vocabulary::{self, Added};
 
-/// A vocabulary, what encodes with it, and its settings.
+/// A vocabulary, what encodes with it, and how its encodings are truncated and padded.
 ///
-/// They are replaced as a whole, so each call works with what it found at its begin. The lock is held for moments, by threads that hold
-/// the interpreter's lock: no forked process finds it taken.
-#[pyclass(frozen, name = "Tokenizer", module = "windrow")]
+/// Encoding and decoding never change it, so threads may share it. The methods have the names and results of Hugging Face's library.
+/// Two tokenizers are equal if their files and settings are.
+//
+// The state is replaced as a whole, so each call works with what it found at its begin. The lock is held for moments, by threads that hold
+// the interpreter's lock: no forked process finds it taken.
+#[pyclass(frozen, weakref, name = "Tokenizer", module = "windrow")]
 pub(crate) struct PyTokenizer(Mutex<State>);
 
 /// All that a tokenizer is.
@@ -60,7 +68,12 @@ enum Source<'a> {
 }
 
 fn options(add_special_tokens: bool, encode_special_tokens: bool) -> LoadOptions {
-    LoadOptions { add_special_tokens, special_in_text: !encode_special_tokens, ..LoadOptions::default() }
+    LoadOptions {
+        add_special_tokens,
+        special_in_text: !encode_special_tokens,
+        unfinished: true,
+        ..LoadOptions::default()
+    }
 }
 
 impl State {
@@ -219,8 +232,15 @@ impl PyTokenizer {
         Arc::clone(&self.locked().post_processing)
     }
 
-    fn encodings(&self, py: Python<'_>, inputs: Inputs, add_special_tokens: bool) -> PyResult<Vec<PyEncoding>> {
+    fn encodings(
+        &self,
+        py: Python<'_>,
+        inputs: Inputs,
+        add_special_tokens: bool,
+        call: &Call,
+    ) -> PyResult<Vec<PyEncoding>> {
         let State { core, post_processing } = self.state();
+        let post_processing = call.apply(&post_processing, core.plain())?;
         enter(py, |watch| in_parallel(|| encodings(&core.full, &post_processing, inputs, add_special_tokens, watch)))
     }
 
@@ -229,9 +249,11 @@ impl PyTokenizer {
         input: &Bound<'py, PyAny>,
         is_pretokenized: bool,
         add_special_tokens: bool,
+        call: &Call,
     ) -> PyResult<Bound<'py, PyList>> {
         let py = input.py();
-        let encodings = self.encodings(py, Inputs::of(input, is_pretokenized)?, add_special_tokens)?;
+        let inputs = Inputs::of(input, is_pretokenized, call.errors)?;
+        let encodings = self.encodings(py, inputs, add_special_tokens, call)?;
         ask_for(encodings.len(), TOKEN)?;
         containers(py, encodings.into_iter())
     }
@@ -270,8 +292,9 @@ impl PyTokenizer {
         slf: &Bound<'py, Self>,
         method: &str,
         arguments: &[Bound<'py, PyAny>],
+        settings: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        Self::in_task(slf, "on_thread", method, arguments)
+        Self::in_task(slf, "on_thread", method, arguments, settings)
     }
 
     /// A coroutine that calls a method of this object: `on_thread` or `at_once`.
@@ -280,12 +303,58 @@ impl PyTokenizer {
         way: &str,
         method: &str,
         arguments: &[Bound<'py, PyAny>],
+        settings: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let call = slf.getattr(method)?;
         let arguments: Vec<_> = std::iter::once(&call).chain(arguments).collect();
-        py.import("windrow.tasks")?.call_method1(way, PyTuple::new(py, arguments)?)
+        py.import("windrow.tasks")?.call_method(way, PyTuple::new(py, arguments)?, settings)
     }
+
+    /// A part of the file, as an object of the library `tokenizers`.
+    fn part<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("windrow.parts")?.call_method1("part", (slf, name))
+    }
+
+    /// Replaces a part of the file by an object of the library `tokenizers`, or by nothing.
+    fn set_part(&self, name: &str, part: &Bound<'_, PyAny>) -> PyResult<()> {
+        let json = if part.is_none() { "null".to_owned() } else { state_of(part)? };
+        let changed = |before: &State| {
+            let file = before.settings().write(before.core.json()?, false, Some((name, &json)))?;
+            State::load(Source::Bytes(file.as_bytes()), before.core.plain().name(), Some(&before.settings()))
+        };
+        loop {
+            let before = self.state();
+            let after = enter(part.py(), |_| changed(&before))?;
+            let mut state = self.locked();
+            if Arc::ptr_eq(&state.core, &before.core) {
+                *state = after;
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The JSON of a part of the library `tokenizers`.
+fn state_of(part: &Bound<'_, PyAny>) -> PyResult<String> {
+    let Some(state) = part.getattr_opt("__getstate__")? else {
+        let name = part.get_type().name()?;
+        return Err(PyTypeError::new_err(format!("expected a part of the library tokenizers, not {name}")));
+    };
+    let state = state.call0()?;
+    let Ok(json) = state.extract::<&[u8]>() else {
+        let name = part.get_type().name()?;
+        return Err(PyTypeError::new_err(format!("expected a part of the library tokenizers, not {name}")));
+    };
+    Ok(String::from_utf8_lossy(json).into_owned())
+}
+
+/// Whether a text of this number of ids is neither truncated nor refused.
+fn fits(post_processing: &PostProcessing, special: usize, ids: usize) -> bool {
+    post_processing.truncation().is_none_or(|truncation| {
+        let room = truncation.max_length.checked_sub(special);
+        room.is_some_and(|room| ids <= room && (truncation.stride == 0 || truncation.stride < room))
+    })
 }
 
 /// The texts of lists of ids.
@@ -317,7 +386,7 @@ fn encodings(
     add_special_tokens: bool,
     watch: &Watch,
 ) -> Result<Vec<PyEncoding>, Failure> {
-    let is_simple = post_processing.truncation().is_none() && post_processing.padding().is_none();
+    let is_simple = post_processing.padding().is_none();
     // Of one text the library makes the rest when it is looked at, which takes ten times as long as the ids. Those of a batch are made here, by all threads.
     let is_late = inputs.is_one() && !full.tokenizer().engine().name().starts_with("tokenizers 0.23");
     let around = match is_simple && (full.follows_from_ids() || is_late) {
@@ -331,6 +400,12 @@ fn encodings(
             Ok(texts) => {
                 let mut ids = Ragged::default();
                 full.tokenizer().encode_batch_ids_while(&texts.strs()?, &mut ids, &|| watch.goes_on())?;
+                let special = around.len() - 1;
+                if !ids.iter().all(|ids| fits(post_processing, special, ids.len())) {
+                    let inputs = texts.strs()?.into_iter().map(EncodeInput::from).collect();
+                    let made = full.encode_batch(inputs, add_special_tokens, post_processing, &|| watch.goes_on())?;
+                    return Ok(made.unwrap_or_default().into_iter().map(PyEncoding::whole).collect());
+                }
                 ids.shrink();
                 let (full, post_processing) = (Arc::clone(full), Arc::clone(post_processing));
                 let ints = OnceLock::new();
@@ -349,15 +424,21 @@ fn encodings(
 
 #[pymethods]
 impl PyTokenizer {
-    /// A copy of a tokenizer: of one of this class, or of the libraries `tokenizers` or `transformers`. It has all settings.
+    /// A copy of a tokenizer: of one of this class, or of the libraries `tokenizers` or `transformers`. It has all settings. A model of
+    /// `tokenizers` makes one that has only this model.
     #[new]
     fn from_other(py: Python<'_>, tokenizer: &Bound<'_, PyAny>) -> PyResult<Self> {
         let backend = tokenizer.getattr_opt("backend_tokenizer")?.unwrap_or_else(|| tokenizer.clone());
         if let Ok(ours) = backend.cast::<Self>() {
             return Ok(ours.get().__copy__());
         }
+        if backend.get_type().module()? == "tokenizers.models" {
+            let json = format!(r#"{{"version":"1.0","added_tokens":[],"model":{}}}"#, state_of(&backend)?);
+            return Self::load(py, Source::Bytes(json.as_bytes()), "an object", None);
+        }
         let Some(to_str) = backend.getattr_opt("to_str")? else {
-            let expected = "tokenizer: expected a Tokenizer of tokenizers or a fast tokenizer of transformers";
+            let expected =
+                "tokenizer: expected a Tokenizer or a model of tokenizers, or a fast tokenizer of transformers";
             let hint = "hint: from_file, from_str and from_tiktoken load others";
             let name = tokenizer.get_type().name()?;
             return Err(PyTypeError::new_err(format!("{expected}, not {name} ({hint})")));
@@ -401,11 +482,13 @@ impl PyTokenizer {
         Bound::new(py, loaded)
     }
 
+    /// Reads the text of a `tokenizer.json`.
     #[staticmethod]
     fn from_str(py: Python<'_>, json: String) -> PyResult<Self> {
         Self::load(py, Source::Bytes(json.as_bytes()), "a string", None)
     }
 
+    /// Reads the bytes of a `tokenizer.json` or of a published `.tiktoken` file.
     #[staticmethod]
     fn from_buffer(py: Python<'_>, buffer: &[u8]) -> PyResult<Self> {
         Self::load(py, Source::Bytes(buffer), "a buffer", None)
@@ -458,7 +541,7 @@ impl PyTokenizer {
     #[pyo3(signature = (pretty = false))]
     fn to_str(&self, py: Python<'_>, pretty: bool) -> PyResult<String> {
         let state = self.state();
-        enter(py, |_| state.settings().write(state.core.json()?, pretty))
+        enter(py, |_| state.settings().write(state.core.json()?, pretty, None))
     }
 
     /// Writes a `tokenizer.json`.
@@ -487,6 +570,20 @@ impl PyTokenizer {
         let settings: Settings =
             serde_json::from_str(settings).map_err(|error| PyValueError::new_err(format!("settings: {error}")))?;
         Self::load(py, file.map_or(Source::Named(name), Source::Bytes), name, Some(&settings))
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Ok(other) = other.cast::<Self>() else { return Ok(false) };
+        let (one, other) = (self.state(), other.get().state());
+        let settings = |state: &State| serde_json::to_value(state.settings());
+        let is_same = Arc::ptr_eq(&one.core, &other.core) || one.core.plain().hash() == other.core.plain().hash();
+        let are_same = settings(&one).and_then(|one| Ok(one == settings(&other)?));
+        Ok(is_same && are_same.map_err(|error| PyValueError::new_err(error.to_string()))?)
+    }
+
+    /// The same for all of them: equal tokenizers must have equal ones, and a tokenizer changes.
+    fn __hash__(&self) -> isize {
+        0
     }
 
     /// The copy shares what has been loaded.
@@ -549,10 +646,12 @@ impl PyTokenizer {
         Ok(decoder)
     }
 
+    /// The id of a token; `None` if there is no such token.
     fn token_to_id(&self, token: &str) -> Option<u32> {
         self.core().plain().token_to_id(token)
     }
 
+    /// The token of an id, as the vocabulary spells it; `None` if there is none.
     fn id_to_token(&self, py: Python<'_>, #[pyo3(from_py_with = arguments::id)] id: u32) -> PyResult<Option<String>> {
         let core = self.core();
         enter(py, |_| Ok(core.plain().id_to_token(id)))
@@ -655,7 +754,7 @@ impl PyTokenizer {
     #[pyo3(signature = (max_length, stride = 0, strategy = "longest_first", direction = "right"))]
     fn enable_truncation(
         &self,
-        #[pyo3(from_py_with = arguments::max_length)] max_length: usize,
+        #[pyo3(from_py_with = arguments::max_length::given)] max_length: usize,
         #[pyo3(from_py_with = arguments::stride)] stride: usize,
         strategy: &str,
         direction: &str,
@@ -686,20 +785,33 @@ impl PyTokenizer {
         format!("<windrow.Tokenizer {:?} of {} ids>", core.plain().name(), core.plain().vocab_size())
     }
 
-    /// The ids of all texts, in flat memory, by all threads of the process's pool, with the special tokens around each text. They are neither
-    /// truncated nor padded.
-    #[pyo3(signature = (texts, add_special_tokens = true))]
+    /// The ids of all texts, in flat memory, by all threads of the process's pool, with the special tokens around each text.
+    ///
+    /// `max_length` truncates and `padding` pads: `True` to the longest, `"max_length"`, or a length. Without them no setting of the tokenizer
+    /// applies. `errors="replace"` makes U+FFFD of what is no Unicode.
+    #[pyo3(signature = (texts, add_special_tokens = true, *, max_length = None, padding = None, errors = "strict"))]
     fn encode_batch_ids(
         &self,
         py: Python<'_>,
         texts: &Bound<'_, PyAny>,
         add_special_tokens: bool,
+        #[pyo3(from_py_with = arguments::max_length::optional)] max_length: Option<usize>,
+        padding: Option<&Bound<'_, PyAny>>,
+        errors: &str,
     ) -> PyResult<PyRagged> {
-        let (core, texts) = (self.core(), Texts::of(texts)?);
+        let call = Call::of(max_length, padding, errors)?;
+        let (State { core, post_processing }, texts) = (self.state(), Texts::of(texts, call.errors)?);
+        let fit = if call.is_plain() { None } else { Some(call.apply_to_ids(&post_processing, core.plain())?) };
         let batch = enter(py, |watch| {
             let mut batch = Ragged::default();
-            let (tokenizer, texts) = (core.of(add_special_tokens)?, texts.strs()?);
+            let texts = texts.strs()?;
+            let tokenizer = if fit.is_some() { core.plain() } else { core.of(add_special_tokens)? };
             in_parallel(|| tokenizer.encode_batch_ids_while(&texts, &mut batch, &|| watch.goes_on()))?;
+            if let Some(fit) = fit {
+                let around =
+                    core.full.around(add_special_tokens).map_err(|error| Failure::Tokenizer(error.to_string()))?;
+                return fitted(&batch, &around, &fit).map_err(Failure::Input);
+            }
             batch.shrink();
             Ok(batch)
         });
@@ -707,49 +819,80 @@ impl PyTokenizer {
     }
 
     /// The encoding of a text or a pair of texts, or of words.
-    #[pyo3(signature = (sequence, pair = None, is_pretokenized = false, add_special_tokens = true))]
-    fn encode(
+    ///
+    /// For this call, `max_length` and `padding` replace what `enable_truncation` and `enable_padding` have set. `padding`: `True` for the longest of a
+    /// batch, `"max_length"`, a length, or `False`. `errors="replace"` makes U+FFFD of what is no Unicode.
+    #[pyo3(signature = (
+        sequence, pair = None, is_pretokenized = false, add_special_tokens = true, *, max_length = None, padding = None,
+        errors = "strict"
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "those of Python")]
+    fn encode<'py>(
         &self,
-        py: Python<'_>,
-        sequence: &Bound<'_, PyAny>,
-        pair: Option<&Bound<'_, PyAny>>,
+        py: Python<'py>,
+        sequence: &Bound<'py, PyAny>,
+        pair: Option<&Bound<'py, PyAny>>,
         is_pretokenized: bool,
         add_special_tokens: bool,
+        #[pyo3(from_py_with = arguments::max_length::optional)] max_length: Option<usize>,
+        padding: Option<&Bound<'py, PyAny>>,
+        errors: &str,
     ) -> PyResult<PyEncoding> {
-        let input = Inputs::one(sequence, pair, is_pretokenized)?;
-        let mut made = self.encodings(py, input, add_special_tokens)?;
+        let call = Call::of(max_length, padding, errors)?;
+        let input = Inputs::one(sequence, pair, is_pretokenized, call.errors)?;
+        let mut made = self.encodings(py, input, add_special_tokens, &call)?;
         Ok(made.pop().expect("an encoding of one input"))
     }
 
     /// The encodings of many inputs, by all threads of the process's pool.
-    #[pyo3(signature = (input, is_pretokenized = false, add_special_tokens = true))]
+    #[pyo3(signature = (
+        input, is_pretokenized = false, add_special_tokens = true, *, max_length = None, padding = None, errors = "strict"
+    ))]
     fn encode_batch<'py>(
         &self,
         input: &Bound<'py, PyAny>,
         is_pretokenized: bool,
         add_special_tokens: bool,
+        #[pyo3(from_py_with = arguments::max_length::optional)] max_length: Option<usize>,
+        padding: Option<&Bound<'py, PyAny>>,
+        errors: &str,
     ) -> PyResult<Bound<'py, PyList>> {
-        self.list_of_encodings(input, is_pretokenized, add_special_tokens)
+        let call = Call::of(max_length, padding, errors)?;
+        self.list_of_encodings(input, is_pretokenized, add_special_tokens, &call)
     }
 
     /// The same as `encode_batch`, which finds offsets only if they are looked at.
-    #[pyo3(signature = (input, is_pretokenized = false, add_special_tokens = true))]
+    #[pyo3(signature = (
+        input, is_pretokenized = false, add_special_tokens = true, *, max_length = None, padding = None, errors = "strict"
+    ))]
     fn encode_batch_fast<'py>(
         &self,
         input: &Bound<'py, PyAny>,
         is_pretokenized: bool,
         add_special_tokens: bool,
+        #[pyo3(from_py_with = arguments::max_length::optional)] max_length: Option<usize>,
+        padding: Option<&Bound<'py, PyAny>>,
+        errors: &str,
     ) -> PyResult<Bound<'py, PyList>> {
-        self.list_of_encodings(input, is_pretokenized, add_special_tokens)
+        let call = Call::of(max_length, padding, errors)?;
+        self.list_of_encodings(input, is_pretokenized, add_special_tokens, &call)
     }
 
-    #[pyo3(signature = (sequence, pair = None, is_pretokenized = false, add_special_tokens = true))]
+    /// `encode` for a task. A short text is encoded at once.
+    #[pyo3(signature = (
+        sequence, pair = None, is_pretokenized = false, add_special_tokens = true, *, max_length = None, padding = None,
+        errors = "strict"
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "those of Python")]
     fn async_encode<'py>(
         slf: &Bound<'py, Self>,
         sequence: Bound<'py, PyAny>,
         pair: Option<Bound<'py, PyAny>>,
         is_pretokenized: bool,
         add_special_tokens: bool,
+        #[pyo3(from_py_with = arguments::max_length::optional)] max_length: Option<usize>,
+        padding: Option<&Bound<'py, PyAny>>,
+        errors: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let pair = pair.unwrap_or_else(|| py.None().into_bound(py));
@@ -759,28 +902,61 @@ impl PyTokenizer {
             true => "at_once",
             false => "on_thread",
         };
-        Self::in_task(slf, method, "encode", &arguments.iter().collect::<Vec<_>>())
+        let settings = Call::settings(py, max_length, padding, errors)?;
+        Self::in_task(slf, method, "encode", &arguments.iter().collect::<Vec<_>>(), Some(&settings))
     }
 
-    #[pyo3(signature = (input, is_pretokenized = false, add_special_tokens = true))]
+    /// `encode_batch` for a task.
+    #[pyo3(signature = (
+        input, is_pretokenized = false, add_special_tokens = true, *, max_length = None, padding = None, errors = "strict"
+    ))]
     fn async_encode_batch<'py>(
         slf: &Bound<'py, Self>,
         input: Bound<'py, PyAny>,
         is_pretokenized: bool,
         add_special_tokens: bool,
+        #[pyo3(from_py_with = arguments::max_length::optional)] max_length: Option<usize>,
+        padding: Option<&Bound<'py, PyAny>>,
+        errors: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
         let arguments = (input, is_pretokenized, add_special_tokens).into_pyobject(slf.py())?;
-        Self::on_thread(slf, "encode_batch", &arguments.iter().collect::<Vec<_>>())
+        let settings = Call::settings(slf.py(), max_length, padding, errors)?;
+        Self::on_thread(slf, "encode_batch", &arguments.iter().collect::<Vec<_>>(), Some(&settings))
     }
 
-    #[pyo3(signature = (input, is_pretokenized = false, add_special_tokens = true))]
+    /// `encode_batch_fast` for a task.
+    #[pyo3(signature = (
+        input, is_pretokenized = false, add_special_tokens = true, *, max_length = None, padding = None, errors = "strict"
+    ))]
     fn async_encode_batch_fast<'py>(
         slf: &Bound<'py, Self>,
         input: Bound<'py, PyAny>,
         is_pretokenized: bool,
         add_special_tokens: bool,
+        #[pyo3(from_py_with = arguments::max_length::optional)] max_length: Option<usize>,
+        padding: Option<&Bound<'py, PyAny>>,
+        errors: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
-        Self::async_encode_batch(slf, input, is_pretokenized, add_special_tokens)
+        Self::async_encode_batch(slf, input, is_pretokenized, add_special_tokens, max_length, padding, errors)
+    }
+
+    /// Truncates an encoding, or two of a pair, that have no special tokens around them; adds those, and pads.
+    #[pyo3(signature = (encoding, pair = None, add_special_tokens = true))]
+    fn post_process(
+        &self,
+        py: Python<'_>,
+        encoding: &PyEncoding,
+        pair: Option<&PyEncoding>,
+        add_special_tokens: bool,
+    ) -> PyResult<PyEncoding> {
+        let (post_processing, first) = (self.post_processing(), encoding.get(py)?);
+        let second = pair.map(|pair| pair.get(py)).transpose()?;
+        ask_for(first.len() + second.map_or(0, Encoding::len), 2 * TOKEN)?;
+        let processed = enter(py, |_| {
+            let processed = post_processing.process(first.clone(), second.cloned(), add_special_tokens);
+            processed.map_err(|error| Failure::Input(error.to_string()))
+        });
+        processed.map(PyEncoding::whole)
     }
 
     /// The text of ids.
@@ -821,6 +997,7 @@ impl PyTokenizer {
         list(py, texts.into_iter())
     }
 
+    /// `decode_batch` for a task.
     #[pyo3(signature = (sequences, skip_special_tokens = true))]
     fn async_decode_batch<'py>(
         slf: &Bound<'py, Self>,
@@ -828,7 +1005,108 @@ impl PyTokenizer {
         skip_special_tokens: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let arguments = (sequences, skip_special_tokens).into_pyobject(slf.py())?;
-        Self::on_thread(slf, "decode_batch", &arguments.iter().collect::<Vec<_>>())
+        Self::on_thread(slf, "decode_batch", &arguments.iter().collect::<Vec<_>>(), None)
+    }
+
+    /// A fast tokenizer of `transformers` that encodes with this one: with `like` a copy of that one, with its special tokens and its chat template;
+    /// else a new one, of `PreTrainedTokenizerFast` with these settings.
+    #[pyo3(signature = (like = None, **settings))]
+    fn as_hf<'py>(
+        slf: &Bound<'py, Self>,
+        like: Option<Bound<'py, PyAny>>,
+        settings: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("windrow.parts")?.call_method("as_hf", (slf, like), settings)
+    }
+
+    /// Trains the model with files, by the library `tokenizers`.
+    #[pyo3(signature = (files, trainer = None))]
+    fn train(slf: &Bound<'_, Self>, files: Bound<'_, PyAny>, trainer: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+        slf.py().import("windrow.parts")?.call_method1("train", (slf, "train", files, trainer)).map(drop)
+    }
+
+    /// Trains the model with texts, by the library `tokenizers`.
+    #[pyo3(signature = (iterator, trainer = None, length = None))]
+    fn train_from_iterator(
+        slf: &Bound<'_, Self>,
+        iterator: Bound<'_, PyAny>,
+        trainer: Option<Bound<'_, PyAny>>,
+        length: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        slf.py()
+            .import("windrow.parts")?
+            .call_method1("train", (slf, "train_from_iterator", iterator, trainer, length))
+            .map(drop)
+    }
+
+    /// The JSON of a part of the file; `None` if there is none.
+    fn _part(&self, name: &str) -> Option<String> {
+        let core = self.core();
+        let parts: HashMap<&str, &RawValue> = serde_json::from_str(core.full.json()?).ok()?;
+        parts.get(name).map(|part| part.get().to_owned()).filter(|part| part != "null")
+    }
+
+    /// Becomes the tokenizer of this file.
+    fn _read(&self, py: Python<'_>, json: &str) -> PyResult<()> {
+        let name = self.name();
+        let state = enter(py, |_| State::load(Source::Bytes(json.as_bytes()), &name, None))?;
+        *self.locked() = state;
+        Ok(())
+    }
+
+    /// The normalizer, as an object of the library `tokenizers`. To change it, set another one.
+    #[getter]
+    fn normalizer<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::part(slf, "normalizer")
+    }
+
+    #[setter]
+    fn set_normalizer(&self, part: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.set_part("normalizer", part)
+    }
+
+    /// The pre-tokenizer, as an object of the library `tokenizers`. To change it, set another one.
+    #[getter]
+    fn pre_tokenizer<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::part(slf, "pre_tokenizer")
+    }
+
+    #[setter]
+    fn set_pre_tokenizer(&self, part: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.set_part("pre_tokenizer", part)
+    }
+
+    /// The model, as an object of the library `tokenizers`. To change it, set another one.
+    #[getter]
+    fn model<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::part(slf, "model")
+    }
+
+    #[setter]
+    fn set_model(&self, part: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.set_part("model", part)
+    }
+
+    /// The post-processor, as an object of the library `tokenizers`. To change it, set another one.
+    #[getter]
+    fn post_processor<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::part(slf, "post_processor")
+    }
+
+    #[setter]
+    fn set_post_processor(&self, part: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.set_part("post_processor", part)
+    }
+
+    /// The decoder, as an object of the library `tokenizers`. To change it, set another one.
+    #[getter]
+    fn decoder<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::part(slf, "decoder")
+    }
+
+    #[setter]
+    fn set_decoder(&self, part: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.set_part("decoder", part)
     }
 }
 

@@ -94,6 +94,7 @@ impl<'s> FoundInputs<'s> {
             special_in_text: self.reading.special_in_text,
             engine: self.spec.job.vocabulary.engine,
             cache_bytes: self.shares.cache_bytes,
+            ..LoadOptions::default()
         };
         Tokenizer::load(self.spec.job.vocabulary.name()?, &load)
     }
