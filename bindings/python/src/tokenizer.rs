@@ -52,6 +52,8 @@ struct State {
 pub(crate) struct Core {
     pub(crate) full: Arc<FullTokenizer>,
     encode_special_tokens: bool,
+    /// Whether it was put together.
+    of_parts: bool,
     /// From when it is first asked for: the tokenizer that adds special tokens around texts.
     adding: OnceLock<Tokenizer>,
     /// The same for files, whose special tokens are not treated as here; the second adds special tokens around texts.
@@ -63,17 +65,15 @@ pub(crate) struct Core {
 enum Source<'a> {
     /// The bytes of a `tokenizer.json` or of a rank file.
     Bytes(&'a [u8]),
+    /// The same for a tokenizer that is put together, and may be unfinished.
+    Parts(&'a [u8]),
     /// The name of a vocabulary, or a path.
     Named(&'a str),
 }
 
-fn options(add_special_tokens: bool, encode_special_tokens: bool) -> LoadOptions {
-    LoadOptions {
-        add_special_tokens,
-        special_in_text: !encode_special_tokens,
-        unfinished: true,
-        ..LoadOptions::default()
-    }
+fn options(add_special_tokens: bool, encode_special_tokens: bool, unfinished: bool) -> LoadOptions {
+    let special_in_text = !encode_special_tokens;
+    LoadOptions { add_special_tokens, special_in_text, unfinished, ..LoadOptions::default() }
 }
 
 impl State {
@@ -104,22 +104,29 @@ impl State {
 impl Core {
     /// Without `encode_special_tokens`, that of the file.
     fn load(source: Source<'_>, name: &str, encode_special_tokens: Option<bool>) -> Result<Self, Failure> {
-        let options = options(false, encode_special_tokens.unwrap_or(false));
+        let of_parts = matches!(source, Source::Parts(_));
+        let options = options(false, encode_special_tokens.unwrap_or(false), of_parts);
         let full = match source {
-            Source::Bytes(file) => FullTokenizer::from_bytes(file, name, &options)?,
+            Source::Bytes(file) | Source::Parts(file) => FullTokenizer::from_bytes(file, name, &options)?,
             Source::Named(name) => FullTokenizer::load(name, &options)?,
         };
         if encode_special_tokens.is_none() && full.json().is_some_and(settings::encodes_special_tokens) {
             let name = full.tokenizer().name();
-            return Self::load(full.file().map_or(source, Source::Bytes), name, Some(true));
+            let source = full.file().map_or(source, if of_parts { Source::Parts } else { Source::Bytes });
+            return Self::load(source, name, Some(true));
         }
         let (adding, others) = (OnceLock::new(), Default::default());
         let encode_special_tokens = encode_special_tokens.unwrap_or(false);
-        Ok(Self { full: Arc::new(full), encode_special_tokens, adding, others })
+        Ok(Self { full: Arc::new(full), encode_special_tokens, of_parts, adding, others })
     }
 
     fn source(&self) -> Source<'_> {
-        self.full.file().map_or(Source::Named(self.plain().name()), Source::Bytes)
+        self.full.file().map_or(Source::Named(self.plain().name()), |file| self.source_of(file))
+    }
+
+    /// Another file in the place of this one.
+    fn source_of<'a>(&self, file: &'a [u8]) -> Source<'a> {
+        if self.of_parts { Source::Parts(file) } else { Source::Bytes(file) }
     }
 
     pub(crate) fn plain(&self) -> &Tokenizer {
@@ -132,7 +139,7 @@ impl Core {
             return Ok(adding);
         }
         // Two threads may load it; one is kept.
-        let options = options(true, self.encode_special_tokens);
+        let options = options(true, self.encode_special_tokens, self.of_parts);
         let adding = Tokenizer::from_json(json.as_bytes(), self.plain().name(), &options)?;
         Ok(self.adding.get_or_init(|| adding))
     }
@@ -146,9 +153,9 @@ impl Core {
         if let Some(other) = other.get() {
             return Ok(other);
         }
-        let (name, options) = (self.plain().name(), options(add_special_tokens, !special_in_text));
+        let (name, options) = (self.plain().name(), options(add_special_tokens, !special_in_text, self.of_parts));
         let loaded = match self.source() {
-            Source::Bytes(file) => Tokenizer::from_bytes(file, name, &options)?,
+            Source::Bytes(file) | Source::Parts(file) => Tokenizer::from_bytes(file, name, &options)?,
             Source::Named(name) => Tokenizer::load(name, &options)?,
         };
         Ok(other.get_or_init(|| loaded))
@@ -268,7 +275,7 @@ impl PyTokenizer {
             let before = self.core();
             let (count, after) = enter(py, |_| {
                 let (count, json) = vocabulary::with_added(before.json()?.as_bytes(), &tokens, special)?;
-                let source = Source::Bytes(json.as_bytes());
+                let source = before.source_of(json.as_bytes());
                 Ok((count, Core::load(source, before.plain().name(), Some(before.encode_special_tokens))?))
             })?;
             if self.replace(&before, after) {
@@ -321,7 +328,7 @@ impl PyTokenizer {
         let json = if part.is_none() { "null".to_owned() } else { state_of(part)? };
         let changed = |before: &State| {
             let file = before.settings().write(before.core.json()?, false, Some((name, &json)))?;
-            State::load(Source::Bytes(file.as_bytes()), before.core.plain().name(), Some(&before.settings()))
+            State::load(Source::Parts(file.as_bytes()), before.core.plain().name(), Some(&before.settings()))
         };
         loop {
             let before = self.state();
@@ -434,11 +441,11 @@ impl PyTokenizer {
         }
         if backend.get_type().module()? == "tokenizers.models" {
             let json = format!(r#"{{"version":"1.0","added_tokens":[],"model":{}}}"#, state_of(&backend)?);
-            return Self::load(py, Source::Bytes(json.as_bytes()), "an object", None);
+            return Self::load(py, Source::Parts(json.as_bytes()), "an object", None);
         }
         let Some(to_str) = backend.getattr_opt("to_str")? else {
             let expected =
-                "tokenizer: expected a Tokenizer or a model of tokenizers, or a fast tokenizer of transformers";
+                "tokenizer: expected a Tokenizer of tokenizers, a model of it, or a fast tokenizer of transformers";
             let hint = "hint: from_file, from_str and from_tiktoken load others";
             let name = tokenizer.get_type().name()?;
             return Err(PyTypeError::new_err(format!("{expected}, not {name} ({hint})")));
@@ -447,7 +454,7 @@ impl PyTokenizer {
         // The file does not tell.
         let encodes = backend.getattr_opt("encode_special_tokens")?.map(|encodes| encodes.is_truthy()).transpose()?;
         let state = enter(py, |_| {
-            let mut state = State::load(Source::Bytes(json.as_bytes()), "an object", None)?;
+            let mut state = State::load(Source::Parts(json.as_bytes()), "an object", None)?;
             if encodes == Some(true) && !state.core.encode_special_tokens {
                 state.core = Arc::new(Core::load(state.core.source(), "an object", encodes)?);
             }
@@ -569,7 +576,7 @@ impl PyTokenizer {
     fn _restore(py: Python<'_>, file: Option<&[u8]>, name: &str, settings: &str) -> PyResult<Self> {
         let settings: Settings =
             serde_json::from_str(settings).map_err(|error| PyValueError::new_err(format!("settings: {error}")))?;
-        Self::load(py, file.map_or(Source::Named(name), Source::Bytes), name, Some(&settings))
+        Self::load(py, file.map_or(Source::Named(name), Source::Parts), name, Some(&settings))
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -1049,7 +1056,7 @@ impl PyTokenizer {
     /// Becomes the tokenizer of this file.
     fn _read(&self, py: Python<'_>, json: &str) -> PyResult<()> {
         let name = self.name();
-        let state = enter(py, |_| State::load(Source::Bytes(json.as_bytes()), &name, None))?;
+        let state = enter(py, |_| State::load(Source::Parts(json.as_bytes()), &name, None))?;
         *self.locked() = state;
         Ok(())
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 from typing import Any
 
 from windrow._windrow import Tokenizer
@@ -15,17 +16,14 @@ def part(tokenizer: Tokenizer, name: str) -> Any:
     found = tokenizer._part(name)
     if found is None:
         return None
-    import tokenizers
-
+    library = importlib.import_module("tokenizers").Tokenizer
     model = "" if name == "model" else '"model": {"type": "BPE", "vocab": {}, "merges": []}, '
-    return getattr(tokenizers.Tokenizer.from_str(f'{{"version": "1.0", "added_tokens": [], {model}"{name}": {found}}}'), name)
+    return getattr(library.from_str(f'{{"version": "1.0", "added_tokens": [], {model}"{name}": {found}}}'), name)
 
 
 def train(tokenizer: Tokenizer, method: str, *arguments: Any) -> None:
     """Trains the model by a method of ``tokenizers``."""
-    import tokenizers
-
-    library = tokenizers.Tokenizer.from_str(tokenizer.to_str())
+    library = importlib.import_module("tokenizers").Tokenizer.from_str(tokenizer.to_str())
     getattr(library, method)(*arguments)
     tokenizer._read(library.to_str())
 
@@ -33,9 +31,7 @@ def train(tokenizer: Tokenizer, method: str, *arguments: Any) -> None:
 def as_hf(tokenizer: Tokenizer, like: Any = None, **settings: Any) -> Any:
     """A fast tokenizer of ``transformers`` that encodes with this one."""
     if like is None:
-        from transformers import PreTrainedTokenizerFast
-
-        return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **settings)
+        return importlib.import_module("transformers").PreTrainedTokenizerFast(tokenizer_object=tokenizer, **settings)
     made = copy.copy(like)
     made._tokenizer = copy.copy(tokenizer)
     known = made._tokenizer.get_added_tokens_decoder()

@@ -338,7 +338,10 @@ class Encoding:
         """The ids of the pieces that more text cannot change, and the bytes of the others. `text` is what follows the last special token."""
         words = self._tokenizer.encode(text, add_special_tokens=False).word_ids if text else []
         count = len(words) - bisect_left(words, words[-1] or 0, key=lambda word: word or 0) if words else 0
-        is_space = lambda id: not self._token_bytes[id].strip(b" \n\t")
+
+        def is_space(id: int) -> bool:
+            return not self._token_bytes[id].strip(b" \n\t")
+
         if count and is_space(ids[-count]):
             while count < len(ids) and is_space(ids[-count - 1]):
                 count += 1
