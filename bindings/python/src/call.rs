@@ -1,10 +1,10 @@
-//! What one call asks of the texts that it encodes: their treatment if they are no Unicode, truncation and padding.
+//! Arguments of one call that encodes: truncation, padding, and the treatment of texts that are no Unicode.
 
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyString};
+use pyo3::types::{PyBool, PyString};
 use windrow_tokenizers::engine::Ragged;
 use windrow_tokenizers::full::PostProcessing;
 use windrow_tokenizers::tokenizer::Tokenizer;
@@ -57,20 +57,6 @@ impl Padding {
 impl Call {
     pub(crate) fn of(max_length: Option<usize>, padding: Option<&Bound<'_, PyAny>>, errors: &str) -> PyResult<Self> {
         Ok(Self { errors: Errors::of(errors)?, max_length, padding: padding.map(Padding::of).transpose()? })
-    }
-
-    /// The same, as keyword arguments.
-    pub(crate) fn settings<'py>(
-        py: Python<'py>,
-        max_length: Option<usize>,
-        padding: Option<&Bound<'py, PyAny>>,
-        errors: &str,
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let settings = PyDict::new(py);
-        settings.set_item("max_length", max_length)?;
-        settings.set_item("padding", padding)?;
-        settings.set_item("errors", errors)?;
-        Ok(settings)
     }
 
     /// True if ids are as long as their texts make them.

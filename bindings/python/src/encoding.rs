@@ -289,7 +289,7 @@ impl PyEncoding {
         }
     }
 
-    /// What truncation has cut off, as encodings.
+    /// Encodings of the text that truncation has cut off.
     #[getter]
     fn overflowing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let Made::Whole(encoding) = &self.0 else { return Ok(PyList::empty(py)) };

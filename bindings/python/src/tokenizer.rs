@@ -52,7 +52,7 @@ struct State {
 pub(crate) struct Core {
     pub(crate) full: Arc<FullTokenizer>,
     encode_special_tokens: bool,
-    /// Whether it was put together.
+    /// True if it was put together of parts.
     of_parts: bool,
     /// From when it is first asked for: the tokenizer that adds special tokens around texts.
     adding: OnceLock<Tokenizer>,
@@ -294,28 +294,18 @@ impl PyTokenizer {
         is_as_before
     }
 
-    /// A coroutine that calls a method of this object on another thread.
-    fn on_thread<'py>(
-        slf: &Bound<'py, Self>,
-        method: &str,
-        arguments: &[Bound<'py, PyAny>],
-        settings: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        Self::in_task(slf, "on_thread", method, arguments, settings)
-    }
-
     /// A coroutine that calls a method of this object: `on_thread` or `at_once`.
     fn in_task<'py>(
         slf: &Bound<'py, Self>,
         way: &str,
         method: &str,
-        arguments: &[Bound<'py, PyAny>],
+        arguments: &Bound<'py, PyTuple>,
         settings: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let call = slf.getattr(method)?;
-        let arguments: Vec<_> = std::iter::once(&call).chain(arguments).collect();
-        py.import("windrow.tasks")?.call_method(way, PyTuple::new(py, arguments)?, settings)
+        let (py, call) = (slf.py(), slf.getattr(method)?);
+        let arguments: Vec<_> = std::iter::once(call).chain(arguments).collect();
+        let arguments = PyTuple::new(py, arguments)?;
+        py.import("windrow.tasks")?.call_method(way, arguments, settings)
     }
 
     /// A part of the file, as an object of the library `tokenizers`.
@@ -356,7 +346,7 @@ fn state_of(part: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(String::from_utf8_lossy(json).into_owned())
 }
 
-/// Whether a text of this number of ids is neither truncated nor refused.
+/// True if a text of this number of ids is neither truncated nor refused.
 fn fits(post_processing: &PostProcessing, special: usize, ids: usize) -> bool {
     post_processing.truncation().is_none_or(|truncation| {
         let room = truncation.max_length.checked_sub(special);
@@ -886,65 +876,50 @@ impl PyTokenizer {
     }
 
     /// `encode` for a task. A short text is encoded at once.
-    #[pyo3(signature = (
-        sequence, pair = None, is_pretokenized = false, add_special_tokens = true, *, max_length = None, padding = None,
-        errors = "strict"
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "those of Python")]
+    #[pyo3(
+        signature = (*arguments, **settings),
+        text_signature = "($self, sequence, pair=None, is_pretokenized=False, add_special_tokens=True, *, max_length=None, \
+            padding=None, errors='strict')"
+    )]
     fn async_encode<'py>(
         slf: &Bound<'py, Self>,
-        sequence: Bound<'py, PyAny>,
-        pair: Option<Bound<'py, PyAny>>,
-        is_pretokenized: bool,
-        add_special_tokens: bool,
-        #[pyo3(from_py_with = arguments::max_length::optional)] max_length: Option<usize>,
-        padding: Option<&Bound<'py, PyAny>>,
-        errors: &str,
+        arguments: &Bound<'py, PyTuple>,
+        settings: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let pair = pair.unwrap_or_else(|| py.None().into_bound(py));
-        let arguments = (&sequence, pair, is_pretokenized, add_special_tokens).into_pyobject(py)?;
         // A thread costs more than the ids of a short text.
-        let method = match sequence.cast::<PyString>().is_ok_and(|text| text.len().is_ok_and(|len| len <= SHORT)) {
-            true => "at_once",
-            false => "on_thread",
+        let is_short = |text: Bound<'_, PyAny>| {
+            text.cast::<PyString>().is_ok_and(|text| text.len().is_ok_and(|characters| characters <= SHORT))
         };
-        let settings = Call::settings(py, max_length, padding, errors)?;
-        Self::in_task(slf, method, "encode", &arguments.iter().collect::<Vec<_>>(), Some(&settings))
+        let way = if arguments.get_item(0).is_ok_and(is_short) { "at_once" } else { "on_thread" };
+        Self::in_task(slf, way, "encode", arguments, settings)
     }
 
     /// `encode_batch` for a task.
-    #[pyo3(signature = (
-        input, is_pretokenized = false, add_special_tokens = true, *, max_length = None, padding = None, errors = "strict"
-    ))]
+    #[pyo3(
+        signature = (*arguments, **settings),
+        text_signature = "($self, input, is_pretokenized=False, add_special_tokens=True, *, max_length=None, padding=None, \
+            errors='strict')"
+    )]
     fn async_encode_batch<'py>(
         slf: &Bound<'py, Self>,
-        input: Bound<'py, PyAny>,
-        is_pretokenized: bool,
-        add_special_tokens: bool,
-        #[pyo3(from_py_with = arguments::max_length::optional)] max_length: Option<usize>,
-        padding: Option<&Bound<'py, PyAny>>,
-        errors: &str,
+        arguments: &Bound<'py, PyTuple>,
+        settings: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let arguments = (input, is_pretokenized, add_special_tokens).into_pyobject(slf.py())?;
-        let settings = Call::settings(slf.py(), max_length, padding, errors)?;
-        Self::on_thread(slf, "encode_batch", &arguments.iter().collect::<Vec<_>>(), Some(&settings))
+        Self::in_task(slf, "on_thread", "encode_batch", arguments, settings)
     }
 
     /// `encode_batch_fast` for a task.
-    #[pyo3(signature = (
-        input, is_pretokenized = false, add_special_tokens = true, *, max_length = None, padding = None, errors = "strict"
-    ))]
+    #[pyo3(
+        signature = (*arguments, **settings),
+        text_signature = "($self, input, is_pretokenized=False, add_special_tokens=True, *, max_length=None, padding=None, \
+            errors='strict')"
+    )]
     fn async_encode_batch_fast<'py>(
         slf: &Bound<'py, Self>,
-        input: Bound<'py, PyAny>,
-        is_pretokenized: bool,
-        add_special_tokens: bool,
-        #[pyo3(from_py_with = arguments::max_length::optional)] max_length: Option<usize>,
-        padding: Option<&Bound<'py, PyAny>>,
-        errors: &str,
+        arguments: &Bound<'py, PyTuple>,
+        settings: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        Self::async_encode_batch(slf, input, is_pretokenized, add_special_tokens, max_length, padding, errors)
+        Self::in_task(slf, "on_thread", "encode_batch", arguments, settings)
     }
 
     /// Truncates an encoding, or two of a pair, that have no special tokens around them; adds those, and pads.
@@ -1005,14 +980,13 @@ impl PyTokenizer {
     }
 
     /// `decode_batch` for a task.
-    #[pyo3(signature = (sequences, skip_special_tokens = true))]
+    #[pyo3(signature = (*arguments, **settings), text_signature = "($self, sequences, skip_special_tokens=True)")]
     fn async_decode_batch<'py>(
         slf: &Bound<'py, Self>,
-        sequences: Bound<'py, PyAny>,
-        skip_special_tokens: bool,
+        arguments: &Bound<'py, PyTuple>,
+        settings: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let arguments = (sequences, skip_special_tokens).into_pyobject(slf.py())?;
-        Self::on_thread(slf, "decode_batch", &arguments.iter().collect::<Vec<_>>(), None)
+        Self::in_task(slf, "on_thread", "decode_batch", arguments, settings)
     }
 
     /// A fast tokenizer of `transformers` that encodes with this one: with `like` a copy of that one, with its special tokens and its chat template;

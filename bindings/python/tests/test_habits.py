@@ -1,4 +1,4 @@
-"""What people expect of a package of Python."""
+"""Habits that people bring from other packages of Python."""
 
 import asyncio
 import copy

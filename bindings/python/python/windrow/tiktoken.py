@@ -407,7 +407,7 @@ def _last_character(part: bytes) -> bytes:
 
 @functools.lru_cache(maxsize=128)
 def _pattern(tokens: frozenset[str]) -> tuple[str, re.Pattern[str]]:
-    """What all tokens begin with, and a pattern for one of them, the longest first."""
+    """The common begin of all tokens, and a pattern for one of them, the longest first."""
     longest_first = sorted(tokens, key=len, reverse=True)
     return os.path.commonprefix(longest_first), re.compile(f"({'|'.join(map(re.escape, longest_first))})")
 
