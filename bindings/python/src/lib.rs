@@ -56,7 +56,7 @@ fn refuse_other_interpreters(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// tiktoken's name for the vocabulary of a model; `None` for a model that it does not know.
 #[pyfunction]
-fn _encoding_name(model: &str) -> Option<&'static str> {
+fn encoding_name(model: &str) -> Option<&'static str> {
     windrow_tokenizers::tokenizer::encoding_name(model)
 }
 
@@ -77,5 +77,5 @@ fn _windrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(files::encode_files, module)?)?;
     module.add_function(wrap_pyfunction!(files::count, module)?)?;
     module.add_function(wrap_pyfunction!(run_command, module)?)?;
-    module.add_function(wrap_pyfunction!(_encoding_name, module)?)
+    module.add_function(wrap_pyfunction!(encoding_name, module)?)
 }

@@ -20,6 +20,7 @@ __all__ = [
     "__version__",
     "count",
     "encode_files",
+    "encoding_name",
     "run_command",
 ]
 
@@ -364,5 +365,5 @@ def encode_files(
     tokenizer: Tokenizer,
     progress: Callable[..., object] | None,
 ) -> tuple[str, list[str]]: ...
-def _encoding_name(model: str) -> str | None: ...
+def encoding_name(model: str) -> str | None: ...
 def run_command(words: list[str]) -> int: ...

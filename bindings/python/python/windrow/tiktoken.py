@@ -24,7 +24,7 @@ from heapq import heapify, heappop, heappush
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
-from windrow._windrow import Ragged, Tokenizer, _encoding_name
+from windrow._windrow import Ragged, Tokenizer, encoding_name
 
 if TYPE_CHECKING:
     import numpy
@@ -94,7 +94,7 @@ def get_encoding(encoding_name: str) -> Encoding:
 
 def encoding_name_for_model(model_name: str) -> str:
     """The name of a model's encoding; ``KeyError`` if tiktoken does not know the model."""
-    if (name := _encoding_name(model_name)) is None:
+    if (name := encoding_name(model_name)) is None:
         raise KeyError(f"Could not automatically map {model_name} to a tokeniser.\nhint: get_encoding takes its name")
     return name
 
@@ -405,11 +405,13 @@ def _last_character(part: bytes) -> bytes:
     return b""
 
 
-@functools.lru_cache(maxsize=128)
-def _pattern(tokens: frozenset[str]) -> tuple[str, re.Pattern[str]]:
+def _compiled(tokens: frozenset[str]) -> tuple[str, re.Pattern[str]]:
     """The common begin of all tokens, and a pattern for one of them, the longest first."""
     longest_first = sorted(tokens, key=len, reverse=True)
     return os.path.commonprefix(longest_first), re.compile(f"({'|'.join(map(re.escape, longest_first))})")
+
+
+_pattern = functools.lru_cache(maxsize=128)(_compiled)
 
 
 def _search(tokens: frozenset[str], text: str) -> re.Match[str] | None:
@@ -434,8 +436,7 @@ def _ranks(tokenizer: Tokenizer) -> dict[bytes, int]:
     return {token.translate(letters).encode("latin-1"): id for token, id in sorted(spelled.items(), key=lambda item: item[1])}
 
 
-@functools.cache
-def _vocabulary(name: str) -> Tokenizer:
+def _loaded(name: str) -> Tokenizer:
     """The tokenizer of a vocabulary, without special tokens in texts."""
     if name != "p50k_base":
         return Tokenizer._of(name, True)
@@ -443,6 +444,9 @@ def _vocabulary(name: str) -> Tokenizer:
     known = _of_ranks(_ranks(_vocabulary("r50k_base")) | {b" " * length: 50255 + length for length in range(2, 26)})
     assert known, "p50k_base is read by its ranks"
     return known
+
+
+_vocabulary = functools.cache(_loaded)
 
 
 def _of_ranks(ranks: dict[bytes, int]) -> Tokenizer | None:
