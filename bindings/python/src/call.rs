@@ -65,8 +65,8 @@ impl Call {
     }
 
     /// Truncation and padding that this call asks for, in the directions and with the token that are set.
-    pub(crate) fn apply_to_ids(&self, set: &PostProcessing, tokenizer: &Tokenizer) -> PyResult<PostProcessing> {
-        let mut fit = PostProcessing::clone(&*self.apply(&Arc::new(set.clone()), tokenizer)?);
+    pub(crate) fn apply_to_ids(&self, set: &Arc<PostProcessing>, tokenizer: &Tokenizer) -> PyResult<PostProcessing> {
+        let mut fit = Arc::unwrap_or_clone(self.apply(set, tokenizer)?);
         if self.max_length.is_none() {
             fit.set_truncation(None).map_err(PyValueError::new_err)?;
         }
@@ -145,12 +145,11 @@ pub(crate) fn fitted(batch: &Ragged, around: &Encoding, post_processing: &PostPr
         padding
             .pad_to_multiple_of
             .filter(|multiple| *multiple > 0)
-            .map_or(length, |multiple| length.next_multiple_of(multiple))
+            .map_or(length, |multiple| length.checked_next_multiple_of(multiple).unwrap_or(length))
     });
-    let bytes = batch.iter().map(|ids| length.max(kept(ids).len() + special)).try_fold(0_usize, usize::checked_add);
+    let ids_of_all = batch.iter().map(|ids| length.max(kept(ids).len() + special)).try_fold(0, usize::checked_add);
     let mut fitted = Ragged { values: Vec::new(), offsets: Vec::with_capacity(batch.len() + 1) };
-    let reserved = bytes.is_some_and(|ids| fitted.values.try_reserve_exact(ids).is_ok());
-    if !reserved {
+    if ids_of_all.is_none_or(|ids| fitted.values.try_reserve_exact(ids).is_err()) {
         return Err("no memory for so much padding".to_owned());
     }
     fitted.offsets.push(0);

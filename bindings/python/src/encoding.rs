@@ -8,7 +8,7 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use windrow_tokenizers::engine::Ragged;
 use windrow_tokenizers::full::{FullTokenizer, PostProcessing, pad_encoding};
 use windrow_tokenizers::tokenizers_023::{
-    Encoding, PaddingDirection, PaddingParams, PaddingStrategy, TruncationDirection,
+    EncodeInput, Encoding, PaddingDirection, PaddingParams, PaddingStrategy, TruncationDirection,
 };
 
 use crate::arguments;
@@ -19,6 +19,7 @@ use crate::inputs::Inputs;
 use crate::ints::Ints;
 use crate::lists::{apart, containers, list};
 use crate::texts::{Errors, Texts};
+use crate::tokenizer::in_parallel;
 
 /// The encoding of a text, a pair or words. Places are in characters, as in Hugging Face's library.
 ///
@@ -43,6 +44,8 @@ pub(crate) struct BatchOfIds {
     pub(crate) ids: Ragged,
     /// From when ids are first looked at.
     pub(crate) ints: OnceLock<Option<Ints>>,
+    /// All encodings, if they do not follow from the ids, from when the rest of one is first looked at.
+    pub(crate) whole: OnceLock<Vec<Encoding>>,
 }
 
 impl BatchOfIds {
@@ -79,6 +82,21 @@ impl BatchOfIds {
         Ok(Some(special(before).chain(inner).chain(special(behind)).collect()))
     }
 
+    /// All encodings, made by all threads.
+    fn all(&self, py: Python<'_>) -> PyResult<&[Encoding]> {
+        if let Some(whole) = self.whole.get() {
+            return Ok(whole);
+        }
+        let made = enter(py, |watch| {
+            let inputs = self.texts.strs()?.into_iter().map(EncodeInput::from).collect();
+            let encode =
+                || self.full.encode_batch(inputs, self.add_special_tokens, &self.post_processing, &|| watch.goes_on());
+            Ok(in_parallel(encode)?.unwrap_or_default())
+        })?;
+        // Two threads may make them; those of one are kept.
+        Ok(self.whole.get_or_init(|| made))
+    }
+
     fn whole(&self, number: usize) -> Result<Encoding, Failure> {
         let text = self.texts.str(number)?;
         let ids = self.ids(number);
@@ -103,6 +121,9 @@ impl PyEncoding {
             Made::OfIds { batch, number, whole } => {
                 if let Some(encoding) = whole.get() {
                     return Ok(encoding);
+                }
+                if batch.ids.len() > 1 && !batch.full.follows_from_ids() {
+                    return Ok(&batch.all(py)?[*number]);
                 }
                 let made = enter(py, |_| batch.whole(*number))?;
                 // Two threads may make it; one is kept.
@@ -175,9 +196,8 @@ impl PyEncoding {
 
 /// Offsets as an array of numpy.
 fn array<'py>(py: Python<'py>, offsets: &[(usize, usize)]) -> PyResult<Bound<'py, PyAny>> {
-    let numbers =
-        apart(py, offsets.len(), || offsets.iter().flat_map(|(begin, end)| [*begin as i64, *end as i64]).collect());
-    let numbers: Vec<i64> = numbers;
+    let both = |(begin, end): &(usize, usize)| [*begin as i64, *end as i64];
+    let numbers = apart(py, offsets.len(), || offsets.iter().flat_map(both).collect::<Vec<_>>());
     let numpy = py.import("numpy")?;
     let flat = numpy.call_method1("frombuffer", (PyBytes::new(py, bytemuck::cast_slice(&numbers)), "=i8"))?;
     flat.call_method1("reshape", ((offsets.len(), 2),))

@@ -37,10 +37,6 @@ impl Inputs {
         several("input", listed.as_ref().unwrap_or(inputs))?.enumerate().map(read).collect::<PyResult<_>>().map(Self)
     }
 
-    pub(crate) fn is_one(&self) -> bool {
-        self.0.len() == 1
-    }
-
     /// A batch of one.
     pub(crate) fn one(
         first: &Bound<'_, PyAny>,

@@ -384,8 +384,8 @@ fn encodings(
     watch: &Watch,
 ) -> Result<Vec<PyEncoding>, Failure> {
     let is_simple = post_processing.padding().is_none();
-    // Of one text the library makes the rest when it is looked at, which takes ten times as long as the ids. Those of a batch are made here, by all threads.
-    let is_late = inputs.is_one() && !full.tokenizer().engine().name().starts_with("tokenizers 0.23");
+    // The library makes the rest when it is looked at, which takes ten times as long as the ids.
+    let is_late = !full.tokenizer().engine().name().starts_with("tokenizers 0.23");
     let around = match is_simple && (full.follows_from_ids() || is_late) {
         true => Some(full.around(add_special_tokens).map_err(|error| Failure::Tokenizer(error.to_string()))?),
         false => None,
@@ -406,7 +406,8 @@ fn encodings(
                 ids.shrink();
                 let (full, post_processing) = (Arc::clone(full), Arc::clone(post_processing));
                 let ints = OnceLock::new();
-                let batch = BatchOfIds { full, post_processing, add_special_tokens, around, texts, ids, ints };
+                let whole = OnceLock::new();
+                let batch = BatchOfIds { full, post_processing, add_special_tokens, around, texts, ids, ints, whole };
                 let batch = Arc::new(batch);
                 return Ok((0..batch.ids.len()).map(|number| PyEncoding::of_ids(&batch, number)).collect());
             }

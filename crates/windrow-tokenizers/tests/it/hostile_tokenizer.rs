@@ -383,7 +383,6 @@ fn no_memory_for_a_large_text() {
 fn a_file_that_is_put_together() {
     let mut file = with("/model/vocab", json!({}));
     file["model"]["merges"] = json!([]);
-    file["model"]["unk_token"] = json!("?");
     file["post_processor"] = json!({"type": "BertProcessing", "sep": ["]", 8], "cls": ["[", 9]});
     refused(file.to_string(), &["model.vocab: is empty"]);
     let options = LoadOptions { add_special_tokens: true, unfinished: true, ..LoadOptions::default() };
