@@ -5,9 +5,9 @@ use std::sync::Arc;
 use napi::bindgen_prelude::*;
 use napi_derive::napi;
 use windrow_tokenizers::engine::BatchError;
-use windrow_tokenizers::full::{FullTokenizer, PostProcessing};
-use windrow_tokenizers::tokenizers_023::{
-    EncodeInput, Encoding, PaddingDirection, PaddingParams, TruncationDirection, TruncationParams, TruncationStrategy,
+use windrow_tokenizers::full::{
+    EncodeInput, Encoding, FullTokenizer, PaddingDirection, PaddingParams, PostProcessing, TruncationDirection,
+    TruncationParams, TruncationStrategy,
 };
 
 use crate::failure::Failure;

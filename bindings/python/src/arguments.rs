@@ -70,7 +70,6 @@ macro_rules! optional {
 numbers! {
     char_pos: usize,
     id: u32,
-    max_length: usize,
     pad_id: u32,
     pad_type_id: u32,
     rows: u64,
@@ -87,15 +86,21 @@ optional! {
     queue: usize,
 }
 
-/// `length`, which is a number in one method and may be `None` in another one.
-pub(crate) mod length {
-    use super::*;
+/// Modules for arguments that are a number in one method and may be `None` in another one.
+macro_rules! both {
+    ($($name:ident),*) => {
+        $(pub(crate) mod $name {
+            use super::*;
 
-    pub(crate) fn given(value: &Bound<'_, PyAny>) -> PyResult<usize> {
-        number(&"length", value)
-    }
+            pub(crate) fn given(value: &Bound<'_, PyAny>) -> PyResult<usize> {
+                number(&stringify!($name), value)
+            }
 
-    pub(crate) fn optional(value: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
-        if value.is_none() { Ok(None) } else { given(value).map(Some) }
-    }
+            pub(crate) fn optional(value: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+                if value.is_none() { Ok(None) } else { given(value).map(Some) }
+            }
+        })*
+    };
 }
+
+both!(length, max_length);

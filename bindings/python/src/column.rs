@@ -9,7 +9,7 @@ use arrow_schema::{DataType, Field};
 use bytes::Bytes;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyDict, PyIterator, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyIterator, PyList, PySlice, PyTuple};
 use pyo3_arrow::ffi::to_array_pycapsules;
 use windrow_tokenizers::engine::Ragged;
 
@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Offsets,
 }
 
-/// A run of a column, which shares the memory of the batch.
+/// Numbers in flat memory, read-only: ids (uint32) or offsets (int64).
 #[pyclass(frozen, module = "windrow")]
 pub(crate) struct Column {
     batch: Arc<Ragged>,
@@ -75,6 +75,42 @@ impl Column {
     }
 }
 
+/// The places of a slice, in its order.
+pub(crate) struct Places {
+    start: isize,
+    step: isize,
+    len: usize,
+}
+
+impl Places {
+    pub(crate) fn of(slice: &Bound<'_, PySlice>, len: usize) -> PyResult<Self> {
+        let found = slice.indices(isize::try_from(len)?)?;
+        Ok(Self { start: found.start, step: found.step, len: found.slicelength })
+    }
+
+    /// The places as a run, unless the slice has a step.
+    fn run(&self) -> Option<Range<usize>> {
+        let start = usize::try_from(self.start).ok()?;
+        (self.step == 1).then(|| start..start + self.len)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
+        (0..self.len as isize).map(|number| (self.start + number * self.step) as usize)
+    }
+}
+
+/// Numbers of a column, and items of a batch, that its text shows.
+pub(crate) const SHOWN: usize = 10;
+
+/// The first items of a list, as text.
+pub(crate) fn shortened<T>(items: &[T], most: usize, text: impl Fn(&T) -> String) -> String {
+    let mut shown: Vec<String> = items.iter().take(most).map(text).collect();
+    if items.len() > most {
+        shown.push("...".to_owned());
+    }
+    format!("[{}]", shown.join(", "))
+}
+
 /// The place of an index of Python, which counts from the end if it is negative.
 pub(crate) fn place(index: isize, len: usize) -> PyResult<usize> {
     let from_begin = if index < 0 { index.checked_add_unsigned(len) } else { Some(index) };
@@ -84,6 +120,7 @@ pub(crate) fn place(index: isize, len: usize) -> PyResult<usize> {
 
 #[pymethods]
 impl Column {
+    /// `"uint32"` for ids, `"int64"` for offsets.
     #[getter]
     fn dtype(&self) -> &'static str {
         match self.kind {
@@ -92,6 +129,7 @@ impl Column {
         }
     }
 
+    /// Size of the numbers in bytes.
     #[getter]
     fn nbytes(&self) -> usize {
         self.bytes().len()
@@ -101,25 +139,64 @@ impl Column {
         self.range.len()
     }
 
-    fn __getitem__(&self, index: isize) -> PyResult<u64> {
-        let place = place(index, self.range.len())?;
-        Ok(self.ids().map_or_else(|| self.offsets()[place], |ids| ids[place].into()))
+    /// A number, or the column of a slice, without a copy unless the slice has a step.
+    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let Ok(slice) = index.cast::<PySlice>() else {
+            let place = place(index.extract()?, self.range.len())?;
+            let number: u64 = self.ids().map_or_else(|| self.offsets()[place], |ids| ids[place].into());
+            return Ok(number.into_pyobject(py)?.into_any());
+        };
+        let places = Places::of(slice, self.range.len())?;
+        let column = match (places.run(), self.ids()) {
+            (Some(run), _) => {
+                let begin = self.range.start;
+                Self::new(&self.batch, self.kind, begin + run.start..begin + run.end)
+            }
+            (None, Some(ids)) => {
+                let values = places.iter().map(|place| ids[place]).collect();
+                Self::whole(&Arc::new(Ragged { values, offsets: Vec::new() }), self.kind)
+            }
+            (None, None) => {
+                let offsets = places.iter().map(|place| self.offsets()[place]).collect();
+                Self::whole(&Arc::new(Ragged { values: Vec::new(), offsets }), self.kind)
+            }
+        };
+        Ok(Bound::new(py, column)?.into_any())
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
         self.tolist(py)?.try_iter()
     }
 
-    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        let Ok(column) = other.cast::<Self>() else { return false };
+    /// True for an equal column, or a list of the same numbers.
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        if other.is_instance_of::<PyList>() {
+            return self.tolist(other.py())?.eq(other);
+        }
+        let Ok(column) = other.cast::<Self>() else { return Ok(false) };
         let column = column.get();
-        apart(other.py(), self.range.len(), || (self.kind, self.bytes()) == (column.kind, column.bytes()))
+        Ok(apart(other.py(), self.range.len(), || (self.kind, self.bytes()) == (column.kind, column.bytes())))
     }
 
     fn __repr__(&self) -> String {
-        format!("<windrow.Column of {} {}>", self.range.len(), self.dtype())
+        let numbers = match self.ids() {
+            Some(ids) => shortened(ids, SHOWN, u32::to_string),
+            None => shortened(self.offsets(), SHOWN, u64::to_string),
+        };
+        format!("<windrow.Column of {} {}: {numbers}>", self.range.len(), self.dtype())
     }
 
+    /// An array of numpy, without a copy.
+    fn to_numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("numpy")?.call_method1("asarray", (slf,))
+    }
+
+    /// An array of pyarrow, without a copy.
+    fn to_arrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("pyarrow")?.call_method1("array", (slf,))
+    }
+
+    /// The numbers as a list.
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         ask_for(self.range.len(), INT)?;
         match self.ids() {
@@ -128,6 +205,7 @@ impl Column {
         }
     }
 
+    /// The numbers as bytes, in the order of this machine.
     fn tobytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         ask_for(self.bytes().len(), 1)?;
         Ok(PyBytes::new(py, self.bytes()))

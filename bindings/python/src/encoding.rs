@@ -2,24 +2,28 @@
 
 use std::sync::{Arc, OnceLock};
 
-use pyo3::exceptions::{PyMemoryError, PyValueError};
+use pyo3::exceptions::{PyDeprecationWarning, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use windrow_tokenizers::engine::Ragged;
 use windrow_tokenizers::full::{
-    Encoding, FullTokenizer, PaddingDirection, PaddingParams, PaddingStrategy, PostProcessing, TruncationDirection,
-    pad_encoding,
+    EncodeInput, Encoding, FullTokenizer, PaddingDirection, PaddingParams, PaddingStrategy, PostProcessing,
+    TruncationDirection, pad_encoding,
 };
 
 use crate::arguments;
+use crate::column::{SHOWN, shortened};
 use crate::door::enter;
 use crate::errors::{Failure, INT, PAIR, SMALL_INT, TOKEN, ask_for};
 use crate::inputs::Inputs;
 use crate::ints::Ints;
 use crate::lists::{apart, containers, list};
-use crate::texts::Texts;
+use crate::texts::{Errors, Texts};
+use crate::tokenizer::in_parallel;
 
-/// The encoding of an input: whole, or its ids, of which the rest is made when it is first asked for.
+/// The encoding of a text, a pair or words. Places are in characters, as in Hugging Face's library.
+///
+/// Ids and masks are there at once. The rest is made when it is first looked at.
 #[pyclass(name = "Encoding", module = "windrow")]
 pub(crate) struct PyEncoding(Made);
 
@@ -40,6 +44,8 @@ pub(crate) struct BatchOfIds {
     pub(crate) ids: Ragged,
     /// From when ids are first looked at.
     pub(crate) ints: OnceLock<Option<Ints>>,
+    /// All encodings, if they do not follow from the ids, from when the rest of one is first looked at.
+    pub(crate) whole: OnceLock<Vec<Encoding>>,
 }
 
 impl BatchOfIds {
@@ -76,6 +82,21 @@ impl BatchOfIds {
         Ok(Some(special(before).chain(inner).chain(special(behind)).collect()))
     }
 
+    /// All encodings, made by all threads.
+    fn all(&self, py: Python<'_>) -> PyResult<&[Encoding]> {
+        if let Some(whole) = self.whole.get() {
+            return Ok(whole);
+        }
+        let made = enter(py, |watch| {
+            let inputs = self.texts.strs()?.into_iter().map(EncodeInput::from).collect();
+            let encode =
+                || self.full.encode_batch(inputs, self.add_special_tokens, &self.post_processing, &|| watch.goes_on());
+            Ok(in_parallel(encode)?.unwrap_or_default())
+        })?;
+        // Two threads may make them; those of one are kept.
+        Ok(self.whole.get_or_init(|| made))
+    }
+
     fn whole(&self, number: usize) -> Result<Encoding, Failure> {
         let text = self.texts.str(number)?;
         let ids = self.ids(number);
@@ -94,12 +115,15 @@ impl PyEncoding {
     }
 
     /// All of the encoding.
-    fn get(&self, py: Python<'_>) -> PyResult<&Encoding> {
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<&Encoding> {
         match &self.0 {
             Made::Whole(encoding) => Ok(encoding),
             Made::OfIds { batch, number, whole } => {
                 if let Some(encoding) = whole.get() {
                     return Ok(encoding);
+                }
+                if batch.ids.len() > 1 && !batch.full.follows_from_ids() {
+                    return Ok(&batch.all(py)?[*number]);
                 }
                 let made = enter(py, |_| batch.whole(*number))?;
                 // Two threads may make it; one is kept.
@@ -141,6 +165,42 @@ impl PyEncoding {
         let offsets = self.get(py)?.get_offsets();
         Ok(apart(py, offsets.len(), || offsets.to_vec()))
     }
+
+    /// The offsets in bytes, for the input of the encoding.
+    fn byte_places(
+        &self,
+        py: Python<'_>,
+        sequence: &Bound<'_, PyAny>,
+        pair: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<(usize, usize)>> {
+        let inputs = Inputs::one(sequence, pair, !sequence.is_instance_of::<PyString>(), Errors::Replace)?;
+        let offsets = self.places(py)?;
+        let encoding = self.get(py)?;
+        enter(py, |_| {
+            let (sequences, words) = (encoding.get_sequence_ids(), encoding.get_word_ids());
+            let places = sequences.into_iter().zip(words.iter().copied());
+            let mut starts = CharStarts::default();
+            let in_bytes = |((begin, end), (sequence, word)): ((usize, usize), (Option<usize>, Option<u32>))| {
+                // A token that is not of a text has no place.
+                let Some(sequence) = sequence.filter(|_| end > 0) else { return Some((0, 0)) };
+                let text = inputs.text(sequence, word)?;
+                Some((starts.byte(text, begin)?, starts.byte(text, end)?))
+            };
+            let found: Option<Vec<_>> = offsets.into_iter().zip(places).map(in_bytes).collect();
+            found.ok_or_else(|| {
+                Failure::Input("the encoding is not of this input (hint: pass what was encoded)".to_owned())
+            })
+        })
+    }
+}
+
+/// Offsets as an array of numpy.
+fn array<'py>(py: Python<'py>, offsets: &[(usize, usize)]) -> PyResult<Bound<'py, PyAny>> {
+    let both = |(begin, end): &(usize, usize)| [*begin as i64, *end as i64];
+    let numbers = apart(py, offsets.len(), || offsets.iter().flat_map(both).collect::<Vec<_>>());
+    let numpy = py.import("numpy")?;
+    let flat = numpy.call_method1("frombuffer", (PyBytes::new(py, bytemuck::cast_slice(&numbers)), "=i8"))?;
+    flat.call_method1("reshape", ((offsets.len(), 2),))
 }
 
 /// Where the characters of a text begin, for the text that was last asked about.
@@ -185,6 +245,7 @@ pub(crate) fn truncation_direction(direction: &str) -> PyResult<TruncationDirect
 
 #[pymethods]
 impl PyEncoding {
+    /// The ids of the tokens.
     #[getter]
     fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         ask_for(self.__len__(), INT)?;
@@ -199,6 +260,7 @@ impl PyEncoding {
         }
     }
 
+    /// For each token the number of its text in a pair, as the post-processor sets it.
     #[getter]
     fn type_ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         ask_for(self.__len__(), INT)?;
@@ -211,6 +273,7 @@ impl PyEncoding {
         }
     }
 
+    /// 1 for each token, 0 for padding.
     #[getter]
     fn attention_mask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         ask_for(self.__len__(), SMALL_INT)?;
@@ -220,6 +283,7 @@ impl PyEncoding {
         }
     }
 
+    /// 1 for special tokens around a text and for padding.
     #[getter]
     fn special_tokens_mask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         ask_for(self.__len__(), SMALL_INT)?;
@@ -236,6 +300,7 @@ impl PyEncoding {
         }
     }
 
+    /// Number of texts: 2 for a pair.
     #[getter]
     fn n_sequences(&self) -> usize {
         match &self.0 {
@@ -244,6 +309,7 @@ impl PyEncoding {
         }
     }
 
+    /// Encodings of the text that truncation has cut off.
     #[getter]
     fn overflowing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let Made::Whole(encoding) = &self.0 else { return Ok(PyList::empty(py)) };
@@ -252,6 +318,7 @@ impl PyEncoding {
         containers(py, parts.iter().map(|part| Self::whole(part.clone())))
     }
 
+    /// The tokens as the vocabulary spells them.
     #[getter]
     fn tokens<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let tokens = self.get(py)?.get_tokens();
@@ -259,9 +326,16 @@ impl PyEncoding {
         list(py, tokens.iter())
     }
 
+    /// The characters of the text that each token stands for: its first, and the one after its last.
     #[getter]
     fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         containers(py, self.places(py)?.into_iter())
+    }
+
+    /// `offsets` as an array of numpy: a row of two int64 for each token.
+    #[getter]
+    fn offsets_array<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        array(py, &self.places(py)?)
     }
 
     /// The offsets in bytes of UTF-8, for what was encoded: a text, or words; and the second part of a pair.
@@ -272,27 +346,21 @@ impl PyEncoding {
         sequence: &Bound<'py, PyAny>,
         pair: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let inputs = Inputs::one(sequence, pair, !sequence.is_instance_of::<PyString>())?;
-        let offsets = self.places(py)?;
-        let encoding = self.get(py)?;
-        let found = enter(py, |_| {
-            let (sequences, words) = (encoding.get_sequence_ids(), encoding.get_word_ids());
-            let places = sequences.into_iter().zip(words.iter().copied());
-            let mut starts = CharStarts::default();
-            let in_bytes = |((begin, end), (sequence, word)): ((usize, usize), (Option<usize>, Option<u32>))| {
-                // A token that is not of a text has no place.
-                let Some(sequence) = sequence.filter(|_| end > 0) else { return Some((0, 0)) };
-                let text = inputs.text(sequence, word)?;
-                Some((starts.byte(text, begin)?, starts.byte(text, end)?))
-            };
-            let found: Option<Vec<_>> = offsets.into_iter().zip(places).map(in_bytes).collect();
-            found.ok_or_else(|| {
-                Failure::Input("the encoding is not of this input (hint: pass what was encoded)".to_owned())
-            })
-        })?;
-        containers(py, found.into_iter())
+        containers(py, self.byte_places(py, sequence, pair)?.into_iter())
     }
 
+    /// `byte_offsets` as an array of numpy: a row of two int64 for each token.
+    #[pyo3(signature = (sequence, pair = None))]
+    fn byte_offsets_array<'py>(
+        &self,
+        py: Python<'py>,
+        sequence: &Bound<'py, PyAny>,
+        pair: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        array(py, &self.byte_places(py, sequence, pair)?)
+    }
+
+    /// The number of each token's word; `None` for special tokens.
     #[getter]
     fn word_ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let words = self.get(py)?.get_word_ids();
@@ -303,9 +371,12 @@ impl PyEncoding {
     /// The older name of `word_ids`.
     #[getter]
     fn words<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let message = c"Encoding.words is deprecated: use Encoding.word_ids";
+        PyErr::warn(py, &py.get_type::<PyDeprecationWarning>(), message, 1)?;
         self.word_ids(py)
     }
 
+    /// The number of each token's text in a pair; `None` for special tokens.
     #[getter]
     fn sequence_ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let encoding = self.get(py)?;
@@ -314,6 +385,7 @@ impl PyEncoding {
         list(py, sequences.into_iter())
     }
 
+    /// The token that has this character.
     #[pyo3(signature = (char_pos, sequence_index = 0))]
     fn char_to_token(
         &self,
@@ -324,6 +396,7 @@ impl PyEncoding {
         Ok(self.get(py)?.char_to_token(char_pos, sequence_index))
     }
 
+    /// The word that has this character.
     #[pyo3(signature = (char_pos, sequence_index = 0))]
     fn char_to_word(
         &self,
@@ -334,6 +407,7 @@ impl PyEncoding {
         Ok(self.get(py)?.char_to_word(char_pos, sequence_index))
     }
 
+    /// The characters of a token; `None` for special tokens.
     fn token_to_chars(
         &self,
         py: Python<'_>,
@@ -342,6 +416,7 @@ impl PyEncoding {
         Ok(self.get(py)?.token_to_chars(token_index).map(|(_, chars)| chars))
     }
 
+    /// The number of a token's text in a pair.
     fn token_to_sequence(
         &self,
         py: Python<'_>,
@@ -350,6 +425,7 @@ impl PyEncoding {
         Ok(self.get(py)?.token_to_sequence(token_index))
     }
 
+    /// The number of a token's word.
     fn token_to_word(
         &self,
         py: Python<'_>,
@@ -358,6 +434,7 @@ impl PyEncoding {
         Ok(self.get(py)?.token_to_word(token_index).map(|(_, word)| word))
     }
 
+    /// The characters of a word.
     #[pyo3(signature = (word_index, sequence_index = 0))]
     fn word_to_chars(
         &self,
@@ -368,6 +445,7 @@ impl PyEncoding {
         Ok(self.get(py)?.word_to_chars(word_index, sequence_index))
     }
 
+    /// The tokens of a word: its first, and the one after its last.
     #[pyo3(signature = (word_index, sequence_index = 0))]
     fn word_to_tokens(
         &self,
@@ -401,7 +479,7 @@ impl PyEncoding {
     fn truncate(
         &mut self,
         py: Python<'_>,
-        #[pyo3(from_py_with = arguments::max_length)] max_length: usize,
+        #[pyo3(from_py_with = arguments::max_length::given)] max_length: usize,
         #[pyo3(from_py_with = arguments::stride)] stride: usize,
         direction: &str,
     ) -> PyResult<()> {
@@ -445,7 +523,14 @@ impl PyEncoding {
             Made::Whole(encoding) => encoding.get_overflowing().len(),
             Made::OfIds { .. } => 0,
         };
-        format!("<windrow.Encoding of {} tokens, {overflowing} overflowing>", self.__len__())
+        let ids = match &self.0 {
+            Made::Whole(encoding) => shortened(encoding.get_ids(), SHOWN, u32::to_string),
+            Made::OfIds { batch, number, .. } => {
+                let ids = batch.ids(*number).iter().copied().take(SHOWN + 1);
+                shortened(&batch.column(batch.around.get_ids(), ids), SHOWN, u32::to_string)
+            }
+        };
+        format!("<windrow.Encoding of {} tokens, {overflowing} overflowing: {ids}>", self.__len__())
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod batcher;
+mod call;
 mod collector;
 mod column;
 mod door;
@@ -55,6 +56,12 @@ fn refuse_other_interpreters(module: &Bound<'_, PyModule>) -> PyResult<()> {
     )))
 }
 
+/// tiktoken's name for the vocabulary of a model; `None` for a model that it does not know.
+#[pyfunction]
+fn encoding_name(model: &str) -> Option<&'static str> {
+    windrow_tokenizers::tokenizer::encoding_name(model)
+}
+
 #[pymodule(gil_used = false)]
 fn _windrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     refuse_other_interpreters(module)?;
@@ -72,5 +79,6 @@ fn _windrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(files::encode_files, module)?)?;
     #[cfg(feature = "command")]
     module.add_function(wrap_pyfunction!(run_command, module)?)?;
-    module.add_function(wrap_pyfunction!(files::count, module)?)
+    module.add_function(wrap_pyfunction!(files::count, module)?)?;
+    module.add_function(wrap_pyfunction!(encoding_name, module)?)
 }

@@ -1,23 +1,24 @@
 //! The ids of a batch.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{LargeListArray, UInt32Array};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyIterator, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyIterator, PyList, PySlice, PyTuple};
 use pyo3_arrow::ffi::to_array_pycapsules;
 use windrow_tokenizers::engine::Ragged;
 
 use crate::collector::CollectorPause;
-use crate::column::{Column, Kind, buffer, place};
+use crate::column::{Column, Kind, Places, SHOWN, buffer, place, shortened};
 use crate::errors::{INT, ask_for};
 use crate::ints::Ints;
 use crate::lists::{PIECE, Turns, apart, containers};
 
-/// `Ragged` of Python: shared with the columns and arrays made of it, and never changed.
+/// The ids of a batch: those of item `n` are `values[offsets[n]:offsets[n + 1]]`. It is never changed.
 #[pyclass(frozen, name = "Ragged", module = "windrow")]
 pub(crate) struct PyRagged(Arc<Ragged>);
 
@@ -37,24 +38,30 @@ impl PyRagged {
         &self.0
     }
 
+    fn range(&self, number: usize) -> Range<usize> {
+        self.0.offsets[number] as usize..self.0.offsets[number + 1] as usize
+    }
+
     fn item(&self, number: usize) -> Column {
-        let range = self.0.offsets[number] as usize..self.0.offsets[number + 1] as usize;
-        Column::new(&self.0, Kind::Ids, range)
+        Column::new(&self.0, Kind::Ids, self.range(number))
     }
 }
 
 #[pymethods]
 impl PyRagged {
+    /// The ids of all items, one after the other.
     #[getter]
     fn values(&self) -> Column {
         Column::whole(&self.0, Kind::Ids)
     }
 
+    /// The place in `values` at which each item begins, and the end of the last.
     #[getter]
     fn offsets(&self) -> Column {
         Column::whole(&self.0, Kind::Offsets)
     }
 
+    /// Size of the ids and the offsets in bytes.
     #[getter]
     fn nbytes(&self) -> usize {
         size_of_val::<[_]>(&self.0.values) + size_of_val::<[_]>(&self.0.offsets)
@@ -64,8 +71,24 @@ impl PyRagged {
         self.0.len()
     }
 
-    fn __getitem__(&self, index: isize) -> PyResult<Column> {
-        Ok(self.item(place(index, self.0.len())?))
+    /// The ids of an item, or a batch of the items of a slice, which is a copy.
+    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let Ok(slice) = index.cast::<PySlice>() else {
+            let item = self.item(place(index.extract()?, self.0.len())?);
+            return Ok(Bound::new(py, item)?.into_any());
+        };
+        let places = Places::of(slice, self.0.len())?;
+        let items = || places.iter().map(|place| &self.0.values[self.range(place)]);
+        let ids = items().map(<[u32]>::len).sum();
+        ask_for(ids, size_of::<u32>())?;
+        let mut batch = Ragged { values: Vec::with_capacity(ids), offsets: vec![0] };
+        apart(py, ids, || {
+            for item in items() {
+                batch.values.extend_from_slice(item);
+                batch.offsets.push(batch.values.len() as u64);
+            }
+        });
+        Ok(Bound::new(py, Self::new(batch))?.into_any())
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
@@ -73,16 +96,41 @@ impl PyRagged {
         containers(py, (0..self.0.len()).map(|number| self.item(number)))?.try_iter()
     }
 
-    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        let Ok(ragged) = other.cast::<Self>() else { return false };
+    /// True for an equal batch, or a list of lists of the same ids.
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        if other.is_instance_of::<PyList>() {
+            return self.tolist(other.py())?.eq(other);
+        }
+        let Ok(ragged) = other.cast::<Self>() else { return Ok(false) };
         let ragged = ragged.get();
-        apart(other.py(), self.0.values.len(), || self.0 == ragged.0)
+        Ok(apart(other.py(), self.0.values.len(), || self.0 == ragged.0))
     }
 
     fn __repr__(&self) -> String {
-        format!("<windrow.Ragged of {} items, {} ids>", self.0.len(), self.0.values.len())
+        let items: Vec<&[u32]> = self.0.iter().take(SHOWN + 1).collect();
+        let shown = shortened(&items, SHOWN, |ids| shortened(ids, SHOWN, u32::to_string));
+        format!("<windrow.Ragged of {} items, {} ids: {shown}>", self.0.len(), self.0.values.len())
     }
 
+    /// Numpy would make one object of it.
+    #[pyo3(signature = (*_arguments, **_settings))]
+    fn __array__(&self, _arguments: &Bound<'_, PyTuple>, _settings: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        let hint = "hint: to_numpy gives an array for each item, or a matrix with pad_id";
+        Err(PyTypeError::new_err(format!("a Ragged is no array ({hint})")))
+    }
+
+    /// Arrays of numpy, one for each item, without a copy. With `pad_id` one matrix: a row for each item, filled up with this id.
+    #[pyo3(signature = (pad_id = None))]
+    fn to_numpy<'py>(slf: &Bound<'py, Self>, pad_id: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("windrow.arrays")?.call_method1("to_numpy", (slf, pad_id))
+    }
+
+    /// An array of pyarrow: a list of ids for each item, without a copy.
+    fn to_arrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("pyarrow")?.call_method1("array", (slf,))
+    }
+
+    /// The ids as lists, one for each item.
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         ask_for(self.0.values.len(), INT)?;
         ask_for(self.0.len(), LIST)?;

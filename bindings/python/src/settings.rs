@@ -64,8 +64,8 @@ impl Settings {
         Ok(post_processing)
     }
 
-    /// A file with these settings.
-    pub(crate) fn write(&self, json: &str, pretty: bool) -> Result<String, Failure> {
+    /// A file with these settings, and with another part if there is one.
+    pub(crate) fn write(&self, json: &str, pretty: bool, part: Option<(&str, &str)>) -> Result<String, Failure> {
         let mut parts: HashMap<&str, &RawValue> = serde_json::from_str(json).map_err(failed)?;
         let truncation = to_raw_value(&self.truncation).map_err(failed)?;
         let padding = to_raw_value(&self.padding).map_err(failed)?;
@@ -74,6 +74,9 @@ impl Settings {
         parts.insert("padding", &padding);
         if let Some(added) = &added {
             parts.insert("added_tokens", added);
+        }
+        if let Some((name, part)) = part {
+            parts.insert(name, serde_json::from_str(part).map_err(failed)?);
         }
         let place = |name: &str| ORDER.iter().position(|known| *known == name).unwrap_or(ORDER.len());
         let mut parts: Vec<(&str, &RawValue)> = parts.into_iter().collect();

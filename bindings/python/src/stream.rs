@@ -10,6 +10,7 @@ use crate::texts::ids_of;
 use crate::tokenizer::PyTokenizer;
 
 /// Decodes ids as they come, and gives text when it is complete: a character may take several tokens.
+#[derive(Clone)]
 #[pyclass(name = "DecodeStream", module = "windrow")]
 pub(crate) struct PyDecodeStream {
     stream: DecodeStream,
@@ -22,6 +23,14 @@ impl PyDecodeStream {
     fn new(ids: Option<&Bound<'_, PyAny>>, skip_special_tokens: bool) -> PyResult<Self> {
         let ids = ids.map_or(Ok(Vec::new()), ids_of)?;
         Ok(Self { stream: DecodeStream::behind(ids, skip_special_tokens) })
+    }
+
+    fn __copy__(&self) -> Self {
+        self.clone()
+    }
+
+    fn __deepcopy__(&self, _memo: &Bound<'_, PyAny>) -> Self {
+        self.clone()
     }
 
     /// The text that is complete with another id, or several; `None` if there is no more of it yet.

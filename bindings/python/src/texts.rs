@@ -3,7 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, GenericStringArray, OffsetSizeTrait};
 use arrow_schema::DataType;
-use pyo3::exceptions::{PyTypeError, PyUnicodeEncodeError};
+use pyo3::exceptions::{PyTypeError, PyUnicodeEncodeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
@@ -12,6 +12,23 @@ use pyo3_arrow::input::AnyArray;
 use crate::arguments::{number, several};
 use crate::column::Column;
 use crate::errors::Failure;
+
+/// Treatment of a text that is no Unicode: a `str` with half of a surrogate pair, or bytes that are not UTF-8.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Errors {
+    Strict,
+    Replace,
+}
+
+impl Errors {
+    pub(crate) fn of(name: &str) -> PyResult<Self> {
+        match name {
+            "strict" => Ok(Self::Strict),
+            "replace" => Ok(Self::Replace),
+            other => Err(PyValueError::new_err(format!("errors {other:?} is neither \"strict\" nor \"replace\""))),
+        }
+    }
+}
 
 /// A text, kept alive.
 pub(crate) enum Item {
@@ -28,27 +45,27 @@ pub(crate) enum Texts {
 
 impl Texts {
     /// What `texts` has: a list or another iterable of `str` or `bytes`, an array of numpy, or a column of strings of Arrow.
-    pub(crate) fn of(texts: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(crate) fn of(texts: &Bound<'_, PyAny>, errors: Errors) -> PyResult<Self> {
         if let Ok(list) = texts.cast::<PyList>() {
-            return Self::items(list.iter());
+            return Self::items(list.iter(), errors);
         }
         if let Ok(tuple) = texts.cast::<PyTuple>() {
-            return Self::items(tuple.iter());
+            return Self::items(tuple.iter(), errors);
         }
         if texts.hasattr("__arrow_c_stream__")? || texts.hasattr("__arrow_c_array__")? {
             return Self::columns(texts);
         }
         if texts.hasattr("__array_interface__")? {
-            return Self::of(&texts.call_method0("tolist")?);
+            return Self::of(&texts.call_method0("tolist")?, errors);
         }
         let items: PyResult<Vec<_>> = several("texts", texts)?.collect();
-        Self::items(items?.into_iter())
+        Self::items(items?.into_iter(), errors)
     }
 
-    fn items<'py>(texts: impl ExactSizeIterator<Item = Bound<'py, PyAny>>) -> PyResult<Self> {
+    fn items<'py>(texts: impl ExactSizeIterator<Item = Bound<'py, PyAny>>, errors: Errors) -> PyResult<Self> {
         let mut items = Vec::with_capacity(texts.len());
         for (number, text) in texts.enumerate() {
-            items.push(Item::of(number, text)?);
+            items.push(Item::of(number, text, errors)?);
         }
         Ok(Self::Items(items))
     }
@@ -146,11 +163,22 @@ fn utf8(bytes: &[u8]) -> Result<&str, String> {
 }
 
 impl Item {
-    pub(crate) fn of(number: usize, text: Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(crate) fn of(number: usize, text: Bound<'_, PyAny>, errors: Errors) -> PyResult<Self> {
         let py = text.py();
         match text.cast_into::<PyString>() {
-            Ok(text) => PyBackedStr::try_from(text).map(Self::Str).map_err(|error| not_unicode(py, number, error)),
+            Ok(text) => match PyBackedStr::try_from(text.clone()) {
+                Ok(text) => Ok(Self::Str(text)),
+                Err(error) if errors == Errors::Strict => Err(not_unicode(py, number, error)),
+                Err(_) => {
+                    // Both halves of a pair become their character.
+                    let units = text.call_method1("encode", ("utf-16", "surrogatepass"))?;
+                    Self::of(number, units.call_method1("decode", ("utf-16", "replace"))?, Errors::Strict)
+                }
+            },
             Err(other) => match other.into_inner().cast_into::<PyBytes>() {
+                Ok(bytes) if errors == Errors::Replace && utf8(bytes.as_bytes()).is_err() => {
+                    Self::of(number, bytes.call_method1("decode", ("utf-8", "replace"))?, Errors::Strict)
+                }
                 Ok(bytes) => Ok(Self::Bytes(bytes.into())),
                 Err(other) => {
                     let name = other.into_inner().get_type().name()?;
@@ -175,7 +203,7 @@ fn not_unicode(py: Python<'_>, number: usize, cause: PyErr) -> PyErr {
     }
     let start = cause.value(py).getattr("start").and_then(|start| start.extract::<usize>());
     let place = start.map_or(String::new(), |start| format!(" at character {start}"));
-    let hint = "hint: text.encode(errors=\"replace\") makes a question mark of it";
+    let hint = "hint: errors=\"replace\" makes U+FFFD of it";
     let reason = format!("has half of a surrogate pair{place}, which no UTF-8 has ({hint})");
     let error = Failure::Item { item: number, reason }.into_error(py);
     error.set_cause(py, Some(cause));

@@ -1,20 +1,25 @@
 //! `Tokenizer` of Python.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use serde_json::value::RawValue;
 use windrow::Pool;
 use windrow::prelude::*;
 use windrow_tokenizers::engine::{DecodeBatchError, Ragged};
-use windrow_tokenizers::full::{FullTokenizer, PostProcessing};
-use windrow_tokenizers::full::{PaddingParams, PaddingStrategy, TruncationParams, TruncationStrategy};
+use windrow_tokenizers::full::{
+    EncodeInput, Encoding, FullTokenizer, PaddingParams, PaddingStrategy, PostProcessing, TruncationParams,
+    TruncationStrategy,
+};
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 use crate::arguments;
+use crate::call::{Call, fitted};
 use crate::door::{Watch, ask, enter};
 use crate::encoding::{BatchOfIds, PyEncoding, padding_direction, truncation_direction};
 use crate::errors::{Failure, TOKEN, ask_for};
@@ -25,11 +30,14 @@ use crate::settings::{self, Settings};
 use crate::texts::{Texts, ids_of};
 use crate::vocabulary::{self, Added};
 
-/// A vocabulary, what encodes with it, and its settings.
+/// A vocabulary, what encodes with it, and how its encodings are truncated and padded.
 ///
-/// They are replaced as a whole, so each call works with what it found at its begin. The lock is held for moments, by threads that hold
-/// the interpreter's lock: no forked process finds it taken.
-#[pyclass(frozen, name = "Tokenizer", module = "windrow")]
+/// Encoding and decoding never change it, so threads may share it. The methods have the names and results of Hugging Face's library.
+/// Two tokenizers are equal if their files and settings are.
+//
+// The state is replaced as a whole, so each call works with what it found at its begin. The lock is held for moments, by threads that hold
+// the interpreter's lock: no forked process finds it taken.
+#[pyclass(frozen, weakref, name = "Tokenizer", module = "windrow")]
 pub(crate) struct PyTokenizer(Mutex<State>);
 
 /// All that a tokenizer is.
@@ -44,6 +52,8 @@ struct State {
 pub(crate) struct Core {
     pub(crate) full: Arc<FullTokenizer>,
     encode_special_tokens: bool,
+    /// True if it was put together of parts.
+    of_parts: bool,
     /// From when it is first asked for: the tokenizer that adds special tokens around texts.
     adding: OnceLock<Tokenizer>,
     /// The same for files, whose special tokens are not treated as here; the second adds special tokens around texts.
@@ -55,12 +65,15 @@ pub(crate) struct Core {
 enum Source<'a> {
     /// The bytes of a `tokenizer.json` or of a rank file.
     Bytes(&'a [u8]),
+    /// The same for a tokenizer that is put together, and may be unfinished.
+    Parts(&'a [u8]),
     /// The name of a vocabulary, or a path.
     Named(&'a str),
 }
 
-fn options(add_special_tokens: bool, encode_special_tokens: bool) -> LoadOptions {
-    LoadOptions { add_special_tokens, special_in_text: !encode_special_tokens, ..LoadOptions::default() }
+fn options(add_special_tokens: bool, encode_special_tokens: bool, unfinished: bool) -> LoadOptions {
+    let special_in_text = !encode_special_tokens;
+    LoadOptions { add_special_tokens, special_in_text, unfinished, ..LoadOptions::default() }
 }
 
 impl State {
@@ -91,22 +104,29 @@ impl State {
 impl Core {
     /// Without `encode_special_tokens`, that of the file.
     fn load(source: Source<'_>, name: &str, encode_special_tokens: Option<bool>) -> Result<Self, Failure> {
-        let options = options(false, encode_special_tokens.unwrap_or(false));
+        let of_parts = matches!(source, Source::Parts(_));
+        let options = options(false, encode_special_tokens.unwrap_or(false), of_parts);
         let full = match source {
-            Source::Bytes(file) => FullTokenizer::from_bytes(file, name, &options)?,
+            Source::Bytes(file) | Source::Parts(file) => FullTokenizer::from_bytes(file, name, &options)?,
             Source::Named(name) => FullTokenizer::load(name, &options)?,
         };
         if encode_special_tokens.is_none() && full.json().is_some_and(settings::encodes_special_tokens) {
             let name = full.tokenizer().name();
-            return Self::load(full.file().map_or(source, Source::Bytes), name, Some(true));
+            let source = full.file().map_or(source, if of_parts { Source::Parts } else { Source::Bytes });
+            return Self::load(source, name, Some(true));
         }
         let (adding, others) = (OnceLock::new(), Default::default());
         let encode_special_tokens = encode_special_tokens.unwrap_or(false);
-        Ok(Self { full: Arc::new(full), encode_special_tokens, adding, others })
+        Ok(Self { full: Arc::new(full), encode_special_tokens, of_parts, adding, others })
     }
 
     fn source(&self) -> Source<'_> {
-        self.full.file().map_or(Source::Named(self.plain().name()), Source::Bytes)
+        self.full.file().map_or(Source::Named(self.plain().name()), |file| self.source_of(file))
+    }
+
+    /// Another file in the place of this one.
+    fn source_of<'a>(&self, file: &'a [u8]) -> Source<'a> {
+        if self.of_parts { Source::Parts(file) } else { Source::Bytes(file) }
     }
 
     pub(crate) fn plain(&self) -> &Tokenizer {
@@ -119,7 +139,7 @@ impl Core {
             return Ok(adding);
         }
         // Two threads may load it; one is kept.
-        let options = options(true, self.encode_special_tokens);
+        let options = options(true, self.encode_special_tokens, self.of_parts);
         let adding = Tokenizer::from_json(json.as_bytes(), self.plain().name(), &options)?;
         Ok(self.adding.get_or_init(|| adding))
     }
@@ -133,9 +153,9 @@ impl Core {
         if let Some(other) = other.get() {
             return Ok(other);
         }
-        let (name, options) = (self.plain().name(), options(add_special_tokens, !special_in_text));
+        let (name, options) = (self.plain().name(), options(add_special_tokens, !special_in_text, self.of_parts));
         let loaded = match self.source() {
-            Source::Bytes(file) => Tokenizer::from_bytes(file, name, &options)?,
+            Source::Bytes(file) | Source::Parts(file) => Tokenizer::from_bytes(file, name, &options)?,
             Source::Named(name) => Tokenizer::load(name, &options)?,
         };
         Ok(other.get_or_init(|| loaded))
@@ -219,8 +239,15 @@ impl PyTokenizer {
         Arc::clone(&self.locked().post_processing)
     }
 
-    fn encodings(&self, py: Python<'_>, inputs: Inputs, add_special_tokens: bool) -> PyResult<Vec<PyEncoding>> {
+    fn encodings(
+        &self,
+        py: Python<'_>,
+        inputs: Inputs,
+        add_special_tokens: bool,
+        call: &Call,
+    ) -> PyResult<Vec<PyEncoding>> {
         let State { core, post_processing } = self.state();
+        let post_processing = call.apply(&post_processing, core.plain())?;
         enter(py, |watch| in_parallel(|| encodings(&core.full, &post_processing, inputs, add_special_tokens, watch)))
     }
 
@@ -229,9 +256,11 @@ impl PyTokenizer {
         input: &Bound<'py, PyAny>,
         is_pretokenized: bool,
         add_special_tokens: bool,
+        call: &Call,
     ) -> PyResult<Bound<'py, PyList>> {
         let py = input.py();
-        let encodings = self.encodings(py, Inputs::of(input, is_pretokenized)?, add_special_tokens)?;
+        let inputs = Inputs::of(input, is_pretokenized, call.errors)?;
+        let encodings = self.encodings(py, inputs, add_special_tokens, call)?;
         ask_for(encodings.len(), TOKEN)?;
         containers(py, encodings.into_iter())
     }
@@ -246,7 +275,7 @@ impl PyTokenizer {
             let before = self.core();
             let (count, after) = enter(py, |_| {
                 let (count, json) = vocabulary::with_added(before.json()?.as_bytes(), &tokens, special)?;
-                let source = Source::Bytes(json.as_bytes());
+                let source = before.source_of(json.as_bytes());
                 Ok((count, Core::load(source, before.plain().name(), Some(before.encode_special_tokens))?))
             })?;
             if self.replace(&before, after) {
@@ -265,27 +294,64 @@ impl PyTokenizer {
         is_as_before
     }
 
-    /// A coroutine that calls a method of this object on another thread.
-    fn on_thread<'py>(
-        slf: &Bound<'py, Self>,
-        method: &str,
-        arguments: &[Bound<'py, PyAny>],
-    ) -> PyResult<Bound<'py, PyAny>> {
-        Self::in_task(slf, "on_thread", method, arguments)
-    }
-
     /// A coroutine that calls a method of this object: `on_thread` or `at_once`.
     fn in_task<'py>(
         slf: &Bound<'py, Self>,
         way: &str,
         method: &str,
-        arguments: &[Bound<'py, PyAny>],
+        arguments: &Bound<'py, PyTuple>,
+        settings: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let call = slf.getattr(method)?;
-        let arguments: Vec<_> = std::iter::once(&call).chain(arguments).collect();
-        py.import("windrow.tasks")?.call_method1(way, PyTuple::new(py, arguments)?)
+        let (py, call) = (slf.py(), slf.getattr(method)?);
+        let arguments: Vec<_> = std::iter::once(call).chain(arguments).collect();
+        let arguments = PyTuple::new(py, arguments)?;
+        py.import("windrow.tasks")?.call_method(way, arguments, settings)
     }
+
+    /// A part of the file, as an object of the library `tokenizers`.
+    fn part<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("windrow.parts")?.call_method1("part", (slf, name))
+    }
+
+    /// Replaces a part of the file by an object of the library `tokenizers`, or by nothing.
+    fn set_part(&self, name: &str, part: &Bound<'_, PyAny>) -> PyResult<()> {
+        let json = if part.is_none() { "null".to_owned() } else { state_of(part)? };
+        let changed = |before: &State| {
+            let file = before.settings().write(before.core.json()?, false, Some((name, &json)))?;
+            State::load(Source::Parts(file.as_bytes()), before.core.plain().name(), Some(&before.settings()))
+        };
+        loop {
+            let before = self.state();
+            let after = enter(part.py(), |_| changed(&before))?;
+            let mut state = self.locked();
+            if Arc::ptr_eq(&state.core, &before.core) {
+                *state = after;
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The JSON of a part of the library `tokenizers`.
+fn state_of(part: &Bound<'_, PyAny>) -> PyResult<String> {
+    let Some(state) = part.getattr_opt("__getstate__")? else {
+        let name = part.get_type().name()?;
+        return Err(PyTypeError::new_err(format!("expected a part of the library tokenizers, not {name}")));
+    };
+    let state = state.call0()?;
+    let Ok(json) = state.extract::<&[u8]>() else {
+        let name = part.get_type().name()?;
+        return Err(PyTypeError::new_err(format!("expected a part of the library tokenizers, not {name}")));
+    };
+    Ok(String::from_utf8_lossy(json).into_owned())
+}
+
+/// True if a text of this number of ids is neither truncated nor refused.
+fn fits(post_processing: &PostProcessing, special: usize, ids: usize) -> bool {
+    post_processing.truncation().is_none_or(|truncation| {
+        let room = truncation.max_length.checked_sub(special);
+        room.is_some_and(|room| ids <= room && (truncation.stride == 0 || truncation.stride < room))
+    })
 }
 
 /// The texts of lists of ids.
@@ -317,9 +383,9 @@ fn encodings(
     add_special_tokens: bool,
     watch: &Watch,
 ) -> Result<Vec<PyEncoding>, Failure> {
-    let is_simple = post_processing.truncation().is_none() && post_processing.padding().is_none();
-    // Of one text the library makes the rest when it is looked at, which takes ten times as long as the ids. Those of a batch are made here, by all threads.
-    let is_late = inputs.is_one() && !full.tokenizer().engine().name().starts_with("tokenizers 0.23");
+    let is_simple = post_processing.padding().is_none();
+    // The library makes the rest when it is looked at, which takes ten times as long as the ids.
+    let is_late = !full.tokenizer().engine().name().starts_with("tokenizers 0.23");
     let around = match is_simple && (full.follows_from_ids() || is_late) {
         true => Some(full.around(add_special_tokens).map_err(|error| Failure::Tokenizer(error.to_string()))?),
         false => None,
@@ -331,10 +397,17 @@ fn encodings(
             Ok(texts) => {
                 let mut ids = Ragged::default();
                 full.tokenizer().encode_batch_ids_while(&texts.strs()?, &mut ids, &|| watch.goes_on())?;
+                let special = around.len() - 1;
+                if !ids.iter().all(|ids| fits(post_processing, special, ids.len())) {
+                    let inputs = texts.strs()?.into_iter().map(EncodeInput::from).collect();
+                    let made = full.encode_batch(inputs, add_special_tokens, post_processing, &|| watch.goes_on())?;
+                    return Ok(made.unwrap_or_default().into_iter().map(PyEncoding::whole).collect());
+                }
                 ids.shrink();
                 let (full, post_processing) = (Arc::clone(full), Arc::clone(post_processing));
                 let ints = OnceLock::new();
-                let batch = BatchOfIds { full, post_processing, add_special_tokens, around, texts, ids, ints };
+                let whole = OnceLock::new();
+                let batch = BatchOfIds { full, post_processing, add_special_tokens, around, texts, ids, ints, whole };
                 let batch = Arc::new(batch);
                 return Ok((0..batch.ids.len()).map(|number| PyEncoding::of_ids(&batch, number)).collect());
             }
@@ -349,15 +422,21 @@ fn encodings(
 
 #[pymethods]
 impl PyTokenizer {
-    /// A copy of a tokenizer: of one of this class, or of the libraries `tokenizers` or `transformers`. It has all settings.
+    /// A copy of a tokenizer: of one of this class, or of the libraries `tokenizers` or `transformers`. It has all settings. A model of
+    /// `tokenizers` makes one that has only this model.
     #[new]
     fn from_other(py: Python<'_>, tokenizer: &Bound<'_, PyAny>) -> PyResult<Self> {
         let backend = tokenizer.getattr_opt("backend_tokenizer")?.unwrap_or_else(|| tokenizer.clone());
         if let Ok(ours) = backend.cast::<Self>() {
             return Ok(ours.get().__copy__());
         }
+        if backend.get_type().module()? == "tokenizers.models" {
+            let json = format!(r#"{{"version":"1.0","added_tokens":[],"model":{}}}"#, state_of(&backend)?);
+            return Self::load(py, Source::Parts(json.as_bytes()), "an object", None);
+        }
         let Some(to_str) = backend.getattr_opt("to_str")? else {
-            let expected = "tokenizer: expected a Tokenizer of tokenizers or a fast tokenizer of transformers";
+            let expected =
+                "tokenizer: expected a Tokenizer of tokenizers, a model of it, or a fast tokenizer of transformers";
             let hint = "hint: from_file, from_str and from_tiktoken load others";
             let name = tokenizer.get_type().name()?;
             return Err(PyTypeError::new_err(format!("{expected}, not {name} ({hint})")));
@@ -366,7 +445,7 @@ impl PyTokenizer {
         // The file does not tell.
         let encodes = backend.getattr_opt("encode_special_tokens")?.map(|encodes| encodes.is_truthy()).transpose()?;
         let state = enter(py, |_| {
-            let mut state = State::load(Source::Bytes(json.as_bytes()), "an object", None)?;
+            let mut state = State::load(Source::Parts(json.as_bytes()), "an object", None)?;
             if encodes == Some(true) && !state.core.encode_special_tokens {
                 state.core = Arc::new(Core::load(state.core.source(), "an object", encodes)?);
             }
@@ -401,11 +480,13 @@ impl PyTokenizer {
         Bound::new(py, loaded)
     }
 
+    /// Reads the text of a `tokenizer.json`.
     #[staticmethod]
     fn from_str(py: Python<'_>, json: String) -> PyResult<Self> {
         Self::load(py, Source::Bytes(json.as_bytes()), "a string", None)
     }
 
+    /// Reads the bytes of a `tokenizer.json` or of a published `.tiktoken` file.
     #[staticmethod]
     fn from_buffer(py: Python<'_>, buffer: &[u8]) -> PyResult<Self> {
         Self::load(py, Source::Bytes(buffer), "a buffer", None)
@@ -458,7 +539,7 @@ impl PyTokenizer {
     #[pyo3(signature = (pretty = false))]
     fn to_str(&self, py: Python<'_>, pretty: bool) -> PyResult<String> {
         let state = self.state();
-        enter(py, |_| state.settings().write(state.core.json()?, pretty))
+        enter(py, |_| state.settings().write(state.core.json()?, pretty, None))
     }
 
     /// Writes a `tokenizer.json`.
@@ -486,7 +567,21 @@ impl PyTokenizer {
     fn _restore(py: Python<'_>, file: Option<&[u8]>, name: &str, settings: &str) -> PyResult<Self> {
         let settings: Settings =
             serde_json::from_str(settings).map_err(|error| PyValueError::new_err(format!("settings: {error}")))?;
-        Self::load(py, file.map_or(Source::Named(name), Source::Bytes), name, Some(&settings))
+        Self::load(py, file.map_or(Source::Named(name), Source::Parts), name, Some(&settings))
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Ok(other) = other.cast::<Self>() else { return Ok(false) };
+        let (one, other) = (self.state(), other.get().state());
+        let settings = |state: &State| serde_json::to_value(state.settings());
+        let is_same = Arc::ptr_eq(&one.core, &other.core) || one.core.plain().hash() == other.core.plain().hash();
+        let are_same = settings(&one).and_then(|one| Ok(one == settings(&other)?));
+        Ok(is_same && are_same.map_err(|error| PyValueError::new_err(error.to_string()))?)
+    }
+
+    /// The same for all of them: equal tokenizers must have equal ones, and a tokenizer changes.
+    fn __hash__(&self) -> isize {
+        0
     }
 
     /// The copy shares what has been loaded.
@@ -549,10 +644,12 @@ impl PyTokenizer {
         Ok(decoder)
     }
 
+    /// The id of a token; `None` if there is no such token.
     fn token_to_id(&self, token: &str) -> Option<u32> {
         self.core().plain().token_to_id(token)
     }
 
+    /// The token of an id, as the vocabulary spells it; `None` if there is none.
     fn id_to_token(&self, py: Python<'_>, #[pyo3(from_py_with = arguments::id)] id: u32) -> PyResult<Option<String>> {
         let core = self.core();
         enter(py, |_| Ok(core.plain().id_to_token(id)))
@@ -655,7 +752,7 @@ impl PyTokenizer {
     #[pyo3(signature = (max_length, stride = 0, strategy = "longest_first", direction = "right"))]
     fn enable_truncation(
         &self,
-        #[pyo3(from_py_with = arguments::max_length)] max_length: usize,
+        #[pyo3(from_py_with = arguments::max_length::given)] max_length: usize,
         #[pyo3(from_py_with = arguments::stride)] stride: usize,
         strategy: &str,
         direction: &str,
@@ -686,20 +783,33 @@ impl PyTokenizer {
         format!("<windrow.Tokenizer {:?} of {} ids>", core.plain().name(), core.plain().vocab_size())
     }
 
-    /// The ids of all texts, in flat memory, by all threads of the process's pool, with the special tokens around each text. They are neither
-    /// truncated nor padded.
-    #[pyo3(signature = (texts, add_special_tokens = true))]
+    /// The ids of all texts, in flat memory, by all threads of the process's pool, with the special tokens around each text.
+    ///
+    /// `max_length` truncates and `padding` pads: `True` to the longest, `"max_length"`, or a length. Without them no setting of the tokenizer
+    /// applies. `errors="replace"` makes U+FFFD of what is no Unicode.
+    #[pyo3(signature = (texts, add_special_tokens = true, *, max_length = None, padding = None, errors = "strict"))]
     fn encode_batch_ids(
         &self,
         py: Python<'_>,
         texts: &Bound<'_, PyAny>,
         add_special_tokens: bool,
+        #[pyo3(from_py_with = arguments::max_length::optional)] max_length: Option<usize>,
+        padding: Option<&Bound<'_, PyAny>>,
+        errors: &str,
     ) -> PyResult<PyRagged> {
-        let (core, texts) = (self.core(), Texts::of(texts)?);
+        let call = Call::of(max_length, padding, errors)?;
+        let (State { core, post_processing }, texts) = (self.state(), Texts::of(texts, call.errors)?);
+        let fit = if call.is_plain() { None } else { Some(call.apply_to_ids(&post_processing, core.plain())?) };
         let batch = enter(py, |watch| {
             let mut batch = Ragged::default();
-            let (tokenizer, texts) = (core.of(add_special_tokens)?, texts.strs()?);
+            let texts = texts.strs()?;
+            let tokenizer = if fit.is_some() { core.plain() } else { core.of(add_special_tokens)? };
             in_parallel(|| tokenizer.encode_batch_ids_while(&texts, &mut batch, &|| watch.goes_on()))?;
+            if let Some(fit) = fit {
+                let around =
+                    core.full.around(add_special_tokens).map_err(|error| Failure::Tokenizer(error.to_string()))?;
+                return fitted(&batch, &around, &fit).map_err(Failure::Input);
+            }
             batch.shrink();
             Ok(batch)
         });
@@ -707,80 +817,129 @@ impl PyTokenizer {
     }
 
     /// The encoding of a text or a pair of texts, or of words.
-    #[pyo3(signature = (sequence, pair = None, is_pretokenized = false, add_special_tokens = true))]
-    fn encode(
+    ///
+    /// For this call, `max_length` and `padding` replace what `enable_truncation` and `enable_padding` have set. `padding`: `True` for the longest of a
+    /// batch, `"max_length"`, a length, or `False`. `errors="replace"` makes U+FFFD of what is no Unicode.
+    #[pyo3(signature = (
+        sequence, pair = None, is_pretokenized = false, add_special_tokens = true, *, max_length = None, padding = None,
+        errors = "strict"
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "those of Python")]
+    fn encode<'py>(
         &self,
-        py: Python<'_>,
-        sequence: &Bound<'_, PyAny>,
-        pair: Option<&Bound<'_, PyAny>>,
+        py: Python<'py>,
+        sequence: &Bound<'py, PyAny>,
+        pair: Option<&Bound<'py, PyAny>>,
         is_pretokenized: bool,
         add_special_tokens: bool,
+        #[pyo3(from_py_with = arguments::max_length::optional)] max_length: Option<usize>,
+        padding: Option<&Bound<'py, PyAny>>,
+        errors: &str,
     ) -> PyResult<PyEncoding> {
-        let input = Inputs::one(sequence, pair, is_pretokenized)?;
-        let mut made = self.encodings(py, input, add_special_tokens)?;
+        let call = Call::of(max_length, padding, errors)?;
+        let input = Inputs::one(sequence, pair, is_pretokenized, call.errors)?;
+        let mut made = self.encodings(py, input, add_special_tokens, &call)?;
         Ok(made.pop().expect("an encoding of one input"))
     }
 
     /// The encodings of many inputs, by all threads of the process's pool.
-    #[pyo3(signature = (input, is_pretokenized = false, add_special_tokens = true))]
+    #[pyo3(signature = (
+        input, is_pretokenized = false, add_special_tokens = true, *, max_length = None, padding = None, errors = "strict"
+    ))]
     fn encode_batch<'py>(
         &self,
         input: &Bound<'py, PyAny>,
         is_pretokenized: bool,
         add_special_tokens: bool,
+        #[pyo3(from_py_with = arguments::max_length::optional)] max_length: Option<usize>,
+        padding: Option<&Bound<'py, PyAny>>,
+        errors: &str,
     ) -> PyResult<Bound<'py, PyList>> {
-        self.list_of_encodings(input, is_pretokenized, add_special_tokens)
+        let call = Call::of(max_length, padding, errors)?;
+        self.list_of_encodings(input, is_pretokenized, add_special_tokens, &call)
     }
 
     /// The same as `encode_batch`, which finds offsets only if they are looked at.
-    #[pyo3(signature = (input, is_pretokenized = false, add_special_tokens = true))]
+    #[pyo3(signature = (
+        input, is_pretokenized = false, add_special_tokens = true, *, max_length = None, padding = None, errors = "strict"
+    ))]
     fn encode_batch_fast<'py>(
         &self,
         input: &Bound<'py, PyAny>,
         is_pretokenized: bool,
         add_special_tokens: bool,
+        #[pyo3(from_py_with = arguments::max_length::optional)] max_length: Option<usize>,
+        padding: Option<&Bound<'py, PyAny>>,
+        errors: &str,
     ) -> PyResult<Bound<'py, PyList>> {
-        self.list_of_encodings(input, is_pretokenized, add_special_tokens)
+        let call = Call::of(max_length, padding, errors)?;
+        self.list_of_encodings(input, is_pretokenized, add_special_tokens, &call)
     }
 
-    #[pyo3(signature = (sequence, pair = None, is_pretokenized = false, add_special_tokens = true))]
+    /// `encode` for a task. A short text is encoded at once.
+    #[pyo3(
+        signature = (*arguments, **settings),
+        text_signature = "($self, sequence, pair=None, is_pretokenized=False, add_special_tokens=True, *, max_length=None, \
+            padding=None, errors='strict')"
+    )]
     fn async_encode<'py>(
         slf: &Bound<'py, Self>,
-        sequence: Bound<'py, PyAny>,
-        pair: Option<Bound<'py, PyAny>>,
-        is_pretokenized: bool,
-        add_special_tokens: bool,
+        arguments: &Bound<'py, PyTuple>,
+        settings: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let pair = pair.unwrap_or_else(|| py.None().into_bound(py));
-        let arguments = (&sequence, pair, is_pretokenized, add_special_tokens).into_pyobject(py)?;
         // A thread costs more than the ids of a short text.
-        let method = match sequence.cast::<PyString>().is_ok_and(|text| text.len().is_ok_and(|len| len <= SHORT)) {
-            true => "at_once",
-            false => "on_thread",
+        let is_short = |text: Bound<'_, PyAny>| {
+            text.cast::<PyString>().is_ok_and(|text| text.len().is_ok_and(|characters| characters <= SHORT))
         };
-        Self::in_task(slf, method, "encode", &arguments.iter().collect::<Vec<_>>())
+        let way = if arguments.get_item(0).is_ok_and(is_short) { "at_once" } else { "on_thread" };
+        Self::in_task(slf, way, "encode", arguments, settings)
     }
 
-    #[pyo3(signature = (input, is_pretokenized = false, add_special_tokens = true))]
+    /// `encode_batch` for a task.
+    #[pyo3(
+        signature = (*arguments, **settings),
+        text_signature = "($self, input, is_pretokenized=False, add_special_tokens=True, *, max_length=None, padding=None, \
+            errors='strict')"
+    )]
     fn async_encode_batch<'py>(
         slf: &Bound<'py, Self>,
-        input: Bound<'py, PyAny>,
-        is_pretokenized: bool,
-        add_special_tokens: bool,
+        arguments: &Bound<'py, PyTuple>,
+        settings: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let arguments = (input, is_pretokenized, add_special_tokens).into_pyobject(slf.py())?;
-        Self::on_thread(slf, "encode_batch", &arguments.iter().collect::<Vec<_>>())
+        Self::in_task(slf, "on_thread", "encode_batch", arguments, settings)
     }
 
-    #[pyo3(signature = (input, is_pretokenized = false, add_special_tokens = true))]
+    /// `encode_batch_fast` for a task.
+    #[pyo3(
+        signature = (*arguments, **settings),
+        text_signature = "($self, input, is_pretokenized=False, add_special_tokens=True, *, max_length=None, padding=None, \
+            errors='strict')"
+    )]
     fn async_encode_batch_fast<'py>(
         slf: &Bound<'py, Self>,
-        input: Bound<'py, PyAny>,
-        is_pretokenized: bool,
-        add_special_tokens: bool,
+        arguments: &Bound<'py, PyTuple>,
+        settings: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        Self::async_encode_batch(slf, input, is_pretokenized, add_special_tokens)
+        Self::in_task(slf, "on_thread", "encode_batch", arguments, settings)
+    }
+
+    /// Truncates an encoding, or two of a pair, that have no special tokens around them; adds those, and pads.
+    #[pyo3(signature = (encoding, pair = None, add_special_tokens = true))]
+    fn post_process(
+        &self,
+        py: Python<'_>,
+        encoding: &PyEncoding,
+        pair: Option<&PyEncoding>,
+        add_special_tokens: bool,
+    ) -> PyResult<PyEncoding> {
+        let (post_processing, first) = (self.post_processing(), encoding.get(py)?);
+        let second = pair.map(|pair| pair.get(py)).transpose()?;
+        ask_for(first.len() + second.map_or(0, Encoding::len), 2 * TOKEN)?;
+        let processed = enter(py, |_| {
+            let processed = post_processing.process(first.clone(), second.cloned(), add_special_tokens);
+            processed.map_err(|error| Failure::Input(error.to_string()))
+        });
+        processed.map(PyEncoding::whole)
     }
 
     /// The text of ids.
@@ -821,14 +980,115 @@ impl PyTokenizer {
         list(py, texts.into_iter())
     }
 
-    #[pyo3(signature = (sequences, skip_special_tokens = true))]
+    /// `decode_batch` for a task.
+    #[pyo3(signature = (*arguments, **settings), text_signature = "($self, sequences, skip_special_tokens=True)")]
     fn async_decode_batch<'py>(
         slf: &Bound<'py, Self>,
-        sequences: Bound<'py, PyAny>,
-        skip_special_tokens: bool,
+        arguments: &Bound<'py, PyTuple>,
+        settings: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let arguments = (sequences, skip_special_tokens).into_pyobject(slf.py())?;
-        Self::on_thread(slf, "decode_batch", &arguments.iter().collect::<Vec<_>>())
+        Self::in_task(slf, "on_thread", "decode_batch", arguments, settings)
+    }
+
+    /// A fast tokenizer of `transformers` that encodes with this one: with `like` a copy of that one, with its special tokens and its chat template;
+    /// else a new one, of `PreTrainedTokenizerFast` with these settings.
+    #[pyo3(signature = (like = None, **settings))]
+    fn as_hf<'py>(
+        slf: &Bound<'py, Self>,
+        like: Option<Bound<'py, PyAny>>,
+        settings: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("windrow.parts")?.call_method("as_hf", (slf, like), settings)
+    }
+
+    /// Trains the model with files, by the library `tokenizers`.
+    #[pyo3(signature = (files, trainer = None))]
+    fn train(slf: &Bound<'_, Self>, files: Bound<'_, PyAny>, trainer: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+        slf.py().import("windrow.parts")?.call_method1("train", (slf, "train", files, trainer)).map(drop)
+    }
+
+    /// Trains the model with texts, by the library `tokenizers`.
+    #[pyo3(signature = (iterator, trainer = None, length = None))]
+    fn train_from_iterator(
+        slf: &Bound<'_, Self>,
+        iterator: Bound<'_, PyAny>,
+        trainer: Option<Bound<'_, PyAny>>,
+        length: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        slf.py()
+            .import("windrow.parts")?
+            .call_method1("train", (slf, "train_from_iterator", iterator, trainer, length))
+            .map(drop)
+    }
+
+    /// The JSON of a part of the file; `None` if there is none.
+    fn _part(&self, name: &str) -> Option<String> {
+        let core = self.core();
+        let parts: HashMap<&str, &RawValue> = serde_json::from_str(core.full.json()?).ok()?;
+        parts.get(name).map(|part| part.get().to_owned()).filter(|part| part != "null")
+    }
+
+    /// Becomes the tokenizer of this file.
+    fn _read(&self, py: Python<'_>, json: &str) -> PyResult<()> {
+        let name = self.name();
+        let state = enter(py, |_| State::load(Source::Parts(json.as_bytes()), &name, None))?;
+        *self.locked() = state;
+        Ok(())
+    }
+
+    /// The normalizer, as an object of the library `tokenizers`. To change it, set another one.
+    #[getter]
+    fn normalizer<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::part(slf, "normalizer")
+    }
+
+    #[setter]
+    fn set_normalizer(&self, part: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.set_part("normalizer", part)
+    }
+
+    /// The pre-tokenizer, as an object of the library `tokenizers`. To change it, set another one.
+    #[getter]
+    fn pre_tokenizer<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::part(slf, "pre_tokenizer")
+    }
+
+    #[setter]
+    fn set_pre_tokenizer(&self, part: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.set_part("pre_tokenizer", part)
+    }
+
+    /// The model, as an object of the library `tokenizers`. To change it, set another one.
+    #[getter]
+    fn model<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::part(slf, "model")
+    }
+
+    #[setter]
+    fn set_model(&self, part: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.set_part("model", part)
+    }
+
+    /// The post-processor, as an object of the library `tokenizers`. To change it, set another one.
+    #[getter]
+    fn post_processor<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::part(slf, "post_processor")
+    }
+
+    #[setter]
+    fn set_post_processor(&self, part: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.set_part("post_processor", part)
+    }
+
+    /// The decoder, as an object of the library `tokenizers`. To change it, set another one.
+    #[getter]
+    fn decoder<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::part(slf, "decoder")
+    }
+
+    #[setter]
+    fn set_decoder(&self, part: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.set_part("decoder", part)
     }
 }
 

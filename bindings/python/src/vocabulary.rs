@@ -11,7 +11,7 @@ use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::LoadOptions;
 
 use crate::errors::Failure;
-use crate::texts::Item;
+use crate::texts::{Errors, Item};
 
 /// A token to add, or that was added.
 pub(crate) struct Added(AddedToken);
@@ -20,7 +20,7 @@ impl Added {
     /// A `str`, or an object with the attributes of `AddedToken`.
     pub(crate) fn of(number: usize, token: &Bound<'_, PyAny>, special: bool) -> PyResult<Self> {
         let content = |content: Bound<'_, PyAny>| {
-            let content = Item::of(number, content)?;
+            let content = Item::of(number, content, Errors::Strict)?;
             Ok::<_, PyErr>(content.text(number).map_err(|failure| failure.into_error(token.py()))?.to_owned())
         };
         if token.is_instance_of::<PyString>() {
@@ -30,6 +30,10 @@ impl Added {
             let name = token.get_type().name()?;
             return Err(PyTypeError::new_err(format!("tokens: item {number}: expected str or AddedToken, not {name}")));
         };
+        if special {
+            // As the library does: `normalized` may follow from it.
+            token.setattr("special", true).ok();
+        }
         let flag = |name: &str| token.getattr(name)?.extract::<bool>();
         let is_special = special || flag("special")?;
         let added = AddedToken::from(content(found)?, is_special);

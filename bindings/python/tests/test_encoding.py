@@ -263,7 +263,7 @@ def test_what_is_wrong_is_named() -> None:
         tokenizer.enable_truncation(3, strategy="x")
     with pytest.raises(ValueError, match="neither"):
         tokenizer.enable_padding(direction="up")
-    with pytest.raises(TypeError, match="expected a Tokenizer of tokenizers .* not int"):
+    with pytest.raises(TypeError, match="expected a Tokenizer of tokenizers, .* not int"):
         windrow.Tokenizer(3)
     with pytest.raises(TypeError):
         tokenizer.enable_padding(unknown=3)  # type: ignore[call-arg]

@@ -8,8 +8,8 @@ use indicatif::ProgressBar;
 use windrow_sync::quota::{cpu_quota, rounded_down};
 use windrow_tokenizers::engine::instruction_sets;
 use windrow_tokenizers::run::Threads;
-use windrow_tokenizers::{counted, shown};
 use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
+use windrow_tokenizers::{counted, shown};
 
 use crate::exit::Code;
 use crate::load;
@@ -158,7 +158,8 @@ fn measured() -> String {
 
 fn tokenizer(name: &str) -> Result<String, LoadError> {
     let tokenizer = Tokenizer::load(name, &LoadOptions::default())?;
-    let mut text = format!("tokenizer: {}, {}\n", shown(tokenizer.name()), counted(tokenizer.vocab_size().into(), "id"));
+    let mut text =
+        format!("tokenizer: {}, {}\n", shown(tokenizer.name()), counted(tokenizer.vocab_size().into(), "id"));
     writeln!(text, "{}", tokenizer.explain()).expect("memory");
     if tokenizer.delegated().is_some() {
         let cost = "the same ids, but slower, and one thread encodes a document, however long it is";

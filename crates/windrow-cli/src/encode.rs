@@ -149,7 +149,11 @@ fn describe(ended: &Ended, spec: &EncodeSpec, tokenizer: &str) {
             grouped(documents.written),
             grouped(documents.skipped),
             grouped(documents.failed),
-            if job.selection.sample.is_some() { format!(", {} left out", grouped(documents.left_out)) } else { String::new() }
+            if job.selection.sample.is_some() {
+                format!(", {} left out", grouped(documents.left_out))
+            } else {
+                String::new()
+            }
         ));
         report::kept(summary.kept_shards);
         return;
@@ -158,8 +162,11 @@ fn describe(ended: &Ended, spec: &EncodeSpec, tokenizer: &str) {
         (job.on_error == OnError::Skip, documents.skipped, "skipped"),
         (job.selection.sample.is_some(), documents.left_out, "left out"),
     ];
-    let counts: Vec<String> =
-        counts.iter().filter(|(shown, ..)| *shown).map(|(_, count, what)| format!("{} {what}", grouped(*count))).collect();
+    let counts: Vec<String> = counts
+        .iter()
+        .filter(|(shown, ..)| *shown)
+        .map(|(_, count, what)| format!("{} {what}", grouped(*count)))
+        .collect();
     let skipped = if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };
     let loss = summary.loss_tokens.map_or_else(String::new, |tokens| format!(", {} with loss", grouped(tokens)));
     report::say(format_args!(

@@ -21,9 +21,9 @@ use crate::input::{Fields, Format, Record};
 use crate::shown;
 pub use fault::{Fault, FaultKind};
 pub(crate) use first::explain_first;
-pub(crate) use keep::{keep_of, names_of};
 #[cfg(feature = "chat")]
 pub(crate) use keep::values_of;
+pub(crate) use keep::{keep_of, names_of};
 
 /// A bad document as it is reported: `file:line:byte: reason`.
 ///

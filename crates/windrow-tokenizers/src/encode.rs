@@ -72,8 +72,8 @@ use crate::output::{
     InputCounts, InputIdentity, Output, OutputError, OutputErrorKind, OutputOptions, Published, RunIdentity,
 };
 use crate::spec::Texts;
-use crate::{counted, grouped, shown};
 use crate::tokenizer::Tokenizer;
+use crate::{counted, grouped, shown};
 use shuffled::Shuffled;
 
 use account::Account;

@@ -249,6 +249,30 @@ impl PostProcessing {
         caught(process).map_err(&refused)?.map_err(|error| refused(error.to_string()))
     }
 
+    /// Truncates encodings of one or two texts that have no special tokens around them, adds those, and pads.
+    ///
+    /// ```
+    /// use windrow_tokenizers::full::FullTokenizer;
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
+    /// let [first, second] = ["Hello", " world"].map(|text| full.encode(text.into(), false, full.post_processing()));
+    /// let pair = full.post_processing().process(first?, Some(second?), true)?;
+    /// assert_eq!((pair.get_ids(), pair.get_type_ids()), (&[15496, 995][..], &[0, 0][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// It cannot truncate, or there is no memory for the padding.
+    pub fn process(
+        &self,
+        first: Encoding,
+        second: Option<Encoding>,
+        add_special_tokens: bool,
+    ) -> Result<Encoding, EngineError> {
+        self.padded(self.apply(first, second, add_special_tokens)?)
+    }
+
     /// An encoding, padded as a batch of one.
     fn padded(&self, encoding: Encoding) -> Result<Encoding, EngineError> {
         let mut one = [encoding];
@@ -493,7 +517,7 @@ impl FullTokenizer {
         post_processing: &PostProcessing,
     ) -> Result<Encoding, EngineError> {
         match self.tokenizer.own_encoding(text, Some(ids), 0)? {
-            Some(encoding) => post_processing.padded(post_processing.apply(encoding, None, add_special_tokens)?),
+            Some(encoding) => post_processing.process(encoding, None, add_special_tokens),
             None => self.encode(text.into(), add_special_tokens, post_processing),
         }
     }

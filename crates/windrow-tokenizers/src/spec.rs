@@ -190,7 +190,10 @@ pub struct EncodeJob {
     /// The day that a chat template sees as today.
     #[serde(serialize_with = "displayed", deserialize_with = "date")]
     #[cfg_attr(feature = "schema", schemars(with = "Day"))]
-    #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_name = "YYYY-MM-DD", requires = "chat"))]
+    #[cfg_attr(
+        feature = "command",
+        arg(long, help_heading = "Training", value_name = "YYYY-MM-DD", requires = "chat")
+    )]
     pub chat_date: Option<Date>,
 
     /// What to do with a bad document: end the run, or skip it and list it in OUT.skipped.jsonl.

@@ -39,7 +39,7 @@ pub use crate::engine::options::{EngineChoice, LoadOptions};
 pub(crate) use choice::{Late, released_without_processor};
 pub use explain::{CacheUse, Explanation};
 pub use hub::cached as cached_model;
-pub use names::vocabulary_of;
+pub use names::{encoding_name, vocabulary_of};
 pub use stream::DecodeStream;
 
 use check::Checked;
@@ -307,7 +307,7 @@ impl Tokenizer {
         check_memory(name, json.len().saturating_mul(BYTES_OF_JSON))?;
         let text = utf8(json).map_err(invalid)?;
         let file = File::parse(text).map_err(invalid)?;
-        let checked = check::check(&file).map_err(invalid)?;
+        let checked = check::check(&file, options.unfinished).map_err(invalid)?;
         let mut notes = Vec::new();
         if !file.ignored.is_empty() {
             notes.push(format!("tokenizer {name}: its settings for {} are ignored", file.ignored.join(" and ")));

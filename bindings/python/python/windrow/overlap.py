@@ -135,6 +135,7 @@ class Profile(_windrow.Profile):
 
     @property
     def operation(self) -> _Operation:
+        """The name of the operation, as in ``windrow plan``."""
         operation: _Operation = json.loads(self.to_json())["operation"]
         return operation
 

@@ -193,7 +193,10 @@ fn what_has_changed_is_named_and_nothing_is_lost() {
     refused(&format!("{resume} --sample 50%"), "the option sample was null and is 0.5");
     refused(&resume.replace("tiny.json", "gpt2"), "the tokenizer was \"tiny.json\" and is \"r50k_base\"");
     refused(&resume.replace("encode c", "encode c c/3.txt"), "the number of inputs was 5 and is 6");
-    refused(&resume.replace("encode c", "encode c/3.txt c/1.jsonl c/2.jsonl.gz c/4.jsonl.xz c/5.jsonl.bz2"), "the name of input 1 was");
+    refused(
+        &resume.replace("encode c", "encode c/3.txt c/1.jsonl c/2.jsonl.gz c/4.jsonl.xz c/5.jsonl.bz2"),
+        "the name of input 1 was",
+    );
 
     let tokenizer = place.read("tiny.json");
     place.file("tiny.json", tiny().to_string().replace("258", "259"));

@@ -28,6 +28,8 @@ pub struct LoadOptions {
     /// Maximum memory in bytes of what windrow's own engine remembers, the pieces of its vocabulary included: see
     /// [`EngineOptions::cache_bytes`](windrow_bpe::EngineOptions::cache_bytes).
     pub cache_bytes: usize,
+    /// Accepts a file that is being put together: without tokens, or with a processor whose ids no token has. Hugging Face's library encodes it.
+    pub unfinished: bool,
 }
 
 impl LoadOptions {
@@ -69,6 +71,12 @@ impl Default for LoadOptions {
     /// Adds nothing around a document; recognizes special tokens in a text; chooses the engine; remembers up to 128 MiB.
     fn default() -> Self {
         let cache_bytes = EngineOptions::default().cache_bytes;
-        Self { add_special_tokens: false, special_in_text: true, engine: EngineChoice::Automatic, cache_bytes }
+        Self {
+            add_special_tokens: false,
+            special_in_text: true,
+            engine: EngineChoice::Automatic,
+            cache_bytes,
+            unfinished: false,
+        }
     }
 }

@@ -85,6 +85,7 @@ impl<'s> FoundInputs<'s> {
             special_in_text: job.has_special_in_text(),
             engine: job.vocabulary.engine,
             cache_bytes: self.shares.cache_bytes,
+            ..LoadOptions::default()
         };
         Tokenizer::load(job.vocabulary.name()?, &load)
     }

@@ -29,8 +29,12 @@ pub(super) struct Checked {
     pub(super) size: u32,
 }
 
-/// Checks the whole file.
-pub(super) fn check(file: &File<'_>) -> Result<Checked, Fault> {
+/// Checks the whole file. `unfinished`: [`LoadOptions::unfinished`](super::LoadOptions::unfinished).
+pub(super) fn check(file: &File<'_>, unfinished: bool) -> Result<Checked, Fault> {
+    let is_empty = file.model.vocab.is_empty();
+    if is_empty && (!unfinished || file.canonical) {
+        return Err(Fault::new("model.vocab", "is empty", DAMAGED));
+    }
     let vocab = check_vocab(&file.model)?;
     check_options(&file.model, &vocab)?;
     if file.canonical && has_long_words(file) {
@@ -43,7 +47,7 @@ pub(super) fn check(file: &File<'_>) -> Result<Checked, Fault> {
             check_component(node, children, name, 0)?;
         }
     }
-    if is_byte_level(file) {
+    if is_byte_level(file) && !is_empty {
         check_bytes(&file.model, &vocab)?;
     }
     check_added(&file.added, file.model.vocab.len())?;
@@ -51,7 +55,7 @@ pub(super) fn check(file: &File<'_>) -> Result<Checked, Fault> {
     let largest = vocab.values().chain(&added).max().copied().unwrap_or(0);
     let size = largest.checked_add(1).ok_or_else(|| too_large("model.vocab", u64::from(largest), vocab.len()))?;
     if let Some(node) = file.parts.get("post_processor").filter(|node| !node.is_null()) {
-        check_processor(node, "post_processor", 0, size)?;
+        check_processor(node, "post_processor", 0, if unfinished { u32::MAX } else { size })?;
     }
     Ok(Checked { added, size })
 }
@@ -114,9 +118,6 @@ fn too_large(place: &str, id: u64, entries: usize) -> Fault {
 fn check_vocab<'a>(model: &'a Model<'_>) -> Result<HashMap<&'a str, u32>, Fault> {
     const PLACE: &str = "model.vocab";
     let entries = model.vocab.len();
-    if entries == 0 {
-        return Err(Fault::new(PLACE, "is empty", DAMAGED));
-    }
     if entries > 1 << 26 {
         return Err(Fault::new(PLACE, format!("has {entries} tokens"), "no more than 67108864 are possible"));
     }
@@ -165,6 +166,7 @@ fn check_options(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fa
         return Err(Fault::new("model.dropout", "makes ids random", "set it to null: it is meant for training"));
     }
     if model.kind == Kind::Bpe
+        && !vocab.is_empty()
         && let Some(token) = text_option(model, "unk_token")
         && !vocab.contains_key(token)
     {

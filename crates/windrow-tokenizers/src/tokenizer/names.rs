@@ -38,8 +38,15 @@ const PREFIXES: &[(&str, &str)] = &[
     ("ft:davinci-002", "cl100k_base"), ("ft:babbage-002", "cl100k_base"),
 ];
 
-/// tiktoken's name for the vocabulary of a model.
-fn encoding(model: &str) -> Option<&'static str> {
+/// tiktoken's name for the vocabulary of a model, which this crate may not embed.
+///
+/// ```
+/// use windrow_tokenizers::tokenizer::encoding_name;
+///
+/// assert_eq!(encoding_name("text-davinci-003"), Some("p50k_base"));
+/// assert_eq!(encoding_name("a-model"), None);
+/// ```
+pub fn encoding_name(model: &str) -> Option<&'static str> {
     let listed = MODELS.iter().find(|(name, _)| *name == model);
     listed.or_else(|| PREFIXES.iter().find(|(prefix, _)| model.starts_with(prefix))).map(|&(_, encoding)| encoding)
 }
@@ -59,7 +66,7 @@ fn encoding(model: &str) -> Option<&'static str> {
 /// [`LoadError::UnknownModel`] for a name that tiktoken does not know.
 pub fn vocabulary_of(model: &str) -> Result<&'static str, LoadError> {
     let unknown = |reason, hint| LoadError::UnknownModel { name: model.to_owned(), reason, hint };
-    match encoding(model).and_then(embedded::find) {
+    match encoding_name(model).and_then(embedded::find) {
         Some(embedded) => Ok(embedded.name),
         None if embedded::find(model).is_some() => {
             Err(unknown("is a vocabulary and not a model".to_owned(), format!("--tokenizer {model}")))
@@ -81,7 +88,7 @@ pub fn vocabulary_of(model: &str) -> Result<&'static str, LoadError> {
 
 /// A hint for a name that is neither a vocabulary nor a file.
 pub(super) fn hint(name: &str) -> String {
-    let model = match encoding(name).and_then(embedded::find) {
+    let model = match encoding_name(name).and_then(embedded::find) {
         Some(embedded) => format!("{name} is a model, with the vocabulary {}; ", embedded.name),
         None if hub::is_model(name) => {
             return format!(
@@ -167,7 +174,7 @@ mod tests {
             "gpt-6",
         ];
         for model in names.chain(more) {
-            assert_eq!(encoding(model), of_tiktoken(model), "{model}");
+            assert_eq!(encoding_name(model), of_tiktoken(model), "{model}");
         }
     }
 

@@ -18,6 +18,9 @@ use crate::engine::WORD;
 /// Why the file is not suitable for the release candidate, if it is not.
 pub(super) fn differs(file: &File<'_>, checked: &Checked) -> Option<&'static str> {
     let added = &file.added;
+    if file.model.vocab.is_empty() {
+        return Some("the vocabulary is empty");
+    }
     if added.iter().any(|token| token.single_word) {
         // After a match inside a word, the search continues inside of that match instead of behind it.
         return Some("an added token has single_word set");

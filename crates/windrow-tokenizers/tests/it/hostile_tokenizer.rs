@@ -380,6 +380,18 @@ fn no_memory_for_a_large_text() {
 }
 
 #[test]
+fn a_file_that_is_put_together() {
+    let mut file = with("/model/vocab", json!({}));
+    file["model"]["merges"] = json!([]);
+    file["post_processor"] = json!({"type": "BertProcessing", "sep": ["]", 8], "cls": ["[", 9]});
+    refused(file.to_string(), &["model.vocab: is empty"]);
+    let options = LoadOptions { add_special_tokens: true, unfinished: true, ..LoadOptions::default() };
+    let tokenizer = Tokenizer::from_json(file.to_string().as_bytes(), "parts", &options).expect("loads");
+    // The added token gets the first id.
+    assert_eq!(tokenizer.encode_batch_ids(&["a<end>b"]).expect("encodes").values, [9, 0, 8]);
+}
+
+#[test]
 fn wrong_types() {
     refused_with("/model", json!([]), &["model: invalid type"]);
     refused_with("/model/type", json!("GPT"), &["model.type", "\"GPT\" is not a known model"]);
