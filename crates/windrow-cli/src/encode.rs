@@ -8,7 +8,10 @@ use indicatif::ProgressBar;
 use windrow::overlap::Trace;
 use windrow_tokenizers::manifest::{OnError, Packed, Part};
 use windrow_tokenizers::output::Staging;
-use windrow_tokenizers::run::{EncodeJob, EncodeSpec, Ended, Failed, FailureKind, encoded_bytes, failed_json, megabytes_per_second, names, outputs, publishing};
+use windrow_tokenizers::run::{
+    EncodeJob, EncodeSpec, Ended, Failed, FailureKind, encoded_bytes, failed_json, megabytes_per_second, names,
+    outputs, publishing,
+};
 use windrow_tokenizers::{counted, decimal, shown};
 
 use crate::args::Encode;
@@ -64,7 +67,9 @@ fn from_file(path: &Path, of_line: &EncodeJob, given: &[String]) -> Result<Encod
         Failed { message: format!("--spec: cannot read {name}: {error}"), kind }
     })?;
     let job = EncodeJob::from_json(&text).map_err(|failed| Failed {
-        message: format!("--spec: {name}: {failed}\nhint: write an object such as {{\"tokenizer\": \"gpt2\", \"lines\": true}}"),
+        message: format!(
+            "--spec: {name}: {failed}\nhint: write an object such as {{\"tokenizer\": \"gpt2\", \"lines\": true}}"
+        ),
         kind: FailureKind::BadInput,
     })?;
     let as_json = |job: &EncodeJob| serde_json::to_value(job).unwrap_or_default();
@@ -73,7 +78,9 @@ fn from_file(path: &Path, of_line: &EncodeJob, given: &[String]) -> Result<Encod
         Some(option) => {
             let words = format!("--{}", option.replace('_', "-"));
             let there = file.get(option).map_or_else(|| "leaves it out".to_owned(), |value| format!("has {value}"));
-            Err(Failed::usage(format!("{words} contradicts {name}, which {there}\nhint: leave out {words}, or change the file")))
+            Err(Failed::usage(format!(
+                "{words} contradicts {name}, which {there}\nhint: leave out {words}, or change the file"
+            )))
         }
         None => Ok(job),
     }
@@ -146,8 +153,10 @@ fn describe(ended: &Ended, spec: &EncodeSpec, tokenizer: &str) {
         report::kept(summary.kept_shards);
         return;
     };
-    let counts =
-        [(job.on_error == OnError::Skip, documents.skipped, "skipped"), (job.sample.is_some(), documents.left_out, "left out")];
+    let counts = [
+        (job.on_error == OnError::Skip, documents.skipped, "skipped"),
+        (job.sample.is_some(), documents.left_out, "left out"),
+    ];
     let counts: Vec<String> =
         counts.iter().filter(|(shown, ..)| *shown).map(|(_, count, what)| format!("{count} {what}")).collect();
     let skipped = if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+#[cfg(feature = "bench")]
 mod bench;
 mod count;
 mod dataset;
@@ -54,6 +55,7 @@ pub fn run(words: impl IntoIterator<Item: Into<OsString> + Clone>) -> u8 {
         Command::Decode(options) => dataset::decode(&options),
         Command::Stat(options) => dataset::stat(&options),
         Command::Plan(options) => plan::run(*options),
+        #[cfg(feature = "bench")]
         Command::Bench(options) => bench::run(&options),
         Command::Doctor(options) => doctor::run(options),
     });

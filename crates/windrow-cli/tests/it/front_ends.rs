@@ -30,11 +30,14 @@ fn alternatives(schema: &Value) -> Vec<Value> {
     let several = schema.get("anyOf").or(schema.get("oneOf")).and_then(Value::as_array);
     let several = several.map(|all| all.iter().flat_map(alternatives).collect());
     let all: Vec<Value> = several.unwrap_or_else(|| match &schema["type"] {
-        Value::Array(types) => types.iter().map(|kind| {
-            let mut one = schema.clone();
-            one["type"] = kind.clone();
-            one
-        }).collect(),
+        Value::Array(types) => types
+            .iter()
+            .map(|kind| {
+                let mut one = schema.clone();
+                one["type"] = kind.clone();
+                one
+            })
+            .collect(),
         _ => vec![schema.clone()],
     });
     all.into_iter().filter(|one| one["type"] != "null").collect()
@@ -44,7 +47,9 @@ fn alternatives(schema: &Value) -> Vec<Value> {
 fn words(schema: &Value) -> Option<Vec<String>> {
     let of = |one: &Value| match (one.get("const"), one.get("enum")) {
         (Some(word), _) => Some(vec![word.as_str()?.to_owned()]),
-        (_, Some(all)) => all.as_array()?.iter().filter(|it| !it.is_null()).map(|it| Some(it.as_str()?.to_owned())).collect(),
+        (_, Some(all)) => {
+            all.as_array()?.iter().filter(|it| !it.is_null()).map(|it| Some(it.as_str()?.to_owned())).collect()
+        }
         _ => None,
     };
     let words: Option<Vec<Vec<String>>> = alternatives(schema).iter().map(of).collect();
@@ -110,7 +115,11 @@ fn agrees(path: &str, wanted: &str) {
         fs::write(&path, wanted).expect("it can be written");
     }
     let found = fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == wanted, "{} differs from the types: WINDROW_WRITE=1 cargo test -p windrow-cli front_ends", path.display());
+    assert!(
+        found == wanted,
+        "{} differs from the types: WINDROW_WRITE=1 cargo test -p windrow-cli front_ends",
+        path.display()
+    );
 }
 
 #[test]
@@ -126,8 +135,18 @@ fn python_has_every_option() {
             write!(file, "\n    {name}: {}\n    \"\"\"{text}\"\"\"\n", python(schema)).expect("memory");
         }
     };
-    class("EncodeJobOptions", "TypedDict", "Options of ``encode_files`` that decide the output.", &properties::<EncodeJob>());
-    class("EncodeRunOptions", "TypedDict", "Options of ``encode_files`` that do not change the output.", &properties::<EncodeRun>());
+    class(
+        "EncodeJobOptions",
+        "TypedDict",
+        "Options of ``encode_files`` that decide the output.",
+        &properties::<EncodeJob>(),
+    );
+    class(
+        "EncodeRunOptions",
+        "TypedDict",
+        "Options of ``encode_files`` that do not change the output.",
+        &properties::<EncodeRun>(),
+    );
     class("EncodeOptions", "EncodeJobOptions, EncodeRunOptions", "The options of ``encode_files``.", &Map::new());
     class("CountOptions", "TypedDict", "The options of ``count``.", &properties::<CountSpec>());
     agrees("bindings/python/python/windrow/options.py", &file);
@@ -140,7 +159,8 @@ fn node_has_every_option() {
          /**\n * The options of a run. Null is no option.\n * @typedef {object} RunOptions\n"
         .to_owned();
     for (name, schema) in job.iter().chain(&run) {
-        writeln!(file, " * @property {{{} | null}} [{}] {}", typescript(schema), camel(name), text(schema, camel)).expect("memory");
+        writeln!(file, " * @property {{{} | null}} [{}] {}", typescript(schema), camel(name), text(schema, camel))
+            .expect("memory");
     }
     let mut list = |name: &str, doc: &str, options: &Map<String, Value>| {
         let names: Vec<String> = options.keys().map(|name| format!("  '{}',\n", camel(name))).collect();
@@ -152,7 +172,11 @@ fn node_has_every_option() {
     agrees("bindings/node/lib/options.js", &file);
 }
 
-fn file_end(list: &mut impl FnMut(&str, &str, &Map<String, Value>), job: &Map<String, Value>, run: &Map<String, Value>) {
+fn file_end(
+    list: &mut impl FnMut(&str, &str, &Map<String, Value>),
+    job: &Map<String, Value>,
+    run: &Map<String, Value>,
+) {
     list("JOB", "Options that decide the output.", job);
     list("RUN", "Options that do not change the output.", run);
 }
@@ -160,7 +184,8 @@ fn file_end(list: &mut impl FnMut(&str, &str, &Map<String, Value>), job: &Map<St
 #[test]
 fn the_command_and_the_reference_have_every_option() {
     let command = EncodeRun::augment_args(EncodeJob::augment_args(Command::new("encode")));
-    let reference = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/encode.md")).expect("it is there");
+    let reference =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/encode.md")).expect("it is there");
     let all = properties::<EncodeJob>().into_iter().chain(properties::<EncodeRun>());
     for (name, schema) in all {
         let argument = command.get_arguments().find(|argument| argument.get_id() == name.as_str());

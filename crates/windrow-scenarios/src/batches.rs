@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use windrow::batch::{Batch, BatchOps, Batched};
 use windrow_tokenizers::shown;
 
-use super::measure::{Arm, Bound, Role, Scenario};
-use super::result::{Shape, Unit};
-use super::work::spin;
+use crate::measure::{Arm, Bound, Role, Scenario};
+use crate::result::Unit;
+use crate::work::spin;
+use crate::{Run, ScenarioGroup};
 
 /// What a batch costs once.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -206,14 +207,11 @@ fn bound(fixed: Fixed, callers: usize) -> Bound {
     }
 }
 
-/// Measures each cell through `measure`. Files are in `folder`.
-pub(super) fn run(
-    folder: &Path,
-    wanted: impl Fn(usize) -> bool,
-    mut measure: impl FnMut(Scenario<'_>) -> Result<(), String>,
-) -> Result<(), String> {
+/// Measures all batches.
+pub(crate) fn run(run: &mut Run<'_>) -> Result<(), String> {
     let cells = CELLS.iter().flat_map(|&(family, fixed, callers)| callers.iter().map(move |&it| (family, fixed, it)));
-    for (_, (family, fixed, callers)) in cells.enumerate().filter(|(index, _)| wanted(*index)) {
+    let folder = &*run.settings.disk;
+    for (_, (family, fixed, callers)) in run.wanted(cells) {
         let ops = ops_of_a_turn(fixed, callers, folder)?;
         let mutex = || Ok::<_, String>(Store::Mutex(Mutex::new(resource(fixed, folder)?)));
         let batched = Store::Batched(Batched::new(resource(fixed, folder)?));
@@ -227,20 +225,9 @@ pub(super) fn run(
             let store = Store::Batched(Batched::builder().limit(limit).build(resource(fixed, folder)?));
             arms.push(Arm::new(format!("limit {limit}"), Role::Fixed(limit as f64), turn(store)));
         }
-        measure(Scenario {
-            shape: Shape::Batch,
-            name: format!("{family}/{callers}"),
-            family: family.to_owned(),
-            size: callers as f64,
-            unit: Unit::Operation,
-            sweep: "limit",
-            cold: false,
-            single: true,
-            per_call: 1,
-            bound: bound(fixed, callers),
-            arms,
-            why: Box::new(|| verdict(&batched)),
-        })?;
+        let (sweep, why) = (("limit", bound(fixed, callers)), || verdict(&batched));
+        let scenario = Scenario::new(ScenarioGroup::Batch, family, callers as f64, sweep, arms, why);
+        run.measure(Scenario { unit: Unit::Operation, single: true, ..scenario })?;
     }
     Ok(())
 }
@@ -258,7 +245,7 @@ fn verdict(store: &Store) -> String {
 }
 
 /// The number of cells.
-pub(super) fn count() -> usize {
+pub(crate) fn count() -> usize {
     CELLS.iter().map(|(.., callers)| callers.len()).sum()
 }
 

@@ -10,10 +10,10 @@ use windrow_tokenizers::input::{Format, InputFile};
 use windrow_tokenizers::output::{Output, OutputOptions};
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
-use super::loops::pool_widths;
-use super::measure::{Arm, Ask, Bound, Role, Scenario};
-use super::result::{Shape, Unit};
-use super::work::Random;
+use crate::loops::pool_widths;
+use crate::measure::{Arm, Ask, Bound, Role, Scenario};
+use crate::work::Random;
+use crate::{Run, ScenarioGroup};
 
 /// Bytes of text.
 const SIZES: [usize; 4] = [256 << 10, 2 << 20, 8 << 20, 32 << 20];
@@ -109,16 +109,12 @@ fn timed(ask: Ask, expected: u64, mut run: impl FnMut() -> Result<u64, String>) 
     Ok(nanos / ask.calls as f64)
 }
 
-/// Measures each cell through `measure`. What is written is in `folder`.
-pub(super) fn run(
-    (threads, cpus): (usize, usize),
-    folder: &Path,
-    wanted: impl Fn(usize) -> bool,
-    mut measure: impl FnMut(Scenario<'_>) -> Result<(), String>,
-) -> Result<(), String> {
+/// Measures all sizes of text.
+pub(crate) fn run(run: &mut Run<'_>) -> Result<(), String> {
+    let (threads, folder) = (run.settings.threads, &*run.settings.memory);
     let tokenizer = Tokenizer::load(VOCABULARY, &LoadOptions::default()).map_err(|error| error.to_string())?;
     let tokenizer = &tokenizer;
-    for (_, bytes) in SIZES.into_iter().enumerate().filter(|(index, _)| wanted(*index)) {
+    for (_, bytes) in run.wanted(SIZES) {
         let documents = &documents(bytes);
         let text = &Text(documents.join("\n").into_bytes().into());
         let expected = engine(tokenizer, documents)?;
@@ -135,26 +131,17 @@ pub(super) fn run(
             let name = if width == 1 { "1 thread".to_owned() } else { format!("{width} threads") };
             Arm::new(name, Role::Fixed(width as f64), with(width))
         }));
-        measure(Scenario {
-            shape: Shape::Encode,
-            name: format!("text/{} KiB", bytes >> 10),
-            family: "text".to_owned(),
-            size: bytes as f64 / 1024.0,
-            unit: Unit::Call,
-            sweep: "threads",
-            cold: false,
-            single: true,
-            per_call: 1,
-            bound: Bound::Share(1.0 / threads.min(cpus) as f64),
-            arms,
-            why: Box::new(move || job(tokenizer, text, folder, threads, true).map(|(_, why)| why).unwrap_or_default()),
-        })?;
+        let why = move || job(tokenizer, text, folder, threads, true).map(|(_, why)| why).unwrap_or_default();
+        let kib = bytes >> 10;
+        let sweep = ("threads", Bound::Share(1.0 / run.width() as f64));
+        let scenario = Scenario::new(ScenarioGroup::Encode, "text", kib as f64, sweep, arms, why);
+        run.measure(Scenario { name: format!("text/{kib} KiB"), single: true, ..scenario })?;
     }
     Ok(())
 }
 
-/// The number of cells.
-pub(super) fn count() -> usize {
+/// Number of cells.
+pub(crate) fn count() -> usize {
     SIZES.len()
 }
 

@@ -8,115 +8,15 @@ use std::time::{Duration, Instant};
 use windrow::Pool;
 use windrow::prelude::*;
 
-use super::crew;
-use super::measure::{Arm, Ask, Bound, Role, Scenario};
-use super::result::{Shape, Unit};
-use super::work::{Calibration, Item, Random, serial, work};
+use crate::measure::{Arm, Ask, Bound, Role, Scenario};
+use crate::work::{Item, TurnCosts, serial, work};
+use crate::{Run, ScenarioGroup, by_rayon, cells, crew};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Costs {
-    /// All items cost the same, in nanoseconds.
-    Uniform(f64),
-    /// Items of 100 ns, and one of a thousand times that, at this share of the way.
-    Outlier(f64),
-    /// Log-uniform over the three decades from 10 ns to 10 us.
-    Log(Order),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Order {
-    Random,
-    Ascending,
-    Descending,
-}
-
-/// One loop: data, as the families below are.
-#[derive(Clone, Copy, Debug)]
-struct Loop {
-    costs: Costs,
-    n: usize,
-    cold: bool,
-}
-
-/// Items that cost the same: name, nanoseconds, numbers of items.
-const UNIFORM: [(&str, f64, &[usize]); 5] = [
-    ("10ns", 1e1, &[1, 10, 100, 1_000, 10_000, 100_000]),
-    ("100ns", 1e2, &[1, 10, 100, 1_000, 10_000, 100_000]),
-    ("1us", 1e3, &[1, 2, 10, 100, 1_000, 10_000]),
-    ("10us", 1e4, &[1, 2, 10, 100, 1_000]),
-    ("100us", 1e5, &[1, 2, 10, 100]),
-];
-const OUTLIERS: [(&str, f64); 3] = [("first", 0.0), ("middle", 0.5), ("last", 1.0)];
 /// Before the call that is explained, where calls come after a pause.
 const PAUSE: Duration = Duration::from_millis(5);
-const SMALL_BESIDE_OUTLIER: usize = 512;
-const ORDERS: [(&str, Order); 3] =
-    [("random", Order::Random), ("ascending", Order::Ascending), ("descending", Order::Descending)];
-/// Items of this many nanoseconds in calls after a pause.
-const COLD: [(&str, f64, &[usize]); 2] = [("1us", 1e3, &[1, 10, 100, 1_000, 10_000]), ("100us", 1e5, &[10, 100])];
-
-/// Family, size and loop of every cell.
-fn cells() -> Vec<(String, usize, Loop)> {
-    let uniform = |prefix: &'static str, cold: bool| {
-        move |&(name, cost, counts): &(&str, f64, &'static [usize])| {
-            let family = format!("{prefix}{name}");
-            let of = move |&n: &usize| (family.clone(), n, Loop { costs: Costs::Uniform(cost), n, cold });
-            counts.iter().map(of).collect::<Vec<_>>()
-        }
-    };
-    let outlier = |(name, at)| {
-        let n = SMALL_BESIDE_OUTLIER + 1;
-        (format!("outlier/{name}"), n, Loop { costs: Costs::Outlier(at), n, cold: false })
-    };
-    let log = |n: usize| {
-        ORDERS.map(|(name, order)| (format!("log/{name}"), n, Loop { costs: Costs::Log(order), n, cold: false }))
-    };
-    let mut cells: Vec<_> = UNIFORM.iter().flat_map(uniform("items of ", false)).collect();
-    cells.extend(OUTLIERS.map(outlier));
-    cells.extend([1_000, 10_000].into_iter().flat_map(log));
-    cells.extend(COLD.iter().flat_map(uniform("after a pause, items of ", true)));
-    cells
-}
-
-impl Loop {
-    /// The nominal cost of each item, in nanoseconds.
-    fn costs(&self) -> Vec<f64> {
-        match self.costs {
-            Costs::Uniform(cost) => vec![cost; self.n],
-            Costs::Outlier(at) => {
-                let mut costs = vec![1e2; self.n];
-                costs[((self.n - 1) as f64 * at) as usize] *= 1e3;
-                costs
-            }
-            Costs::Log(order) => {
-                // Evenly spaced, so that all orders hold the same items.
-                let cost = |at: usize| 10.0 * 1000f64.powf((at as f64 + 0.5) / self.n as f64);
-                let mut costs: Vec<f64> = (0..self.n).map(cost).collect();
-                match order {
-                    Order::Random => Random::new(self.n as u64).shuffle(&mut costs),
-                    Order::Ascending => {}
-                    Order::Descending => costs.reverse(),
-                }
-                costs
-            }
-        }
-    }
-
-    /// The least time of `threads` threads relative to one: equal shares, or the largest item.
-    fn bound(&self, threads: usize) -> f64 {
-        let costs = self.costs();
-        let total: f64 = costs.iter().sum();
-        // Two items occupy at most two threads, and three items take two threads two turns. Items of varying cost fill the gaps.
-        let shares = match self.costs {
-            Costs::Uniform(_) => self.n.div_ceil(threads) as f64 / self.n as f64,
-            _ => 1.0 / threads as f64,
-        };
-        shares.max(costs.into_iter().fold(0.0, f64::max) / total)
-    }
-}
 
 /// Grains from one item to all: twelve, evenly spaced in their logarithms, or as many as there are whole numbers.
-pub(super) fn grains(n: usize) -> Vec<usize> {
+pub(crate) fn grains(n: usize) -> Vec<usize> {
     const GRAINS: usize = 12;
     let at = |step: usize| (n as f64).powf(step as f64 / (GRAINS - 1) as f64).round() as usize;
     let mut grains: Vec<usize> = (0..GRAINS).map(at).collect();
@@ -186,14 +86,10 @@ fn by_hand(ask: Ask, items: &[Item], expected: &[u64], threads: usize, grain: us
 const WIDTHS: [(&str, f64, usize); 2] = [("1us", 1e3, 100), ("1us", 1e3, 10_000)];
 
 /// Measures loops on pools of all sizes.
-fn widths(
-    threads: usize,
-    cpus: usize,
-    wanted: impl Fn(usize) -> bool,
-    calibration: &Calibration,
-    mut measure: impl FnMut(Scenario<'_>) -> Result<(), String>,
-) -> Result<(), String> {
-    for (index, (name, cost, n)) in WIDTHS.into_iter().enumerate().filter(|(index, _)| wanted(*index)) {
+fn widths(run: &mut Run<'_>, calibration: &TurnCosts) -> Result<(), String> {
+    let (threads, first) = (run.settings.threads, cells::all().len());
+    let wanted = WIDTHS.into_iter().enumerate().filter(|(index, _)| run.settings.wants(first + index));
+    for (index, (name, cost, n)) in wanted.collect::<Vec<_>>() {
         let items: Vec<Item> = (1..=n as u64).map(|seed| Item { seed, turns: calibration.turns(cost) }).collect();
         let mut expected = vec![0; n];
         serial(&items, &mut expected);
@@ -221,99 +117,76 @@ fn widths(
             Arm::new(name, Role::Fixed(width as f64), on(width, *site))
         }));
         let mut told = vec![0; n];
-        measure(Scenario {
-            shape: Shape::Loops,
-            name: format!("pools, items of {name}/{n}"),
-            family: format!("pools, items of {name}"),
-            size: n as f64,
-            unit: Unit::Call,
-            sweep: "threads",
-            cold: false,
-            single: false,
-            per_call: 1,
-            bound: Bound::Share(1.0 / threads.min(cpus) as f64),
-            arms,
-            why: Box::new(move || super::told(|| WIDTH_SITES[index][0](items, &mut told))),
-        })?;
+        let why = move || crate::explained(|| WIDTH_SITES[index][0](items, &mut told));
+        let family = format!("pools, items of {name}");
+        let bound = Bound::Share(1.0 / run.width() as f64);
+        run.measure(Scenario::new(ScenarioGroup::Loops, family, n as f64, ("threads", bound), arms, why))?;
     }
     Ok(())
 }
 
 /// Threads to try: all up to four, then powers of two, and all.
-pub(super) fn pool_widths(threads: usize) -> Vec<usize> {
+pub(crate) fn pool_widths(threads: usize) -> Vec<usize> {
     let mut widths: Vec<usize> = (1..=threads.min(4)).collect();
     widths.extend((3..).map(|power| 1 << power).take_while(|&width| width < threads));
     widths.extend((threads > 4).then_some(threads));
     widths
 }
 
-/// Measures each cell through `measure`.
-pub(super) fn run(
-    threads: usize,
-    cpus: usize,
-    wanted: impl Fn(usize) -> bool,
-    mut measure: impl FnMut(Scenario<'_>) -> Result<(), String>,
-) -> Result<(), String> {
-    let calibration = Calibration::measure();
-    widths(threads, cpus, |index| wanted(cells().len() + index), &calibration, &mut measure)?;
-    for (index, (family, size, it)) in cells().into_iter().enumerate().filter(|(index, _)| wanted(*index)) {
-        let costs = it.costs().into_iter();
-        // No seed is 0, so no answer is.
-        let items: Vec<Item> =
-            costs.zip(1..).map(|(cost, seed)| Item { seed, turns: calibration.turns(cost) }).collect();
+/// Measures all loops.
+pub(crate) fn run(run: &mut Run<'_>) -> Result<(), String> {
+    let calibration = TurnCosts::measure();
+    widths(run, &calibration)?;
+    let (threads, peer) = (run.settings.threads, run.peer);
+    for (index, cell) in run.wanted(cells::all()) {
+        let items = cell.items(&calibration);
         let mut expected = vec![0; items.len()];
         serial(&items, &mut expected);
-        let outs = [(); 4].map(|()| vec![0; items.len()]);
-        let [mut first, mut second, mut third, mut fourth] = outs;
         let (items, expected, site) = (&items, &expected, SITES[index]);
+        let arm = |name: &str, role, run: fn(&[Item], &mut [u64])| {
+            let mut out = vec![0; items.len()];
+            Arm::new(name, role, move |ask| timed(ask, &mut out, expected, |out| run(items, out)))
+        };
         let mut arms = vec![
-            Arm::new("plain loop", Role::Serial, move |ask| timed(ask, &mut first, expected, |out| serial(items, out))),
-            Arm::new("control", Role::Control, move |ask| timed(ask, &mut second, expected, |out| serial(items, out))),
-            Arm::new("windrow", Role::Windrow, move |ask| timed(ask, &mut third, expected, |out| site(items, out))),
+            arm("plain loop", Role::Serial, serial),
+            arm("control", Role::Control, serial),
+            arm("windrow", Role::Windrow, site),
         ];
         arms.extend(grains(items.len()).into_iter().map(|grain| {
             let turn = move |ask| by_hand(ask, items, expected, threads, grain);
             Arm::new(format!("grain {grain}"), Role::Fixed(grain as f64), turn)
         }));
-        measure(Scenario {
-            shape: Shape::Loops,
-            name: format!("{family}/{size}"),
-            family,
-            size: size as f64,
-            unit: Unit::Call,
-            sweep: "grain",
-            cold: it.cold,
-            single: false,
-            per_call: 1,
-            bound: Bound::Share(it.bound(threads.min(cpus))),
-            arms,
-            why: Box::new(move || {
-                if it.cold {
-                    thread::sleep(PAUSE);
-                }
-                super::told(|| site(items, &mut fourth))
-            }),
-        })?;
+        arms.extend(peer.map(|pool| {
+            let mut out = vec![0; items.len()];
+            let turn = move |ask| pool.install(|| timed(ask, &mut out, expected, |out| by_rayon::items(items, out)));
+            Arm::new("rayon", Role::Rayon, turn)
+        }));
+        let mut out = vec![0; items.len()];
+        let why = move || {
+            if cell.cold {
+                thread::sleep(PAUSE);
+            }
+            crate::explained(|| site(items, &mut out))
+        };
+        let bound = Bound::Share(cell.bound(run.width()));
+        let scenario = Scenario::new(ScenarioGroup::Loops, cell.family, cell.n as f64, ("grain", bound), arms, why);
+        run.measure(Scenario { name: cell.name, cold: cell.cold, ..scenario })?;
     }
     Ok(())
 }
 
-/// The number of cells.
-pub(super) fn count() -> usize {
-    cells().len() + WIDTHS.len()
+/// Number of cells.
+pub(crate) fn count() -> usize {
+    cells::all().len() + WIDTHS.len()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
 
     #[test]
-    fn every_cell_has_a_call_site_and_a_name() {
-        let cells = cells();
-        assert!(cells.len() <= SITES.len(), "{}", cells.len());
-        let names: BTreeSet<String> = cells.iter().map(|(family, n, _)| format!("{family}/{n}")).collect();
-        assert_eq!(names.len(), cells.len());
+    fn every_cell_has_a_call_site() {
+        assert!(cells::all().len() <= SITES.len());
         // The largest number of threads that the command takes.
         assert!(pool_widths(1023).len() < WIDTH_SITES[0].len());
     }
@@ -334,14 +207,6 @@ mod tests {
             // 4 to the power of 11 is the most that a factor of four reaches.
             assert!(grains.windows(2).all(|pair| pair[1] <= 4 * pair[0]), "{grains:?}");
         }
-    }
-
-    #[test]
-    fn the_bound_is_an_equal_share_or_the_largest_item() {
-        let of = |costs, n| Loop { costs, n, cold: false }.bound(2);
-        assert_eq!((of(Costs::Uniform(1e3), 100), of(Costs::Uniform(1e3), 1)), (0.5, 1.0));
-        assert_eq!(of(Costs::Outlier(1.0), 513), 1e5 / (512.0 * 1e2 + 1e5));
-        assert_eq!(of(Costs::Log(Order::Random), 1000), 0.5);
     }
 
     #[test]

@@ -1,18 +1,21 @@
 //! What a run has measured: the object that `--json` writes, and that the table and the page show.
 
+use std::time::SystemTime;
+
 use serde::Serialize;
 
-use super::stats::{Ratio, Regret, Spread, median};
+use crate::stats::{Ratio, Regret, Spread, median};
+use crate::{BenchSettings, page, table};
 
 /// A ratio above this one counts as a loss if both halves of the repetitions show it.
-pub(super) const LOSS: f64 = 1.05;
+pub(crate) const LOSS: f64 = 1.05;
 /// A regret above this one is listed if both halves of the repetitions show it.
-pub(super) const REGRET: f64 = 1.25;
+pub(crate) const REGRET: f64 = 1.25;
 
 /// The groups of scenarios.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Shape {
+pub enum ScenarioGroup {
     /// Independent items and recursion.
     Loops,
     /// Rounds in lockstep.
@@ -25,16 +28,18 @@ pub(crate) enum Shape {
     Encode,
 }
 
-impl Shape {
-    pub(super) const ALL: [Shape; 5] = [Shape::Loops, Shape::Rounds, Shape::Batch, Shape::Overlap, Shape::Encode];
+impl ScenarioGroup {
+    /// All groups, in their order.
+    pub const ALL: [Self; 5] = [Self::Loops, Self::Rounds, Self::Batch, Self::Overlap, Self::Encode];
 
-    pub(super) fn name(self) -> &'static str {
+    /// The name of the group on the command line.
+    pub fn name(self) -> &'static str {
         match self {
-            Shape::Loops => "loops",
-            Shape::Rounds => "rounds",
-            Shape::Batch => "batch",
-            Shape::Overlap => "overlap",
-            Shape::Encode => "encode",
+            ScenarioGroup::Loops => "loops",
+            ScenarioGroup::Rounds => "rounds",
+            ScenarioGroup::Batch => "batch",
+            ScenarioGroup::Overlap => "overlap",
+            ScenarioGroup::Encode => "encode",
         }
     }
 }
@@ -42,14 +47,14 @@ impl Shape {
 /// What a time is the time of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Unit {
+pub(crate) enum Unit {
     Call,
     Round,
     Operation,
 }
 
 impl Unit {
-    pub(super) fn one(self) -> &'static str {
+    pub(crate) fn one(self) -> &'static str {
         match self {
             Unit::Call => "a call",
             Unit::Round => "a round",
@@ -60,105 +65,113 @@ impl Unit {
 
 /// A choice by hand.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Fixed {
-    pub(super) name: String,
-    pub(super) value: f64,
+pub(crate) struct Fixed {
+    pub(crate) name: String,
+    pub(crate) value: f64,
     /// Median.
-    pub(super) nanos: f64,
+    pub(crate) nanos: f64,
 }
 
 /// One scenario of one size.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Cell {
-    pub(super) shape: Shape,
-    pub(super) name: String,
+pub(crate) struct Cell {
+    pub(crate) shape: ScenarioGroup,
+    pub(crate) name: String,
     /// Cells of one family differ in their size.
-    pub(super) family: String,
-    pub(super) size: f64,
+    pub(crate) family: String,
+    pub(crate) size: f64,
     /// What the times are the times of.
-    pub(super) unit: Unit,
+    pub(crate) unit: Unit,
     /// Every call comes after a pause.
-    pub(super) cold: bool,
+    pub(crate) cold: bool,
     /// Times in nanoseconds.
-    pub(super) serial: Spread,
-    pub(super) windrow: Spread,
+    pub(crate) serial: Spread,
+    pub(crate) windrow: Spread,
     /// windrow relative to the plain code.
-    pub(super) harm: Ratio,
+    pub(crate) harm: Ratio,
     /// The plain code relative to itself.
-    pub(super) control: Ratio,
+    pub(crate) control: Ratio,
     /// windrow relative to the best choice by hand.
-    pub(super) regret: Option<Regret>,
+    pub(crate) regret: Option<Regret>,
     /// The best choice by hand.
-    pub(super) best: Option<String>,
+    pub(crate) best: Option<String>,
     /// The least time that is possible, relative to the plain code.
-    pub(super) bound: Option<f64>,
+    pub(crate) bound: Option<f64>,
+    /// windrow relative to rayon, if that is measured.
+    pub(crate) by_rayon: Option<Ratio>,
     /// windrow was faster than possible: the measurement is wrong.
-    pub(super) beats_bound: bool,
-    pub(super) sweep_by: &'static str,
-    pub(super) sweep: Vec<Fixed>,
-    pub(super) repetitions: usize,
-    pub(super) calls: usize,
+    pub(crate) beats_bound: bool,
+    pub(crate) sweep_by: &'static str,
+    pub(crate) sweep: Vec<Fixed>,
+    pub(crate) repetitions: usize,
+    pub(crate) calls: usize,
     /// What windrow decided, and why.
-    pub(super) why: String,
+    pub(crate) why: String,
 }
 
 impl Cell {
-    pub(super) fn loses(&self) -> bool {
+    pub(crate) fn loses(&self) -> bool {
         self.harm.confirmed() > LOSS
     }
 
-    pub(super) fn regrets(&self) -> bool {
+    pub(crate) fn wins(&self) -> bool {
+        self.harm.confirmed_gain() < 1.0 / LOSS
+    }
+
+    pub(crate) fn regrets(&self) -> bool {
         self.regret.is_some_and(|regret| regret.confirmed() > REGRET)
     }
 
     /// The shape and the name.
-    pub(super) fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         format!("{}: {}", self.shape.name(), self.name)
     }
 }
 
 /// Which tile was in which lane, and when.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Timeline {
+pub(crate) struct Timeline {
     /// The cell.
-    pub(super) cell: String,
+    pub(crate) cell: String,
     /// The arm.
-    pub(super) arm: String,
-    pub(super) lanes: Vec<Lane>,
+    pub(crate) arm: String,
+    pub(crate) lanes: Vec<Lane>,
     /// The end of the run in nanoseconds.
-    pub(super) end: f64,
+    pub(crate) end: f64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Lane {
-    pub(super) name: String,
+pub(crate) struct Lane {
+    pub(crate) name: String,
     /// Begin and end of each tile in nanoseconds.
-    pub(super) tiles: Vec<(f64, f64)>,
+    pub(crate) tiles: Vec<(f64, f64)>,
 }
 
 /// The cells of a shape in a few numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Summary {
-    pub(super) shape: Shape,
-    pub(super) cells: usize,
+pub(crate) struct Summary {
+    pub(crate) shape: ScenarioGroup,
+    pub(crate) cells: usize,
     /// Cells that lose to the plain code in both halves.
-    pub(super) lost: usize,
-    pub(super) harm_median: f64,
+    pub(crate) lost: usize,
+    pub(crate) harm_median: f64,
     /// The largest loss that both halves show, and its cell.
-    pub(super) harm_worst: f64,
-    pub(super) harm_worst_cell: String,
+    pub(crate) harm_worst: f64,
+    pub(crate) harm_worst_cell: String,
     /// The same of the plain code against itself: what noise looks like.
-    pub(super) control_worst: f64,
-    pub(super) regret_median: Option<f64>,
-    pub(super) regret_worst: Option<f64>,
-    pub(super) regret_worst_cell: Option<String>,
+    pub(crate) control_worst: f64,
+    pub(crate) regret_median: Option<f64>,
+    pub(crate) regret_worst: Option<f64>,
+    pub(crate) regret_worst_cell: Option<String>,
     /// The median of the time relative to the physical bound, where there is one.
-    pub(super) bound_median: Option<f64>,
+    pub(crate) bound_median: Option<f64>,
+    /// The median of the time relative to rayon, where that is measured.
+    pub(crate) rayon_median: Option<f64>,
 }
 
 impl Summary {
     /// `None` without cells.
-    fn of(shape: Shape, cells: &[&Cell]) -> Option<Self> {
+    fn of(shape: ScenarioGroup, cells: &[&Cell]) -> Option<Self> {
         let worst = |score: &dyn Fn(&Cell) -> f64| {
             cells.iter().max_by(|one, other| score(one).total_cmp(&score(other))).copied()
         };
@@ -168,6 +181,7 @@ impl Summary {
         let confirmed = |cell: &Cell| cell.regret.map_or(f64::NEG_INFINITY, |regret| regret.confirmed());
         let regret = worst(&confirmed).filter(|_| !regrets.is_empty());
         let bounds: Vec<f64> = cells.iter().filter_map(|cell| Some(cell.harm.value / cell.bound?)).collect();
+        let rayon: Vec<f64> = cells.iter().filter_map(|cell| Some(cell.by_rayon?.value)).collect();
         Some(Self {
             shape,
             cells: cells.len(),
@@ -180,68 +194,132 @@ impl Summary {
             regret_worst: regret.map(confirmed),
             regret_worst_cell: regret.map(|cell| cell.name.clone()),
             bound_median: (!bounds.is_empty()).then(|| median(&bounds)),
+            rayon_median: (!rayon.is_empty()).then(|| median(&rayon)),
         })
     }
 }
 
 /// The load of the machine, as the system counts it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Load {
-    pub(super) before: Option<f64>,
-    pub(super) after: Option<f64>,
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct BenchLoad {
+    /// Before the first cell.
+    pub before: Option<f64>,
+    /// After the last one.
+    pub after: Option<f64>,
     /// Reason to doubt the results, if other programs kept the CPUs busy.
-    pub(super) note: Option<String>,
+    pub note: Option<String>,
 }
 
 /// A whole run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Report {
-    pub(super) schema: u32,
-    pub(super) version: String,
-    /// What the program was built from, where the build knew it.
-    pub(super) commit: Option<String>,
+pub struct BenchReport {
+    schema: u32,
+    /// Version of the command.
+    pub version: String,
+    /// The commit that the program was built from, where the build knew it.
+    pub commit: Option<String>,
     /// UTC.
-    pub(super) date: String,
-    pub(super) command: String,
-    pub(super) machine: String,
-    pub(super) threads: usize,
-    pub(super) cpus: usize,
-    pub(super) seconds: f64,
+    pub(crate) date: String,
+    /// The command line, as it can be typed.
+    pub command: String,
+    pub(crate) machine: String,
+    pub(crate) threads: usize,
+    pub(crate) cpus: usize,
+    /// Duration of the run.
+    pub seconds: f64,
     /// Compiled with optimization: times of another build say nothing.
-    pub(super) optimized: bool,
-    pub(super) load: Load,
-    pub(super) summaries: Vec<Summary>,
-    pub(super) cells: Vec<Cell>,
-    pub(super) timelines: Vec<Timeline>,
+    pub optimized: bool,
+    /// Load of the machine.
+    pub load: BenchLoad,
+    pub(crate) summaries: Vec<Summary>,
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) timelines: Vec<Timeline>,
 }
 
-impl Report {
-    pub(super) fn summed(cells: &[Cell]) -> Vec<Summary> {
+/// What a run has measured, before it is reported.
+#[derive(Clone, Debug)]
+pub struct BenchResults {
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) timelines: Vec<Timeline>,
+}
+
+impl BenchReport {
+    /// The report of these results. The caller adds what it knows of the run.
+    pub fn new(settings: &BenchSettings, results: BenchResults) -> Self {
+        let BenchResults { cells, timelines } = results;
+        Self {
+            schema: 1,
+            version: String::new(),
+            commit: None,
+            date: date(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())),
+            command: String::new(),
+            machine: machine(settings.cpus),
+            threads: settings.threads,
+            cpus: settings.cpus,
+            seconds: 0.0,
+            optimized: true,
+            load: BenchLoad::default(),
+            summaries: Self::summed(&cells),
+            cells,
+            timelines,
+        }
+    }
+
+    /// The table and the cells that gain and lose, for a terminal.
+    pub fn text(&self) -> String {
+        table::text(self)
+    }
+
+    /// The page.
+    pub fn html(&self) -> String {
+        page::html(self)
+    }
+
+    fn summed(cells: &[Cell]) -> Vec<Summary> {
         let of = |shape| Summary::of(shape, &cells.iter().filter(|cell| cell.shape == shape).collect::<Vec<_>>());
-        Shape::ALL.into_iter().filter_map(of).collect()
+        ScenarioGroup::ALL.into_iter().filter_map(of).collect()
     }
 
     /// Cells that lose to the plain code, the worst first.
-    pub(super) fn losses(&self) -> Vec<&Cell> {
+    pub(crate) fn losses(&self) -> Vec<&Cell> {
         let mut cells: Vec<&Cell> = self.cells.iter().filter(|cell| cell.loses()).collect();
         cells.sort_by(|one, other| other.harm.value.total_cmp(&one.harm.value));
         cells
     }
 
     /// Cells far from the best choice by hand, the worst first.
-    pub(super) fn regrets(&self) -> Vec<&Cell> {
+    pub(crate) fn regrets(&self) -> Vec<&Cell> {
         let value = |cell: &Cell| cell.regret.map_or(0.0, |regret| regret.value);
         let mut cells: Vec<&Cell> = self.cells.iter().filter(|cell| cell.regrets()).collect();
         cells.sort_by(|one, other| value(other).total_cmp(&value(one)));
         cells
     }
 
-    /// Cells whose result is impossible.
-    pub(super) fn impossible(&self) -> impl Iterator<Item = &Cell> {
-        self.cells.iter().filter(|cell| cell.beats_bound)
+    /// Cells that gain by more than a loss counts, the most first.
+    pub(crate) fn wins(&self) -> Vec<&Cell> {
+        let mut cells: Vec<&Cell> = self.cells.iter().filter(|cell| cell.wins()).collect();
+        cells.sort_by(|one, other| one.harm.value.total_cmp(&other.harm.value));
+        cells
     }
 
-    pub(super) fn json(&self) -> String {
+    /// Cells that take longer than rayon by more than a loss counts, the worst first.
+    pub(crate) fn slower_than_rayon(&self) -> Vec<(&Cell, Ratio)> {
+        let cells = self.cells.iter().filter_map(|cell| Some((cell, cell.by_rayon?)));
+        let mut cells: Vec<_> = cells.filter(|(_, ratio)| ratio.confirmed() > LOSS).collect();
+        cells.sort_by(|(_, one), (_, other)| other.value.total_cmp(&one.value));
+        cells
+    }
+
+    /// A sentence for each cell whose result is impossible.
+    pub fn impossible(&self) -> Vec<String> {
+        self.cells.iter().filter(|cell| cell.beats_bound).map(table::impossible).collect()
+    }
+
+    /// All numbers.
+    ///
+    /// # Panics
+    /// Never: numbers and strings are valid JSON.
+    pub fn json(&self) -> String {
         let mut json = serde_json::to_string_pretty(self).expect("numbers and strings");
         json.push('\n');
         json
@@ -249,7 +327,7 @@ impl Report {
 }
 
 /// The CPU's name and the number of CPUs that the process may use.
-pub(super) fn machine(cpus: usize) -> String {
+pub(crate) fn machine(cpus: usize) -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model =
         info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|it| it.1.trim().to_owned()));
@@ -258,7 +336,7 @@ pub(super) fn machine(cpus: usize) -> String {
 }
 
 /// A time since 1970 as `2026-11-26 09:40 UTC`.
-pub(super) fn date(seconds: u64) -> String {
+pub(crate) fn date(seconds: u64) -> String {
     let (days, second) = ((seconds / 86_400) as i64, seconds % 86_400);
     // Years of 400 begin in March, so that a leap day is the last day of one (H. Hinnant, "chrono-compatible low-level date algorithms").
     let shifted = days + 719_468;
@@ -273,11 +351,11 @@ pub(super) fn date(seconds: u64) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod samples {
+pub(crate) mod samples {
     use super::*;
 
     /// A cell with a harm and a regret, the same in both halves.
-    pub(in super::super) fn cell(shape: Shape, name: &str, harm: f64, regret: Option<f64>) -> Cell {
+    pub(crate) fn cell(shape: ScenarioGroup, name: &str, harm: f64, regret: Option<f64>) -> Cell {
         let (family, size) = name.rsplit_once('/').unwrap_or((name, "1"));
         let spread = |median| Spread { median, low: median * 0.9, high: median * 1.1 };
         let ratio = |value| Ratio { value, low: value * 0.9, high: value * 1.1, halves: [value; 2] };
@@ -300,6 +378,7 @@ pub(super) mod samples {
             regret: regret.map(|value| Regret { value, halves: [value; 2] }),
             best: regret.map(|_| "grain 16".to_owned()),
             bound: Some(0.5),
+            by_rayon: None,
             beats_bound: false,
             sweep_by: "grain",
             sweep: if regret.is_some() { (0..6).map(fixed).collect() } else { Vec::new() },
@@ -309,7 +388,7 @@ pub(super) mod samples {
         }
     }
 
-    pub(in super::super) fn report(cells: Vec<Cell>) -> Report {
+    pub(crate) fn report(cells: Vec<Cell>) -> BenchReport {
         let lane =
             |name: &str, at: f64| Lane { name: name.to_owned(), tiles: vec![(at, at + 1e6), (at + 1e6, at + 2e6)] };
         let timeline = |arm: &str| Timeline {
@@ -318,7 +397,7 @@ pub(super) mod samples {
             lanes: vec![lane("compute", 0.0), lane("send", 1e6)],
             end: 3e6,
         };
-        Report {
+        BenchReport {
             schema: 1,
             version: "0.1.0".to_owned(),
             commit: Some("0123abc".to_owned()),
@@ -329,8 +408,8 @@ pub(super) mod samples {
             cpus: 2,
             seconds: 1.0,
             optimized: true,
-            load: Load { before: Some(0.2), after: Some(1.5), note: None },
-            summaries: Report::summed(&cells),
+            load: BenchLoad { before: Some(0.2), after: Some(1.5), note: None },
+            summaries: BenchReport::summed(&cells),
             cells,
             timelines: vec![timeline("plain code"), timeline("windrow")],
         }
@@ -352,10 +431,10 @@ mod tests {
     #[test]
     fn a_summary_names_the_worst_cells() {
         let cells = vec![
-            samples::cell(Shape::Loops, "a/1", 0.6, Some(1.1)),
-            samples::cell(Shape::Loops, "a/2", 1.2, Some(1.0)),
-            samples::cell(Shape::Loops, "a/3", 1.0, Some(1.5)),
-            samples::cell(Shape::Batch, "b/1", 0.5, None),
+            samples::cell(ScenarioGroup::Loops, "a/1", 0.6, Some(1.1)),
+            samples::cell(ScenarioGroup::Loops, "a/2", 1.2, Some(1.0)),
+            samples::cell(ScenarioGroup::Loops, "a/3", 1.0, Some(1.5)),
+            samples::cell(ScenarioGroup::Batch, "b/1", 0.5, None),
         ];
         let report = samples::report(cells);
         let [loops, batch] = &report.summaries[..] else { panic!("{:?}", report.summaries) };
@@ -369,7 +448,7 @@ mod tests {
 
     #[test]
     fn a_loss_in_one_half_is_no_loss() {
-        let mut cell = samples::cell(Shape::Loops, "a/1", 1.3, None);
+        let mut cell = samples::cell(ScenarioGroup::Loops, "a/1", 1.3, None);
         assert!(cell.loses());
         cell.harm.halves = [1.0, 1.6];
         assert!(!cell.loses());

@@ -15,7 +15,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::measure::Ask;
+use crate::measure::Ask;
 
 /// Spins before a waiting thread yields its CPU.
 const SPINS: usize = 2000;
@@ -114,7 +114,7 @@ fn wait(spins: &mut usize) {
 
 /// Runs `count` items on `threads` threads, `grain` at a time, as often as asked. Returns the time of a call in
 /// nanoseconds.
-pub(super) fn timed<F: Fn(Range<usize>) + Sync>(
+pub(crate) fn timed<F: Fn(Range<usize>) + Sync>(
     ask: Ask,
     (threads, count, grain): (usize, usize, usize),
     run: &F,
@@ -152,7 +152,7 @@ pub(super) fn timed<F: Fn(Range<usize>) + Sync>(
 }
 
 /// Calls after a pause each, timed alone: the mean of a call in nanoseconds.
-pub(super) fn one_by_one(ask: Ask, mut call: impl FnMut()) -> f64 {
+pub(crate) fn one_by_one(ask: Ask, mut call: impl FnMut()) -> f64 {
     let once = |_| {
         thread::sleep(ask.gap);
         let start = Instant::now();

@@ -1,6 +1,6 @@
 //! The page of `--report`: one file of HTML with inline SVG, without scripts and without anything from elsewhere.
 //!
-//! Every picture stands above a table of its numbers, losses first. All numbers are those of the JSON, rounded.
+//! Every picture stands above a table of its numbers. Gains come first, then all losses. All numbers are those of the JSON, rounded.
 
 mod pictures;
 mod svg;
@@ -8,8 +8,8 @@ mod svg;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use super::result::{Cell, LOSS, REGRET, Report, Shape, Summary, Timeline};
-use super::table::{impossible, ratio, time};
+use crate::result::{BenchReport, Cell, LOSS, REGRET, ScenarioGroup, Summary, Timeline};
+use crate::table::{SHOWN_WINS, optional, ratio, time};
 use svg::escaped;
 
 const STYLE: &str = include_str!("page/style.css");
@@ -105,16 +105,12 @@ fn because(text: &str) -> Entry {
     Entry { text: text.to_owned(), class: "why" }
 }
 
-fn optional(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), ratio)
-}
-
 fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The whole page.
-pub(super) fn html(report: &Report) -> String {
+pub(crate) fn html(report: &BenchReport) -> String {
     let mut page = Page(String::new());
     page.add("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">");
     page.add("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
@@ -122,12 +118,12 @@ pub(super) fn html(report: &Report) -> String {
     page.add(format_args!("<style>\n{STYLE}</style>\n</head>\n<body>"));
     header(&mut page, report);
     page.add("<main>");
+    wins(&mut page, report);
     losses(&mut page, report);
     summary(&mut page, report);
     harm(&mut page, report);
     regret(&mut page, report);
     sizes(&mut page, report);
-    speed_ups(&mut page, report);
     timelines(&mut page, report);
     page.add("</main>");
     footer(&mut page);
@@ -135,9 +131,9 @@ pub(super) fn html(report: &Report) -> String {
     page.0
 }
 
-fn header(page: &mut Page, report: &Report) {
+fn header(page: &mut Page, report: &BenchReport) {
     page.add("<header>\n<h1>windrow bench</h1>");
-    let (cells, losses) = (report.cells.len(), report.losses());
+    let (cells, wins, losses) = (report.cells.len(), report.wins().len(), report.losses());
     let lede = match losses.first() {
         None => format!("None of {cells} cells is slower than plain code by more than {:.0} %.", 100.0 * (LOSS - 1.0)),
         Some(worst) => format!(
@@ -149,8 +145,11 @@ fn header(page: &mut Page, report: &Report) {
             ratio(worst.harm.value)
         ),
     };
-    page.add(format_args!(r#"<p class="lede">{}</p>"#, escaped(lede)));
-    let wrong: Vec<String> = report.impossible().map(|cell| escaped(impossible(cell))).collect();
+    let are = if wins == 1 { "is" } else { "are" };
+    let wins =
+        format!("{wins} of {cells} cells {are} faster than plain code by more than {:.0} %.", 100.0 * (LOSS - 1.0));
+    page.add(format_args!(r#"<p class="lede">{} {}</p>"#, escaped(wins), escaped(lede)));
+    let wrong: Vec<String> = report.impossible().iter().map(escaped).collect();
     if !wrong.is_empty() {
         let wrong = wrong.join("<br>");
         page.add(format_args!(r#"<p class="alarm">This run failed: do not use its numbers.<br>{wrong}</p>"#));
@@ -176,12 +175,23 @@ fn header(page: &mut Page, report: &Report) {
 }
 
 /// The version, and the commit if it is known.
-fn version(report: &Report) -> String {
+fn version(report: &BenchReport) -> String {
     let commit = report.commit.as_ref().map_or_else(String::new, |commit| format!(", commit {commit}"));
     format!("windrow {}{commit}", report.version)
 }
 
-fn losses(page: &mut Page, report: &Report) {
+fn wins(page: &mut Page, report: &BenchReport) {
+    page.heading("wins", "Where windrow wins");
+    page.read("The cells in which windrow gains most over the plain code, in both halves of the repetitions.");
+    let rows: Vec<Vec<Entry>> = report.wins().into_iter().take(SHOWN_WINS).map(by_plain_code).collect();
+    if rows.is_empty() {
+        page.add("<p>No cell.</p>");
+    } else {
+        page.table("cells that gain", &["cell", "harm", "halves", "plain code", "windrow", WHY], &rows);
+    }
+}
+
+fn losses(page: &mut Page, report: &BenchReport) {
     page.heading("losses", "Where windrow loses");
     let losses = report.losses();
     page.read(
@@ -190,7 +200,7 @@ fn losses(page: &mut Page, report: &Report) {
     if losses.is_empty() {
         page.add("<p>No cell.</p>");
     } else {
-        let rows: Vec<Vec<Entry>> = losses.iter().map(|cell| loss(cell)).collect();
+        let rows: Vec<Vec<Entry>> = losses.into_iter().map(by_plain_code).collect();
         page.table("cells that lose", &["cell", "harm", "halves", "plain code", "windrow", WHY], &rows);
     }
     let regrets = report.regrets();
@@ -209,11 +219,11 @@ fn losses(page: &mut Page, report: &Report) {
     }
 }
 
-fn loss(cell: &Cell) -> Vec<Entry> {
+fn by_plain_code(cell: &Cell) -> Vec<Entry> {
     let [one, other] = cell.harm.halves;
     vec![
         entry(cell.title()),
-        marked(ratio(cell.harm.value), true),
+        marked(ratio(cell.harm.value), cell.loses()),
         entry(format!("{}, {}", ratio(one), ratio(other))),
         entry(time(cell.serial.median)),
         entry(time(cell.windrow.median)),
@@ -221,7 +231,7 @@ fn loss(cell: &Cell) -> Vec<Entry> {
     ]
 }
 
-fn summary(page: &mut Page, report: &Report) {
+fn summary(page: &mut Page, report: &BenchReport) {
     page.heading("summary", "In short");
     page.read(
         "One line for each shape of work. Worst is what both halves of the repetitions show. Control is the plain code against itself: what differs by less is noise. Bound is the time divided by the least time that is possible.",
@@ -254,7 +264,7 @@ fn summary(page: &mut Page, report: &Report) {
     page.table("summary", &head, &report.summaries.iter().map(row).collect::<Vec<_>>());
 }
 
-fn harm(page: &mut Page, report: &Report) {
+fn harm(page: &mut Page, report: &BenchReport) {
     page.heading("harm", "Harm");
     page.read(
         "Every dot is a cell. Left of the line at 1, windrow is faster than the plain code; right of it, slower. Red dots with a rim lose in both halves of the repetitions.",
@@ -267,7 +277,7 @@ fn harm(page: &mut Page, report: &Report) {
     );
     page.details(&format!("All {}", counted(cells.len(), "cell")), true, |page| {
         // In a narrow window the first columns are seen.
-        let head = ["cell", "harm", "quartiles", "plain code", "windrow", "control", "bound", "runs"];
+        let head = ["cell", "harm", "quartiles", "plain code", "windrow", "control", "bound", "by rayon", "runs"];
         let row = |cell: &&Cell| {
             vec![
                 entry(cell.title()),
@@ -277,6 +287,7 @@ fn harm(page: &mut Page, report: &Report) {
                 entry(time(cell.windrow.median)),
                 entry(ratio(cell.control.value)),
                 entry(optional(cell.bound)),
+                entry(optional(cell.by_rayon.map(|by| by.value))),
                 entry(cell.repetitions.to_string()),
             ]
         };
@@ -299,7 +310,7 @@ fn regret_of(cell: &Cell) -> f64 {
     cell.regret.map_or(f64::NAN, |regret| regret.value)
 }
 
-fn regret(page: &mut Page, report: &Report) {
+fn regret(page: &mut Page, report: &BenchReport) {
     let cells: Vec<&Cell> = report.cells.iter().filter(|cell| cell.regret.is_some()).collect();
     if cells.is_empty() {
         return;
@@ -325,7 +336,7 @@ fn regret(page: &mut Page, report: &Report) {
     drawn.sort_by(|one, other| regret_of(other).total_cmp(&regret_of(one)));
     let (first, rest) = drawn.split_at(drawn.len().min(FIRST_SWEEPS));
     page.figure("The cells with the largest regret", &sweeps(first));
-    for shape in Shape::ALL {
+    for shape in ScenarioGroup::ALL {
         let of_shape: Vec<&Cell> = rest.iter().filter(|cell| cell.shape == shape).copied().collect();
         if !of_shape.is_empty() {
             let title = format!("{}: {}", shape.name(), counted(of_shape.len(), "other sweep"));
@@ -366,19 +377,19 @@ fn sweeps(cells: &[&Cell]) -> String {
 /// What the sizes of a shape are.
 fn size_label(cell: &Cell) -> &'static str {
     match cell.shape {
-        Shape::Loops if cell.family == "fib" => "argument",
-        Shape::Loops if cell.family.starts_with("tree") => "leaves",
-        Shape::Loops => "items",
-        Shape::Rounds => "numbers in a round",
-        Shape::Batch => "callers",
-        Shape::Overlap => "microseconds of computing",
-        Shape::Encode => "KiB of text",
+        ScenarioGroup::Loops if cell.family == "fib" => "argument",
+        ScenarioGroup::Loops if cell.family.starts_with("tree") => "leaves",
+        ScenarioGroup::Loops => "items",
+        ScenarioGroup::Rounds => "numbers in a round",
+        ScenarioGroup::Batch => "callers",
+        ScenarioGroup::Overlap => "microseconds of computing",
+        ScenarioGroup::Encode => "KiB of text",
     }
 }
 
-fn sizes(page: &mut Page, report: &Report) {
-    let mut families: BTreeMap<(Shape, usize), Vec<&Cell>> = BTreeMap::new();
-    let mut names: Vec<(Shape, &str)> = Vec::new();
+fn sizes(page: &mut Page, report: &BenchReport) {
+    let mut families: BTreeMap<(ScenarioGroup, usize), Vec<&Cell>> = BTreeMap::new();
+    let mut names: Vec<(ScenarioGroup, &str)> = Vec::new();
     for cell in &report.cells {
         let key = (cell.shape, &*cell.family);
         let place = names.iter().position(|name| *name == key).unwrap_or_else(|| {
@@ -414,54 +425,9 @@ fn sizes(page: &mut Page, report: &Report) {
         (r#"<path d="M1 6H25" class="line bound"/>"#, "physical bound"),
     ]);
     page.figure("Time against size", &(html + "</div>\n"));
-    page.details("All sizes", true, |page| {
-        let row = |cell: &&Cell| {
-            let bound = cell.bound.map(|bound| time(bound * cell.serial.median));
-            vec![
-                entry(cell.title()),
-                entry(format!("{} {}", cell.size, size_label(cell))),
-                entry(cell.unit.one()),
-                entry(time(cell.serial.median)),
-                entry(time(cell.windrow.median)),
-                entry(bound.unwrap_or_else(|| "-".to_owned())),
-            ]
-        };
-        let rows: Vec<Vec<Entry>> = several.iter().flatten().map(row).collect();
-        page.table("time against size", &["cell", "size", "time of", "plain code", "windrow", "bound"], &rows);
-    });
 }
 
-fn speed_ups(page: &mut Page, report: &Report) {
-    let by_threads = |cell: &&Cell| matches!(cell.sweep_by, "threads" | "width") && cell.sweep.len() > 1;
-    let cells: Vec<&Cell> = report.cells.iter().filter(by_threads).collect();
-    if cells.is_empty() {
-        return;
-    }
-    page.heading("speed-up", "Speed-up against threads");
-    page.read(
-        "How many times as fast as the plain code a fixed number of threads is. The dotted line is the ideal for work that does not wait for memory: where the caches of two cores hold what one core's do not, a point may lie above it. The plain code of encode is the engine alone, so reading and writing count against one thread.",
-    );
-    let mut html = "<div class=\"panels\">\n".to_owned();
-    for cell in &cells {
-        html += &format!("<div><h4>{}</h4>{}</div>\n", escaped(cell.title()), pictures::speed_up(cell));
-    }
-    page.figure("Speed-up against threads", &(html + "</div>\n"));
-    page.details("All numbers of threads", true, |page| {
-        let rows = cells.iter().flat_map(|cell| {
-            cell.sweep.iter().map(|fixed| {
-                vec![
-                    entry(cell.title()),
-                    entry(fixed.name.clone()),
-                    entry(time(fixed.nanos)),
-                    entry(ratio(cell.serial.median / fixed.nanos)),
-                ]
-            })
-        });
-        page.table("speed-up", &["cell", "threads", "time", "speed-up"], &rows.collect::<Vec<_>>());
-    });
-}
-
-fn timelines(page: &mut Page, report: &Report) {
+fn timelines(page: &mut Page, report: &BenchReport) {
     if report.timelines.is_empty() {
         return;
     }
@@ -506,14 +472,14 @@ fn footer(page: &mut Page) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::result::samples;
     use super::*;
+    use crate::result::samples;
 
-    fn sample() -> Report {
+    fn sample() -> BenchReport {
         samples::report(vec![
-            samples::cell(Shape::Loops, "items of 1us/1", 1.31, Some(1.42)),
-            samples::cell(Shape::Loops, "items of 1us/100", 0.61, Some(1.03)),
-            samples::cell(Shape::Batch, "file, <synced>/2", 0.52, None),
+            samples::cell(ScenarioGroup::Loops, "items of 1us/1", 1.31, Some(1.42)),
+            samples::cell(ScenarioGroup::Loops, "items of 1us/100", 0.61, Some(1.03)),
+            samples::cell(ScenarioGroup::Batch, "file, <synced>/2", 0.52, None),
         ])
     }
 
@@ -567,7 +533,8 @@ mod tests {
         let html = html(&sample());
         let place = |part: &str| html.find(part).unwrap_or_else(|| panic!("{part}"));
         assert!(html.contains("1 of 3 cells is slower than plain code by more than 5 %. The worst one, loops: items of 1us/1, takes 1.31 times as long."));
-        assert!(place("id=\"losses\"") < place("id=\"summary\""));
+        assert!(html.contains("2 of 3 cells are faster than plain code by more than 5 %. 1 of 3 cells is slower"));
+        assert!(place("id=\"wins\"") < place("id=\"losses\"") && place("id=\"losses\"") < place("id=\"summary\""));
         assert!(html.contains("on 1 thread: too short to be shared"));
     }
 
@@ -594,10 +561,11 @@ mod tests {
     fn every_cell_is_in_every_table_that_it_belongs_to() {
         let html = html(&sample());
         let rows = |start: &str| html.matches(&format!("<tr><th scope=\"row\">{start}</th>")).count();
-        // Losses, regrets, harm, regret, sizes.
-        assert_eq!(rows("loops: items of 1us/1"), 5);
+        // Losses, regrets, harm, regret.
+        assert_eq!(rows("loops: items of 1us/1"), 4);
+        // Wins instead of losses and regrets.
         assert_eq!(rows("loops: items of 1us/100"), 3);
-        assert_eq!(rows("batch: file, &lt;synced&gt;/2"), 1);
+        assert_eq!(rows("batch: file, &lt;synced&gt;/2"), 2);
     }
 
     #[test]

@@ -5,27 +5,31 @@ use std::time::{Duration, Instant};
 
 /// An input: [`work`] runs `turns` times over `seed`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Item {
-    pub(super) seed: u64,
-    pub(super) turns: u64,
+#[repr(C)]
+pub struct Item {
+    /// The start value.
+    pub seed: u64,
+    /// The length.
+    pub turns: u64,
 }
 
 /// The computation for an item, the same in every arm. Each turn needs the one before, so a compiler can neither skip nor vectorize it.
+/// Peers in C and C++ have the same function.
 #[inline]
-pub(super) fn work(item: Item) -> u64 {
+pub fn work(item: Item) -> u64 {
     (0..item.turns).fold(item.seed, |x, _| (x ^ (x >> 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 /// The baseline of loops: a plain loop into a preallocated output.
 #[inline(never)]
-pub(super) fn serial(items: &[Item], out: &mut [u64]) {
+pub fn serial(items: &[Item], out: &mut [u64]) {
     for (out, item) in out.iter_mut().zip(items) {
         *out = work(*item);
     }
 }
 
 /// Spins on the clock.
-pub(super) fn spin(time: Duration) {
+pub fn spin(time: Duration) {
     if time.is_zero() {
         return;
     }
@@ -38,14 +42,14 @@ pub(super) fn spin(time: Duration) {
 /// What turns cost on this machine, in an item of a serial loop. Short items overlap in the processor, so a turn has no fixed cost: it is
 /// measured at every power of two and interpolated in between.
 #[derive(Clone, Debug)]
-pub(super) struct Calibration {
+pub struct TurnCosts {
     /// (turns, nanoseconds), ascending in both.
     points: Vec<(f64, f64)>,
 }
 
-impl Calibration {
+impl TurnCosts {
     /// Measures this machine; about 50 ms.
-    pub(super) fn measure() -> Self {
+    pub fn measure() -> Self {
         let point = |turns: u64| {
             let items: Vec<Item> = (0..(1 << 16) / turns.max(64)).map(|seed| Item { seed, turns }).collect();
             let mut out = vec![0; items.len()];
@@ -70,7 +74,7 @@ impl Calibration {
     }
 
     /// The number of turns that cost `nanos`; at least one.
-    pub(super) fn turns(&self, nanos: f64) -> u64 {
+    pub fn turns(&self, nanos: f64) -> u64 {
         let after = self.points.partition_point(|point| point.1 <= nanos).clamp(1, self.points.len() - 1);
         let ((turns, cost), (more_turns, more_cost)) = (self.points[after - 1], self.points[after]);
         // Beyond the last point, the last slope continues.
@@ -79,16 +83,18 @@ impl Calibration {
     }
 }
 
-/// A small generator of numbers (splitmix64), the same ones in every run.
+/// SplitMix64 (Steele, Lea and Flood 2014): the same seed gives the same numbers in every run.
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    /// A separate sequence for each seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    fn next(&mut self) -> u64 {
+    /// The next 64 bits.
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -96,13 +102,14 @@ impl Random {
     }
 
     /// A number below `end`, which is not 0.
-    pub(super) fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
+    pub fn below(&mut self, end: usize) -> usize {
+        ((u128::from(self.bits()) * end as u128) >> 64) as usize
     }
 
-    pub(super) fn shuffle<T>(&mut self, values: &mut [T]) {
-        for at in (1..values.len()).rev() {
-            values.swap(at, self.below(at + 1));
+    /// Shuffles; every order is equally likely.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for at in (1..items.len()).rev() {
+            items.swap(at, self.below(at + 1));
         }
     }
 }
@@ -113,14 +120,14 @@ mod tests {
 
     #[test]
     fn turns_are_interpolated_between_what_was_measured() {
-        let calibration = Calibration::from_points(vec![(1.0, 2.0), (2.0, 4.0), (4.0, 16.0)]);
+        let calibration = TurnCosts::from_points(vec![(1.0, 2.0), (2.0, 4.0), (4.0, 16.0)]);
         let turns = [0.0, 2.0, 3.9, 4.0, 10.0, 16.0, 28.0].map(|nanos| calibration.turns(nanos));
         assert_eq!(turns, [1, 1, 2, 2, 3, 4, 6]);
     }
 
     #[test]
     fn a_noisy_point_does_not_make_more_turns_cheaper() {
-        let calibration = Calibration::from_points(vec![(1.0, 5.0), (2.0, 4.0), (4.0, 16.0)]);
+        let calibration = TurnCosts::from_points(vec![(1.0, 5.0), (2.0, 4.0), (4.0, 16.0)]);
         assert_eq!(calibration.points, [(1.0, 5.0), (2.0, 5.0), (4.0, 16.0)]);
         assert!(calibration.turns(5.0) >= 1);
     }

@@ -1,20 +1,27 @@
 //! Rounds in lockstep: `x[i + 1..] += x[i]` for one `i` after the other, each round shared among threads.
+//!
+//! The problem is that of Sarah El Kazdadi's "speeding up data parallel code sections with... tokio?". A round takes a microsecond, so the
+//! comparison is about how fast threads synchronize.
 
 use std::time::Instant;
 
 use windrow::team::split;
 use windrow::{Width, team};
 
-use super::measure::{Arm, Ask, Bound, Role, Scenario};
-use super::result::{Shape, Unit};
-use super::work::{Item, work};
+use crate::measure::{Arm, Ask, Bound, Role, Scenario};
+use crate::result::Unit;
+use crate::work::{Item, work};
+use crate::{Run, ScenarioGroup, by_rayon};
 
 /// Numbers, and rounds of a call: a call takes some milliseconds at most.
 const CELLS: [(usize, usize); 7] =
     [(300, 300), (1_000, 1_000), (3_000, 3_000), (10_000, 2_000), (30_000, 1_000), (100_000, 300), (400_000, 100)];
 
-/// Numbers for which all rounds stay exact: the values that the rounds will read are multiples of 2^-20, and so are their sums.
-fn input(n: usize) -> Vec<f64> {
+/// `n` numbers for which all rounds stay exact.
+///
+/// Every round doubles an error, so arbitrary numbers would soon become infinite and hide a missing round. So the heads are drawn: random
+/// multiples of 2^-20 in [-1, 1). Their sums stay below 2^20 and are exact in a double. Peers in C have the same numbers.
+pub fn input(n: usize) -> Vec<f64> {
     let mut sum = 0.0;
     let number = |at: u64| {
         let drawn = work(Item { seed: at + 1, turns: 2 }) >> 43;
@@ -26,23 +33,31 @@ fn input(n: usize) -> Vec<f64> {
     (0..n as u64).map(number).collect()
 }
 
-/// The work on one part, the same in every arm.
+/// A round's work on one part. Every arm calls this one function, so arms differ only in what happens between rounds.
 #[inline(never)]
-fn add(head: f64, part: &mut [f64]) {
+pub fn add(head: f64, part: &mut [f64]) {
     for number in part {
         *number += head;
     }
 }
 
-fn sequential(x: &mut [f64], rounds: usize) {
+/// The first `rounds` rounds, one after the other.
+///
+/// # Panics
+/// With more rounds than numbers.
+pub fn sequential(x: &mut [f64], rounds: usize) {
     for i in 0..rounds {
         let (head, tail) = x[i..].split_first_mut().expect("no more rounds than numbers");
         add(*head, tail);
     }
 }
 
-/// The work of one of `width` threads, without waiting for the others: the least possible time.
-fn one_share(x: &mut [f64], rounds: usize, width: usize) {
+/// The work of one of `width` threads in these rounds, without waiting for the others: the least possible time. It is the last part of each
+/// tail, which shrinks and never moves.
+///
+/// # Panics
+/// With more rounds than numbers.
+pub fn one_share(x: &mut [f64], rounds: usize, width: usize) {
     for i in 0..rounds {
         let (head, tail) = x[i..].split_first_mut().expect("no more rounds than numbers");
         let from = tail.len() - tail.len() / width;
@@ -50,8 +65,8 @@ fn one_share(x: &mut [f64], rounds: usize, width: usize) {
     }
 }
 
-/// Runs so many rounds on the numbers.
-type Rounds = Box<dyn FnMut(&mut [f64], usize) -> Result<(), String>>;
+/// Runs rounds on the numbers.
+type Rounds<'a> = Box<dyn FnMut(&mut [f64], usize) -> Result<(), String> + 'a>;
 
 type Site = fn(&mut [f64], usize);
 
@@ -113,6 +128,12 @@ impl Field {
         Self { rounds, x: input.clone(), input, expected }
     }
 
+    /// An arm with numbers of its own. That of the bound computes one share of the rounds only.
+    fn arm<'a>(&self, name: impl Into<String>, role: Role, mut run: Rounds<'a>) -> Arm<'a> {
+        let mut field = self.clone();
+        Arm::new(name, role, move |ask| field.timed(ask, role != Role::Bound, &mut run))
+    }
+
     /// The time of a round in nanoseconds. Resetting the numbers is not timed.
     fn timed(
         &mut self,
@@ -146,74 +167,50 @@ fn widths(threads: usize) -> Vec<usize> {
     widths
 }
 
-/// Measures each cell through `measure`.
-pub(super) fn run(
-    threads: usize,
-    cpus: usize,
-    wanted: impl Fn(usize) -> bool,
-    mut measure: impl FnMut(Scenario<'_>) -> Result<(), String>,
-) -> Result<(), String> {
-    for (index, &(n, rounds)) in CELLS.iter().enumerate().filter(|(index, _)| wanted(*index)) {
+/// Measures all rounds.
+pub(crate) fn run(run: &mut Run<'_>) -> Result<(), String> {
+    let (threads, width, peer) = (run.settings.threads, run.width(), run.peer);
+    for (index, (n, rounds)) in run.wanted(CELLS) {
         let (field, site) = (Field::new(n, rounds), SITES[index]);
-        let arm = |name: String, role, is_complete, mut run: Rounds| {
-            let mut field = field.clone();
-            Arm::new(name, role, move |ask| field.timed(ask, is_complete, &mut run))
-        };
-        let plain = || -> Rounds {
-            Box::new(|x, rounds| {
-                sequential(x, rounds);
+        let always = |name: &str, role, run: Site| {
+            let run = move |x: &mut [f64], rounds: usize| {
+                run(x, rounds);
                 Ok(())
-            })
+            };
+            field.arm(name, role, Box::new(run))
         };
         let mut arms = vec![
-            arm("plain loop".to_owned(), Role::Serial, true, plain()),
-            arm("control".to_owned(), Role::Control, true, plain()),
-            arm(
-                "windrow".to_owned(),
-                Role::Windrow,
-                true,
-                Box::new(move |x, rounds| {
-                    site(x, rounds);
-                    Ok(())
-                }),
-            ),
+            always("plain loop", Role::Serial, sequential),
+            always("control", Role::Control, sequential),
+            always("windrow", Role::Windrow, site),
         ];
         arms.extend(widths(threads).into_iter().map(|width| {
             let name = if width == 1 { "1 member".to_owned() } else { format!("{width} members") };
-            let run = Box::new(move |x: &mut [f64], rounds: usize| fixed(x, rounds, width));
-            arm(name, Role::Fixed(width as f64), true, run)
+            field.arm(name, Role::Fixed(width as f64), Box::new(move |x, rounds| fixed(x, rounds, width)))
         }));
-        let width = threads.min(cpus);
-        arms.push(arm(
-            "one share".to_owned(),
-            Role::Bound,
-            false,
-            Box::new(move |x, rounds| {
-                one_share(x, rounds, width);
+        arms.extend(peer.map(|pool| {
+            let run = move |x: &mut [f64], rounds| {
+                pool.install(|| by_rayon::rounds(x, rounds));
                 Ok(())
-            }),
-        ));
+            };
+            field.arm("rayon", Role::Rayon, Box::new(run))
+        }));
+        let share = move |x: &mut [f64], rounds: usize| {
+            one_share(x, rounds, width);
+            Ok(())
+        };
+        arms.push(field.arm("one share", Role::Bound, Box::new(share)));
         let mut told = field.clone();
-        measure(Scenario {
-            shape: Shape::Rounds,
-            name: format!("numbers/{n}"),
-            family: "numbers".to_owned(),
-            size: n as f64,
-            unit: Unit::Round,
-            sweep: "width",
-            cold: false,
-            single: false,
-            per_call: rounds,
-            bound: Bound::Measured,
-            arms,
-            why: Box::new(move || super::told(|| site(&mut told.x, rounds))),
-        })?;
+        let why = move || crate::explained(|| site(&mut told.x, rounds));
+        let sweep = ("width", Bound::Measured);
+        let scenario = Scenario::new(ScenarioGroup::Rounds, "numbers", n as f64, sweep, arms, why);
+        run.measure(Scenario { unit: Unit::Round, per_call: rounds, ..scenario })?;
     }
     Ok(())
 }
 
-/// The number of cells.
-pub(super) fn count() -> usize {
+/// Number of cells.
+pub(crate) fn count() -> usize {
     CELLS.len()
 }
 

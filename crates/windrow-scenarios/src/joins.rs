@@ -4,28 +4,27 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::crew;
-use super::measure::{Arm, Ask, Bound, Role, Scenario};
-use super::result::{Shape, Unit};
-use super::work::{Calibration, Item, work};
+use crate::measure::{Arm, Ask, Bound, Role, Scenario};
+use crate::work::{Item, TurnCosts, work};
+use crate::{Run, ScenarioGroup, by_rayon, crew};
 
 /// A node of a recursion.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Node {
+pub(crate) enum Node {
     /// A Fibonacci number: next to no work in a node, and one part larger than the other.
     Fib(u64),
     /// The sum over a balanced tree of this depth: every leaf costs the same number of turns.
     Tree { depth: u32, seed: u64, turns: u64 },
 }
 
-enum Step {
+pub(crate) enum Step {
     Leaf(u64),
     Inner(Node, Node),
 }
 
 impl Node {
     #[inline]
-    fn step(self) -> Step {
+    pub(crate) fn step(self) -> Step {
         match self {
             Node::Fib(n @ 0..2) => Step::Leaf(n),
             Node::Fib(n) => Step::Inner(Node::Fib(n - 1), Node::Fib(n - 2)),
@@ -37,7 +36,7 @@ impl Node {
         }
     }
 
-    fn plain(self) -> u64 {
+    pub(crate) fn plain(self) -> u64 {
         match self.step() {
             Step::Leaf(value) => value,
             Step::Inner(left, right) => left.plain().wrapping_add(right.plain()),
@@ -118,23 +117,21 @@ fn by_hand(ask: Ask, nodes: &[Node], expected: u64, threads: usize) -> Result<f6
     }
 }
 
-/// Measures each cell through `measure`.
-pub(super) fn run(
-    threads: usize,
-    cpus: usize,
-    wanted: impl Fn(usize) -> bool,
-    mut measure: impl FnMut(Scenario<'_>) -> Result<(), String>,
-) -> Result<(), String> {
-    let turns = Calibration::measure().turns(LEAF);
+/// Measures all recursions.
+pub(crate) fn run(run: &mut Run<'_>) -> Result<(), String> {
+    let turns = TurnCosts::measure().turns(LEAF);
     let fibs = FIBS.map(|n| ("fib", n, Node::Fib(n)));
     let trees = DEPTHS.map(|depth| ("tree of 100ns", 1 << depth, Node::Tree { depth, seed: 1, turns }));
-    for (index, (family, size, node)) in fibs.into_iter().chain(trees).enumerate().filter(|(at, _)| wanted(*at)) {
+    let (threads, peer) = (run.settings.threads, run.peer);
+    for (index, (family, size, node)) in run.wanted(fibs.into_iter().chain(trees)) {
         let (expected, site) = (node.plain(), SITES[index]);
-        let plain = move |ask| timed(ask, expected, || black_box(node).plain());
+        let arm = |name: &str, role, run: Site| {
+            Arm::new(name, role, move |ask| timed(ask, expected, || run(black_box(node))))
+        };
         let mut arms = vec![
-            Arm::new("plain recursion", Role::Serial, plain),
-            Arm::new("control", Role::Control, plain),
-            Arm::new("windrow", Role::Windrow, move |ask| timed(ask, expected, || site(black_box(node)))),
+            arm("plain recursion", Role::Serial, Node::plain),
+            arm("control", Role::Control, Node::plain),
+            arm("windrow", Role::Windrow, site),
         ];
         arms.extend((1..=node.depth().min(DEEPEST)).map(|depth| {
             let mut nodes = Vec::new();
@@ -142,26 +139,19 @@ pub(super) fn run(
             let turn = move |ask| by_hand(ask, &nodes, expected, threads);
             Arm::new(format!("depth {depth}"), Role::Fixed(f64::from(depth)), turn)
         }));
-        measure(Scenario {
-            shape: Shape::Loops,
-            name: format!("{family}/{size}"),
-            family: family.to_owned(),
-            size: size as f64,
-            unit: Unit::Call,
-            sweep: "cut-off depth",
-            cold: false,
-            single: false,
-            per_call: 1,
-            bound: Bound::Share(1.0 / threads.min(cpus) as f64),
-            arms,
-            why: Box::new(move || super::told(|| _ = site(black_box(node)))),
-        })?;
+        arms.extend(peer.map(|pool| {
+            let turn = move |ask| pool.install(|| timed(ask, expected, || by_rayon::joined(black_box(node))));
+            Arm::new("rayon", Role::Rayon, turn)
+        }));
+        let why = move || crate::explained(|| _ = site(black_box(node)));
+        let sweep = ("cut-off depth", Bound::Share(1.0 / run.width() as f64));
+        run.measure(Scenario::new(ScenarioGroup::Loops, family, size as f64, sweep, arms, why))?;
     }
     Ok(())
 }
 
-/// The number of cells.
-pub(super) fn count() -> usize {
+/// Number of cells.
+pub(crate) fn count() -> usize {
     FIBS.len() + DEPTHS.len()
 }
 

@@ -1,8 +1,8 @@
 //! The pictures of the page. Those as wide as the page exist twice, for wide and for narrow windows; the style sheet shows one of them.
 
-use super::super::result::{Cell, Shape, Timeline};
-use super::super::table::{ratio, time};
 use super::svg::{Anchor, Linear, Scale, Svg, beeswarm};
+use crate::result::{Cell, ScenarioGroup, Timeline};
+use crate::table::{ratio, time};
 
 /// Width of a picture in its units, which are pixels in a window of about that width.
 const WIDE: f64 = 900.0;
@@ -26,7 +26,7 @@ fn short(value: f64) -> String {
 }
 
 /// A dot for every cell on one axis, a band for each shape, and a line at 1.
-pub(super) fn dots(
+pub(crate) fn dots(
     cells: &[&Cell],
     (label, verdict): (&str, &str),
     value: impl Fn(&Cell) -> Option<f64>,
@@ -39,7 +39,7 @@ pub(super) fn dots(
         let scale = Scale::log(values().chain([0.8, 1.25]), (16.0, width - 16.0));
         let mut marks = Svg::new(width, class, "");
         let mut top = 4.0;
-        for shape in Shape::ALL {
+        for shape in ScenarioGroup::ALL {
             let of_shape: Vec<(&Cell, f64)> = cells
                 .iter()
                 .filter(|cell| cell.shape == shape)
@@ -114,7 +114,7 @@ fn round_time(nanos: f64) -> String {
 }
 
 /// Time against size for the cells of one family: plain code, windrow and the bound.
-pub(super) fn sizes(cells: &[&Cell], x_label: &str) -> String {
+pub(crate) fn sizes(cells: &[&Cell], x_label: &str) -> String {
     const SIZE: (f64, f64) = (300.0, 210.0);
     let [first, ..] = cells else { return String::new() };
     let label = format!("{}: time of {} against {x_label}", first.family, first.unit.one());
@@ -153,7 +153,7 @@ fn windrow(cell: &Cell) -> f64 {
 }
 
 /// Choices by hand relative to plain code, with windrow and plain code as lines.
-pub(super) fn sweep(cell: &Cell) -> String {
+pub(crate) fn sweep(cell: &Cell) -> String {
     const SIZE: (f64, f64) = (240.0, 150.0);
     let label = format!("{}: time relative to plain code against {}", cell.title(), cell.sweep_by);
     let mut svg = Svg::new(SIZE.0, "panel", label);
@@ -175,39 +175,8 @@ pub(super) fn sweep(cell: &Cell) -> String {
     svg.finish(SIZE.1)
 }
 
-/// How many times as fast as plain code a cell's choices are, against their number of threads, with a line for the ideal.
-pub(super) fn speed_up(cell: &Cell) -> String {
-    const SIZE: (f64, f64) = (300.0, 210.0);
-    let label = format!("{}: speed-up against threads", cell.title());
-    let mut svg = Svg::new(SIZE.0, "panel", label);
-    let (left, right, top, bottom) = (46.0, SIZE.0 - 12.0, 8.0, SIZE.1 - 34.0);
-    let most = cell.sweep.iter().fold(2.0_f64, |most, fixed| most.max(fixed.value));
-    let fastest = cell.sweep.iter().map(|fixed| cell.serial.median / fixed.nanos).fold(most, f64::max);
-    let x = Linear { high: most, from: left, to: right };
-    let y = Linear { high: fastest, from: bottom, to: top };
-    let whole = |marks: Vec<f64>| marks.into_iter().filter(|mark| mark.fract() == 0.0);
-    for mark in whole(x.marks(6.0)) {
-        svg.line((x.at(mark), top), (x.at(mark), bottom), "grid");
-        svg.text((x.at(mark), bottom + 14.0), Anchor::Middle, "soft", short(mark));
-    }
-    for mark in whole(y.marks(6.0)) {
-        svg.line((left, y.at(mark)), (right, y.at(mark)), "grid");
-        svg.text((left - 5.0, y.at(mark) + 4.0), Anchor::End, "soft", format!("{}x", short(mark)));
-    }
-    svg.line((x.at(0.0), y.at(0.0)), (x.at(most), y.at(most)), "line bound");
-    let points: Vec<(f64, f64)> =
-        cell.sweep.iter().map(|fixed| (x.at(fixed.value), y.at(cell.serial.median / fixed.nanos))).collect();
-    svg.path(&points, "line windrow");
-    for (fixed, point) in cell.sweep.iter().zip(points) {
-        let title = format!("{}: {}x", fixed.name, ratio(cell.serial.median / fixed.nanos));
-        svg.dot(point, 3.5, "windrow", title);
-    }
-    svg.text(((SIZE.0 + 46.0) / 2.0, SIZE.1 - 4.0), Anchor::Middle, "soft", "threads");
-    svg.finish(SIZE.1)
-}
-
 /// The lanes of the runs of one cell over a common time axis: a box for each tile.
-pub(super) fn timelines(runs: &[&Timeline]) -> String {
+pub(crate) fn timelines(runs: &[&Timeline]) -> String {
     const LANE: f64 = 15.0;
     let longest = runs.iter().map(|run| run.end).fold(1.0, f64::max);
     let cell = runs.first().map_or("", |run| &run.cell);

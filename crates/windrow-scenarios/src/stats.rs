@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// The value below which a `share` of the values lies; between two values, the line through them. Not a number without values.
-pub(super) fn quantile(values: &[f64], share: f64) -> f64 {
+pub fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
@@ -12,7 +12,8 @@ pub(super) fn quantile(values: &[f64], share: f64) -> f64 {
     below + (above - below) * place.fract()
 }
 
-pub(super) fn median(values: &[f64]) -> f64 {
+/// The middle value; of an even number, the mean of the two in the middle.
+pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
@@ -30,14 +31,14 @@ fn half_of(values: &[f64], half: usize) -> Vec<f64> {
 
 /// Times of one arm in nanoseconds: the median, and the quartiles around it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Spread {
-    pub(super) median: f64,
-    pub(super) low: f64,
-    pub(super) high: f64,
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
 }
 
 impl Spread {
-    pub(super) fn of(times: &[f64]) -> Self {
+    pub(crate) fn of(times: &[f64]) -> Self {
         Self { median: median(times), low: quantile(times, 0.25), high: quantile(times, 0.75) }
     }
 }
@@ -45,45 +46,45 @@ impl Spread {
 /// One arm's time relative to another's: each repetition has a ratio, and these are their median, their quartiles, and their medians in both
 /// halves of the repetitions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Ratio {
-    pub(super) value: f64,
-    pub(super) low: f64,
-    pub(super) high: f64,
-    pub(super) halves: [f64; 2],
+pub(crate) struct Ratio {
+    pub(crate) value: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) halves: [f64; 2],
 }
 
 impl Ratio {
-    pub(super) fn of(times: &[f64], base: &[f64]) -> Self {
+    pub(crate) fn of(times: &[f64], base: &[f64]) -> Self {
         let ratios: Vec<f64> = times.iter().zip(base).map(|(time, base)| time / base).collect();
         let Spread { median: value, low, high } = Spread::of(&ratios);
         Self { value, low, high, halves: [0, 1].map(|half| median(&half_of(&ratios, half))) }
     }
 
     /// The loss that both halves of the repetitions show.
-    pub(super) fn confirmed(&self) -> f64 {
+    pub(crate) fn confirmed(&self) -> f64 {
         self.halves[0].min(self.halves[1])
     }
 
     /// The gain that both halves of the repetitions show.
-    pub(super) fn confirmed_gain(&self) -> f64 {
+    pub(crate) fn confirmed_gain(&self) -> f64 {
         self.halves[0].max(self.halves[1])
     }
 }
 
 /// The time of the automatic choice relative to the best fixed one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Regret {
+pub(crate) struct Regret {
     /// The geometric mean of both halves.
-    pub(super) value: f64,
+    pub(crate) value: f64,
     /// The best choice of the other half of the repetitions, read in this one.
-    pub(super) halves: [f64; 2],
+    pub(crate) halves: [f64; 2],
 }
 
 impl Regret {
     /// The regret of `auto` against fixed choices. Each half of the repetitions chooses the best one, and the other half says how fast that is:
     /// the fastest of many is partly a lucky one. Times are relative to `base`, repetition by repetition. Also returns the best choice of all
     /// repetitions. `None` without choices.
-    pub(super) fn of(auto: &[f64], fixed: &[&[f64]], base: &[f64]) -> Option<(Self, usize)> {
+    pub(crate) fn of(auto: &[f64], fixed: &[&[f64]], base: &[f64]) -> Option<(Self, usize)> {
         let relative = |times: &[f64]| -> Vec<f64> { times.iter().zip(base).map(|(time, base)| time / base).collect() };
         let (auto, fixed) = (relative(auto), fixed.iter().map(|times| relative(times)).collect::<Vec<_>>());
         let best = |score: &dyn Fn(&[f64]) -> f64| {
@@ -99,13 +100,13 @@ impl Regret {
     }
 
     /// The loss that both halves of the repetitions show.
-    pub(super) fn confirmed(&self) -> f64 {
+    pub(crate) fn confirmed(&self) -> f64 {
         self.halves[0].min(self.halves[1])
     }
 }
 
 /// Whether a ratio is lower than physics allows, by more than noise and in both halves. Equal code measured twice shows the noise.
-pub(super) fn beats(ratio: &Ratio, bound: f64, control: &Ratio) -> bool {
+pub(crate) fn beats(ratio: &Ratio, bound: f64, control: &Ratio) -> bool {
     ratio.confirmed_gain() < bound * (1.0 - noise(control))
 }
 

@@ -3,13 +3,13 @@
 use std::fmt::{Display, Write};
 
 /// Text inside of an element or an attribute.
-pub(super) fn escaped(text: impl Display) -> String {
+pub(crate) fn escaped(text: impl Display) -> String {
     let text = text.to_string();
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// A drawing of a fixed size in its own units, which a browser scales to the width of its place.
-pub(super) struct Svg {
+pub(crate) struct Svg {
     width: f64,
     class: &'static str,
     label: String,
@@ -18,7 +18,7 @@ pub(super) struct Svg {
 
 /// Where a text stands relative to its point.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Anchor {
+pub(crate) enum Anchor {
     Start,
     Middle,
     End,
@@ -26,7 +26,7 @@ pub(super) enum Anchor {
 
 impl Svg {
     /// A drawing that screen readers call `label`.
-    pub(super) fn new(width: f64, class: &'static str, label: impl Into<String>) -> Self {
+    pub(crate) fn new(width: f64, class: &'static str, label: impl Into<String>) -> Self {
         Self { width, class, label: label.into(), body: String::new() }
     }
 
@@ -34,7 +34,7 @@ impl Svg {
         writeln!(self.body, "{element}").expect("a string takes everything");
     }
 
-    pub(super) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, text: impl Display) {
+    pub(crate) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, text: impl Display) {
         let anchor = match anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
@@ -45,12 +45,12 @@ impl Svg {
     }
 
     /// A straight line.
-    pub(super) fn line(&mut self, (x, y): (f64, f64), (to_x, to_y): (f64, f64), class: &str) {
+    pub(crate) fn line(&mut self, (x, y): (f64, f64), (to_x, to_y): (f64, f64), class: &str) {
         self.add(format_args!(r#"<path d="M{x:.1} {y:.1}L{to_x:.1} {to_y:.1}" class="{class}"/>"#));
     }
 
     /// A line through points.
-    pub(super) fn path(&mut self, points: &[(f64, f64)], class: &str) {
+    pub(crate) fn path(&mut self, points: &[(f64, f64)], class: &str) {
         let mut data = String::new();
         for (at, (x, y)) in points.iter().enumerate() {
             write!(data, "{}{x:.1} {y:.1}", if at == 0 { 'M' } else { 'L' }).expect("a string takes everything");
@@ -59,7 +59,7 @@ impl Svg {
     }
 
     /// A dot, and what a pointer over it shows.
-    pub(super) fn dot(&mut self, (x, y): (f64, f64), radius: f64, class: &str, title: impl Display) {
+    pub(crate) fn dot(&mut self, (x, y): (f64, f64), radius: f64, class: &str, title: impl Display) {
         let title = escaped(title);
         self.add(format_args!(
             r#"<circle cx="{x:.1}" cy="{y:.1}" r="{radius}" class="{class}"><title>{title}</title></circle>"#
@@ -67,7 +67,7 @@ impl Svg {
     }
 
     /// A rectangle from its upper left corner, and what a pointer over it shows.
-    pub(super) fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), class: &str, title: impl Display) {
+    pub(crate) fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), class: &str, title: impl Display) {
         let title = escaped(title);
         let (width, height) = (width.max(0.5), height.max(0.5));
         self.add(format_args!(
@@ -76,12 +76,12 @@ impl Svg {
     }
 
     /// Adds the marks of another drawing on top.
-    pub(super) fn append(&mut self, other: Svg) {
+    pub(crate) fn append(&mut self, other: Svg) {
         self.body.push_str(&other.body);
     }
 
     /// The element, so high.
-    pub(super) fn finish(self, height: f64) -> String {
+    pub(crate) fn finish(self, height: f64) -> String {
         let Self { width, class, label, body } = self;
         let label = escaped(label);
         format!(
@@ -92,7 +92,7 @@ impl Svg {
 
 /// Maps positive values to positions, by their logarithms.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Scale {
+pub(crate) struct Scale {
     low: f64,
     high: f64,
     from: f64,
@@ -102,7 +102,7 @@ pub(super) struct Scale {
 impl Scale {
     /// From the smallest of the values at `from` to the largest at `to`, with a margin at both ends. Values that are no positive numbers are
     /// left out.
-    pub(super) fn log(values: impl IntoIterator<Item = f64>, (from, to): (f64, f64)) -> Self {
+    pub(crate) fn log(values: impl IntoIterator<Item = f64>, (from, to): (f64, f64)) -> Self {
         let mut range = (f64::INFINITY, 0.0_f64);
         for value in values.into_iter().filter(|value| value.is_finite() && *value > 0.0) {
             range = (range.0.min(value), range.1.max(value));
@@ -114,7 +114,7 @@ impl Scale {
         Self { low: (range.0 / margin).ln(), high: (range.1 * margin).ln(), from, to }
     }
 
-    pub(super) fn at(&self, value: f64) -> f64 {
+    pub(crate) fn at(&self, value: f64) -> f64 {
         self.from + (value.ln() - self.low) / (self.high - self.low) * (self.to - self.from)
     }
 
@@ -124,7 +124,7 @@ impl Scale {
 
     /// Round values to mark, `apart` units or more from each other: `first`, if it is in range, then multiples of 1, 2 and 5 times powers of
     /// ten, powers of ten before the others.
-    pub(super) fn marks(&self, first: Option<f64>, apart: f64) -> Vec<f64> {
+    pub(crate) fn marks(&self, first: Option<f64>, apart: f64) -> Vec<f64> {
         let powers = |digit: f64| {
             let from = (self.low / std::f64::consts::LN_10).floor() as i32;
             let to = (self.high / std::f64::consts::LN_10).ceil() as i32;
@@ -144,19 +144,19 @@ impl Scale {
 
 /// Maps values from 0 on to positions.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Linear {
-    pub(super) high: f64,
-    pub(super) from: f64,
-    pub(super) to: f64,
+pub(crate) struct Linear {
+    pub(crate) high: f64,
+    pub(crate) from: f64,
+    pub(crate) to: f64,
 }
 
 impl Linear {
-    pub(super) fn at(&self, value: f64) -> f64 {
+    pub(crate) fn at(&self, value: f64) -> f64 {
         self.from + value / self.high * (self.to - self.from)
     }
 
     /// Multiples of 1, 2 or 5 times a power of ten from 0 on, about so many.
-    pub(super) fn marks(&self, about: f64) -> Vec<f64> {
+    pub(crate) fn marks(&self, about: f64) -> Vec<f64> {
         let power = 10_f64.powf((self.high / about).log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * power).into_iter().find(|step| self.high / step <= about);
         let step = step.unwrap_or(power);
@@ -165,7 +165,7 @@ impl Linear {
 }
 
 /// Offsets of dots of this radius from their line, such that no two of them overlap: each as near to the line as the ones before allow.
-pub(super) fn beeswarm(positions: &[f64], radius: f64) -> Vec<f64> {
+pub(crate) fn beeswarm(positions: &[f64], radius: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..positions.len()).collect();
     order.sort_by(|&one, &other| positions[one].total_cmp(&positions[other]));
     let mut placed: Vec<(f64, f64)> = Vec::new();

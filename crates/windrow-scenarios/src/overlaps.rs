@@ -12,10 +12,11 @@ use windrow_tiling::cost::{Cost, Fitting, Sample, fit};
 use windrow_tiling::tile::{Margin, Problem, Tiles};
 use windrow_tiling::{Nanos, Rows};
 
-use super::measure::{Arm, Ask, Bound, Role, Scenario};
-use super::result::{Lane, Shape, Timeline, Unit};
-use super::stats::median;
-use super::work::{Calibration, Item, serial};
+use crate::measure::{Arm, Ask, Bound, Role, Scenario};
+use crate::result::{Lane, Timeline};
+use crate::stats::median;
+use crate::work::{Item, TurnCosts, serial};
+use crate::{Run, ScenarioGroup};
 
 /// What is computed and sent.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +77,7 @@ struct Work {
 }
 
 impl Work {
-    fn new(pair: Pair, calibration: &Calibration) -> Self {
+    fn new(pair: Pair, calibration: &TurnCosts) -> Self {
         let nanos = |micros: f64| Duration::from_nanos((micros * 1e3) as u64);
         let turns = calibration.turns(pair.compute * 1e3 / ROWS as f64);
         let items: Vec<Item> = (1..=ROWS as u64).map(|seed| Item { seed, turns }).collect();
@@ -220,14 +221,10 @@ fn equal(tiles: usize) -> Vec<usize> {
     (0..tiles).map(|at| ROWS * (at + 1) / tiles - ROWS * at / tiles).collect()
 }
 
-/// Measures each cell through `measure`, which also takes the timelines.
-pub(super) fn run(
-    wanted: impl Fn(usize) -> bool,
-    mut measure: impl FnMut(Scenario<'_>) -> Result<(), String>,
-    mut draw: impl FnMut(Timeline),
-) -> Result<(), String> {
-    let calibration = Calibration::measure();
-    for (_, &pair) in CELLS.iter().enumerate().filter(|(index, _)| wanted(*index)) {
+/// Measures all pairs of lanes, and draws their timelines.
+pub(crate) fn run(run: &mut Run<'_>) -> Result<(), String> {
+    let calibration = TurnCosts::measure();
+    for (_, pair) in run.wanted(CELLS) {
         let work = &Work::new(pair, &calibration);
         let (planned, why) = work.plan()?;
         let tiles = &planned;
@@ -245,28 +242,17 @@ pub(super) fn run(
         }));
         // The slower lane, which no cut can shorten.
         let (compute, send) = (pair.compute, pair.compute * pair.balance + pair.latency);
-        measure(Scenario {
-            shape: Shape::Overlap,
-            name: name.clone(),
-            family: pair.family.to_owned(),
-            size: pair.compute,
-            unit: Unit::Call,
-            sweep: "tiles",
-            cold: false,
-            single: true,
-            per_call: 1,
-            bound: Bound::Share(compute.max(send) / (compute + send)),
-            arms,
-            why: Box::new(move || why),
-        })?;
-        draw(work.timeline(&name, "not tiled", &[ROWS])?);
-        draw(work.timeline(&name, "windrow", tiles)?);
+        let sweep = ("tiles", Bound::Share(compute.max(send) / (compute + send)));
+        let scenario = Scenario::new(ScenarioGroup::Overlap, pair.family, compute, sweep, arms, || why);
+        run.measure(Scenario { name: name.clone(), single: true, ..scenario })?;
+        run.timelines.push(work.timeline(&name, "not tiled", &[ROWS])?);
+        run.timelines.push(work.timeline(&name, "windrow", tiles)?);
     }
     Ok(())
 }
 
-/// The number of cells.
-pub(super) fn count() -> usize {
+/// Number of cells.
+pub(crate) fn count() -> usize {
     CELLS.len()
 }
 
@@ -278,7 +264,7 @@ mod tests {
 
     #[test]
     fn every_cut_sends_all_rows_in_order() {
-        let work = Work::new(TINY, &Calibration::measure());
+        let work = Work::new(TINY, &TurnCosts::measure());
         let ask = Ask { warm_up: 0, calls: 1, ..Ask::default() };
         for tiles in EQUAL {
             let tiles = equal(tiles);
@@ -292,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_timeline_has_each_tile_in_each_lane() {
-        let work = Work::new(TINY, &Calibration::measure());
+        let work = Work::new(TINY, &TurnCosts::measure());
         for tiles in [1, 4] {
             let timeline = work.timeline("even/200", "windrow", &equal(tiles)).unwrap();
             let counts: Vec<usize> = timeline.lanes.iter().map(|lane| lane.tiles.len()).collect();

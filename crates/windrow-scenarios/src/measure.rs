@@ -3,24 +3,24 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::result::{Cell, Fixed, Shape, Unit};
-use super::stats::{Ratio, Regret, Spread, beats, median};
-use super::work::Random;
+use crate::result::{Cell, Fixed, ScenarioGroup, Unit};
+use crate::stats::{Ratio, Regret, Spread, beats, median};
+use crate::work::Random;
 
 /// What an arm is asked for in one turn.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Ask {
+pub(crate) struct Ask {
     /// Calls that are not timed, before the others.
-    pub(super) warm_up: usize,
+    pub(crate) warm_up: usize,
     /// Calls to time.
-    pub(super) calls: usize,
+    pub(crate) calls: usize,
     /// The pause before each call, or none: then calls run back to back.
-    pub(super) gap: Duration,
+    pub(crate) gap: Duration,
 }
 
 /// What an arm stands for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     /// The plain code, which is the first arm.
     Serial,
     /// The plain code again.
@@ -31,27 +31,29 @@ pub(super) enum Role {
     Fixed(f64),
     /// What no run can do without: the physical bound, measured.
     Bound,
+    /// rayon, as its users write it.
+    Rayon,
 }
 
 /// The time of a call in nanoseconds, or why the answer is wrong.
 type Turn<'a> = Box<dyn FnMut(Ask) -> Result<f64, String> + 'a>;
 
 /// One way to do the work of a scenario.
-pub(super) struct Arm<'a> {
-    pub(super) name: String,
-    pub(super) role: Role,
-    pub(super) turn: Turn<'a>,
+pub(crate) struct Arm<'a> {
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    pub(crate) turn: Turn<'a>,
 }
 
 impl<'a> Arm<'a> {
-    pub(super) fn new(name: impl Into<String>, role: Role, turn: impl FnMut(Ask) -> Result<f64, String> + 'a) -> Self {
+    pub(crate) fn new(name: impl Into<String>, role: Role, turn: impl FnMut(Ask) -> Result<f64, String> + 'a) -> Self {
         Self { name: name.into(), role, turn: Box::new(turn) }
     }
 }
 
 /// The least time, relative to the plain code.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Bound {
+pub(crate) enum Bound {
     /// Not known.
     None,
     /// Of the work alone.
@@ -61,36 +63,53 @@ pub(super) enum Bound {
 }
 
 /// One cell before it is measured.
-pub(super) struct Scenario<'a> {
-    pub(super) shape: Shape,
-    pub(super) name: String,
+pub(crate) struct Scenario<'a> {
+    pub(crate) shape: ScenarioGroup,
+    pub(crate) name: String,
     /// Cells of one family differ in their size: a line of a picture.
-    pub(super) family: String,
-    pub(super) size: f64,
+    pub(crate) family: String,
+    pub(crate) size: f64,
     /// What is timed.
-    pub(super) unit: Unit,
+    pub(crate) unit: Unit,
     /// What the sweep varies: `grain`, `width`.
-    pub(super) sweep: &'static str,
+    pub(crate) sweep: &'static str,
     /// Every call comes after a pause.
-    pub(super) cold: bool,
+    pub(crate) cold: bool,
     /// An arm's turn is one call, however short.
-    pub(super) single: bool,
+    pub(crate) single: bool,
     /// What is timed happens so often in a call.
-    pub(super) per_call: usize,
-    pub(super) bound: Bound,
-    pub(super) arms: Vec<Arm<'a>>,
+    pub(crate) per_call: usize,
+    pub(crate) bound: Bound,
+    pub(crate) arms: Vec<Arm<'a>>,
     /// Says why windrow did what it did, after the measurement.
-    pub(super) why: Box<dyn FnOnce() -> String + 'a>,
+    pub(crate) why: Box<dyn FnOnce() -> String + 'a>,
+}
+
+impl<'a> Scenario<'a> {
+    /// Back-to-back calls, called by their family and size.
+    pub(crate) fn new(
+        shape: ScenarioGroup,
+        family: impl Into<String>,
+        size: f64,
+        (sweep, bound): (&'static str, Bound),
+        arms: Vec<Arm<'a>>,
+        why: impl FnOnce() -> String + 'a,
+    ) -> Self {
+        let family = family.into();
+        let name = format!("{family}/{size}");
+        let (unit, cold, single, per_call, why) = (Unit::Call, false, false, 1, Box::new(why));
+        Self { shape, name, family, size, unit, sweep, cold, single, per_call, bound, arms, why }
+    }
 }
 
 /// How long to measure.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Effort {
+pub(crate) struct Effort {
     /// For one cell.
-    pub(super) budget: Duration,
+    pub(crate) budget: Duration,
     /// Multiples of four: both halves have both orders.
-    pub(super) fewest: usize,
-    pub(super) most: usize,
+    pub(crate) fewest: usize,
+    pub(crate) most: usize,
 }
 
 /// Back-to-back calls of one turn take about this long, or are one call.
@@ -125,7 +144,7 @@ fn calls_of_a_turn(nanos: f64) -> usize {
 ///
 /// # Panics
 /// If the first three arms are not the plain code, the plain code again, and windrow.
-pub(super) fn cell(mut scenario: Scenario<'_>, effort: Effort) -> Result<Cell, String> {
+pub(crate) fn cell(mut scenario: Scenario<'_>, effort: Effort) -> Result<Cell, String> {
     let arms = &mut scenario.arms;
     let first: Vec<Role> = arms.iter().take(3).map(|arm| arm.role).collect();
     assert_eq!(first, [Role::Serial, Role::Control, Role::Windrow], "the order of the arms");
@@ -198,6 +217,7 @@ fn summed(scenario: Scenario<'_>, times: &[Vec<f64>], calls: usize) -> Cell {
         let Role::Fixed(value) = arms[at].role else { unreachable!("filtered above") };
         Fixed { name: arms[at].name.clone(), value, nanos: median(&times[at]) }
     });
+    let rayon = arms.iter().position(|arm| arm.role == Role::Rayon);
     Cell {
         shape,
         family,
@@ -212,6 +232,7 @@ fn summed(scenario: Scenario<'_>, times: &[Vec<f64>], calls: usize) -> Cell {
         regret: regret.map(|(regret, _)| regret),
         best: regret.map(|(_, best)| arms[choices[best]].name.clone()),
         bound,
+        by_rayon: rayon.map(|at| Ratio::of(windrow, &times[at])),
         sweep_by: sweep,
         sweep: fixed.collect(),
         repetitions: times[0].len(),
@@ -227,20 +248,9 @@ mod tests {
     use std::cell::RefCell;
 
     fn scenario<'a>(arms: Vec<Arm<'a>>, bound: Bound) -> Scenario<'a> {
-        Scenario {
-            shape: Shape::Loops,
-            name: "test".to_owned(),
-            family: "test".to_owned(),
-            size: 1.0,
-            unit: Unit::Call,
-            sweep: "grain",
-            cold: false,
-            single: true,
-            per_call: 1,
-            bound,
-            arms,
-            why: Box::new(|| "because".to_owned()),
-        }
+        let why = || "because".to_owned();
+        let scenario = Scenario::new(ScenarioGroup::Loops, "test", 1.0, ("grain", bound), arms, why);
+        Scenario { name: "test".to_owned(), single: true, ..scenario }
     }
 
     const EFFORT: Effort = Effort { budget: Duration::ZERO, fewest: 4, most: 8 };
