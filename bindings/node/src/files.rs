@@ -69,11 +69,7 @@ pub struct FilesJob {
 impl FilesJob {
     /// Begins the run of an [`EncodeSpec`] in JSON, and calls back with the outcome.
     #[napi(constructor)]
-    pub fn new(
-        spec: String,
-        tokenizer: &NativeTokenizer,
-        callback: Callback<'_, FilesDone>,
-    ) -> Result<Self> {
+    pub fn new(spec: String, tokenizer: &NativeTokenizer, callback: Callback<'_, FilesDone>) -> Result<Self> {
         let answer = callback.build_threadsafe_function().build()?;
         let (staging, progress) = (Staging::default(), Arc::<Mutex<Progress>>::default());
         let steps =

@@ -120,11 +120,7 @@ pub(crate) fn encode_files(
 
 /// Runs a [`CountSpec`] in JSON, and returns the object of `windrow count --json`, and the errors of what has no count.
 #[pyfunction]
-pub(crate) fn count(
-    py: Python<'_>,
-    spec: &str,
-    tokenizer: &Bound<'_, PyTokenizer>,
-) -> PyResult<(String, Vec<PyErr>)> {
+pub(crate) fn count(py: Python<'_>, spec: &str, tokenizer: &Bound<'_, PyTokenizer>) -> PyResult<(String, Vec<PyErr>)> {
     let spec = CountSpec::from_json(spec).map_err(|failed| Failure::from(failed).into_error(py))?;
     let core = tokenizer.get().core();
     let counted = enter(py, |watch| {

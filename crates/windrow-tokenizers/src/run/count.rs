@@ -10,9 +10,9 @@ use super::lines::{Lines, Listed, Table};
 use super::open::check_texts;
 use super::spec::{DEFAULT_MEMORY, Texts, Vocabulary, from_json, is_default};
 use super::summary::note_pointers;
-use super::values::{Size, Threads, one_or_several};
 #[cfg(feature = "schema")]
 use super::values::schemas::Strings;
+use super::values::{Size, Threads, one_or_several};
 use crate::encode::{Counting, EncodeError, Job, MemoryShares, Observer, count};
 use crate::input::{Format, InputError, InputFile, InputOptions, Resolved, resolve};
 use crate::tokenizer::{LoadError, LoadOptions, Tokenizer};
@@ -114,8 +114,13 @@ impl CountSpec {
     /// Options that contradict each other. Inputs that do not exist fail for themselves.
     pub fn find(&self) -> Result<FoundTexts<'_>, Failed> {
         check_texts(&self.texts)?;
-        if self.raw && (Texts { special_in_text: false, hidden: false, no_ignore: false, ..self.texts.clone() }) != Texts::default() {
-            return Err(Failed::usage("--raw contradicts the options that say what a document is\nhint: leave out one of them"));
+        if self.raw
+            && (Texts { special_in_text: false, hidden: false, no_ignore: false, ..self.texts.clone() })
+                != Texts::default()
+        {
+            return Err(Failed::usage(
+                "--raw contradicts the options that say what a document is\nhint: leave out one of them",
+            ));
         }
         // With a format that only corpora have, or with extensions, a directory stands for the files that `encode` takes.
         let is_corpus = matches!(self.texts.input_format, Some(Format::Jsonl | Format::Parquet));

@@ -184,7 +184,8 @@ impl OpenRun<'_> {
             Ok(summary) => (summary, None),
             Err(failed) => (failed.summary, Some(failed.error)),
         };
-        let is_interrupted = matches!(&error, Some(EncodeError::Output(error)) if error.kind() == OutputErrorKind::Interrupted);
+        let is_interrupted =
+            matches!(&error, Some(EncodeError::Output(error)) if error.kind() == OutputErrorKind::Interrupted);
         let mut failed = error.map(Failed::from);
         if let Some(Err(unwritten)) = timeline.map(|timeline| timeline.write(summary.trace.as_ref())) {
             failed.get_or_insert(unwritten);
@@ -238,12 +239,16 @@ fn check(EncodeSpec { job, run }: &EncodeSpec) -> Result<(), Failed> {
     }
     for (option, needed) in [("--pad", job.pad.is_some()), ("--pack-mode", job.pack_mode != PackMode::default())] {
         if needed && job.pack.is_none() {
-            return Err(Failed::usage(format!("{option} has no effect without --pack\nhint: pass --pack N too, or leave it out")));
+            return Err(Failed::usage(format!(
+                "{option} has no effect without --pack\nhint: pass --pack N too, or leave it out"
+            )));
         }
     }
     for (option, needed) in [("--loss", job.loss.is_some()), ("--chat-date", job.chat_date.is_some())] {
         if needed && job.chat.is_none() {
-            return Err(Failed::usage(format!("{option} has no effect without --chat\nhint: pass --chat too, or leave it out")));
+            return Err(Failed::usage(format!(
+                "{option} has no effect without --chat\nhint: pass --chat too, or leave it out"
+            )));
         }
     }
     if !job.selection().is_whole() {

@@ -55,7 +55,10 @@ impl Timeline {
         // A pipe has no length.
         let emptied = if self.file.metadata().is_ok_and(|file| file.is_file()) { self.file.set_len(0) } else { Ok(()) };
         let written = emptied.and_then(|()| self.file.write_all(trace.json().as_bytes()));
-        written.map_err(|error| Failed { message: format!("--trace: {}: {error}", shown(&self.path)), kind: FailureKind::Io })
+        written.map_err(|error| Failed {
+            message: format!("--trace: {}: {error}", shown(&self.path)),
+            kind: FailureKind::Io,
+        })
     }
 }
 

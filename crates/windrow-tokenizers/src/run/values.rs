@@ -54,11 +54,14 @@ impl FromStr for Size {
             "g" => 3,
             "t" => 4,
             _ => {
-                return Err("a size is a number with one of the units K, M, G, T (or KiB, KB, ...), such as 512M".into());
+                return Err(
+                    "a size is a number with one of the units K, M, G, T (or KiB, KB, ...), such as 512M".into()
+                );
             }
         };
         let number: usize = number.parse().map_err(|_| "a size begins with a whole number, such as 512M")?;
-        let bytes = base.checked_pow(power).and_then(|unit| unit.checked_mul(number)).ok_or("this size is too large")?;
+        let bytes =
+            base.checked_pow(power).and_then(|unit| unit.checked_mul(number)).ok_or("this size is too large")?;
         Self::new(bytes).ok_or_else(|| "a size must not be 0".to_owned())
     }
 }

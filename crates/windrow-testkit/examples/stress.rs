@@ -1,4 +1,4 @@
-//! Random parallel calls, as many as asked for: `cargo run --release -p windrow-bench --bin stress -- --regions 100000 --seed 1`.
+//! Random parallel calls, as many as asked for: `cargo run --release -p windrow-testkit --features runtime --example stress -- --regions 100000 --seed 1`.
 //!
 //! The program has six parts, and prints a line for each. Call trees run against their serial result, from several threads on
 //! shared pools. The same trees run with injected panics, until there were enough. Teams are nested, concurrent and wider than
