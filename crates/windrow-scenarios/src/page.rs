@@ -277,9 +277,11 @@ fn harm(page: &mut Page, report: &BenchReport) {
     );
     page.details(&format!("All {}", counted(cells.len(), "cell")), true, |page| {
         // In a narrow window the first columns are seen.
-        let head = ["cell", "harm", "quartiles", "plain code", "windrow", "control", "bound", "by rayon", "runs"];
+        let mut head = vec!["cell", "harm", "quartiles", "plain code", "windrow", "control", "bound", "runs"];
+        let is_against = cells.iter().any(|cell| cell.by_rayon.is_some());
+        head.extend(is_against.then_some("by rayon"));
         let row = |cell: &&Cell| {
-            vec![
+            let mut row = vec![
                 entry(cell.title()),
                 marked(ratio(cell.harm.value), cell.loses()),
                 entry(format!("{} to {}", ratio(cell.harm.low), ratio(cell.harm.high))),
@@ -287,9 +289,10 @@ fn harm(page: &mut Page, report: &BenchReport) {
                 entry(time(cell.windrow.median)),
                 entry(ratio(cell.control.value)),
                 entry(optional(cell.bound)),
-                entry(optional(cell.by_rayon.map(|by| by.value))),
                 entry(cell.repetitions.to_string()),
-            ]
+            ];
+            row.extend(is_against.then(|| entry(optional(cell.by_rayon.map(|by| by.value)))));
+            row
         };
         page.table(
             "harm of all cells",

@@ -27,9 +27,6 @@ struct Options {
     /// Number of turns of each way.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
-    /// Only these ways, by the beginning of a name; a bar is judged if the ways it compares are run.
-    #[arg(long, value_delimiter = ',')]
-    ways: Vec<String>,
     /// Only these journals.
     #[arg(long, value_delimiter = ',', default_value = "WAL,WAL-NORMAL,DELETE")]
     journals: Vec<Journal>,
@@ -129,15 +126,14 @@ fn measure(ways: &[Way], turns: usize, mut section: impl FnMut(Way) -> Outcome) 
 
 fn compare(options: &Options, repetitions: usize) -> (Vec<String>, Vec<String>) {
     let (mut lines, mut bars) = (Vec::new(), Vec::new());
-    let is_asked = |way: &Way| options.ways.is_empty() || options.ways.iter().any(|it| way.name().starts_with(it));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).build().expect("a runtime");
     let (folder, many) = (&options.folder, usize::from(options.callers));
     for &journal in &options.journals {
         for &kind in &options.kinds {
-            let ways: Vec<Way> = Way::all(kind).iter().copied().filter(is_asked).collect();
+            let ways = Way::all(kind);
             let (label, mut groups) = match kind {
                 Kind::Threads => {
-                    let all = measure(&ways, repetitions, |way| arms::section(way, folder, journal, many, TURN));
+                    let all = measure(ways, repetitions, |way| arms::section(way, folder, journal, many, TURN));
                     let alone: Vec<Way> = ways.iter().copied().filter(|way| *way != Way::Window).collect();
                     let alone =
                         measure(&alone, repetitions * MORE, |way| arms::section(way, folder, journal, 1, SHORT));
@@ -145,7 +141,7 @@ fn compare(options: &Options, repetitions: usize) -> (Vec<String>, Vec<String>) 
                 }
                 Kind::Tasks => {
                     let section = |way| tasks::section(way, folder, journal, many, TURN, &runtime);
-                    (format!("{}, tasks", journal.name()), vec![(many, measure(&ways, repetitions, section))])
+                    (format!("{}, tasks", journal.name()), vec![(many, measure(ways, repetitions, section))])
                 }
             };
             for (callers, rows) in &groups {
