@@ -64,7 +64,7 @@ fn a_run_is_measured_and_written_completely_and_its_page_fits_all_windows() {
         let cell = cells.iter().find(|cell| cell["name"] == name).unwrap_or_else(|| panic!("{name}"));
         cell["sweep"].as_array().unwrap().iter().map(|fixed| fixed["value"].as_f64().unwrap()).collect::<Vec<_>>()
     };
-    assert_eq!(sweep("uniform/1us/10"), [1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 8.0, 10.0]);
+    assert_eq!(sweep("uniform/10us/10"), [1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 8.0, 10.0]);
     assert!(ran.stdout.starts_with(run["machine"].as_str().unwrap()), "{}", ran.stdout);
     assert!(
         ran.stdout.contains("\nshape      cells    lost    harm   worst control  regret   worst   bound\nloops "),
