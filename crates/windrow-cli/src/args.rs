@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use windrow_tokenizers::run::{EncodeJob, EncodeRun};
 
-use crate::{bench, count, dataset, doctor, plan};
+#[cfg(feature = "bench")]
+use crate::bench;
+use crate::{count, dataset, doctor, plan};
 
 const HELP: &str = "\
 {about}
@@ -66,6 +68,7 @@ pub(crate) enum Command {
     #[command(help_template = plan::HELP, after_help = plan::AFTER_HELP)]
     Plan(Box<plan::Options>),
     /// Measure loops, rounds, batches, overlaps and encoding on this machine, against plain code and against choices by hand.
+    #[cfg(feature = "bench")]
     #[command(help_template = bench::HELP, after_help = bench::AFTER_HELP)]
     Bench(bench::Options),
     /// Describe the machine as windrow sees it, and the engine that a tokenizer gets, with the reason.

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+#[cfg(feature = "bench")]
 mod bench;
 mod completions;
 mod count;
@@ -55,6 +56,7 @@ pub fn run(words: impl IntoIterator<Item: Into<OsString> + Clone>) -> u8 {
         Command::Decode(options) => dataset::decode(&options),
         Command::Stat(options) => dataset::stat(&options),
         Command::Plan(options) => plan::run(*options),
+        #[cfg(feature = "bench")]
         Command::Bench(options) => bench::run(&options),
         Command::Doctor(options) => doctor::run(options),
         Command::Completions(options) => completions::run(options),

@@ -22,6 +22,7 @@ pub(crate) fn before(load: Option<f64>, cpus: usize) -> Option<String> {
     Some(format!("other programs keep the CPUs busy (load {load:.1}): measurements will be off"))
 }
 
+#[cfg_attr(not(feature = "bench"), allow(dead_code, reason = "for `bench`"))]
 /// A warning for measurements by `threads` threads, from the load when they began and when they had ended.
 pub(crate) fn after(begin: Option<f64>, end: Option<f64>, threads: usize, cpus: usize) -> Option<String> {
     let was_busy = begin.is_some_and(|load| is_busy(load, 0, cpus));

@@ -33,6 +33,7 @@ pub(crate) fn interrupted(kept: usize) -> Code {
 }
 
 /// Ends the process for the signal with this number: nothing was published.
+#[cfg(feature = "bench")]
 pub(crate) fn end(bar: &ProgressBar, number: u8) {
     SIGNAL.get_or_init(|| number);
     bar.finish_and_clear();

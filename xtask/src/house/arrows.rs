@@ -26,16 +26,17 @@ const LAYERS: &[(&str, &str)] = &[
     ("windrow-collective", "windrow windrow-product windrow-sync windrow-testkit windrow-tiling"),
     ("windrow-sqlite", "windrow windrow-testkit"),
     ("windrow-tokenizers", "windrow windrow-bpe windrow-chat windrow-testkit"),
+    ("windrow-scenarios", "windrow windrow-collective windrow-sync windrow-tiling windrow-tokenizers"),
     ("windrow-tower", "windrow windrow-sync windrow-testkit"),
     ("windrow-fuzz", "windrow-tokenizers"),
     ("windrow-book", "windrow windrow-collections windrow-collective windrow-sqlite windrow-tiling"),
     (
         "windrow-cli",
-        "windrow windrow-allocator windrow-collective windrow-sync windrow-testkit windrow-tiling windrow-tokenizers",
+        "windrow windrow-allocator windrow-collective windrow-scenarios windrow-sync windrow-testkit windrow-tiling windrow-tokenizers",
     ),
     (
         "windrow-bench",
-        "windrow windrow-allocator windrow-cli windrow-collections windrow-collective windrow-plan windrow-product windrow-records windrow-sqlite \
+        "windrow windrow-allocator windrow-cli windrow-collections windrow-collective windrow-plan windrow-product windrow-records windrow-scenarios windrow-sqlite \
          windrow-sync windrow-testkit windrow-tiling windrow-tokenizers windrow-tower",
     ),
     ("windrow-node", "windrow windrow-allocator windrow-tokenizers"),
@@ -43,7 +44,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("xtask", "windrow-records windrow-sources"),
 ];
 
-/// For tests, and for the stress program of windrow-bench.
+/// For tests, and for the contract that windrow-bench measures.
 const TESTKIT: &str = "windrow-testkit";
 
 /// True for a crate of protocols and so of unsafe code. It cannot inherit the lint that forbids it.

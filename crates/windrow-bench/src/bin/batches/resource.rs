@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use windrow::batch::{Batch, BatchOps};
+use windrow_bench::work::spin;
 
 /// What a batch costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,16 +32,6 @@ impl Cost {
     /// The most operations a second: all callers in every batch, and nothing between two batches.
     pub(crate) fn most_per_second(&self, callers: usize) -> f64 {
         callers as f64 / (self.fixed + self.each * callers as u32).as_secs_f64()
-    }
-}
-
-fn spin(time: Duration) {
-    if time.is_zero() {
-        return;
-    }
-    let start = Instant::now();
-    while start.elapsed() < time {
-        std::hint::spin_loop();
     }
 }
 
