@@ -8,6 +8,7 @@ mod diagnose;
 pub mod document;
 pub mod encode;
 pub mod engine;
+mod format;
 pub mod full;
 pub mod input;
 mod json_parts;

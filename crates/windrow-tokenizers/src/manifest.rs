@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::chat::{ChatIdentity, Loss};
 use crate::document::fault::without_hint;
+use crate::format::{Dtype, Format};
 use crate::input::Fields;
-use crate::output::{Dtype, Format};
 pub use crate::pack::{Pack, PackMode, Packed};
 pub use crate::selection::{PartShare, Selection, Share};
 use crate::shown;
@@ -240,11 +240,6 @@ impl Options {
     /// Whether the ids have masks.
     pub(crate) fn has_mask(&self) -> bool {
         self.reading.chat.as_ref().is_some_and(|chat| chat.loss == Loss::Assistant)
-    }
-
-    /// Whether kept fields have a separate file.
-    pub(crate) fn has_sidecar(&self) -> bool {
-        !self.reading.keep.is_empty() && !self.format.has_columns()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::documents::{Reading, Shard};
 use super::error::DatasetError;
+use super::shard::{Reading, Shard};
 use crate::output::{NPY_HEADER, npy_header};
 use crate::pack::{PADDING, Pack, Segment};
 

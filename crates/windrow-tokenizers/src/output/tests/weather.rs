@@ -10,8 +10,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::storage::{Disk, Storage};
-use super::{Format, Layout, Output, OutputErrorKind, OutputOptions, Staging, suffixes};
+use super::super::storage::{Disk, Storage};
+use super::super::{Format, Layout, Output, OutputErrorKind, OutputOptions, Staging, suffixes};
 use crate::encode::{EncodeError, Job, RunError, Summary, encode_with};
 use crate::engine::{Encoder, Engine, EngineError};
 use crate::input::{Compression, Format as InputFormat, InputFile};
