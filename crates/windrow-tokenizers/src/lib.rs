@@ -19,6 +19,7 @@ mod pack;
 mod remedy;
 pub mod run;
 mod selection;
+mod shard;
 mod shown;
 pub mod tokenizer;
 

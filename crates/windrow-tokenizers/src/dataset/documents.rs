@@ -3,10 +3,8 @@
 use std::io::{self, BufRead};
 use std::path::Path;
 
-use super::error::DatasetError;
-use super::shard::{BUFFER, Reading, Shard};
-use super::visit::Visitor;
 use crate::output::{Layout, MaskHeader};
+use crate::shard::{BUFFER, DatasetError, Reading, Shard, Visitor};
 
 /// A part of the documents of a shard.
 pub(super) struct Stretch {

@@ -19,18 +19,14 @@
 //! ```
 
 mod documents;
-mod error;
 mod hash;
 mod open;
 mod segments;
-mod shard;
 mod statistics;
 mod verify;
-mod visit;
 
-pub use error::{DatasetError, DatasetErrorKind};
 pub use open::Dataset;
-pub(crate) use shard::{BUFFER, Reading, Shard};
 pub use statistics::Statistics;
 pub use verify::Verified;
-pub(crate) use visit::{Visitor, open_file};
+
+pub use crate::shard::{DatasetError, DatasetErrorKind};

@@ -6,14 +6,12 @@ use std::path::{Path, PathBuf};
 
 use windrow::prelude::*;
 
-use super::error::{DatasetError, DatasetErrorKind};
 use super::segments::Segments;
-use super::shard::Shard;
 use super::statistics::Statistics;
-use super::visit::open_file;
 use crate::format::Format;
 use crate::manifest::{Manifest, OnError, Options, OutputFile, PackMode};
 use crate::output::{Layout, suffixes};
+use crate::shard::{DatasetError, DatasetErrorKind, Shard, open_file};
 use crate::shown;
 
 /// The limit of ids if the manifest names no vocabulary. It bounds the memory of statistics.

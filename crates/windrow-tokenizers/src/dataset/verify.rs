@@ -7,13 +7,12 @@ use std::path::PathBuf;
 use windrow::prelude::*;
 
 use super::documents::Stretch;
-use super::error::{DatasetError, DatasetErrorKind};
 use super::hash::hashes;
 use super::open::Dataset;
 use super::segments::Segments;
-use super::shard::Shard;
 use crate::format::Format;
 use crate::manifest::{OutputFile, Packed, Part, root_of};
+use crate::shard::{DatasetError, DatasetErrorKind, Shard};
 use crate::shown;
 use crate::tokenizer::Tokenizer;
 

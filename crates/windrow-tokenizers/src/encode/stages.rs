@@ -214,7 +214,7 @@ pub(super) fn reader_of(
     }
 }
 
-/// Why the lanes have failed.
+/// The error of lanes that failed.
 pub(super) fn error_of(failure: Failure<EncodeError>) -> EncodeError {
     match failure {
         Failure::Error { error, .. } => error,
@@ -310,7 +310,7 @@ pub(super) struct Reading {
     ended: Receiver<()>,
 }
 
-/// What the reader delivers, and where its batches go back to.
+/// The reader, its batches, and the way back for used ones.
 type Begun<'env> = (Reading, Overlap<'env, Fed, EncodeError>, Sender<Batch>);
 
 impl Reading {

@@ -9,8 +9,6 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use tempfile::TempDir;
-
 use super::account::Account;
 use super::seen::Findings;
 use super::special::SpecialIds;
@@ -83,7 +81,7 @@ struct Kept<F> {
     meanwhile: F,
 }
 
-/// What has arrived.
+/// Documents that have arrived.
 #[derive(Debug, Default)]
 struct Written {
     documents: Vec<String>,
@@ -155,7 +153,7 @@ struct Ended {
     findings: Findings,
     ended_at: Option<Position>,
     end: Result<Vec<FileReport>, EncodeError>,
-    /// What has arrived, unless the writing stage panicked.
+    /// None if the writing stage panicked.
     sink: Option<Written>,
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Writer<'e> {
     pub(super) most_skipped: u64,
 }
 
-/// What was written of a document that has not ended.
+/// The state of a document that comes in parts.
 #[derive(Default)]
 pub(super) enum OpenPart {
     #[default]
@@ -84,7 +84,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Counts the records from `next` up to this one, which are left out, and moves `next` behind it.
+    /// Counts the records from `next` up to this one, which are left out, and moves `next` after it.
     fn leave_out(&mut self, next: &mut usize, record: usize) {
         let documents = (record - *next) as u64;
         self.account.documents.read += documents;
@@ -118,7 +118,7 @@ impl Writer<'_> {
         self.pass(part, batch, record)
     }
 
-    /// Ends the shard, or the run, behind a document that was written.
+    /// Ends the shard, or the run, after a document that was written.
     fn pass(&mut self, part: usize, batch: &Batch, record: usize) -> Result<(), EncodeError> {
         if self.output.is_shard_full(part) {
             let checkpoint = self.account.checkpoint(batch.position_behind(record));

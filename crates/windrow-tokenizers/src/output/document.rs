@@ -3,7 +3,7 @@
 use crate::format::Dtype;
 use crate::kept::Values;
 
-/// What is written of a document, without the ids that the output puts around it.
+/// A document to write, without the ids that the output puts around it.
 ///
 /// ```
 /// use windrow_tokenizers::output::{Document, Format, Output, OutputOptions};

@@ -14,7 +14,7 @@ use crate::format::Dtype;
 /// Bytes per write call. Large enough for any disk, small enough to be still cached when it is hashed.
 const BLOCK: usize = 1 << 20;
 
-/// Bytes, and ids, that are buffered at a time, so that a document of any length passes through one small buffer.
+/// Bytes and ids that are buffered at a time, so that a document of any length passes through one small buffer.
 const PUT: usize = 256 << 10;
 pub(crate) const IDS: usize = 1 << 15;
 

@@ -94,7 +94,7 @@ pub struct Output {
     /// One, unless the output is divided.
     parts: Vec<Part>,
     manifest: Option<File>,
-    /// What another run has finished, until this one continues it.
+    /// The shards that another run has finished, until this one continues it.
     progress: Option<Progress>,
     /// The documents that wait for their order, if they are shuffled.
     spill: Option<Spill>,
@@ -392,7 +392,7 @@ impl Output {
         spill.drain(&mut |placed| parts[placed.part].push(placed.document(), common))
     }
 
-    /// Whether documents may come part by part.
+    /// True if documents may come part by part.
     pub(crate) fn takes_parts(&self) -> bool {
         self.spill.is_none() && self.common.options.pack.is_none()
     }
@@ -447,7 +447,7 @@ impl Output {
         self.parts.iter_mut().try_for_each(Part::discard)
     }
 
-    /// Whether the next document of this part begins another shard.
+    /// True if the next document of this part begins another shard.
     pub(crate) fn is_shard_full(&self, part: usize) -> bool {
         // Shards of a packed output end with rows.
         self.parts[part].packing.is_none() && self.parts[part].is_shard_full()

@@ -1,4 +1,4 @@
-//! A part of an output: what is written of its documents, and the account of them.
+//! A part of an output: its files, and the account of its documents.
 
 use super::document::{Document, Frame, bytes_of_document, bytes_of_ids};
 use super::error::{OutputError, OutputErrorKind};
@@ -15,7 +15,7 @@ use crate::format::{Dtype, Format};
 use crate::kept::Values;
 use crate::manifest::OutputFile;
 
-/// What all parts have in common.
+/// Settings that all parts of an output share.
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) options: OutputOptions,
@@ -271,12 +271,12 @@ impl Part {
         self.begin_files(files, common)
     }
 
-    /// Whether the next document begins another shard.
+    /// True if the next document begins another shard.
     pub(super) fn is_shard_full(&self) -> bool {
         self.shards.as_ref().is_some_and(Shards::is_full)
     }
 
-    /// Finishes the open shard. No run can continue behind it, unless it is recorded.
+    /// Finishes the open shard. No run can continue after it, unless it is recorded.
     pub(super) fn finish_shard(&mut self, common: &Common) -> Result<(), OutputError> {
         if self.writer.is_none() {
             return Ok(());
@@ -334,7 +334,7 @@ impl Part {
         Ok(complete.into_iter().map(|file| common.listed(file)).collect())
     }
 
-    /// Continues behind the finished shards of another run.
+    /// Continues after the finished shards of another run.
     pub(super) fn resume(&mut self, documents: u64, tokens: u64, loss_tokens: u64) {
         (self.documents, self.written, self.tokens, self.loss_tokens) = (documents, documents, tokens, loss_tokens);
     }
@@ -359,7 +359,7 @@ impl Shards {
         Self { limit, finished: Vec::new(), documents: 0, bytes: 0, record: None }
     }
 
-    /// Whether the open shard takes no more documents.
+    /// True if the open shard takes no more documents.
     fn is_full(&self) -> bool {
         self.documents > 0 && self.bytes >= self.limit
     }
@@ -380,7 +380,7 @@ impl Shards {
 /// Names of parts that would be those of other files.
 const TAKEN: [&str; 6] = ["ids", "offsets", "mask", "kept", "skipped", "manifest"];
 
-/// Refuses names of parts that no file can have, and what a divided output cannot do.
+/// Refuses names of parts that no file can have, and options that contradict a divided output.
 pub(super) fn check(names: &[String], resume: bool) -> Result<(), OutputError> {
     let refused = |message: String, hint: &str| Err(OutputError::new(OutputErrorKind::Usage, message).hint(hint));
     for (number, name) in names.iter().enumerate() {

@@ -25,12 +25,12 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use super::{Begin, Ending, Files, Finished, FormatWriter, TokenFiles, check_columns};
-use crate::dataset::{DatasetError, Shard, Visitor, open_file};
 use crate::engine::caught;
 use crate::format::Dtype;
 use crate::input::ParquetFile;
 use crate::output::file::{StagedFile, WriteBack};
 use crate::output::{OutputError, OutputErrorKind, OutputOptions};
+use crate::shard::{DatasetError, Shard, Visitor, open_file};
 
 /// Files of Arrow, or of Parquet.
 pub(super) struct Columns {

@@ -3,10 +3,10 @@
 use std::io::Read;
 
 use super::{Begin, Ending, Files, Finished, FormatWriter, TokenFiles};
-use crate::dataset::{BUFFER, DatasetError, Reading, Shard, Visitor};
 use crate::format::Dtype;
 use crate::output::OutputError;
 use crate::output::file::StagedFile;
+use crate::shard::{BUFFER, DatasetError, Reading, Shard, Visitor};
 use crate::shown::is_harmless;
 
 pub(super) struct Datatrove;

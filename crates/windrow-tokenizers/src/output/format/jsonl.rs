@@ -8,10 +8,10 @@ use memchr::{memchr, memrchr};
 use windrow::prelude::*;
 
 use super::{Begin, Ending, Files, Finished, FormatWriter, TokenFiles};
-use crate::dataset::{DatasetError, Shard, Visitor, open_file};
 use crate::format::Dtype;
 use crate::output::OutputError;
 use crate::output::file::{IDS, StagedFile};
+use crate::shard::{DatasetError, Shard, Visitor, open_file};
 
 pub(super) struct Jsonl;
 

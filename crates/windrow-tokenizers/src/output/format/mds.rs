@@ -12,12 +12,12 @@ use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 
 use super::{Begin, Ending, Files, Finished, FormatWriter, TokenFiles, check_columns};
-use crate::dataset::{BUFFER, DatasetError, Shard, Visitor, open_file};
 use crate::format::Dtype;
 use crate::manifest::OutputFile;
 use crate::output::file::{Complete, StagedFile};
 use crate::output::names::{Targets, staged_name};
 use crate::output::{OutputError, OutputErrorKind, OutputOptions, Staging};
+use crate::shard::{BUFFER, DatasetError, Shard, Visitor, open_file};
 
 pub(super) struct Mds;
 

@@ -6,11 +6,11 @@
 use std::io::{BufReader, Read, Seek, SeekFrom};
 
 use super::{Begin, Ending, Files, Finished, FormatWriter, TokenFiles};
-use crate::dataset::{DatasetError, Reading, Shard, Visitor};
 use crate::format::Dtype;
 use crate::output::OutputError;
 use crate::output::file::{StagedFile, StorageReader};
 use crate::output::names::staged_name;
+use crate::shard::{DatasetError, Reading, Shard, Visitor};
 
 pub(super) struct Megatron;
 

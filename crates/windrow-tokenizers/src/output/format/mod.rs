@@ -18,9 +18,9 @@ use std::vec::IntoIter;
 use super::error::{OutputError, OutputErrorKind};
 use super::file::{Complete, StagedFile, WriteBack};
 use super::options::OutputOptions;
-use crate::dataset::{DatasetError, Shard, Visitor};
 use crate::format::{Dtype, Format};
 use crate::kept::Values;
+use crate::shard::{DatasetError, Shard, Visitor};
 
 pub(crate) use npy::{NPY_HEADER, npy_header, npy_header_of_rows};
 
@@ -32,7 +32,7 @@ pub(super) const MASK: &str = ".mask.npy";
 
 /// The files of a format: their names, what they hold, how they are written and read.
 pub(crate) trait TokenFiles: Sync {
-    /// The ends of the names of the files, and nothing else of a packed output of `npy`.
+    /// The ends of the names of the files.
     fn suffixes(&self) -> &'static [&'static str];
 
     /// The element types of ids, the narrowest first. Text has none.
@@ -48,7 +48,7 @@ pub(crate) trait TokenFiles: Sync {
         "leave out --dtype, so that it follows the vocabulary"
     }
 
-    /// Whether kept fields and masks are inside, beside the ids of their document.
+    /// True if kept fields and masks are in the same file as the ids.
     fn has_columns(&self) -> bool {
         false
     }
@@ -86,7 +86,7 @@ pub(crate) trait TokenFiles: Sync {
     fn walk(&self, shard: &Shard<'_>, group: Option<usize>, visit: Visitor<'_>) -> Result<(), DatasetError>;
 }
 
-/// What the files of a format have in common.
+/// Settings of files that begin.
 #[derive(Clone, Copy)]
 pub(crate) struct Begin<'a> {
     pub(crate) options: &'a OutputOptions,
@@ -132,7 +132,7 @@ pub(crate) trait FormatWriter: fmt::Debug + Send {
         self.ids_file().map_or(Ok(()), StagedFile::return_to_mark)
     }
 
-    /// The part of the largest file to be written back. The others are small beside it.
+    /// The part of the largest file to be written back. The others are small.
     fn write_back(&mut self) -> Option<WriteBack> {
         self.ids_file().and_then(StagedFile::write_back)
     }
@@ -141,7 +141,7 @@ pub(crate) trait FormatWriter: fmt::Debug + Send {
     fn finish(self: Box<Self>, tokenizer: &str) -> Result<Vec<Finished>, OutputError>;
 }
 
-/// What is known at the end of a document.
+/// The end of a document.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ending<'a> {
     /// Number of its ids.
@@ -167,12 +167,12 @@ impl Format {
         }
     }
 
-    /// The suffix of each data file, appended to the prefix. Of `Mds` that of the index, which follows the shards.
+    /// The suffix of each data file, appended to the prefix. `Mds` has that of the index, which follows the shards.
     pub fn suffixes(self) -> &'static [&'static str] {
         self.files().suffixes()
     }
 
-    /// Whether kept fields are columns beside the ids, not a separate file.
+    /// True if kept fields are in the same file as the ids.
     pub fn has_columns(self) -> bool {
         self.files().has_columns()
     }

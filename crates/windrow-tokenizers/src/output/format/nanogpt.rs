@@ -1,10 +1,10 @@
 //! nanoGPT's `.bin`: bare ids, with an end-of-text id after each document.
 
 use super::{Begin, Ending, Files, Finished, FormatWriter, TokenFiles};
-use crate::dataset::{BUFFER, DatasetError, Reading, Shard, Visitor};
 use crate::format::Dtype;
 use crate::output::file::StagedFile;
 use crate::output::{OutputError, OutputErrorKind, OutputOptions};
+use crate::shard::{BUFFER, DatasetError, Reading, Shard, Visitor};
 
 pub(super) struct Nanogpt;
 

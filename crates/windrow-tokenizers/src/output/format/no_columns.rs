@@ -1,9 +1,9 @@
 //! Stands in for Arrow and Parquet where they are left out.
 
 use super::{Begin, Files, FormatWriter, TokenFiles};
-use crate::dataset::{DatasetError, DatasetErrorKind, Shard, Visitor};
 use crate::format::Dtype;
 use crate::output::{OutputError, OutputErrorKind, OutputOptions};
+use crate::shard::{DatasetError, DatasetErrorKind, Shard, Visitor};
 use crate::shown;
 
 pub(super) struct Columns {

@@ -1,10 +1,10 @@
 //! `.npy`: all ids, and the offsets of documents. Headers, which contain the lengths, are written last into reserved space.
 
 use super::{Begin, Ending, Files, Finished, FormatWriter, TokenFiles};
-use crate::dataset::{DatasetError, Reading, Shard, Visitor};
 use crate::format::Dtype;
 use crate::output::OutputError;
 use crate::output::file::StagedFile;
+use crate::shard::{DatasetError, Reading, Shard, Visitor};
 
 pub(super) struct Npy;
 

@@ -6,11 +6,11 @@
 use std::io::Read;
 
 use super::{Begin, Ending, Files, Finished, FormatWriter, NPY_HEADER, TokenFiles, npy_header};
-use crate::dataset::{DatasetError, Reading, Shard, Visitor};
 use crate::format::Dtype;
 use crate::output::OutputError;
 use crate::output::file::StagedFile;
 use crate::output::sidecar::Names;
+use crate::shard::{DatasetError, Reading, Shard, Visitor};
 
 pub(super) struct Webdataset;
 
@@ -117,7 +117,7 @@ impl TokenFiles for Webdataset {
     }
 }
 
-/// Whether an `.npy` file has this number of elements and nothing else.
+/// True if an `.npy` file has this number of elements and nothing else.
 fn is_whole(file: &[u8], count: u64, size: usize) -> bool {
     file.len() as u64 == NPY_HEADER as u64 + count * size as u64
 }

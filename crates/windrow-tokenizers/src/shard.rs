@@ -1,11 +1,15 @@
 //! The files of a shard, and how they are read.
 
+mod error;
+mod visit;
+
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::error::DatasetError;
-use super::visit::{Visitor, open_file};
+pub use error::{DatasetError, DatasetErrorKind};
+pub(crate) use visit::{Visitor, open_file};
+
 use crate::format::Dtype;
 use crate::manifest::Options;
 
