@@ -333,6 +333,12 @@ impl Workshop<'_> {
                 (0..fields.len()).for_each(|field| self.seen.has(field));
                 kept.append(batch.kept.slice(index * fields.len()..(index + 1) * fields.len()));
             }
+            Format::Warc => {
+                let values = batch.kept.slice(index * fields.len()..(index + 1) * fields.len());
+                let found = values.iter().enumerate().filter(|(_, value)| *value != b"null");
+                found.for_each(|(field, _)| self.seen.has(field));
+                kept.append(values);
+            }
             Format::Text | Format::Lines => put_nulls(fields.len(), kept),
         }
     }
