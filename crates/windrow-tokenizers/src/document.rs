@@ -113,7 +113,7 @@ pub fn text_of<'a>(format: Format, record: &'a [u8], field: &str, scratch: &'a m
     }
     let text = utf8(record)?;
     match format {
-        Format::Text | Format::Lines | Format::Parquet => Ok(text),
+        Format::Text | Format::Lines | Format::Parquet | Format::Warc => Ok(text),
         Format::Jsonl => field_of(text, field, scratch),
     }
 }

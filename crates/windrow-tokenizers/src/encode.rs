@@ -43,9 +43,9 @@ mod observer;
 mod parts;
 mod readers;
 mod seen;
-mod shuffled;
 mod special;
 mod stages;
+mod write;
 
 #[cfg(test)]
 mod tests;
@@ -74,7 +74,6 @@ use crate::output::{
 use crate::spec::Texts;
 use crate::tokenizer::Tokenizer;
 use crate::{counted, grouped, shown};
-use shuffled::Shuffled;
 
 use account::Account;
 use special::SpecialIds;
@@ -622,22 +621,28 @@ fn encode_by(
         let (continuation, account) = start.unwrap_or_default();
         stages::Start { continuation, account }
     });
-    let mut run = if job.reading.selection.shuffle.is_some() {
-        // A half of the memory is for the documents that wait for their order; while runs are merged, all of it.
-        let sink = Shuffled::new(output, job.memory / 4, job.reading.keep.len());
-        let job = Job { memory: job.memory / 2, ..job };
-        Shuffled::finish(stages::run(job, engine, &special, locate, sink, observer, start))
-    } else {
-        stages::run(job, engine, &special, locate, output, observer, start)
+    let job = match job.reading.selection.shuffle {
+        Some(_) => {
+            // A half of the memory is for the documents that wait for their order; while runs are merged, all of it.
+            output.shuffle(job.memory / 4);
+            Job { memory: job.memory / 2, ..job }
+        }
+        None => job,
     };
+    let mut run = stages::run(job, engine, &special, locate, output, observer, start);
+    if let (Ok(_), Some(output)) = (&run.end, &mut run.output)
+        && let Err(error) = output.write_waiting()
+    {
+        run.end = Err(error.into());
+    }
     let encoding = begin.elapsed();
     let mut summary = Summary {
         documents: run.account.documents,
         text_bytes: run.account.text_bytes,
-        tokens: run.sink.as_ref().map_or(0, Output::tokens),
+        tokens: run.output.as_ref().map_or(0, Output::tokens),
         special_tokens: run.account.special_tokens,
         inputs: Vec::new(),
-        loss_tokens: run.sink.as_ref().and_then(Output::loss_tokens),
+        loss_tokens: run.output.as_ref().and_then(Output::loss_tokens),
         documents_without_loss: has_mask.then_some(run.account.without_loss),
         elapsed: encoding,
         encoding,
@@ -654,8 +659,8 @@ fn encode_by(
         published: None,
         trace: run.trace,
     };
-    let staging = run.sink.as_ref().map(Output::handle);
-    let published = match (run.end, run.sink) {
+    let staging = run.output.as_ref().map(Output::handle);
+    let published = match (run.end, run.output) {
         (Ok(reports), Some(mut output)) => {
             // Counted by the reader, so that the output compares two independent accounts.
             let partial = run.ended_at.as_ref().and_then(|end| Some((end.file as usize, end.last.as_ref()?)));
@@ -670,7 +675,7 @@ fn encode_by(
                 }
                 None => {
                     let end = run.ended_at.unwrap_or(Position { file: files as u32, last: None });
-                    let ended = output.end_shards(Some((run.account.checkpoint(end), &reports)));
+                    let ended = output.end_shards(run.account.checkpoint(end), &reports);
                     let counts = (0..).map(|input| run.account.of_input(input));
                     let inputs: Vec<_> = reports.into_iter().zip(counts).map(listed).chain(partial).collect();
                     summary.inputs.clone_from(&inputs);

@@ -582,7 +582,7 @@ mod tests {
         line.chunks(7).for_each(|part| assert!(!parts.feed(part, &mut text).unwrap()));
         let mut kept = Kept::default();
         parts.finish(&["id".to_owned(), "x.y".to_owned()], &mut kept, &mut |_| {}).unwrap();
-        let values: Vec<_> = kept.values().map(|value| str::from_utf8(value).unwrap()).collect();
+        let values: Vec<_> = kept.values().iter().map(|value| str::from_utf8(value).unwrap()).collect();
         assert_eq!(values, [r#"[1, "a long string of more than some bytes"]"#, "5"]);
         assert!(JsonParts::can_keep("a.b", &["b".to_owned(), "a.c".to_owned()]));
         assert!(!JsonParts::can_keep("a.b", &["b".to_owned(), "a".to_owned()]));

@@ -126,6 +126,8 @@ pub(crate) type Segment = (i64, usize);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rows {
     pub(crate) ids: Vec<u32>,
+    /// The mask of each id, if there are masks.
+    pub(crate) mask: Vec<u8>,
     pub(crate) segments: Vec<Segment>,
 }
 
@@ -164,7 +166,7 @@ impl Packer {
     }
 
     /// Adds the next document.
-    pub(crate) fn push(&mut self, ids: &[u32]) {
+    pub(crate) fn push(&mut self, ids: &[u32], mut mask: &[u8]) {
         let document = self.documents as i64;
         self.documents += 1;
         let length = self.pack.length.get();
@@ -180,6 +182,9 @@ impl Packer {
             let (piece, later) = rest.split_at(rest.len().min(most));
             rest = later;
             self.open[row].ids.extend_from_slice(piece);
+            let (masks, later) = mask.split_at(mask.len().min(most));
+            mask = later;
+            self.open[row].mask.extend_from_slice(masks);
             self.open[row].segments.push((document, piece.len()));
             if self.open[row].ids.len() == length {
                 self.complete(row);
@@ -204,9 +209,13 @@ impl Packer {
 
     /// Fills a row, and moves it to the complete ones.
     fn complete(&mut self, row: usize) {
-        let Rows { ids, segments } = self.open.remove(row);
+        let Rows { ids, mask, segments } = self.open.remove(row);
         let missing = self.pack.length.get() - ids.len();
         self.ready.ids.extend(ids);
+        if !mask.is_empty() {
+            self.ready.mask.extend(mask);
+            self.ready.mask.resize(self.ready.mask.len() + missing, 0);
+        }
         self.ready.segments.extend(segments);
         if missing > 0 {
             self.ready.ids.resize(self.ready.ids.len() + missing, self.pack.pad.unwrap_or(0));
@@ -236,11 +245,11 @@ mod tests {
     fn rows(lengths: &[usize], pack: Pack) -> (Vec<Vec<Segment>>, Packed) {
         let mut packer = Packer::new(pack);
         for (number, &length) in lengths.iter().enumerate() {
-            packer.push(&vec![number as u32; length]);
+            packer.push(&vec![number as u32; length], &[]);
             assert!(packer.open.len() <= WINDOW);
         }
         packer.finish();
-        let Rows { ids, segments } = packer.take();
+        let Rows { ids, segments, .. } = packer.take();
         assert_eq!(ids.len(), packer.counts().rows as usize * pack.length.get());
         let (mut rows, mut end) = (vec![Vec::new(); ids.len() / pack.length.get()], 0);
         for (document, length) in segments {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chat::{Date, Loss};
 use crate::input::{self, Fields, InputOptions, WalkOptions};
-use crate::output::{Dtype, Format};
+use crate::format::{Dtype, Format};
 use crate::pack::{Pack, PackMode};
 use crate::selection::Selection;
 use crate::tokenizer::{EngineChoice, LoadError, vocabulary_of};
@@ -270,11 +270,6 @@ impl EncodeJob {
     /// Whether the ids have masks.
     pub(crate) fn has_mask(&self) -> bool {
         self.chat.is_some() && self.loss == Some(Loss::Assistant)
-    }
-
-    /// Whether kept fields have a separate file.
-    pub(crate) fn has_sidecar(&self) -> bool {
-        !self.keep.is_empty() && !self.format.has_columns()
     }
 
     /// The same with the defaults that depend on other options.

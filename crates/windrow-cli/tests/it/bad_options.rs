@@ -14,7 +14,7 @@ fn command_lines_that_cannot_be_understood() {
         ("decode in.txt -o out", &["decode"]),
         (
             "encode in.txt -o out --format orc",
-            &["orc", "npy, nanogpt, megatron, datatrove, mds, jsonl, arrow, arrow-stream, parquet"],
+            &["orc", "npy, nanogpt, megatron, datatrove, mds, jsonl, webdataset, arrow, arrow-stream, parquet"],
         ),
         ("encode in.txt -o out --dtype u64", &["u64", "u16, u32, i32"]),
         ("encode in.txt -o out --input-format csv", &["csv", "text, lines, jsonl"]),

@@ -20,7 +20,9 @@ const ENCODE: &str =
 #[test]
 fn what_was_written_is_verified_shown_and_counted() {
     let place = corpus();
-    for format in ["npy", "nanogpt", "megatron", "datatrove", "mds", "jsonl", "arrow", "arrow-stream", "parquet"] {
+    for format in
+        ["npy", "nanogpt", "megatron", "datatrove", "mds", "jsonl", "webdataset", "arrow", "arrow-stream", "parquet"]
+    {
         for shards in ["", "--shard-size 3000"] {
             place.line(&format!("{ENCODE} --format {format} {shards}")).ok();
             let ran = place.line("verify out --tokenizer tiny.json").ok();

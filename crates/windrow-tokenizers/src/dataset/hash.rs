@@ -7,7 +7,7 @@ use blake3::Hasher;
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 use windrow::prelude::*;
 
-use super::visit::open_file;
+use crate::shard::open_file;
 
 /// Bytes that a thread hashes at a time: a power of two of blake3's chunks, so that they are a subtree of its tree.
 const SEGMENT: u64 = if cfg!(test) { 4 << 10 } else { 8 << 20 };

@@ -18,20 +18,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-#[cfg_attr(not(feature = "parquet"), path = "no_columns.rs")]
-mod columns;
 mod documents;
-mod error;
 mod hash;
-mod lines;
-mod mds;
 mod open;
 mod segments;
 mod statistics;
 mod verify;
-mod visit;
 
-pub use error::{DatasetError, DatasetErrorKind};
 pub use open::Dataset;
 pub use statistics::Statistics;
 pub use verify::Verified;
+
+pub use crate::shard::{DatasetError, DatasetErrorKind};

@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 
 use windrow::prelude::*;
 
-use super::documents::Shard;
-use super::error::{DatasetError, DatasetErrorKind};
 use super::segments::Segments;
 use super::statistics::Statistics;
-use super::visit::open_file;
+use crate::format::Format;
 use crate::manifest::{EncodeJob, Manifest, OnError, OutputFile, PackMode};
-use crate::output::{Format, Layout, suffixes};
+use crate::output::{Layout, suffixes};
+use crate::shard::{DatasetError, DatasetErrorKind, Shard, open_file};
 use crate::shown;
 use crate::values::TokenName;
 
@@ -117,9 +116,7 @@ impl Dataset {
         if options.format == Format::Mds {
             return vec![".mds"];
         }
-        let (has_kept, is_packed) = (options.has_sidecar(), options.pack.is_some());
-        let has_mask = options.has_mask() && options.format.has_mask_file();
-        suffixes(Layout { format: options.format, has_mask, has_kept, is_packed }).collect()
+        suffixes(Layout::of(options)).collect()
     }
 
     /// The files with documents.

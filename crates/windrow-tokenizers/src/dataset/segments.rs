@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use super::documents::{Reading, Shard};
-use super::error::DatasetError;
 use crate::output::{NPY_HEADER, npy_header};
 use crate::pack::{PADDING, Pack, Segment};
+use crate::shard::{DatasetError, Reading, Shard};
 
 /// The segments of a shard, in order.
 pub(super) struct Segments<'s> {

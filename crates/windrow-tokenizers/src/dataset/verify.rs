@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use windrow::prelude::*;
 
-use super::documents::{Shard, Stretch};
-use super::error::{DatasetError, DatasetErrorKind};
+use super::documents::Stretch;
 use super::hash::hashes;
 use super::open::Dataset;
 use super::segments::Segments;
+use crate::format::Format;
 use crate::manifest::{OutputFile, Packed, Part, root_of};
-use crate::output::Format;
+use crate::shard::{DatasetError, DatasetErrorKind, Shard};
 use crate::shown;
 use crate::tokenizer::Tokenizer;
 

@@ -91,7 +91,7 @@ mod tests {
                 &mut kept,
                 &mut |_| {},
             );
-            kept.values().map(|value| str::from_utf8(value).unwrap().to_owned()).collect::<Vec<_>>()
+            kept.values().iter().map(|value| str::from_utf8(value).unwrap().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(values(&["id", "id2", "id3"]), ["-0", "\"\\\"\"", "null"]);
         assert_eq!(values(&["a.b", "a.d", "a.b.c", "a", "a.x"])[..3], [r#"[1, {"c": "x\u00e9"}]"#, "null", "null"]);

@@ -33,9 +33,9 @@ impl Account {
     }
 
     /// Adds written documents of one input.
-    pub(super) fn write(&mut self, documents: u64, counts: InputCounts, special_tokens: u64) {
-        self.documents.read += documents;
-        self.documents.written += documents;
+    pub(super) fn write(&mut self, counts: InputCounts, special_tokens: u64) {
+        self.documents.read += 1;
+        self.documents.written += 1;
         self.text_bytes += counts.text_bytes;
         self.special_tokens += special_tokens;
         add(&mut self.inputs, counts);

@@ -1,5 +1,6 @@
 //! Encodes batches of records into chunks of ids.
 
+use std::mem;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +9,7 @@ use windrow::prelude::*;
 
 use super::budget::Budget;
 use super::seen::Seen;
-use super::{LargeDocument, Observer, Step};
+use super::{Job, LargeDocument, Observer, Step};
 use crate::chat::{Chat, Locate};
 use crate::diagnose::is_pointer;
 use crate::document::{BadDocument, explain_first, keep_of, names_of, null_fault, text_in, utf8};
@@ -16,7 +17,7 @@ use crate::engine::{BatchError, Encoder, Engine, EngineError, Ragged, has_memory
 use crate::input::{Batch, Fields, Format, Record};
 use crate::kept::Kept;
 use crate::manifest::{Selection, SkippedDocument};
-use crate::output::put_masks;
+use crate::output::Document;
 
 /// The weight of a record beyond its bytes, in bytes, so that a million empty lines are not one chunk.
 const RECORD_WEIGHT: usize = 16;
@@ -35,8 +36,9 @@ const LONG: usize = 4;
 pub(super) struct Chunk {
     /// Range of the records in the batch.
     pub(super) records: Range<usize>,
-    /// The ids of the good records, concatenated, with their masks in them if there are masks.
+    /// The ids of the good records, concatenated, and the mask of each if there are masks.
     pub(super) ids: Vec<u32>,
+    pub(super) mask: Vec<u8>,
     /// The end of each good record in `ids`.
     pub(super) ends: Vec<usize>,
     /// The kept values of the good records.
@@ -45,14 +47,22 @@ pub(super) struct Chunk {
     pub(super) bad: Vec<Bad>,
     /// Bytes of text of the good records.
     pub(super) text_bytes: u64,
-    /// Those of each, unless it is a part of a document.
-    pub(super) lengths: Vec<usize>,
-    /// The part of the output to which the good and bad records belong; none as long as the chunk is not divided.
-    pub(super) part: Option<usize>,
+    /// The index of each good record in the batch, and the bytes of its text, unless it is a part of a document.
+    pub(super) good: Vec<(usize, usize)>,
     /// Whether its only record is a part of a document, whose ids before are in the chunk before.
     pub(super) is_part: bool,
     /// Whether the ids of the parts before it are void, because the field with the text occurs again.
     pub(super) is_void_before: bool,
+}
+
+/// A good record of a chunk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Encoded<'c> {
+    /// Its index in the batch.
+    pub(super) record: usize,
+    /// Bytes of its text.
+    pub(super) bytes: usize,
+    pub(super) document: Document<'c>,
 }
 
 /// A record without ids.
@@ -66,11 +76,23 @@ pub(super) struct Bad {
 }
 
 impl Chunk {
+    /// The good records in order. Each has this many kept values.
+    pub(super) fn documents(&self, values: usize) -> impl Iterator<Item = Encoded<'_>> {
+        let mut start = 0;
+        self.good.iter().zip(&self.ends).enumerate().map(move |(number, (&(record, bytes), &end))| {
+            let ids = mem::replace(&mut start, end)..end;
+            let mask = if self.mask.is_empty() { &[] } else { &self.mask[ids.clone()] };
+            let kept = self.kept.slice(number * values..(number + 1) * values);
+            Encoded { record, bytes, document: Document { ids: &self.ids[ids], mask, kept } }
+        })
+    }
+
     /// The memory of the chunk, in bytes.
     pub(super) fn memory(&self) -> usize {
         let texts = self.bad.iter().map(|bad| bad.document.file.capacity() + bad.document.reason.capacity());
         self.ids.capacity() * size_of::<u32>()
-            + (self.ends.capacity() + self.lengths.capacity()) * size_of::<usize>()
+            + self.mask.capacity()
+            + (self.ends.capacity() + 2 * self.good.capacity()) * size_of::<usize>()
             + self.bad.capacity() * size_of::<Bad>()
             + self.kept.memory()
             + texts.sum::<usize>()
@@ -103,6 +125,31 @@ pub(super) struct Bench<'e> {
     encoder: Box<dyn Encoder + 'e>,
     /// JSON strings after unescaping, for each record of a chunk.
     unescaped: Vec<String>,
+}
+
+impl<'e> Workshop<'e> {
+    /// One without masks and choice, which does not stop.
+    pub(super) fn new(
+        job: &'e Job,
+        engine: &'e dyn Engine,
+        observer: &'e dyn Observer,
+        names: &'e [String],
+        fields: &'e Fields,
+    ) -> Self {
+        Self {
+            engine,
+            observer,
+            names,
+            fields,
+            chat: job.chat.as_ref(),
+            locate: None,
+            selection: &job.reading.selection,
+            stop_at_bad: false,
+            chunk_bytes: job.chunk_bytes,
+            benches: Mutex::default(),
+            seen: Seen::default(),
+        }
+    }
 }
 
 impl Workshop<'_> {
@@ -260,7 +307,7 @@ impl Workshop<'_> {
                 (good, failed) = (document.min(good - 1), Some(error));
             }
             chunk.text_bytes += run[..good].iter().map(|text| text.text.len() as u64).sum::<u64>();
-            chunk.lengths.extend(run[..good].iter().map(|text| text.text.len()));
+            chunk.good.extend(run[..good].iter().map(|text| (text.record, text.text.len())));
             run[..good].iter().for_each(|text| self.keep(batch, text.record, &mut chunk.kept));
             let Some(error) = failed else { return false };
             let index = run[good].record;
@@ -291,7 +338,13 @@ impl Workshop<'_> {
             }
             Format::Parquet => {
                 (0..fields.len()).for_each(|field| self.seen.has(field));
-                kept.append(&batch.kept, index * fields.len(), (index + 1) * fields.len());
+                kept.append(batch.kept.slice(index * fields.len()..(index + 1) * fields.len()));
+            }
+            Format::Warc => {
+                let values = batch.kept.slice(index * fields.len()..(index + 1) * fields.len());
+                let found = values.iter().enumerate().filter(|(_, value)| *value != b"null");
+                found.for_each(|(field, _)| self.seen.has(field));
+                kept.append(values);
             }
             Format::Text | Format::Lines => put_nulls(fields.len(), kept),
         }
@@ -331,17 +384,15 @@ impl Workshop<'_> {
         chunk: &mut Chunk,
     ) -> Result<(), BatchError> {
         let before = (chunk.ids.len(), chunk.ends.len());
-        let mut mask = Vec::new();
         for (document, Text { text, spans, .. }) in run.iter().enumerate() {
             let start = chunk.ids.len();
-            mask.clear();
             let encoded = encoder.encode(text, &mut chunk.ids);
-            if let Err(error) = encoded.and_then(|()| locate.mask(text, &chunk.ids[start..], spans, &mut mask)) {
+            if let Err(error) = encoded.and_then(|()| locate.mask(text, &chunk.ids[start..], spans, &mut chunk.mask)) {
                 chunk.ids.truncate(before.0);
+                chunk.mask.truncate(before.0);
                 chunk.ends.truncate(before.1);
                 return Err(BatchError { document, error });
             }
-            put_masks(&mut chunk.ids[start..], &mask);
             chunk.ends.push(chunk.ids.len());
         }
         Ok(())

@@ -1,21 +1,17 @@
 //! Counts what [`encode`](super::encode) would write, with the same readers and engines, and without an output.
 
 use std::mem;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
-use windrow::overlap::{self, Failure};
 use windrow::{CancelToken, current_num_threads};
 
 use super::budget::Budget;
 use super::chunk::{Bad, Chunk, Workshop};
 use super::parts::OpenDocument;
-use super::readers::{Pace, Readers};
-use super::seen::Seen;
-use super::stages::{Fed, Item, QUEUE, Read, Reading};
+use super::stages::{Fed, Item, QUEUE, Read, Reading, error_of, reader_of};
 use super::{EncodeError, Job, LargeDocument, Observer, Step, panics_in};
 use crate::document::{FaultKind, text_in};
-use crate::input::{Batch, Continuation, Format, IsRecord, Reader, Tolerance};
-use crate::json_parts::JsonParts;
+use crate::input::{Batch, Continuation, Format, IsRecord, Tolerance};
 use crate::tokenizer::Tokenizer;
 
 /// The documents of an input.
@@ -125,7 +121,7 @@ impl Default for Counting<'_> {
 /// # Errors
 /// [`EncodeError::Stopped`], if `each` or [`Counting::goes_on`] has ended the run. A thread cannot be started, or panics.
 pub fn count(
-    job: Job,
+    mut job: Job,
     tokenizer: &Tokenizer,
     counting: &Counting<'_>,
     each: &mut dyn FnMut(usize, Result<Counted, EncodeError>) -> bool,
@@ -133,7 +129,6 @@ pub fn count(
     let engine = tokenizer.engine();
     let budget = Arc::new(Budget::new(job.memory, engine.working_bytes()));
     let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
-    let batch_bytes = job.batch_bytes(engine.working_bytes());
     let fields = job.reading.fields();
     let is_record: IsRecord = Box::new({
         let fields = fields.clone();
@@ -143,41 +138,16 @@ pub fn count(
         }
     });
     let tolerance = Arc::new(Tolerance::new(counting.may_be_text.then_some(is_record)));
-    let splits_texts = engine.cuts_documents() && job.chat.is_none();
-    let splits_json_lines =
-        splits_texts && matches!(fields.text.as_slice(), [field] if JsonParts::can_keep(field, &fields.keep));
     let make = Arc::new({
-        let (fields, tolerance) = (fields.clone(), Arc::clone(&tolerance));
-        move |files| {
-            let mut reader = Reader::new(files, batch_bytes).fields(fields.clone()).tolerant(Arc::clone(&tolerance));
-            if splits_texts {
-                reader = reader.split_texts();
-            }
-            if splits_json_lines { reader.split_json_lines() } else { reader }
-        }
+        let (make, tolerance) = (reader_of(&job, engine, true), Arc::clone(&tolerance));
+        move |files| make(files).tolerant(Arc::clone(&tolerance))
     });
-    let (used, recycled) = mpsc::channel();
-    let (feeder, batches) = overlap::fed();
-    let (alive, ended) = mpsc::channel();
-    let threads = current_num_threads();
-    let pace = Pace::new(job.readers, threads);
     let continuation = Continuation::default();
-    let readers = Readers::new(job.inputs, make, continuation, batch_bytes, pace, Arc::clone(&budget), alive);
-    let reading = Reading::start(readers, ended, feeder, recycled, Arc::clone(&budget), threads)?;
+    let (reading, batches, used) =
+        Reading::begin(&mut job, engine, make, continuation, &budget, current_num_threads())?;
     let token = CancelToken::new();
-    let workshop = Workshop {
-        engine,
-        observer: &Asking { counting, token: &token },
-        names: &names,
-        fields: &fields,
-        chat: job.chat.as_ref(),
-        locate: None,
-        selection: &Default::default(),
-        stop_at_bad: false,
-        chunk_bytes: job.chunk_bytes,
-        benches: Default::default(),
-        seen: Seen::default(),
-    };
+    let observer = Asking { counting, token: &token };
+    let workshop = Workshop::new(&job, engine, &observer, &names, &fields);
     let mut document = OpenDocument::default();
     let mut tally =
         Tally { file: 0, counted: Counted::default(), part: Counted::default(), bad: None, tolerance, each };
@@ -208,10 +178,7 @@ pub fn count(
             let findings = workshop.seen.findings(&[]);
             Ok(Noticed { stdin_looks_like_json_lines: findings.json_lines, pointers: findings.pointers })
         }
-        Err(Failure::Error { error, .. }) => Err(error),
-        Err(Failure::Thread(error)) => Err(EncodeError::Thread(error)),
-        Err(Failure::Cancelled { .. }) => Err(EncodeError::Stopped),
-        Err(failure) => unreachable!("{failure}: the lane and the reader catch their panics"),
+        Err(failure) => Err(error_of(failure)),
     }
 }
 

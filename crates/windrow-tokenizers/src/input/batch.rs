@@ -229,7 +229,7 @@ impl<'h> Filling<'h> {
         }
         // Records of other files before it have none.
         kept.ends.resize(ends - values.ends.len(), kept.bytes.len());
-        kept.append(values, 0, values.ends.len());
+        kept.append(values.values());
         Ok(())
     }
 

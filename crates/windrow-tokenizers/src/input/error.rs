@@ -161,6 +161,18 @@ pub enum InputError {
         /// The file.
         name: String,
     },
+    /// Bytes that are no record of the file's format.
+    #[error("{}:{line}: {}\nhint: {hint}", shown(name), shown(reason))]
+    Record {
+        /// The file.
+        name: String,
+        /// The line where they begin.
+        line: u64,
+        /// What is wrong with them.
+        reason: String,
+        /// The remedy.
+        hint: &'static str,
+    },
     /// A Parquet file that is damaged, or whose columns are not those that are wanted.
     #[error("{}: {}\nhint: {hint}", shown(name), shown(reason))]
     Columns {
@@ -252,7 +264,9 @@ impl InputError {
             | Self::NoMatch { .. }
             | Self::BadPattern { .. }
             | Self::StdinTwice => ErrorClass::Usage,
-            Self::Compressed { .. } | Self::Binary { .. } | Self::Columns { .. } => ErrorClass::Data,
+            Self::Compressed { .. } | Self::Binary { .. } | Self::Columns { .. } | Self::Record { .. } => {
+                ErrorClass::Data
+            }
             Self::Unreadable { .. }
             | Self::Read { .. }
             | Self::Changed { .. }

@@ -11,6 +11,7 @@
 //!   the file adds none (`"a\nb"` and `"a\nb\n"` are two records each; an empty file has none).
 //! - [`Format::Jsonl`]: every line is a record, except those that contain only JSON whitespace.
 //! - [`Format::Parquet`]: every row is a record, in the order of the file. A row with a null where its text should be is a bad document.
+//! - [`Format::Warc`]: every record of the type `conversion` is a record, as long as its `Content-Length` says.
 //! - One UTF-8 byte order mark at the start of a file is dropped. NUL bytes are kept.
 //! - A record is not split, whatever its size, unless the reader [splits texts](Reader::split_texts) or [JSON lines](Reader::split_json_lines),
 //!   and does not depend on how the file was read, cut or compressed.
@@ -25,6 +26,7 @@ mod columns;
 mod digest;
 mod error;
 mod fields;
+mod frame;
 mod packed;
 #[cfg(feature = "parquet")]
 mod pages;
@@ -46,6 +48,7 @@ mod url;
 #[cfg(feature = "parquet")]
 mod values;
 mod walk;
+mod warc;
 
 use std::fmt;
 use std::fs;
@@ -93,6 +96,8 @@ pub enum Format {
     Jsonl,
     /// Every row is a document, in one or several columns of text. (Needs the feature `parquet`.)
     Parquet,
+    /// Every text that a web archive has extracted from a page is a document: its records of the type `conversion`, as in WET files.
+    Warc,
 }
 
 /// How the bytes of a file are compressed.

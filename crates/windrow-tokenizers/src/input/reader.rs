@@ -11,6 +11,7 @@
 //! it again first. The window grows only if the batch has no record yet. Each byte is searched for newlines once, so a long record
 //! costs no more per byte than a short one.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::vec;
 
@@ -18,6 +19,7 @@ use memchr::{memchr, memchr_iter};
 
 use super::batch::{Advance, Batch, Filling, Record, Stopped};
 use super::columns::ColumnFile;
+use super::frame::{Framer, Piece, Unframed, framer, is_blank};
 use super::position::{Continuation, LastRecord, Origin};
 use super::report::FileReport;
 use super::stream::{BUFFER, Stream};
@@ -84,7 +86,7 @@ impl Splits {
         match format {
             Format::Text | Format::Lines => self.texts,
             Format::Jsonl => self.json_lines,
-            Format::Parquet => false,
+            Format::Parquet | Format::Warc => false,
         }
     }
 }
@@ -273,8 +275,10 @@ impl Reader {
             let mut file = if file.format == Format::Parquet {
                 Current::Columns(Box::new(ColumnFile::open(file, index, &self.fields)?))
             } else {
-                let mut file = OpenFile::open(file, index, self.splits, &mut self.spare, self.tolerance.clone())?;
-                if self.is_resumable && file.format != Format::Text {
+                let frame = framer(file.format, &self.fields);
+                let (splits, tolerance) = (self.splits, self.tolerance.clone());
+                let mut file = OpenFile::open(file, index, frame, splits, &mut self.spare, tolerance)?;
+                if self.is_resumable && file.frame.restarts() && !file.frame.is_whole() {
                     file.stream.keep_prefixes();
                 }
                 Current::Stream(Box::new(file))
@@ -354,6 +358,7 @@ impl Current {
 struct OpenFile {
     index: u32,
     format: Format,
+    frame: Box<dyn Framer>,
     splits: Splits,
     /// True if it is taken for text because nothing tells what it is.
     is_guessed: bool,
@@ -372,14 +377,15 @@ struct OpenFile {
     offset: u64,
     decompressed: u64,
     documents: u64,
-    /// Whether the next record is already known.
-    drops_next: bool,
+    /// Number of the next records that are already known.
+    known: u64,
 }
 
 impl OpenFile {
     fn open(
         file: InputFile,
         index: u32,
+        frame: Box<dyn Framer>,
         splits: Splits,
         spare: &mut Spare,
         tolerance: Option<Arc<Tolerance>>,
@@ -391,6 +397,7 @@ impl OpenFile {
         Ok(Self {
             index,
             format,
+            frame,
             splits,
             is_guessed,
             is_raw,
@@ -404,12 +411,16 @@ impl OpenFile {
             offset: 0,
             decompressed: 0,
             documents: 0,
-            drops_next: false,
+            known: 0,
         })
     }
 
     /// Passes over everything up to the end of a record.
     fn pass(&mut self, last: LastRecord, filling: &mut Filling<'_>) -> Result<(), InputError> {
+        if !self.frame.restarts() {
+            self.known = last.number;
+            return Ok(());
+        }
         self.stream.seek(&last.prefix)?;
         self.stream.keep_prefixes();
         self.decompressed = last.prefix.bytes();
@@ -428,7 +439,7 @@ impl OpenFile {
         }
         (self.offset, self.line, self.documents) = (last.offset, last.line, last.number - 1);
         // The last record of a batch may have been the end of a line.
-        (self.begun, self.drops_next, self.is_in_record) = (true, true, true);
+        (self.begun, self.known, self.is_in_record) = (true, 1, true);
         Ok(())
     }
 
@@ -461,14 +472,16 @@ impl OpenFile {
                 self.begin(filling)?;
                 searched = filling.start;
             }
-            if self.begun && self.format != Format::Text {
-                while let Some(at) = memchr(b'\n', &filling.batch.bytes[searched..filling.end]) {
-                    let newline = searched + at;
-                    self.line_ends(newline, true, filling)?;
-                    self.skip(newline + 1 - filling.start, filling);
-                    self.line += 1;
+            if self.begun {
+                while let Some(piece) = self.cut(searched, ended, filling)? {
+                    self.line += piece.newlines[0];
+                    if let Some(record) = piece.record {
+                        self.push(record, false, filling)?;
+                    }
+                    self.line += piece.newlines[1];
+                    self.skip(piece.bytes, filling);
                     searched = filling.start;
-                    if filling.is_full() {
+                    if filling.is_full() && !ended {
                         self.keep_unread(filling)?;
                         return Ok(Advance::Full);
                     }
@@ -476,13 +489,6 @@ impl OpenFile {
                 searched = filling.end;
             }
             if ended {
-                let rest = filling.end - filling.start;
-                if self.format == Format::Text {
-                    self.push(filling.end, false, filling)?;
-                } else if rest > 0 || self.is_in_record {
-                    self.line_ends(filling.end, false, filling)?;
-                }
-                self.skip(rest, filling);
                 return Ok(Advance::Finished);
             }
             if filling.end == filling.window() {
@@ -492,11 +498,10 @@ impl OpenFile {
                 }
                 let part = self.part_in(filling);
                 if part > 0 {
-                    self.push(filling.start + part, true, filling)?;
-                    if self.format == Format::Text {
-                        let bytes = &filling.batch.bytes[filling.start..filling.start + part];
-                        self.line += memchr_iter(b'\n', bytes).count() as u64;
-                    }
+                    let bytes = &filling.batch.bytes[filling.start..filling.start + part];
+                    let newlines = memchr_iter(b'\n', bytes).count() as u64;
+                    self.push(0..part, true, filling)?;
+                    self.line += newlines;
                     self.skip(part, filling);
                     searched = filling.start;
                     if !filling.batch.records.is_empty() {
@@ -516,7 +521,7 @@ impl OpenFile {
             }
             (filling.hold)(0)?;
             let mut to = filling.window();
-            if self.format != Format::Text {
+            if !self.frame.is_whole() {
                 // The bytes behind the newline of a huge line are copied away, so limit their number.
                 to = to.min(filling.end + BUFFER);
             }
@@ -558,26 +563,20 @@ impl OpenFile {
         };
         if self.checks_line() && self.tolerance.as_ref().is_some_and(|it| !it.has_records(self.index, line)) {
             self.format = Format::Text;
+            self.frame = framer(self.format, &Fields::default());
         }
         Ok(())
     }
 
     /// How many bytes of the window can be delivered as a part of a record.
     fn part_in(&self, filling: &Filling<'_>) -> usize {
-        let bytes = &filling.batch.bytes[filling.start..filling.end];
-        match self.format {
-            _ if !self.splits.has(self.format) || !self.begun => 0,
-            // It is no part of the line if a newline follows.
-            Format::Lines if bytes.ends_with(b"\r") => bytes.len() - 1,
-            // A blank line is no record.
-            Format::Jsonl if !self.is_in_record && is_blank(bytes) => 0,
-            _ => bytes.len(),
-        }
+        let unframed = self.unframed(filling.start, false, filling);
+        if self.splits.has(self.format) && self.begun { self.frame.part(unframed) } else { 0 }
     }
 
     /// By how much a window grows that has no space for its first record.
     fn growth(&self, filling: &Filling<'_>) -> usize {
-        if self.format == Format::Text && self.begun && self.next == self.unread.len() && self.stream.rest() > 0 {
+        if self.frame.is_whole() && self.begun && self.next == self.unread.len() && self.stream.rest() > 0 {
             // One byte more than the rest, for the read that finds the end.
             return usize::try_from(self.stream.rest()).map_or(usize::MAX, |rest| rest.saturating_add(1));
         }
@@ -585,30 +584,40 @@ impl OpenFile {
         (filling.window() / 4).max(filling.batch_bytes.clamp(4 << 10, BUFFER))
     }
 
-    fn line_ends(&mut self, end: usize, by_newline: bool, filling: &mut Filling<'_>) -> Result<(), InputError> {
-        let line = &filling.batch.bytes[filling.start..end];
-        match self.format {
-            Format::Jsonl if !self.is_in_record && is_blank(line) => Ok(()),
-            Format::Lines if by_newline && line.ends_with(b"\r") => self.push(end - 1, false, filling),
-            _ => self.push(end, false, filling),
-        }
+    /// The bytes of the window that are not cut, the first of which were searched before.
+    fn unframed<'f>(&self, searched: usize, ended: bool, filling: &'f Filling<'_>) -> Unframed<'f> {
+        let bytes = &filling.batch.bytes[filling.start..filling.end];
+        Unframed { bytes, searched: searched - filling.start, ended, is_in_record: self.is_in_record }
     }
 
-    /// Adds the record that ends at `end` of the batch.
-    fn push(&mut self, end: usize, is_open: bool, filling: &mut Filling<'_>) -> Result<(), InputError> {
+    fn cut(&mut self, searched: usize, ended: bool, filling: &Filling<'_>) -> Result<Option<Piece>, InputError> {
+        let unframed = self.unframed(searched, ended, filling);
+        self.frame.cut(unframed).map_err(|bad| InputError::Record {
+            name: self.stream.name().into(),
+            line: self.line,
+            reason: bad.reason,
+            hint: bad.hint,
+        })
+    }
+
+    /// Adds the record in this range of the bytes that are not cut.
+    fn push(&mut self, record: Range<usize>, is_open: bool, filling: &mut Filling<'_>) -> Result<(), InputError> {
         self.is_in_record = is_open;
-        if self.drops_next {
-            self.drops_next = is_open;
+        if self.known > 0 {
+            self.known -= u64::from(!is_open);
             self.documents += u64::from(!is_open);
             return Ok(());
+        }
+        if let Some(kept) = self.frame.kept() {
+            filling.keep(kept, self.stream.name(), self.line)?;
         }
         let record = Record {
             file: self.index,
             format: self.format,
             line: self.line,
-            offset: self.offset,
-            start: filling.start,
-            len: end - filling.start,
+            offset: self.offset + record.start as u64,
+            start: filling.start + record.start,
+            len: record.len(),
             is_open,
             null: None,
         };
@@ -665,9 +674,4 @@ fn first_line(bytes: &[u8]) -> Option<&[u8]> {
         }
         rest = behind;
     }
-}
-
-/// Whether a line is empty but for the white space of JSON.
-fn is_blank(line: &[u8]) -> bool {
-    line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
 }

@@ -87,6 +87,7 @@ impl InputOptions {
             _ if self.all_text => None,
             Some("jsonl" | "ndjson") => Some(Format::Jsonl),
             Some("parquet") => Some(Format::Parquet),
+            Some("warc" | "wet") => Some(Format::Warc),
             // Usually one value over many lines, so only on request; but large corpora name their compressed JSON lines so.
             Some("json") if self.format == Some(Format::Jsonl) || compression != Compression::None => {
                 Some(Format::Jsonl)

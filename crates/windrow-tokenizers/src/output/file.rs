@@ -9,9 +9,14 @@ use super::digest::LateHeadDigest;
 use super::error::{OutputError, OutputErrorKind};
 use super::staging::Staging;
 use super::storage::{Storage, read_blocks, write_all};
+use crate::format::Dtype;
 
 /// Bytes per write call. Large enough for any disk, small enough to be still cached when it is hashed.
 const BLOCK: usize = 1 << 20;
+
+/// Bytes and ids that are buffered at a time, so that a document of any length passes through one small buffer.
+const PUT: usize = 256 << 10;
+pub(crate) const IDS: usize = 1 << 15;
 
 /// Bytes of a file per write-back: a few tenths of a second on most disks.
 const WRITE_BACK: u64 = 32 << 20;
@@ -25,14 +30,9 @@ pub(crate) struct StagedFile {
     /// The part of it that was handed out for write-back.
     handed_out: u64,
     digest: LateHeadDigest,
+    /// A state to which it can return: bytes, and their digest.
+    mark: Option<(u64, LateHeadDigest)>,
     staging: Staging,
-}
-
-/// A state to which a file can return.
-#[derive(Debug, Default)]
-pub(crate) struct Mark {
-    bytes: u64,
-    digest: LateHeadDigest,
 }
 
 /// A staged file that is complete, synced and closed.
@@ -52,6 +52,7 @@ impl StagedFile {
             bytes: 0,
             handed_out: 0,
             digest: LateHeadDigest::default(),
+            mark: None,
             staging: staging.clone(),
         }
     }
@@ -78,6 +79,16 @@ impl StagedFile {
         if self.buffer.len() >= BLOCK { self.flush() } else { Ok(()) }
     }
 
+    /// Appends bytes of any number.
+    pub(crate) fn put_all(&mut self, bytes: &[u8]) -> Result<(), OutputError> {
+        bytes.chunks(PUT).try_for_each(|part| self.put(|buffer| buffer.extend_from_slice(part)))
+    }
+
+    /// Appends ids of any number, which fit the element type.
+    pub(crate) fn put_ids(&mut self, ids: &[u32], dtype: Dtype) -> Result<(), OutputError> {
+        ids.chunks(IDS).try_for_each(|block| self.put(|buffer| dtype.put(block, buffer)))
+    }
+
     /// Writes the buffered bytes.
     pub(crate) fn flush(&mut self) -> Result<(), OutputError> {
         self.staging.check()?;
@@ -88,20 +99,22 @@ impl StagedFile {
         written.map_err(|error| self.failed("cannot write", error))
     }
 
-    /// The state of the file now.
-    pub(crate) fn mark(&mut self) -> Result<Mark, OutputError> {
+    /// Marks the state of the file now.
+    pub(crate) fn mark(&mut self) -> Result<(), OutputError> {
         self.flush()?;
-        Ok(Mark { bytes: self.bytes, digest: self.digest.clone() })
+        self.mark = Some((self.bytes, self.digest.clone()));
+        Ok(())
     }
 
-    /// Removes everything that was added since the mark was taken.
-    pub(crate) fn return_to(&mut self, mark: Mark) -> Result<(), OutputError> {
+    /// Removes everything that was added since the mark was set.
+    pub(crate) fn return_to_mark(&mut self) -> Result<(), OutputError> {
+        let Some((bytes, digest)) = self.mark.take() else { return Ok(()) };
         self.staging.check()?;
         self.buffer.clear();
-        let truncated = self.staging.storage().truncate(&self.file, mark.bytes);
+        let truncated = self.staging.storage().truncate(&self.file, bytes);
         truncated.map_err(|error| self.failed("cannot shorten", error))?;
-        self.handed_out = self.handed_out.min(mark.bytes);
-        (self.bytes, self.digest) = (mark.bytes, mark.digest);
+        self.handed_out = self.handed_out.min(bytes);
+        (self.bytes, self.digest) = (bytes, digest);
         Ok(())
     }
 

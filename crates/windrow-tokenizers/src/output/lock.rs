@@ -116,10 +116,10 @@ fn has_name(_: &File, path: &Path) -> io::Result<bool> {
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-    use super::super::format::Format;
     use super::super::names::Layout;
     use super::super::storage::Disk;
     use super::*;
+    use crate::format::Format;
 
     #[test]
     #[cfg(unix)]

@@ -1,35 +1,9 @@
-//! Masks on their way to the output, and the file that holds them.
+//! The file that holds masks.
 
 use super::error::OutputError;
 use super::file::{Complete, StagedFile};
-use super::format::Format;
-use super::run::Run;
-use super::writer::{npy_header, npy_header_of_rows};
-
-/// The bit that has the mask of an id, beside it. So documents with masks travel, wait and become rows as those without. No id has this bit.
-pub(crate) const MASKED: u32 = 1 << 31;
-
-/// Puts the masks of ids into them.
-pub(crate) fn put_masks(ids: &mut [u32], mask: &[u8]) {
-    ids.iter_mut().zip(mask).for_each(|(id, &one)| *id |= if one > 0 { MASKED } else { 0 });
-}
-
-/// Ids without masks.
-pub(crate) fn without_masks(ids: &[u32]) -> Vec<u32> {
-    ids.iter().map(|id| id & !MASKED).collect()
-}
-
-/// The masks of ids.
-pub(crate) fn masks(ids: &[u32]) -> Vec<u8> {
-    ids.iter().map(|id| u8::from(id & MASKED > 0)).collect()
-}
-
-/// The number of documents none of whose ids has a mask of 1.
-pub(crate) fn without_loss(ids: &[u32], ends: &[usize]) -> u64 {
-    let starts = [0].iter().chain(ends);
-    let documents = starts.zip(ends).map(|(&start, &end)| &ids[start..end]);
-    documents.filter(|ids| ids.iter().all(|id| id & MASKED == 0)).count() as u64
-}
+use super::format::{npy_header, npy_header_of_rows};
+use crate::format::Format;
 
 /// What precedes the masks in their file.
 #[derive(Clone, Copy, Debug)]
@@ -76,18 +50,10 @@ impl MaskWriter {
         Ok(Self { file, tokens: 0, header })
     }
 
-    /// Appends the masks of documents.
-    pub(crate) fn append(&mut self, run: Run<'_>) -> Result<(), OutputError> {
-        let (before, behind) = (run.frame.bos.as_slice().len(), run.frame.eos.as_slice().len());
-        for mask in run.masks() {
-            self.file.put(|bytes| bytes.extend_from_slice(&[0][..before]))?;
-            for block in mask.chunks(1 << 17) {
-                self.file.put(|bytes| bytes.extend_from_slice(block))?;
-            }
-            self.file.put(|bytes| bytes.extend_from_slice(&[0][..behind]))?;
-            self.tokens += (before + mask.len() + behind) as u64;
-        }
-        Ok(())
+    /// Appends the masks of a document.
+    pub(crate) fn append(&mut self, mask: &[u8]) -> Result<(), OutputError> {
+        self.tokens += mask.len() as u64;
+        self.file.put_all(mask)
     }
 
     pub(crate) fn complete(mut self) -> Result<(Complete, Option<&'static str>), OutputError> {

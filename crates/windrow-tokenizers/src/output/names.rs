@@ -6,9 +6,10 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use super::error::{OutputError, OutputErrorKind};
-use super::format::Format;
+use super::format::MASK;
 use super::storage::open_plain;
-use crate::manifest::Manifest;
+use crate::format::Format;
+use crate::manifest::{EncodeJob, Manifest};
 use crate::shown;
 
 /// `path` with `suffix` appended to its last component, even if that is not UTF-8.
@@ -60,10 +61,6 @@ const MDS: &str = ".mds";
 /// The end of the manifest's name.
 pub(crate) const MANIFEST: &str = ".manifest.json";
 
-/// The end of the name of the file with the masks, and what datatrove calls it.
-const MASK: &str = ".mask.npy";
-const LOSS: &str = ".ds.loss";
-
 /// The end of the name of the file with the kept fields.
 const KEPT: &str = ".kept.jsonl";
 
@@ -89,20 +86,39 @@ pub(crate) struct Layout {
     pub(crate) is_packed: bool,
 }
 
+impl Layout {
+    /// That of a published output.
+    pub(crate) fn of(options: &EncodeJob) -> Self {
+        let files = options.format.files();
+        Self {
+            format: options.format,
+            has_mask: options.has_mask() && files.mask_suffix().is_some(),
+            has_kept: !options.keep.is_empty() && !files.has_columns(),
+            is_packed: options.pack.is_some(),
+        }
+    }
+
+    /// The ends of the names of the format's own files.
+    pub(crate) fn own(&self) -> &'static [&'static str] {
+        // Rows of equal length need no offsets.
+        let is_short = self.is_packed && self.format == Format::Npy;
+        if is_short { &self.format.suffixes()[..1] } else { self.format.suffixes() }
+    }
+}
+
 /// The ends of the names of the files that hold documents.
 pub(crate) fn suffixes(layout: Layout) -> impl Iterator<Item = &'static str> {
     let Layout { format, has_mask, has_kept, is_packed } = layout;
-    // Rows of equal length need no offsets.
-    let files = if is_packed && format == Format::Npy { &format.suffixes()[..1] } else { format.suffixes() };
     let segments = SEGMENTS.into_iter().filter(move |_| is_packed);
-    let mask = if format == Format::Datatrove { LOSS } else { MASK };
-    files.iter().copied().chain(has_mask.then_some(mask)).chain(segments).chain(has_kept.then_some(KEPT))
+    let mask = format.files().mask_suffix().filter(|_| has_mask);
+    layout.own().iter().copied().chain(mask).chain(segments).chain(has_kept.then_some(KEPT))
 }
 
 /// The ends of the names of the files of every layout.
 fn all_suffixes() -> impl Iterator<Item = &'static str> {
-    let formats = Format::ALL.into_iter().flat_map(Format::suffixes);
-    formats.copied().chain([MASK, LOSS]).chain(SEGMENTS).chain([KEPT])
+    let masks =
+        Format::ALL.into_iter().filter_map(|format| format.files().mask_suffix()).filter(|suffix| *suffix != MASK);
+    Format::ALL.into_iter().flat_map(Format::suffixes).copied().chain([MASK]).chain(masks).chain(SEGMENTS).chain([KEPT])
 }
 
 /// The shards in a directory whose names begin with `begin`, go on with digits and end with one of the suffixes; staged or old ones too, under

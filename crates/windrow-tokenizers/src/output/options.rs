@@ -2,13 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::columns::ColumnWriter;
 use super::error::{OutputError, OutputErrorKind};
-use super::format::{Dtype, Format};
-use super::mask::MASKED;
-use super::mds;
+use super::format::mds;
 use super::names::{Layout, Targets, same_file};
 use super::{packed, prefix};
+use crate::format::{Dtype, Format};
 use crate::manifest::Pack;
 use crate::shown;
 
@@ -49,7 +47,7 @@ pub struct OutputOptions {
     pub overwrite: bool,
     /// Whether `OUT.skipped.jsonl` is written too: one [`SkippedDocument`](crate::manifest::SkippedDocument) per line, for every skipped document.
     pub list_skipped: bool,
-    /// The names of the fields to [keep](crate::output::Output::keep). They become columns if the [format has some](Format::has_columns), and otherwise a
+    /// The names of the fields to keep, whose values come [with each document](crate::output::Document::kept). They become columns if the [format has some](Format::has_columns), and otherwise a
     /// file beside the ids, `OUT.kept.jsonl`: a JSON object per document.
     pub keep: Vec<String>,
     /// Whether each id has a mask, which is 1 if it counts in training. [JSON lines](Format::Jsonl) get a field `mask`, formats with
@@ -108,37 +106,12 @@ impl OutputOptions {
     /// # Errors
     /// [`OutputErrorKind::Usage`] if the options contradict each other or the ids do not fit.
     pub fn element_type(&self) -> Result<Option<Dtype>, OutputError> {
-        if self.format == Format::Nanogpt && self.append_eos.is_none() {
-            return Err(OutputError::new(
-                OutputErrorKind::Usage,
-                "the nanogpt format ends every document with an end-of-text id, and none is known",
-            )
-            .hint("name it with --eos TOKEN|ID, or use --format npy"));
-        }
-        if self.format == Format::Nanogpt && self.prepend_bos.is_some() && self.prepend_bos == self.append_eos {
-            let message = "the nanogpt format ends every document with the end-of-text id, so none can begin with it";
-            return Err(OutputError::new(OutputErrorKind::Usage, message)
-                .hint("leave out --bos, name another token with --eos, or use --format npy"));
-        }
-        match self.format {
-            Format::Mds => {
-                mds::check(&self.keep, self.mask, self.shard_bytes)?;
-                mds::check_whole(!self.parts.is_empty(), self.pack.is_some())?;
-            }
-            Format::Arrow | Format::ArrowStream | Format::Parquet => {
-                ColumnWriter::check(self.format, &self.keep, self.mask)?
-            }
-            _ => {}
-        }
+        self.format.files().check(self)?;
         if let Some(pack) = self.pack {
             packed::check(pack, self.format, &self.keep, self.shard_bytes.is_some(), self.resume)?;
         }
         let around = self.append_eos.max(self.prepend_bos).max(self.pack.and_then(|pack| pack.pad)).unwrap_or(0);
         let largest = self.vocab_size.saturating_sub(1).max(around);
-        if self.mask && largest >= MASKED {
-            let message = format!("ids up to {largest} cannot have masks");
-            return Err(OutputError::new(OutputErrorKind::Usage, message).hint("leave out the masks: --loss all"));
-        }
         self.format.dtype(self.dtype, largest)
     }
 
@@ -147,18 +120,12 @@ impl OutputOptions {
     }
 
     pub(crate) fn has_mask_file(&self) -> bool {
-        self.mask && self.format.has_mask_file()
+        self.mask && self.format.files().mask_suffix().is_some()
     }
 
     /// The size of shards, if the output has some.
     pub(crate) fn shard_limit(&self) -> Option<u64> {
         self.shard_bytes.or((self.format == Format::Mds).then_some(mds::SHARD_BYTES))
-    }
-
-    /// What the samples of [`Format::Mds`] have in common.
-    pub(crate) fn samples(&self, dtype: Dtype) -> mds::Samples<'_> {
-        let size_limit = self.shard_limit().unwrap_or(mds::SHARD_BYTES);
-        mds::Samples { dtype, keep: &self.keep, has_mask: self.mask, size_limit }
     }
 
     pub(crate) fn names(&self) -> Targets {

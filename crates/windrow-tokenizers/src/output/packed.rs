@@ -2,10 +2,9 @@
 
 use super::error::{OutputError, OutputErrorKind};
 use super::file::{Complete, StagedFile};
-use super::format::Format;
-use super::run::Frame;
-use super::writer::{NPY_HEADER, npy_header};
-use crate::pack::{PADDING, Pack, PackMode, Packed, Packer, Segment};
+use super::format::{NPY_HEADER, npy_header};
+use crate::format::Format;
+use crate::pack::{PADDING, Pack, PackMode, Packed, Packer, Rows, Segment};
 
 /// Rows are passed on when they have so many ids.
 const PASSED_ON: usize = 1 << 16;
@@ -81,7 +80,6 @@ impl SegmentFiles {
 #[derive(Debug)]
 pub(crate) struct Packing {
     packer: Packer,
-    frame: Frame,
     /// Of the open shard, if there are shards.
     pub(crate) files: Option<SegmentFiles>,
     /// The segments of the rows that are appended next.
@@ -89,28 +87,29 @@ pub(crate) struct Packing {
 }
 
 impl Packing {
-    pub(crate) fn new(pack: Pack, frame: Frame) -> Self {
-        Self { packer: Packer::new(pack), frame, files: None, due: Vec::new() }
+    pub(crate) fn new(pack: Pack) -> Self {
+        Self { packer: Packer::new(pack), files: None, due: Vec::new() }
     }
 
     pub(crate) fn counts(&self) -> Packed {
         self.packer.counts()
     }
 
-    /// Adds a document. Returns whether rows should be taken.
-    pub(crate) fn push(&mut self, ids: &[u32]) -> bool {
-        self.packer.push(&self.frame.around(ids));
-        self.packer.ready().ids.len() >= PASSED_ON
+    /// Adds a document.
+    pub(crate) fn push(&mut self, ids: &[u32], mask: &[u8]) {
+        self.packer.push(ids, mask);
     }
 
-    /// The complete rows, whose segments are due.
-    pub(crate) fn take(&mut self, at_end: bool) -> Vec<u32> {
+    /// The complete rows, whose segments are due: at the end of the documents, or if they are many.
+    pub(crate) fn take(&mut self, at_end: bool) -> Rows {
         if at_end {
             self.packer.finish();
+        } else if self.packer.ready().ids.len() < PASSED_ON {
+            return Rows::default();
         }
-        let rows = self.packer.take();
-        self.due.extend(rows.segments);
-        rows.ids
+        let mut rows = self.packer.take();
+        self.due.append(&mut rows.segments);
+        rows
     }
 
     /// Writes the segments of the rows with so many ids, which were appended. Returns the number of ids that are no padding.

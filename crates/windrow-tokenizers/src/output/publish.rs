@@ -4,11 +4,11 @@ use std::io::{BufWriter, Write};
 
 use super::error::{OutputError, OutputErrorKind};
 use super::file::StorageWriter;
-use super::format::Dtype;
-use super::listed::output_file;
-use super::parts::{CompleteParts, PartState};
-use super::{Output, Published, mds};
-use crate::manifest::{Manifest, ManifestBody, SCHEMA, root_of};
+use super::format::mds;
+use super::part::Common;
+use super::{Output, Packing, Published};
+use crate::format::Dtype;
+use crate::manifest::{self, Manifest, ManifestBody, OutputFile, Packed, SCHEMA, root_of};
 use crate::shown::EscapedJson;
 
 impl Output {
@@ -36,19 +36,20 @@ impl Output {
     /// are back in place, and staged files are removed.
     pub fn publish(mut self, body: ManifestBody) -> Result<Published, OutputError> {
         self.check_account(&body)?;
-        if self.tokenizer.is_empty() {
+        if self.common.tokenizer.is_empty() {
             self.name_tokenizer(&body.tokenizer.name);
         }
-        let CompleteParts { mut files, parts, packed } = self.complete_parts()?;
+        let (mut files, parts, packed) = self.complete_parts()?;
+        let Common { staging, targets, options, .. } = &self.common;
         let shards = files.len();
         if let Some(list) = self.list.take() {
-            files.push(output_file(&self.targets, (list.complete()?, None)));
+            files.push(self.common.listed((list.complete()?, None)));
         }
         if let Some(index) = self.index.take() {
             let index = index.resume(0, |_| ())?;
-            let samples = self.options.samples(self.dtype.unwrap_or(Dtype::U32));
-            let index = mds::write_index(index, &self.targets, &self.staging, samples, &files[..shards])?;
-            files.push(output_file(&self.targets, (index, None)));
+            let samples = mds::Samples::of(options, self.common.dtype.unwrap_or(Dtype::U32));
+            let index = mds::write_index(index, targets, staging, samples, &files[..shards])?;
+            files.push(self.common.listed((index, None)));
         }
         let manifest = Manifest {
             schema: SCHEMA,
@@ -71,35 +72,49 @@ impl Output {
             skipped: std::mem::take(&mut self.first_skipped),
         };
         self.write_manifest(&manifest)?;
-        let left_behind = self.staging.publish(&self.targets, self.options.overwrite)?;
+        let Common { staging, targets, options, .. } = &self.common;
+        let left_behind = staging.publish(targets, options.overwrite)?;
         Ok(Published {
             files: manifest.outputs,
             parts: manifest.parts,
             packed: manifest.packed,
-            manifest: self.targets.manifest.clone(),
+            manifest: targets.manifest.clone(),
             documents: self.documents(),
             tokens: self.tokens(),
-            eos: self.options.append_eos,
+            eos: options.append_eos,
             loss_tokens: self.loss_tokens(),
             left_behind,
         })
     }
 
+    /// Completes the files of all parts, and adds the names of their shards to the targets.
+    fn complete_parts(&mut self) -> Result<(Vec<OutputFile>, Vec<manifest::Part>, Option<Packed>), OutputError> {
+        let (mut files, mut parts, mut names) = (Vec::new(), Vec::new(), Vec::new());
+        let mut all = None;
+        for (number, part) in self.parts.iter_mut().enumerate() {
+            let shards = part.end(&self.common)?;
+            names.extend((0..shards.len()).flat_map(|shard| self.common.targets.shard(number, shard)));
+            let packed = part.packing.as_ref().map(Packing::counts);
+            if let Some(Packed { rows, padding, dropped }) = packed {
+                let sum: &mut Packed = all.get_or_insert_default();
+                (sum.rows, sum.padding, sum.dropped) = (sum.rows + rows, sum.padding + padding, sum.dropped + dropped);
+            }
+            let own = shards.concat();
+            if let Some(name) = self.common.options.parts.get(number) {
+                let (name, documents, tokens) = (name.clone(), part.documents, part.tokens);
+                parts.push(manifest::Part { name, documents, tokens, packed, files: own.len() });
+            }
+            files.extend(own);
+        }
+        self.common.targets.data.splice(..0, names);
+        Ok((files, parts, all))
+    }
+
     fn check_account(&self, body: &ManifestBody) -> Result<(), OutputError> {
         let counts = body.documents;
         let listed = self.skipped;
-        let fields = self.options.keep.len() as u64;
-        let own = PartState { documents: self.documents, kept: self.kept, ..PartState::default() };
-        if let Some(part) = self.parts.iter().chain([&own]).find(|part| part.kept != part.documents * fields) {
-            let message = format!(
-                "the account of kept fields does not add up: {} values of {fields} fields in {} documents",
-                part.kept, part.documents
-            );
-            let error = OutputError::new(OutputErrorKind::Accounting, message);
-            return Err(error.hint("this is a fault of windrow: please report it"));
-        }
-        if counts.is_balanced() && counts.written == self.documents() && counts.skipped == listed && self.open.is_none()
-        {
+        let is_open = self.parts.iter().any(|part| part.open.is_some());
+        if counts.is_balanced() && counts.written == self.documents() && counts.skipped == listed && !is_open {
             return Ok(());
         }
         let message = format!(
@@ -117,17 +132,17 @@ impl Output {
 
     fn write_manifest(&mut self, manifest: &Manifest) -> Result<(), OutputError> {
         let file = self.manifest.take().expect("present until published");
+        let Common { staging, targets, .. } = &self.common;
         let write = || {
-            let mut writer = BufWriter::new(StorageWriter { staging: &self.staging, file: &file });
+            let mut writer = BufWriter::new(StorageWriter { staging, file: &file });
             serde_json::to_writer_pretty(EscapedJson(&mut writer), manifest)?;
             writer.write_all(b"\n")?;
             writer.flush()?;
             drop(writer);
-            self.staging.storage().sync(&file)
+            staging.storage().sync(&file)
         };
         write().map_err(|error| {
-            let target = &self.targets.manifest;
-            self.staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", target, error))
+            staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", &targets.manifest, error))
         })
     }
 }

@@ -2,42 +2,46 @@
 
 use super::error::OutputError;
 use super::file::StagedFile;
-use crate::kept::Kept;
+use crate::kept::Values;
 use crate::to_json;
 
 /// The file beside the ids: a JSON object a document.
 #[derive(Debug)]
 pub(crate) struct Sidecar {
     pub(crate) file: StagedFile,
-    /// What precedes each value of a line: its name, with the punctuation.
-    names: Vec<Vec<u8>>,
+    names: Names,
 }
 
 impl Sidecar {
     pub(crate) fn new(file: StagedFile, fields: &[String]) -> Self {
-        let name = |(number, field)| {
-            let mut name = if number == 0 { b"{".to_vec() } else { b",".to_vec() };
-            name.extend_from_slice(to_json(field).as_bytes());
-            name.push(b':');
-            name
-        };
-        Self { file, names: fields.iter().enumerate().map(name).collect() }
+        Self { file, names: Names::new(fields) }
     }
 
-    /// Appends the lines of documents.
-    pub(crate) fn append(&mut self, kept: &Kept) -> Result<(), OutputError> {
-        let mut number = 0;
-        for value in kept.values() {
-            let name = &self.names[number];
-            number = (number + 1) % self.names.len();
-            self.file.put(|bytes| {
-                bytes.extend_from_slice(name);
-                bytes.extend_from_slice(value);
-                if number == 0 {
-                    bytes.extend_from_slice(b"}\n");
-                }
-            })?;
+    /// Appends the line of a document.
+    pub(crate) fn append(&mut self, kept: Values<'_>) -> Result<(), OutputError> {
+        let line = [&*self.names.object(kept), b"\n"].concat();
+        self.file.put_all(&line)
+    }
+}
+
+/// What precedes each value of an object: its name, with the punctuation.
+#[derive(Debug)]
+pub(crate) struct Names(Vec<Vec<u8>>);
+
+impl Names {
+    pub(crate) fn new(fields: &[String]) -> Self {
+        let name = |(number, field)| [if number == 0 { "{" } else { "," }, &to_json(field), ":"].concat().into_bytes();
+        Self(fields.iter().enumerate().map(name).collect())
+    }
+
+    /// The object with these values.
+    pub(crate) fn object(&self, kept: Values<'_>) -> Vec<u8> {
+        let mut object = Vec::new();
+        for (name, value) in self.0.iter().zip(kept.iter()) {
+            object.extend_from_slice(name);
+            object.extend_from_slice(value);
         }
-        Ok(())
+        object.push(b'}');
+        object
     }
 }

@@ -10,6 +10,7 @@ use std::io::{Seek, SeekFrom};
 use std::ops::Range;
 use std::path::PathBuf;
 
+use super::document::Document;
 use super::error::{OutputError, OutputErrorKind};
 use super::staging::Staging;
 use super::storage::write_all;
@@ -28,33 +29,39 @@ pub(crate) struct Placed {
     /// The part of the output.
     pub(crate) part: usize,
     pub(crate) ids: Vec<u32>,
+    pub(crate) mask: Vec<u8>,
     pub(crate) kept: Kept,
+}
+
+impl Placed {
+    pub(crate) fn document(&self) -> Document<'_> {
+        Document { ids: &self.ids, mask: &self.mask, kept: self.kept.values() }
+    }
 }
 
 /// A key; the index of the input and the number there make it unique.
 pub(crate) type Order = (u64, u32, u64);
 
-/// Bytes of the head of a record: its order, and four numbers.
-const HEAD: usize = 8 + 4 + 8 + 4 * 8;
+/// Bytes of the head of a record: its order, and five numbers.
+const HEAD: usize = 8 + 4 + 8 + 5 * 8;
 
-/// A document as bytes: its head, ids, ends of the kept values and their bytes.
-fn put(document: &Placed, bytes: &mut Vec<u8>) {
-    let Placed { order: (key, file, number), part, ids, kept } = document;
+/// A document as bytes: its head, ids, masks, ends of the kept values and their bytes.
+fn put((key, file, number): Order, part: usize, Document { ids, mask, kept }: Document<'_>, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&key.to_le_bytes());
     bytes.extend_from_slice(&file.to_le_bytes());
     bytes.extend_from_slice(&number.to_le_bytes());
-    for number in [*part, ids.len(), kept.ends.len(), kept.bytes.len()] {
+    for number in [part, ids.len(), mask.len(), kept.len(), kept.bytes().len()] {
         bytes.extend_from_slice(&(number as u64).to_le_bytes());
     }
     ids.iter().for_each(|id| bytes.extend_from_slice(&id.to_le_bytes()));
-    kept.ends.iter().for_each(|&end| bytes.extend_from_slice(&(end as u64).to_le_bytes()));
-    bytes.extend_from_slice(&kept.bytes);
+    bytes.extend_from_slice(mask);
+    kept.ends().for_each(|end| bytes.extend_from_slice(&(end as u64).to_le_bytes()));
+    bytes.extend_from_slice(kept.bytes());
 }
 
 /// What a document takes as bytes, with its entry.
-fn size_of_record(document: &Placed) -> usize {
-    let Placed { ids, kept, .. } = document;
-    HEAD + 4 * ids.len() + 8 * kept.ends.len() + kept.bytes.len() + size_of::<(Order, Range<usize>)>()
+fn size_of_record(Document { ids, mask, kept }: Document<'_>) -> usize {
+    HEAD + 4 * ids.len() + mask.len() + 8 * kept.len() + kept.bytes().len() + size_of::<(Order, Range<usize>)>()
 }
 
 /// Documents that wait for their order.
@@ -81,15 +88,15 @@ impl Spill {
         self.staging.fail(OutputError::io(OutputErrorKind::Io, doing, &self.path, error))
     }
 
-    pub(crate) fn push(&mut self, document: &Placed) -> Result<(), OutputError> {
+    pub(crate) fn push(&mut self, order: Order, part: usize, document: Document<'_>) -> Result<(), OutputError> {
         let more = size_of_record(document);
         let held = self.bytes.len() + self.entries.len() * size_of::<(Order, Range<usize>)>();
         if !self.entries.is_empty() && held + more > self.memory {
             self.write_run()?;
         }
         let begin = self.bytes.len();
-        put(document, &mut self.bytes);
-        self.entries.push((document.order, begin..self.bytes.len()));
+        put(order, part, document, &mut self.bytes);
+        self.entries.push((order, begin..self.bytes.len()));
         Ok(())
     }
 
@@ -164,16 +171,18 @@ fn read(mut taken: impl FnMut(&mut [u8]) -> Result<(), OutputError>) -> Result<P
     let mut head = [0; HEAD];
     taken(&mut head)?;
     let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
-    let [part, ids, ends, bytes] = [20, 28, 36, 44].map(|at| number(at) as usize);
+    let [part, ids, masks, ends, bytes] = [20, 28, 36, 44, 52].map(|at| number(at) as usize);
     let mut raw = vec![0; 4 * ids];
     taken(&mut raw)?;
     let ids = raw.as_chunks().0.iter().map(|id| u32::from_le_bytes(*id)).collect();
+    let mut mask = vec![0; masks];
+    taken(&mut mask)?;
     raw.resize(8 * ends, 0);
     taken(&mut raw[..8 * ends])?;
     let ends = raw[..8 * ends].as_chunks().0.iter().map(|end| u64::from_le_bytes(*end) as usize).collect();
     let mut kept = Kept { bytes: vec![0; bytes], ends };
     taken(&mut kept.bytes)?;
-    Ok(Placed { order: order_in(&head), part, ids, kept })
+    Ok(Placed { order: order_in(&head), part, ids, mask, kept })
 }
 
 fn order_in(head: &[u8; HEAD]) -> Order {
@@ -242,9 +251,9 @@ impl RunReader {
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::Format;
     use super::super::names::{Layout, Targets};
     use super::*;
+    use crate::format::Format;
 
     #[test]
     fn documents_come_back_in_order_whatever_the_memory() {
@@ -252,7 +261,11 @@ mod tests {
             order: (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60, number as u32 % 3, number),
             part: number as usize % 2,
             ids: vec![number as u32; (number * number % 97) as usize * if number == 50 { 1_000 } else { 1 }],
-            kept: Kept { bytes: vec![7; number as usize % 5], ends: vec![0; number as usize % 3] },
+            mask: vec![1; number as usize % 4],
+            kept: Kept {
+                bytes: vec![7; if number % 3 == 0 { 0 } else { number as usize % 5 }],
+                ends: vec![number as usize % 5; number as usize % 3],
+            },
         };
         let mut expected: Vec<Placed> = (0..400).map(document).collect();
         expected.sort_by_key(|document| document.order);
@@ -264,7 +277,12 @@ mod tests {
             staging.open(&targets, false, false).unwrap();
             let path = directory.path().join("out.shuffle.windrow-part");
             let mut spill = Spill::new(memory, staging.clone(), path.clone());
-            (0..400).try_for_each(|number| spill.push(&document(number))).unwrap();
+            (0..400)
+                .try_for_each(|number| {
+                    let placed = document(number);
+                    spill.push(placed.order, placed.part, placed.document())
+                })
+                .unwrap();
             assert_eq!(path.exists(), memory < 1 << 30);
             let mut found = Vec::new();
             spill

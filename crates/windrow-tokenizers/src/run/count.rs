@@ -224,7 +224,7 @@ impl FoundTexts<'_> {
 fn message(error: &EncodeError, format: Format) -> String {
     let EncodeError::Document(document) = error else { return error.to_string() };
     document.message(match format {
-        Format::Text | Format::Lines => "convert it: iconv -t UTF-8",
+        Format::Text | Format::Lines | Format::Warc => "convert it: iconv -t UTF-8",
         Format::Jsonl => "repair it, or count the file as plain text with --input-format text",
         Format::Parquet => "repair it, or leave the file out",
     })

@@ -285,7 +285,7 @@ fn check_fields(job: &EncodeJob, files: &[InputFile]) -> Result<(), Failed> {
             return Err(Failed::usage(format!("--keep names {name:?} twice\nhint: leave out one of them")));
         }
     }
-    let has_fields = |file: &&InputFile| matches!(file.format(), input::Format::Jsonl | input::Format::Parquet);
+    let has_fields = |file: &&InputFile| !matches!(file.format(), input::Format::Text | input::Format::Lines);
     match files.iter().find(|file| !has_fields(file)) {
         Some(file) if !job.keep.is_empty() => {
             let name = shown(file.name());

@@ -21,7 +21,7 @@ use windrow_tokenizers::output::{self, Output, OutputOptions};
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 use crate::encode_split::{contents, divisible};
-use crate::output_formats::{array as mds_array, samples};
+use crate::output_formats::{array as mds_array, samples, tar_files};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chat")
@@ -134,6 +134,17 @@ fn written_under(directory: &Path, format: output::Format, prefixes: &[String]) 
             documents.extend(samples(&bare(".mds")).iter().map(of));
             continue;
         }
+        if format == output::Format::Webdataset {
+            let values = |file: &[u8], size: usize| {
+                let number = |id: &[u8]| id.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+                file[128..].chunks(size).map(number).collect()
+            };
+            let of = |files: &[(String, Vec<u8>)]| (values(&files[0].1, 2), values(&files[1].1, 1));
+            let files: Vec<_> =
+                tar_files(&bare(".tar")).into_iter().filter(|(name, _)| !name.ends_with("json")).collect();
+            documents.extend(files.chunks(2).map(of));
+            continue;
+        }
         let file = |suffix: &str| bare(suffix).split_off(128);
         let is_array = format == output::Format::Npy;
         let (ids, masks, offsets) = match is_array {
@@ -236,7 +247,7 @@ proptest! {
         memory in select(vec![1_usize, 100_000, 1 << 30]),
         shard_bytes in select(vec![None, Some(1_u64), Some(500)]),
         format in select(
-            vec![output::Format::Jsonl, output::Format::Npy, output::Format::Datatrove, output::Format::Mds]
+            vec![output::Format::Jsonl, output::Format::Npy, output::Format::Datatrove, output::Format::Mds, output::Format::Webdataset]
         ),
         eos in select(vec![None, Some(1)]),
     ) {
@@ -334,6 +345,14 @@ fn every_format_has_masks() {
         };
         if has_file {
             damage(file, &|bytes| *bytes.last_mut().unwrap() = 2, "neither 0 nor 1");
+        }
+        if format == output::Format::Webdataset {
+            let tar = "out-00000.tar";
+            let bytes = fs::read(directory.path().join(tar)).unwrap();
+            let mask = memchr::memmem::find(&bytes, b"000000000.mask.npy").unwrap();
+            damage(tar, &|bytes| bytes[mask + 512 + 128] = 2, "it has not a mask of 0 or 1 for each id");
+            damage(tar, &|bytes| bytes[mask + 124] = b'1', "this is not the header of 000000000.mask.npy");
+            damage(tar, &|bytes| bytes[0] = b'x', "there is no file of a document");
         }
         if format == output::Format::Mds {
             let first = |bytes: &[u8]| {

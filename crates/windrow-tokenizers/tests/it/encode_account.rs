@@ -141,7 +141,7 @@ pub(crate) fn kept(format: Format, bytes: &[u8]) -> Vec<Value> {
             let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !blank(line));
             lines.map(|line| id(line).unwrap_or(Value::Null)).collect()
         }
-        Format::Text | Format::Lines => vec![Value::Null; reference(format, bytes).len()],
+        Format::Text | Format::Lines | Format::Warc => vec![Value::Null; reference(format, bytes).len()],
     }
 }
 

@@ -34,6 +34,7 @@ mod input_compression;
 mod input_folders;
 mod input_resolve;
 mod input_split;
+mod input_warc;
 #[cfg(feature = "parquet")]
 mod output_columns;
 #[cfg(feature = "parquet")]

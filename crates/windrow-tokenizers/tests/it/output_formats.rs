@@ -223,6 +223,43 @@ fn read_mds(options: &OutputOptions) -> Vec<Vec<u32>> {
     samples.iter().map(|columns| array(&columns[0], dtype)).collect()
 }
 
+/// The names and the bytes of the files in an archive of tar.
+pub(crate) fn tar_files(mut tar: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let mut files = Vec::new();
+    while tar[0] != 0 {
+        let (head, rest) = tar.split_at(512);
+        let text = |at: usize, bytes: usize| {
+            let field = head[at..at + bytes].split(|byte| *byte == 0).next().unwrap();
+            str::from_utf8(field).unwrap().trim().to_owned()
+        };
+        let octal = |at: usize, bytes: usize| usize::from_str_radix(&text(at, bytes), 8).unwrap();
+        let sum: usize = head.iter().map(|&byte| usize::from(byte)).sum();
+        let own: usize = head[148..156].iter().map(|&byte| usize::from(byte)).sum();
+        assert_eq!((octal(148, 8), &head[257..265]), (sum - own + 8 * 32, &b"ustar\x0000"[..]));
+        let size = octal(124, 12);
+        let (file, rest) = rest.split_at(size.next_multiple_of(512));
+        assert!(file[size..].iter().all(|&byte| byte == 0));
+        files.push((text(0, 100), file[..size].to_vec()));
+        tar = rest;
+    }
+    assert_eq!(tar, [0; 1024]);
+    files
+}
+
+/// Documents of an archive that has nothing but ids.
+pub(crate) fn read_webdataset(tar: &[u8], dtype: Dtype) -> Vec<Vec<u32>> {
+    let dtype = match dtype {
+        Dtype::U16 => "u2",
+        Dtype::U32 => "u4",
+        Dtype::I32 => "i4",
+    };
+    let ids = |(number, (name, file)): (usize, (String, Vec<u8>))| {
+        assert_eq!(name, format!("{number:09}.ids.npy"));
+        elements(&file[128..], dtype)
+    };
+    tar_files(tar).into_iter().enumerate().map(ids).collect()
+}
+
 /// Writes, reads with the reader of the format, and checks the manifest against the files.
 fn check(options: &OutputOptions, documents: &[Vec<u32>]) {
     let published = write(options, documents, &[1, 0, 2]).unwrap();
@@ -234,6 +271,9 @@ fn check(options: &OutputOptions, documents: &[Vec<u32>]) {
         Format::Datatrove => assert_eq!(read_datatrove(options), expected),
         Format::Mds => assert_eq!(read_mds(options), expected),
         Format::Jsonl => assert_eq!(read_jsonl(options), expected),
+        Format::Webdataset => {
+            assert_eq!(read_webdataset(&read(options, ".tar"), options.element_type().unwrap().unwrap()), expected);
+        }
         Format::Arrow | Format::ArrowStream | Format::Parquet => assert_eq!(output_columns::read(options).0, expected),
         Format::Nanogpt => {
             let dtype = if options.dtype == Some(Dtype::U32) { "u4" } else { "u2" };
@@ -272,8 +312,8 @@ fn combinations() -> Vec<OutputOptions> {
     all.retain(|options| options.element_type().is_ok());
     assert_eq!(
         all.len(),
-        2 * (8 + 3 + 6 + 6 + 6 + 2 + 4 + 4 + 4),
-        "npy, nanogpt, megatron, datatrove, mds, jsonl, arrow, arrow-stream, parquet"
+        2 * (8 + 3 + 6 + 6 + 6 + 2 + 8 + 4 + 4 + 4),
+        "npy, nanogpt, megatron, datatrove, mds, jsonl, webdataset, arrow, arrow-stream, parquet"
     );
     all
 }
@@ -409,7 +449,7 @@ fn names_parse_and_print() {
     let error = Format::from_str("orc").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no such output format: \"orc\"\nhint: give one of npy, nanogpt, megatron, datatrove, mds, jsonl, arrow, arrow-stream, parquet"
+        "no such output format: \"orc\"\nhint: give one of npy, nanogpt, megatron, datatrove, mds, jsonl, webdataset, arrow, arrow-stream, parquet"
     );
 }
 

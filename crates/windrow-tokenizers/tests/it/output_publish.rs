@@ -38,11 +38,12 @@ fn set<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
     names.map(String::from).into()
 }
 
-/// Expects `CannotCreate`, exit status 73, the parts `said` in the message, and a hint.
+/// Expects `CannotCreate` or `Exists`, exit status 73, the parts `said` in the message, and a hint.
 #[track_caller]
 fn refused(result: Result<impl Sized, OutputError>, said: &[&str]) {
     let error = result.err().expect("the output is refused");
-    assert_eq!((error.kind(), error.exit_code()), (OutputErrorKind::CannotCreate, 73), "{error}");
+    assert!(matches!(error.kind(), OutputErrorKind::CannotCreate | OutputErrorKind::Exists), "{error}");
+    assert_eq!(error.exit_code(), 73, "{error}");
     let text = error.to_string();
     for said in said {
         assert!(text.contains(said), "{said:?} is missing: {text}");

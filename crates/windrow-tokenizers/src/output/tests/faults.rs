@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
-use super::storage::{Disk, Storage};
-use super::{Format, Output, OutputError, OutputErrorKind, OutputOptions, Placed, Published, Staging};
+use super::super::storage::{Disk, Storage};
+use super::super::{Document, Format, Output, OutputError, OutputErrorKind, OutputOptions, Published, Staging, Values};
 use crate::encode::{EncodeError, Job, RunError, Summary, encode_with};
 use crate::engine::{Encoder, Engine, EngineError};
 use crate::input::{Compression, InputFile};
@@ -144,11 +144,11 @@ fn write(options: &OutputOptions, staging: &Staging, variant: u32) -> Result<Pub
     let mut output = Output::create_in(options, staging)?;
     output.append(&ids, &[10, 10, ids.len()])?;
     output.append(&[], &[])?;
-    output.select(options.parts.len().saturating_sub(1));
-    output.append_part(&[3, 4], false)?;
+    let last = options.parts.len().saturating_sub(1);
+    output.push_part(last, &[3, 4], None)?;
     output.discard_parts()?;
-    output.append_part(&[1], false)?;
-    output.append_part(&[2], true)?;
+    output.push_part(last, &[1], None)?;
+    output.push_part(last, &[2], Some(Values::default()))?;
     (0..variant).try_for_each(|_| output.skip(SkippedDocument::default()))?;
     let documents =
         Documents { read: 4 + u64::from(variant), written: 4, skipped: variant.into(), ..Documents::default() };
@@ -251,12 +251,11 @@ fn a_failing_call_leaves_the_directory_as_it_was() {
 /// Writes five documents in another order; each waits in a run by itself.
 fn write_shuffled(options: &OutputOptions, staging: &Staging) -> Result<Published, OutputError> {
     let mut output = Output::create_in(options, staging)?;
-    let mut spill = output.spill(1);
+    output.shuffle(1);
     for number in 0..5 {
-        let (order, ids) = ((9 - number, 0, number), vec![number as u32; 3]);
-        spill.push(&Placed { order, ids, ..Placed::default() })?;
+        output.push_to(0, (9 - number, 0, number), Document { ids: &[number as u32; 3], ..Document::default() })?;
     }
-    spill.drain(&mut |document| output.append(&document.ids, &[document.ids.len()]))?;
+    output.write_waiting()?;
     let documents = Documents { read: 5, written: 5, ..Documents::default() };
     output.publish(ManifestBody { documents, ..ManifestBody::default() })
 }
@@ -597,8 +596,8 @@ fn interrupted_and_tiny_writes_are_continued_and_a_write_of_nothing_is_an_error(
         let options = OutputOptions { overwrite: true, ..options.clone() };
         let mut output = Output::create_in(&options, &Staging::on(Box::new(Drip::default()))).unwrap();
         (0..documents).for_each(|_| output.append(&[], &[0]).unwrap());
-        let writer = output.writer.take().unwrap();
-        let complete = writer.complete("");
+        let writer = output.parts[0].writer.take().unwrap();
+        let complete = writer.finish("");
         assert_eq!(complete.is_ok(), fits, "{complete:?}");
         match complete {
             Ok(files) => assert_eq!(files[0].0.bytes, 200),
@@ -612,7 +611,7 @@ fn interrupted_and_tiny_writes_are_continued_and_a_write_of_nothing_is_an_error(
 fn a_document_too_long_for_the_format_is_refused_before_it_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let mut output = Output::create(&options(directory.path(), Format::Megatron, false)).unwrap();
-    output.longest = 3;
+    output.common.longest = 3;
     output.append(&[1, 2], &[2]).unwrap();
     let error = output.append(&[1, 2, 3], &[0, 0, 3]).unwrap_err();
     assert_eq!((error.kind(), error.exit_code()), (OutputErrorKind::Document, 65));

@@ -10,8 +10,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::storage::{Disk, Storage};
-use super::{Format, Layout, Output, OutputErrorKind, OutputOptions, Staging, suffixes};
+use super::super::storage::{Disk, Storage};
+use super::super::{Format, Layout, Output, OutputErrorKind, OutputOptions, Staging, suffixes};
 use crate::encode::{EncodeError, Job, RunError, Summary, encode_with};
 use crate::engine::{Encoder, Engine, EngineError};
 use crate::input::{Compression, Format as InputFormat, InputFile};
@@ -340,14 +340,15 @@ impl Encoder for Letters {
 /// Inputs of all formats, plain and compressed; empty, bad and large documents. A field is kept.
 struct Corpus(tempfile::TempDir);
 
-const FILES: [(&str, InputFormat, Compression); 7] = [
+const FILES: [(&str, InputFormat, Compression); 8] = [
     ("1.jsonl", InputFormat::Jsonl, Compression::None),
     ("2.txt", InputFormat::Text, Compression::None),
     ("3.gz", InputFormat::Lines, Compression::Gzip),
     ("4.txt", InputFormat::Text, Compression::None),
     ("5.txt", InputFormat::Lines, Compression::None),
     ("6.zst", InputFormat::Text, Compression::Zstd),
-    ("7.parquet", InputFormat::Parquet, Compression::None),
+    ("7.wet.gz", InputFormat::Warc, Compression::Gzip),
+    ("8.parquet", InputFormat::Parquet, Compression::None),
 ];
 
 impl Corpus {
@@ -374,13 +375,25 @@ impl Corpus {
         }
         let lines: String = (0..200).map(|n| words(&mut random, n % 25) + "\n").collect();
         let text = words(&mut random, 9_000);
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gzip.write_all(lines.as_bytes()).unwrap();
+        let gzip = |text: &str| {
+            let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            gzip.write_all(text.as_bytes()).unwrap();
+            gzip.finish().unwrap()
+        };
+        let page = |number: u64| {
+            let (kind, text) =
+                (["conversion", "metadata"][usize::from(number % 7 == 0)], "page ".repeat(number as usize % 90));
+            format!(
+                "WARC/1.0\r\nWARC-Type: {kind}\r\nid: {number}\r\nContent-Length: {}\r\n\r\n{text}\r\n\r\n",
+                text.len()
+            )
+        };
+        let pages: String = (0..100).map(page).collect();
         let zstd = zstd::bulk::compress(text.as_bytes(), 1).unwrap();
         let rows: Vec<_> = (0..300).map(|n| (n % 50 != 3).then(|| words(&mut random, n % 25))).collect();
         let rows = parquet(&rows.iter().map(Option::as_deref).collect::<Vec<_>>());
-        let gzip = gzip.finish().unwrap();
-        let contents = [jsonl.into(), b"short".to_vec(), gzip, Vec::new(), lines.into_bytes(), zstd, rows];
+        let (gzip, pages) = (gzip(&lines), gzip(&pages));
+        let contents = [jsonl.into(), b"short".to_vec(), gzip, Vec::new(), lines.into_bytes(), zstd, pages, rows];
         for ((name, ..), content) in FILES.iter().zip(contents) {
             fs::write(corpus.0.path().join(name), content).unwrap();
         }

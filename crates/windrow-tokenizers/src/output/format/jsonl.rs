@@ -7,8 +7,120 @@ use std::path::Path;
 use memchr::{memchr, memrchr};
 use windrow::prelude::*;
 
-use super::error::DatasetError;
-use super::visit::{Visitor, open_file};
+use super::{Begin, Ending, Files, Finished, FormatWriter, TokenFiles};
+use crate::format::Dtype;
+use crate::output::OutputError;
+use crate::output::file::{IDS, StagedFile};
+use crate::shard::{DatasetError, Shard, Visitor, open_file};
+
+pub(super) struct Jsonl;
+
+impl TokenFiles for Jsonl {
+    fn suffixes(&self) -> &'static [&'static str] {
+        &[".jsonl"]
+    }
+
+    fn dtypes(&self) -> &'static [Dtype] {
+        &[]
+    }
+
+    fn mask_suffix(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn begin(&self, mut files: Files, _: &Begin<'_>) -> Result<Box<dyn FormatWriter>, OutputError> {
+        Ok(Box::new(JsonlWriter { lines: files.next(), has_begun: false, has_ids: false }))
+    }
+
+    fn walk(&self, shard: &Shard<'_>, _: Option<usize>, visit: Visitor<'_>) -> Result<(), DatasetError> {
+        walk(&shard.paths[0], shard.options.has_mask(), visit)
+    }
+}
+
+#[derive(Debug)]
+struct JsonlWriter {
+    lines: StagedFile,
+    /// Whether a line has begun, and has ids.
+    has_begun: bool,
+    has_ids: bool,
+}
+
+impl FormatWriter for JsonlWriter {
+    fn ids_file(&mut self) -> Option<&mut StagedFile> {
+        Some(&mut self.lines)
+    }
+
+    fn ids(&mut self, ids: &[u32]) -> Result<(), OutputError> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.lines.put(|bytes| bytes.extend_from_slice(br#"{"ids":["#))?;
+        }
+        for block in ids.chunks(IDS) {
+            self.lines.put(|bytes| {
+                for &id in block {
+                    put_decimal(id, !std::mem::replace(&mut self.has_ids, true), bytes);
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, ending: Ending<'_>) -> Result<(), OutputError> {
+        (self.has_begun, self.has_ids) = (false, false);
+        if let Some(mask) = ending.mask {
+            self.lines.put(|bytes| bytes.extend_from_slice(br#"],"mask":["#))?;
+            let mut separator: &[u8] = b"";
+            for block in mask.chunks(IDS) {
+                self.lines.put(|bytes| {
+                    for one in block {
+                        bytes.extend_from_slice(separator);
+                        bytes.push(b'0' + one);
+                        separator = b",";
+                    }
+                })?;
+            }
+        }
+        self.lines.put(|bytes| bytes.extend_from_slice(b"]}\n"))
+    }
+
+    fn discard(&mut self) -> Result<(), OutputError> {
+        (self.has_begun, self.has_ids) = (false, false);
+        self.lines.return_to_mark()
+    }
+
+    fn finish(self: Box<Self>, _: &str) -> Result<Vec<Finished>, OutputError> {
+        Ok(vec![(self.lines.complete()?, None)])
+    }
+}
+
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut n = 0;
+    while n < 100 {
+        pairs[n] = [b'0' + (n / 10) as u8, b'0' + (n % 10) as u8];
+        n += 1;
+    }
+    pairs
+};
+
+/// Appends a comma, unless `first`, and `n` in decimal.
+fn put_decimal(mut n: u32, first: bool, bytes: &mut Vec<u8>) {
+    let mut text = [b','; 11];
+    let mut at = text.len();
+    while n >= 100 {
+        at -= 2;
+        text[at..at + 2].copy_from_slice(&PAIRS[(n % 100) as usize]);
+        n /= 100;
+    }
+    at -= 2;
+    text[at..at + 2].copy_from_slice(&PAIRS[n as usize]);
+    // Below 10 the pair has begun with a zero.
+    at += usize::from(n < 10);
+    if !first {
+        at -= 1;
+        text[at] = b',';
+    }
+    bytes.extend_from_slice(&text[at..]);
+}
 
 /// Bytes that are read and parsed at a time, unless a line is longer.
 const BLOCK: usize = if cfg!(test) { 64 } else { 8 << 20 };
@@ -29,7 +141,7 @@ struct Parsed {
 }
 
 /// Visits the ids of each line until the visitor breaks.
-pub(super) fn walk(path: &Path, has_mask: bool, visit: Visitor<'_>) -> Result<(), DatasetError> {
+fn walk(path: &Path, has_mask: bool, visit: Visitor<'_>) -> Result<(), DatasetError> {
     let bytes = fs::metadata(path).map_err(|error| DatasetError::io(path, &error))?.len();
     let (mut block, mut at) = (Vec::new(), 0);
     let (mut filled, mut number) = (0, 1u64);
@@ -181,6 +293,19 @@ mod tests {
     use std::ops::ControlFlow;
 
     use super::*;
+
+    #[test]
+    fn decimals_are_those_of_std() {
+        let edges = (0..10).map(|k| 10u32.pow(k)).flat_map(|n| [n - 1, n, n + 1]);
+        for n in edges.chain(0..1100).chain([u32::MAX - 1, u32::MAX]) {
+            for first in [true, false] {
+                let mut bytes = b"x".to_vec();
+                put_decimal(n, first, &mut bytes);
+                let comma = if first { "" } else { "," };
+                assert_eq!(String::from_utf8(bytes).unwrap(), format!("x{comma}{n}"));
+            }
+        }
+    }
 
     #[test]
     fn lines_are_read_as_they_are_written_and_no_others() {

@@ -48,20 +48,20 @@ pub struct DatasetError {
 }
 
 impl DatasetError {
-    pub(super) fn new(kind: DatasetErrorKind, message: String) -> Self {
+    pub(crate) fn new(kind: DatasetErrorKind, message: String) -> Self {
         Self { kind, message, hint: "copy the file again, or encode again" }
     }
 
-    pub(super) fn hint(self, hint: &'static str) -> Self {
+    pub(crate) fn hint(self, hint: &'static str) -> Self {
         Self { hint, ..self }
     }
 
     /// Something that is wrong in a file.
-    pub(super) fn damaged(path: &Path, what: impl fmt::Display) -> Self {
+    pub(crate) fn damaged(path: &Path, what: impl fmt::Display) -> Self {
         Self::new(DatasetErrorKind::Damaged, format!("{}: {}", shown(path), shown(&what.to_string())))
     }
 
-    pub(super) fn io(path: &Path, error: &io::Error) -> Self {
+    pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Self::damaged(path, "it is missing"),
             io::ErrorKind::UnexpectedEof => Self::damaged(path, "it ends too early"),

@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 /// Takes the ids of documents until it breaks.
-pub(super) type Visitor<'v> = &'v mut dyn FnMut(&[u32]) -> ControlFlow<()>;
+pub(crate) type Visitor<'v> = &'v mut dyn FnMut(&[u32]) -> ControlFlow<()>;
 
 /// Opens a file of a data set. A pipe in its place would be waited for, and a device has no end.
-pub(super) fn open_file(path: &Path) -> io::Result<File> {
+pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     match fs::metadata(path)?.file_type() {
         kind if kind.is_file() || kind.is_dir() => File::open(path),
         _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),

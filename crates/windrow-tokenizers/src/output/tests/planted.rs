@@ -11,9 +11,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use super::spill::Placed;
-use super::storage::{Disk, Storage, not_plain};
-use super::{Format, Kept, Output, OutputError, OutputErrorKind, OutputOptions, Staging};
+use super::super::storage::{Disk, Storage, not_plain};
+use super::super::{Document, Format, Kept, Output, OutputError, OutputErrorKind, OutputOptions, Staging};
 use crate::chat::Loss;
 use crate::dataset::Dataset;
 use crate::encode::{EncodeError, Job, encode_with};
@@ -156,21 +155,16 @@ impl Kind {
 
     fn write(&self, mut output: Output) -> Result<(), OutputError> {
         if self.shuffles {
-            let mut spill = output.spill(1);
-            for number in 0..3 {
-                spill.push(&Placed { order: (number, 0, number), ids: vec![7], ..Placed::default() })?;
-            }
-            spill.drain(&mut |_| Ok(()))?;
+            output.shuffle(1);
         }
-        for document in 0..3 {
-            match self.options.mask {
-                true => output.append_masked(&[1, 2, document], &[3], &[0, 1, 1])?,
-                false => output.append(&[1, 2, document], &[3])?,
-            }
-            if !self.options.keep.is_empty() {
-                output.keep(&Kept { bytes: b"17".to_vec(), ends: vec![2] })?;
-            }
+        let kept = Kept { bytes: b"17".to_vec(), ends: vec![2] };
+        let kept = kept.slice(0..self.options.keep.len());
+        for number in 0..3 {
+            let mask: &[u8] = if self.options.mask { &[0, 1, 1] } else { &[] };
+            let document = Document { ids: &[1, 2, number], mask, kept };
+            output.push_to(0, (number.into(), 0, number.into()), document)?;
         }
+        output.write_waiting()?;
         output.skip(SkippedDocument::default())?;
         let documents = Documents { read: 4, written: 3, skipped: 1, ..Documents::default() };
         let mut body = ManifestBody { documents, ..ManifestBody::default() };

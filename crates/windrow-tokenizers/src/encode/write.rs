@@ -1,0 +1,236 @@
+//! The writing stage: documents in order, each to its part of the output.
+
+use std::mem;
+
+use super::account::Account;
+use super::chunk::{Bad, Chunk, Encoded, at_record, is_chosen, part_of, put_nulls};
+use super::special::SpecialIds;
+use super::{EncodeError, MaxSkipped};
+use crate::input::{Batch, Fields, FileReport, Position, Record};
+use crate::manifest::{OnError, Selection};
+use crate::output::{InputCounts, Order, Output, OutputError, OutputErrorKind};
+
+/// Writes the chunks of batches, and keeps the account.
+pub(super) struct Writer<'e> {
+    pub(super) output: Output,
+    pub(super) account: Account,
+    pub(super) part: OpenPart,
+    /// The inputs that were read to their end.
+    pub(super) reports: Vec<FileReport>,
+    pub(super) names: &'e [String],
+    pub(super) fields: &'e Fields,
+    pub(super) special: &'e SpecialIds,
+    pub(super) has_masks: bool,
+    pub(super) selection: &'e Selection,
+    /// Number of good documents with which the run ends.
+    pub(super) limit: u64,
+    /// The place of that document.
+    pub(super) ended_at: Option<Position>,
+    pub(super) on_error: OnError,
+    /// Maximum number of documents that may be skipped.
+    pub(super) most_skipped: u64,
+}
+
+/// The state of a document that comes in parts.
+#[derive(Default)]
+pub(super) enum OpenPart {
+    #[default]
+    Nothing,
+    Written(Parts),
+    /// Nothing: the output has refused a part.
+    Refused(Box<Bad>, Parts),
+    /// The document is bad: the parts that follow are dropped.
+    Dropped,
+}
+
+/// The parts of a document.
+#[derive(Clone, Copy)]
+pub(super) struct Parts {
+    /// The record of the first.
+    begin: Record,
+    text_bytes: u64,
+    tokens: u64,
+    special_tokens: u64,
+}
+
+impl Writer<'_> {
+    pub(super) fn write(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
+        if self.ended_at.is_some() {
+            // The next item says what is wrong with the file of the last document.
+            return Ok(());
+        }
+        if chunk.is_part {
+            return self.write_part(chunk, batch);
+        }
+        self.output.check()?;
+        let mut bad = mem::take(&mut chunk.bad).into_iter().peekable();
+        let mut next = chunk.records.start;
+        for document in chunk.documents(self.fields.keep.len()) {
+            while let Some(bad) = bad.next_if(|bad| bad.record < document.record) {
+                self.leave_out(&mut next, bad.record);
+                self.skip(bad)?;
+            }
+            self.leave_out(&mut next, document.record);
+            self.push(document, batch)?;
+            if self.ended_at.is_some() {
+                return Ok(());
+            }
+        }
+        for bad in bad {
+            self.leave_out(&mut next, bad.record);
+            self.skip(bad)?;
+        }
+        self.leave_out(&mut next, chunk.records.end);
+        Ok(())
+    }
+
+    /// Counts the records from `next` up to this one, which are left out, and moves `next` after it.
+    fn leave_out(&mut self, next: &mut usize, record: usize) {
+        let documents = (record - *next) as u64;
+        self.account.documents.read += documents;
+        self.account.documents.left_out += documents;
+        *next = record + 1;
+    }
+
+    /// Appends a document. One that the format cannot hold is a bad one.
+    fn push(&mut self, Encoded { record, bytes, document }: Encoded<'_>, batch: &Batch) -> Result<(), EncodeError> {
+        let input = batch.records[record].file;
+        let part = part_of(self.selection, batch, record);
+        let order = match self.selection.shuffle {
+            Some(_) => {
+                let number = batch.number_of(record);
+                (self.selection.key_of(input, number), input, number)
+            }
+            None => Order::default(),
+        };
+        if let Err(error) = self.output.push_to(part, order, document) {
+            return match error.kind() {
+                OutputErrorKind::Document => self.skip(self.refused(record, &batch.records[record], &error)),
+                _ => Err(error.into()),
+            };
+        }
+        let tokens = document.ids.len() as u64 + self.special.framed_ids(1);
+        let counts = InputCounts { input, text_bytes: bytes as u64, tokens };
+        self.account.write(counts, self.special.in_texts(document.ids, 1));
+        if self.has_masks {
+            self.account.without_loss += u64::from(document.mask.iter().all(|&one| one == 0));
+        }
+        self.pass(part, batch, record)
+    }
+
+    /// Ends the shard, or the run, after a document that was written.
+    fn pass(&mut self, part: usize, batch: &Batch, record: usize) -> Result<(), EncodeError> {
+        if self.output.is_shard_full(part) {
+            let checkpoint = self.account.checkpoint(batch.position_behind(record));
+            self.output.end_shard(part, checkpoint, &self.reports)?;
+        }
+        if self.account.documents.written < self.limit {
+            return Ok(());
+        }
+        // Unless the file of the last document turns out to be damaged.
+        let position = batch.position_behind(record);
+        let is_covered = position.file as usize <= self.reports.len();
+        self.ended_at = Some(position);
+        if is_covered { Err(EncodeError::Stopped) } else { Ok(()) }
+    }
+
+    /// Counts a bad document, unless it ends the run.
+    fn skip(&mut self, Bad { document, is_out_of_memory, .. }: Bad) -> Result<(), EncodeError> {
+        let is_too_many = self.account.documents.skipped == self.most_skipped;
+        self.account.documents.read += 1;
+        if is_out_of_memory || self.on_error == OnError::Fail || is_too_many {
+            self.account.documents.failed += 1;
+            if is_out_of_memory {
+                return Err(EncodeError::NoMemory(document));
+            }
+            if self.on_error == OnError::Fail {
+                return Err(EncodeError::Document(document));
+            }
+            let most = MaxSkipped::Documents(self.most_skipped);
+            let (documents, bad) = (self.account.documents, Box::new(document));
+            return Err(EncodeError::TooManySkipped { documents, most, bad });
+        }
+        self.account.documents.skipped += 1;
+        if self.account.first_bad.is_none() {
+            self.account.first_bad = Some(document.clone());
+        }
+        Ok(self.output.skip(document)?)
+    }
+
+    /// Appends a part of a document. If it is bad, the parts before are removed, and those behind it are dropped. If the output refuses it,
+    /// a fault of the document itself may follow, and is reported instead.
+    fn write_part(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
+        let index = chunk.records.start;
+        let record = &batch.records[index];
+        if !is_chosen(self.selection, batch, index) {
+            let documents = u64::from(!record.is_open);
+            self.account.documents.read += documents;
+            self.account.documents.left_out += documents;
+            return Ok(());
+        }
+        let part = part_of(self.selection, batch, index);
+        let (mut before, mut refused) = match mem::take(&mut self.part) {
+            OpenPart::Nothing => (Parts { begin: *record, text_bytes: 0, tokens: 0, special_tokens: 0 }, None),
+            OpenPart::Written(parts) => (parts, None),
+            OpenPart::Refused(bad, parts) => (parts, Some(bad)),
+            OpenPart::Dropped => {
+                if record.is_open {
+                    self.part = OpenPart::Dropped;
+                }
+                return Ok(());
+            }
+        };
+        if chunk.is_void_before {
+            self.output.discard_parts()?;
+            before = Parts { text_bytes: 0, tokens: 0, special_tokens: 0, ..before };
+            refused = None;
+        }
+        if chunk.bad.is_empty() && refused.is_none() {
+            if chunk.kept.ends.is_empty() {
+                put_nulls(self.fields.keep.len(), &mut chunk.kept);
+            }
+            let kept = (!record.is_open).then(|| chunk.kept.values());
+            match self.output.push_part(part, &chunk.ids, kept) {
+                Ok(()) => {}
+                Err(error) if error.kind() == OutputErrorKind::Document => {
+                    self.output.discard_parts()?;
+                    refused = Some(Box::new(self.refused(0, &before.begin, &error)));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let bad = chunk.bad.pop().or_else(|| refused.take_if(|_| !record.is_open).map(|bad| *bad));
+        if let Some(bad) = bad {
+            self.output.discard_parts()?;
+            self.part = if record.is_open { OpenPart::Dropped } else { OpenPart::Nothing };
+            return self.skip(bad);
+        }
+        if let Some(bad) = refused {
+            self.part = OpenPart::Refused(bad, before);
+            return Ok(());
+        }
+        let parts = Parts {
+            text_bytes: before.text_bytes + chunk.text_bytes,
+            tokens: before.tokens + chunk.ids.len() as u64,
+            // Engines that cut documents put nothing around them.
+            special_tokens: before.special_tokens + self.special.in_texts(&chunk.ids, 0),
+            ..before
+        };
+        if record.is_open {
+            self.part = OpenPart::Written(parts);
+            return Ok(());
+        }
+        let tokens = parts.tokens + self.special.framed_ids(1);
+        let counts = InputCounts { input: record.file, text_bytes: parts.text_bytes, tokens };
+        self.account.write(counts, parts.special_tokens);
+        self.pass(part, batch, index)
+    }
+
+    /// The bad document that the output refused.
+    fn refused(&self, index: usize, record: &Record, error: &OutputError) -> Bad {
+        let message = error.to_string();
+        let reason = message.lines().next().unwrap_or_default().to_owned();
+        let document = at_record(&self.names[record.file as usize], record, reason);
+        Bad { record: index, document, is_out_of_memory: false }
+    }
+}
