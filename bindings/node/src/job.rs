@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use napi::Env;
-use napi::bindgen_prelude::ToNapiValue;
+use napi::bindgen_prelude::{Float64Array, Float64ArraySlice, ToNapiValue};
 
 use crate::door::{Answer, Outcome, enter, outcome, send};
 use crate::environment::{Environment, beside_event_loop};
@@ -244,4 +244,19 @@ impl<W: Work> Job<W> {
     fn state(&self) -> MutexGuard<'_, State<W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+pub(crate) type Done = std::result::Result<(), Failure>;
+
+/// The texts of pieces.
+pub(crate) fn texts(pieces: &[Piece<String>]) -> std::result::Result<Vec<&str>, Failure> {
+    let all = pieces.iter().flat_map(|piece| piece.ranges().map(|range| piece.store.get(range)));
+    all.map(|text| text.ok_or_else(|| Failure::other("a text ends inside of a character"))).collect()
+}
+
+pub(crate) fn numbers_to_js(numbers: Vec<f64>, env: &Env, copied: usize) -> napi::Result<Float64Array> {
+    if numbers.len() > copied {
+        return Ok(Float64Array::new(numbers));
+    }
+    Float64ArraySlice::copy_from(env, &numbers)?.into_typed_array(env)
 }

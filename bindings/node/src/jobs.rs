@@ -10,15 +10,13 @@ use windrow_tokenizers::engine::Ragged;
 
 use crate::door::{Callback, Outcome};
 use crate::failure::Failure;
-use crate::job::{Job, Piece, SPARE_PIECES, Store, Work, outcome_to_js};
+use crate::job::{Done, Job, Piece, SPARE_PIECES, Store, Work, numbers_to_js, outcome_to_js, texts};
 use crate::spare::Spare;
 use crate::tokenizer::{Core, NativeTokenizer};
 use crate::whole::{Encodings, Settings, Whole};
 
 /// Bytes of a character, by the first half of its first one.
 const UTF8_WIDTHS: [usize; 16] = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4];
-
-pub(crate) type Done = std::result::Result<(), Failure>;
 
 impl Store for String {
     type Unit = u8;
@@ -70,12 +68,6 @@ impl Store for Vec<u32> {
     }
 }
 
-/// The texts of pieces.
-pub(crate) fn texts(pieces: &[Piece<String>]) -> std::result::Result<Vec<&str>, Failure> {
-    let all = pieces.iter().flat_map(|piece| piece.ranges().map(|range| piece.store.get(range)));
-    all.map(|text| text.ok_or_else(|| Failure::other("a text ends inside of a character"))).collect()
-}
-
 /// The ends of texts in `bytes`, of `ends` in units of UTF-16.
 fn in_bytes<'a>(bytes: &'a [u8], ends: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
     let is_ascii = ends.last().is_none_or(|last| *last as usize == bytes.len());
@@ -124,13 +116,6 @@ fn give_back(mut batch: Ragged) {
         batch.clear();
         SPARE.give_back(batch);
     }
-}
-
-pub(crate) fn numbers_to_js(numbers: Vec<f64>, env: &Env, copied: usize) -> Result<Float64Array> {
-    if numbers.len() > copied {
-        return Ok(Float64Array::new(numbers));
-    }
-    Float64ArraySlice::copy_from(env, &numbers)?.into_typed_array(env)
 }
 
 struct Encode {

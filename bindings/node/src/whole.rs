@@ -11,8 +11,7 @@ use windrow_tokenizers::full::{
 };
 
 use crate::failure::Failure;
-use crate::job::{Piece, Work};
-use crate::jobs::{Done, numbers_to_js, texts};
+use crate::job::{Done, Piece, Work, numbers_to_js, texts};
 use crate::tokenizer::Core;
 
 /// Names of the token that fills, of which a tokenizer has one.

@@ -7,12 +7,13 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Instant;
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use windrow::Pool;
 
 use crate::errors::Failure;
 
@@ -22,6 +23,25 @@ pub(crate) const POLL_MILLIS: u64 = 25;
 thread_local! {
     /// The stop of the calls of this thread.
     static STOP: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// Runs a batch with the threads of the pool, or with this one if `TOKENIZERS_PARALLELISM` says so.
+pub(crate) fn in_parallel<R: Send>(batch: impl FnOnce() -> R + Send) -> R {
+    let is_off = std::env::var("TOKENIZERS_PARALLELISM")
+        .is_ok_and(|value| ["", "off", "false", "f", "no", "n", "0"].contains(&value.to_ascii_lowercase().as_str()));
+    if !is_off {
+        return batch();
+    }
+    // It has no threads, so a forked process may use it. Made before the cell is taken, which a fork might leave so.
+    static ONE: OnceLock<Pool> = OnceLock::new();
+    let pool = match ONE.get() {
+        Some(pool) => pool,
+        None => {
+            let pool = Pool::new(1);
+            ONE.get_or_init(|| pool)
+        }
+    };
+    pool.install(batch)
 }
 
 /// Ends calls of another thread: those of a task that is cancelled.

@@ -13,13 +13,12 @@ use windrow_tokenizers::full::{
 
 use crate::arguments;
 use crate::column::{SHOWN, shortened};
-use crate::door::enter;
+use crate::door::{enter, in_parallel};
 use crate::errors::{Failure, INT, PAIR, SMALL_INT, TOKEN, ask_for};
 use crate::inputs::Inputs;
 use crate::ints::Ints;
 use crate::lists::{apart, containers, list};
 use crate::texts::{Errors, Texts};
-use crate::tokenizer::in_parallel;
 
 /// The encoding of a text, a pair or words. Places are in characters, as in Hugging Face's library.
 ///

@@ -10,9 +10,9 @@ use windrow_tokenizers::encode::{Observer, Step};
 use windrow_tokenizers::output::Staging;
 use windrow_tokenizers::run::{CountSpec, EncodeSpec, Failed, FailureKind};
 
-use crate::door::{POLL_MILLIS, enter};
+use crate::door::{POLL_MILLIS, enter, in_parallel};
 use crate::errors::Failure;
-use crate::tokenizer::{PyTokenizer, in_parallel};
+use crate::tokenizer::PyTokenizer;
 use crate::wording::in_python;
 
 /// Time between two looks at signals and progress.

@@ -8,7 +8,6 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use serde_json::value::RawValue;
-use windrow::Pool;
 use windrow::prelude::*;
 use windrow_tokenizers::engine::{DecodeBatchError, Ragged};
 use windrow_tokenizers::full::{
@@ -20,7 +19,7 @@ use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 use crate::arguments;
 use crate::call::{Call, fitted};
-use crate::door::{Watch, ask, enter};
+use crate::door::{Watch, ask, enter, in_parallel};
 use crate::encoding::{BatchOfIds, PyEncoding, padding_direction, truncation_direction};
 use crate::errors::{Failure, TOKEN, ask_for};
 use crate::inputs::Inputs;
@@ -170,25 +169,6 @@ impl Core {
             Failure::Tokenizer(format!("tokenizer {}: {reason}\n{hint}", shown(name)))
         })
     }
-}
-
-/// Runs a batch with the threads of the pool, or with this one if `TOKENIZERS_PARALLELISM` says so.
-pub(crate) fn in_parallel<R: Send>(batch: impl FnOnce() -> R + Send) -> R {
-    let is_off = std::env::var("TOKENIZERS_PARALLELISM")
-        .is_ok_and(|value| ["", "off", "false", "f", "no", "n", "0"].contains(&value.to_ascii_lowercase().as_str()));
-    if !is_off {
-        return batch();
-    }
-    // It has no threads, so a forked process may use it. Made before the cell is taken, which a fork might leave so.
-    static ONE: OnceLock<Pool> = OnceLock::new();
-    let pool = match ONE.get() {
-        Some(pool) => pool,
-        None => {
-            let pool = Pool::new(1);
-            ONE.get_or_init(|| pool)
-        }
-    };
-    pool.install(batch)
 }
 
 impl PyTokenizer {

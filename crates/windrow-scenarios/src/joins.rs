@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::measure::{Arm, Ask, Bound, Role, Scenario};
 use crate::work::{Item, TurnCosts, work};
-use crate::{Run, ScenarioGroup, by_rayon, crew};
+use crate::{Run, ScenarioGroup, crew};
 
 /// A node of a recursion.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -140,7 +140,7 @@ pub(crate) fn run(run: &mut Run<'_>) -> Result<(), String> {
             Arm::new(format!("depth {depth}"), Role::Fixed(f64::from(depth)), turn)
         }));
         arms.extend(peer.map(|pool| {
-            let turn = move |ask| pool.install(|| timed(ask, expected, || by_rayon::joined(black_box(node))));
+            let turn = move |ask| pool.install(|| timed(ask, expected, || on_rayon(black_box(node))));
             Arm::new("rayon", Role::Rayon, turn)
         }));
         let why = move || crate::explained(|| _ = site(black_box(node)));
@@ -155,9 +155,26 @@ pub(crate) fn count() -> usize {
     FIBS.len() + DEPTHS.len()
 }
 
+/// The same on rayon, called inside its pool.
+fn on_rayon(node: Node) -> u64 {
+    match node.step() {
+        Step::Leaf(value) => value,
+        Step::Inner(left, right) => {
+            let (left, right) = rayon::join(|| on_rayon(left), || on_rayon(right));
+            left.wrapping_add(right)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rayon_gives_what_plain_code_gives() {
+        let node = Node::Tree { depth: 6, seed: 1, turns: 2 };
+        assert_eq!(on_rayon(node), node.plain());
+    }
 
     #[test]
     fn every_way_gives_what_plain_recursion_gives() {

@@ -2,12 +2,12 @@
 #![forbid(unsafe_code)]
 
 mod batches;
-mod by_rayon;
 pub mod cells;
 mod crew;
 mod joins;
 mod loops;
 mod measure;
+mod on_rayon;
 mod overlaps;
 mod page;
 pub mod products;

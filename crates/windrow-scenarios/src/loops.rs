@@ -9,8 +9,9 @@ use windrow::Pool;
 use windrow::prelude::*;
 
 use crate::measure::{Arm, Ask, Bound, Role, Scenario};
+use crate::on_rayon::on_rayon;
 use crate::work::{Item, TurnCosts, serial, work};
-use crate::{Run, ScenarioGroup, by_rayon, cells, crew};
+use crate::{Run, ScenarioGroup, cells, crew};
 
 /// Before the call that is explained, where calls come after a pause.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -158,7 +159,7 @@ pub(crate) fn run(run: &mut Run<'_>) -> Result<(), String> {
         }));
         arms.extend(peer.map(|pool| {
             let mut out = vec![0; items.len()];
-            let turn = move |ask| pool.install(|| timed(ask, &mut out, expected, |out| by_rayon::items(items, out)));
+            let turn = move |ask| pool.install(|| timed(ask, &mut out, expected, |out| on_rayon(items, out)));
             Arm::new("rayon", Role::Rayon, turn)
         }));
         let mut out = vec![0; items.len()];

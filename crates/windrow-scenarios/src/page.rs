@@ -109,8 +109,15 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
+impl BenchReport {
+    /// The page.
+    pub fn html(&self) -> String {
+        html(self)
+    }
+}
+
 /// The whole page.
-pub(crate) fn html(report: &BenchReport) -> String {
+fn html(report: &BenchReport) -> String {
     let mut page = Page(String::new());
     page.add("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">");
     page.add("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");

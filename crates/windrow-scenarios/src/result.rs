@@ -4,8 +4,8 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
+use crate::BenchSettings;
 use crate::stats::{Ratio, Regret, Spread, median};
-use crate::{BenchSettings, page, table};
 
 /// A ratio above this one counts as a loss if both halves of the repetitions show it.
 pub(crate) const LOSS: f64 = 1.05;
@@ -265,16 +265,6 @@ impl BenchReport {
         }
     }
 
-    /// The table and the cells that gain and lose, for a terminal.
-    pub fn text(&self) -> String {
-        table::text(self)
-    }
-
-    /// The page.
-    pub fn html(&self) -> String {
-        page::html(self)
-    }
-
     fn summed(cells: &[Cell]) -> Vec<Summary> {
         let of = |shape| Summary::of(shape, &cells.iter().filter(|cell| cell.shape == shape).collect::<Vec<_>>());
         ScenarioGroup::ALL.into_iter().filter_map(of).collect()
@@ -308,11 +298,6 @@ impl BenchReport {
         let mut cells: Vec<_> = cells.filter(|(_, ratio)| ratio.confirmed() > LOSS).collect();
         cells.sort_by(|(_, one), (_, other)| other.value.total_cmp(&one.value));
         cells
-    }
-
-    /// A sentence for each cell whose result is impossible.
-    pub fn impossible(&self) -> Vec<String> {
-        self.cells.iter().filter(|cell| cell.beats_bound).map(table::impossible).collect()
     }
 
     /// All numbers.

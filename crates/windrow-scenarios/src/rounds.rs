@@ -5,13 +5,15 @@
 
 use std::time::Instant;
 
+use rayon::iter::ParallelIterator;
+use rayon::slice::ParallelSliceMut;
 use windrow::team::split;
 use windrow::{Width, team};
 
 use crate::measure::{Arm, Ask, Bound, Role, Scenario};
 use crate::result::Unit;
 use crate::work::{Item, work};
-use crate::{Run, ScenarioGroup, by_rayon};
+use crate::{Run, ScenarioGroup};
 
 /// Numbers, and rounds of a call: a call takes some milliseconds at most.
 const CELLS: [(usize, usize); 7] =
@@ -190,7 +192,7 @@ pub(crate) fn run(run: &mut Run<'_>) -> Result<(), String> {
         }));
         arms.extend(peer.map(|pool| {
             let run = move |x: &mut [f64], rounds| {
-                pool.install(|| by_rayon::rounds(x, rounds));
+                pool.install(|| on_rayon(x, rounds));
                 Ok(())
             };
             field.arm("rayon", Role::Rayon, Box::new(run))
@@ -214,9 +216,26 @@ pub(crate) fn count() -> usize {
     CELLS.len()
 }
 
+/// The same on rayon, called inside its pool: each round is a loop over one chunk a thread.
+fn on_rayon(x: &mut [f64], rounds: usize) {
+    for i in 0..rounds {
+        let (head, tail) = x[i..].split_first_mut().expect("no more rounds than numbers");
+        let chunk = tail.len().div_ceil(rayon::current_num_threads()).max(1);
+        tail.par_chunks_mut(chunk).for_each(|part| add(*head, part));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rayon_gives_what_plain_code_gives() {
+        let (mut x, mut expected) = (input(500), input(500));
+        sequential(&mut expected, 400);
+        on_rayon(&mut x, 400);
+        assert_eq!(x, expected);
+    }
 
     #[test]
     fn every_way_gives_what_the_plain_loop_gives() {

@@ -4,6 +4,18 @@ use std::fmt::Write;
 
 use crate::result::{BenchReport, Cell, LOSS, REGRET, Summary};
 
+impl BenchReport {
+    /// The table and the cells that gain and lose, for a terminal.
+    pub fn text(&self) -> String {
+        text(self)
+    }
+
+    /// A sentence for each cell whose result is impossible.
+    pub fn impossible(&self) -> Vec<String> {
+        self.cells.iter().filter(|cell| cell.beats_bound).map(impossible).collect()
+    }
+}
+
 /// Gains that are listed.
 pub(crate) const SHOWN_WINS: usize = 6;
 
@@ -33,7 +45,7 @@ pub(crate) fn optional(value: Option<f64>) -> String {
 }
 
 /// The whole output.
-pub(crate) fn text(report: &BenchReport) -> String {
+fn text(report: &BenchReport) -> String {
     let mut text = format!(
         "{}, {} {}; {:.0} s\n\n",
         report.machine,
@@ -125,7 +137,7 @@ fn section(text: &mut String, title: &str, cells: Vec<(&Cell, String)>) {
 }
 
 /// Why a result cannot be.
-pub(crate) fn impossible(cell: &Cell) -> String {
+fn impossible(cell: &Cell) -> String {
     let bound = cell.bound.unwrap_or(f64::NAN);
     format!(
         "{}: {} of the time of plain code, which cannot be: the bound is {}",

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::input::Compression;
+use crate::compression::Compression;
 /// Bytes at the beginning of an input that tell what it is; the mark of a tar archive is at 257.
 pub(crate) const FIRST: usize = 512;
 

@@ -29,18 +29,18 @@ impl Kept {
     }
 
     /// All of them.
-    pub fn values(&self) -> Values<'_> {
+    pub fn values(&self) -> KeptValues<'_> {
         self.slice(0..self.ends.len())
     }
 
     /// Those with these indices.
-    pub fn slice(&self, range: Range<usize>) -> Values<'_> {
+    pub fn slice(&self, range: Range<usize>) -> KeptValues<'_> {
         let start = range.start.checked_sub(1).map_or(0, |before| self.ends[before]);
-        Values { bytes: &self.bytes, ends: &self.ends[range], start }
+        KeptValues { bytes: &self.bytes, ends: &self.ends[range], start }
     }
 
     /// Appends values.
-    pub(crate) fn append(&mut self, values: Values<'_>) {
+    pub(crate) fn append(&mut self, values: KeptValues<'_>) {
         let base = self.bytes.len();
         self.bytes.extend_from_slice(values.bytes());
         self.ends.extend(values.ends().map(|end| base + end));
@@ -61,14 +61,14 @@ impl Kept {
 /// assert!(kept.slice(1..2).iter().eq([b"null"]));
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Values<'a> {
+pub struct KeptValues<'a> {
     bytes: &'a [u8],
     /// The end of each in `bytes`, and the start of the first.
     ends: &'a [usize],
     start: usize,
 }
 
-impl<'a> Values<'a> {
+impl<'a> KeptValues<'a> {
     /// Each of them.
     pub fn iter(self) -> impl Iterator<Item = &'a [u8]> {
         let Self { bytes, ends, mut start } = self;

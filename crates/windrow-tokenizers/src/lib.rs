@@ -3,6 +3,7 @@
 
 mod batch_encode;
 pub mod chat;
+mod compression;
 pub mod dataset;
 mod diagnose;
 pub mod document;

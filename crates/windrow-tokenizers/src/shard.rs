@@ -11,7 +11,7 @@ pub use error::{DatasetError, DatasetErrorKind};
 pub(crate) use visit::{Visitor, open_file};
 
 use crate::format::Dtype;
-use crate::manifest::EncodeJob;
+use crate::spec::EncodeJob;
 
 /// Bytes that are read ahead.
 pub(crate) const BUFFER: usize = 256 << 10;

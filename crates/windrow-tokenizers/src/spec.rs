@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::chat::{Date, Loss};
-use crate::input::{self, Fields, InputOptions, WalkOptions};
 use crate::format::{Dtype, Format};
+use crate::input::{self, Fields, InputOptions, WalkOptions};
 use crate::pack::{Pack, PackMode};
 use crate::selection::Selection;
 use crate::tokenizer::{EngineChoice, LoadError, vocabulary_of};

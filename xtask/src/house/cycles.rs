@@ -7,10 +7,9 @@ use windrow_sources::matches;
 use super::RustFile;
 
 /// Modules that use each other, and the reason.
-const ALLOWED: [(&str, &str, &str); 3] = [
+const ALLOWED: [(&str, &str, &str); 2] = [
     ("windrow-bpe", "batch engine", "an engine, and the windows that it cuts and encodes"),
     ("windrow-plan", "share team", "one decision for loops and for teams that form"),
-    ("windrow-tokenizers", "manifest output", "a manifest lists the outputs, and publishing writes it"),
 ];
 
 /// The modules that each module of a crate uses.

@@ -7,10 +7,9 @@ use windrow_sources::matches;
 use super::RustFile;
 
 /// Names that still stand for several types. None is added.
-const LEFT: &str = "Account Arm Batch BatchError Builder Calibration Call Cell Claim Counted Ended Engine Entry Error \
-     Failure Fault Format InputFile Inside Lane Loaded Lu Machine Number Outcome Packed Part PartOf Plain \
-     Plan Problem Progress Record Recursion Report Row Shape Site Size Spin Stage Sum Team Tile Tiles \
-     Trace Verdict World";
+const LEFT: &str = "Account Batch BatchError Builder Call Cell Counted Ended Engine Entry Error Failure Fault InputFile \
+     Inside Lane Loaded Number Outcome Part Plain Plan Progress Record Recursion Report Shape Site Size \
+     Spin Stage Team Tiles Trace Verdict World";
 
 pub(super) fn check(files: &[RustFile]) -> Vec<String> {
     let twice = twice(files);

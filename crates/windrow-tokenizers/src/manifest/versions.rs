@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{OnError, Pack, Selection};
 use crate::chat::Loss;
-use crate::output::{Dtype, Format};
+use crate::format::{Dtype, Format};
 use crate::spec::{EncodeJob, Texts};
 use crate::values::{Size, TokenName};
 

@@ -1,7 +1,7 @@
 //! A document on its way to the output.
 
 use crate::format::Dtype;
-use crate::kept::Values;
+use crate::kept::KeptValues;
 
 /// A document to write, without the ids that the output puts around it.
 ///
@@ -22,7 +22,7 @@ pub struct Document<'a> {
     /// The mask of each id, 0 or 1, if the output has [masks](crate::output::OutputOptions::mask).
     pub mask: &'a [u8],
     /// The value of each field that the output [keeps](crate::output::OutputOptions::keep).
-    pub kept: Values<'a>,
+    pub kept: KeptValues<'a>,
 }
 
 /// The ids that are written around each document.

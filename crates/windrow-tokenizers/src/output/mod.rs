@@ -69,7 +69,7 @@ pub use staging::Staging;
 
 pub use crate::format::{Dtype, Format, UnknownName};
 use crate::input::{Continuation, FileReport};
-pub use crate::kept::{Kept, Values};
+pub use crate::kept::{Kept, KeptValues};
 use crate::manifest::{self, EncodeJob, OutputFile, Packed, SKIPPED_IN_MANIFEST, SkippedDocument};
 use crate::to_json;
 use crate::values::{Size, TokenName};
@@ -418,11 +418,16 @@ impl Output {
     /// # Panics
     /// If the output has masks, keeps fields or is packed.
     pub fn append_part(&mut self, ids: &[u32], ends: bool) -> Result<(), OutputError> {
-        self.push_part(0, ids, ends.then(Values::default))
+        self.push_part(0, ids, ends.then(KeptValues::default))
     }
 
     /// As [`append_part`](Self::append_part), to a part of the output. The kept values end the document.
-    pub(crate) fn push_part(&mut self, part: usize, ids: &[u32], end: Option<Values<'_>>) -> Result<(), OutputError> {
+    pub(crate) fn push_part(
+        &mut self,
+        part: usize,
+        ids: &[u32],
+        end: Option<KeptValues<'_>>,
+    ) -> Result<(), OutputError> {
         assert!(!self.common.options.mask && self.takes_parts(), "parts of whole documents");
         self.common.staging.check()?;
         self.parts[part].push_part(ids, end, &self.common)

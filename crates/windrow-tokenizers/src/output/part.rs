@@ -12,7 +12,7 @@ use super::progress::ProgressWriter;
 use super::sidecar::Sidecar;
 use super::staging::Staging;
 use crate::format::{Dtype, Format};
-use crate::kept::Values;
+use crate::kept::KeptValues;
 use crate::manifest::OutputFile;
 
 /// Settings that all parts of an output share.
@@ -163,7 +163,7 @@ impl Part {
         let (rows, length) = (packing.take(at_end), pack.length.get());
         for (number, row) in rows.ids.chunks(length).enumerate() {
             let mask = if rows.mask.is_empty() { &[] } else { &rows.mask[number * length..][..length] };
-            self.write(Frame::default(), row, mask, Values::default(), common)?;
+            self.write(Frame::default(), row, mask, KeptValues::default(), common)?;
             if let Some(packing) = &mut self.packing {
                 self.tokens += packing.put_segments(length)?;
             }
@@ -177,7 +177,7 @@ impl Part {
         frame: Frame,
         ids: &[u32],
         mask: &[u8],
-        kept: Values<'_>,
+        kept: KeptValues<'_>,
         common: &Common,
     ) -> Result<(), OutputError> {
         self.begin_document(common)?;
@@ -210,7 +210,7 @@ impl Part {
     pub(super) fn push_part(
         &mut self,
         ids: &[u32],
-        end: Option<Values<'_>>,
+        end: Option<KeptValues<'_>>,
         common: &Common,
     ) -> Result<(), OutputError> {
         let frame = common.frame();

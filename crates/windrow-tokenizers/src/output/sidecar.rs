@@ -2,7 +2,7 @@
 
 use super::error::OutputError;
 use super::file::StagedFile;
-use crate::kept::Values;
+use crate::kept::KeptValues;
 use crate::to_json;
 
 /// The file beside the ids: a JSON object a document.
@@ -18,7 +18,7 @@ impl Sidecar {
     }
 
     /// Appends the line of a document.
-    pub(crate) fn append(&mut self, kept: Values<'_>) -> Result<(), OutputError> {
+    pub(crate) fn append(&mut self, kept: KeptValues<'_>) -> Result<(), OutputError> {
         let line = [&*self.names.object(kept), b"\n"].concat();
         self.file.put_all(&line)
     }
@@ -35,7 +35,7 @@ impl Names {
     }
 
     /// The object with these values.
-    pub(crate) fn object(&self, kept: Values<'_>) -> Vec<u8> {
+    pub(crate) fn object(&self, kept: KeptValues<'_>) -> Vec<u8> {
         let mut object = Vec::new();
         for (name, value) in self.0.iter().zip(kept.iter()) {
             object.extend_from_slice(name);

@@ -21,7 +21,7 @@ use super::error::{OutputError, OutputErrorKind};
 use super::file::{Complete, StagedFile, WriteBack};
 use super::options::OutputOptions;
 use crate::format::{Dtype, Format};
-use crate::kept::Values;
+use crate::kept::KeptValues;
 use crate::shard::{DatasetError, Shard, Visitor};
 
 pub(crate) use npy::{NPY_HEADER, npy_header, npy_header_of_rows};
@@ -151,7 +151,7 @@ pub(crate) struct Ending<'a> {
     /// The mask of each, if there are masks.
     pub(crate) mask: Option<&'a [u8]>,
     /// Its kept values.
-    pub(crate) kept: Values<'a>,
+    pub(crate) kept: KeptValues<'a>,
 }
 
 impl Format {

@@ -8,7 +8,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
 use super::super::storage::{Disk, Storage};
-use super::super::{Document, Format, Output, OutputError, OutputErrorKind, OutputOptions, Published, Staging, Values};
+use super::super::{
+    Document, Format, KeptValues, Output, OutputError, OutputErrorKind, OutputOptions, Published, Staging,
+};
 use crate::encode::{EncodeError, Job, RunError, Summary, encode_with};
 use crate::engine::{Encoder, Engine, EngineError};
 use crate::input::{Compression, InputFile};
@@ -148,7 +150,7 @@ fn write(options: &OutputOptions, staging: &Staging, variant: u32) -> Result<Pub
     output.push_part(last, &[3, 4], None)?;
     output.discard_parts()?;
     output.push_part(last, &[1], None)?;
-    output.push_part(last, &[2], Some(Values::default()))?;
+    output.push_part(last, &[2], Some(KeptValues::default()))?;
     (0..variant).try_for_each(|_| output.skip(SkippedDocument::default()))?;
     let documents =
         Documents { read: 4 + u64::from(variant), written: 4, skipped: variant.into(), ..Documents::default() };
