@@ -9,7 +9,7 @@ use crate::engine::{bytes_of, has_memory};
 /// The batch methods of Hugging Face's `tokenizers` 0.23 on windrow's pool, with the same results.
 ///
 /// The library encodes a batch with rayon, one text a task. Here, a short batch is encoded serially, and a longer one in coarse tasks. A process
-/// that has forked after a batch goes on in parallel. The idea comes from the tokenizers project's work on `encode_batch` (its pull requests
+/// that has forked after a batch still works in parallel. The idea comes from the tokenizers project's work on `encode_batch` (its pull requests
 /// 2073 and 2077).
 ///
 /// A method of this trait takes precedence over that of the tokenizer with the same name, because the tokenizer has it from the type that
@@ -38,7 +38,7 @@ pub trait BatchEncode {
     /// Encodes all inputs. Offsets are in characters.
     ///
     /// # Errors
-    /// Those of [`encode_batch`](Self::encode_batch).
+    /// The errors of [`encode_batch`](Self::encode_batch).
     fn encode_batch_char_offsets<'s, E>(
         &self,
         inputs: Vec<E>,
@@ -50,7 +50,7 @@ pub trait BatchEncode {
     /// Encodes all inputs without offsets.
     ///
     /// # Errors
-    /// Those of [`encode_batch`](Self::encode_batch).
+    /// The errors of [`encode_batch`](Self::encode_batch).
     fn encode_batch_fast<'s, E>(&self, inputs: Vec<E>, add_special_tokens: bool) -> Result<Vec<Encoding>, Error>
     where
         E: Into<EncodeInput<'s>> + Send;
@@ -90,7 +90,7 @@ fn batch<'s>(
 ) -> Result<Vec<Encoding>, Error> {
     let inputs: Vec<EncodeInput<'s>> = inputs.into_iter().map(Into::into).collect();
     let mut encodings: Vec<Encoding> = if get_parallelism() {
-        // One place in a program encodes short texts now and long ones then: their bytes tell how much there is to do.
+        // The same place in a program encodes short texts and long ones: the weight is their bytes.
         let encoded: Vec<Result<Encoding, Error>> = inputs.into_par_iter().weigh(bytes_of).map(encode).collect();
         encoded.into_iter().collect::<Result<_, _>>()?
     } else {
@@ -104,7 +104,7 @@ fn batch<'s>(
 
 /// Pads all encodings of a batch, as the library does, but never with the threads of rayon: those are missing in a forked process.
 ///
-/// An error says that there is no memory for so much padding. An allocation of the library that fails would end the process.
+/// An error says that there is no memory for the padding. A failed allocation in the library would end the process.
 pub(crate) fn pad(encodings: &mut [Encoding], padding: &PaddingParams) -> Result<(), String> {
     let longest = encodings.iter().map(Encoding::len).max().unwrap_or(0);
     let len = match padding.strategy {

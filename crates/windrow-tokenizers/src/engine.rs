@@ -69,7 +69,7 @@ pub(crate) use released::{Released, bytes_of, encoding};
 /// # Ok::<(), windrow_tokenizers::engine::BatchError>(())
 /// ```
 pub trait Engine: Send + Sync {
-    /// Name and version of the library behind it, such as `tokenizers 1.0.0-rc.3`.
+    /// Name and version of the library that encodes, such as `tokenizers 1.0.0-rc.3`.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
@@ -113,7 +113,7 @@ pub trait Engine: Send + Sync {
     /// ```
     fn token_to_id(&self, token: &str) -> Option<u32>;
 
-    /// Whether all threads share a single long document in [`encode_batch`](Self::encode_batch).
+    /// True if all threads share a single long document in [`encode_batch`](Self::encode_batch).
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
@@ -127,7 +127,7 @@ pub trait Engine: Send + Sync {
         false
     }
 
-    /// About how many bytes of memory an encoder takes for each byte of a long document, until it has the ids.
+    /// Approximate bytes of memory that an encoder takes for each byte of a long document, until it has the ids.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
@@ -141,7 +141,7 @@ pub trait Engine: Send + Sync {
         0
     }
 
-    /// Whether a document can be encoded in parts: see [`last_cut`](Self::last_cut).
+    /// True if a document can be encoded in parts: see [`last_cut`](Self::last_cut).
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
@@ -155,8 +155,8 @@ pub trait Engine: Send + Sync {
         false
     }
 
-    /// The last place found from `from` on in a part of a document where it can be cut: the ids of what is before and of what is behind it,
-    /// encoded by themselves, are those of the document. `part` begins at the beginning or at another cut, and need not be UTF-8.
+    /// The last place at or after `from` at which a part of a document can be cut: the ids of the text before it and of the text after it,
+    /// encoded separately, are those of the document. `part` begins at the beginning or at another cut, and need not be UTF-8.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -174,7 +174,7 @@ pub trait Engine: Send + Sync {
         None
     }
 
-    /// Replaces `batch` by the ids of all `texts`, by the threads of the current pool.
+    /// Replaces `batch` with the ids of all `texts`, computed by the threads of the current pool.
     ///
     /// ```
     /// use windrow_tokenizers::engine::Ragged;
@@ -188,14 +188,14 @@ pub trait Engine: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// The first text, in order, that has no ids. `batch` is then empty.
+    /// The error of the first text, in order, that has no ids. `batch` is then empty.
     fn encode_batch(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
         batch.clear();
         self.append_batch_while(texts, batch, &|| true).map(drop)
     }
 
-    /// Adds the ids of all `texts` behind those of `batch`, as long as `goes_on` returns true, which each thread calls again and again. Returns
-    /// whether it has encoded all texts; `batch` is empty otherwise.
+    /// Adds the ids of all `texts` after those of `batch`, as long as `goes_on` returns true, which each thread calls repeatedly. Returns
+    /// true if all texts were encoded; `batch` is empty otherwise.
     ///
     /// ```
     /// use windrow_tokenizers::engine::Ragged;
@@ -212,7 +212,7 @@ pub trait Engine: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// The first of these texts, in order, that has no ids. `batch` is then empty.
+    /// The error of the first of these texts, in order, that has no ids. `batch` is then empty.
     fn append_batch_while(
         &self,
         texts: &[&str],
@@ -234,7 +234,7 @@ fn append_each<E: Engine + ?Sized>(
     if offsets.is_empty() {
         offsets.push(0);
     }
-    // After a stop, the texts that are left have no ids.
+    // After a stop, the remaining texts have no ids.
     let encoded = texts.par_iter().weigh(|text| text.len()).map_init(
         || engine.encoder(),
         |encoder, text| {
@@ -259,7 +259,7 @@ fn append_each<E: Engine + ?Sized>(
     Ok(true)
 }
 
-/// Why a batch has no ids.
+/// The reason why a batch has no ids.
 ///
 /// ```
 /// use windrow_tokenizers::engine::EngineError;
@@ -278,7 +278,7 @@ fn append_each<E: Engine + ?Sized>(
 pub struct BatchError {
     /// The number of the first document without ids, from 0.
     pub document: usize,
-    /// Why it has none.
+    /// The reason why the document has no ids.
     #[source]
     pub error: EngineError,
 }
@@ -310,11 +310,11 @@ pub trait Encoder: Send {
     /// ```
     ///
     /// # Errors
-    /// If the engine refuses the text, gives up on it or panics. `ids` is then unchanged, and the encoder can continue with the next
+    /// The engine refuses the text, gives up on it or panics. `ids` is then unchanged, and the encoder can continue with the next
     /// document.
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError>;
 
-    /// Appends the ids of `texts` to `ids`, and to `ends` the length of `ids` behind each text.
+    /// Appends the ids of `texts` to `ids`, and to `ends` the length of `ids` after each text.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -327,7 +327,7 @@ pub trait Encoder: Send {
     /// ```
     ///
     /// # Errors
-    /// The first text, in order, that has no ids. `ids` and `ends` are then unchanged, and the encoder can continue.
+    /// The error of the first text, in order, that has no ids. `ids` and `ends` are then unchanged, and the encoder can continue.
     fn encode_all(&mut self, texts: &[&str], ids: &mut Vec<u32>, ends: &mut Vec<usize>) -> Result<(), BatchError> {
         let before = (ids.len(), ends.len());
         for (document, text) in texts.iter().enumerate() {
@@ -342,7 +342,7 @@ pub trait Encoder: Send {
     }
 }
 
-/// Why a document has no ids.
+/// The reason why a document has no ids.
 ///
 /// ```
 /// use windrow_tokenizers::engine::EngineError;
@@ -406,11 +406,11 @@ pub enum EngineError {
 pub struct Encoded {
     /// The ids.
     pub ids: Vec<u32>,
-    /// The bytes of the text that each id stands for; `0..0` for the ids that a template puts around the text.
+    /// The range of bytes of the text for each id; `0..0` for the ids that a template puts around the text.
     pub offsets: Vec<Range<usize>>,
 }
 
-/// Why ids have no text.
+/// The reason why ids have no text.
 ///
 /// ```
 /// use windrow_tokenizers::engine::{DecodeError, UnknownId};
@@ -427,7 +427,7 @@ pub enum DecodeError {
     /// No token has this id.
     #[error("{0} (hint: decode with the vocabulary that made the ids)")]
     UnknownId(UnknownId),
-    /// The library behind the engine cannot decode.
+    /// The library of the engine cannot decode.
     #[error("{engine} cannot decode: {}", shown(reason))]
     Refused {
         /// Name and version of the library.
@@ -435,12 +435,12 @@ pub enum DecodeError {
         /// The error message of the library.
         reason: String,
     },
-    /// In a stream: more ids change the text of those before.
+    /// In a stream: more ids change the text of earlier ones.
     #[error("decodes to {text:?}, not to more text behind {known:?}")]
     NotFurther {
         /// The text with the new ids.
         text: String,
-        /// The text before.
+        /// The earlier text.
         known: String,
     },
     /// The system gives no memory for the text.
@@ -448,12 +448,12 @@ pub enum DecodeError {
     NoMemory {
         /// The number of ids.
         ids: usize,
-        /// The bytes that were missing, roughly.
+        /// The approximate number of bytes that were missing.
         bytes: usize,
     },
 }
 
-/// Why a batch of ids has no texts.
+/// The reason why a batch of ids has no texts.
 ///
 /// ```
 /// use windrow_tokenizers::engine::DecodeError;
@@ -470,7 +470,7 @@ pub enum DecodeError {
 pub struct DecodeBatchError {
     /// The number of the first document without a text, from 0.
     pub document: usize,
-    /// Why it has none.
+    /// The reason why the document has no text.
     #[source]
     pub error: DecodeError,
 }
@@ -485,13 +485,13 @@ impl EngineError {
     }
 }
 
-/// Memory that is taken without a check. A check is two calls of the system, and each small allocation may fail as well.
+/// Memory that is taken without a check. A check takes two system calls, and each small allocation may fail as well.
 const UNCHECKED: usize = 1 << 20;
 
 /// Memory that large texts leave to the small allocations of all threads, each of which would end the process if it failed.
 const HEADROOM: usize = 4 << 20;
 
-/// Whether this much memory is available now. A failed allocation in a library ends the process, so windrow checks before the library
+/// True if this much memory is available now. A failed allocation in a library ends the process, so windrow checks before the library
 /// allocates. Another thread may take the memory in between.
 pub(crate) fn has_memory(bytes: usize) -> bool {
     bytes <= UNCHECKED || has_headroom_and(bytes)

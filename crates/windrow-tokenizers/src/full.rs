@@ -23,11 +23,11 @@ use crate::batch_encode::pad;
 use crate::engine::{BatchError, EngineError, Released, bytes_of, caught, encoding};
 use crate::tokenizer::{Late, LoadError, LoadOptions, Tokenizer, file_of, released_without_processor};
 
-/// A tokenizer that makes whole encodings: with tokens, offsets in characters, words and masks, of single texts, pairs and lists of words, truncated
-/// and padded.
+/// A tokenizer that makes whole encodings: with tokens, offsets in characters, words and masks, of single texts, pairs and lists of words,
+/// truncated and padded.
 ///
-/// They are those of Hugging Face's `tokenizers` 0.23.3. Where windrow's own engine encodes ([`Tokenizer::delegated`] tells), all of them follow from the
-/// ids and the text; the library itself encodes the rest: other tokenizers, and words that are given as such.
+/// They are those of Hugging Face's `tokenizers` 0.23.3. If windrow's own engine encodes ([`Tokenizer::delegated`] is `None`), all of them follow
+/// from the ids and the text; the library itself encodes the rest: other tokenizers, and words that are given as such.
 ///
 /// ```
 /// use windrow_tokenizers::full::FullTokenizer;
@@ -40,26 +40,26 @@ use crate::tokenizer::{Late, LoadError, LoadOptions, Tokenizer, file_of, release
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct FullTokenizer {
-    /// It adds no special tokens around texts.
+    /// The tokenizer, which adds no special tokens around texts.
     tokenizer: Tokenizer,
     post_processing: PostProcessing,
     reference: Option<Reference>,
     /// The rank file of a vocabulary of tiktoken that comes from one.
     ranks: Option<Box<[u8]>>,
-    /// What goes around a text without and with special tokens, from when it is first asked for.
+    /// The ids around a text without and with special tokens, computed at first use.
     around: [OnceLock<Arc<Encoding>>; 2],
 }
 
-/// The library with the same file without its post-processor, when it is first needed.
+/// The library with the same file without its post-processor, loaded at first use.
 struct Reference {
     json: Box<str>,
     options: LoadOptions,
     released: Late,
 }
 
-/// What happens to the encodings of one or two texts: they are truncated, special tokens are put around them, and they are padded.
+/// The post-processing of the encodings of one or two texts: they are truncated, special tokens are put around them, and they are padded.
 ///
-/// It is a value: to change it changes no other call.
+/// It is a value: changing it changes no other call.
 ///
 /// ```
 /// use windrow_tokenizers::full::FullTokenizer;
@@ -75,21 +75,21 @@ struct Reference {
 /// ```
 #[derive(Clone, Debug)]
 pub struct PostProcessing {
-    /// A tokenizer of the library that has nothing else.
+    /// A tokenizer of the library with only a post-processor.
     library: TokenizerImpl<WordLevel, NormalizerWrapper, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>,
     truncation: Option<TruncationParams>,
     padding: Option<PaddingParams>,
-    /// Why it cannot be applied.
+    /// The reason why the post-processor cannot be applied.
     unreadable: Option<String>,
 }
 
 impl PostProcessing {
-    /// Nothing.
+    /// No post-processing.
     fn none() -> Self {
         Self { library: TokenizerImpl::new(WordLevel::default()), truncation: None, padding: None, unreadable: None }
     }
 
-    /// That of a `tokenizer.json`, with its truncation and padding.
+    /// The post-processing of a `tokenizer.json`, with its truncation and padding.
     fn of_file(json: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Settings<'a> {
@@ -103,7 +103,7 @@ impl PostProcessing {
         if let Some(processor) = settings.post_processor {
             match caught(|| serde_json::from_str::<Option<PostProcessorWrapper>>(processor.get()))? {
                 Ok(processor) => drop(this.library.with_post_processor(processor)),
-                // A file of version 2.0 has others. Its ids can be encoded all the same.
+                // A file of version 2.0 has other processors. Its ids can be encoded all the same.
                 Err(error) => this.unreadable = Some(format!("post_processor: {error}")),
             }
         }
@@ -112,7 +112,7 @@ impl PostProcessing {
         Ok(this)
     }
 
-    /// How texts are truncated; `None` if they are not.
+    /// The truncation of texts; `None` if they are not truncated.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -128,7 +128,7 @@ impl PostProcessing {
         self.truncation.as_ref()
     }
 
-    /// Changes how texts are truncated.
+    /// Changes the truncation of texts.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -161,7 +161,7 @@ impl PostProcessing {
         Ok(())
     }
 
-    /// How encodings are padded; `None` if they are not.
+    /// The padding of encodings; `None` if they are not padded.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -179,7 +179,7 @@ impl PostProcessing {
         self.padding.as_ref()
     }
 
-    /// Changes how encodings are padded.
+    /// Changes the padding of encodings.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -198,7 +198,7 @@ impl PostProcessing {
         self.padding = padding;
     }
 
-    /// How many special tokens are put around a text, or around the two of a pair.
+    /// The number of special tokens around a text, or around the two of a pair.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -214,7 +214,7 @@ impl PostProcessing {
         self.library.get_post_processor().map_or(0, |processor| processor.added_tokens(is_pair))
     }
 
-    /// Truncates and surrounds.
+    /// Truncates encodings and adds special tokens.
     fn apply(
         &self,
         first: Encoding,
@@ -237,7 +237,7 @@ impl PostProcessing {
         let added = if add_special_tokens { self.special_tokens(second.is_some()) } else { 0 };
         let process = || {
             let (first, second) = match &self.truncation {
-                // The library's own: without room for special tokens, a length of nothing does not truncate.
+                // Like the library: without room for special tokens, a length of zero does not truncate.
                 Some(params) if params.max_length >= added => {
                     let max_length = params.max_length - added;
                     truncate_encodings(first, second, &TruncationParams { max_length, ..params.clone() })?
@@ -249,7 +249,7 @@ impl PostProcessing {
         caught(process).map_err(&refused)?.map_err(|error| refused(error.to_string()))
     }
 
-    /// Truncates encodings of one or two texts that have no special tokens around them, adds those, and pads.
+    /// Truncates encodings of one or two texts that have no special tokens around them, adds those tokens, and pads.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -263,7 +263,7 @@ impl PostProcessing {
     /// ```
     ///
     /// # Errors
-    /// It cannot truncate, or there is no memory for the padding.
+    /// The encodings cannot be truncated, or there is no memory for the padding.
     pub fn process(
         &self,
         first: Encoding,
@@ -285,7 +285,7 @@ impl PostProcessing {
 }
 
 impl FullTokenizer {
-    /// Over a tokenizer whose vocabulary is one of tiktoken: no special tokens, no truncation, no padding.
+    /// A full tokenizer for a vocabulary of tiktoken: no special tokens, no truncation, no padding.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -305,7 +305,7 @@ impl FullTokenizer {
         Self { tokenizer, post_processing, reference: None, ranks: None, around: Default::default() }
     }
 
-    /// Loads what [`Tokenizer::load`] loads: the vocabulary of this name, or the file at this path.
+    /// Loads the same tokenizers as [`Tokenizer::load`]: the vocabulary of this name, or the file at this path.
     /// [`LoadOptions::add_special_tokens`] is not used.
     ///
     /// ```
@@ -318,7 +318,7 @@ impl FullTokenizer {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Tokenizer::load`] and of [`from_bytes`](Self::from_bytes).
+    /// The errors of [`Tokenizer::load`] and of [`from_bytes`](Self::from_bytes).
     pub fn load(name_or_path: &str, options: &LoadOptions) -> Result<Self, LoadError> {
         match file_of(name_or_path)? {
             Some((name, file)) => Self::from_bytes(&file, &name, options),
@@ -342,7 +342,7 @@ impl FullTokenizer {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Tokenizer::from_bytes`] and of [`from_json`](Self::from_json).
+    /// The errors of [`Tokenizer::from_bytes`] and of [`from_json`](Self::from_json).
     pub fn from_bytes(file: &[u8], name: &str, options: &LoadOptions) -> Result<Self, LoadError> {
         let options = LoadOptions { add_special_tokens: false, ..*options };
         let tokenizer = Tokenizer::from_bytes(file, name, &options)?;
@@ -367,13 +367,13 @@ impl FullTokenizer {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Tokenizer::from_json`], or its settings of post-processing, truncation or padding cannot be read.
+    /// The errors of [`Tokenizer::from_json`], or its settings of post-processing, truncation or padding cannot be read.
     pub fn from_json(json: &[u8], name: &str, options: &LoadOptions) -> Result<Self, LoadError> {
         let options = LoadOptions { add_special_tokens: false, ..*options };
         Self::over(Tokenizer::from_json(json, name, &options)?, json, name, options)
     }
 
-    /// Over the tokenizer of a `tokenizer.json`.
+    /// A full tokenizer for the tokenizer of a `tokenizer.json`.
     fn over(tokenizer: Tokenizer, json: &[u8], name: &str, options: LoadOptions) -> Result<Self, LoadError> {
         let json = String::from_utf8_lossy(json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json));
         let post_processing =
@@ -417,7 +417,7 @@ impl FullTokenizer {
         self.reference.as_ref().map(|reference| &*reference.json)
     }
 
-    /// The bytes of its file: those of a `tokenizer.json` or of a rank file; `None` for a vocabulary of this crate.
+    /// The bytes of the file: a `tokenizer.json` or a rank file; `None` for a vocabulary of this crate.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -505,7 +505,7 @@ impl FullTokenizer {
     /// ```
     ///
     /// # Errors
-    /// Those of [`encode`](Self::encode).
+    /// The errors of [`encode`](Self::encode).
     ///
     /// # Panics
     /// `ids` are not those of `text`.
@@ -522,7 +522,7 @@ impl FullTokenizer {
         }
     }
 
-    /// The offsets of [`encoding_of`](Self::encoding_of) without those of special tokens around the text, if they can be had without the rest.
+    /// The offsets of [`encoding_of`](Self::encoding_of) without special tokens around the text, if they can be found without the other columns.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -539,7 +539,7 @@ impl FullTokenizer {
         self.tokenizer.own_offsets(text, ids)
     }
 
-    /// What [`encode`](Self::encode) puts around the ids of a single text: an encoding of one token with the id 0, neither truncated nor padded.
+    /// The encoding that [`encode`](Self::encode) puts around the ids of a single text: one token with the id 0, neither truncated nor padded.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -564,11 +564,11 @@ impl FullTokenizer {
         plain.set_truncation(None).map_err(|reason| EngineError::refused(Released::NAME, reason))?;
         let text = encoding(vec![0], vec![String::new()], vec![Some(0)], vec![(0, 0)], 0);
         let around = Arc::new(plain.apply(text, None, add_special_tokens)?);
-        // Made before the cell is taken, which a fork might leave so.
+        // Made before the cell is taken: a fork might leave the cell taken.
         Ok(Arc::clone(known.get_or_init(|| around)))
     }
 
-    /// Whether the encoding of a text follows from its ids, so that [`encoding_of`](Self::encoding_of) encodes nothing.
+    /// True if the encoding of a text follows from its ids, so that [`encoding_of`](Self::encoding_of) encodes nothing.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -584,8 +584,8 @@ impl FullTokenizer {
         self.tokenizer.locates_ids()
     }
 
-    /// The encodings of a batch, by the threads of the current pool, as long as `goes_on` returns true, which each thread calls again and
-    /// again. `None` if it does not.
+    /// The encodings of a batch, computed by the threads of the current pool, as long as `goes_on` returns true, which each thread calls
+    /// repeatedly. `None` if it returns false.
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -603,7 +603,7 @@ impl FullTokenizer {
     /// ```
     ///
     /// # Errors
-    /// The first input, in order, that has no encoding.
+    /// The error of the first input, in order, that has no encoding.
     pub fn encode_batch(
         &self,
         inputs: Vec<EncodeInput<'_>>,
@@ -617,7 +617,7 @@ impl FullTokenizer {
             .map(|input| goes_on().then(|| self.encode_unpadded(input, add_special_tokens, post_processing)))
             .collect();
         if encoded.iter().any(Option::is_none) {
-            // To free thousands of encodings takes longer than people wait after Ctrl-C. Without another thread it is done here.
+            // Freeing thousands of encodings takes longer than people wait after Ctrl-C. Without another thread, they are freed here.
             let _ = thread::Builder::new().name("windrow-free".to_owned()).spawn(move || drop(encoded));
             return Ok(None);
         }
@@ -660,7 +660,7 @@ impl FullTokenizer {
 /// Pads an encoding and its overflowing parts.
 ///
 /// # Errors
-/// There is no memory for so much padding; the encoding is as before.
+/// There is no memory for the padding; the encoding is then unchanged.
 ///
 /// ```
 /// use windrow_tokenizers::full::pad_encoding;
@@ -675,7 +675,7 @@ pub fn pad_encoding(encoding: &mut Encoding, padding: &PaddingParams) -> Result<
     pad(std::slice::from_mut(encoding), padding)
 }
 
-/// Makes Hugging Face's library work on the calling thread: its threads would be missing in a process that forks.
+/// Makes Hugging Face's library work on the calling thread: its threads would be missing in a forked process.
 pub fn keep_library_serial() {
     tokenizers_023::utils::parallelism::set_parallelism(false);
 }

@@ -2,8 +2,10 @@
 //!
 //! A name is a vocabulary of this crate: `r50k_base` (also `gpt2`), `p50k_base`, `cl100k_base` or `o200k_base`, each also without `_base`,
 //! `p50k_edit` or `o200k_harmony`.
-//! [`vocabulary_of`] maps a model to its vocabulary. `Qwen/Qwen2.5-7B` is that of a model in the cache of the Hugging Face Hub. Anything else is the path of a `tokenizer.json`, or of a directory that contains
-//! one, or of a published rank file of tiktoken: `r50k_base.tiktoken`, `p50k_base.tiktoken` and so on. The ids are those of Hugging Face's `tokenizers` 0.23 for the same file, and of tiktoken for the vocabularies of this crate.
+//! [`vocabulary_of`] maps a model to its vocabulary. `Qwen/Qwen2.5-7B` is that of a model in the cache of the Hugging Face Hub. Anything else is
+//! the path of a `tokenizer.json`, or of a directory that contains one, or of a published rank file of tiktoken: `r50k_base.tiktoken`,
+//! `p50k_base.tiktoken` and so on. The ids are those of Hugging Face's `tokenizers` 0.23 for the same file, and of tiktoken for the vocabularies
+//! of this crate.
 //! Regexes have the meaning of Oniguruma, as in the Python wheel of `tokenizers` 0.23. A document that needs too much backtracking, or
 //! more memory than the process can get, gives an error instead of ids.
 //!
@@ -52,7 +54,7 @@ use file::File;
 /// Larger files are not read. The largest files in use have some 40 MB.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Memory that is there before a vocabulary is loaded: for each byte of a file, and for a vocabulary of this crate. An allocation of a library that
+/// Memory required before a vocabulary is loaded: per byte of a file, and for a vocabulary of this crate. An allocation of a library that
 /// fails would end the process.
 const BYTES_OF_JSON: usize = 8;
 const BYTES_OF_RANKS: usize = 32 << 20;
@@ -61,7 +63,7 @@ fn check_memory(name: &str, bytes: usize) -> Result<(), LoadError> {
     if has_memory(bytes) { Ok(()) } else { Err(LoadError::NoMemory { name: name.to_owned(), bytes }) }
 }
 
-/// Why a tokenizer could not be loaded.
+/// The reason why a tokenizer could not be loaded.
 ///
 /// ```
 /// use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
@@ -86,9 +88,9 @@ pub enum LoadError {
     UnknownModel {
         /// The name of the model.
         name: String,
-        /// Why the model has no vocabulary here.
+        /// The reason why the model has no vocabulary here.
         reason: String,
-        /// What to do.
+        /// The remedy.
         hint: String,
     },
     /// The file cannot be read.
@@ -111,11 +113,11 @@ pub enum LoadError {
     Invalid {
         /// Path or name of the file.
         name: String,
-        /// Where in the file, such as `model.merges[3]`; empty for the whole file.
+        /// The place in the file, such as `model.merges[3]`; empty for the whole file.
         place: String,
-        /// What is wrong.
+        /// The error at this place.
         reason: String,
-        /// What to do.
+        /// The remedy.
         hint: String,
     },
     /// windrow's own engine was requested, and does not support the file.
@@ -128,7 +130,7 @@ pub enum LoadError {
     Unsupported {
         /// Path or name of the file.
         name: String,
-        /// What the engine does not support.
+        /// The feature that the engine does not support.
         reason: String,
     },
     /// No engine accepts the file.
@@ -181,15 +183,15 @@ pub struct Tokenizer {
     engine: ChosenEngine,
     /// With windrow's own engine: the tokens that it does not know as bytes.
     others: Option<OtherTokens>,
-    /// Whether decoding puts the bytes of tokens together, and no more.
+    /// True if decoding joins the bytes of tokens and does nothing else.
     joins_bytes: bool,
-    /// With windrow's own engine: how offsets are trimmed, if it can find them.
+    /// With windrow's own engine: the trimming of offsets, if it can find them.
     trims: Option<Trims>,
-    /// What decodes and finds offsets otherwise.
+    /// The library that decodes and finds offsets otherwise.
     reference: Option<Reference>,
     vocab_size: u32,
     added: Vec<AddedId>,
-    /// The token for what is unknown, if the model itself emits it.
+    /// The token for unknown text, if the model itself emits it.
     unknown: Option<String>,
     eos: Option<(String, u32)>,
     embedded: Option<Embedded>,
@@ -226,8 +228,8 @@ impl Tokenizer {
     /// [`load`](Self::load), but a vocabulary of this crate is ready within milliseconds. A slower engine encodes the first texts,
     /// until building the fast one pays. The ids are the same.
     ///
-    /// This is for a program that starts often and may have little to encode. `bytes` is the amount of text, or 0 if it is unknown. If
-    /// unknown, the fast engine is built once as much time was spent without it as it costs to build.
+    /// For a program that starts often and may have little to encode. `bytes` is the amount of text, or 0 if it is unknown. If it is
+    /// unknown, the fast engine is built once the time spent without it equals the time to build it.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -239,7 +241,7 @@ impl Tokenizer {
     /// ```
     ///
     /// # Errors
-    /// Those of [`load`](Self::load).
+    /// The errors of [`load`](Self::load).
     pub fn load_early(name_or_path: &str, options: &LoadOptions, bytes: u64) -> Result<Self, LoadError> {
         Self::load_for(name_or_path, options, Some(bytes))
     }
@@ -264,7 +266,7 @@ impl Tokenizer {
     /// ```
     ///
     /// # Errors
-    /// They are of neither, or no engine can encode with the file.
+    /// The bytes are neither file, or no engine can encode with the file.
     pub fn from_bytes(file: &[u8], name: &str, options: &LoadOptions) -> Result<Self, LoadError> {
         Self::from_file(file, name, options, None)
     }
@@ -301,7 +303,7 @@ impl Tokenizer {
     /// ```
     ///
     /// # Errors
-    /// It is not a `tokenizer.json` that an engine can encode with.
+    /// The bytes are not a `tokenizer.json` that an engine can encode with.
     pub fn from_json(json: &[u8], name: &str, options: &LoadOptions) -> Result<Self, LoadError> {
         let invalid = |fault| LoadError::invalid(name, fault);
         check_memory(name, json.len().saturating_mul(BYTES_OF_JSON))?;
@@ -439,7 +441,7 @@ impl Tokenizer {
         self.engine.as_engine()
     }
 
-    /// The ids of all `texts`, by the threads of the current pool. They do not depend on threads.
+    /// The ids of all `texts`, computed by the threads of the current pool. They do not depend on the number of threads.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -452,7 +454,7 @@ impl Tokenizer {
     /// ```
     ///
     /// # Errors
-    /// The first text, in order, that the engine cannot encode.
+    /// The error of the first text, in order, that the engine cannot encode.
     pub fn encode_batch_ids(&self, texts: &[&str]) -> Result<Ragged, BatchError> {
         let mut batch = Ragged::default();
         self.engine().encode_batch(texts, &mut batch)?;
@@ -460,8 +462,8 @@ impl Tokenizer {
         Ok(batch)
     }
 
-    /// [`encode_batch_ids`](Self::encode_batch_ids) into the memory of `batch`, whose items it replaces: memory that was used before need not be
-    /// cleared by the system again. It keeps space for up to an id for each byte of text.
+    /// [`encode_batch_ids`](Self::encode_batch_ids) into the memory of `batch`, whose items it replaces: the system need not clear memory that was
+    /// already used. It keeps space for up to an id for each byte of text.
     ///
     /// ```
     /// use windrow_tokenizers::engine::Ragged;
@@ -477,13 +479,13 @@ impl Tokenizer {
     /// ```
     ///
     /// # Errors
-    /// Those of [`encode_batch_ids`](Self::encode_batch_ids); `batch` is then empty.
+    /// The errors of [`encode_batch_ids`](Self::encode_batch_ids); `batch` is then empty.
     pub fn encode_batch_ids_into(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
         self.engine().encode_batch(texts, batch)
     }
 
-    /// [`encode_batch_ids_into`](Self::encode_batch_ids_into) as long as `goes_on` returns true, which each thread calls again and again: for
-    /// callers that listen for Ctrl-C or have a deadline. Returns whether it has encoded all texts; `batch` is empty otherwise.
+    /// [`encode_batch_ids_into`](Self::encode_batch_ids_into) as long as `goes_on` returns true, which each thread calls repeatedly: for callers
+    /// that poll for Ctrl-C or have a deadline. Returns true if all texts were encoded; `batch` is empty otherwise.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -501,7 +503,7 @@ impl Tokenizer {
     /// ```
     ///
     /// # Errors
-    /// Those of [`encode_batch_ids`](Self::encode_batch_ids); `batch` is then empty.
+    /// The errors of [`encode_batch_ids`](Self::encode_batch_ids); `batch` is then empty.
     pub fn encode_batch_ids_while(
         &self,
         texts: &[&str],
@@ -528,7 +530,7 @@ impl Tokenizer {
     /// ```
     ///
     /// # Errors
-    /// Those of [`encode_batch_ids`](Self::encode_batch_ids), with the number of the text in `texts`; `batch` is then empty.
+    /// The errors of [`encode_batch_ids`](Self::encode_batch_ids), with the number of the text in `texts`; `batch` is then empty.
     pub fn append_batch_ids_while(
         &self,
         texts: &[&str],
@@ -568,7 +570,7 @@ impl Tokenizer {
         added.map(|added| added.id).or_else(|| self.engine().token_to_id(token))
     }
 
-    /// The token that ends a document, if it is known. A `tokenizer.json` does not tell.
+    /// The token that ends a document, if it is known. A `tokenizer.json` does not name it.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -600,7 +602,7 @@ impl Tokenizer {
         special.into_iter().map(|token| (token.content.clone(), token.id)).collect()
     }
 
-    /// The ids of the special tokens, without that of the token for what is unknown: the model emits it for texts that do not name it.
+    /// The ids of the special tokens, except the token for unknown text: the model emits it for texts that do not name it.
     pub(crate) fn special_ids(&self) -> Vec<u32> {
         let is_counted = |token: &&AddedId| token.special && self.unknown.as_ref() != Some(&token.content);
         self.added.iter().filter(is_counted).map(|token| token.id).collect()
@@ -611,7 +613,7 @@ impl Tokenizer {
         self.added.iter().flat_map(|token| [token.content.as_str(), " "]).collect()
     }
 
-    /// Why windrow's own engine does not encode with this tokenizer; `None` if it does.
+    /// The reason why windrow's own engine does not encode with this tokenizer; `None` if it does.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -648,7 +650,8 @@ pub(crate) fn path_of(name: &str) -> PathBuf {
     if path.exists() { path } else { hub::cached(name).unwrap_or(path) }
 }
 
-/// The path and the bytes of the file at this path, of the `tokenizer.json` in this directory, or of that of a model in the cache of the Hub.
+/// The path and the bytes of the file at this path, of the `tokenizer.json` in this directory, or of the `tokenizer.json` of a model in the
+/// cache of the Hub.
 fn read(name_or_path: &str) -> Result<(String, Vec<u8>), LoadError> {
     let path = Path::new(name_or_path);
     let read_error = |source| LoadError::Read { name: name_or_path.to_owned(), source };
@@ -718,7 +721,8 @@ fn utf8(json: &[u8]) -> Result<&str, Fault> {
         .map_err(|error| Fault::new("", format!("not UTF-8 from byte {} on", error.valid_up_to()), fault::DAMAGED))
 }
 
-/// Files that users mistake for a `tokenizer.json`, by their first bytes. One that is called a model is a sentencepiece model, if it is nothing else.
+/// Files that users mistake for a `tokenizer.json`, by their first bytes. A file named as a model is a sentencepiece model if it is nothing
+/// else.
 fn other_format(file: &[u8], is_called_model: bool) -> Option<Fault> {
     const SENTENCEPIECE: (&str, &str) =
         ("a sentencepiece model, which cannot be read", "convert it to a tokenizer.json with the transformers library");
@@ -731,7 +735,7 @@ fn other_format(file: &[u8], is_called_model: bool) -> Option<Fault> {
         [b'G', b'G', b'U', b'F', ..] => ("the weights of a model (GGUF)", OTHER),
         [_, _, _, _, _, 0, 0, 0, b'{', ..] => ("the weights of a model (safetensors)", OTHER),
         _ => match foreign(first) {
-            // The remedies of corpora are pipes to `encode`.
+            // The remedies for corpora are pipes to `encode`.
             Some(kind) => (kind.what, if kind.hint.contains("windrow") { OTHER } else { kind.hint }),
             None if is_called_model && !is_json && !rank_file::is_likely(file) => SENTENCEPIECE,
             None => return None,

@@ -34,7 +34,7 @@ impl Bpe {
         encoded.map(|()| ids).map_err(|failed| no_memory(&[text], failed).error)
     }
 
-    /// The ids of `text`, and the bytes of `text` that each stands for: not trimmed yet.
+    /// The ids of `text`, and the range of bytes of `text` for each id: not trimmed yet.
     pub(crate) fn encode_with_offsets(&self, text: &str) -> Result<Encoded, EngineError> {
         let located = self.engine.encode_with_offsets(text);
         let (ids, offsets) = located.map_err(|failed| no_memory(&[text], failed).error)?;

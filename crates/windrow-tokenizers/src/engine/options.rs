@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use windrow_bpe::EngineOptions;
 
-/// How a tokenizer treats special tokens.
+/// The treatment of special tokens by a tokenizer.
 ///
 /// ```
 /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -23,9 +23,9 @@ pub struct LoadOptions {
     /// Recognizes special tokens that are written in a text. Otherwise they are plain text. Added tokens that are not special are
     /// always recognized, as with Hugging Face's `encode_special_tokens`.
     pub special_in_text: bool,
-    /// Which engine encodes. The ids are the same.
+    /// The engine that encodes. The ids are the same.
     pub engine: EngineChoice,
-    /// Maximum memory in bytes of what windrow's own engine remembers, the pieces of its vocabulary included: see
+    /// Maximum memory in bytes of the cache of windrow's own engine, including the pieces of its vocabulary: see
     /// [`EngineOptions::cache_bytes`](windrow_bpe::EngineOptions::cache_bytes).
     pub cache_bytes: usize,
     /// Accepts a file that is being put together: without tokens, or with a processor whose ids no token has. Hugging Face's library encodes it.
@@ -39,7 +39,7 @@ impl LoadOptions {
     }
 }
 
-/// Which engine encodes.
+/// The engine that encodes.
 ///
 /// ```
 /// use windrow_tokenizers::tokenizer::{EngineChoice, LoadError, LoadOptions, Tokenizer};

@@ -51,7 +51,7 @@ pub(crate) struct Pipeline {
     special_in_text: bool,
     vocab_size: u32,
     differences: Differences,
-    /// True if a text may be cut before each [`WORD`] behind another character.
+    /// True if a text may be cut before each [`WORD`] after another character.
     cuts_words: bool,
     /// Encodes instead of the tokenizer's model.
     ranks: Option<Ranks>,
@@ -85,7 +85,7 @@ impl Pipeline {
         self.ranks.as_ref()
     }
 
-    /// The text of `ids`, for a byte-level vocabulary. Ids that no token has are left out.
+    /// The text of `ids`, for a byte-level vocabulary. Unknown ids are ignored.
     pub(crate) fn decode_bytes(&self, ids: &[u32], skip_special_tokens: bool) -> Result<String, DecodeError> {
         let refused = |reason| DecodeError::Refused { engine: NAME.to_owned(), reason };
         if !matches!(self.tokenizer.get_model(), PipelineModel::BPE(model) if model.is_byte_level()) {
@@ -96,7 +96,7 @@ impl Pipeline {
         text.map_err(refused)?.map_err(|error| refused(error.to_string()))
     }
 
-    /// Whether a token has this id.
+    /// True if a token has this id.
     pub(crate) fn has(&self, id: u32) -> bool {
         !self.tokenizer.decode_tokens(&[id], false).is_empty()
     }
@@ -173,7 +173,7 @@ impl Pipeline {
     }
 }
 
-/// Cuts a text before words, now and then.
+/// Cuts a text before words, at intervals.
 fn words(text: &str, pieces: &mut Vec<Span>) {
     let mut start = 0;
     for at in memmem::find_iter(text.as_bytes(), WORD) {

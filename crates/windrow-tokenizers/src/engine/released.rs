@@ -59,9 +59,9 @@ pub(crate) fn encoding(
 pub(crate) struct Released {
     tokenizer: Tokenizer,
     add_special_tokens: bool,
-    /// The ids that go before and behind every document.
+    /// The ids before and after every document.
     around: [Vec<u32>; 2],
-    /// Why there is no decoding, if the decoder cannot be read. Encoding needs no decoder.
+    /// The reason why the decoder cannot be read, if it cannot. Encoding needs no decoder.
     no_decoder: Option<String>,
 }
 
@@ -86,7 +86,7 @@ impl Released {
         Ok(Self { tokenizer, add_special_tokens: options.add_special_tokens, around, no_decoder })
     }
 
-    /// The text of `ids`. Ids that no token has are left out.
+    /// The text of `ids`. Unknown ids are ignored.
     pub(crate) fn decode(&self, ids: &[u32], skip_special_tokens: bool) -> Result<String, DecodeError> {
         let refused = |reason: String| DecodeError::Refused { engine: Self::NAME.to_owned(), reason };
         if let Some(reason) = &self.no_decoder {
@@ -100,14 +100,14 @@ impl Released {
         text.map_err(refused)?.map_err(|error| refused(error.to_string()))
     }
 
-    /// The ids of `text`, and the bytes of `text` that each stands for.
+    /// The ids of `text`, and the range of bytes of `text` for each id.
     pub(crate) fn encode_with_offsets(&self, text: &str) -> Result<Encoded, EngineError> {
         let encoding = self.guarded(text, || self.tokenizer.encode(text, self.add_special_tokens))?;
         let offsets = encoding.get_offsets().iter().map(|&(start, end)| start..end).collect();
         Ok(Encoded { ids: encoding.get_ids().to_vec(), offsets })
     }
 
-    /// All that the library says of a text or of words, with offsets in characters.
+    /// The library's full encoding of a text or of words, with offsets in characters.
     pub(crate) fn encode_sequence(&self, sequence: InputSequence<'_>) -> Result<Encoding, EngineError> {
         let input = EncodeInput::Single(sequence);
         self.guarded_bytes(bytes_of(&input), || self.tokenizer.encode_char_offsets(input, false))
@@ -122,7 +122,7 @@ impl Released {
         self.guarded_bytes(text.len(), run)
     }
 
-    /// [`guarded`](Self::guarded) for so many bytes of text.
+    /// [`guarded`](Self::guarded) for `text` bytes of text.
     fn guarded_bytes<T>(&self, text: usize, run: impl FnOnce() -> tokenizers_023::Result<T>) -> Result<T, EngineError> {
         // Each byte has two alignments of 16 bytes and three copies, each token 100 bytes.
         let bytes = text.saturating_mul(BYTES_PER_BYTE);
@@ -141,8 +141,7 @@ impl Released {
         }
     }
 
-    /// Parses the parts around the model, to check that this library reads them as intended. An error is the name of the part and what
-    /// is wrong with it.
+    /// Parses the parts around the model, to check that this library reads them as intended. An error is the name of the part and the reason.
     pub(crate) fn read_parts(parts: &Map<String, Value>) -> Result<(), (&'static str, String)> {
         fn read<T: DeserializeOwned>(
             parts: &Map<String, Value>,
@@ -160,7 +159,7 @@ impl Released {
         read::<PostProcessorWrapper>(parts, "post_processor")
     }
 
-    /// Texts as the normalizer of `parts` leaves them, or the first that it fails on, and why.
+    /// The texts after the normalizer of `parts`, or the first text that it fails on, with the reason.
     pub(crate) fn normalized<'t>(
         parts: &Map<String, Value>,
         texts: impl Iterator<Item = &'t str>,
@@ -232,7 +231,7 @@ impl Encoder for ReleasedEncoder<'_> {
             ids.extend(more);
             Ok(())
         };
-        // As `encode_fast`, without an `Encoding`: the ids of a piece are all that is kept of it.
+        // Like `encode_fast`, without an `Encoding`: only the ids of a piece are kept.
         let encoded = self.engine.guarded(text, || {
             let mut pieces = tokenizer.get_added_vocabulary().extract_and_normalize(tokenizer.get_normalizer(), text);
             if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {

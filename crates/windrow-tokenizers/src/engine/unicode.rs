@@ -89,7 +89,7 @@ pub(super) struct Differences {
     tables: Vec<Ranges>,
     /// Searches for [`LONG_S`], if a regex ignores the case of contractions.
     long_s: Option<Finder<'static>>,
-    /// Whether a character of the tables may begin with this byte.
+    /// True if a character of the tables may begin with this byte.
     leads: [bool; 256],
 }
 
@@ -110,7 +110,7 @@ impl Differences {
         Self { tables, leads, long_s }
     }
 
-    /// Whether the text contains any of these characters. Almost no text does, so this is the usual cost per text.
+    /// True if the text contains any of these characters. Almost no text does, so this is the usual cost per text.
     pub(super) fn any_in(&self, text: &str) -> bool {
         /// Small enough for vector instructions.
         const CHUNK: usize = 64;
@@ -142,7 +142,7 @@ fn collect(pre_tokenizer: &PipelinePreTokenizer, tables: &mut Vec<Ranges>) {
     }
 }
 
-/// Which characters to hide from a pre-tokenizer that is not a sequence, and which characters replace them.
+/// The characters to hide from a pre-tokenizer that is not a sequence, and their replacements.
 fn hides(pre_tokenizer: &PipelinePreTokenizer) -> Vec<(Ranges, [char; 3])> {
     match pre_tokenizer {
         PipelinePreTokenizer::Bert(_) | PipelinePreTokenizer::Punctuation(_) => {
@@ -156,7 +156,7 @@ fn hides(pre_tokenizer: &PipelinePreTokenizer) -> Vec<(Ranges, [char; 3])> {
     }
 }
 
-/// Whether a regex of the pre-tokenizer, or of its members, ignores the case of contractions.
+/// True if a regex of the pre-tokenizer, or of its members, ignores the case of contractions.
 fn folds(pre_tokenizer: &PipelinePreTokenizer) -> bool {
     match pre_tokenizer {
         PipelinePreTokenizer::Sequence(sequence) => sequence.pre_tokenizers().iter().any(folds),

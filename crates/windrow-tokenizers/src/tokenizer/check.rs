@@ -1,4 +1,4 @@
-//! What must hold in a `tokenizer.json` before a library parses it.
+//! Checks a `tokenizer.json` before a library parses it.
 //!
 //! The libraries panic on some files, take gigabytes for others (their tables are as long as the largest id), and misread a few. Such
 //! files are refused here, with the place and the remedy.
@@ -66,19 +66,19 @@ pub(super) fn has_long_words(file: &File<'_>) -> bool {
     most.is_some_and(|most| most > 1 << 20)
 }
 
-/// Whether the text that reaches the model is in the byte-level alphabet.
+/// True if the text that reaches the model is in the byte-level alphabet.
 pub(super) fn is_byte_level(file: &File<'_>) -> bool {
     file.model.kind == Kind::Bpe
         && (file.model.options.get("byte_level").and_then(Value::as_bool) == Some(true)
             || has_pre_tokenizer(file, "ByteLevel"))
 }
 
-/// Whether the file has a pre-tokenizer of this type.
+/// True if the file has a pre-tokenizer of this type.
 pub(super) fn has_pre_tokenizer(file: &File<'_>, kind: &str) -> bool {
     any_pre_tokenizer(file, &|node| node.get("type").and_then(Value::as_str) == Some(kind))
 }
 
-/// Whether `holds` is true for the file's pre-tokenizer or one of its members.
+/// True if `holds` is true for the file's pre-tokenizer or one of its members.
 pub(super) fn any_pre_tokenizer(file: &File<'_>, holds: &dyn Fn(&Value) -> bool) -> bool {
     fn any(node: &Value, holds: &dyn Fn(&Value) -> bool) -> bool {
         let members = node.get("pretokenizers").and_then(Value::as_array);
@@ -292,7 +292,7 @@ fn check_added(added: &[Added], entries: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The types of processors, and the fields by which 0.23 tells them apart: it reads most of them without a look at their type.
+/// The types of processors, and the fields by which 0.23 distinguishes them: it reads most of them without checking their type.
 const PROCESSORS: [(&str, &[&str]); 5] = [
     ("BertProcessing", &["sep", "cls"]),
     ("RobertaProcessing", &["sep", "cls"]),

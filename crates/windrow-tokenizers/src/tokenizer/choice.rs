@@ -1,4 +1,4 @@
-//! Chooses the engine that encodes, and keeps what the other methods of a tokenizer need beside it.
+//! Chooses the engine that encodes, and keeps what the other methods of a tokenizer need in addition.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use super::forms::{self, Forms};
 use super::{EngineChoice, LoadError, LoadOptions, fault, gate, route};
 use crate::engine::{Bpe, Early, Engine, Pipeline, Released, caught};
 
-/// Why windrow's own engine does not encode, if the caller wants another one.
+/// The reason for not using windrow's own engine if the caller wants another one.
 pub(super) const REQUESTED: &str = "the options request the engine of tokenizers";
 
 /// The engine that encodes.
@@ -32,7 +32,7 @@ impl ChosenEngine {
     }
 }
 
-/// The engine that gives Hugging Face's ids for this file, and why it is not windrow's own.
+/// The engine that gives Hugging Face's ids for this file, and the reason why it is not windrow's own.
 pub(super) fn engine(
     file: &File<'_>,
     checked: &Checked,
@@ -87,7 +87,8 @@ pub(super) fn engine(
     Ok((ChosenEngine::Released(Box::new(released)), delegated))
 }
 
-/// The tokenizer of the release candidate with the forms of its added tokens, or why it is not suitable for this file. `forms` are those of 0.23.
+/// The tokenizer of the release candidate with the forms of its added tokens, or the reason why it is not suitable for this file.
+/// `forms` are those of 0.23.
 fn pipeline(file: &File<'_>, checked: &Checked, forms: Option<&Forms>) -> Result<(PipelineTokenizer, Forms), String> {
     if let Some(reason) = route::differs(file, checked).filter(|_| !file.canonical) {
         return Err(reason.to_owned());
@@ -104,7 +105,7 @@ fn pipeline(file: &File<'_>, checked: &Checked, forms: Option<&Forms>) -> Result
     }
 }
 
-/// The released library with a file that was read before, without its post-processor.
+/// The released library with a file that was already read, without its post-processor.
 pub(crate) fn released_without_processor(text: &str, options: &LoadOptions) -> Result<Released, String> {
     let mut file = File::parse(text).map_err(|fault| fault.reason)?;
     file.parts.remove("post_processor");
@@ -120,7 +121,7 @@ fn released(file: &File<'_>, options: &LoadOptions) -> Result<Released, String> 
 pub(crate) struct Late(OnceLock<Result<Released, String>>);
 
 impl Late {
-    /// An error is why `build` failed.
+    /// An error is the reason for the failure of `build`.
     ///
     /// The library is built before the cell is taken: in a process that is forked meanwhile, a cell that another thread had taken would never
     /// be filled, and each reader would wait for it. Two threads may build it; one is kept.
@@ -145,12 +146,12 @@ pub(super) struct Reference {
 }
 
 impl Reference {
-    /// `text` is a file that was read before.
+    /// `text` is a file that was already read.
     pub(super) fn new(text: &str, options: &LoadOptions) -> Self {
         Self { text: text.into(), options: *options, released: Late::default() }
     }
 
-    /// An error is why the library cannot read the file.
+    /// An error is the reason why the library cannot read the file.
     pub(super) fn get(&self) -> Result<&Released, String> {
         let build = || {
             let file = File::parse(&self.text).map_err(|fault| fault.reason)?;

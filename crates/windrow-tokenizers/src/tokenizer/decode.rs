@@ -1,4 +1,4 @@
-//! From ids back to text, and from ids to their places in a text.
+//! Decodes ids to text, and maps ids to their places in a text.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -19,11 +19,11 @@ use crate::engine::{
 /// The tokens whose bytes the table of an engine does not have: added tokens, and tokens that are not in the byte-level alphabet.
 pub(super) struct OtherTokens {
     by_id: HashMap<u32, OtherToken>,
-    /// How a file spells each byte.
+    /// The file's spelling of each byte.
     alphabet: Box<[char; 256]>,
-    /// Whether unknown ids are left out, as by Hugging Face's library. tiktoken refuses them.
+    /// True if unknown ids are ignored, as in Hugging Face's library. tiktoken refuses them.
     leaves_out_unknown: bool,
-    /// Whether an id stands for one token only. Hugging Face numbers added tokens itself, and may give one the id of a token of the model.
+    /// True if each id belongs to only one token. Hugging Face numbers added tokens itself, and may give one the id of a token of the model.
     tells_tokens: bool,
 }
 
@@ -31,12 +31,12 @@ struct OtherToken {
     content: Box<str>,
     bytes: Box<[u8]>,
     is_special: bool,
-    /// White space that offsets leave out, at the beginning and at the end.
+    /// White space that offsets exclude, at the beginning and at the end.
     spaces: [usize; 2],
 }
 
 impl OtherTokens {
-    /// Those of a byte-level file.
+    /// The tokens of a byte-level file.
     pub(super) fn of_file(file: &File<'_>, checked: &Checked) -> Self {
         let foreign = file.model.vocab.iter().filter(|(token, _)| to_bytes(token).is_none());
         let foreign = foreign.map(|(token, id)| (*id, token.as_str(), false));
@@ -54,7 +54,7 @@ impl OtherTokens {
         Self { by_id: by_id.collect(), alphabet: alphabet(), leaves_out_unknown: true, tells_tokens }
     }
 
-    /// Those of a vocabulary of tiktoken.
+    /// The tokens of a vocabulary of tiktoken.
     pub(super) fn of_ranks(special: &[AddedId]) -> Self {
         let by_id = special.iter().map(|AddedId { content, id, special }| {
             let (bytes, spaces) = (content.as_bytes().into(), spaces(content));
@@ -96,7 +96,7 @@ impl OtherTokens {
 }
 
 impl OtherTokens {
-    /// The white space of a token that offsets leave out, at its beginning and at its end.
+    /// The white space of a token that offsets exclude, at its beginning and at its end.
     fn spaces(&self, id: u32, engine: &windrow_bpe::BpeEngine) -> [usize; 2] {
         if let Some(token) = self.by_id.get(&id) {
             return token.spaces;
@@ -152,7 +152,7 @@ fn spaces(token: &str) -> [usize; 2] {
     [token.chars().take_while(is_space).count(), token.chars().rev().take_while(is_space).count()]
 }
 
-/// Whether the decoder of a file puts the bytes of tokens together, and no more.
+/// True if the decoder of a file joins the bytes of tokens and does nothing else.
 pub(super) fn joins_bytes(file: &File<'_>) -> bool {
     let decoder = file.decoder.and_then(|decoder| serde_json::from_str::<Value>(decoder.get()).ok());
     let kind = |node: &Value| node.get("type").and_then(Value::as_str) == Some("ByteLevel");
@@ -163,16 +163,16 @@ pub(super) fn joins_bytes(file: &File<'_>) -> bool {
     })
 }
 
-/// The post-processors that trim offsets, in order: whether the space before the first word stays.
+/// The post-processors that trim offsets, in order: each is true if the space before the first word stays.
 pub(super) struct Trims(Vec<bool>);
 
 impl Trims {
-    /// None trims.
+    /// No post-processor that trims.
     pub(super) fn none() -> Self {
         Self(Vec::new())
     }
 
-    /// Those of a file, or `None` if it has processors of other types, or if an id does not tell its token.
+    /// The trims of a file, or `None` if it has processors of other types, or if an id does not identify its token.
     pub(super) fn of(file: &File<'_>, others: &OtherTokens) -> Option<Self> {
         fn add(node: &Value, trims: &mut Vec<bool>) -> Option<()> {
             let flag = |name: &str| node.get(name).and_then(Value::as_bool).unwrap_or(true);
@@ -192,7 +192,7 @@ impl Trims {
         (trims.is_empty() || others.tells_tokens).then_some(Self(trims))
     }
 
-    /// Leaves white space out of offsets. `spaces` is that of a token, at its beginning and at its end.
+    /// Excludes white space from offsets. `spaces` is that of a token, at its beginning and at its end.
     fn apply(&self, encoded: &mut Encoded, spaces: impl Fn(u32) -> [usize; 2]) {
         for &keeps_first in &self.0 {
             for (number, (&id, Range { start, end })) in encoded.ids.iter().zip(&mut encoded.offsets).enumerate() {
@@ -213,19 +213,19 @@ impl Trims {
 const BYTES_OF_ID: usize = 16;
 const BYTES_OF_TOKEN: usize = 128;
 
-/// Memory per token to make an encoding: all its columns, what they are made of, and the copy that a post-processor makes.
+/// Memory per token of an encoding: all its columns, the data from which they are made, and the copy that a post-processor makes.
 ///
-/// Measure: `bindings/python/tests/test_memory.py` failed with 88.
+/// Measured by `bindings/python/tests/test_memory.py`, which failed with 88.
 const BYTES_OF_ENCODED: usize = 200;
 
 /// # From ids to text, and to places
 impl Tokenizer {
     /// The text of `ids`, without special tokens if `skip_special_tokens`.
     ///
-    /// For a `tokenizer.json`, the text is that of Hugging Face's `tokenizers` 0.23: its decoder is applied, and ids that no token has are left out.
+    /// For a `tokenizer.json`, the text is that of Hugging Face's `tokenizers` 0.23: its decoder is applied, and unknown ids are ignored.
     /// For the vocabularies of tiktoken, it is that of tiktoken. Bytes that are not UTF-8 become U+FFFD in both.
     ///
-    /// If windrow's own engine does not encode ([`delegated`](Self::delegated)), the first call loads the file once more.
+    /// If windrow's own engine does not encode ([`delegated`](Self::delegated)), the first call loads the file again.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -267,7 +267,7 @@ impl Tokenizer {
         }
     }
 
-    /// [`decode`](Self::decode) for many documents, by the threads of the current pool.
+    /// Decodes many documents like [`decode`](Self::decode), with the threads of the current pool.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -280,7 +280,7 @@ impl Tokenizer {
     /// ```
     ///
     /// # Errors
-    /// The first document, in order, that cannot be decoded.
+    /// The error of the first document, in order, that cannot be decoded.
     pub fn decode_batch<T: AsRef<[u32]> + Sync>(
         &self,
         documents: &[T],
@@ -292,12 +292,12 @@ impl Tokenizer {
         numbered.map(|(document, text)| text.map_err(|error| DecodeBatchError { document, error })).collect()
     }
 
-    /// The ids of `text`, and the bytes of `text` that each stands for.
+    /// The ids of `text`, and the range of bytes of `text` for each id.
     ///
     /// The offsets are those that Hugging Face's `tokenizers` 0.23 gives in bytes: whole characters, so all tokens of a character have its place,
     /// without the white space that the file trims. The ids are those of the other methods.
     ///
-    /// If windrow's own engine does not encode ([`delegated`](Self::delegated)), the first call loads the file once more.
+    /// If windrow's own engine does not encode ([`delegated`](Self::delegated)), the first call loads the file again.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -353,12 +353,12 @@ impl Tokenizer {
         bpe.filter(|bpe| bpe.engine().has_offsets()).zip(others)
     }
 
-    /// Whether [`own_encoding`](Self::own_encoding) has an encoding.
+    /// True if [`own_encoding`](Self::own_encoding) has an encoding.
     pub(crate) fn locates_ids(&self) -> bool {
         self.locating().is_some()
     }
 
-    /// Whether the vocabulary is one of tiktoken.
+    /// True if the vocabulary is one of tiktoken.
     pub(crate) fn is_of_ranks(&self) -> bool {
         self.embedded.is_some()
     }
@@ -416,7 +416,7 @@ impl Tokenizer {
         }
     }
 
-    /// The released library with the same file, or why there is none.
+    /// The released library with the same file, or the reason why there is none.
     fn reference(&self) -> Result<&Released, String> {
         match &self.reference {
             Some(reference) => reference.get(),

@@ -6,7 +6,7 @@
 //!
 //! Their patterns are those of the published tokenizer.json files, for which the engine has programs. tiktoken writes two of them
 //! differently. tiktoken's pattern of `r50k_base` finds the same pieces. Its pattern of `cl100k_base` takes the white space at the
-//! end of a text as one piece; the pattern used here cuts that white space behind the last line end. The ids are the same, because
+//! end of a text as one piece; the pattern used here cuts that white space after the last line end. The ids are the same, because
 //! no token of `cl100k_base` continues after its last line end (`tests/it/tokenizer_load.rs`).
 //!
 //! The rank files of tiktoken are read as these vocabularies (`rank_file`).
@@ -41,7 +41,7 @@ pub(super) struct Embedded {
     pub(super) special: &'static [(&'static str, u32)],
     /// Number of tokens in the columns, whose ids begin at 0.
     tokens: usize,
-    /// Whether runs of spaces follow the token with the id 50256, as tiktoken's vocabularies for code have them.
+    /// True if runs of spaces follow the token with the id 50256, as in tiktoken's vocabularies for code.
     spaces: bool,
     /// The blake3 hash of the `tokenizer.json`, in hexadecimal.
     pub(super) hash: &'static str,
@@ -116,7 +116,7 @@ impl Embedded {
         last.map_or(0, |id| id + 1)
     }
 
-    /// The tokens behind those of the columns, with their ids.
+    /// The tokens after those of the columns, with their ids.
     fn more(&self) -> Vec<(Vec<u8>, u32)> {
         if self.spaces { pairs::runs_of_spaces() } else { Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! What encodes, why, and what it has done.
+//! The engine of a tokenizer, the reason for its choice, and its use so far.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::Tokenizer;
 use super::choice::ChosenEngine;
 use crate::engine::Bpe;
 
-/// What encodes with a tokenizer, why, and what it has done so far. Displayed, it is a line or two.
+/// The engine that encodes with a tokenizer, the reason for its choice, and its use so far. Displayed, it is a line or two.
 ///
 /// ```
 /// use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
@@ -22,13 +22,13 @@ use crate::engine::Bpe;
 pub struct Explanation {
     /// Name and version of the engine.
     pub engine: String,
-    /// Why it is not windrow's own; `None` if it is.
+    /// The reason why the engine is not windrow's own; `None` if it is.
     pub delegated: Option<String>,
-    /// The cache of windrow's own engine. `None` with another engine, or as long as a vocabulary that was loaded early does without.
+    /// The cache of windrow's own engine. `None` with another engine, or until a vocabulary that was loaded early has a cache.
     pub cache: Option<CacheUse>,
 }
 
-/// What the cache of windrow's own engine has been asked for, and how full it is.
+/// The lookups in the cache of windrow's own engine, and the space in use.
 ///
 /// ```
 /// use windrow_tokenizers::tokenizer::{CacheUse, LoadOptions, Tokenizer};
@@ -45,9 +45,9 @@ pub struct Explanation {
 pub struct CacheUse {
     /// Pieces of text that were looked up.
     pub pieces: u64,
-    /// Pieces that were merged, because the cache did not have them.
+    /// Pieces that were merged because they were not in the cache.
     pub merged: u64,
-    /// Slots in use. Some were filled when the engine was built.
+    /// Slots in use, including those filled when the engine was built.
     pub used: usize,
     /// All slots.
     pub slots: usize,
@@ -79,7 +79,7 @@ impl fmt::Display for CacheUse {
 }
 
 impl Tokenizer {
-    /// What encodes with this tokenizer, why, and what it has done so far.
+    /// The engine that encodes with this tokenizer, the reason for its choice, and its use so far.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};

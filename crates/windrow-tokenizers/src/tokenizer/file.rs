@@ -16,7 +16,7 @@ use super::fault::{DAMAGED, Fault, quoted, shortened};
 /// Maximum size of a part other than the vocabulary and the merges; real ones are far smaller.
 const MAX_PART: usize = 64 << 20;
 
-/// Which model a file declares.
+/// The type of model that a file declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Bpe,
@@ -64,7 +64,7 @@ pub(super) struct Model<'a> {
 /// The contents of a `tokenizer.json`.
 #[derive(Debug)]
 pub(super) struct File<'a> {
-    /// Whether it is the canonical form of `tokenizers` 1.0, which 0.23 cannot read.
+    /// True if the file is in the canonical form of `tokenizers` 1.0, which 0.23 cannot read.
     pub(super) canonical: bool,
     /// `added_tokens`, `normalizer`, `pre_tokenizer` and `post_processor`.
     pub(super) parts: Map<String, Value>,
@@ -157,7 +157,7 @@ impl<'a> File<'a> {
 }
 
 impl<'a> Model<'a> {
-    /// The token for what is not in the vocabulary.
+    /// The token for text that is not in the vocabulary.
     pub(super) fn unknown(&self) -> Option<&str> {
         match self.options.get("unk_token").and_then(Value::as_str) {
             Some(token) => Some(token),

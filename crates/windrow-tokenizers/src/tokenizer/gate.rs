@@ -1,7 +1,7 @@
 //! Decides which files `windrow-bpe` encodes.
 //!
-//! Every field that affects ids is known and supported, or another engine gets the file. Fields that this version of windrow has never met
-//! count as unsupported.
+//! Every field that affects ids must be known and supported; otherwise another engine gets the file. Fields that this version of windrow does
+//! not know count as unsupported.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,14 +13,14 @@ use super::LoadOptions;
 use super::check::Checked;
 use super::file::{File, Kind};
 
-/// What `windrow-bpe` needs to encode as a file says.
+/// The settings that `windrow-bpe` needs to encode as a file says.
 pub(super) struct Admitted {
     pub(super) definition: Definition,
-    /// The ids that go before and behind every document.
+    /// The ids before and after every document.
     pub(super) around: [Vec<u32>; 2],
 }
 
-/// The definition of a file, or why another engine must encode.
+/// The definition of a file, or the reason why another engine must encode.
 pub(super) fn admit(file: &File<'_>, checked: &Checked, options: &LoadOptions) -> Result<Admitted, String> {
     if file.canonical {
         return Err("the file is in the form of version 2.0".to_owned());
@@ -55,7 +55,7 @@ fn to_bytes(token: &str) -> Option<Vec<u8>> {
     token.chars().map(char_to_byte).collect()
 }
 
-/// Whether merges are ignored for pieces that are tokens.
+/// True if merges are ignored for pieces that are tokens.
 fn model_options(options: &Map<String, Value>) -> Result<bool, String> {
     for (name, value) in options {
         let is_harmless = match (name.as_str(), value) {
@@ -77,7 +77,7 @@ fn kind(node: &Value) -> &str {
     node.get("type").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The members of a sequence, or the one node there is.
+/// The members of a sequence, or the node itself if it is not a sequence.
 fn members<'a>(node: Option<&'a Value>, children: &str) -> Vec<&'a Value> {
     match node {
         None | Some(Value::Null) => Vec::new(),
@@ -89,7 +89,7 @@ fn members<'a>(node: Option<&'a Value>, children: &str) -> Vec<&'a Value> {
     }
 }
 
-/// Whether text is normalized to form C, which is all that may happen to it.
+/// True if text is normalized to form C. An error if the file asks for any other normalization.
 fn normalizer(node: Option<&Value>) -> Result<bool, String> {
     let members = members(node, "normalizers");
     match members.iter().find(|member| kind(member) != "NFC") {

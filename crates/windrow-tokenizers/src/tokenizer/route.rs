@@ -15,22 +15,22 @@ use super::check::{self, Checked};
 use super::file::{Added, File, Kind};
 use crate::engine::WORD;
 
-/// Why the file is not suitable for the release candidate, if it is not.
+/// The reason why the file is not suitable for the release candidate, if it is not.
 pub(super) fn differs(file: &File<'_>, checked: &Checked) -> Option<&'static str> {
     let added = &file.added;
     if file.model.vocab.is_empty() {
         return Some("the vocabulary is empty");
     }
     if added.iter().any(|token| token.single_word) {
-        // After a match inside a word, the search continues inside of that match instead of behind it.
+        // After a match inside a word, the search continues inside that match instead of after it.
         return Some("an added token has single_word set");
     }
     if added.iter().any(|token| token.rstrip) && added.iter().any(starts_with_space) {
-        // 0.23 searches the space again that the first token has taken.
+        // 0.23 searches again the space that the first token has taken.
         return Some("an added token has rstrip set and another starts with a space");
     }
     if starts_first_word_alone(file) && file.parts.get("normalizer").is_some_and(|node| !node.is_null()) {
-        // Whether a text begins the document is decided before normalization by one library, after it by the other.
+        // One library checks if a text begins the document before normalization, the other after it.
         return Some("the pre-tokenizer is Metaspace with prepend_scheme first, and there is a normalizer");
     }
     if added.iter().any(|token| token.normalized) && check::has_pre_tokenizer(file, "Metaspace") {
@@ -76,7 +76,7 @@ fn starts_with_space(token: &Added) -> bool {
     token.content.starts_with(char::is_whitespace)
 }
 
-/// Whether Metaspace marks only the beginning of the document.
+/// True if Metaspace marks only the beginning of the document.
 fn starts_first_word_alone(file: &File<'_>) -> bool {
     check::any_pre_tokenizer(file, &|node| {
         let text = |name: &str| node.get(name).and_then(Value::as_str);
@@ -146,7 +146,7 @@ fn has_unmerged_character(file: &File<'_>) -> bool {
     }
     let is_short = |token: &str| token.chars().nth(char::MAX.len_utf8()).is_none();
     let merges = file.model.merges.iter().flatten().enumerate();
-    // Of a pair that is there twice, the second counts.
+    // If a pair occurs twice, the second one counts.
     let ranks: HashMap<(&str, &str), usize> = merges
         .filter(|(_, (left, right))| is_short(left) && is_short(right))
         .map(|(rank, (left, right))| ((left.as_str(), right.as_str()), rank))
@@ -194,7 +194,7 @@ fn to_bytes(token: &str) -> Vec<u8> {
     bytes
 }
 
-/// True if the merges of a BPE model end before each [`WORD`] behind another character: no token has one there, and no other symbol stands for it.
+/// True if the merges of a BPE model end before each [`WORD`] after another character: no token has one there, and no other symbol represents it.
 pub(super) fn begins_words(file: &File<'_>) -> bool {
     let begins = |token: &str| !token.trim_start_matches(WORD).contains(WORD);
     file.model.kind == Kind::Bpe
@@ -206,7 +206,7 @@ pub(super) fn begins_words(file: &File<'_>) -> bool {
         && file.model.vocab.iter().all(|(token, _)| begins(token))
 }
 
-/// Why the tokenizer cannot split text as the file says, if it cannot. It has no regex engine, only programs for the patterns of
+/// The reason why the tokenizer cannot split text as the file says, if it cannot. It has no regex engine, only programs for the patterns of
 /// well-known models, and fails only when it meets text.
 pub(super) fn cannot_split(tokenizer: &PipelineTokenizer) -> Option<&'static str> {
     const UNKNOWN: &str = "a regex of the pre-tokenizer is not that of a well-known model";

@@ -1,4 +1,4 @@
-//! Text of ids that come one after the other, and the number of ids of a text up to a limit.
+//! The text of ids that arrive one after the other, and the number of ids of a text up to a limit.
 
 use super::Tokenizer;
 use crate::engine::{DecodeError, EngineError};
@@ -6,10 +6,10 @@ use crate::engine::{DecodeError, EngineError};
 /// The text of bytes that are not UTF-8: a character may take several tokens.
 const MISSING: char = '\u{fffd}';
 
-/// Decodes ids as they come, and gives text when it is complete.
+/// Decodes ids as they arrive, and gives text when it is complete.
 ///
-/// Ids are decoded together with those before, because a decoder may treat the first token of a text in another way than the others. Two
-/// calls back are enough; text generation servers do the same.
+/// Ids are decoded together with earlier ones, because a decoder may treat the first token of a text differently from the others. Two calls
+/// back are enough; text generation servers do the same.
 ///
 /// ```
 /// use windrow_tokenizers::tokenizer::{DecodeStream, LoadOptions, Tokenizer};
@@ -23,24 +23,24 @@ const MISSING: char = '\u{fffd}';
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct DecodeStream {
-    /// Whether special tokens are left out.
+    /// True if the text excludes special tokens.
     pub skip_special_tokens: bool,
-    /// The ids behind the text that was given before `known`, and how many of them are that of `known`.
+    /// The ids after the text that was given before `known`, and the number of them that make up `known`.
     ids: Vec<u32>,
     known: String,
     known_ids: usize,
 }
 
 impl DecodeStream {
-    /// A stream behind these ids, whose text is known.
+    /// A stream that continues after these ids, whose text is known.
     pub fn behind(ids: Vec<u32>, skip_special_tokens: bool) -> Self {
         Self { skip_special_tokens, ids, ..Self::default() }
     }
 
-    /// The text that is complete with these ids; `None` if there is no more of it yet.
+    /// The text that is complete with these ids; `None` if no more text is complete yet.
     ///
     /// # Errors
-    /// Those of [`Tokenizer::decode`], or the text with the ids does not begin with that before. The stream stays as it was.
+    /// The errors of [`Tokenizer::decode`], or the text with the ids does not begin with the earlier text. The stream is then unchanged.
     pub fn push(&mut self, tokenizer: &Tokenizer, new: &[u32]) -> Result<Option<String>, DecodeError> {
         let decode = |ids: &[u32]| tokenizer.decode(ids, self.skip_special_tokens);
         if self.known.is_empty() && !self.ids.is_empty() {
@@ -62,10 +62,10 @@ impl DecodeStream {
         Ok(Some(more))
     }
 
-    /// The text of ids that make no complete character, at the end of all ids. The stream is empty then.
+    /// The text of the ids at the end that make no complete character. The stream is then empty.
     ///
     /// # Errors
-    /// Those of [`push`](Self::push).
+    /// The errors of [`push`](Self::push).
     pub fn finish(&mut self, tokenizer: &Tokenizer) -> Result<Option<String>, DecodeError> {
         let text = tokenizer.decode(&self.ids, self.skip_special_tokens)?;
         let more = self.behind_known(&text)?;
@@ -79,15 +79,15 @@ impl DecodeStream {
     }
 }
 
-/// Bytes of a part of a text, at least: a shorter one is not worth a call.
+/// Minimum bytes of a part of a text: a shorter one is not worth a call.
 const PART: usize = 4 << 10;
 
 /// Bytes of a part for each id of the limit. English text has about as many.
 const BYTES_OF_ID: usize = 4;
 
 impl Tokenizer {
-    /// The number of ids of a text; `None` as soon as it is known that there are more than `limit`. Where windrow's own engine encodes
-    /// without tokens around a text, the rest of it is not looked at.
+    /// The number of ids of a text; `None` as soon as it is known to exceed `limit`. If windrow's own engine encodes, with no tokens around a
+    /// text, the rest of the text is not read.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -99,7 +99,7 @@ impl Tokenizer {
     /// ```
     ///
     /// # Errors
-    /// The engine cannot encode what it has looked at.
+    /// The engine cannot encode the part that was read.
     pub fn count_up_to(&self, text: &str, limit: usize) -> Result<Option<usize>, EngineError> {
         let engine = self.engine();
         let mut encoder = engine.encoder();

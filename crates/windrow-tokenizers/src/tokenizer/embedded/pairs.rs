@@ -1,8 +1,8 @@
-//! The pairs of which the tokens of a rank file are made. `examples/vocabularies.rs` stores them for the embedded vocabularies.
+//! The pairs that make up the tokens of a rank file. `examples/vocabularies.rs` stores them for the embedded vocabularies.
 
 use std::collections::HashMap;
 
-/// Tokens of `p50k_base` behind those of `r50k_base`: runs of 2 to 25 spaces. The id between is that of `<|endoftext|>`.
+/// Tokens of `p50k_base` after those of `r50k_base`: runs of 2 to 25 spaces. The id between is that of `<|endoftext|>`.
 const SPACES: std::ops::RangeInclusive<usize> = 2..=25;
 const FIRST_SPACES: u32 = 50_257;
 
@@ -27,7 +27,7 @@ pub(super) fn with_more<'a>(
     Ok(tokens)
 }
 
-/// Where the last merge of a token joins its two halves; `None` for a single byte.
+/// The place where the last merge of a token joins its two halves; `None` for a single byte.
 ///
 /// A rank file orders tokens; a `tokenizer.json` orders pairs. The pair of a token is the last pair left when byte pair encoding runs on the
 /// token's bytes with lower ranks only. One pair per token is enough. Inside the bytes of a token nothing depends on the text around it, so every
