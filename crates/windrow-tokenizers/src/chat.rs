@@ -1,6 +1,6 @@
-//! Conversations as documents: a chat template turns the messages of a row into text, and finds the parts that are an assistant's.
+//! Conversations as documents: a chat template turns the messages of a row into text, and marks the assistant's parts.
 //!
-//! The templates are those of [`windrow_chat`](https://docs.rs/windrow-chat), with the feature `chat`.
+//! The feature `chat` provides the templates of [`windrow_chat`](https://docs.rs/windrow-chat).
 //!
 //! ```
 //! use windrow_tokenizers::chat::{Chat, ChatTemplate, Loss, SpecialTokens};
@@ -35,10 +35,10 @@ pub use windrow_chat::{ChatError, ChatTemplate, Conversation, SpecialTokens};
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Loss {
-    /// All. No masks are written.
+    /// All tokens. No masks are written.
     #[default]
     All,
-    /// Those of an assistant. The masks have 1 for them, and 0 for the others.
+    /// The tokens of an assistant. The mask is 1 for them, and 0 for all others.
     Assistant,
 }
 
@@ -57,6 +57,6 @@ pub enum Loss {
 pub struct ChatIdentity {
     /// The name of the template.
     pub template: String,
-    /// blake3 of all that it renders with: its text, the special tokens and the date.
+    /// blake3 of everything a rendering depends on: the template's text, the special tokens and the date.
     pub blake3: String,
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How the bytes of a file are compressed.
+/// The compression of a file.
 ///
 /// ```
 /// use windrow_tokenizers::input::{Compression, InputOptions, resolve};
@@ -30,11 +30,11 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// Extensions in lower case, and what they say.
+    /// Extensions in lower case, and the compression each one names.
     pub(crate) const EXTENSIONS: [(&str, Self); 5] =
         [(".gz", Self::Gzip), (".zst", Self::Zstd), (".zstd", Self::Zstd), (".xz", Self::Xz), (".bz2", Self::Bzip2)];
 
-    /// The name of a file, in lower case, without the extension of a compression, and the compression.
+    /// A file name in lower case without its compression extension, and the compression.
     pub(crate) fn of_name(name: &str) -> (&str, Self) {
         let known = Self::EXTENSIONS.iter().find_map(|&(suffix, found)| Some((name.strip_suffix(suffix)?, found)));
         known.unwrap_or((name, Self::None))

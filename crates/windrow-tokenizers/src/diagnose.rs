@@ -1,12 +1,12 @@
-//! Diagnosis of an input that is not what its name says, or whose first record is bad: cause and remedy, from a few bytes.
+//! Diagnosis of a misnamed input, or of an input with a bad first record: cause and remedy, from a few bytes.
 
 use std::path::Path;
 
 use crate::compression::Compression;
-/// Bytes at the beginning of an input that tell what it is; the mark of a tar archive is at 257.
+/// Number of bytes at the beginning of an input that identify it; the mark of a tar archive is at 257.
 pub(crate) const FIRST: usize = 512;
 
-/// A kind of file that is not read, or not under this name.
+/// A kind of file that windrow does not read, or not under this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Foreign {
     /// A noun with its article, or a mass noun.
@@ -65,7 +65,7 @@ kinds! {
     CSV: "a table of CSV or TSV", "decompress it if it is compressed, and make JSON lines of it: python3 -c 'import csv,json,sys; [print(json.dumps(row)) for row in csv.DictReader(sys.stdin)]' < FILE | windrow encode - --input-format jsonl";
 }
 
-/// Kinds by their first bytes that no text has.
+/// Kinds of files by leading bytes that no text has.
 const MAGIC: &[(&[u8], Foreign)] = &[
     (b"\x1f\x8b", GZIP),
     (b"\x28\xb5\x2f\xfd", ZSTD),
@@ -98,7 +98,7 @@ const MAGIC: &[(&[u8], Foreign)] = &[
     (b"\xfe\xff", UTF_16),
 ];
 
-/// Kind of a file that begins with these bytes and should hold data: the kinds of [`binary`], and texts that stand in the place of data.
+/// Kind of a file that begins with these bytes, for an input that should hold data: the kinds of [`binary`], and texts in the place of data.
 pub(crate) fn foreign(first: &[u8]) -> Option<Foreign> {
     if is_pointer(first) {
         return Some(POINTER);
@@ -117,12 +117,12 @@ pub(crate) fn foreign(first: &[u8]) -> Option<Foreign> {
     binary(first)
 }
 
-/// Kind of a file that begins with these bytes, if it is none that `--ext` could make a text.
+/// Kind of a file that begins with these bytes, unless `--ext` could make it a text.
 pub(crate) fn not_text(first: &[u8]) -> Option<Foreign> {
     if is_pointer(first) { Some(POINTER) } else { binary(first) }
 }
 
-/// Kind of a file that begins with these bytes, if that is neither UTF-8 nor read under this name.
+/// Kind of a file that begins with these bytes, if it is neither UTF-8 nor read under this name.
 pub(crate) fn binary(first: &[u8]) -> Option<Foreign> {
     if let Some((_, kind)) = MAGIC.iter().find(|(magic, _)| first.starts_with(magic)) {
         return Some(*kind);
@@ -131,10 +131,10 @@ pub(crate) fn binary(first: &[u8]) -> Option<Foreign> {
         // A skippable frame, as parallel compressors write it.
         [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(ZSTD),
         _ if is_bzip2(first) => Some(BZIP2),
-        // Properties, the size of the dictionary, and an unknown length.
+        // Properties, the dictionary size, and an unknown length.
         [0x5d, 0, 0, _, _, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, ..] => Some(LZMA),
         [0x80, 2..=5, b'}' | b']' | b'c' | 0x8c | 0x95, ..] => Some(PICKLE),
-        // A first line may end behind one character.
+        // A first line may end after one character.
         [a, 0, 0, 0, b, 0, 0, 0, ..] if *a > 0 && *b > 0 => Some(UTF_32_LE),
         [b'{' | b'[', 0, 0, 0] => Some(UTF_32_LE),
         [0, 0, 0, a, 0, 0, 0, ..] if *a > 0 => Some(UTF_32_BE),
@@ -146,25 +146,25 @@ pub(crate) fn binary(first: &[u8]) -> Option<Foreign> {
     }
 }
 
-/// True if a file that begins with these bytes is compressed in a way that is read.
+/// True if a file that begins with these bytes has a supported compression.
 pub(crate) fn is_compressed(first: &[u8]) -> bool {
     matches!(binary(first), Some(GZIP | ZSTD | XZ | BZIP2))
 }
 
-/// True if bzip2 data begins like this: with a block, or with the end of data that has none.
+/// True if bzip2 data begins with these bytes: with a block, or with the end of empty data.
 pub(crate) fn is_bzip2(first: &[u8]) -> bool {
     let Some([b'B', b'Z', b'h', b'1'..=b'9', rest @ ..]) = first.get(..10) else { return false };
     rest == b"1AY&SY" || rest == b"\x17\x72\x45\x38\x50\x90"
 }
 
-/// True if a file is the note by which git-lfs replaces another file.
+/// True if a file is a git-lfs pointer to another file.
 pub(crate) fn is_pointer(first: &[u8]) -> bool {
     [&b"version https://git-lfs.github.com/spec/"[..], b"version https://hawser.github.com/spec/"]
         .iter()
         .any(|line| first.starts_with(line))
 }
 
-/// Kind of a file that is no Parquet, by its first bytes: JSON lines are another kind, too.
+/// Kind of a file that is not Parquet, by its first bytes: JSON lines are also another kind.
 #[cfg(feature = "parquet")]
 pub(crate) fn not_parquet(first: &[u8]) -> Option<Foreign> {
     let hint = "pass --input-format jsonl, or give the file the extension .jsonl";
@@ -172,7 +172,7 @@ pub(crate) fn not_parquet(first: &[u8]) -> Option<Foreign> {
     foreign(first).filter(|found| *found != PARQUET).or(is_json.then_some(Foreign { what: "JSON lines", hint }))
 }
 
-/// Kind of a file by its name, if that kind is not read.
+/// Kind of a file by its name, if windrow does not read that kind.
 pub(crate) fn by_name(path: &Path) -> Option<Foreign> {
     let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
     let compressions = [
@@ -209,7 +209,7 @@ pub(crate) fn by_name(path: &Path) -> Option<Foreign> {
     kind.filter(archive).or(compressed.map(|(_, kind)| kind)).or(kind)
 }
 
-/// True if a file is about its folder, by its name.
+/// True if a file describes its folder, by its name.
 pub(crate) fn is_about(path: &Path) -> bool {
     const NAMES: [&str; 14] = [
         "readme",
@@ -234,14 +234,14 @@ pub(crate) fn is_about(path: &Path) -> bool {
     NAMES.iter().any(is_one) || stem.ends_with("sums") || stem.ends_with("md5sum")
 }
 
-/// The cause of a syntax error and its remedy, as they follow the message of the parser, if the bytes at its place tell them.
+/// The cause of a syntax error and its remedy, formatted to follow the parser's message, if the bytes at the error show the cause.
 #[cold]
 pub(crate) fn at_place(message: &str, line: &[u8], at: usize) -> String {
     let near = line.get(at.saturating_sub(1)..).unwrap_or_default();
     let from = line.get(at..).unwrap_or_default();
     let before = line[..at.min(line.len())].trim_ascii_end();
     let skipped = &line[before.len()..at.min(line.len())];
-    // The parser may stand behind the byte that it reports.
+    // The parser may stop after the byte that it reports.
     let is_at = |mark: &[u8]| near.starts_with(mark) || from.starts_with(mark);
     let is_next = message.contains("trailing characters");
     let is_cut = message.contains("EOF while parsing");

@@ -1,8 +1,8 @@
-//! Extracts the text of a document from a raw record, or the reason why there is none.
+//! Extracts the text of a document from a raw record, or the reason for its absence.
 //!
 //! A JSON line is good if `serde_json::from_str::<serde_json::Value>` accepts it, it is an object, and the wanted field is a string.
-//! (Of several fields with this name the last one counts, as in `Value`.) The rest of the line must be valid too: a line that is half
-//! garbage is a damaged line. No `Value` is built; text without escapes is borrowed from the line.
+//! (Of several fields with the same name the last one counts, as in `Value`.) The rest of the line must be valid too: a half-garbage line
+//! is a damaged line. No `Value` is built; text without escapes is borrowed from the line.
 //!
 //! A field `a.b` is the key `a.b` of the object if there is one, and otherwise the field `b` of the object under the key `a`.
 
@@ -25,7 +25,7 @@ pub(crate) use first::explain_first;
 pub(crate) use keep::values_of;
 pub(crate) use keep::{keep_of, names_of};
 
-/// A bad document as it is reported: `file:line:byte: reason`.
+/// The report of a bad document: `file:line:byte: reason`.
 ///
 /// ```
 /// use windrow_tokenizers::document::{BadDocument, text_of};
@@ -41,20 +41,20 @@ pub(crate) use keep::{keep_of, names_of};
 pub struct BadDocument {
     /// Name of the file.
     pub file: String,
-    /// Line, 1-based; of Parquet the row.
+    /// Line, 1-based; for Parquet, the row.
     pub line: u64,
     /// Byte within the line, 1-based; a byte order mark at the start of the file does not count.
     pub byte: u64,
-    /// Bytes before it in the decompressed file, including a byte order mark.
+    /// Number of bytes before it in the decompressed file, including a byte order mark.
     pub offset: u64,
     /// Kind of fault.
     pub kind: FaultKind,
-    /// What is wrong, on one line.
+    /// The fault, on one line.
     pub reason: String,
 }
 
 impl BadDocument {
-    /// The report of a `fault` in `record`, which is in the file named `file`.
+    /// The report of a `fault` in `record`. `file` is the name of the record's file.
     ///
     /// ```
     /// use windrow_tokenizers::document::{BadDocument, text_of};
@@ -86,14 +86,14 @@ impl fmt::Display for BadDocument {
     }
 }
 
-/// What is wrong with a row that has a null in `column`, which should hold its text.
+/// The fault of a row with a null in `column`, which should hold its text.
 pub(crate) fn null_fault(column: &str) -> Fault {
     Fault::new(FaultKind::MissingField, &[], 0, format!("column {column:?} is null, not a string"))
 }
 
-/// The text of the document in `record`: the record itself, or for [`Format::Jsonl`] its field `field`.
+/// The text of the document in `record`: the whole record, or its field `field` for [`Format::Jsonl`].
 ///
-/// The text borrows from the record if possible, otherwise from `scratch`, a buffer to be reused.
+/// The text borrows from the record if possible, otherwise from `scratch`, a reusable buffer.
 ///
 /// ```
 /// use windrow_tokenizers::document::text_of;
@@ -118,7 +118,7 @@ pub fn text_of<'a>(format: Format, record: &'a [u8], field: &str, scratch: &'a m
     }
 }
 
-/// As [`text_of`], of one field or several: their texts, joined, are then in `scratch`.
+/// [`text_of`] for one field or several. The joined texts of several fields are in `scratch`.
 ///
 /// ```
 /// use windrow_tokenizers::document::text_in;
@@ -131,7 +131,7 @@ pub fn text_of<'a>(format: Format, record: &'a [u8], field: &str, scratch: &'a m
 /// ```
 ///
 /// # Errors
-/// The [`Fault`] of a bad document; of several fields, of the first that has one.
+/// The [`Fault`] of a bad document; with several fields, the fault of the first bad field.
 pub fn text_in<'a>(
     format: Format,
     record: &'a [u8],
@@ -159,7 +159,7 @@ pub(crate) fn utf8(record: &[u8]) -> Result<&str, Fault> {
     })
 }
 
-/// What is wrong with bytes that begin like this and are not UTF-8.
+/// The fault of bytes that begin like this and are not UTF-8.
 pub(crate) fn utf8_fault(begin: &[u8]) -> Fault {
     let looks_like = diagnose::binary(&begin[..begin.len().min(diagnose::FIRST)])
         .map_or_else(String::new, |kind| format!(" (it starts like {}; hint: {})", kind.what, kind.hint));
@@ -215,7 +215,7 @@ fn is_json_array(text: &str) -> bool {
     serde_json::from_str::<Vec<de::IgnoredAny>>(text).is_ok()
 }
 
-/// What the parser has found in a line.
+/// The result of parsing a line.
 #[cold]
 pub(crate) fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
     let whole = error.to_string();
@@ -226,7 +226,7 @@ pub(crate) fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
     let start_of_line = error.line().checked_sub(2).and_then(|n| before.clone().nth(n)).unwrap_or(0);
     let at = (start_of_line + error.column().saturating_sub(1)).min(line.len());
     match message {
-        // The second message only occurs for a leading surrogate without another escape behind it.
+        // The second message only occurs for a leading surrogate without another escape after it.
         "lone leading surrogate in hex escape" | "unexpected end of hex escape" => {
             let reason = r"a lone surrogate: the \u escape of half a character".to_string();
             Fault::new(FaultKind::LoneSurrogate, line.as_bytes(), at, reason)
@@ -240,7 +240,7 @@ pub(crate) fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
     }
 }
 
-/// A hint that names the numbers which many programs write but JSON does not have. The error is in or at one of them.
+/// A hint with the names of numbers that many programs write but JSON does not have. The error is in or at one of them.
 fn number_hint(line: &[u8], at: usize) -> &'static str {
     let is_near = |word: &[u8]| {
         let begin = at.saturating_sub(word.len());
@@ -253,7 +253,7 @@ fn number_hint(line: &[u8], at: usize) -> &'static str {
     ""
 }
 
-/// A hint that names the fields that the line has instead. `line` is known to be an object.
+/// A hint with the names of the line's other fields. `line` is known to be an object.
 #[cold]
 fn fields_hint(line: &str) -> String {
     let mut names: Vec<String> = Vec::new();
@@ -344,14 +344,14 @@ impl<'de> Visitor<'de> for Walk {
     }
 }
 
-/// The name of a field: what it is of the wanted path.
+/// The name of a field, compared with the wanted path.
 struct Key<'f>(&'f str);
 
 #[derive(PartialEq, Eq)]
 enum Match {
     /// The path itself.
     Whole,
-    /// What precedes the first dot of the path.
+    /// The part of the path before its first dot.
     Head,
     Nothing,
 }
@@ -455,7 +455,7 @@ impl<'de> Visitor<'de> for Field<'_> {
     }
 }
 
-/// Collects the names of an object's first fields, quoted and shortened; one more than are shown.
+/// Collects the quoted, shortened names of an object's first fields: one more than a hint lists.
 struct FieldNames<'n>(&'n mut Vec<String>);
 
 impl FieldNames<'_> {

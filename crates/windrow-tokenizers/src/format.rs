@@ -1,11 +1,11 @@
-//! The names of formats and of element types. [`output`](crate::output) has what they mean.
+//! The names of formats and of element types. [`output`](crate::output) defines their meaning.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A name that no format or element type has. A second line `hint: ...` lists those that exist.
+/// An unknown name of a format or element type. A second line `hint: ...` lists the known names.
 ///
 /// ```
 /// use windrow_tokenizers::output::Format;
@@ -38,7 +38,7 @@ macro_rules! named {
         }
 
         impl $type {
-            /// All of them, in the order in which help texts list them.
+            /// All values, in the order of help texts.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
 
             /// The name on the command line and in manifests.
@@ -160,7 +160,7 @@ impl Dtype {
         }
     }
 
-    /// Whether all of `ids` fit, in one pass that the compiler can vectorize. `largest` is all ones, so an id is larger exactly if it
+    /// True if all of `ids` fit, in one pass that the compiler can vectorize. `largest` is all ones, so an id is larger exactly if it
     /// has a bit above it.
     pub(crate) fn fits(self, ids: &[u32]) -> bool {
         ids.iter().fold(0, |bits, id| bits | id) <= self.largest()
@@ -184,7 +184,7 @@ impl Dtype {
         }
     }
 
-    /// Appends the ids in `bytes`, which are whole ones.
+    /// Appends the ids in `bytes`, whose length is a multiple of the id size.
     pub(crate) fn get(self, bytes: &[u8], ids: &mut Vec<u32>) {
         match self {
             Self::U16 => ids.extend(bytes.as_chunks().0.iter().map(|id| u32::from(u16::from_le_bytes(*id)))),

@@ -1,4 +1,4 @@
-//! Stands in for chat templates without the feature `chat`.
+//! Placeholders for chat templates without the feature `chat`.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,11 +7,11 @@ use std::str::FromStr;
 use super::ChatIdentity;
 use crate::document::Fault;
 
-/// Rows as conversations. There are none without the feature `chat`.
+/// Rows as conversations. No value exists without the feature `chat`.
 #[derive(Debug)]
 pub enum Chat {}
 
-/// A day of the Gregorian calendar. There are none without the feature `chat`.
+/// A day of the Gregorian calendar. No value exists without the feature `chat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Date {}
 
@@ -24,7 +24,7 @@ impl Chat {
     /// The text of a JSON line.
     ///
     /// # Errors
-    /// None.
+    /// Never.
     pub fn render(&self, _: &str, _: &str) -> Result<(String, Vec<Range<usize>>), Fault> {
         match *self {}
     }

@@ -42,7 +42,7 @@ pub struct Chat {
 }
 
 impl Chat {
-    /// Loads the template in a file, or that of the tokenizer if none is named. `note` takes notes for people.
+    /// Loads the template in the named file, or the tokenizer's own template if no file is named. `note` takes notes for people.
     pub(crate) fn load(
         file: Option<&Path>,
         loss: Loss,
@@ -50,7 +50,7 @@ impl Chat {
         tokenizer: &Tokenizer,
         mut note: impl FnMut(&str),
     ) -> Result<Self, ChatError> {
-        // A vocabulary of windrow has a name, and is no file.
+        // The name of an embedded vocabulary is not a file.
         let path = path_of(tokenizer.name());
         let path = path.as_path();
         let template = match (tokenizer.eos(), file) {
@@ -88,10 +88,10 @@ impl Chat {
         self.loss == Loss::Assistant
     }
 
-    /// The text of a JSON line whose messages are in `field`, and the bytes of it that are an assistant's; none with [`Loss::All`].
+    /// The text of a JSON line whose messages are in `field`, and the byte ranges that are an assistant's; no ranges with [`Loss::All`].
     ///
     /// # Errors
-    /// The line is no conversation, or the template refuses it.
+    /// The line is not a conversation, or the template refuses it.
     pub fn render(&self, line: &str, field: &str) -> Result<(String, Vec<Range<usize>>), Fault> {
         array_in(line, field)?;
         let found = values_of(line, &[field, "tools", "documents"]);

@@ -7,11 +7,11 @@ use std::path::Path;
 use crate::output::{Layout, MaskHeader};
 use crate::shard::{BUFFER, DatasetError, Reading, Shard, Visitor};
 
-/// A part of the documents of a shard.
+/// A range of the documents of a shard.
 pub(super) struct Stretch {
-    /// A row group, or all.
+    /// A row group, or all documents.
     group: Option<usize>,
-    /// Documents before it.
+    /// Number of documents before the range.
     pub(super) begin: u64,
 }
 
@@ -20,18 +20,18 @@ impl Stretch {
 }
 
 impl Shard<'_> {
-    /// The number of documents, if the size of a file gives it.
+    /// The number of documents, if a file size gives it.
     pub(super) fn documents(&self) -> Result<Option<u64>, DatasetError> {
         self.options.format.files().documents(self)
     }
 
-    /// The files that tell where the documents of a packed output are.
+    /// The files with the places of a packed output's documents.
     pub(super) fn segment_paths(&self) -> [&Path; 2] {
         let end = self.paths.len() - usize::from(Layout::of(self.options).has_kept);
         [&self.paths[end - 2], &self.paths[end - 1]]
     }
 
-    /// Parts of it that can be walked by themselves, in order.
+    /// Ranges that can be walked independently, in order.
     pub(super) fn stretches(&self) -> Result<Vec<Stretch>, DatasetError> {
         let groups = self.options.format.files().groups(self)?;
         let mut begin = 0_u64;
@@ -44,7 +44,7 @@ impl Shard<'_> {
         Ok(if stretches.is_empty() { vec![Stretch::WHOLE] } else { stretches })
     }
 
-    /// As [`walk`](Self::walk), of a part.
+    /// [`walk`](Self::walk) over one range.
     pub(super) fn walk_stretch(&self, stretch: &Stretch, visit: Visitor<'_>) -> Result<(), DatasetError> {
         self.options.format.files().walk(self, stretch.group, visit)
     }
@@ -72,7 +72,7 @@ impl Shard<'_> {
         }
     }
 
-    /// The number of ids whose mask is 1, if the masks have a file. It must have one for each of the `tokens`.
+    /// The number of ids whose mask is 1, if the masks have a file. The file must have a mask for each of the `tokens`.
     pub(super) fn loss_tokens(&self, tokens: u64) -> Result<Option<u64>, DatasetError> {
         let layout = Layout::of(self.options);
         let Some(path) = self.paths.get(layout.own().len()).filter(|_| layout.has_mask) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! The blake3 hash of files, by all threads.
+//! The blake3 hash of files, computed by all threads.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use windrow::prelude::*;
 
 use crate::shard::open_file;
 
-/// Bytes that a thread hashes at a time: a power of two of blake3's chunks, so that they are a subtree of its tree.
+/// Bytes that a thread hashes at a time: a power of two of blake3's chunks, so that they are one subtree of the hash.
 const SEGMENT: u64 = if cfg!(test) { 4 << 10 } else { 8 << 20 };
 
 /// Bytes per read call.
@@ -29,7 +29,7 @@ enum Part {
     Subtree(ChainingValue),
 }
 
-/// The hash of each of the first `bytes` of files.
+/// The hash of the first `bytes` of each file.
 pub(super) fn hashes(files: &[(PathBuf, u64)]) -> Vec<io::Result<blake3::Hash>> {
     let segments: Vec<Segment> = files
         .iter()
@@ -76,7 +76,7 @@ fn hash_segment(path: &Path, segment: &Segment, bytes: u64) -> io::Result<Part> 
     Ok(if bytes > SEGMENT { Part::Subtree(hasher.finalize_non_root()) } else { Part::Whole(hasher.finalize()) })
 }
 
-/// The hash of a file from those of its segments: every left subtree is a full power of two.
+/// The hash of a file from the hashes of its segments: every left subtree is a full power of two.
 fn root(parts: &[Part]) -> blake3::Hash {
     let subtrees: Vec<ChainingValue> = parts
         .iter()
@@ -102,7 +102,7 @@ fn subtree(parts: &[ChainingValue]) -> ChainingValue {
     merge_subtrees_non_root(&subtree(&parts[..left]), &subtree(&parts[left..]), Mode::Hash)
 }
 
-/// The largest power of two below the number, which is 2 or more.
+/// The largest power of two below a number, which is at least 2.
 fn left_of(number: usize) -> usize {
     number.next_power_of_two() / 2
 }

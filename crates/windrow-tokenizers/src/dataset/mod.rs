@@ -1,4 +1,4 @@
-//! Reads what [`output`](crate::output) has written: verifies it, finds documents in it, counts what is in it.
+//! Reads the files of [`output`](crate::output): verifies them, finds documents in them, and counts their contents.
 //!
 //! ```
 //! use windrow_tokenizers::dataset::Dataset;

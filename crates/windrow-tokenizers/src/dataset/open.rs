@@ -1,4 +1,4 @@
-//! A data set by its manifest.
+//! A data set, opened by its manifest.
 
 use std::io::{self, BufReader};
 use std::ops::{ControlFlow, Range};
@@ -15,10 +15,10 @@ use crate::shard::{DatasetError, DatasetErrorKind, Shard, open_file};
 use crate::shown;
 use crate::values::TokenName;
 
-/// The limit of ids if the manifest names no vocabulary. It bounds the memory of statistics.
+/// The limit of ids without a vocabulary in the manifest. It bounds the memory of statistics.
 const LARGEST_VOCABULARY: u32 = 1 << 24;
 
-/// Documents of a packed output that are put together at a time: each time, its rows are read from the begin on.
+/// Documents of a packed output that are assembled at a time. Each batch reads its rows from the start again.
 const TOGETHER: u64 = 1 << 16;
 
 /// Published token files, as their manifest describes them.
@@ -44,15 +44,15 @@ const TOGETHER: u64 = 1 << 16;
 pub struct Dataset {
     pub(super) path: PathBuf,
     pub(super) manifest: Manifest,
-    /// The outputs that are looked at.
+    /// The outputs that are read.
     files: Range<usize>,
 }
 
 impl Dataset {
-    /// Reads the manifest. `prefix` is what the output was called, or the path of the manifest.
+    /// Reads the manifest. `prefix` is the output's prefix, or the path of the manifest.
     ///
     /// # Errors
-    /// [`DatasetErrorKind::Missing`] without a manifest, [`DatasetErrorKind::Damaged`] for one that lacks something.
+    /// [`DatasetErrorKind::Missing`] without a manifest, [`DatasetErrorKind::Damaged`] for an incomplete one.
     pub fn open(prefix: &Path) -> Result<Self, DatasetError> {
         let mut path = prefix.as_os_str().to_owned();
         if !path.as_encoded_bytes().ends_with(b".manifest.json") {
@@ -67,7 +67,7 @@ impl Dataset {
             .hint("name the prefix that -o had; a run that was interrupted continues with --resume"),
             _ => DatasetError::io(&path, &error),
         })?;
-        // A file as long as it claims to be is no reason to reserve memory.
+        // The manifest's claim about a file's length is no reason to reserve memory.
         let manifest: Manifest = serde_json::from_reader(BufReader::new(file)).map_err(|error| {
             if error.is_io() {
                 return DatasetError::io(&path, &error.into());
@@ -88,7 +88,7 @@ impl Dataset {
         let are_parts_whole = dataset.manifest.parts.iter().all(|part| part.files.is_multiple_of(suffixes.len()));
         let is_divided = dataset.manifest.parts.is_empty() || (in_parts == Some(files.len()) && are_parts_whole);
         let are_beside = dataset.manifest.outputs.iter().all(|file| dataset.is_beside(&file.file));
-        // Their folder has no place for the segments of rows.
+        // The folder of these shards has no place for the segments of rows.
         let is_packed_mds = index > 0 && dataset.manifest.options.pack.is_some();
         if files.is_empty() || !is_whole || !is_divided || !are_beside || is_packed_mds {
             let message = format!("{}: its list of outputs is not that of its format", shown(&dataset.path));
@@ -97,12 +97,12 @@ impl Dataset {
         Ok(dataset)
     }
 
-    /// What the manifest says.
+    /// The manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Whether the name of an output leads to no other place than beside the manifest, or into the folder of the data set.
+    /// True if an output's name stays in the folder of the manifest, or in the folder of the data set.
     fn is_beside(&self, name: &str) -> bool {
         let folder = self.path.file_name().and_then(|name| name.to_str()?.strip_suffix(".manifest.json"));
         let folder = folder.filter(|_| self.manifest.options.format == Format::Mds);
@@ -110,7 +110,7 @@ impl Dataset {
         !matches!(within, Some("." | "..")) && !within.unwrap_or(name).contains(['/', '\\'])
     }
 
-    /// The ends of the names of a shard's files.
+    /// The suffixes of a shard's files.
     pub(super) fn suffixes(&self) -> Vec<&'static str> {
         let options = &self.manifest.options;
         if options.format == Format::Mds {
@@ -124,7 +124,7 @@ impl Dataset {
         &self.manifest.outputs[self.files.clone()]
     }
 
-    /// The part of a divided output with this name: its documents count from 0.
+    /// The part of a divided output with this name. Its documents are numbered from 0.
     ///
     /// ```
     /// use windrow_tokenizers::dataset::Dataset;
@@ -146,7 +146,7 @@ impl Dataset {
     /// ```
     ///
     /// # Errors
-    /// [`DatasetErrorKind::Missing`] naming the parts that there are.
+    /// [`DatasetErrorKind::Missing`] with the names of the existing parts.
     pub fn part(&self, name: &str) -> Result<Self, DatasetError> {
         let parts = &self.manifest.parts;
         let Some(number) = parts.iter().position(|part| part.name == name) else {
@@ -160,7 +160,7 @@ impl Dataset {
         Ok(Self { files: begin..begin + parts[number].files, ..self.clone() })
     }
 
-    /// The number of documents, as the manifest lists them.
+    /// The number of documents in the manifest.
     pub fn documents(&self) -> u64 {
         let mut begin = 0;
         let part = self.manifest.parts.iter().find(|part| {
@@ -179,7 +179,7 @@ impl Dataset {
         self.data().chunks(self.suffixes().len()).map(shard).collect()
     }
 
-    /// What is wrong with a document of a shard if it has an id that the tokenizer does not have.
+    /// The fault of a document with an id outside the tokenizer's vocabulary.
     pub(super) fn beyond_vocabulary(&self, shard: &Shard<'_>, document: u64, ids: &[u32]) -> Option<DatasetError> {
         let size = self.manifest.tokenizer.vocab_size;
         let EncodeJob { bos, eos, pad, .. } = &self.manifest.options;
@@ -195,7 +195,7 @@ impl Dataset {
         Some(DatasetError::damaged(&shard.paths[0], what))
     }
 
-    /// The ids of the document with this number, from 0, as written; `None` behind the last one.
+    /// The ids of the document with this number, from 0, as written; `None` after the last document.
     ///
     /// # Errors
     /// [`DatasetErrorKind::Damaged`] and [`DatasetErrorKind::Io`] for the files up to the document.
@@ -208,10 +208,10 @@ impl Dataset {
         Ok(found)
     }
 
-    /// Visits the documents with these numbers, in order, with their ids as written, until the visitor breaks. There may be fewer.
+    /// Visits the documents with these numbers, in order, with their ids as written, until the visitor breaks. Some numbers may have no document.
     ///
     /// # Errors
-    /// [`DatasetErrorKind::Damaged`] and [`DatasetErrorKind::Io`] for the files up to the last of them.
+    /// [`DatasetErrorKind::Damaged`] and [`DatasetErrorKind::Io`] for the files up to the last of these documents.
     pub fn visit(
         &self,
         range: Range<u64>,
@@ -241,7 +241,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// The same of a packed output, whose documents are put together some at a time. `before` documents are in other parts.
+    /// Visits documents of a packed output, which are assembled in batches. `before` is the number of documents in earlier parts.
     fn visit_packed(
         &self,
         range: Range<u64>,

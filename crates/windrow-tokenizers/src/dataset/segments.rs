@@ -1,4 +1,4 @@
-//! Where the documents of a packed output are.
+//! The places of the documents of a packed output.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ pub(super) struct Segments<'s> {
     ends: Reading<'s>,
     documents: Reading<'s>,
     path: &'s Path,
-    /// Those that were not read.
+    /// The segments that were not read.
     left: u64,
     number: u64,
     end: u64,
@@ -32,7 +32,7 @@ impl<'s> Segments<'s> {
         }
     }
 
-    /// The segments of the next row, which has so many ids.
+    /// The segments of the next row, which has `ids` ids.
     pub(super) fn row(&mut self, ids: usize) -> Result<&[Segment], DatasetError> {
         let row_end = self.end + ids as u64;
         self.row.clear();
@@ -57,7 +57,7 @@ impl<'s> Segments<'s> {
         Ok(&self.row)
     }
 
-    /// As [`row`](Self::row), of these ids. Refuses documents that do not exist, and padding that is none.
+    /// Checks the ids of the next [`row`](Self::row). Refuses documents that do not exist, and padding with other ids.
     pub(super) fn check_row(&mut self, ids: &[u32], pack: Pack, documents: u64) -> Result<(), DatasetError> {
         let (path, number) = (self.path, self.number);
         let mut begin = 0;
@@ -77,7 +77,7 @@ impl<'s> Segments<'s> {
         Ok(())
     }
 
-    /// Refuses segments behind the last row.
+    /// Refuses segments after the last row.
     pub(super) fn check_end(&self) -> Result<(), DatasetError> {
         match self.left {
             0 => Ok(()),

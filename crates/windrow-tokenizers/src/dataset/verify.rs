@@ -1,4 +1,4 @@
-//! Whether a data set is what was written.
+//! Verification of a data set: its files hold the bytes that were written.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -40,15 +40,15 @@ use crate::tokenizer::Tokenizer;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// Files that were read.
+    /// Number of files that were read.
     pub files: usize,
-    /// Their bytes.
+    /// Their size in bytes.
     pub bytes: u64,
-    /// What is wrong, the manifest's own contradictions first. Of each file the first fault.
+    /// The faults, contradictions of the manifest first. Each file has its first fault only.
     pub faults: Vec<DatasetError>,
 }
 
-/// The documents and ids of a shard, and the ids whose mask is 1, if the masks have a file.
+/// The documents and ids of a shard, and the number of ids whose mask is 1, if the masks have a file.
 type Counts = ([u64; 2], Option<u64>);
 
 impl Dataset {
@@ -116,7 +116,7 @@ impl Dataset {
         Verified { files: whole.len(), bytes: whole.iter().map(|(_, bytes)| bytes).sum(), faults }
     }
 
-    /// What contradicts itself in the manifest.
+    /// The contradictions in a manifest.
     fn contradictions(&self) -> Vec<DatasetError> {
         let manifest = &self.manifest;
         let mut faults = Vec::new();
@@ -141,9 +141,9 @@ impl Dataset {
         faults
     }
 
-    /// What differs between the documents and tokens that were found and those that are listed.
+    /// The differences between the documents and tokens in the files and in the manifest.
     fn wrong_counts(&self, place: &str, [documents, tokens]: [u64; 2], listed: [u64; 2]) -> Vec<DatasetError> {
-        // A text may contain the end-of-text id, which is no end in nanogpt's count.
+        // A text may contain the end-of-text id, which ends no document, but nanogpt's count includes it.
         let is_packed = self.manifest.options.pack.is_some();
         let more = self.manifest.options.format == Format::Nanogpt && documents > listed[0] && !is_packed;
         let names = if is_packed { ["rows", "tokens and padding"] } else { ["documents", "tokens"] };
@@ -200,7 +200,7 @@ impl Dataset {
         Ok((counts, shard.loss_tokens(counts[1])?))
     }
 
-    /// Compares the ids of a part of a shard with the vocabulary, has its documents checked, and returns the numbers of documents and ids.
+    /// Compares the ids of a range of a shard with the vocabulary, checks its documents, and returns the numbers of documents and ids.
     fn count(
         &self,
         shard: &Shard<'_>,
@@ -216,7 +216,7 @@ impl Dataset {
         fault.map_or(Ok(counts), Err)
     }
 
-    /// Refuses a tokenizer that has not encoded these documents.
+    /// Refuses a tokenizer other than the one that encoded these documents.
     ///
     /// ```
     /// use windrow_tokenizers::dataset::{Dataset, DatasetErrorKind};
@@ -238,7 +238,7 @@ impl Dataset {
     /// ```
     ///
     /// # Errors
-    /// [`DatasetErrorKind::OtherTokenizer`] naming both.
+    /// [`DatasetErrorKind::OtherTokenizer`] with the names of both.
     pub fn check_tokenizer(&self, tokenizer: &Tokenizer) -> Result<(), DatasetError> {
         let identity = &self.manifest.tokenizer;
         if identity.blake3 == tokenizer.hash() {
@@ -257,12 +257,12 @@ impl Dataset {
     }
 }
 
-/// What a walk through documents, or through rows, should count.
+/// The counts of a walk through documents or rows.
 fn listed(documents: u64, tokens: u64, packed: Option<Packed>) -> [u64; 2] {
     packed.map_or([documents, tokens], |packed| [packed.rows, tokens.saturating_add(packed.padding)])
 }
 
-/// Whether all files of a shard are whole.
+/// True if all files of a shard are complete.
 fn is_in(shard: &Shard<'_>, whole: &[(PathBuf, u64)]) -> bool {
     shard.paths.iter().all(|path| whole.iter().any(|(other, _)| other == path))
 }

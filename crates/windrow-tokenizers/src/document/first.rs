@@ -1,10 +1,10 @@
-//! The fault of a first record: often the whole input is not what its name says.
+//! The fault of a first record: often the whole input is misnamed.
 
 use super::fault::{Fault, FaultKind, without_hint};
 use crate::diagnose::{ARRAY, CSV, FIRST, Foreign, STRINGS, TEXT, binary, foreign};
 use crate::input::Format;
 
-/// Adds the cause and the remedy to the fault of the first record of an input, which begins like this, if the bytes tell them.
+/// Adds cause and remedy to the fault of an input's first record, if the input's first bytes show them.
 #[cold]
 pub(crate) fn explain_first(fault: &mut Fault, format: Format, begin: &[u8]) {
     let begin = &begin[..begin.len().min(FIRST)];
@@ -23,7 +23,7 @@ pub(crate) fn explain_first(fault: &mut Fault, format: Format, begin: &[u8]) {
     }
 }
 
-/// The kind of a file whose first line is JSON, but no object.
+/// The kind of a file whose first line is JSON, but not an object.
 fn other_lines(line: &[u8]) -> Option<Foreign> {
     match line.trim_ascii_start().first()? {
         b'[' => Some(ARRAY),
@@ -32,7 +32,7 @@ fn other_lines(line: &[u8]) -> Option<Foreign> {
     }
 }
 
-/// The kind of a file whose first line is no JSON.
+/// The kind of a file whose first line is not JSON.
 fn table_or_text(fault: &Fault, line: &[u8]) -> Option<Foreign> {
     let is_json = line.trim_ascii_start().first().is_none_or(|byte| b"{[\0\x1e\xef".contains(byte));
     if is_json || fault.kind == FaultKind::NotUtf8 {

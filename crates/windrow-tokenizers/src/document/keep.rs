@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::kept::Kept;
 
-/// Appends the values of `fields` as they stand in a line whose text was good; null for what is missing. Calls `has` with each field that is not.
+/// Appends the values of `fields` from a line whose text was good; null for a missing field. Calls `has` with each field that is present.
 pub(crate) fn keep_of(line: &[u8], fields: &[String], kept: &mut Kept, has: &mut dyn FnMut(usize)) {
     let paths: Vec<&str> = fields.iter().map(String::as_str).collect();
     let values = values_of(str::from_utf8(line).unwrap_or_default(), &paths);
@@ -22,7 +22,7 @@ pub(crate) fn keep_of(line: &[u8], fields: &[String], kept: &mut Kept, has: &mut
     }
 }
 
-/// The names of the fields of a JSON line, and of those in its objects.
+/// The names of a JSON line's fields, and of the fields in its objects.
 pub(crate) fn names_of(line: &[u8]) -> Vec<String> {
     let object: serde_json::Map<String, Value> = serde_json::from_slice(line).unwrap_or_default();
     let below = |(name, value): (&String, &Value)| -> Vec<String> {
@@ -32,7 +32,7 @@ pub(crate) fn names_of(line: &[u8]) -> Vec<String> {
     object.iter().flat_map(below).collect()
 }
 
-/// The values under these paths in an object, or nothing if it is none.
+/// The values under these paths in an object; nothing if the value is not an object.
 pub(crate) fn values_of<'a>(object: &'a str, paths: &[&str]) -> Vec<Option<&'a RawValue>> {
     let mut json = serde_json::Deserializer::from_str(object);
     json.deserialize_map(Object(paths)).unwrap_or_else(|_| vec![None; paths.len()])

@@ -1,7 +1,7 @@
 //! Rows of Parquet files as records.
 //!
-//! Only the wanted columns are decoded, some rows at a time, in the order of the file. A page of each column is in memory, beside the batch.
-//! The manifest has the hash of the whole file, so all of its bytes are read once more: those of a row group just before it is decoded.
+//! Only the wanted columns are decoded, a few rows at a time, in file order. Next to the batch, one page of each column is in memory.
+//! The manifest has the hash of the whole file, so all of its bytes are read once more: the bytes of a row group just before it is decoded.
 
 use parquet::basic::{Compression as Codec, ConvertedType, LogicalType, Type};
 use parquet::column::page::PageReader;
@@ -25,10 +25,10 @@ use crate::diagnose::{ENCRYPTED, FIRST, not_parquet};
 use crate::engine::caught;
 use crate::kept::Kept;
 
-/// Rows decoded at a time. Few, because each of them may be in another page.
+/// Rows decoded at a time. The number is small, because each row may be in another page.
 const ROWS: usize = 32;
 
-/// Columns that an error lists.
+/// Number of columns that an error lists.
 const LISTED: usize = 20;
 
 /// An open Parquet file.
@@ -40,22 +40,22 @@ pub(super) struct ColumnFile {
     is_encrypted: bool,
     reader: SerializedFileReader<ParquetFile<Source>>,
     texts: Vec<TextColumn>,
-    /// The columns of conversations, which take the place of the texts.
+    /// The columns of conversations, which replace the texts.
     conversations: Option<RowColumns>,
     join: String,
     keep: Vec<ValueColumn>,
     /// The kept values of a row.
     kept: Kept,
-    /// Row groups that were opened.
+    /// Number of row groups opened.
     groups: usize,
-    /// Rows of the last of them that are not decoded.
+    /// Rows of the last row group that are not yet decoded.
     rest: u64,
-    /// Rows that are decoded, and how many of them are records.
+    /// Number of decoded rows, and the number of them that are records.
     rows: usize,
     taken: usize,
-    /// Rows to decode next.
+    /// Number of rows to decode next.
     step: usize,
-    /// Number of records, and their bytes.
+    /// Number of records, and their size in bytes.
     records: u64,
     bytes: u64,
 }
@@ -93,7 +93,7 @@ impl TextColumn {
         decode(reader, rows, self.level, &mut self.levels, &mut self.values)
     }
 
-    /// The value in a row, of those that are not taken yet.
+    /// The value in a row, among the values not yet taken.
     fn get(&self, row: usize) -> Option<&[u8]> {
         (self.level == 0 || self.levels[row] == self.level).then(|| self.values[self.next].data())
     }
@@ -179,13 +179,13 @@ impl ColumnFile {
         position::Origin { file: self.index, records: self.records, ..position::Origin::default() }
     }
 
-    /// Passes over everything up to the end of a record. All is decoded: the report of the file has the bytes of its texts.
+    /// Skips everything up to the end of a record. All rows are decoded: the report of the file has the bytes of its texts.
     pub(super) fn pass(&mut self, last: &LastRecord, filling: &mut Filling<'_>) -> Result<(), InputError> {
         while self.records < last.number {
             if self.taken == self.rows {
                 (filling.hold)(0)?;
                 if !self.decode(filling.batch_bytes)? {
-                    // It had more rows before.
+                    // The record had more rows before.
                     return Err(InputError::Changed { name: self.name.clone() });
                 }
             }
@@ -206,7 +206,7 @@ impl ColumnFile {
         (null, if null.is_some() { 0 } else { texts.sum::<usize>() + joined })
     }
 
-    /// Counts the next row, which has so many bytes of text.
+    /// Counts the next row, which has `bytes` bytes of text.
     fn take_row(&mut self, bytes: usize) {
         let row = self.taken;
         self.texts.iter_mut().for_each(|column| column.take(row));
@@ -297,7 +297,7 @@ impl ColumnFile {
     /// Decodes some rows; false at the end of the file.
     fn decode(&mut self, batch_bytes: usize) -> Result<bool, InputError> {
         self.decode_rows(batch_bytes).map_err(|error| match (self.hashed.take_failure(&self.name), error) {
-            // Only the source knows whether the file is damaged or the store failed.
+            // Only the source can tell a damaged file from a failed store.
             (Some(failure), _) => failure,
             (None, InputError::Columns { name, reason, .. }) if self.is_encrypted => {
                 let reason = format!("{reason}; the file has encrypted columns");
@@ -378,7 +378,7 @@ impl ColumnFile {
     }
 }
 
-/// Where a column of a row group ends in the file.
+/// The end of a row group's column in the file.
 fn end_of(chunk: &ColumnChunkMetaData) -> u64 {
     let (start, bytes) = chunk.byte_range();
     start.saturating_add(bytes)
@@ -429,7 +429,7 @@ fn listed(names: impl Iterator<Item = String>) -> String {
     names.join(", ")
 }
 
-/// Strings, and bytes that no annotation makes anything else: each row must then be UTF-8.
+/// Strings, and bytes without another annotation: each row must then be UTF-8.
 fn is_text(column: &ColumnDescriptor) -> bool {
     if column.physical_type() != Type::BYTE_ARRAY {
         return false;
@@ -457,7 +457,7 @@ fn is_supported(codec: Codec) -> bool {
     matches!(codec, UNCOMPRESSED | SNAPPY | GZIP(_) | LZ4 | LZ4_RAW | ZSTD(_))
 }
 
-/// A panic of the decoder is an error of the file (apache/arrow-rs 9742: corrupt files panic in many places).
+/// A panic of the decoder, as an error of the file (apache/arrow-rs 9742: corrupt files panic in many places).
 fn flat<T>(outcome: Result<Result<T, ParquetError>, String>) -> Result<T, ParquetError> {
     outcome.unwrap_or_else(|message| Err(ParquetError::General(message)))
 }
