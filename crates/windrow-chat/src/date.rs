@@ -1,4 +1,4 @@
-//! A day, and how Python's `strftime` writes it.
+//! A day, and its formats in Python's `strftime`.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
@@ -18,11 +18,11 @@ use chrono::{NaiveDate, NaiveTime};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Date(NaiveDate);
 
-/// The directives that `chrono` writes as Python does.
+/// The directives that `chrono` formats exactly like Python.
 const DIRECTIVES: &str = "YymdejBbhAawFHMSIpT%";
 
 impl Date {
-    /// The day, at midnight, in a format of `strftime`; the first directive that is not supported if there is one.
+    /// The day, at midnight, in a format of `strftime`. An error is the first directive that is not supported.
     pub(super) fn format(self, format: &str) -> Result<String, String> {
         let mut rest = format.chars();
         while let Some(next) = rest.next() {
@@ -50,7 +50,7 @@ impl FromStr for Date {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // The parser takes other spellings, too.
+        // The parser also accepts other spellings.
         let date = text.parse().map(Self).ok().filter(|date| date.to_string() == text && !text.starts_with("0000"));
         date.ok_or_else(|| "give a day as 2024-07-26".to_owned())
     }

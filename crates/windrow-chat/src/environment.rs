@@ -11,7 +11,7 @@ use super::methods;
 use super::python;
 use super::render::NO_DATE;
 
-/// Steps of the engine, and units of 64 bytes that it makes, until a template is stopped: a second or so.
+/// Limit of a run, in steps of the engine plus units of 64 bytes that it makes: a second or so.
 pub(super) const STEPS: u64 = 20_000_000;
 
 pub(super) fn environment(date: Option<Date>) -> Environment<'static> {
@@ -43,7 +43,7 @@ pub(super) fn environment(date: Option<Date>) -> Environment<'static> {
     environment
 }
 
-/// Sets what `strftime_now` gives.
+/// Sets the date that `strftime_now` gives.
 pub(super) fn set_date(environment: &mut Environment<'_>, date: Option<Date>) {
     let strftime_now = move |format: &str| {
         let date = date.ok_or_else(|| Error::new(ErrorKind::InvalidOperation, NO_DATE))?;
@@ -58,12 +58,12 @@ fn raise_exception(state: &State<'_, '_>, message: &Value) -> Result<Value, Erro
     Err(Error::new(ErrorKind::InvalidOperation, python::text(message, python::left(state))?))
 }
 
-/// As in Jinja: what has a length and items. Strings and objects have.
+/// True for a value with a length and items, with Jinja's meaning of a sequence. Strings and objects are sequences.
 fn is_sequence(value: &Value) -> bool {
     matches!(value.kind(), ValueKind::Undefined | ValueKind::Seq | ValueKind::Map | ValueKind::String)
 }
 
-/// As in Jinja: what can be iterated over. Strings and objects can.
+/// True for a value that can be iterated over, with Jinja's meaning. Strings and objects are iterable.
 fn is_iterable(value: &Value) -> bool {
     is_sequence(value) || value.kind() == ValueKind::Iterable
 }

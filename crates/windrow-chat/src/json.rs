@@ -7,13 +7,13 @@ use minijinja::{Error, ErrorKind, State, Value};
 
 use super::python;
 
-/// How values are written.
+/// The style in which values are written.
 struct Style {
     ensure_ascii: bool,
     indent: Option<String>,
     separators: [String; 2],
     sort_keys: bool,
-    /// The bytes that the text may have.
+    /// Maximum bytes of the text.
     most: usize,
 }
 
@@ -161,7 +161,7 @@ fn put_escape(unit: u16, text: &mut String) {
     write!(text, "\\u{unit:04x}").expect("a string takes all text");
 }
 
-/// A number. What is none has a name in Python's JSON.
+/// A number. Infinite values and NaN have names in Python's JSON.
 fn number(value: &Value) -> String {
     let number = python::number(value).unwrap_or_default();
     match number.as_str() {

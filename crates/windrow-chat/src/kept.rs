@@ -1,4 +1,4 @@
-//! Values that a template keeps: what it binds to a name or puts into a namespace.
+//! Values that a template keeps: those that it binds to a name or puts into a namespace.
 //!
 //! The engine compares, hashes, writes and drops nested values by recursion. A template can nest values without end only by binding each
 //! to a name, as `{% set n.x = [n.x] %}` in a loop does. So every binding passes through [`keep`], which [`rewritten`] puts around the
@@ -10,9 +10,9 @@ use minijinja::{Error, ErrorKind, State, Value, functions};
 
 use super::python::{self, Container, DEPTH};
 
-/// Returns its argument, as it is kept under a name.
+/// The function that returns its argument in the form that is kept under a name.
 pub(super) const KEPT: &str = "__windrow_kept";
-/// The same for an attribute of a namespace, which may not be inside another namespace.
+/// The function for an attribute of a namespace, which may not be inside another namespace.
 pub(super) const KEPT_INSIDE: &str = "__windrow_kept_inside";
 
 /// The function and the filter [`KEPT`].
@@ -49,7 +49,7 @@ pub(super) fn namespace(state: &State<'_, '_>, defaults: Option<&Value>, attribu
     functions::namespace(Some(Value::from_pairs(all).into()))
 }
 
-/// A value as it is kept inside others that are `depth` deep.
+/// A value in the form that is kept inside others that are `depth` deep.
 fn keep(state: &State<'_, '_>, value: &Value, depth: usize) -> Result<Value, Error> {
     let Some(object) = value.as_object() else {
         let is_long = value.as_str().is_some_and(|text| text.len() > python::limit());
@@ -59,7 +59,7 @@ fn keep(state: &State<'_, '_>, value: &Value, depth: usize) -> Result<Value, Err
         return if container.depth + depth <= DEPTH { Ok(value.clone()) } else { Err(python::too_deep()) };
     }
     if is_opaque(value) {
-        // Functions hold no values. The others may hold themselves.
+        // Functions hold no values. The other objects may hold themselves.
         if value.kind() == ValueKind::Plain || object.type_name().ends_with("::Macro") {
             return Ok(value.clone());
         }
@@ -107,13 +107,13 @@ fn is_opaque(value: &Value) -> bool {
 /// A tag whose expressions are kept.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Rewritten {
-    /// The inside the tag.
+    /// The text inside the tag.
     pub(super) body: String,
-    /// Names that the tag binds, which other tags are to keep after it.
+    /// Names that the tag binds, which later tags are to keep.
     pub(super) names: Vec<String>,
 }
 
-/// Puts [`KEPT`] around the expressions that a tag binds to names, and after factors, which may be lists; nothing if there are none.
+/// Puts [`KEPT`] around the expressions that a tag binds to names, and after factors, which may be lists. `None` if the tag has neither.
 pub(super) fn rewritten(body: &str, is_block: bool) -> Option<Rewritten> {
     let tokens = tokens(body);
     let word = |at: usize| tokens.get(at).map_or("", |token: &Token| token.text(body));
@@ -189,7 +189,7 @@ pub(super) fn rewritten(body: &str, is_block: bool) -> Option<Rewritten> {
 }
 
 /// Puts [`KEPT`] after the factors of products. A list times a number is a list that the engine makes while it is read, so it costs nothing
-/// and may have any length. One that is made of a kept list counts its visits.
+/// and may have any length. A product that is made of a kept list counts its visits.
 fn repeated(body: &str, tokens: &[Token]) -> Vec<(usize, String)> {
     let word = |at: usize| tokens.get(at).map_or("", |token: &Token| token.text(body));
     let is_digit = |at: usize| word(at).starts_with(|first: char| first.is_ascii_digit());
@@ -242,7 +242,7 @@ pub(super) struct Token {
     start: usize,
     end: usize,
     is_name: bool,
-    /// Brackets around it. A bracket has the depth of what is around its pair.
+    /// Number of brackets around it. An opening or closing bracket has the depth of the text around its pair.
     pub(super) depth: usize,
 }
 
@@ -252,7 +252,7 @@ impl Token {
     }
 }
 
-/// Divides the inside a tag as the engine does.
+/// Divides the text inside a tag like the engine.
 pub(super) fn tokens(body: &str) -> Vec<Token> {
     let bytes = body.as_bytes();
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;

@@ -80,7 +80,7 @@ struct Source {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RefusedChat {
-    /// The messages, or what stands next to them, are not what a chat template takes.
+    /// The messages, or the tools or documents next to them, are not what a chat template takes.
     #[error("{0}")]
     Messages(String),
     /// The chat template refuses the conversation, or drops a message.
@@ -119,7 +119,7 @@ impl ChatTemplate {
         self.sources.iter().all(|source| source.has_marks)
     }
 
-    /// blake3 of all that decides a text, in hexadecimal: the template, the special tokens and the date.
+    /// The blake3 hash of all inputs that decide a text, in hexadecimal: the template, the special tokens and the date.
     ///
     /// ```
     /// use windrow_chat::{ChatTemplate, SpecialTokens};
@@ -148,7 +148,7 @@ impl ChatTemplate {
     }
 
     /// The variables that the template reads and that have no value in any row, such as `eos_token` if no special tokens are known. They
-    /// render as nothing.
+    /// are rendered as empty text.
     ///
     /// ```
     /// use windrow_chat::{ChatTemplate, SpecialTokens};

@@ -1,4 +1,4 @@
-//! Where chat templates and special tokens are found.
+//! Finds chat templates and special tokens.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use super::{ChatTemplate, Date, Source, caught};
 /// Larger files are not read.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Beside a `tokenizer.json`.
+/// The configuration file in the directory of a `tokenizer.json`.
 const CONFIG: &str = "tokenizer_config.json";
 const TEMPLATE: &str = "chat_template.jinja";
 const MORE_TEMPLATES: &str = "additional_chat_templates";
@@ -44,9 +44,9 @@ pub enum ChatError {
     /// There is no template.
     #[error("no chat template is known for {}\nhint: {hint}", shown(name))]
     Missing {
-        /// What was searched.
+        /// The place that was searched.
         name: String,
-        /// What to do.
+        /// The remedy.
         hint: String,
     },
     /// A file is no template, or no configuration.
@@ -54,9 +54,9 @@ pub enum ChatError {
     Invalid {
         /// The file.
         name: String,
-        /// What is wrong.
+        /// The error in the file.
         reason: String,
-        /// What to do.
+        /// The remedy.
         hint: String,
     },
 }
@@ -102,7 +102,7 @@ impl SpecialTokens {
         self.0.iter().map(|(name, token)| (name.as_str(), token.as_str()))
     }
 
-    /// Those of the `tokenizer_config.json` and the `special_tokens_map.json` in the directory of a tokenizer.
+    /// The special tokens of the `tokenizer_config.json` and the `special_tokens_map.json` in the directory of a tokenizer.
     ///
     /// ```
     /// use windrow_chat::SpecialTokens;
@@ -116,7 +116,7 @@ impl SpecialTokens {
     /// ```
     ///
     /// # Errors
-    /// One of them is no JSON object, or cannot be read. There need not be any.
+    /// One of these files is not a JSON object, or cannot be read. Neither file is required.
     pub fn beside(tokenizer: &Path) -> Result<Self, ChatError> {
         let mut tokens = Self::default();
         let directory = directory(tokenizer);
@@ -156,7 +156,7 @@ impl ChatTemplate {
     /// ```
     ///
     /// # Errors
-    /// There is none, or it cannot be compiled.
+    /// The tokenizer has no template, or the template cannot be compiled.
     pub fn beside(tokenizer: &Path) -> Result<Self, ChatError> {
         let directory = directory(tokenizer);
         let template = directory.join(TEMPLATE);
@@ -190,7 +190,7 @@ impl ChatTemplate {
     /// ```
     ///
     /// # Errors
-    /// The file cannot be read, or it cannot be compiled.
+    /// The file cannot be read, or the template cannot be compiled.
     pub fn from_file(path: &Path, tokens: SpecialTokens) -> Result<Self, ChatError> {
         let text = read(path)?;
         if path.extension().is_some_and(|extension| extension == "json") {
@@ -214,7 +214,7 @@ impl ChatTemplate {
     /// ```
     ///
     /// # Errors
-    /// It cannot be compiled.
+    /// The template cannot be compiled.
     pub fn from_source(name: &str, source: &str, tokens: SpecialTokens) -> Result<Self, ChatError> {
         Self::compile(name, vec![(Source::DEFAULT, source.to_owned())], tokens)
     }
@@ -257,7 +257,7 @@ impl ChatTemplate {
         let mut environment = environment(None);
         let mut compiled = Vec::new();
         for (part, text) in sources {
-            // As Jinja does it.
+            // Line ends are normalized, like in Jinja.
             let text = text.replace("\r\n", "\n").replace('\r', "\n");
             let Replaced { text: replaced, has_marks, refused } = marks::replace(&text);
             if let Some((line, reason)) = refused {
@@ -309,7 +309,7 @@ impl ChatTemplate {
         self
     }
 
-    /// Sets after how many steps a row is refused: steps of the engine, and units of 64 bytes that it makes. 20 million are the default.
+    /// Sets the limit at which a row is refused, in steps of the engine plus units of 64 bytes that it makes. The default is 20 million.
     ///
     /// ```
     /// use windrow_chat::{ChatTemplate, SpecialTokens};
@@ -327,7 +327,7 @@ impl ChatTemplate {
     }
 }
 
-/// The directory of a tokenizer: itself, or the one that its file is in.
+/// The directory of a tokenizer: the path itself, or the directory of the file.
 fn directory(tokenizer: &Path) -> PathBuf {
     if tokenizer.is_dir() {
         return tokenizer.to_owned();

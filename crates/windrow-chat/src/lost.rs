@@ -1,6 +1,6 @@
-//! Messages that a template leaves out: they are loss of data, and nothing in the text shows it.
+//! Messages that a template drops: data is lost, and nothing in the text shows it.
 //!
-//! A message of a user or an assistant is lost if the text of the row stays the same whatever the message says; so is one with a role that
+//! A message of a user or an assistant is lost if the text of the row stays the same whatever the message says; so is a message with a role that
 //! the template writes nowhere. Other messages that change nothing are the template's decision: one may write the system's only before the
 //! last question. Loss is known exactly: the row is rendered again with other words. Most rows need no second run: the words of a message
 //! are looked up in the text. The answer depends on the row and the template alone, so that two runs skip the same rows.
@@ -16,19 +16,19 @@ use super::python::{self, container};
 use super::row::Row;
 use super::{ChatTemplate, RefusedChat, Source};
 
-/// Stands in other words. No template changes it: letters and digits, without a space.
+/// A placeholder in the other words. No template changes it: letters and digits, without a space.
 const WORD: &str = "wq5c1e";
 /// Ends a number in other words.
 const END: char = 'z';
-/// The roles that are remembered. Rows may have any.
+/// Maximum number of remembered roles. Rows may have any.
 const ROLES: usize = 64;
 
-/// Which roles a template writes, by the template's name, the role, and whether the content is in parts.
+/// The roles that a template writes, by the template's name, the role, and true if the content is in parts.
 #[derive(Debug, Default)]
 pub(super) struct Roles(Mutex<HashMap<(&'static str, String, bool), bool>>);
 
 impl ChatTemplate {
-    /// Refuses a row whose text has nothing of a message.
+    /// Refuses a row whose text contains nothing of a message.
     pub(super) fn nothing_is_lost(&self, source: &Source, row: &Row, text: &str) -> Result<(), RefusedChat> {
         let (mut at, mut doubtful, mut numbers) = (0, Vec::new(), Vec::new());
         for (index, message) in row.messages.iter().enumerate() {
@@ -41,7 +41,7 @@ impl ChatTemplate {
                 if Row::has_more_than_words(message) || !matches!(role.as_str(), "user" | "assistant") {
                     continue;
                 }
-                // Words that stand in the text are its words, if the template writes such content at all. Most stand there in their order.
+                // Words that occur in the text are the message's words, if the template writes such content at all. Most occur there in their order.
                 let is_written = match form(message) {
                     Form::Text => true,
                     Form::Parts => self.writes(source, &role, true),
@@ -56,7 +56,7 @@ impl ChatTemplate {
                     continue;
                 }
             }
-            // A number stands in the text as it is, or not at all.
+            // A number occurs in the text unchanged, or not at all.
             let is_number = message
                 .get_attr("content")
                 .is_ok_and(|content| matches!(content.kind(), ValueKind::Number | ValueKind::Bool));
@@ -85,7 +85,7 @@ impl ChatTemplate {
         Ok(())
     }
 
-    /// The first of some messages that changes nothing in the text, if that can be known.
+    /// The first of these messages that changes nothing in the text, if it can be determined.
     fn first_lost(&self, source: &Source, row: &Row, doubtful: &[usize]) -> Option<usize> {
         let mut messages = row.messages.clone();
         for &index in doubtful {
@@ -102,7 +102,7 @@ impl ChatTemplate {
         doubtful.iter().copied().find(|index| written.binary_search(index).is_err())
     }
 
-    /// True if the template writes what messages of a role say, at least at one place of a conversation.
+    /// True if the template writes the words of messages of a role, at least at one place of a conversation.
     fn writes(&self, source: &Source, role: &str, in_parts: bool) -> bool {
         let roles = || self.roles.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (source.name, role.to_owned(), in_parts);

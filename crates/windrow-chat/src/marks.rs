@@ -1,19 +1,19 @@
-//! Tags of a template that the engine does not know, or does not bound.
+//! Tags of a template that the engine does not know, or whose recursion it does not limit.
 //!
-//! `{% generation %}` blocks become `{% call %}` blocks of a function that notes where it is called. Both are blocks, so white space around
-//! them is trimmed alike, and both run their body as a macro, so that variables have the same scope. What tags bind to names is
-//! [kept](super::kept). Long tags and long chains of `{% elif %}` are found, which the engine reads by recursion.
+//! `{% generation %}` blocks become `{% call %}` blocks of a function that notes the place of its call. Both are blocks, so white space around
+//! them is trimmed alike, and both run their body as a macro, so that variables have the same scope. Values that tags bind to names are
+//! [kept](super::kept). The module also finds long tags and long chains of `{% elif %}`, which the engine reads by recursion.
 
 use super::kept::{KEPT, Rewritten, rewritten, tokens};
 
 /// The name of the function.
 pub(super) const FUNCTION: &str = "__windrow_generation";
 
-/// The words and signs that a tag may have. The engine parses an expression recursively, one operator inside the other.
+/// Maximum number of words and signs in a tag. The engine parses an expression recursively, one operator inside the other.
 pub(super) const MAX_TAG: usize = 500;
-/// The brackets that may be open in a tag. The engine parses what is in them by recursion, ten calls a bracket.
+/// Maximum number of open brackets in a tag. The engine parses their contents by recursion, ten calls a bracket.
 pub(super) const MAX_BRACKETS: usize = 60;
-/// The `{% elif %}` that may be open at one place. The engine parses each inside the one before.
+/// Maximum number of open `{% elif %}` at one place. The engine parses each inside the previous one.
 pub(super) const MAX_ELIF: usize = 100;
 
 /// A template for the engine.
@@ -111,7 +111,7 @@ pub(super) fn replace(source: &str) -> Replaced {
     Replaced { text: replaced, has_marks, refused }
 }
 
-/// The end of a tag that begins before `at`, after its `close`. Strings in it may hold anything.
+/// The end of a tag that begins before `at`, after its `close`. Strings in it may contain anything.
 fn expression_end(source: &str, mut at: usize, close: &str) -> usize {
     let bytes = source.as_bytes();
     let mut depth = 0_usize;
@@ -156,7 +156,7 @@ fn raw_end(source: &str, from: usize) -> usize {
         if name == "endraw" {
             return at;
         }
-        // Another tag may begin inside of this one.
+        // Another tag may begin inside this one.
         at = at.min(begin);
     }
     source.len()

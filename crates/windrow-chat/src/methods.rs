@@ -5,12 +5,12 @@ use minijinja::value::{Kwargs, Rest, StringInput, ValueOrKwargs, from_args};
 use minijinja::{Error, ErrorKind, State, Value, filters};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
-/// White space as Python has it: with four separators of ASCII.
+/// True for white space in Python's sense, which includes four separators of ASCII.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
 }
 
-/// What ends a line in Python.
+/// True for a character that ends a line in Python.
 fn ends_line(character: char) -> bool {
     matches!(character, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
@@ -90,11 +90,11 @@ fn replaced(state: &State<'_, '_>, [text, old, new]: [&str; 3], count: Option<i6
     Ok(text.replacen(old, new, count))
 }
 
-/// Refuses a format whose widths and precisions are together more than what is left.
+/// Refuses a format whose widths and precisions add up to more bytes than are left.
 fn check_widths(state: &State<'_, '_>, format: &str, arguments: &[Value]) -> Result<(), Error> {
     let digits = format.split(|character: char| !character.is_ascii_digit()).filter(|digits| !digits.is_empty());
     let widths = digits.map(|digits| digits.parse().unwrap_or(usize::MAX)).fold(0, usize::saturating_add);
-    // A width can be an argument, too.
+    // An argument can also be a width.
     let given = arguments.iter().filter_map(|argument| usize::try_from(argument.as_i64()?).ok());
     let given = if format.contains(":{") || format.contains('*') { given.fold(0, usize::saturating_add) } else { 0 };
     if widths.saturating_add(given) > python::left(state) { Err(python::too_much()) } else { Ok(()) }

@@ -1,7 +1,7 @@
-//! Values as Python writes them.
+//! Values in Python's notation.
 //!
-//! The template engine writes numbers, lists and objects almost as Python does. The values of a row are wrapped so that they are written exactly so,
-//! wherever a template puts them into a text.
+//! The template engine writes numbers, lists and objects almost like Python. The values of a row are wrapped so that they are written exactly
+//! like Python's, wherever a template puts them into a text.
 
 use std::cell::Cell;
 use std::fmt::{self, Write};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use minijinja::value::{Enumerator, Object, ObjectRepr, ValueKind};
 use minijinja::{Error, ErrorKind, Output, State, Value, escape_formatter};
 
-/// Values that are nested deeper are not written: twice as deep as a row can be.
+/// Maximum nesting of values that are written: twice that of a row.
 pub(super) const DEPTH: usize = 256;
 
 /// Bytes that a step of the engine pays for.
@@ -25,16 +25,16 @@ thread_local! {
 struct Limits {
     /// Items that may be visited.
     visits: Cell<u64>,
-    /// Bytes that they may be written with.
+    /// Bytes in which they may be written.
     bytes: Cell<usize>,
-    /// True if more was asked for. Lists and objects are empty from then on, and the row is refused.
+    /// True if the limit was exceeded. Lists and objects are empty from then on, and the row is refused.
     spent: Cell<bool>,
 }
 
 /// Items of lists and objects that a step of the engine pays for.
 const VISITS: u64 = 1;
 
-/// Runs a template, which may make `steps`, and whose single values may have a text of `bytes`; `None` if it asked for more.
+/// Runs a template within limits: `steps` steps, and `bytes` bytes for the text of a single value; `None` if a limit was exceeded.
 pub(super) fn limited<T>(steps: u64, bytes: usize, run: impl FnOnce() -> T) -> Option<T> {
     let set = |visits, bytes| {
         LIMITS.with(|limits| {
@@ -49,7 +49,7 @@ pub(super) fn limited<T>(steps: u64, bytes: usize, run: impl FnOnce() -> T) -> O
     (!is_spent).then_some(result)
 }
 
-/// Counts visits of items; whether there may be so many.
+/// Counts visits of items. Returns true if they are within the limit.
 fn may_visit(items: usize) -> bool {
     LIMITS.with(|limits| {
         let left = limits.visits.get().checked_sub(items as u64 + 1);
@@ -59,17 +59,17 @@ fn may_visit(items: usize) -> bool {
     })
 }
 
-/// Refuses what follows after more was asked for than there may be.
+/// Refuses all further work once a limit was exceeded.
 pub(super) fn check() -> Result<(), Error> {
     if LIMITS.with(|limits| limits.spent.get()) { Err(too_much()) } else { Ok(()) }
 }
 
-/// The bytes that a single text can have.
+/// The maximum bytes of a single text.
 pub(super) fn limit() -> usize {
     LIMITS.with(|limits| limits.bytes.get())
 }
 
-/// The bytes that a template can make before it is stopped, and a single text can have. Functions of this crate make whole texts in one
+/// The bytes that a template can make before it is stopped, and that a single text can have. Functions of this crate make whole texts in one
 /// step, and a list that holds another one twice, and so on, has a text that is exponentially larger than itself.
 pub(super) fn left(state: &State<'_, '_>) -> usize {
     let steps = state.fuel_levels().map_or(u64::MAX, |(_, left)| left);
@@ -77,7 +77,7 @@ pub(super) fn left(state: &State<'_, '_>) -> usize {
     bytes.min(limit())
 }
 
-/// More was to be made than what is [left].
+/// The error if more bytes are requested than are [left].
 pub(super) fn too_much() -> Error {
     Error::from(ErrorKind::OutOfFuel)
 }
@@ -90,7 +90,7 @@ pub(super) fn too_deep() -> Error {
 #[derive(Debug)]
 pub(super) struct Container {
     value: Value,
-    /// Lists and objects inside each other, with this one.
+    /// Nesting depth of lists and objects, including this one.
     pub(super) depth: usize,
 }
 
@@ -116,7 +116,7 @@ impl Object for Container {
         LIMITS.with(|limits| {
             let Ok(text) = text(&self.value, limits.bytes.get()) else {
                 limits.spent.set(true);
-                // What follows fails at once.
+                // All further writes then fail at once.
                 limits.bytes.set(0);
                 return Ok(());
             };
@@ -126,7 +126,7 @@ impl Object for Container {
     }
 }
 
-/// A number that Python writes with an exponent. Templates do not calculate with such.
+/// A number that Python writes with an exponent. Templates do not calculate with such numbers.
 #[derive(Debug)]
 struct Exponential(f64);
 
@@ -158,7 +158,7 @@ pub(super) fn float_value(number: f64) -> Value {
     if float(number).contains('e') { Value::from_object(Exponential(number)) } else { Value::from(number) }
 }
 
-/// A number as Python's `repr` writes it; `None` if it is none.
+/// A number in the notation of Python's `repr`; `None` if the value is not a number.
 pub(super) fn number(value: &Value) -> Option<String> {
     if let Some(Exponential(number)) = value.downcast_object_ref() {
         return Some(float(*number));
@@ -198,7 +198,7 @@ pub(super) fn write(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Val
     }
 }
 
-/// A value as Python's `str` writes it, if that has no more than `most` bytes.
+/// A value in the notation of Python's `str`, if its text has no more than `most` bytes.
 pub(super) fn text(value: &Value, most: usize) -> Result<String, Error> {
     if let Some(text) = value.as_str() {
         return Ok(text.to_owned());
@@ -217,7 +217,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Appends a value as Python's `repr` writes it.
+    /// Appends a value in the notation of Python's `repr`.
     fn put(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
         if let Some(number) = number(value) {
             self.text.push_str(&number);
@@ -288,7 +288,7 @@ fn put_string(string: &str, text: &mut String) {
     text.push(quote);
 }
 
-/// Whether Python prints a character as it is. Rust has the same rule, but not in the first place of a string.
+/// True if Python prints a character unescaped. Rust has the same rule, except at the first place of a string.
 fn is_printable(character: char) -> bool {
     let mut buffer = [b'a'; 5];
     let end = 1 + character.encode_utf8(&mut buffer[1..]).len();

@@ -17,21 +17,21 @@ use super::{ChatTemplate, RefusedChat, Source, caught};
 pub struct Rendered {
     /// The text, with special tokens written in it.
     pub text: String,
-    /// The bytes of it that are an assistant's.
+    /// The bytes of the text that are an assistant's.
     pub spans: Vec<Range<usize>>,
 }
 
-/// The text of a row may have so many bytes, and so many for each byte of its line.
+/// Maximum bytes of the text of a row: a constant part, and bytes for each byte of its line.
 const MOST: usize = 64 << 20;
 const MOST_PER_BYTE: usize = 16;
 
-/// A template without marks is run for each message. All these runs together may have this multiple of the steps of one.
+/// Limit for a template without marks, which is run for each message: the steps of all these runs, as a multiple of the steps of one run.
 const RUNS: u64 = 64;
 
-/// The bytes of what a template says about a row.
+/// Maximum bytes of the message of a template about a row.
 const MAX_REASON: usize = 1 << 10;
 
-/// The template that a `strftime_now` without a date ends with.
+/// The message with which a template ends if it calls `strftime_now` without a date.
 pub(super) const NO_DATE: &str = "the template asks for today's date, and two runs must write equal bytes \
     (hint: set a day with --chat-date 2024-07-26)";
 
@@ -48,8 +48,8 @@ impl ChatTemplate {
     /// ```
     ///
     /// # Errors
-    /// It is no conversation, the template refuses it, or a message is lost: one of the user or the assistant whose words change nothing in
-    /// the text, or one with a role that the template writes nowhere.
+    /// The text is not a conversation, the template refuses it, or a message is lost: a message of the user or the assistant whose words change
+    /// nothing in the text, or one with a role that the template writes nowhere.
     pub fn render<'c>(&self, conversation: impl Into<Conversation<'c>>) -> Result<String, RefusedChat> {
         let row = Row::read(&conversation.into())?;
         let source = self.source(&row);
@@ -78,7 +78,7 @@ impl ChatTemplate {
     /// ```
     ///
     /// # Errors
-    /// As [`render`](Self::render), and if the parts cannot be found.
+    /// The errors of [`render`](Self::render), and an error if the parts cannot be found.
     pub fn render_marked<'c>(&self, conversation: impl Into<Conversation<'c>>) -> Result<Rendered, RefusedChat> {
         let row = Row::read(&conversation.into())?;
         let source = self.source(&row);
@@ -99,7 +99,7 @@ impl ChatTemplate {
     /// ```
     ///
     /// # Errors
-    /// Those of [`render`](Self::render).
+    /// The errors of [`render`](Self::render).
     pub fn prompt<'c>(&self, conversation: impl Into<Conversation<'c>>) -> Result<String, RefusedChat> {
         let row = Row::read(&conversation.into())?;
         let source = self.source(&row);
@@ -188,7 +188,7 @@ impl ChatTemplate {
         if !is_lost {
             return Ok(Rendered { text, spans });
         }
-        // A block is inside of a macro or the like. Characters that are not in the text tell where its text went.
+        // A block may be inside a macro or similar. Characters that the text does not contain show the place of the block in the text.
         let with_marks = self.run(source, row, &row.messages, false, true)?.text;
         match without_marks(&with_marks, &text) {
             Some(spans) => Ok(Rendered { text, spans }),
@@ -254,7 +254,7 @@ impl ChatTemplate {
     }
 
     fn refused_at(&self, place: &str, what: &str) -> RefusedChat {
-        // A reason is one line, and no page.
+        // A reason is a single line of limited length.
         let end = what.char_indices().map(|(at, _)| at).find(|&at| at >= MAX_REASON).unwrap_or(what.len());
         let what = what[..end].replace(['\n', '\r'], " ") + if end < what.len() { " .." } else { "" };
         RefusedChat::Template(format!("the chat template refuses it ({}{place}): {what}", self.name))
@@ -268,7 +268,7 @@ impl Source {
     pub(super) const TOOLS: &'static str = "tool_use";
 }
 
-/// What is wrong with a template that was stopped.
+/// The reason for stopping a template.
 const TOO_LONG: &str = "it runs too long";
 
 /// These characters are no characters: texts do not have them, and a row that has them is refused where they matter.
@@ -282,11 +282,11 @@ struct Found {
     spans: Vec<Range<usize>>,
     /// The text of the last block, which is to be written next.
     pending: Option<String>,
-    /// Whether something else was written: then the places are not known.
+    /// True if other text was written, so that the places are unknown.
     is_lost: bool,
-    /// Whether blocks get characters around them.
+    /// True if blocks get characters around them.
     writes_marks: bool,
-    /// The bytes that the text may have, and whether it would have more.
+    /// Maximum bytes of the text. `is_too_long` is true if the text would exceed it.
     most: usize,
     is_too_long: bool,
 }
@@ -303,7 +303,7 @@ impl Found {
         text
     }
 
-    /// Something is written.
+    /// Notes that text is written.
     fn settle(&mut self, text: &str) {
         if let Some(pending) = self.pending.take() {
             self.is_lost |= pending != text;

@@ -12,13 +12,13 @@ use std::fmt;
 use super::RefusedChat;
 use super::python::{container, float_value};
 
-/// The names under which the thoughts of a message are given; the first is the one that templates read.
+/// The field names for the thoughts of a message; the first is the one that templates read.
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
-/// Arrays and objects inside each other that a conversation may have; `serde_json` has the same limit.
+/// Maximum nesting of arrays and objects in a conversation; `serde_json` has the same limit.
 const DEPTH: usize = 128;
 
-/// The messages of a conversation, and what stands next to them.
+/// The messages of a conversation, and its tools and documents.
 ///
 /// ```
 /// use windrow_chat::{ChatTemplate, Conversation, SpecialTokens};
@@ -90,13 +90,13 @@ impl Row {
         Ok(Self { messages, tools, documents, bytes, steps: Cell::new(0) })
     }
 
-    /// A conversation to try a template.
+    /// A conversation for testing a template.
     pub(super) fn of(messages: Vec<Value>) -> Self {
         let none = Value::from(());
         Self { messages, tools: none.clone(), documents: none, bytes: 0, steps: Cell::new(0) }
     }
 
-    /// The same row with other messages. It has made no steps.
+    /// The same row with other messages. It has no steps yet.
     pub(super) fn with_messages(&self, messages: Vec<Value>) -> Self {
         let (tools, documents) = (self.tools.clone(), self.documents.clone());
         Self { messages, tools, documents, bytes: self.bytes, steps: Cell::new(0) }
@@ -107,7 +107,7 @@ impl Row {
         message.get_attr("role").ok().and_then(|role| role.as_str().map(str::to_owned)).unwrap_or_default()
     }
 
-    /// True if a message has tool calls, thoughts or the like, which a template may write in place of its content.
+    /// True if a message has tool calls, thoughts or similar fields, which a template may write in place of its content.
     pub(super) fn has_more_than_words(message: &Value) -> bool {
         let mut fields = message.try_iter().into_iter().flatten();
         fields.any(|key| match key.as_str() {
@@ -119,7 +119,7 @@ impl Row {
         })
     }
 
-    /// Whether this message is an assistant's.
+    /// True if this message is an assistant's.
     pub(super) fn is_assistant(message: &Value) -> bool {
         message.get_attr("role").is_ok_and(|role| role.as_str() == Some("assistant"))
     }
@@ -153,7 +153,7 @@ fn check(message: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A message as templates get it: without fields that are null, and with its thoughts under the names that templates read.
+/// A message in the form for templates: without fields that are null, and with its thoughts under the names that templates read.
 fn normal(message: &Value) -> Value {
     let keys = message.try_iter().into_iter().flatten();
     let fields = keys.filter_map(|key| message.get_item(&key).ok().map(|value| (key, value)));
@@ -186,7 +186,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// A JSON value as Python reads it: numbers keep their kind, and objects their order.
+/// A JSON value with Python's reading: numbers keep their kind, and objects their order.
 fn parse(json: &str, depth: usize) -> Result<Value, String> {
     let json = json.trim_matches([' ', '\t', '\n', '\r']);
     let mut reader = serde_json::Deserializer::from_str(json);

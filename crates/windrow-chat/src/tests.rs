@@ -9,14 +9,14 @@ fn template(source: &str) -> ChatTemplate {
     ChatTemplate::from_source("t.jinja", source, tokens).unwrap()
 }
 
-/// Renders by a template that may drop messages, which most templates here do.
+/// Renders with a template that may drop messages, like most templates here.
 fn render(template: &ChatTemplate, messages: &str) -> Result<String, String> {
     let row = Row::read(&messages.into()).unwrap();
     let text = template.text(template.source(&row), &row, &row.messages, false);
     text.map_err(|refused| refused.to_string())
 }
 
-/// The same with spans.
+/// Renders like [`render`], with spans.
 fn marked(template: &ChatTemplate, messages: &str) -> Result<Rendered, String> {
     let row = Row::read(&messages.into()).unwrap();
     template.with_spans(template.source(&row), &row).map_err(|refused| refused.to_string())
@@ -82,7 +82,7 @@ fn templates_end_soon_and_make_little() {
         render(&template, r#"[{"role": "user", "content": [1, 2]}]"#)
     };
     assert_eq!(few_steps("{% for i in range(1000) %}{{ i % 10 }}{% endfor %}").map(|text| text.len()), Ok(1000));
-    // Each of these makes gigabytes in one step, or in the last.
+    // Each of these makes gigabytes in one step, or in the last one.
     let nested = "{% set n = namespace(x=[1]) %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}";
     let objects = nested.replace("[n.x, n.x]", "{'a': n.x, 'b': n.x}");
     for source in [

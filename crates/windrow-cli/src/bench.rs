@@ -38,7 +38,7 @@ fn failed(message: impl ToString) -> Refusal {
 fn measured(options: &Options) -> Result<Code, Refusal> {
     check_outputs(options)?;
     let bar = ProgressBar::hidden();
-    // Signals are watched before there is something to remove.
+    // Signals are watched before there are files to remove.
     let paths = Paths::new();
     let stop = {
         let (bar, paths) = (bar.clone(), paths.clone());

@@ -1,4 +1,4 @@
-//! `windrow completions`: what packages of the command install beside it.
+//! `windrow completions`: files that packages of the command install with it.
 
 use clap::CommandFactory;
 

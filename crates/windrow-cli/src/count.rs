@@ -44,7 +44,7 @@ fn count(options: &Options) -> Result<Code, Failed> {
     let is_shown = !options.quiet && !options.no_progress && io::stderr().is_terminal();
     let progress = is_shown.then(|| {
         let cleared = bar.clone();
-        // Without it, the signal would end the process with the bar on the screen.
+        // Without this watcher, the signal would end the process with the bar on the screen.
         let _ = signals::watch_by(move |number| {
             cleared.finish_and_clear();
             process::exit(Code::Signal(number).number().into());
@@ -81,7 +81,7 @@ fn count(options: &Options) -> Result<Code, Failed> {
         counted.notes.iter().for_each(report::note);
     }
     counted.failed.iter().for_each(report::error);
-    // A file that cannot be read is a more serious failure than one that is not text, and this than one that is not there.
+    // A file that cannot be read is a more serious failure than one that is not text, and the latter than a missing one.
     let codes = counted.failed.iter().map(|failed| Code::from(failed.kind));
     Ok(codes.max_by_key(|code| code.number()).unwrap_or(Code::Done))
 }

@@ -1,4 +1,4 @@
-//! `windrow verify`, `windrow decode` and `windrow stat`: what `windrow encode` has written.
+//! `windrow verify`, `windrow decode` and `windrow stat`: the output of `windrow encode`.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::ops::{ControlFlow, Range};
@@ -64,7 +64,7 @@ pub(crate) struct Decode {
     json: bool,
 }
 
-/// Numbers of documents.
+/// A range of document numbers.
 #[derive(Clone, Debug)]
 struct Documents(Range<u64>);
 
@@ -105,7 +105,7 @@ pub(crate) struct Stat {
     json: bool,
 }
 
-/// Prints the result, or reports why there is none.
+/// Prints the result, or reports the error.
 fn end(result: Result<String, Failed>, json: bool) -> Code {
     let (text, code) = match result {
         Ok(text) => (text, Code::Done),
@@ -195,7 +195,7 @@ fn opened(output: &Path, part: Option<&str>) -> Result<Dataset, Failed> {
     })
 }
 
-/// The tokenizer with this name, or with that of the manifest.
+/// The tokenizer with this name, or with the name in the manifest.
 fn tokenizer_of(dataset: &Dataset, name: Option<&str>) -> Result<Tokenizer, Failed> {
     let tokenizer = Tokenizer::load(name.unwrap_or(&dataset.manifest().tokenizer.name), &LoadOptions::default())?;
     dataset.check_tokenizer(&tokenizer)?;
@@ -239,7 +239,7 @@ pub(crate) fn decode(options: &Decode) -> Code {
         };
         dataset.visit(range, |document, ids| {
             match line(document, ids) {
-                // A terminal would obey the text of a user.
+                // A terminal would obey control characters in the text of a user.
                 Ok(line) if is_plain => written = writeln!(stdout, "{line}"),
                 Ok(line) => written = writeln!(stdout, "{}", shown_lines(&line)),
                 Err(error) => failed = Some(error),
@@ -264,7 +264,7 @@ struct Counted {
     tokens: u64,
     longest: u64,
     different_ids: u64,
-    /// How many documents have 0, 1, 2 to 3, 4 to 7 ids and so on.
+    /// Number of documents with 0, 1, 2 to 3, 4 to 7 ids and so on.
     lengths: Vec<u64>,
     most_frequent: Vec<Frequent>,
 }
@@ -273,7 +273,7 @@ struct Counted {
 struct Frequent {
     id: u32,
     count: u64,
-    /// Null if the tokenizer is not there.
+    /// Null if the tokenizer is missing.
     text: Option<String>,
 }
 
@@ -283,7 +283,7 @@ pub(crate) fn stat(options: &Stat) -> Code {
         let statistics = dataset.statistics()?;
         let tokenizer = match (tokenizer_of(&dataset, options.tokenizer.as_deref()), &options.tokenizer) {
             (Err(failed), Some(_)) => return Err(failed),
-            // It need not be on the machine that counts.
+            // The tokenizer need not be on the machine that counts.
             (tokenizer, _) => tokenizer.ok(),
         };
         let frequent = statistics.most_frequent(options.top).into_iter();

@@ -1,4 +1,4 @@
-//! `windrow doctor`: what this machine and a tokenizer mean for windrow.
+//! `windrow doctor`: a description of this machine and a tokenizer for windrow.
 
 use std::fmt::Write as _;
 use std::{env, fs, thread};
@@ -93,7 +93,7 @@ fn machine() -> String {
     text
 }
 
-/// The CPUs, and what limits them.
+/// The CPUs and their limits.
 fn usable(cpus: usize) -> String {
     let quota = cpu_quota().map(|quota| format!("a quota of {quota:.1}"));
     let online = file("/sys/devices/system/cpu/online").map(|online| count(&online));
@@ -105,7 +105,7 @@ fn usable(cpus: usize) -> String {
     format!("{cpus} allowed by affinity and quota{more}")
 }
 
-/// The first line of a file of the system.
+/// The first line of a system file.
 fn file(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.lines().next()?.trim().to_owned())
@@ -121,7 +121,7 @@ fn count(list: &str) -> usize {
     ranges.sum()
 }
 
-/// What keeps windrow from its best on this machine, with the remedy.
+/// The obstacles to windrow's best performance on this machine, each with its remedy.
 fn notes(cpus: usize, threads: usize) -> Vec<String> {
     let mut notes = Vec::new();
     if threads > cpus {

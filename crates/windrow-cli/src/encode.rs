@@ -59,7 +59,7 @@ fn spec(options: &Encode) -> Result<EncodeSpec, Failed> {
     Ok(EncodeSpec { job, run: options.run.clone() })
 }
 
-/// The options in a file. Those in `given` are of the command line, and must say the same there.
+/// The options in a file. The options in `given` come from the command line, and must have the same values there.
 fn from_file(path: &Path, of_line: &EncodeJob, given: &[String]) -> Result<EncodeJob, Failed> {
     let name = shown(path);
     let text = fs::read_to_string(path).map_err(|error| {
@@ -87,7 +87,7 @@ fn from_file(path: &Path, of_line: &EncodeJob, given: &[String]) -> Result<Encod
     }
 }
 
-/// Runs what the options ask for.
+/// Runs the encoding that the options request.
 fn encode(options: &Encode, spec: &EncodeSpec, bar: ProgressBar, staging: &Staging) -> Result<Code, Failed> {
     let note = |note: &str| {
         if !options.quiet {

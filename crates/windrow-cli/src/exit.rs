@@ -2,7 +2,7 @@
 
 use windrow_tokenizers::run::FailureKind;
 
-/// How the command ended.
+/// The end of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
     Done,
@@ -12,7 +12,7 @@ pub(crate) enum Code {
     BadInput,
     CannotCreate,
     Io,
-    /// It was ended by the signal with this number.
+    /// The command was ended by the signal with this number.
     Signal(u8),
 }
 
@@ -33,7 +33,7 @@ impl Code {
 impl From<FailureKind> for Code {
     fn from(kind: FailureKind) -> Self {
         match kind {
-            // A named file that does not exist counts as a wrong usage.
+            // A named file that does not exist counts as wrong usage.
             FailureKind::Usage | FailureKind::Missing => Self::Usage,
             FailureKind::BadInput => Self::BadInput,
             FailureKind::Exists | FailureKind::CannotCreate => Self::CannotCreate,
@@ -43,7 +43,7 @@ impl From<FailureKind> for Code {
     }
 }
 
-/// Of an error of a run.
+/// The code of an error of a run.
 impl<'e, E> From<&'e E> for Code
 where
     FailureKind: From<&'e E>,

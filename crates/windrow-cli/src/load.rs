@@ -1,8 +1,8 @@
-//! Other programs that keep the CPUs busy: what makes measurements wrong.
+//! Other programs that keep the CPUs busy: a cause of wrong measurements.
 
 use std::fs;
 
-/// The mean number of threads that ran or waited for a CPU in the last minute, where the system says so.
+/// The mean number of threads that ran or waited for a CPU in the last minute, if the system reports it.
 pub(crate) fn load() -> Option<f64> {
     parse(&fs::read_to_string("/proc/loadavg").ok()?)
 }
@@ -23,7 +23,7 @@ pub(crate) fn before(load: Option<f64>, cpus: usize) -> Option<String> {
 }
 
 #[cfg_attr(not(feature = "bench"), allow(dead_code, reason = "for `bench`"))]
-/// A warning for measurements by `threads` threads, from the load when they began and when they had ended.
+/// A warning for measurements by `threads` threads, from the load at their begin and at their end.
 pub(crate) fn after(begin: Option<f64>, end: Option<f64>, threads: usize, cpus: usize) -> Option<String> {
     let was_busy = begin.is_some_and(|load| is_busy(load, 0, cpus));
     let still_busy = end.is_some_and(|load| is_busy(load, threads.max(cpus), cpus));

@@ -1,6 +1,6 @@
-//! `windrow plan`: where to cut a matrix product that is fused with a collective, given measured times of its parts.
+//! `windrow plan`: cuts for a matrix product that is fused with a collective, given measured times of its parts.
 //!
-//! `windrow_tiling::planner` decides and explains. This module reads options and files, calibrates, and writes what was asked for.
+//! `windrow_tiling::planner` decides and explains. This module reads options and files, calibrates, and writes the requested files.
 //! Everything is checked and computed before anything is written.
 
 mod args;
@@ -90,7 +90,7 @@ fn planned(options: &Options) -> Result<String, Refused> {
     decided(options, &outputs, &measure(options)?)
 }
 
-/// The same, given the measurements.
+/// Like [`planned`], given the measurements.
 fn decided(options: &Options, outputs: &Outputs<'_>, source: &Source) -> Result<String, Refused> {
     let (request, measured) = (&options.request, &source.measured);
     outputs.write_samples(|| measured.csv())?;
@@ -116,7 +116,7 @@ fn measure(options: &Options) -> Result<Source, Refused> {
             Ok(Source { measured: MeasuredTimes::read(&files, &options.request)?, kept: None })
         }
         ([], Some(Where::InProcess)) => calibrate::in_process(options),
-        // With MPI, this command runs in several processes, which do not get here.
+        // With MPI, this command runs in several processes, which do not reach this line.
         ([], Some(Where::Mpi)) => Err(Refused::usage(
             "this windrow was built without MPI\n\
              hint: build it with cargo install --path crates/windrow-cli --features mpi, and start it with mpiexec; \

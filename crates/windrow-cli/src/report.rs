@@ -12,7 +12,7 @@ use crate::exit::Code;
 /// Place and message of the last panic.
 static LAST_PANIC: Mutex<Option<String>> = Mutex::new(None);
 
-/// One or more lines on stderr, whatever files and libraries have put into them.
+/// Prints one or more lines on stderr, with control characters of files and libraries escaped.
 pub(crate) fn say(message: impl Display) {
     // If stderr is closed, the message is lost.
     let _ = writeln!(io::stderr().lock(), "{}", shown_lines(&message.to_string()));
@@ -28,7 +28,7 @@ pub(crate) fn note(note: impl Display) {
     say(format_args!("note: {note}"));
 }
 
-/// What a run that failed leaves for the next one.
+/// Reports the shards that a failed run leaves for the next one.
 pub(crate) fn kept(shards: usize) {
     match shards {
         0 => {}

@@ -10,10 +10,10 @@ use windrow_tokenizers::shown;
 
 use crate::exit::Code;
 
-/// Why a file cannot be written, with its hint, and the exit code.
+/// The reason why a file cannot be written, with its hint, and the exit code.
 pub(crate) type Refusal = (String, Code);
 
-/// A complete file beside its target; removed if it is not published.
+/// A complete temporary file next to its target; removed if it is not published.
 pub(crate) struct Staged<'a> {
     part: PathBuf,
     target: &'a Path,
@@ -67,7 +67,7 @@ pub(crate) fn check_entry(path: &Path, overwrite: bool) -> Result<(), Refusal> {
         Ok(found) if found.is_dir() => Err(refused(path, "is a directory", "choose another path")),
         // A rename would replace a pipe or a device by a file.
         Ok(found) if !found.is_file() => Err(refused(path, "is not a file", "choose another path")),
-        // What is open as stdout may be a file, and the name that of a link to it.
+        // The file that is open as stdout may be a regular file, and this path a link to it.
         _ if is_among_devices(path) => among_devices(),
         _ if !overwrite => {
             Err(refused(path, "already exists", "pass --overwrite to replace it, or choose another path"))
@@ -97,7 +97,7 @@ pub(crate) fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
 }
 
-/// Whether both name the same existing file.
+/// True if both name the same existing file.
 pub(crate) fn same(one: &Path, other: &Path) -> bool {
     match (fs::canonicalize(one), fs::canonicalize(other)) {
         (Ok(one), Ok(other)) => one == other,

@@ -133,7 +133,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The options with rows padded to a multiple of the ranks that they are divided among. A calibration runs the operation, which refuses
+    /// The options with rows padded to a multiple of the number of ranks that divide them. A calibration runs the operation, which refuses
     /// other rows.
     pub(super) fn padded(self) -> Self {
         let request = if self.calibrate.is_none() { self.request.padded() } else { self.request };

@@ -13,14 +13,14 @@ use windrow_tiling::{Nanos, Rows};
 use super::{Options, Refused, Source, profiles};
 use crate::exit::Code;
 
-/// Maximum number of ranks; no plan is for a machine with more. Each rank has two threads.
+/// Maximum number of ranks; no plan is for a machine with more of them. Each rank has two threads.
 const MOST_RANKS: u64 = 64;
 /// Maximum number of passes over all sizes, while the fit is loose: 3, then 6, then 12, as in the example of windrow-collective.
 const MOST_PASSES: usize = 12;
-/// How often each of the compared plans runs.
+/// Runs of each of the compared plans.
 const REPEATS: usize = 5;
 
-/// A checked calibration: what every rank does.
+/// A checked calibration: the work of every rank.
 pub(super) struct Task<'a> {
     options: &'a Options,
     /// Rows, columns, and the axis that is summed over.
@@ -29,7 +29,7 @@ pub(super) struct Task<'a> {
 }
 
 impl<'a> Task<'a> {
-    /// `sharing` ranks take their memory from this machine.
+    /// A checked calibration on a machine whose memory `sharing` ranks share.
     pub(super) fn new(options: &'a Options, sharing: u64) -> Result<Self, Refused> {
         let rows = sizes(options)?;
         let sides = [options.request.m, options.request.n, options.request.k].map(usize::try_from);
@@ -104,7 +104,7 @@ impl SampledProfile for Limited {
     }
 }
 
-/// What is known of a profile in addition to its samples. `kept` is the same without limits.
+/// A profile with the facts that its samples do not show. `kept` is the same profile without limits.
 pub(super) fn calibrated(profile: Profile, contention: Contention, kept: &Profile, origin: &str) -> Calibrated {
     let interpolation = kept.interpolation().and_then(|from| Some((profiles::origin(from), to_raw_value(from).ok()?)));
     let notes = profiles::drift(&profile, origin);
@@ -185,7 +185,7 @@ fn sizes(options: &Options) -> Result<Vec<usize>, Refused> {
     Ok(rows)
 }
 
-/// Whether the operands of so many ranks fit into the free memory, if the system reports it.
+/// Checks that the operands of `ranks` ranks fit into the free memory, if the system reports it.
 fn check_memory(options: &Options, ranks: u64, most: usize) -> Result<(), Refused> {
     let m = if options.refine { options.request.m.max(2 * most as u64) } else { 2 * most as u64 };
     let PlanRequest { n, k, .. } = &options.request;
@@ -207,7 +207,7 @@ fn check_memory(options: &Options, ranks: u64, most: usize) -> Result<(), Refuse
     }
 }
 
-/// The operation under the name that windrow-collective has for it.
+/// The operation under its name in windrow-collective.
 pub(super) fn collective(operation: FusedOperation) -> windrow_collective::Operation {
     match operation {
         FusedOperation::MatmulAllReduce => windrow_collective::Operation::MatmulAllReduce,

@@ -1,4 +1,4 @@
-//! The files that a plan is written to: all are published or none, and no file is replaced without permission.
+//! The files of a plan: all are published or none, and no file is replaced without permission.
 
 use std::path::{Path, PathBuf};
 
@@ -60,7 +60,7 @@ impl<'a> Outputs<'a> {
         Ok(outputs)
     }
 
-    /// Writes the samples, if requested. Measuring them took time, so they are kept whatever becomes of the plan.
+    /// Writes the samples, if requested. Measuring them took time, so they are kept even if there is no plan.
     pub(super) fn write_samples(&self, samples: impl FnOnce() -> String) -> Result<(), Refused> {
         self.samples.map_or(Ok(()), |path| Ok(Staged::new(path, &samples())?.publish()?))
     }

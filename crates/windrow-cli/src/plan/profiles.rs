@@ -37,7 +37,7 @@ pub(super) fn add(profiles: &mut Profiles, options: &Options, source: &Source) {
     }
 }
 
-/// What became of the predictions that programs made with a profile: whether they drift, and the last re-fit.
+/// The fate of the predictions that programs made with a profile: their drift, and the last re-fit.
 pub(super) fn drift(profile: &Profile, origin: &str) -> Vec<String> {
     let drifted = profile.needs_refit().then(|| format!("predictions of {origin} have drifted: calibrate again"));
     let refit = profile.refits().next_back().map(|Refit { after, compute, communicate, refused, .. }| match refused {
@@ -63,7 +63,7 @@ fn link(options: &Options) -> String {
     }
 }
 
-/// The measurements of the operation that a file of profiles has, or those that are interpolated from measured n and k.
+/// The measurements of the operation in a file of profiles, or measurements interpolated from measured n and k.
 pub(super) fn read(options: &Options) -> Result<Source, Refused> {
     let Some(path) = &options.profile else { return Err(Refused::usage("no file of profiles is given")) };
     let (profiles, file, machine) = (parsed(path)?, shown(path), machine(options));
