@@ -17,7 +17,7 @@ use crate::kept::KeptValues;
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Document<'a> {
-    /// Its ids.
+    /// The ids of the document.
     pub ids: &'a [u32],
     /// The mask of each id, 0 or 1, if the output has [masks](crate::output::OutputOptions::mask).
     pub mask: &'a [u8],
@@ -33,7 +33,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Their number.
+    /// The number of these ids.
     pub(crate) fn len(self) -> usize {
         usize::from(self.bos.is_some()) + usize::from(self.eos.is_some())
     }
@@ -43,13 +43,13 @@ impl Frame {
         self.bos.iter().chain(ids).chain(&self.eos).copied().collect()
     }
 
-    /// Masks with those of these ids around them, which are 0.
+    /// A mask with a 0 for each of these ids around it.
     pub(crate) fn around_mask(self, mask: &[u8]) -> Vec<u8> {
         [&[0][..self.bos.as_slice().len()], mask, &[0][..self.eos.as_slice().len()]].concat()
     }
 }
 
-/// Bytes of some ids in the largest file of a format; with commas if they are text.
+/// Bytes of these ids in the largest file of a format, with commas if they are text.
 pub(crate) fn bytes_of_ids(dtype: Option<Dtype>, ids: &[u32]) -> u64 {
     match dtype {
         Some(dtype) => (ids.len() * dtype.size()) as u64,
@@ -57,11 +57,11 @@ pub(crate) fn bytes_of_ids(dtype: Option<Dtype>, ids: &[u32]) -> u64 {
     }
 }
 
-/// Bytes of a document there, whose ids have `bytes`.
+/// Bytes of a document in the largest file of a format. Its ids take `bytes`.
 pub(crate) fn bytes_of_document(dtype: Option<Dtype>, bytes: u64, is_empty: bool) -> u64 {
     match dtype {
         Some(_) => bytes,
-        // `{"ids":[` and `]}` and a newline; no comma behind the last id.
+        // `{"ids":[` and `]}` and a newline; no comma after the last id.
         None => bytes + 11 - u64::from(!is_empty),
     }
 }

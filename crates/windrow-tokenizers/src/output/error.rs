@@ -1,4 +1,4 @@
-//! Why an output could not be written.
+//! The errors of an output.
 
 use std::fmt;
 use std::io;
@@ -27,7 +27,7 @@ const REMOVED: &str = "; what was written so far is removed";
 pub enum OutputErrorKind {
     /// The options contradict each other or the vocabulary: nothing was touched.
     Usage,
-    /// A file exists, and is not to be replaced.
+    /// A file exists and must not be replaced.
     Exists,
     /// A file cannot be created: another run is writing it, or its directory is missing or refuses it.
     CannotCreate,
@@ -106,7 +106,7 @@ impl OutputError {
         error
     }
 
-    /// Something that no run has made has a name of the output.
+    /// An error for an entry that has a name of the output and that no run has made.
     pub(crate) fn in_the_way(path: &Path, what: impl fmt::Display) -> Self {
         Self::new(OutputErrorKind::CannotCreate, format!("{} is in the way: it {what}", shown(path)))
             .at(path)
@@ -117,7 +117,7 @@ impl OutputError {
         Self::new(OutputErrorKind::Interrupted, "interrupted: the output was abandoned and nothing was published")
     }
 
-    /// An input that must be read from its beginning cannot be compared with what was read before.
+    /// An error for an input that must be read from its beginning, and so cannot be compared with the input of the earlier run.
     pub(crate) fn cannot_resume_stream(name: &str) -> Self {
         let message = format!("{}: cannot resume: it is not a file, so it may have changed", shown(name));
         Self::new(OutputErrorKind::CannotCreate, message)
@@ -159,7 +159,7 @@ impl OutputError {
         self.0.kind
     }
 
-    /// The exit status that a command reports for it, according to `sysexits.h` if that has one.
+    /// The exit status that a command reports for this error, according to `sysexits.h` if that has one.
     pub fn exit_code(&self) -> u8 {
         match self.0.kind {
             OutputErrorKind::Usage => 2,
@@ -181,7 +181,7 @@ impl OutputError {
         self.0.document
     }
 
-    /// Number of finished shards that were kept: a run that [resumes](super::OutputOptions::resume) continues behind them.
+    /// Number of finished shards that were kept: a run that [resumes](super::OutputOptions::resume) continues after them.
     pub fn kept_shards(&self) -> usize {
         self.0.kept_shards
     }

@@ -14,7 +14,7 @@ use crate::format::Dtype;
 /// Bytes per write call. Large enough for any disk, small enough to be still cached when it is hashed.
 const BLOCK: usize = 1 << 20;
 
-/// Bytes and ids that are buffered at a time, so that a document of any length passes through one small buffer.
+/// Bytes and ids buffered at a time, so that a document of any length passes through one small buffer.
 const PUT: usize = 256 << 10;
 pub(crate) const IDS: usize = 1 << 15;
 
@@ -27,10 +27,10 @@ pub(crate) struct StagedFile {
     target: PathBuf,
     buffer: Vec<u8>,
     bytes: u64,
-    /// The part of it that was handed out for write-back.
+    /// Bytes of the file that were handed out for write-back.
     handed_out: u64,
     digest: LateHeadDigest,
-    /// A state to which it can return: bytes, and their digest.
+    /// The marked state, to which the file can return: number of bytes, and their digest.
     mark: Option<(u64, LateHeadDigest)>,
     staging: Staging,
 }
@@ -57,7 +57,7 @@ impl StagedFile {
         }
     }
 
-    /// Continues behind the first `bytes`, which another run has written. Calls `each` with them.
+    /// Continues after the first `bytes`, which another run has written. Calls `each` with them.
     pub(crate) fn resume(mut self, bytes: u64, mut each: impl FnMut(&[u8])) -> Result<Self, OutputError> {
         let Self { file, digest, staging, .. } = &mut self;
         let storage = staging.storage();
@@ -73,18 +73,18 @@ impl StagedFile {
         Ok(self)
     }
 
-    /// `add` appends to the buffer, which is then written if it is full. `add` should append less than half a mebibyte per call.
+    /// Lets `add` append to the buffer, and writes the buffer if it is full. `add` should append less than half a mebibyte per call.
     pub(crate) fn put(&mut self, add: impl FnOnce(&mut Vec<u8>)) -> Result<(), OutputError> {
         add(&mut self.buffer);
         if self.buffer.len() >= BLOCK { self.flush() } else { Ok(()) }
     }
 
-    /// Appends bytes of any number.
+    /// Appends any number of bytes.
     pub(crate) fn put_all(&mut self, bytes: &[u8]) -> Result<(), OutputError> {
         bytes.chunks(PUT).try_for_each(|part| self.put(|buffer| buffer.extend_from_slice(part)))
     }
 
-    /// Appends ids of any number, which fit the element type.
+    /// Appends any number of ids, all of which fit the element type.
     pub(crate) fn put_ids(&mut self, ids: &[u32], dtype: Dtype) -> Result<(), OutputError> {
         ids.chunks(IDS).try_for_each(|block| self.put(|buffer| dtype.put(block, buffer)))
     }
@@ -127,7 +127,7 @@ impl StagedFile {
         replaced.map_err(|error| self.failed("cannot write the header of", error))
     }
 
-    /// The file, if enough was written since the last write-back.
+    /// The next part of the file to write back, if enough was written since the last write-back.
     pub(crate) fn write_back(&mut self) -> Option<WriteBack> {
         (self.bytes - self.handed_out >= WRITE_BACK).then(|| {
             self.handed_out = self.bytes;
@@ -142,18 +142,18 @@ impl StagedFile {
         Ok(self.bytes)
     }
 
-    /// blake3 of what was written, in hexadecimal.
+    /// blake3 of the bytes written so far, in hexadecimal.
     pub(crate) fn hash_so_far(&self) -> String {
         self.digest.clone().finish().to_hex().to_string()
     }
 
-    /// As [`sync`](Self::sync), and closes it.
+    /// [Syncs](Self::sync) the file and closes it.
     pub(crate) fn complete(mut self) -> Result<Complete, OutputError> {
         self.sync()?;
         Ok(Complete { bytes: self.bytes, blake3: self.digest.finish(), target: self.target })
     }
 
-    /// Its output.
+    /// The staging of the file's output.
     pub(crate) fn staging(&self) -> &Staging {
         &self.staging
     }
@@ -191,7 +191,7 @@ impl WriteBack {
     }
 }
 
-/// Reads a staged file through the same calls.
+/// Reads a staged file through the calls of the storage.
 #[derive(Debug)]
 pub(crate) struct StorageReader<'a> {
     pub(crate) storage: &'a dyn Storage,
@@ -204,7 +204,7 @@ impl io::Read for StorageReader<'_> {
     }
 }
 
-/// Sends `serialize`'s writes through the same calls, for the manifest.
+/// Passes the writes of `serialize` to the storage, for the manifest.
 #[derive(Debug)]
 pub(crate) struct StorageWriter<'a> {
     pub(crate) staging: &'a Staging,

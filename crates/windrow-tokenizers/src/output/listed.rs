@@ -4,7 +4,7 @@ use super::error::OutputError;
 use super::file::StagedFile;
 use crate::manifest::{SKIPPED_IN_MANIFEST, SkippedDocument};
 
-/// Continues the list of skipped documents behind its first `bytes`. Returns the first of them too.
+/// Continues the list of skipped documents after its first `bytes`. Also returns the first documents of the list.
 pub(super) fn resume_list(list: StagedFile, bytes: u64) -> Result<(StagedFile, Vec<SkippedDocument>), OutputError> {
     let (mut first, mut line) = (Vec::new(), Vec::new());
     let list = list.resume(bytes, |block| {

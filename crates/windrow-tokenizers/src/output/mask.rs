@@ -5,19 +5,19 @@ use super::file::{Complete, StagedFile};
 use super::format::{npy_header, npy_header_of_rows};
 use crate::format::Format;
 
-/// What precedes the masks in their file.
+/// The header of a file with masks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum MaskHeader {
     /// The header of a one-dimensional `.npy` file.
     Flat,
-    /// The header of a two-dimensional one, with so many ids in a row.
+    /// The header of a two-dimensional `.npy` file, with this number of ids in a row.
     Rows(usize),
-    /// Nothing, as datatrove has it.
+    /// No header, as in datatrove's files.
     Bare,
 }
 
 impl MaskHeader {
-    /// That of a format, if documents have become rows of so many ids. Only `npy` has the shape of rows.
+    /// The header for a format, and for the number of ids in a row if documents have become rows. Only `npy` has the shape of rows.
     pub(crate) fn new(format: Format, row: Option<usize>) -> Self {
         match (format, row) {
             (Format::Datatrove, _) => Self::Bare,
@@ -26,7 +26,7 @@ impl MaskHeader {
         }
     }
 
-    /// The header of so many masks.
+    /// The bytes of the header for this number of masks.
     pub(crate) fn bytes(self, masks: u64) -> Vec<u8> {
         match self {
             Self::Flat => npy_header("|u1", masks).into(),
@@ -36,7 +36,7 @@ impl MaskHeader {
     }
 }
 
-/// A file of u8 beside the ids: one for each, 1 if it counts in training.
+/// A file of u8 next to the ids: one for each id, 1 if it counts in training.
 #[derive(Debug)]
 pub(crate) struct MaskWriter {
     file: StagedFile,

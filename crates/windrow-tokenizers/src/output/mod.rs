@@ -1,4 +1,4 @@
-//! Token files: several formats, written under temporary names beside the final ones and published all at once.
+//! Token files: several formats, written under temporary names next to the final ones and published all at once.
 //!
 //! [`Output::create`] stages the files, [`Output::append`] takes runs of documents in order, and [`Output::publish`] makes
 //! everything final and writes the manifest last. Until then no final name exists or changes. A run that ends early, by an error, a
@@ -92,12 +92,12 @@ use crate::values::{Size, TokenName};
 #[derive(Debug)]
 pub struct Output {
     common: Common,
-    /// One, unless the output is divided.
+    /// The parts of a divided output; otherwise a single part.
     parts: Vec<Part>,
     manifest: Option<File>,
-    /// The shards that another run has finished, until this one continues it.
+    /// The shards that another run has finished, until this run continues after them.
     progress: Option<Progress>,
-    /// The documents that wait for their order, if they are shuffled.
+    /// Shuffled documents that wait for their order.
     spill: Option<Spill>,
     /// The list of skipped documents, their number, and the first of them.
     list: Option<StagedFile>,
@@ -184,7 +184,7 @@ impl Output {
     /// ```
     ///
     /// # Errors
-    /// Those of [`create`](Self::create), and [`Interrupted`](OutputErrorKind::Interrupted) if `staging` was abandoned.
+    /// The errors of [`create`](Self::create), and [`Interrupted`](OutputErrorKind::Interrupted) if `staging` was abandoned.
     pub fn create_in(options: &OutputOptions, staging: &Staging) -> Result<Self, OutputError> {
         options.check_prefix()?;
         if options.resume && options.shard_limit().is_none() {
@@ -237,12 +237,12 @@ impl Output {
         self.parts[0].shards.is_some()
     }
 
-    /// Names the tokenizer before the first document, for formats whose files do so.
+    /// Sets the name of the tokenizer before the first document, for formats whose files contain it.
     pub(crate) fn name_tokenizer(&mut self, name: &str) {
         name.clone_into(&mut self.common.tokenizer);
     }
 
-    /// As [`Staging::kept_shards`].
+    /// The number of [kept shards](Staging::kept_shards).
     pub(crate) fn kept_shards(&self) -> usize {
         self.common.staging.kept_shards()
     }
@@ -350,10 +350,10 @@ impl Output {
     /// ```
     ///
     /// # Errors
-    /// Those of [`append`](Self::append).
+    /// The errors of [`append`](Self::append).
     ///
     /// # Panics
-    /// If it has not a value for each kept field, or not a mask for each id of an output with masks; if one is neither 0 nor 1.
+    /// If the document lacks the value of a kept field or, in an output with masks, the mask of an id; if a mask is neither 0 nor 1.
     pub fn push(&mut self, document: Document<'_>) -> Result<(), OutputError> {
         assert!(document.mask.iter().all(|&one| one <= 1), "a mask is 0 or 1");
         self.common.staging.check()?;
@@ -380,7 +380,7 @@ impl Output {
         }
     }
 
-    /// Writes documents in their order, which they await in this much memory.
+    /// Makes documents wait for their order, in `memory` bytes, before they are written.
     pub(crate) fn shuffle(&mut self, memory: usize) {
         let Common { staging, targets, .. } = &self.common;
         self.spill = Some(Spill::new(memory, staging.clone(), targets.spill()));
@@ -412,8 +412,8 @@ impl Output {
     /// ```
     ///
     /// # Errors
-    /// Those of [`append`](Self::append). After [`Id`](OutputErrorKind::Id) and [`Document`](OutputErrorKind::Document) the parts before are still
-    /// there, and nothing of this one: only [`discard_parts`](Self::discard_parts) can follow.
+    /// The errors of [`append`](Self::append). After [`Id`](OutputErrorKind::Id) and [`Document`](OutputErrorKind::Document) the earlier parts are
+    /// still there, and nothing of this one: only [`discard_parts`](Self::discard_parts) can follow.
     ///
     /// # Panics
     /// If the output has masks, keeps fields or is packed.
@@ -421,7 +421,7 @@ impl Output {
         self.push_part(0, ids, ends.then(KeptValues::default))
     }
 
-    /// As [`append_part`](Self::append_part), to a part of the output. The kept values end the document.
+    /// [`append_part`](Self::append_part) for one part of the output. The kept values end the document.
     pub(crate) fn push_part(
         &mut self,
         part: usize,
@@ -448,7 +448,7 @@ impl Output {
     /// ```
     ///
     /// # Errors
-    /// As for [`append`](Self::append): [`Io`](OutputErrorKind::Io), [`Interrupted`](OutputErrorKind::Interrupted).
+    /// [`Io`](OutputErrorKind::Io) and [`Interrupted`](OutputErrorKind::Interrupted), as of [`append`](Self::append).
     pub fn discard_parts(&mut self) -> Result<(), OutputError> {
         self.parts.iter_mut().try_for_each(Part::discard)
     }
@@ -459,7 +459,7 @@ impl Output {
         self.parts[part].packing.is_none() && self.parts[part].is_shard_full()
     }
 
-    /// Begins the run, or continues the one that was interrupted: then it returns where.
+    /// Begins the run, or continues an interrupted one and returns the place where it continues.
     pub(crate) fn begin(
         &mut self,
         identity: &dyn Fn(EncodeJob) -> RunIdentity,
@@ -467,7 +467,7 @@ impl Output {
     ) -> Result<Option<(Continuation, Checkpoint)>, OutputError> {
         let options = self.manifest_options(reading);
         let Common { staging, targets, .. } = &self.common;
-        // A part may be anywhere when a shard of another one ends, so a divided output has no record.
+        // While a shard of one part ends, other parts may be at any place, so a divided output has no record.
         let ([part], None) = (&mut *self.parts, self.common.options.pack) else { return Ok(None) };
         let Some(shards) = &mut part.shards else { return Ok(None) };
         let identity = identity(options);
@@ -536,7 +536,7 @@ impl Output {
         }
     }
 
-    /// Removes finished shards too if nothing is published: no run can continue them.
+    /// Removes finished shards too if nothing is published: no run can continue after them.
     pub(crate) fn forget_shards(&self) {
         self.common.staging.forget();
     }
@@ -559,7 +559,7 @@ impl Output {
     /// ```
     ///
     /// # Errors
-    /// As for [`append`](Self::append): [`Io`](OutputErrorKind::Io), [`Interrupted`](OutputErrorKind::Interrupted).
+    /// [`Io`](OutputErrorKind::Io) and [`Interrupted`](OutputErrorKind::Interrupted), as of [`append`](Self::append).
     pub fn skip(&mut self, document: SkippedDocument) -> Result<(), OutputError> {
         if let Some(list) = &mut self.list {
             list.put(|bytes| {
@@ -579,7 +579,7 @@ impl Output {
         self.parts.iter_mut().find_map(|part| part.writer.as_mut()?.write_back())
     }
 
-    /// The options with what the output has made of them.
+    /// The options of the manifest: those of `reading`, with the values that this output uses.
     fn manifest_options(&self, reading: EncodeJob) -> EncodeJob {
         let OutputOptions { format, append_eos, prepend_bos, pack, .. } = self.common.options;
         EncodeJob {
@@ -602,7 +602,7 @@ impl Output {
         &self.first_skipped
     }
 
-    /// Writes with this writer, and no document with more ids than `longest`.
+    /// Replaces the writer, and refuses documents with more ids than `longest`.
     #[cfg(test)]
     pub(crate) fn set_writer(&mut self, writer: Box<dyn FormatWriter>, longest: usize) {
         (self.parts[0].writer, self.common.longest) = (Some(writer), longest);

@@ -33,7 +33,7 @@ pub(crate) fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// True if it is a folder, and no link to one, which may be anywhere.
+/// True if the path is a folder. A link to a folder is not one: its target may be anywhere.
 pub(crate) fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
@@ -45,7 +45,7 @@ pub(crate) fn hash_of(path: &Path) -> io::Result<String> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// The manifest under this name, if a plain file has a whole one.
+/// The manifest at this path, if it is a plain file with a complete manifest.
 fn manifest_in(path: &Path) -> Option<Manifest> {
     serde_json::from_reader(BufReader::new(open_plain(path, false).ok()?)).ok()
 }
@@ -72,22 +72,22 @@ const LOCK: &str = ".windrow-lock";
 const PROGRESS: &str = ".windrow-progress";
 const SHUFFLE: &str = ".shuffle";
 
-/// The ends of the names of the files that tell where the documents of a packed output are.
+/// The ends of the names of the files with the places of a packed output's documents.
 const SEGMENTS: [&str; 2] = [".cu_seqlens.npy", ".docs.npy"];
 
-/// What decides which files hold documents.
+/// The settings that decide which files hold documents.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) format: Format,
-    /// Whether there is a file with the masks.
+    /// True if there is a file with the masks.
     pub(crate) has_mask: bool,
-    /// Whether there is a file with the kept fields.
+    /// True if there is a file with the kept fields.
     pub(crate) has_kept: bool,
     pub(crate) is_packed: bool,
 }
 
 impl Layout {
-    /// That of a published output.
+    /// The layout of a published output.
     pub(crate) fn of(options: &EncodeJob) -> Self {
         let files = options.format.files();
         Self {
@@ -122,7 +122,7 @@ fn all_suffixes() -> impl Iterator<Item = &'static str> {
 }
 
 /// The shards in a directory whose names begin with `begin`, go on with digits and end with one of the suffixes; staged or old ones too, under
-/// their final names. `path` gives the path for what is behind `begin`.
+/// their final names. `path` makes a path from the rest of a name after `begin`.
 fn found_in(directory: &Path, begin: &[u8], suffixes: &[&str], path: impl Fn(&str) -> PathBuf) -> Vec<PathBuf> {
     let shard = |entry: &OsStr| {
         let rest = str::from_utf8(entry.as_encoded_bytes().strip_prefix(begin)?).ok()?;
@@ -142,9 +142,9 @@ pub(crate) struct Targets {
     pub(crate) manifest: PathBuf,
     /// The ends of the names of a shard's files, if the output has shards. Their names are added to `data` when they are published.
     shards: Option<Vec<&'static str>>,
-    /// What the names of data files begin with: for each part of the output, or the prefix.
+    /// The beginnings of the names of data files: one for each part of the output, or the prefix.
     stems: Vec<PathBuf>,
-    /// Whether the data files are in the folder with the name of the prefix.
+    /// True if the data files are in the folder with the name of the prefix.
     pub(crate) in_folder: bool,
     /// True if the list of skipped documents is among the data files.
     pub(crate) has_list: bool,
@@ -204,7 +204,7 @@ impl Targets {
         found
     }
 
-    /// As [`found_shards`](Self::found_shards), in the folder.
+    /// The [shards found](Self::found_shards) in the folder.
     fn found_in_folder(&self) -> Vec<PathBuf> {
         if !is_folder(&self.prefix) {
             return Vec::new();
@@ -240,7 +240,7 @@ impl Targets {
 
     /// The data files of every format; with parts those of this output and of the manifests under the prefix.
     pub(crate) fn any_data(&self) -> Vec<PathBuf> {
-        // What is not a folder has no files in it, and a link leads to a folder of others.
+        // Only a folder has files in it, and a link leads to a folder of others.
         let is_possible = |suffix: &&str| !suffix.starts_with('/') || self.in_folder || is_folder(&self.prefix);
         let suffixes: Vec<&str> = all_suffixes().filter(is_possible).collect();
         let stems = self.stems.iter().chain([&self.prefix]);
@@ -323,7 +323,7 @@ impl Targets {
         self.all().cloned().chain(self.stale_shards()).chain(taken_back).chain(self.leftovers()).chain([self.lock()])
     }
 
-    /// Whether a run was killed before its publication was complete, or is still running.
+    /// True if a run was killed before its publication was complete, or is still running.
     pub(crate) fn is_unfinished(&self) -> bool {
         !exists(&self.manifest) && self.leftovers().any(|path| exists(&path))
     }
@@ -374,7 +374,7 @@ impl Targets {
         Ok(())
     }
 
-    /// Explains why no file can be created beside `prefix`, more clearly than the operating system does.
+    /// Explains why no file can be created next to `prefix`, more clearly than the operating system does.
     pub(crate) fn check_directory(&self) -> Result<(), OutputError> {
         let directory = self.directory();
         let refused = |why: &str, hint: String| {
@@ -392,7 +392,7 @@ impl Targets {
     }
 }
 
-/// Whether two existing paths lead to the same file.
+/// True if two existing paths lead to the same file.
 pub(crate) fn same_file(one: &Path, other: &Path) -> bool {
     #[cfg(unix)]
     {

@@ -1,4 +1,4 @@
-//! What to write, and what cannot be written.
+//! The options of an output, and the checks that refuse them.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::format::{Dtype, Format};
 use crate::manifest::Pack;
 use crate::shown;
 
-/// What to write and where.
+/// The content, the format and the place of an output.
 ///
 /// ```
 /// use windrow_tokenizers::dataset::Dataset;
@@ -42,31 +42,31 @@ pub struct OutputOptions {
     pub append_eos: Option<u32>,
     /// The id with which every document begins, even an empty one.
     pub prepend_bos: Option<u32>,
-    /// Whether existing files of this format and an existing manifest are replaced once everything is complete. Files of another format
-    /// under the same prefix stay; the manifest no longer lists them.
+    /// True to replace existing files of this format and an existing manifest once everything is complete. Files of another format under the same
+    /// prefix stay; the manifest no longer lists them.
     pub overwrite: bool,
-    /// Whether `OUT.skipped.jsonl` is written too: one [`SkippedDocument`](crate::manifest::SkippedDocument) per line, for every skipped document.
+    /// True to write `OUT.skipped.jsonl` too: one [`SkippedDocument`](crate::manifest::SkippedDocument) per line, for every skipped document.
     pub list_skipped: bool,
-    /// The names of the fields to keep, whose values come [with each document](crate::output::Document::kept). They become columns if the [format has some](Format::has_columns), and otherwise a
-    /// file beside the ids, `OUT.kept.jsonl`: a JSON object per document.
+    /// The names of the fields to keep, whose values come [with each document](crate::output::Document::kept). They become columns if the [format
+    /// has some](Format::has_columns), and otherwise a file next to the ids, `OUT.kept.jsonl`: a JSON object per document.
     pub keep: Vec<String>,
-    /// Whether each id has a mask, which is 1 if it counts in training. [JSON lines](Format::Jsonl) get a field `mask`, formats with
-    /// [columns](Format::has_columns) a column `mask`, and the others a file beside the ids, as long as these, of u8: `OUT.mask.npy`, or
-    /// datatrove's own `OUT.ds.loss`, which has no header.
+    /// True if each id has a mask, which is 1 if the id counts in training. [JSON lines](Format::Jsonl) get a field `mask`, formats with
+    /// [columns](Format::has_columns) a column `mask`, and the others a file of u8 next to the file of ids and of the same length: `OUT.mask.npy`,
+    /// or datatrove's own `OUT.ds.loss`, which has no header.
     pub mask: bool,
-    /// Whether the output is divided into shards: `OUT-00000.bin`, `OUT-00001.bin` and so on, each complete by itself. A shard ends with the
-    /// document that brings its token data to this number of bytes, so a document is never divided. [`Format::Mds`] always has shards, by
+    /// The size of shards, for an output that is divided into `OUT-00000.bin`, `OUT-00001.bin` and so on, each complete by itself. A shard ends
+    /// with the document that brings its token data to this number of bytes, so a document is never divided. [`Format::Mds`] always has shards, by
     /// default of 64 MiB.
     pub shard_bytes: Option<u64>,
     /// The names of the parts of a divided output: the files of the part `train` are `OUT.train.bin` and so on. One manifest lists all of
     /// them. Empty for an output that is not divided. A divided output cannot resume, and cannot be [`Format::Mds`].
     pub parts: Vec<String>,
-    /// Makes rows of a fixed number of ids of the documents. Beside the rows, which take the place of documents in every format, there are
-    /// `OUT.cu_seqlens.npy` (u64, the ends of segments in all rows, the first 0) and `OUT.docs.npy` (i64, the number of the document of
-    /// each segment from 0, or -1 for ids that fill a row). A packed output cannot resume, and cannot be [`Format::Mds`].
+    /// Packing of documents into rows of a fixed number of ids. The rows take the place of documents in every format, and there are two more files:
+    /// `OUT.cu_seqlens.npy` (u64, the ends of segments in all rows, the first 0) and `OUT.docs.npy` (i64, the number of the document of each
+    /// segment from 0, or -1 for ids that fill a row). A packed output cannot resume, and cannot be [`Format::Mds`].
     pub pack: Option<Pack>,
-    /// Whether [`encode`](crate::encode::encode) continues behind the last shard that an interrupted run of the same inputs and
-    /// options has finished. Without such a run it starts from the beginning. Only an output with shards can resume.
+    /// True if [`encode`](crate::encode::encode) continues after the last shard that an interrupted run of the same inputs and options has
+    /// finished. Without such a run it starts from the beginning. Only an output with shards can resume.
     pub resume: bool,
 }
 
@@ -139,7 +139,7 @@ impl OutputOptions {
         names(&self.prefix, &self.parts, layout, self.list_skipped)
     }
 
-    /// The files that publication creates or replaces, the manifest last; without the shards, whose number is not known before.
+    /// The files that publication creates or replaces, the manifest last; without the shards, whose number is not known in advance.
     ///
     /// ```
     /// use windrow_tokenizers::output::OutputOptions;

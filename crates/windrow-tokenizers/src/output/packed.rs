@@ -1,4 +1,4 @@
-//! Documents on their way into rows, and the files that tell where they are.
+//! Packing of documents into rows, and the files with the places of the documents.
 
 use super::error::{OutputError, OutputErrorKind};
 use super::file::{Complete, StagedFile};
@@ -6,13 +6,13 @@ use super::format::{NPY_HEADER, npy_header};
 use crate::format::Format;
 use crate::pack::{PADDING, Pack, PackMode, Packed, Packer, Rows, Segment};
 
-/// Rows are passed on when they have so many ids.
+/// The number of ids with which complete rows are passed on.
 const PASSED_ON: usize = 1 << 16;
 
-/// The most ids of a row: 1 GiB of them, as for a document of mds.
+/// Maximum number of ids of a row: 1 GiB, as for a document of mds.
 const LONGEST: usize = 1 << 28;
 
-/// Refuses what cannot be packed.
+/// Refuses outputs that cannot be packed.
 pub(crate) fn check(
     pack: Pack,
     format: Format,
@@ -80,7 +80,7 @@ impl SegmentFiles {
 #[derive(Debug)]
 pub(crate) struct Packing {
     packer: Packer,
-    /// Of the open shard, if there are shards.
+    /// The files of the open shard, if there are shards.
     pub(crate) files: Option<SegmentFiles>,
     /// The segments of the rows that are appended next.
     due: Vec<Segment>,
@@ -100,7 +100,7 @@ impl Packing {
         self.packer.push(ids, mask);
     }
 
-    /// The complete rows, whose segments are due: at the end of the documents, or if they are many.
+    /// The complete rows, once the documents have ended or the rows have enough ids. Their segments are then due.
     pub(crate) fn take(&mut self, at_end: bool) -> Rows {
         if at_end {
             self.packer.finish();
@@ -112,7 +112,7 @@ impl Packing {
         rows
     }
 
-    /// Writes the segments of the rows with so many ids, which were appended. Returns the number of ids that are no padding.
+    /// Writes the segments of the appended rows, which have `ids` ids. Returns the number of ids without padding.
     pub(crate) fn put_segments(&mut self, ids: usize) -> Result<u64, OutputError> {
         let (mut left, mut count, mut padding) = (ids, 0, 0);
         let files = self.files.as_mut().expect("open like the file of the rows");

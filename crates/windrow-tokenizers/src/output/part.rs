@@ -45,10 +45,10 @@ impl Common {
     }
 }
 
-/// One part of a divided output, or the whole of another one.
+/// One part of a divided output, or the whole of an output that is not divided.
 #[derive(Debug, Default)]
 pub(super) struct Part {
-    /// Its place among the parts.
+    /// The index of the part.
     number: usize,
     /// The files of the open shard, or of the part if there are no shards.
     pub(super) writer: Option<Box<dyn FormatWriter>>,
@@ -60,7 +60,7 @@ pub(super) struct Part {
     /// The document that is being written part by part.
     pub(super) open: Option<Open>,
     pub(super) documents: u64,
-    /// Documents, or rows, that were written, and their ids but for padding.
+    /// Number of written documents, or of rows.
     written: u64,
     pub(super) tokens: u64,
     /// Ids whose mask is 1.
@@ -75,7 +75,7 @@ pub(super) struct Open {
 }
 
 impl Part {
-    /// Its files follow, unless it has shards.
+    /// A part without files: they follow, unless it has shards.
     pub(super) fn new(number: usize, options: &OutputOptions) -> Self {
         let shards = options.shard_limit().map(Shards::new);
         Self { number, shards, packing: options.pack.map(Packing::new), ..Self::default() }
@@ -148,7 +148,7 @@ impl Part {
         let mask = if common.options.mask { &*frame.around_mask(mask) } else { mask };
         if let Some(packing) = &mut self.packing {
             packing.push(&frame.around(ids), mask);
-            // The values of documents have a line each, also beside rows.
+            // Each document has a line of values, even if its ids are in rows.
             self.sidecar.as_mut().map_or(Ok(()), |sidecar| sidecar.append(kept))?;
             return self.push_rows(false, common);
         }
@@ -171,7 +171,7 @@ impl Part {
         Ok(())
     }
 
-    /// Writes a document, or a row, to the shard where it belongs. The mask has those of the frame.
+    /// Writes a document, or a row, to the shard where it belongs. `mask` includes the masks of the frame.
     fn write(
         &mut self,
         frame: Frame,
@@ -289,8 +289,8 @@ impl Part {
         Ok(())
     }
 
-    /// Begins the last shard, if it is missing: an output without documents has one that is empty. Removes one that was begun by a document that
-    /// was removed again. Returns false if nothing is left to finish.
+    /// Begins the last shard, if it is missing: an output without documents has one that is empty. Removes a shard that was begun for a document
+    /// that was then removed. Returns false if nothing is left to finish.
     pub(super) fn begin_end(&mut self, common: &Common) -> Result<bool, OutputError> {
         self.push_rows(true, common)?;
         let Some(shards) = &self.shards else { return Ok(false) };
@@ -340,11 +340,10 @@ impl Part {
     }
 }
 
-/// The shards of a part. A shard ends with the document that brings its token data to the limit, so the bounds depend on the
-/// documents alone.
+/// The shards of a part. A shard ends with the document that brings its token data to the limit, so the bounds depend only on the documents.
 #[derive(Debug)]
 pub(super) struct Shards {
-    /// In bytes.
+    /// The size with which a shard is full, in bytes.
     limit: u64,
     /// The files of the finished shards.
     pub(super) finished: Vec<Vec<OutputFile>>,
@@ -370,14 +369,14 @@ impl Shards {
         self.bytes += bytes;
     }
 
-    /// The open shard is finished.
+    /// Records that the open shard is finished.
     pub(super) fn finish(&mut self, files: Vec<OutputFile>) {
         self.finished.push(files);
         (self.documents, self.bytes) = (0, 0);
     }
 }
 
-/// Names of parts that would be those of other files.
+/// Names of parts that other files would share.
 const TAKEN: [&str; 6] = ["ids", "offsets", "mask", "kept", "skipped", "manifest"];
 
 /// Refuses names of parts that no file can have, and options that contradict a divided output.

@@ -1,9 +1,9 @@
-//! The progress record: which shards are finished, and where another run continues.
+//! The progress record: the finished shards, and the place where another run continues.
 //!
-//! `OUT.windrow-progress` has one line for the identity of the run, and one for each finished shard. A line is
-//! `HASH JSON`, where `HASH` is the start of the JSON's blake3. A line that is incomplete or does not match its hash ends the record: it
-//! was being written when the run was killed. A shard's line is written only when its files, their names and the list of skipped
-//! documents are on the disk. So a line that is there tells the truth, whatever was lost behind it.
+//! `OUT.windrow-progress` has one line for the identity of the run, and one for each finished shard. A line is `HASH JSON`, where `HASH` is the
+//! start of the JSON's blake3. A line that is incomplete or does not match its hash ends the record: it was being written when the run was killed.
+//! A shard's line is written only when its files, their names and the list of skipped documents are on the disk. So each line of the record is
+//! true, even if later lines were lost.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -27,11 +27,11 @@ const SCHEMA: u32 = 4;
 /// Digits of a line's hash.
 const DIGITS: usize = 16;
 
-/// Number of shards, the last ones, whose bytes are compared with their hashes before a run continues. Those before were synced long
-/// before the run ended; of them the sizes are compared.
+/// Number of shards at the end of the record whose bytes are compared with their hashes before a run continues. Earlier shards were synced long
+/// before the run ended; only their sizes are compared.
 const HASHED: usize = 2;
 
-/// Everything that determines the bytes of an output. A run continues only one that is equal.
+/// Everything that determines the bytes of an output. A run continues only a run with an equal identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunIdentity {
     pub(crate) schema: u32,
@@ -52,7 +52,7 @@ pub(crate) struct RunIdentity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct InputIdentity {
     pub(crate) name: String,
-    /// The meaning of its bytes, and how they are compressed.
+    /// The meaning and the compression of its bytes.
     pub(crate) kind: String,
     /// Its size; none if it is neither a regular file nor an object with a version.
     pub(crate) bytes: Option<u64>,
@@ -83,7 +83,7 @@ impl RunIdentity {
         }
     }
 
-    /// The first difference from the run that wrote the record: what it was `before`, and what it is now.
+    /// The first difference from the run that wrote the record: the value `before`, and the value now.
     fn difference(&self, before: &Self) -> Option<String> {
         let differs = |what: &str, before: &dyn std::fmt::Debug, now: &dyn std::fmt::Debug| {
             let (before, now) = (format!("{before:?}"), format!("{now:?}"));
@@ -136,7 +136,7 @@ impl RunIdentity {
     }
 }
 
-/// A finished shard, and the state of the run behind it.
+/// A finished shard, and the state of the run after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FinishedShard {
     pub(crate) files: Vec<OutputFile>,
@@ -152,12 +152,12 @@ pub(crate) struct FinishedShard {
     pub(crate) checkpoint: Checkpoint,
 }
 
-/// The state of a run behind a document.
+/// The state of a run after a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Checkpoint {
     pub(crate) account: Documents,
     pub(crate) text_bytes: u64,
-    /// Special tokens that stood in the texts.
+    /// Special tokens in the texts.
     #[serde(default)]
     pub(crate) special_tokens: u64,
     /// Documents none of whose ids has a mask of 1.
@@ -165,7 +165,7 @@ pub(crate) struct Checkpoint {
     pub(crate) without_loss: u64,
     pub(crate) first_bad: Option<crate::manifest::SkippedDocument>,
     pub(crate) position: Position,
-    /// Of the inputs whose documents were written since the previous shard, in order.
+    /// The counts of the inputs whose documents were written since the previous shard, in order.
     #[serde(default)]
     pub(crate) inputs: Vec<InputCounts>,
     /// Inputs that were finished since the previous shard.
@@ -184,27 +184,27 @@ pub(crate) struct InputCounts {
 }
 
 impl Checkpoint {
-    /// Whether each input before its position was read to its end.
+    /// True if each input before its position was read to its end.
     pub(crate) fn is_covered_by(&self, reports: &[FileReport]) -> bool {
         self.position.file as usize <= reports.len()
     }
 }
 
-/// What a record tells about the run that wrote it.
+/// The progress of an earlier run, as its record states it.
 #[derive(Debug)]
 pub(crate) struct Progress {
     pub(crate) identity: RunIdentity,
     pub(crate) shards: Vec<FinishedShard>,
-    /// The staged files that the record is about: those of its shards, and those that all shards have in common.
+    /// The staged files of the record: those of its shards, and those that all shards have in common.
     pub(crate) staged: Vec<PathBuf>,
-    /// The record, which stays open: what was read is what is continued.
+    /// The record, which stays open: the run continues the file that was read.
     file: File,
-    /// Bytes of the lines for them.
+    /// Bytes of the record's lines for these shards.
     bytes: u64,
 }
 
 impl Progress {
-    /// Where the run continues, and the state there, with the inputs of all shards.
+    /// The place where the run continues, and the state there, with the inputs of all shards.
     pub(crate) fn continuation(&self) -> Option<(Continuation, Checkpoint)> {
         let checkpoints = || self.shards.iter().map(|shard| &shard.checkpoint);
         let last = checkpoints().next_back()?;
@@ -213,7 +213,7 @@ impl Progress {
         Some((Continuation { position: last.position.clone(), reports }, Checkpoint { inputs, ..last.clone() }))
     }
 
-    /// Refuses to continue another run.
+    /// Refuses to continue a run with another identity.
     pub(crate) fn check(&self, identity: &RunIdentity, targets: &Targets) -> Result<(), OutputError> {
         let Some(difference) = identity.difference(&self.identity) else { return Ok(()) };
         let message = format!("cannot resume {}: {difference}", shown(&targets.prefix));
@@ -332,11 +332,11 @@ fn hash_of(storage: &dyn Storage, path: &Path) -> io::Result<String> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// The record of a run that goes on.
+/// The record of a run in progress.
 #[derive(Debug)]
 pub(crate) struct ProgressWriter {
     file: File,
-    /// Inputs that are in its lines.
+    /// Number of inputs in its lines.
     reports: usize,
 }
 
@@ -348,14 +348,14 @@ impl ProgressWriter {
         Ok(writer)
     }
 
-    /// Continues a record behind its last line.
+    /// Continues a record after its last line.
     pub(crate) fn resume(storage: &dyn Storage, progress: Progress) -> io::Result<Self> {
         storage.truncate(&progress.file, progress.bytes)?;
         let reports = progress.shards.iter().map(|shard| shard.checkpoint.reports.len()).sum();
         Ok(Self { file: progress.file, reports })
     }
 
-    /// Adds a shard, whose files are on the disk. `reports` are those of all finished inputs.
+    /// Adds a shard, whose files are on the disk. `reports` has all finished inputs.
     pub(crate) fn add(
         &mut self,
         storage: &dyn Storage,

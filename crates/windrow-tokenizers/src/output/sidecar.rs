@@ -5,7 +5,7 @@ use super::file::StagedFile;
 use crate::kept::KeptValues;
 use crate::to_json;
 
-/// The file beside the ids: a JSON object a document.
+/// The file of kept fields, next to the ids: a JSON object for each document.
 #[derive(Debug)]
 pub(crate) struct Sidecar {
     pub(crate) file: StagedFile,
@@ -24,7 +24,7 @@ impl Sidecar {
     }
 }
 
-/// What precedes each value of an object: its name, with the punctuation.
+/// The text before each value of an object: its name, with the punctuation.
 #[derive(Debug)]
 pub(crate) struct Names(Vec<Vec<u8>>);
 

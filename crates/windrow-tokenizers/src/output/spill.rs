@@ -39,7 +39,7 @@ impl Placed {
     }
 }
 
-/// A key; the index of the input and the number there make it unique.
+/// A key, made unique by the index of the input and the number of the document there.
 pub(crate) type Order = (u64, u32, u64);
 
 /// Bytes of the head of a record: its order, and five numbers.
@@ -59,7 +59,7 @@ fn put((key, file, number): Order, part: usize, Document { ids, mask, kept }: Do
     bytes.extend_from_slice(kept.bytes());
 }
 
-/// What a document takes as bytes, with its entry.
+/// Bytes that a document takes, with its entry.
 fn size_of_record(Document { ids, mask, kept }: Document<'_>) -> usize {
     HEAD + 4 * ids.len() + mask.len() + 8 * kept.len() + kept.bytes().len() + size_of::<(Order, Range<usize>)>()
 }
@@ -70,7 +70,7 @@ pub(crate) struct Spill {
     memory: usize,
     staging: Staging,
     path: PathBuf,
-    /// Collected documents, and where each is in `bytes`.
+    /// Collected documents, with the place of each in `bytes`.
     entries: Vec<(Order, Range<usize>)>,
     bytes: Vec<u8>,
     /// The runs in the file.
@@ -100,7 +100,7 @@ impl Spill {
         Ok(())
     }
 
-    /// Writes the collected documents behind the runs before.
+    /// Writes the collected documents after the earlier runs.
     fn write_run(&mut self) -> Result<(), OutputError> {
         self.staging.check()?;
         if self.file.is_none() {
@@ -192,7 +192,7 @@ fn order_in(head: &[u8; HEAD]) -> Order {
 
 /// Reads a run from front to back.
 struct RunReader {
-    /// What is not in the buffer yet.
+    /// The bytes of the file that are not in the buffer yet.
     rest: Range<u64>,
     buffer: Vec<u8>,
     at: usize,
@@ -204,7 +204,7 @@ impl RunReader {
         Self { rest: run, buffer: Vec::new(), at: 0, size }
     }
 
-    /// Fills the buffer, unless it has so many bytes or nothing is left.
+    /// Fills the buffer, unless it has the needed bytes or nothing is left.
     fn fill(&mut self, needed: usize, file: &File, spill: &Spill) -> Result<(), OutputError> {
         if self.buffer.len() - self.at >= needed || self.rest.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Staged files, and how they become final, all or none.
+//! Staged files, and their publication: all of them become final, or none.
 //!
 //! A run writes `OUT.bin.windrow-part` and similar files, and nothing else, until everything is complete and synced. Only the
 //! holder of an exclusive lock on the file *currently* named `OUT.windrow-lock` may touch files under the prefix. The holder
@@ -13,10 +13,10 @@
 //! 3. the staged manifest gets the final name; the directory is synced;
 //! 4. the state becomes `Published`; the files moved aside are removed, and the lock last.
 //!
-//! So a manifest never stands beside data that it does not describe, and exists only with all of its data: **no manifest means not
-//! published**. A run that is killed in steps 1 to 3 leaves no manifest under the final name. The next run for the prefix, whatever
-//! its outcome, first undoes the renames of the killed run ([`recover`]). The old files get their names back, the old manifest
-//! last. Files moved aside are removed only if a manifest says that the publication was complete.
+//! So no manifest is ever next to data that it does not describe, and a manifest exists only with all of its data: **no manifest means not
+//! published**. A run that is killed in steps 1 to 3 leaves no manifest under the final name. The next run for the prefix, whatever its outcome,
+//! first undoes the renames of the killed run ([`recover`]). The old files get their names back, the old manifest last. Files moved aside are
+//! removed only if a manifest says that the publication was complete.
 //!
 //! An output with shards also has a progress record. A run that ends early leaves the record, the finished shards and the list of
 //! skipped documents under their staged names, and removes the rest. A run that resumes takes them over; any other run removes them.
@@ -55,7 +55,7 @@ fn create(storage: &dyn Storage, state: &mut State, staged: PathBuf) -> Result<F
     Ok(file)
 }
 
-/// Creates the folder of the data files, if it does not exist. One that is empty, or only has files of a killed run, counts as created: it is
+/// Creates the folder of the data files, if it does not exist. A folder that is empty, or has only files of a killed run, counts as created: it is
 /// removed if nothing is published.
 fn create_folder(
     storage: &dyn Storage,
@@ -76,12 +76,12 @@ fn create_folder(
     Ok(())
 }
 
-/// The files of an output that begins.
+/// The files with which an output begins.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// For each target, the staged file.
+    /// The staged file of each target.
     pub(crate) files: Vec<File>,
-    /// What another run has finished.
+    /// The progress of another run, with its finished shards.
     pub(crate) progress: Option<Progress>,
 }
 
@@ -167,7 +167,7 @@ struct State {
     /// Renames done by the publication, in order.
     moves: Vec<Move>,
     lock: Option<Lock>,
-    /// The folder of the data files, if it had none before the run.
+    /// The folder of the data files, if it contained none before the run.
     folder: Option<PathBuf>,
 }
 
@@ -175,7 +175,7 @@ struct State {
 struct Move {
     from: PathBuf,
     to: PathBuf,
-    /// Whether an old file was moved aside; otherwise a staged file became final.
+    /// True if an old file was moved aside; otherwise a staged file became final.
     aside: bool,
 }
 
@@ -232,7 +232,7 @@ impl State {
     fn discard(&mut self, storage: &dyn Storage, phase: Phase) -> Vec<PathBuf> {
         let mut left = Vec::new();
         for Move { from, to, aside } in self.moves.drain(..).rev() {
-            // The old manifest only gets its name back beside all of its data. Otherwise the next run completes the recovery.
+            // The old manifest gets its name back only together with all of its data. Otherwise the next run completes the recovery.
             if !left.is_empty() && from.as_os_str().as_encoded_bytes().ends_with(MANIFEST.as_bytes()) {
                 left.push(to);
                 continue;
@@ -243,7 +243,7 @@ impl State {
             }
         }
         left.extend(self.staged.drain(..).filter(|path| !removed(storage, path)));
-        // What a run can resume keeps its folder.
+        // The folder stays if it has shards that a run can resume.
         let is_empty = |folder: &PathBuf| fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
         if let Some(folder) = self.folder.take().filter(is_empty)
             && storage.remove_directory(&folder).is_err()
@@ -270,8 +270,8 @@ impl Staging {
     /// Stops the output: removes all staged files, undoes the renames so far, and makes every later write and the publication fail with
     /// [`OutputErrorKind::Interrupted`]. An output created later with this staging is refused in the same way.
     ///
-    /// Returns false, and does nothing, if the output is already published: a command that is then told to stop has its complete
-    /// result. Waits for a few renames only, never for written data to reach the disk.
+    /// Returns false, and does nothing, if the output is already published: a command that is interrupted then has its complete result. Waits for a
+    /// few renames only, never for written data to reach the disk.
     pub fn abandon(&self) -> bool {
         let mut state = self.state();
         match state.phase {
@@ -288,7 +288,7 @@ impl Staging {
         &*self.0.storage
     }
 
-    /// Whether writing may continue.
+    /// Checks that writing may continue.
     pub(crate) fn check(&self) -> Result<(), OutputError> {
         self.state().check()
     }
@@ -312,12 +312,12 @@ impl Staging {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Number of finished shards that are kept although nothing was published: the next run can resume behind them.
+    /// Number of finished shards that are kept although nothing was published: the next run can resume after them.
     pub fn kept_shards(&self) -> usize {
         self.state().kept_shards
     }
 
-    /// Lets go of finished shards: they are removed like everything else if the output is not published.
+    /// Gives finished shards up: they are removed like everything else if the output is not published.
     pub(crate) fn forget(&self) {
         let mut state = self.state();
         let kept = std::mem::take(&mut state.kept);
@@ -340,7 +340,7 @@ impl Staging {
         sync_directory(self.storage(), targets, OutputErrorKind::Io).map_err(|error| self.fail(error))
     }
 
-    /// Another shard is finished and recorded, in these staged files.
+    /// Keeps the staged files of another shard, which is finished and recorded.
     pub(crate) fn keep(&self, staged: &[PathBuf]) -> Result<(), OutputError> {
         let mut state = self.state();
         state.check()?;
@@ -377,8 +377,8 @@ impl Staging {
         Ok(())
     }
 
-    /// Locks the prefix, removes the files of a killed run, and creates a staged file for each target. With `resume`, what the record
-    /// of a killed run tells is not removed, and returned.
+    /// Locks the prefix, removes the files of a killed run, and creates a staged file for each target. With `resume`, the files in the record of a
+    /// killed run are not removed, and the progress is returned.
     pub(crate) fn open(&self, targets: &Targets, overwrite: bool, resume: bool) -> Result<Opened, OutputError> {
         // Locked until the end: an abandonment finds either nothing or everything staged.
         let mut state = self.state();

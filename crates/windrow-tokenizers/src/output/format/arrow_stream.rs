@@ -1,6 +1,6 @@
 //! Arrow streams as `datasets` of Hugging Face reads them: a column `input_ids` of lists of i32, and columns of strings.
 //!
-//! The columns of the other formats with columns become these, and these become those when they are read back.
+//! The columns of the other formats with columns are converted to these for writing, and back for reading.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -76,7 +76,7 @@ fn list_of(item: DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(item, true)))
 }
 
-/// Offsets in 32 bits. A batch with more is one document.
+/// Offsets in 32 bits. A batch that needs more is one document.
 fn narrow(offsets: &[i64]) -> Result<OffsetBuffer<i32>, ArrowError> {
     let narrow: Option<Vec<i32>> = offsets.iter().map(|&offset| i32::try_from(offset).ok()).collect();
     let narrow = narrow.ok_or_else(|| {
@@ -112,8 +112,8 @@ pub(crate) fn batches(file: File) -> Result<impl Iterator<Item = Result<RecordBa
     }))
 }
 
-/// Refuses a file with a message that is not in it. The reader takes the memory of a message before it reads any of it, and memory that there is
-/// not ends the process.
+/// Refuses a file with a message that is not in it. The reader allocates the memory of a message before it reads any of it, and a failed allocation
+/// ends the process.
 fn check_messages(mut file: &File) -> Result<(), String> {
     let shown = |error: std::io::Error| error.to_string();
     let bytes = file.metadata().map_err(shown)?.len();

@@ -1,7 +1,7 @@
 //! Arrow files and Parquet files: a row a document.
 //!
-//! Rows are collected and written some at a time. Which ones are together depends on the documents alone, so the bytes do not depend on how
-//! the documents arrive.
+//! Rows are collected and written some at a time. The division into batches depends only on the documents, so the bytes do not depend on how the
+//! documents arrive.
 
 use std::fmt;
 use std::fs::File;
@@ -84,12 +84,12 @@ const IDS: &str = "ids";
 /// The column of masks.
 const MASK: &str = "mask";
 
-/// Rows are written together until they have so many ids, so many bytes of kept values, or are so many.
+/// Limits of the rows that are written together: number of ids, bytes of kept values, number of rows.
 const BATCH_IDS: usize = 1 << 20;
 const BATCH_BYTES: usize = 16 << 20;
 const BATCH_ROWS: usize = 1 << 16;
 
-/// Of them make a row group of Parquet: its pages are in memory, compressed.
+/// Number of batches in a row group of Parquet: its pages are in memory, compressed.
 const GROUP: usize = 16;
 
 /// The bytes of a column file on their way to the staged file.
@@ -98,7 +98,7 @@ struct Target {
     failed: Slot,
 }
 
-/// What failed in a staged file; the encoder that was writing to it does not say.
+/// The error of a staged file; the encoder that was writing to it does not report it.
 type Slot = Arc<Mutex<Option<OutputError>>>;
 
 impl Write for Target {
@@ -131,7 +131,7 @@ impl Encoder {
     }
 }
 
-/// An error of a writer. What the staged file says about it takes precedence.
+/// An error of a writer. An error of the staged file takes precedence.
 struct Failed(String);
 
 impl From<ArrowError> for Failed {
@@ -377,8 +377,8 @@ fn walk(format: Format, path: &Path, group: Option<usize>, visit: Visitor<'_>) -
     }
 }
 
-/// Refuses an Arrow file whose footer lists blocks that are not in it. The reader takes the memory of a block before it reads any of it, and
-/// memory that there is not ends the process.
+/// Refuses an Arrow file whose footer lists blocks that are not in it. The reader allocates the memory of a block before it reads any of it, and a
+/// failed allocation ends the process.
 fn check_blocks(mut file: &File) -> Result<(), String> {
     let bytes = file.metadata().map_err(|error| error.to_string())?.len();
     let mut read = |from_end: usize, bytes: &mut [u8]| {

@@ -115,7 +115,7 @@ fn metadata(tokenizer: &str, dtype: Dtype, tokens: u64) -> String {
     format!("{name}|{}\n{tokens}\n{}", dtype.size(), readable(tokens))
 }
 
-/// The first two lines of a metadata file that has this number of ids: whether they say so.
+/// True if the first two lines of a metadata file state this element type and this number of ids.
 fn metadata_says(text: &str, dtype: Dtype, tokens: u64) -> bool {
     let mut lines = text.lines();
     let size = lines.next().and_then(|line| line.rsplit_once('|')).map(|(_, size)| size);

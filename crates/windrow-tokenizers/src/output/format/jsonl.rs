@@ -40,7 +40,7 @@ impl TokenFiles for Jsonl {
 #[derive(Debug)]
 struct JsonlWriter {
     lines: StagedFile,
-    /// Whether a line has begun, and has ids.
+    /// True if a line has begun, and has ids.
     has_begun: bool,
     has_ids: bool,
 }
@@ -136,7 +136,7 @@ const PIECE: usize = if cfg!(test) { 16 } else { 64 << 10 };
 struct Parsed {
     ids: Vec<u32>,
     ends: Vec<usize>,
-    /// Whether the line behind them is another.
+    /// True if the line after them does not have the form of such a line.
     is_broken: bool,
 }
 
@@ -268,13 +268,13 @@ fn parse_ids(mut numbers: &[u8], ids: &mut Vec<u32>) -> bool {
     }
 }
 
-/// The number before a comma, and how many digits it has, if these are 1 to 7.
+/// The number before a comma, and the number of its digits, if it has 1 to 7 of them.
 ///
 /// Adjacent digits, pairs and quadruples are combined in one word: D. Lemire, "Quickly parsing eight digits", 2018.
 fn short_number(bytes: &[u8; 8]) -> Option<(u32, usize)> {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let word = u64::from_le_bytes(*bytes) ^ (EACH * u64::from(b'0'));
-    // The high bit of each byte that is more than 9; bytes behind the first of them may be wrong.
+    // The high bit of each byte that is more than 9; bytes after the first of them may be wrong.
     let others = (word.wrapping_add(EACH * 0x76) | word) & (EACH * 0x80);
     let digits = (others.trailing_zeros() / 8) as usize;
     if digits == 0 || digits == 8 || bytes[digits] != b',' {

@@ -90,16 +90,16 @@ impl TokenFiles for Mds {
 const TOKENS: &str = "tokens";
 const MASK: &str = "mask";
 
-/// The size of shards by default: that of MosaicML's writer.
+/// Default size of shards: that of MosaicML's writer.
 pub(in crate::output) const SHARD_BYTES: u64 = 64 << 20;
 
 /// The largest size of shards: a whole shard is in memory.
 const LARGEST_SHARD: u64 = 1 << 30;
 
-/// The most ids of a document: 1 GiB of them fit a shard beside others.
+/// Maximum number of ids of a document: 1 GiB, which fits into a shard together with other documents.
 const LONGEST: usize = 1 << 28;
 
-/// Samples are collected in blocks of so many bytes.
+/// Bytes of the blocks in which samples are collected.
 const BLOCK: usize = 1 << 20;
 
 /// A column of the samples.
@@ -111,7 +111,7 @@ enum Column {
     Kept(usize),
 }
 
-/// What the samples of all shards have in common.
+/// The properties that the samples of all shards share.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::output) struct Samples<'a> {
     dtype: Dtype,
@@ -153,13 +153,13 @@ impl<'a> Samples<'a> {
         columns
     }
 
-    /// The columns as they stand in a shard.
+    /// The columns as JSON in a shard.
     fn config(self) -> Vec<u8> {
         as_python(&Config::new(self))
     }
 }
 
-/// How the samples of a shard are encoded. The fields are in the order of their names, as Python sorts them.
+/// The encoding of the samples of a shard. The fields are in the order of their names, as Python sorts them.
 #[derive(Serialize)]
 struct Config<'a> {
     column_encodings: Vec<&'a str>,
@@ -477,7 +477,7 @@ fn walk(of: &Shard<'_>, visit: Visitor<'_>) -> Result<(), DatasetError> {
 }
 
 impl ShardReader<'_> {
-    /// Checks what precedes the samples, and returns where they begin.
+    /// Checks everything before the samples, and returns the place where they begin.
     fn begin(&mut self, count: u64, config: &[u8]) -> Result<u64, DatasetError> {
         let path = self.path;
         let table = 4 * count + 8;

@@ -170,7 +170,7 @@ impl Format {
         }
     }
 
-    /// The suffix of each data file, appended to the prefix. `Mds` has that of the index, which follows the shards.
+    /// The suffix of each data file, appended to the prefix. For `Mds` it is the suffix of the index, which follows the shards.
     pub fn suffixes(self) -> &'static [&'static str] {
         self.files().suffixes()
     }
@@ -180,7 +180,7 @@ impl Format {
         self.files().has_columns()
     }
 
-    /// The element type for a vocabulary whose largest id is `largest`, or why none fits. Text has none.
+    /// The element type for a vocabulary whose largest id is `largest`, or the reason why none fits. Text has none.
     pub(super) fn dtype(self, requested: Option<Dtype>, largest: u32) -> Result<Option<Dtype>, OutputError> {
         let usage = |message: String| OutputError::new(OutputErrorKind::Usage, message);
         let (files, allowed) = (self.files(), self.files().dtypes());

@@ -1,4 +1,4 @@
-//! Stands in for Arrow and Parquet where they are left out.
+//! The stand-in for Arrow and Parquet in builds without them.
 
 use super::{Begin, Files, FormatWriter, TokenFiles};
 use crate::format::{Dtype, Format};

@@ -16,7 +16,7 @@ pub(crate) fn npy_header(descr: &str, length: u64) -> [u8; NPY_HEADER] {
     npy_header_of_shape(descr, &format!("{length},"))
 }
 
-/// The header of a two-dimensional one.
+/// The header of a two-dimensional array.
 pub(crate) fn npy_header_of_rows(descr: &str, rows: u64, length: usize) -> [u8; NPY_HEADER] {
     npy_header_of_shape(descr, &format!("{rows}, {length}"))
 }

@@ -14,13 +14,13 @@ use crate::shard::{DatasetError, Reading, Shard, Visitor};
 
 pub(super) struct Webdataset;
 
-/// The unit of tar: a header, and what files are filled up to.
+/// The unit of tar, in bytes: the size of a header, and the multiple to which files are padded.
 const BLOCK: usize = 512;
 
 /// An archive ends with two empty blocks.
 const END: [u8; 2 * BLOCK] = [0; 2 * BLOCK];
 
-/// The most ids of a document: 1 GiB of them are in memory, and sizes have 33 bits.
+/// Maximum number of ids of a document: 1 GiB of them are in memory, and sizes have 33 bits.
 const LONGEST: usize = 1 << 28;
 
 /// The ends of the names of a document's files.
@@ -39,7 +39,7 @@ fn header(name: &str, bytes: u64) -> [u8; BLOCK] {
         (116, b"0000000\0"),
         (124, size.as_bytes()),
         (136, b"00000000000\0"),
-        // The checksum is that with blanks in its place.
+        // The checksum is computed with blanks in its place.
         (148, b"        "),
         (156, b"0"),
         (257, b"ustar\x0000"),
@@ -50,7 +50,7 @@ fn header(name: &str, bytes: u64) -> [u8; BLOCK] {
     header
 }
 
-/// The bytes that fill a file up.
+/// Number of bytes that pad a file.
 fn filling(bytes: u64) -> usize {
     (bytes.next_multiple_of(BLOCK as u64) - bytes) as usize
 }
@@ -127,7 +127,7 @@ struct Entries<'p> {
     file: Reading<'p>,
     /// The header of the next file, if it was read.
     head: Option<[u8; BLOCK]>,
-    /// Bytes before that.
+    /// Bytes before this header.
     at: u64,
 }
 
@@ -173,7 +173,7 @@ impl Entries<'_> {
         Ok(())
     }
 
-    /// Refuses anything but the rest of the end, of which a block was read.
+    /// Refuses anything but the rest of the archive's end, of which one block was read.
     fn end(&mut self) -> Result<(), DatasetError> {
         let mut rest = Vec::new();
         let read = (&mut self.file.file).take(END.len() as u64).read_to_end(&mut rest);

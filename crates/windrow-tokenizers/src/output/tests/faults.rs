@@ -1,4 +1,4 @@
-//! Every call to the operating system in turn fails once, or is the last one before a crash, or is interrupted by an abandonment.
+//! Every call to the operating system fails once, or is the last one before a crash, or is interrupted by an abandonment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -16,15 +16,15 @@ use crate::engine::{Encoder, Engine, EngineError};
 use crate::input::{Compression, InputFile};
 use crate::manifest::{Documents, Manifest, ManifestBody, SkippedDocument, TokenizerIdentity};
 
-/// What happens at call number `at`, counted from 1.
+/// The fault at call number `at`, counted from 1.
 #[derive(Clone, Debug)]
 enum Fault {
     Never,
-    /// That call fails.
+    /// The call fails.
     Once,
-    /// That call and all later ones fail: nothing reaches the disk any more, not even the cleanup.
+    /// The call and all later ones fail: nothing reaches the disk any more, not even the cleanup.
     Crash,
-    /// From that call on no name can be renamed, not even back. Removing still works.
+    /// From the call on, no name can be renamed, not even back. Removing still works.
     NoRename,
     /// Nothing can be written.
     NoWrite,
@@ -236,7 +236,7 @@ fn a_failing_call_leaves_the_directory_as_it_was() {
                     assert!(error.left_behind().is_empty(), "{case}: {error}");
                 }
                 Ok(published) => {
-                    // Behind the point of no return, only old data and the lock are removed.
+                    // After the point of no return, only old data and the lock are removed.
                     assert_eq!(failed, "remove", "{case}");
                     // The progress record of a run without a continuation was never there.
                     assert!(published.left_behind.len() == 1 || format == Format::Mds, "{case}");
@@ -284,7 +284,7 @@ fn a_failing_call_while_documents_wait_leaves_nothing() {
             } else if !crashes {
                 assert_eq!(contents(directory.path()), BTreeMap::new(), "{case}");
             }
-            // What is left is no obstacle.
+            // The remaining files are no obstacle.
             let options = OutputOptions { overwrite: true, ..options(directory.path()) };
             write_shuffled(&options, &undisturbed()).unwrap();
             assert_eq!(contents(directory.path()), whole, "{case}");
@@ -292,7 +292,7 @@ fn a_failing_call_while_documents_wait_leaves_nothing() {
     }
 }
 
-/// A manifest under its final name must have all of its data beside it, with the right bytes.
+/// A manifest under its final name must have all of its data next to it, with the right bytes.
 fn assert_manifest_is_true(directory: &Path, case: &str) {
     let Ok(text) = fs::read(directory.join("out.manifest.json")) else { return };
     let manifest: Manifest = serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -380,7 +380,7 @@ fn a_crash_while_a_crash_is_taken_back_loses_nothing() {
                 let case = format!("{format}, {variant}, call {at}, then call {second}");
                 let calls = disk.calls();
                 if calls[..second.min(calls.len())].contains(&"write") {
-                    // Everything was already taken back.
+                    // Everything is already undone.
                     break;
                 }
                 fail(&options);

@@ -215,7 +215,7 @@ struct State {
     resume: bool,
 }
 
-/// The folder with an older output, and that which a killed run has left, if another can continue it; and all names seen.
+/// The folder with an older output, the folder that a killed run has left if another run can continue it, and all names seen.
 fn states(kind: &Kind) -> (Vec<State>, BTreeSet<PathBuf>) {
     let old = tempfile::tempdir().unwrap();
     let watched = Watched { notes: true, ..Watched::new(old.path(), usize::MAX) };

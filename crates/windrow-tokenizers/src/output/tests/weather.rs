@@ -53,7 +53,7 @@ impl Entry {
     }
 }
 
-/// What happens to the disk.
+/// An event of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     Nothing,
@@ -61,7 +61,7 @@ enum Event {
     Kill(u64),
     /// No byte beyond this number fits on the disk.
     Full(u64),
-    /// Of the calls with this name the one with this number fails.
+    /// The call with this name and this number fails.
     Call(&'static str, usize),
 }
 
@@ -83,7 +83,7 @@ struct Model {
     shards_recorded: usize,
 }
 
-/// A disk that knows what a power cut would leave.
+/// A disk that knows the state after a power cut.
 #[derive(Clone, Debug)]
 struct Weather(Arc<Mutex<Model>>);
 
@@ -467,7 +467,7 @@ fn layout(format: Format) -> Layout {
     Layout { format, has_mask: false, has_kept: !format.has_columns(), is_packed: false }
 }
 
-/// What a run without an event writes, and the disk behind it.
+/// The output of a run without an event, and the disk after it.
 fn undisturbed(corpus: &Corpus, format: Format) -> (Contents, Weather) {
     let directory = tempfile::tempdir().unwrap();
     let disk = Weather::new(directory.path(), Event::Nothing);
