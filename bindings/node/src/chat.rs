@@ -25,7 +25,7 @@ pub struct NativeChat(Arc<ChatTemplate>);
 
 fn load(core: &Core, source: Option<String>, date: &str) -> std::result::Result<ChatTemplate, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
-        // The remedies of the command.
+        // The message has the remedies of the command.
         Failure::tokenizer(error.to_string().replace(", or name a file: --chat=FILE", ", or give it as chatTemplate"))
     };
     let path = core.path();
@@ -55,7 +55,7 @@ fn text(template: &ChatTemplate, row: &NativeConversation, prompts: bool) -> std
 
 #[napi]
 impl NativeChat {
-    /// The template in `source`, or that beside the file of the tokenizer. It sees `date` as today.
+    /// The template in `source`, or the template next to the file of the tokenizer. `date` is today's date in the template.
     #[napi]
     pub fn load(tokenizer: &NativeTokenizer, source: Option<String>, date: String) -> Result<Outcome<NativeChat>> {
         let core = tokenizer.core()?;

@@ -1,6 +1,6 @@
 //! The door: every call that works for more than a moment enters Rust here, and errors and panics become failures in one place.
 //!
-//! What may take longer runs on the threads of the pool, and a function of JavaScript is called with its outcome. The event loop stays alive
+//! Work that may take longer runs on the threads of the pool, and a function of JavaScript is called with its outcome. The event loop stays alive
 //! until then. If its environment has ended meanwhile, the outcome is dropped.
 
 use std::any::Any;
@@ -11,13 +11,13 @@ use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 
 use crate::failure::Failure;
 
-/// What JavaScript gets: a result or a failure.
+/// The value for JavaScript: a result or a failure.
 pub(crate) type Outcome<R> = Either<R, Failure>;
 
 /// The function of JavaScript that gets the outcome.
 pub(crate) type Callback<'a, R> = Function<'a, Outcome<R>, ()>;
 
-/// The same function, for other threads, which give it an `R`. On its thread that becomes a `Js`.
+/// The callback, for other threads, which give it an `R`. On its thread the `R` becomes a `Js`.
 pub(crate) type Answer<R, Js> = ThreadsafeFunction<Outcome<R>, (), Outcome<Js>, Status, false>;
 
 /// Runs `work` on this thread.

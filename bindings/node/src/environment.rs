@@ -1,7 +1,7 @@
 //! The environments of the process: each has an event loop and a thread.
 //!
-//! When one ends, its jobs are stopped. When the last one ends, the threads of the pool end too, so that no thread runs while the process
-//! exits or the addon is unloaded. `process.exit` runs no such hook; threads that it leaves behind touch nothing that it frees.
+//! At the end of an environment, its jobs are stopped. At the end of the last one, the threads of the pool end too, so that no thread runs
+//! while the process exits or the addon is unloaded. `process.exit` runs no such hook; threads that outlive it touch nothing that it frees.
 //!
 //! While the thread of an event loop copies, it has a CPU, and so the pool has one less: [`beside_event_loop`]. With one thread too many, all
 //! wait at the end of each piece for the one that had no CPU.
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use napi::bindgen_prelude::*;
 use windrow::{Pool, PoolBuilder};
 
-/// Whether an environment still wants what its jobs do.
+/// An environment. Once it is closed, the results of its jobs are no longer wanted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Environment {
     is_closed: Arc<AtomicBool>,
@@ -74,7 +74,7 @@ pub(crate) fn beside_event_loop<R: Send>(work: impl FnOnce() -> R + Send) -> R {
 }
 
 impl Environment {
-    /// That of this thread.
+    /// The environment of this thread.
     pub(crate) fn current() -> Self {
         CURRENT.with_borrow(Self::clone)
     }

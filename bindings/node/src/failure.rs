@@ -1,4 +1,4 @@
-//! Failures, as the door of JavaScript gets them: it makes an error of the right class of each.
+//! Failures for the door of JavaScript, which makes an error of the right class from each.
 
 use std::io::ErrorKind;
 
@@ -7,13 +7,13 @@ use windrow_tokenizers::engine::{BatchError, DecodeBatchError, DecodeError, Engi
 use windrow_tokenizers::run::{Failed, FailureKind};
 use windrow_tokenizers::tokenizer::LoadError;
 
-/// Why a call has no result.
+/// The reason why a call has no result.
 #[napi(object, object_from_js = false)]
 #[derive(Debug)]
 pub struct Failure {
     /// Its kind, for which `lib/door.js` has a class.
     pub failure: &'static str,
-    /// What failed, where, and what helps.
+    /// The failure, its place, and the remedy.
     pub message: String,
     /// The place of an item in its batch.
     pub item: Option<f64>,
@@ -34,12 +34,12 @@ impl Failure {
         Self::new(failure, message)
     }
 
-    /// A tokenizer cannot be loaded, or not do what is asked of it.
+    /// A tokenizer cannot be loaded, or cannot do the requested work.
     pub(crate) fn tokenizer(message: impl Into<String>) -> Self {
         Self::new("tokenizer", message)
     }
 
-    /// The same for a function that takes the names of vocabularies and no paths.
+    /// The failure for a function that takes the names of vocabularies and no paths.
     pub(crate) fn of_names(mut self) -> Self {
         for (from, to) in [
             ("neither the name of a vocabulary nor a file", "not the name of a vocabulary"),
@@ -71,7 +71,7 @@ impl Failure {
         Self::new("other", message)
     }
 
-    /// The same for a batch that has `items` items before those that were worked on.
+    /// The failure for a batch with `items` items before the ones that were processed.
     pub(crate) fn behind(mut self, items: usize) -> Self {
         if let Some(item) = &mut self.item {
             *item += items as f64;

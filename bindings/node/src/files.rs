@@ -15,13 +15,13 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::tokenizer::NativeTokenizer;
 
-/// How far a run has come.
+/// The progress of a run.
 #[napi(object, object_from_js = false)]
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     /// Bytes of the inputs, as stored, whose documents are encoded.
     pub stored_bytes: f64,
-    /// Those of all inputs, if known.
+    /// Bytes of all inputs, as stored, if known.
     pub total_bytes: Option<f64>,
     /// Documents that are encoded.
     pub documents: f64,
@@ -31,12 +31,12 @@ pub struct Progress {
     pub tokens: f64,
 }
 
-/// What a run has done.
+/// The result of a run.
 #[napi(object, object_from_js = false)]
 pub struct FilesDone {
     /// The object of `windrow encode --json`.
     pub summary: String,
-    /// What the command would print as notes.
+    /// The notes that the command would print.
     pub notes: Vec<String>,
 }
 
@@ -97,7 +97,7 @@ impl FilesJob {
         Ok(Self { staging, progress })
     }
 
-    /// How far it has come.
+    /// The progress of the run.
     #[napi(getter)]
     pub fn progress(&self) -> Progress {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -116,12 +116,12 @@ fn start(run: impl FnOnce() + Send + 'static) -> Result<()> {
     started.map(drop).map_err(|error| Error::from_reason(format!("cannot start a thread: {error}")))
 }
 
-/// What a count has found.
+/// The result of a count.
 #[napi(object, object_from_js = false)]
 pub struct FilesCounted {
     /// The object of `windrow count --json`.
     pub summary: String,
-    /// What the command would print as notes.
+    /// The notes that the command would print.
     pub notes: Vec<String>,
 }
 

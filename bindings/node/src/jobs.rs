@@ -15,7 +15,7 @@ use crate::spare::Spare;
 use crate::tokenizer::{Core, NativeTokenizer};
 use crate::whole::{Encodings, Settings, Whole};
 
-/// Bytes of a character, by the first half of its first one.
+/// Bytes of a character, by the upper half of its first byte.
 const UTF8_WIDTHS: [usize; 16] = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4];
 
 impl Store for String {
@@ -68,7 +68,7 @@ impl Store for Vec<u32> {
     }
 }
 
-/// The ends of texts in `bytes`, of `ends` in units of UTF-16.
+/// The ends of texts in `bytes`, from `ends` in units of UTF-16.
 fn in_bytes<'a>(bytes: &'a [u8], ends: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
     let is_ascii = ends.last().is_none_or(|last| *last as usize == bytes.len());
     let (mut byte, mut unit) = (0, 0);
@@ -81,7 +81,7 @@ fn in_bytes<'a>(bytes: &'a [u8], ends: &'a [u32]) -> impl Iterator<Item = usize>
             match bytes[byte..].first_chunk::<8>() {
                 Some(eight) if end - unit >= 8 && eight.is_ascii() => (byte, unit) = (byte + 8, unit + 8),
                 _ => {
-                    // A byte that is missing ends the loop, and what is left is no text.
+                    // A missing byte ends the loop, and the remaining bytes are not text.
                     let width = bytes.get(byte).map_or(4, |first| UTF8_WIDTHS[usize::from(*first >> 4)]);
                     byte = (byte + width).min(bytes.len());
                     unit += if width == 4 { 2 } else { 1 };
@@ -99,15 +99,15 @@ pub struct Ids {
     pub offsets: Float64Array,
 }
 
-/// Results of up to so many values are copied into memory of JavaScript: its collector frees that memory early, and the next batch is written
-/// where the last one was. Larger results are lent to it. What is lent is freed in a turn of the event loop, so calls on the calling thread,
+/// Maximum number of values in results that are copied into memory of JavaScript: its collector frees that memory early, and the next batch is
+/// written to the same place. Larger results are lent to it. Lent memory is freed in a turn of the event loop, so calls on the calling thread,
 /// which may be many without a turn, lend little.
 pub(crate) const COPIED: usize = 1 << 19;
 
 /// Batches that were copied.
 static SPARE: Spare<Ragged> = Spare::new(2);
 
-/// Values that a batch which is kept has space for, at most. The space is an id a byte; English text has a fourth as many ids.
+/// Maximum number of values for which a kept batch has space. The space is an id a byte; English text has a fourth as many ids.
 const LARGEST: usize = 1 << 23;
 
 /// Keeps the memory of a batch, if it is not too large.
@@ -142,7 +142,7 @@ impl Work for Encode {
             batch.offsets.push(0);
         }
         if batch.values.len() > COPIED {
-            // Here, and not on the thread of the event loop.
+            // Shrunk here, and not on the thread of the event loop.
             batch.shrink();
         }
         Ok(batch)
@@ -161,7 +161,7 @@ impl Work for Encode {
     }
 }
 
-/// How many ids the texts of a batch have.
+/// The number of ids in the texts of a batch.
 struct Count {
     core: Arc<Core>,
     add_special_tokens: bool,
@@ -225,7 +225,7 @@ impl Work for Decode {
     }
 }
 
-/// Texts that become strings of JavaScript when they are taken, and then are gone here.
+/// Texts that become strings of JavaScript when they are taken, and are then removed here.
 #[napi]
 pub struct NativeTexts {
     texts: vec::IntoIter<String>,
@@ -233,7 +233,7 @@ pub struct NativeTexts {
 
 #[napi]
 impl NativeTexts {
-    /// Number of texts that are left.
+    /// Number of remaining texts.
     #[napi(getter)]
     pub fn length(&self) -> u32 {
         self.texts.len() as u32
@@ -271,7 +271,7 @@ macro_rules! job {
                 Ok(Self(Job::new(make(tokenizer.core()?, settings))))
             }
 
-            /// Copies units, and the ends of items among them. Returns how many units wait in complete items.
+            /// Copies units, and the ends of items among them. Returns the number of units that wait in complete items.
             #[napi]
             pub fn push(&self, units: $units<'_>, ends: Uint32ArraySlice<'_>) -> f64 {
                 self.0.push(&units, &ends) as f64
@@ -283,7 +283,7 @@ macro_rules! job {
                 self.0.waiting() as f64
             }
 
-            /// Lets the pool work on what is there.
+            /// Lets the pool process the items copied so far.
             #[napi]
             pub fn begin(&self) {
                 self.0.begin();

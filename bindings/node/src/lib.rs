@@ -1,7 +1,7 @@
 //! The addon of the Node package `windrow`.
 //!
-//! A thin layer, as that of the Python package: the scripts in `lib` check what JavaScript passes and copy it here, and all work runs behind
-//! [`door`]. There is no state between calls but what the objects of JavaScript hold, and the [`environment`]s that are open.
+//! A thin layer, like the Python package: the scripts in `lib` check arguments of JavaScript and copy them here, and all work runs in
+//! [`door`]. There is no state between calls except in the objects of JavaScript, and in the [`environment`]s that are open.
 
 mod chat;
 mod door;

@@ -9,7 +9,7 @@ use windrow_tokenizers::tokenizer::DecodeStream;
 use crate::door::{Outcome, now};
 use crate::tokenizer::{Core, NativeTokenizer};
 
-/// Text of ids that come one after the other.
+/// The text of ids that arrive one after the other.
 #[napi]
 pub struct NativeDecodeStream {
     core: Arc<Core>,
@@ -30,7 +30,7 @@ impl NativeDecodeStream {
         now(|| Ok(self.stream.push(self.core.any(), &ids)?.unwrap_or_default()))
     }
 
-    /// The text of the ids that are left.
+    /// The text of the remaining ids.
     #[napi]
     pub fn finish(&mut self) -> Outcome<String> {
         now(|| Ok(self.stream.finish(self.core.any())?.unwrap_or_default()))

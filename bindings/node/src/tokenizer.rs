@@ -16,15 +16,15 @@ use crate::failure::Failure;
 
 /// Content of a tokenizer's file, or a vocabulary of this package.
 pub(crate) struct Core {
-    /// Adds special tokens around texts, and treats those in texts as the caller of the load asked.
+    /// Adds special tokens around texts, and treats those in texts as the caller of the load requested.
     main: Arc<Tokenizer>,
     source: Source,
     encode_special_tokens: bool,
     /// True if anything is added around texts.
     adds: bool,
-    /// From when they are first asked for: the other ways to treat special tokens. See [`Core::of`].
+    /// The other treatments of special tokens, loaded at first use. See [`Core::of`].
     others: [OnceLock<Arc<Tokenizer>>; 4],
-    /// What makes whole encodings, from when it is first asked for.
+    /// The tokenizer for whole encodings, made at first use.
     full: OnceLock<FullTokenizer>,
 }
 
@@ -40,7 +40,7 @@ enum Source {
 /// Loaded vocabularies of this package, by name and treatment of special tokens in texts, as long as a tokenizer has them.
 static SHARED: Mutex<Vec<(String, bool, Weak<Tokenizer>)>> = Mutex::new(Vec::new());
 
-/// Bytes of tables for each token, about. Measured: 110 (BERT) to 930 (T5), 450 of most.
+/// Approximate bytes of tables for each token. Measured: 110 (BERT) to 930 (T5), 450 of most.
 const BYTES_OF_TOKEN: usize = 450;
 
 fn options(add_special_tokens: bool, special_in_text: bool) -> LoadOptions {
@@ -49,7 +49,7 @@ fn options(add_special_tokens: bool, special_in_text: bool) -> LoadOptions {
 
 /// The vocabulary of this name, one for all tokenizers.
 fn shared(name: &str, special_in_text: bool) -> std::result::Result<Arc<Tokenizer>, Failure> {
-    // Held meanwhile: of several loads at once, one builds the tables.
+    // Held during the load: of several loads at once, one builds the tables.
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     shared.retain(|(.., tokenizer)| tokenizer.strong_count() > 0);
     let found = |name: &str| {
@@ -60,7 +60,7 @@ fn shared(name: &str, special_in_text: bool) -> std::result::Result<Arc<Tokenize
         return Ok(tokenizer);
     }
     let loaded = Arc::new(Tokenizer::load(name, &options(false, special_in_text))?);
-    // It may be there under its other name.
+    // It may be loaded under its other name.
     let tokenizer = found(loaded.name()).unwrap_or(loaded);
     let own = tokenizer.name().to_owned();
     for name in [name.to_owned(), own] {
@@ -72,7 +72,7 @@ fn shared(name: &str, special_in_text: bool) -> std::result::Result<Arc<Tokenize
 impl Core {
     fn of_json(json: Vec<u8>, name: &str, encode_special_tokens: bool) -> std::result::Result<Self, Failure> {
         let main = Tokenizer::from_json(&json, name, &options(true, !encode_special_tokens))?;
-        // What stands around an empty text is added to every text.
+        // The tokens around an empty text are added to every text.
         let adds = main.encode_batch_ids(&[""]).map_or(true, |batch| !batch.values.is_empty());
         Ok(Self { adds, ..Self::new(Arc::new(main), Source::Json(json), encode_special_tokens) })
     }
@@ -122,7 +122,7 @@ impl Core {
         }
     }
 
-    /// A name or a path, as the command takes it: a file does not hide a vocabulary of the same name.
+    /// A name or a path, with the same rules as the command: a file does not hide a vocabulary of the same name.
     fn of_word(word: &str, encode_special_tokens: bool) -> std::result::Result<Self, Failure> {
         if is_path(word)
             && !Path::new(word).exists()
@@ -153,13 +153,13 @@ impl Core {
         &self.main
     }
 
-    /// The tokenizer that adds special tokens around texts if asked to, and treats those in texts as the caller of the load asked.
+    /// The tokenizer that adds special tokens around texts if requested, and treats those in texts as the caller of the load requested.
     pub(crate) fn of(&self, add_special_tokens: bool) -> std::result::Result<&Tokenizer, Failure> {
         self.of_files(add_special_tokens, !self.encode_special_tokens)
     }
 
-    /// The tokenizer of files: `special_in_text` says whether it recognizes special tokens that are written there, whatever the caller of the
-    /// load asked for texts.
+    /// The tokenizer of files: `special_in_text` says if it recognizes special tokens that are written there, regardless of the choice of the
+    /// caller of the load for texts.
     pub(crate) fn of_files(
         &self,
         add_special_tokens: bool,
@@ -183,7 +183,7 @@ impl Core {
         Ok(other.get_or_init(|| loaded))
     }
 
-    /// What makes whole encodings. It treats special tokens in texts as the caller of the load asked.
+    /// The tokenizer for whole encodings. It treats special tokens in texts as the caller of the load requested.
     pub(crate) fn full(&self) -> std::result::Result<&FullTokenizer, Failure> {
         if let Some(full) = self.full.get() {
             return Ok(full);
@@ -202,7 +202,7 @@ impl Core {
         Some(self.main.name()).filter(|name| matches!(self.source, Source::Json(_)) && Path::new(name).is_file())
     }
 
-    /// Bytes that this one needs, and no other one before it, about.
+    /// The approximate number of bytes for this tokenizer that no earlier one has.
     fn bytes(&self) -> usize {
         if Arc::strong_count(&self.main) > 1 {
             return size_of::<Self>();
@@ -216,12 +216,12 @@ fn is_path(word: &str) -> bool {
     word.contains(['/', '\\', '.'])
 }
 
-/// A vocabulary, and what encodes with it.
+/// A vocabulary, and the engine that encodes with it.
 #[napi(custom_finalize)]
 pub struct NativeTokenizer {
-    /// None once it was disposed of.
+    /// None after disposal.
     core: Option<Arc<Core>>,
-    /// Bytes that the collector of JavaScript knows of.
+    /// Bytes reported to the collector of JavaScript.
     reported: i64,
 }
 
@@ -237,7 +237,7 @@ impl NativeTokenizer {
         self.here().cloned()
     }
 
-    /// `lib/tokenizer.js` asks a tokenizer that was disposed of for nothing.
+    /// The core. `lib/tokenizer.js` makes no call to a tokenizer after its disposal.
     fn here(&self) -> Result<&Arc<Core>> {
         self.core.as_ref().ok_or_else(|| Error::from_reason("the tokenizer was disposed of"))
     }
@@ -246,7 +246,7 @@ impl NativeTokenizer {
         Ok(self.here()?.any())
     }
 
-    /// Reports the memory of this tokenizer to the collector of JavaScript, once: it would let tokenizers pile up, which are small objects to it.
+    /// Reports the memory of this tokenizer to the collector of JavaScript, once. Otherwise tokenizers would pile up, which are small objects to it.
     #[napi]
     pub fn report_memory(&mut self, env: &Env) -> Result<()> {
         if self.reported == 0 {
@@ -256,7 +256,7 @@ impl NativeTokenizer {
         Ok(())
     }
 
-    /// Frees its memory, once the calls that use it are through.
+    /// Frees its memory, after the calls that use it have ended.
     #[napi]
     pub fn dispose(&mut self, env: &Env) -> Result<()> {
         self.core = None;
@@ -274,7 +274,7 @@ impl NativeTokenizer {
         later(callback, move || Core::load(&source, text, encode_special_tokens))
     }
 
-    /// The same, here.
+    /// Loads a tokenizer on this thread, with the same arguments.
     #[napi]
     pub fn load_here(source: String, text: String, encode_special_tokens: bool) -> Outcome<NativeTokenizer> {
         now(|| Core::load(&source, text, encode_special_tokens))
@@ -292,13 +292,13 @@ impl NativeTokenizer {
         Ok(self.any()?.vocab_size())
     }
 
-    /// Why windrow's own engine does not encode with it; null if it does.
+    /// The reason why windrow's own engine does not encode with it; null if it does.
     #[napi(getter)]
     pub fn delegated(&self) -> Result<Option<&str>> {
         Ok(self.any()?.delegated())
     }
 
-    /// What encodes, why, and what it has done so far.
+    /// The engine that encodes, the reason for its choice, and its use so far.
     #[napi]
     pub fn explain(&self) -> Result<String> {
         Ok(self.any()?.explain().to_string())

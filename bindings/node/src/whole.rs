@@ -14,10 +14,10 @@ use crate::failure::Failure;
 use crate::job::{Done, Piece, Work, numbers_to_js, texts};
 use crate::tokenizer::Core;
 
-/// Names of the token that fills, of which a tokenizer has one.
+/// Names of the padding token, of which a tokenizer has one.
 const PADDING: [&str; 5] = ["[PAD]", "<pad>", "<|pad|>", "<|finetune_right_pad_id|>", "<|endoftext|>"];
 
-/// What is asked for.
+/// The requested encodings.
 #[napi(object, object_to_js = false)]
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -25,13 +25,13 @@ pub struct Settings {
     pub add_special_tokens: bool,
     /// Two items are a pair.
     pub pairs: bool,
-    /// Rows for what truncation cuts off, too.
+    /// Also returns rows for the text that truncation cuts off.
     pub overflow: bool,
-    /// Ids of a row, at most.
+    /// Maximum number of ids of a row.
     pub max_length: Option<u32>,
     /// Ids that two rows of a text have in common.
     pub stride: u32,
-    /// Cuts off the begin.
+    /// Truncates at the begin.
     pub truncates_left: bool,
     /// `longestFirst`, `onlyFirst` or `onlySecond`.
     pub strategy: String,
@@ -41,13 +41,13 @@ pub struct Settings {
     pub length: Option<u32>,
     /// Rounds the length up to a multiple.
     pub multiple: u32,
-    /// Fills at the begin.
+    /// Pads at the begin.
     pub pads_left: Option<bool>,
-    /// The id that fills.
+    /// The id for padding.
     pub pad_id: Option<u32>,
 }
 
-/// Encodings, one after the other. Those of row `n` are from `offsets[n]` to `offsets[n + 1]`.
+/// Encodings, one after the other. The values of row `n` are from `offsets[n]` to `offsets[n + 1]`.
 #[napi(object, object_from_js = false)]
 pub struct Encodings {
     pub ids: Uint32Array,
@@ -88,7 +88,7 @@ impl Rows {
         self.inputs.push(input as f64);
     }
 
-    /// All rows with the same length, at least.
+    /// All rows, padded to at least `length` ids.
     fn padded(self, length: usize, id: u32, type_id: u32, is_left: bool) -> std::result::Result<Self, Failure> {
         let mut all = Self { inputs: self.inputs, ..Self::default() };
         let missing: usize = spans(&self.ends).map(|(begin, end)| length.saturating_sub(end - begin)).sum();
@@ -152,7 +152,7 @@ impl Whole {
         Self { core, settings, processing: None, held: None, inputs: 0, rows: Rows::default() }
     }
 
-    /// Truncation as it is asked for; filling comes at the end.
+    /// The requested truncation; padding comes at the end.
     fn processing(&self, full: &FullTokenizer) -> std::result::Result<PostProcessing, Failure> {
         let Settings { max_length, stride, truncates_left, strategy, .. } = &self.settings;
         let mut processing = full.post_processing().clone();
@@ -173,7 +173,7 @@ impl Whole {
         Ok(processing)
     }
 
-    /// How the file fills, with the id that is asked for.
+    /// The padding of the file, with the requested id.
     fn padding(&self, full: &FullTokenizer) -> std::result::Result<PaddingParams, Failure> {
         let mut padding = match full.post_processing().padding() {
             Some(padding) => padding.clone(),

@@ -23,7 +23,7 @@ impl Number for usize {
     const MAX: Self = Self::MAX;
 }
 
-/// The number that `value` is. `name` is that of the argument.
+/// The number in `value`. `name` is the name of the argument.
 pub(crate) fn number<T: Number>(name: &dyn Display, value: &Bound<'_, PyAny>) -> PyResult<T> {
     value.extract().or_else(|_| {
         if !value.hasattr("__index__")? {
@@ -58,7 +58,7 @@ macro_rules! numbers {
     };
 }
 
-/// The same for arguments that may be `None`.
+/// The variants for arguments that may be `None`.
 macro_rules! optional {
     ($($name:ident: $type:ty),* $(,)?) => {
         $(pub(crate) fn $name(value: &Bound<'_, PyAny>) -> PyResult<Option<$type>> {

@@ -18,7 +18,7 @@ use windrow::batch::{Batch, BatchError, BatchOps, Batched, CallError, Overflow, 
 
 use crate::arguments;
 
-/// How often a blocked thread asks for signals.
+/// Interval at which a blocked thread checks for signals.
 const POLL: Duration = Duration::from_millis(25);
 
 /// The function that takes a list.
@@ -32,7 +32,7 @@ impl BatchOps for Function {
     type Reply = Reply;
 
     fn run(&mut self, batch: &mut Batch<'_, Item, Reply>) {
-        // Without an interpreter nothing is answered; nothing waits for an answer any more.
+        // Without an interpreter nothing is answered, and nothing waits for an answer any more.
         Python::try_attach(|py| {
             let items: Vec<Item> = batch.iter_mut().map(|entry| entry.take()).collect();
             match self.replies(py, items) {
@@ -131,7 +131,7 @@ struct Rung(Mutex<Woken>);
 #[derive(Default)]
 struct Woken {
     calls: Vec<Arc<TaskCall>>,
-    /// Whether the loop will look at the calls again.
+    /// True if the loop will check the calls again.
     is_heard: bool,
 }
 
@@ -190,7 +190,7 @@ impl TaskCall {
 
 #[pymethods]
 impl Bell {
-    /// Called by the loop: polls the calls that were woken, and those that these wake.
+    /// Called by the loop: polls the calls that were woken, and those that these calls wake.
     fn __call__(&self, py: Python<'_>) -> PyResult<()> {
         loop {
             let mut woken = self.rung.lock();
@@ -269,7 +269,7 @@ impl PyBatcher {
             });
             match polled {
                 Poll::Ready(result) => return outcome(result),
-                // An exception drops the call, and with it an item that no batch has taken yet.
+                // An exception drops the call, together with an item that no batch has taken yet.
                 Poll::Pending => py.check_signals()?,
             }
         }
@@ -291,7 +291,7 @@ impl PyBatcher {
         Ok(future)
     }
 
-    /// What has happened so far, and whether batches have paid.
+    /// The counts so far, and the verdict on batches.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = py.detach(|| self.shared.batched().stats()).map_err(failed)?;
         let seconds = |nanos: f64| nanos / 1e9;
@@ -306,7 +306,7 @@ impl PyBatcher {
         Ok(found)
     }
 
-    /// Takes no more items, and returns when all items that were handed in before have results.
+    /// Takes no more items, and returns when all items handed in earlier have results.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         match py.detach(|| self.shared.batched().close()) {
             Ok(()) | Err(BatchError::Closed) => Ok(()),
@@ -331,7 +331,7 @@ impl PyBatcher {
         if let Some(bell) = bells.get(&address) {
             return Ok(bell.bind(py).clone());
         }
-        // Loops come and go in some programs; a closed one needs no bell, and its address may be another loop's one day.
+        // Loops come and go in some programs; a closed one needs no bell, and its address may later be another loop's.
         bells.retain(|_, bell| !bell.get().is_closed(py));
         let bell = Bound::new(py, Bell { event_loop: event_loop.clone().unbind(), rung: Arc::default() })?;
         bells.insert(address, bell.clone().unbind());

@@ -58,12 +58,12 @@ impl Call {
         Ok(Self { errors: Errors::of(errors)?, max_length, padding: padding.map(Padding::of).transpose()? })
     }
 
-    /// True if ids are as long as their texts make them.
+    /// True if ids are as long as their texts require.
     pub(crate) fn is_plain(&self) -> bool {
         self.max_length.is_none() && matches!(self.padding, None | Some(Padding::Off))
     }
 
-    /// Truncation and padding that this call asks for, in the directions and with the token that are set.
+    /// The truncation and padding that this call requests, in the directions and with the token that are set.
     pub(crate) fn apply_to_ids(&self, set: &Arc<PostProcessing>, tokenizer: &Tokenizer) -> PyResult<PostProcessing> {
         let mut fit = Arc::unwrap_or_clone(self.apply(set, tokenizer)?);
         if self.max_length.is_none() {
@@ -75,7 +75,7 @@ impl Call {
         Ok(fit)
     }
 
-    /// The tokenizer's post-processing, with what this call changes.
+    /// The tokenizer's post-processing, with the changes of this call.
     pub(crate) fn apply(&self, set: &Arc<PostProcessing>, tokenizer: &Tokenizer) -> PyResult<Arc<PostProcessing>> {
         if self.max_length.is_none() && self.padding.is_none() {
             return Ok(Arc::clone(set));
@@ -107,7 +107,7 @@ impl Call {
     }
 }
 
-/// Padding with the token that vocabularies have for it.
+/// Padding with the usual token of vocabularies.
 fn usual(tokenizer: &Tokenizer) -> PyResult<PaddingParams> {
     const USUAL: [&str; 4] = ["[PAD]", "<pad>", "<|pad|>", "<PAD>"];
     let found = USUAL.iter().find_map(|token| Some((token, tokenizer.token_to_id(token)?)));
@@ -118,7 +118,7 @@ fn usual(tokenizer: &Tokenizer) -> PyResult<PaddingParams> {
     Ok(PaddingParams { pad_id, pad_token: (*token).to_owned(), ..PaddingParams::default() })
 }
 
-/// The ids of texts with what goes `around` each: an encoding whose one ordinary token stands for the text. They are truncated and padded.
+/// The ids of texts with the tokens `around` each: an encoding in which one ordinary token represents the text. They are truncated and padded.
 pub(crate) fn fitted(batch: &Ragged, around: &Encoding, post_processing: &PostProcessing) -> Result<Ragged, String> {
     let (masks, ids) = (around.get_special_tokens_mask(), around.get_ids());
     let place = masks.iter().position(|mask| *mask == 0).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Flat memory of a batch, as Python and Arrow see it.
+//! Flat memory of a batch, for Python and Arrow.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use windrow_tokenizers::engine::Ragged;
 use crate::errors::{INT, ask_for};
 use crate::lists::{apart, list};
 
-/// Which of the two columns of a batch.
+/// The two columns of a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Ids,
@@ -75,7 +75,7 @@ impl Column {
     }
 }
 
-/// The places of a slice, in its order.
+/// The selected places of a slice, in its order.
 pub(crate) struct Places {
     start: isize,
     step: isize,

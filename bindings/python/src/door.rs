@@ -1,6 +1,6 @@
 //! The door: every call that works for more than a moment enters Rust here.
 //!
-//! Inside, the interpreter runs other threads. The thread of the call asks Python for signals again and again, so that Ctrl-C ends a
+//! Inside, the interpreter runs other threads. The thread of the call polls Python for signals, so that Ctrl-C ends a
 //! batch; a call of a task ends when the task is cancelled. Errors, panics and interrupts become exceptions in one place.
 
 use std::any::Any;
@@ -17,7 +17,7 @@ use windrow::Pool;
 
 use crate::errors::Failure;
 
-/// A signal waits so long before Python handles it, beside the longest item. People notice 100 ms.
+/// Milliseconds that a signal waits before Python handles it, in addition to the longest item. People notice 100 ms.
 pub(crate) const POLL_MILLIS: u64 = 25;
 
 thread_local! {
@@ -32,7 +32,7 @@ pub(crate) fn in_parallel<R: Send>(batch: impl FnOnce() -> R + Send) -> R {
     if !is_off {
         return batch();
     }
-    // It has no threads, so a forked process may use it. Made before the cell is taken, which a fork might leave so.
+    // This pool has no threads, so a forked process may use it. It is made before the cell is taken: a fork might leave the cell taken.
     static ONE: OnceLock<Pool> = OnceLock::new();
     let pool = match ONE.get() {
         Some(pool) => pool,
@@ -56,13 +56,13 @@ impl PyStop {
         Self::default()
     }
 
-    /// Ends the call that runs, and those to come.
+    /// Ends the current call and later ones.
     fn set(&self) {
         // Relaxed: a thread may see the stop late.
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Calls a function on this thread. What it does here in Rust ends within an item of the stop.
+    /// Calls a function on this thread. Its Rust code here ends within an item of the stop.
     #[pyo3(signature = (call, *arguments))]
     fn run<'py>(&self, call: &Bound<'py, PyAny>, arguments: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         let before = STOP.replace(Some(Arc::clone(&self.0)));
@@ -72,12 +72,12 @@ impl PyStop {
     }
 }
 
-/// Tells the work whether to go on.
+/// Checks if the work should continue.
 pub(crate) struct Watch {
-    /// The thread of the call: Python handles signals on its main thread alone, which may be this one.
+    /// The thread of the call: Python handles signals only on its main thread, which may be this one.
     caller: ThreadId,
     begin: Instant,
-    /// Milliseconds from `begin` to the next question.
+    /// Milliseconds from `begin` to the next check.
     next: AtomicU64,
     stopped: AtomicBool,
     interrupt: Mutex<Option<PyErr>>,
@@ -101,7 +101,7 @@ impl Watch {
         self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
-    /// True if no signal has raised an exception so far, and no task was cancelled. All threads of the work call it again and again.
+    /// True if no signal has raised an exception so far, and no task was cancelled. All threads of the work call it repeatedly.
     pub(crate) fn goes_on(&self) -> bool {
         // Relaxed: a thread may see the stop late.
         if self.stopped.load(Ordering::Relaxed) || self.is_cancelled() {
@@ -120,7 +120,7 @@ impl Watch {
         match Python::try_attach(|py| py.check_signals()) {
             Some(Ok(())) => return true,
             Some(Err(interrupt)) => *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(interrupt),
-            // The interpreter has ended, and this is a thread that it left behind.
+            // The interpreter has ended, and this thread has outlived it.
             None => {}
         }
         // Relaxed: see above. `enter` takes the exception on this same thread.
@@ -148,7 +148,7 @@ pub(crate) fn enter<R: Send>(py: Python<'_>, work: impl FnOnce(&Watch) -> Result
     outcome.map_err(|failure| failure.into_error(py))
 }
 
-/// To be called for each argument that is read: fails if a signal has raised an exception, or the task of this thread was cancelled.
+/// Called for each argument that is read: fails if a signal has raised an exception, or the task of this thread was cancelled.
 pub(crate) fn ask(py: Python<'_>) -> PyResult<()> {
     // Relaxed: a thread may see the stop late.
     if STOP.with_borrow(|stop| stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))) {

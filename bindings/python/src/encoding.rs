@@ -22,7 +22,7 @@ use crate::texts::{Errors, Texts};
 
 /// The encoding of a text, a pair or words. Places are in characters, as in Hugging Face's library.
 ///
-/// Ids and masks are there at once. The rest is made when it is first looked at.
+/// Ids and masks are there at once. The rest is made on first access.
 #[pyclass(name = "Encoding", module = "windrow")]
 pub(crate) struct PyEncoding(Made);
 
@@ -36,14 +36,14 @@ pub(crate) struct BatchOfIds {
     pub(crate) full: Arc<FullTokenizer>,
     pub(crate) post_processing: Arc<PostProcessing>,
     pub(crate) add_special_tokens: bool,
-    /// What goes around each text: an encoding whose one ordinary token stands for the text.
+    /// The tokens around each text: an encoding in which one ordinary token represents the text.
     pub(crate) around: Arc<Encoding>,
     pub(crate) texts: Texts,
-    /// Without what goes around them.
+    /// The ids without the tokens around the texts.
     pub(crate) ids: Ragged,
-    /// From when ids are first looked at.
+    /// The integers of the ids, made on first access to ids.
     pub(crate) ints: OnceLock<Option<Ints>>,
-    /// All encodings, if they do not follow from the ids, from when the rest of one is first looked at.
+    /// All encodings, if they do not follow from the ids, made on first access to other columns of one of them.
     pub(crate) whole: OnceLock<Vec<Encoding>>,
 }
 
@@ -52,14 +52,14 @@ impl BatchOfIds {
         &self.ids.values[self.ids.offsets[number] as usize..self.ids.offsets[number + 1] as usize]
     }
 
-    /// The tokens before and behind the text.
+    /// The number of tokens before and after the text.
     fn around(&self) -> [usize; 2] {
         let special = self.around.get_special_tokens_mask();
         let before = special.iter().take_while(|mask| **mask == 1).count();
         [before, special.len() - before - 1]
     }
 
-    /// A column of an encoding: `inner` in the place of the one token of `around`.
+    /// A column of an encoding: `inner` replaces the single token in `around`.
     fn column(&self, around: &[u32], inner: impl Iterator<Item = u32>) -> Vec<u32> {
         let [before, _] = self.around();
         around[..before].iter().copied().chain(inner).chain(around[before + 1..].iter().copied()).collect()
@@ -144,7 +144,7 @@ impl PyEncoding {
 }
 
 impl PyEncoding {
-    /// A column that has this value for each token of the text, and that of `around` for the others.
+    /// A column that has this value for each token of the text, and the value of `around` for the others.
     fn constant<'py>(&self, py: Python<'py>, around: &[u32], value: u32) -> PyResult<Bound<'py, PyList>> {
         let Made::OfIds { batch, number, .. } = &self.0 else { unreachable!("its columns are there") };
         let len = batch.ids(*number).len();
@@ -154,7 +154,7 @@ impl PyEncoding {
     /// The offsets in characters.
     fn places(&self, py: Python<'_>) -> PyResult<Vec<(usize, usize)>> {
         ask_for(self.__len__(), PAIR)?;
-        // They are made alone and not kept: the rest would take several times as long, and memory.
+        // Only these are made, and they are not kept: the rest would take several times the time and memory.
         if let Made::OfIds { batch, number, whole } = &self.0
             && whole.get().is_none()
             && let Some(offsets) = enter(py, |_| batch.offsets(*number))?
@@ -180,7 +180,7 @@ impl PyEncoding {
             let places = sequences.into_iter().zip(words.iter().copied());
             let mut starts = CharStarts::default();
             let in_bytes = |((begin, end), (sequence, word)): ((usize, usize), (Option<usize>, Option<u32>))| {
-                // A token that is not of a text has no place.
+                // A token that does not belong to a text has no place.
                 let Some(sequence) = sequence.filter(|_| end > 0) else { return Some((0, 0)) };
                 let text = inputs.text(sequence, word)?;
                 Some((starts.byte(text, begin)?, starts.byte(text, end)?))
@@ -202,7 +202,7 @@ fn array<'py>(py: Python<'py>, offsets: &[(usize, usize)]) -> PyResult<Bound<'py
     flat.call_method1("reshape", ((offsets.len(), 2),))
 }
 
-/// Where the characters of a text begin, for the text that was last asked about.
+/// The starts of the characters of a text, for the most recently queried text.
 #[derive(Default)]
 struct CharStarts<'t> {
     text: &'t str,
@@ -211,7 +211,7 @@ struct CharStarts<'t> {
 }
 
 impl<'t> CharStarts<'t> {
-    /// The byte at which this character begins; the last one has its end behind it.
+    /// The byte at which this character begins; the end of the last character is the next entry.
     fn byte(&mut self, text: &'t str, character: usize) -> Option<usize> {
         if !std::ptr::eq(self.text, text) {
             self.text = text;
@@ -325,7 +325,7 @@ impl PyEncoding {
         list(py, tokens.iter())
     }
 
-    /// The characters of the text that each token stands for: its first, and the one after its last.
+    /// The characters of the text for each token: its first, and the one after its last.
     #[getter]
     fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         containers(py, self.places(py)?.into_iter())
@@ -337,7 +337,7 @@ impl PyEncoding {
         array(py, &self.places(py)?)
     }
 
-    /// The offsets in bytes of UTF-8, for what was encoded: a text, or words; and the second part of a pair.
+    /// The offsets in bytes of UTF-8, for the encoded input: a text, or words; and the second part of a pair.
     #[pyo3(signature = (sequence, pair = None))]
     fn byte_offsets<'py>(
         &self,
@@ -473,7 +473,7 @@ impl PyEncoding {
         pad_encoding(self.get_mut(py)?, &padding).map_err(PyMemoryError::new_err)
     }
 
-    /// Truncates this encoding; what is cut off becomes overflowing parts.
+    /// Truncates this encoding; the rest becomes overflowing parts.
     #[pyo3(signature = (max_length, stride = 0, direction = "right"))]
     fn truncate(
         &mut self,
@@ -490,7 +490,7 @@ impl PyEncoding {
         Ok(())
     }
 
-    /// Says that all tokens are of this sequence.
+    /// Assigns all tokens to this sequence.
     fn set_sequence_id(
         &mut self,
         py: Python<'_>,

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use windrow_tokenizers::engine::{BatchError, DecodeBatchError, DecodeError, EngineError};
 use windrow_tokenizers::tokenizer::LoadError;
 
-/// Why a call has no result.
+/// The reason why a call has no result.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// An item of a batch has no result.
@@ -16,11 +16,11 @@ pub(crate) enum Failure {
     Memory(String),
     /// A file cannot be read.
     File(std::io::ErrorKind, String),
-    /// A tokenizer cannot be loaded, or not do what is asked of it.
+    /// A tokenizer cannot be loaded, or cannot do the requested work.
     Tokenizer(String),
     /// An input or an option is bad.
     Input(String),
-    /// What Python has raised.
+    /// An exception that Python has raised.
     Python(PyErr),
     /// The text of a panic.
     Panic(String),
@@ -34,13 +34,13 @@ const LARGE: usize = 256 << 10;
 /// Bytes that a large object leaves to the small allocations around it.
 const HEADROOM: usize = 4 << 20;
 
-/// Bytes of an item of a list, with the vector that the list is made of: an integer, a small one, a pair of them, and the text of a token.
+/// Bytes of an item of a list, with the vector from which the list is made: an integer, a small one, a pair of them, and the text of a token.
 pub(crate) const INT: usize = 48;
 pub(crate) const SMALL_INT: usize = 24;
 pub(crate) const PAIR: usize = 160;
 pub(crate) const TOKEN: usize = 128;
 
-/// Fails with `MemoryError` if there is no memory for objects of Python and for what they are made of. An allocation that fails in between
+/// Fails with `MemoryError` if there is no memory for objects of Python and for their sources. An allocation that fails in between
 /// ends the process, or panics.
 pub(crate) fn ask_for(items: usize, bytes_each: usize) -> PyResult<()> {
     let bytes = items.saturating_mul(bytes_each);
@@ -73,7 +73,7 @@ impl Failure {
     }
 }
 
-/// An exception of `windrow.errors`, which derives from several of Python's.
+/// An exception of `windrow.errors`, which derives from several classes of Python.
 fn from_package<'py>(py: Python<'py>, class: &str, arguments: impl pyo3::call::PyCallArgs<'py>) -> PyErr {
     let made = || py.import("windrow.errors")?.getattr(class)?.call1(arguments);
     made().map_or_else(|error| error, PyErr::from_value)

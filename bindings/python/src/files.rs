@@ -15,13 +15,13 @@ use crate::errors::Failure;
 use crate::tokenizer::PyTokenizer;
 use crate::wording::in_python;
 
-/// Time between two looks at signals and progress.
+/// Time between two checks for signals and progress.
 const LOOK: Duration = Duration::from_millis(POLL_MILLIS);
 
-/// After an interrupt the call waits so long for its run, which may sit in a read of a pipe that nothing ends.
+/// After an interrupt, the time that the call waits for its run, which may be blocked in a read of a pipe that nothing ends.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What a run has done so far.
+/// The progress of a run.
 #[derive(Default)]
 struct Done {
     /// Known once the inputs are open.
@@ -41,10 +41,10 @@ impl Observer for Steps {
     }
 }
 
-/// Runs an [`EncodeSpec`] in JSON, and returns the object of `--json`, with notes for people. `progress` is called now and then, on this
+/// Runs an [`EncodeSpec`] in JSON, and returns the object of `--json`, with notes for people. `progress` is called at intervals, on this
 /// thread.
 ///
-/// The run has a thread, because this one answers signals, also while the run waits for an input.
+/// The run has its own thread, because this one handles signals, even while the run waits for an input.
 #[pyfunction]
 pub(crate) fn encode_files(
     py: Python<'_>,
@@ -76,7 +76,7 @@ pub(crate) fn encode_files(
             }
         };
         let thread = thread::Builder::new().name("windrow-files".to_owned()).spawn(move || {
-            // The caller has left if nothing receives it.
+            // The caller has left if the channel is closed.
             let _ = sender.send(run());
         });
         let thread = thread.map_err(|error| Failure::Other(format!("cannot start a thread: {error}")))?;
@@ -104,7 +104,7 @@ pub(crate) fn encode_files(
                         continue;
                     }
                     staging.abandon();
-                    // What it answers does not matter any more.
+                    // The outcome of the run no longer matters.
                     let _ = receiver.recv_timeout(PATIENCE);
                     reported?;
                     return Err(Failure::Other("interrupted; nothing was published".to_owned()));
@@ -118,7 +118,7 @@ pub(crate) fn encode_files(
     })
 }
 
-/// Runs a [`CountSpec`] in JSON, and returns the object of `windrow count --json`, and the errors of what has no count.
+/// Runs a [`CountSpec`] in JSON, and returns the object of `windrow count --json`, and the errors of inputs without a count.
 #[pyfunction]
 pub(crate) fn count(py: Python<'_>, spec: &str, tokenizer: &Bound<'_, PyTokenizer>) -> PyResult<(String, Vec<PyErr>)> {
     let spec = CountSpec::from_json(spec).map_err(|failed| Failure::from(failed).into_error(py))?;

@@ -1,4 +1,4 @@
-//! What Hugging Face's library takes as an input: a text, or words if `is_pretokenized`; or a pair of them.
+//! Inputs that Hugging Face's library accepts: a text, or words if `is_pretokenized`; or a pair of them.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -72,7 +72,7 @@ impl Inputs {
         item.text(0).ok()
     }
 
-    /// As the library takes them.
+    /// The inputs in the library's type.
     pub(crate) fn inputs(&self) -> Result<Vec<EncodeInput<'_>>, Failure> {
         self.0.iter().enumerate().map(|(number, input)| input.as_library(number)).collect()
     }

@@ -1,7 +1,7 @@
 //! The extension module of the Python package `windrow`.
 //!
-//! A thin layer: what Python passes is checked and borrowed here, and all work runs behind [`door::enter`]. There is no state between
-//! calls but what the objects of Python hold.
+//! A thin layer: arguments of Python are checked and borrowed here, and all work runs in [`door::enter`]. There is no state between
+//! calls except in the objects of Python.
 
 mod arguments;
 mod batcher;
@@ -34,7 +34,7 @@ use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use windrow_tokenizers::full::keep_library_serial;
 
-/// Runs the command, which treats the process as its own, and returns the exit code. A binary of its own in the wheel would have a second
+/// Runs the command, which treats the process as its own, and returns the exit code. A separate binary in the wheel would contain a second
 /// copy of the engines and vocabularies.
 #[cfg(feature = "command")]
 #[pyfunction]
@@ -45,7 +45,7 @@ fn run_command(py: Python<'_>, words: Vec<String>) -> u8 {
 /// The types of this module are made once a process, and objects of two interpreters must not meet.
 fn refuse_other_interpreters(module: &Bound<'_, PyModule>) -> PyResult<()> {
     static FIRST: OnceLock<usize> = OnceLock::new();
-    // Each interpreter has a `sys` by itself.
+    // Each interpreter has its own `sys`.
     let interpreter = module.py().import("sys")?.as_ptr() as usize;
     if *FIRST.get_or_init(|| interpreter) == interpreter {
         return Ok(());
@@ -66,7 +66,7 @@ fn encoding_name(model: &str) -> Option<&'static str> {
 fn _windrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     refuse_other_interpreters(module)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    // Its threads would be missing in a forked process; windrow's pool has the work.
+    // The library's threads would be missing in a forked process; windrow's pool does the work.
     keep_library_serial();
     module.add_class::<batcher::PyBatcher>()?;
     module.add_class::<column::Column>()?;

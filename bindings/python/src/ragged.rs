@@ -112,14 +112,14 @@ impl PyRagged {
         format!("<windrow.Ragged of {} items, {} ids: {shown}>", self.0.len(), self.0.values.len())
     }
 
-    /// Numpy would make one object of it.
+    /// Numpy would make a single object of the batch.
     #[pyo3(signature = (*_arguments, **_settings))]
     fn __array__(&self, _arguments: &Bound<'_, PyTuple>, _settings: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
         let hint = "hint: to_numpy gives an array for each item, or a matrix with pad_id";
         Err(PyTypeError::new_err(format!("a Ragged is no array ({hint})")))
     }
 
-    /// Arrays of numpy, one for each item, without a copy. With `pad_id` one matrix: a row for each item, filled up with this id.
+    /// Arrays of numpy, one for each item, without a copy. With `pad_id`, a single matrix: a row for each item, padded with this id.
     #[pyo3(signature = (pad_id = None))]
     fn to_numpy<'py>(slf: &Bound<'py, Self>, pad_id: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("windrow.arrays")?.call_method1("to_numpy", (slf, pad_id))
@@ -172,7 +172,7 @@ impl PyRagged {
         Ok((slf.get_type().getattr("_restore")?, (values?, offsets?)))
     }
 
-    /// What `__reduce__` took apart.
+    /// Restores the result of `__reduce__`.
     #[staticmethod]
     fn _restore(py: Python<'_>, values: &[u8], offsets: &[u8]) -> PyResult<Self> {
         ask_for(values.len() + offsets.len(), 1)?;

@@ -1,4 +1,4 @@
-//! All settings of a tokenizer: its state besides the vocabulary. Every way to copy a tokenizer carries them.
+//! All settings of a tokenizer: its state in addition to the vocabulary. Every way to copy a tokenizer carries them.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use windrow_tokenizers::full::{PaddingParams, TruncationParams};
 
 use crate::errors::Failure;
 
-/// The settings, as a pickled tokenizer has them.
+/// The settings, in the form that a pickled tokenizer has.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Settings {
     pub(crate) encode_special_tokens: bool,
@@ -104,7 +104,7 @@ impl Settings {
     }
 }
 
-/// JSON with a line for each member, as the library writes it.
+/// JSON with a line for each member, in the library's format.
 fn indented(json: &str) -> String {
     let mut text = String::with_capacity(2 * json.len());
     let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);

@@ -1,4 +1,4 @@
-//! Text of ids that come one by one.
+//! The text of ids that arrive one by one.
 
 use pyo3::prelude::*;
 use windrow_tokenizers::engine::DecodeBatchError;
@@ -9,7 +9,7 @@ use crate::errors::Failure;
 use crate::texts::ids_of;
 use crate::tokenizer::PyTokenizer;
 
-/// Decodes ids as they come, and gives text when it is complete: a character may take several tokens.
+/// Decodes ids as they arrive, and gives text when it is complete: a character may take several tokens.
 #[derive(Clone)]
 #[pyclass(name = "DecodeStream", module = "windrow")]
 pub(crate) struct PyDecodeStream {
@@ -33,7 +33,7 @@ impl PyDecodeStream {
         self.clone()
     }
 
-    /// The text that is complete with another id, or several; `None` if there is no more of it yet.
+    /// The text that is complete with another id, or several; `None` if no more text is complete yet.
     fn step(&mut self, tokenizer: &PyTokenizer, id: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
         let new = match id.hasattr("__index__")? || id.try_iter().is_err() {
             true => vec![arguments::id(id)?],

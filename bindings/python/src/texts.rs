@@ -44,7 +44,7 @@ pub(crate) enum Texts {
 }
 
 impl Texts {
-    /// What `texts` has: a list or another iterable of `str` or `bytes`, an array of numpy, or a column of strings of Arrow.
+    /// The texts in `texts`: a list or another iterable of `str` or `bytes`, an array of numpy, or a column of strings of Arrow.
     pub(crate) fn of(texts: &Bound<'_, PyAny>, errors: Errors) -> PyResult<Self> {
         if let Ok(list) = texts.cast::<PyList>() {
             return Self::items(list.iter(), errors);
@@ -154,7 +154,7 @@ fn append<'a>(chunk: &'a ArrayRef, texts: &mut Vec<&'a str>) -> Result<(), (usiz
     }
 }
 
-/// Bytes that are said to be UTF-8, or why they are not.
+/// The text in bytes that are claimed to be UTF-8, or the reason why they are not.
 fn utf8(bytes: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(bytes).map_err(|error| {
         let byte = error.valid_up_to();
@@ -196,7 +196,7 @@ impl Item {
     }
 }
 
-/// The error of a `str` with half of a surrogate pair, which no UTF-8 has.
+/// The error of a `str` with half of a surrogate pair, which UTF-8 cannot represent.
 fn not_unicode(py: Python<'_>, number: usize, cause: PyErr) -> PyErr {
     if !cause.is_instance_of::<PyUnicodeEncodeError>(py) {
         return cause;
@@ -210,7 +210,7 @@ fn not_unicode(py: Python<'_>, number: usize, cause: PyErr) -> PyErr {
     error
 }
 
-/// Ids: a [`Column`], a list, or anything that can be made one.
+/// Ids: a [`Column`], a list, or any object that can be converted to one.
 pub(crate) fn ids_of(ids: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
     if let Some(ids) = ids.cast::<Column>().ok().and_then(|column| column.get().ids()) {
         return Ok(ids.to_vec());

@@ -29,42 +29,42 @@ use crate::settings::{self, Settings};
 use crate::texts::{Texts, ids_of};
 use crate::vocabulary::{self, Added};
 
-/// A vocabulary, what encodes with it, and how its encodings are truncated and padded.
+/// A vocabulary, the engine that encodes with it, and the truncation and padding of its encodings.
 ///
 /// Encoding and decoding never change it, so threads may share it. The methods have the names and results of Hugging Face's library.
 /// Two tokenizers are equal if their files and settings are.
 //
-// The state is replaced as a whole, so each call works with what it found at its begin. The lock is held for moments, by threads that hold
+// The state is replaced as a whole, so each call works with the state at its begin. The lock is held for moments, by threads that hold
 // the interpreter's lock: no forked process finds it taken.
 #[pyclass(frozen, weakref, name = "Tokenizer", module = "windrow")]
 pub(crate) struct PyTokenizer(Mutex<State>);
 
-/// All that a tokenizer is.
+/// The whole state of a tokenizer.
 #[derive(Clone)]
 struct State {
     core: Arc<Core>,
-    /// With truncation and padding.
+    /// The post-processing, with truncation and padding.
     post_processing: Arc<PostProcessing>,
 }
 
-/// A vocabulary, and how it treats special tokens in texts.
+/// A vocabulary, and its treatment of special tokens in texts.
 pub(crate) struct Core {
     pub(crate) full: Arc<FullTokenizer>,
     encode_special_tokens: bool,
-    /// True if it was put together of parts.
+    /// True if it was put together from parts.
     of_parts: bool,
-    /// From when it is first asked for: the tokenizer that adds special tokens around texts.
+    /// The tokenizer that adds special tokens around texts, loaded at first use.
     adding: OnceLock<Tokenizer>,
-    /// The same for files, whose special tokens are not treated as here; the second adds special tokens around texts.
+    /// The tokenizers for files, whose special tokens are treated differently; the second adds special tokens around texts.
     others: [OnceLock<Tokenizer>; 2],
 }
 
-/// Where a tokenizer comes from.
+/// The source of a tokenizer.
 #[derive(Clone, Copy)]
 enum Source<'a> {
     /// The bytes of a `tokenizer.json` or of a rank file.
     Bytes(&'a [u8]),
-    /// The same for a tokenizer that is put together, and may be unfinished.
+    /// The same bytes for a tokenizer that is put together, and may be unfinished.
     Parts(&'a [u8]),
     /// The name of a vocabulary, or a path.
     Named(&'a str),
@@ -76,7 +76,7 @@ fn options(add_special_tokens: bool, encode_special_tokens: bool, unfinished: bo
 }
 
 impl State {
-    /// With the settings of the file, or with others.
+    /// The state with the settings of the file, or with others.
     fn load(source: Source<'_>, name: &str, settings: Option<&Settings>) -> Result<Self, Failure> {
         let mut state = Self::of(Core::load(source, name, settings.map(|settings| settings.encode_special_tokens))?);
         if let Some(settings) = settings {
@@ -85,7 +85,7 @@ impl State {
         Ok(state)
     }
 
-    /// With the truncation and the padding of the file.
+    /// The state with the truncation and the padding of the file.
     fn of(core: Core) -> Self {
         let post_processing = Arc::new(core.full.post_processing().clone());
         Self { core: Arc::new(core), post_processing }
@@ -101,7 +101,7 @@ impl State {
 }
 
 impl Core {
-    /// Without `encode_special_tokens`, that of the file.
+    /// Loads a source. Without `encode_special_tokens`, the setting of the file applies.
     fn load(source: Source<'_>, name: &str, encode_special_tokens: Option<bool>) -> Result<Self, Failure> {
         let of_parts = matches!(source, Source::Parts(_));
         let options = options(false, encode_special_tokens.unwrap_or(false), of_parts);
@@ -143,7 +143,7 @@ impl Core {
         Ok(self.adding.get_or_init(|| adding))
     }
 
-    /// The tokenizer of files: `special_in_text` says whether it recognizes special tokens that are written there, whatever this one does.
+    /// The tokenizer of files: `special_in_text` says if it recognizes special tokens that are written there, regardless of this tokenizer's setting.
     pub(crate) fn of_files(&self, add_special_tokens: bool, special_in_text: bool) -> Result<&Tokenizer, Failure> {
         if special_in_text != self.encode_special_tokens {
             return self.of(add_special_tokens);
@@ -180,7 +180,7 @@ impl PyTokenizer {
         enter(py, |_| State::load(source, name, settings)).map(Self::new)
     }
 
-    /// Reads a `tokenizer.json`, a folder that has one, or a published `.tiktoken` file. `encode_special_tokens` replaces what the file says.
+    /// Reads a `tokenizer.json`, a folder that has one, or a published `.tiktoken` file. `encode_special_tokens` replaces the setting of the file.
     fn read(py: Python<'_>, path: &Path, encode_special_tokens: Option<bool>) -> PyResult<Self> {
         let Some(name) = path.to_str() else {
             let message = format!("path {} is not UTF-8\nhint: from_buffer reads the bytes of a file", shown(path));
@@ -245,7 +245,7 @@ impl PyTokenizer {
         containers(py, encodings.into_iter())
     }
 
-    /// Adds tokens, as the library does, and returns how many are new.
+    /// Adds tokens, like the library, and returns the number of new ones.
     fn add(&self, py: Python<'_>, tokens: &Bound<'_, PyAny>, special: bool) -> PyResult<usize> {
         let tokens: Vec<Added> = arguments::several("tokens", tokens)?
             .enumerate()
@@ -264,7 +264,7 @@ impl PyTokenizer {
         }
     }
 
-    /// Replaces what `after` was made of, unless another thread has done so meanwhile.
+    /// Replaces the core from which `after` was made, unless another thread has done so meanwhile.
     fn replace(&self, before: &Arc<Core>, after: Core) -> bool {
         let mut state = self.locked();
         let is_as_before = Arc::ptr_eq(&state.core, before);
@@ -345,7 +345,7 @@ fn decoded<T: AsRef<[u32]> + Sync>(
     let decode = |ids: &T| watch.goes_on().then(|| tokenizer.decode(ids.as_ref(), skip_special_tokens));
     let decoded: Vec<_> = decoded.map(decode).collect();
     let numbered = decoded.into_iter().enumerate();
-    // After a stop nothing is returned, so what has no text does not matter.
+    // After a stop nothing is returned, so ids without text do not matter.
     let text = |(document, text): (usize, Option<Result<_, _>>)| {
         text.unwrap_or(Ok(String::new())).map_err(|error| (document, error))
     };
@@ -355,7 +355,7 @@ fn decoded<T: AsRef<[u32]> + Sync>(
         .map_err(|(document, error)| DecodeBatchError { document, error }.into())
 }
 
-/// The encodings of a batch. Those of single texts are made of their ids when they are first looked at, if they follow from them.
+/// The encodings of a batch. The encodings of single texts are made from their ids on first access, if they follow from the ids.
 fn encodings(
     full: &Arc<FullTokenizer>,
     post_processing: &Arc<PostProcessing>,
@@ -364,7 +364,7 @@ fn encodings(
     watch: &Watch,
 ) -> Result<Vec<PyEncoding>, Failure> {
     let is_simple = post_processing.padding().is_none();
-    // The library makes the rest when it is looked at, which takes ten times as long as the ids.
+    // The library makes the rest on access, which takes ten times as long as the ids.
     let is_late = !full.tokenizer().engine().name().starts_with("tokenizers 0.23");
     let around = match is_simple && (full.follows_from_ids() || is_late) {
         true => Some(full.around(add_special_tokens).map_err(|error| Failure::Tokenizer(error.to_string()))?),
@@ -422,7 +422,7 @@ impl PyTokenizer {
             return Err(PyTypeError::new_err(format!("{expected}, not {name} ({hint})")));
         };
         let json: String = to_str.call0()?.extract()?;
-        // The file does not tell.
+        // The file does not say.
         let encodes = backend.getattr_opt("encode_special_tokens")?.map(|encodes| encodes.is_truthy()).transpose()?;
         let state = enter(py, |_| {
             let mut state = State::load(Source::Parts(json.as_bytes()), "an object", None)?;
@@ -440,8 +440,8 @@ impl PyTokenizer {
         Self::read(py, &path, None)
     }
 
-    /// Tokenizer that the argument is or names, for calls that take either: a tokenizer; a text, which is the name of a vocabulary or else a path, as in the
-    /// command; or a path object. `encode_special_tokens` is that of what is loaded here.
+    /// The tokenizer that the argument is or names, for calls that take either: a tokenizer; a text, which is the name of a vocabulary or else a
+    /// path, as in the command; or a path object. `encode_special_tokens` applies to a tokenizer that is loaded here.
     #[staticmethod]
     #[pyo3(signature = (tokenizer, encode_special_tokens = None))]
     fn _of<'py>(tokenizer: &Bound<'py, PyAny>, encode_special_tokens: Option<bool>) -> PyResult<Bound<'py, Self>> {
@@ -515,7 +515,7 @@ impl PyTokenizer {
         state.map(Self::new)
     }
 
-    /// The file with the settings of now.
+    /// The file with the current settings.
     #[pyo3(signature = (pretty = false))]
     fn to_str(&self, py: Python<'_>, pretty: bool) -> PyResult<String> {
         let state = self.state();
@@ -559,12 +559,12 @@ impl PyTokenizer {
         Ok(is_same && are_same.map_err(|error| PyValueError::new_err(error.to_string()))?)
     }
 
-    /// The same for all of them: equal tokenizers must have equal ones, and a tokenizer changes.
+    /// A single hash for all tokenizers: equal tokenizers must have equal hashes, and a tokenizer changes.
     fn __hash__(&self) -> isize {
         0
     }
 
-    /// The copy shares what has been loaded.
+    /// The copy shares the loaded parts.
     fn __copy__(&self) -> Self {
         Self::new(self.state())
     }
@@ -579,18 +579,18 @@ impl PyTokenizer {
         self.core().plain().name().to_owned()
     }
 
-    /// Why windrow's own engine does not encode with it; `None` if it does.
+    /// The reason why windrow's own engine does not encode with it; `None` if it does.
     #[getter]
     fn delegated(&self) -> Option<String> {
         self.core().plain().delegated().map(str::to_owned)
     }
 
-    /// What encodes, why, and what it has done so far.
+    /// The engine that encodes, the reason for its choice, and its use so far.
     fn explain(&self) -> String {
         self.core().plain().explain().to_string()
     }
 
-    /// How many tokens there are.
+    /// The number of tokens.
     #[pyo3(signature = (with_added_tokens = true))]
     fn get_vocab_size(&self, py: Python<'_>, with_added_tokens: bool) -> PyResult<usize> {
         let core = self.core();
@@ -635,22 +635,22 @@ impl PyTokenizer {
         enter(py, |_| Ok(core.plain().id_to_token(id)))
     }
 
-    /// How many special tokens are put around a text, or around a pair.
+    /// The number of special tokens around a text, or around a pair.
     fn num_special_tokens_to_add(&self, is_pair: bool) -> usize {
         self.post_processing().special_tokens(is_pair)
     }
 
-    /// Adds tokens, and returns how many are new. Calls that run meanwhile do not see them.
+    /// Adds tokens, and returns the number of new ones. Calls that run meanwhile do not see them.
     fn add_tokens(&self, py: Python<'_>, tokens: &Bound<'_, PyAny>) -> PyResult<usize> {
         self.add(py, tokens, false)
     }
 
-    /// Adds special tokens: decoding leaves them out, if asked to.
+    /// Adds special tokens: decoding skips them on request.
     fn add_special_tokens(&self, py: Python<'_>, tokens: &Bound<'_, PyAny>) -> PyResult<usize> {
         self.add(py, tokens, true)
     }
 
-    /// Whether special tokens that are written in a text are encoded as any other text.
+    /// True if special tokens that are written in a text are encoded as plain text.
     #[getter]
     fn encode_special_tokens(&self) -> bool {
         self.core().encode_special_tokens
@@ -670,7 +670,7 @@ impl PyTokenizer {
         }
     }
 
-    /// How encodings are padded; `None` if they are not.
+    /// The padding of encodings; `None` if they are not padded.
     #[getter]
     fn padding<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let post_processing = self.post_processing();
@@ -715,7 +715,7 @@ impl PyTokenizer {
         Arc::make_mut(&mut self.locked().post_processing).set_padding(None);
     }
 
-    /// How encodings are truncated; `None` if they are not.
+    /// The truncation of encodings; `None` if they are not truncated.
     #[getter]
     fn truncation<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let post_processing = self.post_processing();
@@ -763,10 +763,10 @@ impl PyTokenizer {
         format!("<windrow.Tokenizer {:?} of {} ids>", core.plain().name(), core.plain().vocab_size())
     }
 
-    /// The ids of all texts, in flat memory, by all threads of the process's pool, with the special tokens around each text.
+    /// The ids of all texts, in flat memory, computed by all threads of the process's pool, with the special tokens around each text.
     ///
     /// `max_length` truncates and `padding` pads: `True` to the longest, `"max_length"`, or a length. Without them no setting of the tokenizer
-    /// applies. `errors="replace"` makes U+FFFD of what is no Unicode.
+    /// applies. `errors="replace"` puts U+FFFD in the place of characters that are not Unicode.
     #[pyo3(signature = (texts, add_special_tokens = true, *, max_length = None, padding = None, errors = "strict"))]
     fn encode_batch_ids(
         &self,
@@ -798,8 +798,8 @@ impl PyTokenizer {
 
     /// The encoding of a text or a pair of texts, or of words.
     ///
-    /// For this call, `max_length` and `padding` replace what `enable_truncation` and `enable_padding` have set. `padding`: `True` for the longest of a
-    /// batch, `"max_length"`, a length, or `False`. `errors="replace"` makes U+FFFD of what is no Unicode.
+    /// For this call, `max_length` and `padding` replace the settings of `enable_truncation` and `enable_padding`. `padding`: `True` for the longest
+    /// of a batch, `"max_length"`, a length, or `False`. `errors="replace"` puts U+FFFD in the place of characters that are not Unicode.
     #[pyo3(signature = (
         sequence, pair = None, is_pretokenized = false, add_special_tokens = true, *, max_length = None, padding = None,
         errors = "strict"
@@ -822,7 +822,7 @@ impl PyTokenizer {
         Ok(made.pop().expect("an encoding of one input"))
     }
 
-    /// The encodings of many inputs, by all threads of the process's pool.
+    /// The encodings of many inputs, made by all threads of the process's pool.
     #[pyo3(signature = (
         input, is_pretokenized = false, add_special_tokens = true, *, max_length = None, padding = None, errors = "strict"
     ))]
@@ -839,7 +839,7 @@ impl PyTokenizer {
         self.list_of_encodings(input, is_pretokenized, add_special_tokens, &call)
     }
 
-    /// The same as `encode_batch`, which finds offsets only if they are looked at.
+    /// Like `encode_batch`, but offsets are found only on access.
     #[pyo3(signature = (
         input, is_pretokenized = false, add_special_tokens = true, *, max_length = None, padding = None, errors = "strict"
     ))]
@@ -970,8 +970,8 @@ impl PyTokenizer {
         Self::in_task(slf, "on_thread", "decode_batch", arguments, settings)
     }
 
-    /// A fast tokenizer of `transformers` that encodes with this one: with `like` a copy of that one, with its special tokens and its chat template;
-    /// else a new one, of `PreTrainedTokenizerFast` with these settings.
+    /// A fast tokenizer of `transformers` that encodes with this one: with `like`, a copy of that tokenizer, with its special tokens and its chat
+    /// template; otherwise a new one, of `PreTrainedTokenizerFast` with these settings.
     #[pyo3(signature = (like = None, **settings))]
     fn as_hf<'py>(
         slf: &Bound<'py, Self>,
@@ -1078,7 +1078,7 @@ const SHORT: usize = 4096;
 /// Bytes of a character in a text of Python, at most.
 const BYTES_OF_CHARACTER: usize = 4;
 
-/// Writes a file so that another one with its name is replaced as a whole, or not at all.
+/// Writes a file so that an existing file with its name is replaced as a whole, or not at all.
 fn write(path: &Path, text: &[u8]) -> std::io::Result<()> {
     let staged = path.with_extension(format!("json.{}", std::process::id()));
     let written = std::fs::write(&staged, text).and_then(|()| std::fs::rename(&staged, path));

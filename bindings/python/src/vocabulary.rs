@@ -13,7 +13,7 @@ use windrow_tokenizers::tokenizer::LoadOptions;
 use crate::errors::Failure;
 use crate::texts::{Errors, Item};
 
-/// A token to add, or that was added.
+/// A token to add, or one that was added.
 pub(crate) struct Added(AddedToken);
 
 impl Added {
@@ -31,7 +31,7 @@ impl Added {
             return Err(PyTypeError::new_err(format!("tokens: item {number}: expected str or AddedToken, not {name}")));
         };
         if special {
-            // As the library does: `normalized` may follow from it.
+            // Like the library: `normalized` may follow from it.
             token.setattr("special", true).ok();
         }
         let flag = |name: &str| token.getattr(name)?.extract::<bool>();
@@ -55,7 +55,7 @@ fn library(json: &[u8]) -> Result<LibraryTokenizer, Failure> {
         .map_err(|error| Failure::Tokenizer(format!("tokenizers 0.23 cannot read it: {}", shown(&error.to_string()))))
 }
 
-/// A file with more tokens, and how many of them are new.
+/// A file with more tokens, and the number of new ones.
 pub(crate) fn with_added(json: &[u8], tokens: &[Added], special: bool) -> Result<(usize, String), Failure> {
     let mut library = library(json)?;
     let failed = |error: LibraryError| Failure::Tokenizer(error.to_string());

@@ -1,13 +1,13 @@
 //! Messages of the command in the words of Python: `--overwrite` is `overwrite=True` there.
 
-/// Options of the command that have another name in Python.
+/// Options of the command that have a different name in Python.
 const RENAMED: [(&str, &str); 1] = [("column", "field")];
 
 /// Options without a value.
 const FLAGS: &str =
     " add-special-tokens all-text append-eos hidden lines no-ignore overwrite raw resume special-in-text ";
 
-/// Words that stand for values in hints, besides those in upper case and numbers.
+/// Words that represent values in hints, in addition to words in upper case and numbers.
 const VALUES: &str = " all arrow assistant datatrove fail i32 jsonl lines mds megatron nanogpt npy parquet skip split text text|lines|jsonl u16 \
     u32 u64 u8 whole ";
 

@@ -15,7 +15,7 @@ use crate::result::Unit;
 use crate::work::spin;
 use crate::{Run, ScenarioGroup};
 
-/// What a batch costs once.
+/// The fixed cost of a batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fixed {
     Nothing,
@@ -32,9 +32,9 @@ const CELLS: [(&str, Fixed, &[usize]); 5] = [
     ("fixed 100us", Fixed::Spun(Duration::from_micros(100)), &[1, 2, 8, 32]),
     ("file, synced", Fixed::Synced, &[1, 2, 8]),
 ];
-/// The time of an operation beside the fixed cost.
+/// The time of an operation in addition to the fixed cost.
 const EACH: Duration = Duration::from_nanos(200);
-/// A turn behind a mutex takes about this long.
+/// Approximate time of a turn with a mutex.
 const TURN: Duration = Duration::from_millis(8);
 
 /// The structure that callers share. An operation brings a number and gets the number of operations before it.
@@ -52,7 +52,7 @@ impl Resource {
         Ok(Self { fixed, file, ops: 0, sum: 0, error: None })
     }
 
-    /// Pays for a batch of so many operations.
+    /// Pays for a batch of `ops` operations.
     fn pay(&mut self, ops: usize) {
         match self.fixed {
             Fixed::Nothing => {}
@@ -89,14 +89,14 @@ impl BatchOps for Resource {
     }
 }
 
-/// A file without a name: nothing is left of it, however the program ends.
+/// A file without a name, which leaves nothing, however the program ends.
 fn unnamed(folder: &Path) -> io::Result<File> {
     use std::sync::atomic::{AtomicU64, Ordering};
     static FILES: AtomicU64 = AtomicU64::new(0);
     // Relaxed: the number only has to differ.
     let path = folder.join(format!("synced-{}", FILES.fetch_add(1, Ordering::Relaxed)));
     let file = File::options().create_new(true).append(true).open(&path)?;
-    // Where an open file cannot lose its name, the folder is removed at the end.
+    // On systems where an open file cannot lose its name, the folder is removed at the end.
     let _ = std::fs::remove_file(&path);
     Ok(file)
 }
@@ -119,7 +119,7 @@ impl Store {
         }
     }
 
-    /// Operations so far and their sum, or what a file refused.
+    /// The number of operations so far and their sum, or the error of a file.
     fn state(&self) -> Result<(u64, u64), String> {
         let of = |resource: &mut Resource| match resource.error.take() {
             Some(error) => Err(format!("the file cannot be synced: {error}")),
@@ -197,7 +197,7 @@ fn resource(fixed: Fixed, folder: &Path) -> Result<Resource, String> {
 /// The least time relative to a mutex: every batch holds an operation of each caller.
 fn bound(fixed: Fixed, callers: usize) -> Bound {
     match fixed {
-        // A contended mutex costs more than the counter behind it, so its time is no measure of the work.
+        // A contended mutex costs more than the counter in it, so its time is no measure of the work.
         Fixed::Nothing => Bound::None,
         Fixed::Spun(fixed) => {
             let (fixed, each) = (fixed.as_secs_f64(), EACH.as_secs_f64());

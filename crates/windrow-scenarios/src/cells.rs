@@ -91,7 +91,7 @@ pub(crate) fn all() -> Vec<LoopCell> {
 /// Number of [`recorded`] loops.
 pub const RECORDED: usize = 31;
 
-/// The loops of the records `cells-*`: those of several items and a microsecond or more, back to back. The conditions are the caller's.
+/// The loops of the records `cells-*`: those of several items and a microsecond or more, back to back. The caller sets the conditions.
 pub fn recorded() -> Vec<LoopCell> {
     let is_recorded = |cell: &LoopCell| !cell.cold && cell.n > 1 && cell.costs().iter().sum::<f64>() >= 1e3;
     all().into_iter().filter(is_recorded).collect()
@@ -121,7 +121,7 @@ impl LoopCell {
         }
     }
 
-    /// Items with these costs on the calibrated machine. No seed is 0, so no answer is.
+    /// Items with these costs on the calibrated machine. No seed is 0, so no result is 0.
     pub fn items(&self, calibration: &TurnCosts) -> Vec<Item> {
         let item = |(cost, seed): (f64, u64)| Item { seed, turns: calibration.turns(cost) };
         self.costs().into_iter().zip(1..).map(item).collect()

@@ -1,6 +1,6 @@
 //! The fixed choice, written by hand: threads that claim a fixed number of items at a time from one counter.
 //!
-//! This is the strongest simple form of such a loop: a claim is one addition, the threads wait in a spin between calls, and the caller waits
+//! Such a loop has no stronger simple form: a claim is one addition, the threads wait in a spin between calls, and the caller waits
 //! for items, not for threads. So a thread that comes late costs nothing.
 //!
 //! # Protocol
@@ -27,13 +27,13 @@ struct Crew<'a, F> {
     next: AtomicUsize,
     done: AtomicUsize,
     over: AtomicBool,
-    /// Calls so far, where threads sleep between calls.
+    /// Calls so far, used if threads sleep between calls.
     calls: Mutex<u64>,
     called: Condvar,
 }
 
 impl<F: Fn(Range<usize>) + Sync> Crew<'_, F> {
-    /// Takes part in a call until nothing is left to claim.
+    /// Takes part in a call until no item is left to claim.
     fn share(&self) {
         loop {
             // Acquire: pairs with the Release in `call`, so that a claim of a call sees `done` at 0.
@@ -65,7 +65,7 @@ impl<F: Fn(Range<usize>) + Sync> Crew<'_, F> {
         let mut spins = 0;
         // Relaxed: the flag orders nothing.
         while !self.over.load(Ordering::Relaxed) {
-            // Relaxed: a claim decides, this only looks for work.
+            // Relaxed: a claim decides, this load only looks for work.
             if self.next.load(Ordering::Relaxed) < self.count {
                 self.share();
                 spins = 0;
@@ -108,11 +108,11 @@ impl<F: Fn(Range<usize>) + Sync> Crew<'_, F> {
 
 fn wait(spins: &mut usize) {
     *spins += 1;
-    // A thread that spins beside more threads than CPUs would keep the others from their work.
+    // With more threads than CPUs, a spinning thread would keep the others from their work.
     if spins.is_multiple_of(SPINS) { thread::yield_now() } else { std::hint::spin_loop() }
 }
 
-/// Runs `count` items on `threads` threads, `grain` at a time, as often as asked. Returns the time of a call in
+/// Runs `count` items on `threads` threads, `grain` at a time, for the requested calls. Returns the time of a call in
 /// nanoseconds.
 pub(crate) fn timed<F: Fn(Range<usize>) + Sync>(
     ask: Ask,
@@ -151,7 +151,7 @@ pub(crate) fn timed<F: Fn(Range<usize>) + Sync>(
     })
 }
 
-/// Calls after a pause each, timed alone: the mean of a call in nanoseconds.
+/// Runs calls after a pause each, timed separately. Returns the mean of a call in nanoseconds.
 pub(crate) fn one_by_one(ask: Ask, mut call: impl FnMut()) -> f64 {
     let once = |_| {
         thread::sleep(ask.gap);

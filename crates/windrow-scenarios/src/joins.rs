@@ -11,7 +11,7 @@ use crate::{Run, ScenarioGroup, crew};
 /// A node of a recursion.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Node {
-    /// A Fibonacci number: next to no work in a node, and one part larger than the other.
+    /// A Fibonacci number: almost no work in a node, and one part larger than the other.
     Fib(u64),
     /// The sum over a balanced tree of this depth: every leaf costs the same number of turns.
     Tree { depth: u32, seed: u64, turns: u64 },
@@ -155,7 +155,7 @@ pub(crate) fn count() -> usize {
     FIBS.len() + DEPTHS.len()
 }
 
-/// The same on rayon, called inside its pool.
+/// The recursion on rayon, called inside its pool.
 fn on_rayon(node: Node) -> u64 {
     match node.step() {
         Step::Leaf(value) => value,

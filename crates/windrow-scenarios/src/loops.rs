@@ -13,7 +13,7 @@ use crate::on_rayon::on_rayon;
 use crate::work::{Item, TurnCosts, serial, work};
 use crate::{Run, ScenarioGroup, cells, crew};
 
-/// Before the call that is explained, where calls come after a pause.
+/// Pause before the call that is explained, if calls come after a pause.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Grains from one item to all: twelve, evenly spaced in their logarithms, or as many as there are whole numbers.
@@ -41,14 +41,14 @@ static SITES: [Site; 48] = [
     site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(),
 ];
 
-/// Those of pools: one for windrow as it is, and one for each number of threads.
+/// Call sites of pools: one for windrow as it is, and one for each number of threads.
 #[rustfmt::skip]
 static WIDTH_SITES: [[Site; 16]; WIDTHS.len()] = [
     [site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!()],
     [site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!()],
 ];
 
-/// Calls `run` on a cleared output as asked, and compares it.
+/// Calls `run` on a cleared output for the requested calls, and compares the output.
 fn timed(ask: Ask, out: &mut [u64], expected: &[u64], mut run: impl FnMut(&mut [u64])) -> Result<f64, String> {
     out.fill(0);
     let nanos = if ask.gap.is_zero() {
@@ -62,16 +62,16 @@ fn timed(ask: Ask, out: &mut [u64], expected: &[u64], mut run: impl FnMut(&mut [
         crew::one_by_one(ask, || run(black_box(&mut *out)))
     };
     if ask.calls > 1 {
-        // An earlier call may have written what the last one left out.
+        // An earlier call may have written items that the last one omitted.
         out.fill(0);
         run(out);
     }
     if out == expected { Ok(nanos) } else { Err("another answer than the plain loop".to_owned()) }
 }
 
-/// The same for a loop by hand, whose threads write through shared references.
+/// Like [`timed`], for a loop by hand, whose threads write through shared references.
 fn by_hand(ask: Ask, items: &[Item], expected: &[u64], threads: usize, grain: usize) -> Result<f64, String> {
-    // An item never gives 0 by chance: `expected` would show it.
+    // An item never gives 0 accidentally: `expected` would show it.
     let out: Vec<AtomicU64> = items.iter().map(|_| AtomicU64::new(0)).collect();
     let nanos = crew::timed(ask, (threads, items.len(), grain), &|range| {
         for (out, item) in out[range.clone()].iter().zip(&items[range]) {

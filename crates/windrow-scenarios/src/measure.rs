@@ -7,7 +7,7 @@ use crate::result::{Cell, Fixed, ScenarioGroup, Unit};
 use crate::stats::{Ratio, Regret, Spread, beats, median};
 use crate::work::Random;
 
-/// What an arm is asked for in one turn.
+/// The request to an arm in one turn.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ask {
     /// Calls that are not timed, before the others.
@@ -18,7 +18,7 @@ pub(crate) struct Ask {
     pub(crate) gap: Duration,
 }
 
-/// What an arm stands for.
+/// The role of an arm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Role {
     /// The plain code, which is the first arm.
@@ -29,13 +29,13 @@ pub(crate) enum Role {
     Windrow,
     /// A choice by hand: the grain, the width, the limit.
     Fixed(f64),
-    /// What no run can do without: the physical bound, measured.
+    /// The physical bound, measured: no run can be faster.
     Bound,
-    /// rayon, as its users write it.
+    /// rayon, in the usual style of its users.
     Rayon,
 }
 
-/// The time of a call in nanoseconds, or why the answer is wrong.
+/// The time of a call in nanoseconds, or the reason why the answer is wrong.
 type Turn<'a> = Box<dyn FnMut(Ask) -> Result<f64, String> + 'a>;
 
 /// One way to do the work of a scenario.
@@ -56,7 +56,7 @@ impl<'a> Arm<'a> {
 pub(crate) enum Bound {
     /// Not known.
     None,
-    /// Of the work alone.
+    /// The share of the work itself.
     Share(f64),
     /// The arm with this role is timed with the others.
     Measured,
@@ -69,19 +69,19 @@ pub(crate) struct Scenario<'a> {
     /// Cells of one family differ in their size: a line of a picture.
     pub(crate) family: String,
     pub(crate) size: f64,
-    /// What is timed.
+    /// The unit of the time.
     pub(crate) unit: Unit,
-    /// What the sweep varies: `grain`, `width`.
+    /// The parameter that the sweep varies: `grain`, `width`.
     pub(crate) sweep: &'static str,
     /// Every call comes after a pause.
     pub(crate) cold: bool,
     /// An arm's turn is one call, however short.
     pub(crate) single: bool,
-    /// What is timed happens so often in a call.
+    /// Number of timed units in a call.
     pub(crate) per_call: usize,
     pub(crate) bound: Bound,
     pub(crate) arms: Vec<Arm<'a>>,
-    /// Says why windrow did what it did, after the measurement.
+    /// Explains windrow's decision, after the measurement.
     pub(crate) why: Box<dyn FnOnce() -> String + 'a>,
 }
 
@@ -102,7 +102,7 @@ impl<'a> Scenario<'a> {
     }
 }
 
-/// How long to measure.
+/// The length of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     /// For one cell.
@@ -114,14 +114,14 @@ pub(crate) struct Effort {
 
 /// Back-to-back calls of one turn take about this long, or are one call.
 const TURN_NANOS: f64 = 1e6;
-/// Calls that tell how long one takes.
+/// Calls that measure how long one takes.
 const FIRST_CALLS: usize = 20;
-/// After a turn a pool comes to rest before the next arm's turn: no arm is timed beside another's spinning workers.
+/// After a turn a pool comes to rest before the next arm's turn: no arm is timed while another's workers spin.
 const REST: Duration = Duration::from_millis(1);
 /// Cold calls come after pauses of this length, and up to four times as much.
 const PAUSE_MICROS: usize = 2_000;
 
-/// Arms by number, the order reversed every other time.
+/// Arms by number, in an order that is reversed every other time.
 fn in_turn(arms: usize, repetition: usize) -> impl Iterator<Item = usize> {
     (0..arms).map(move |at| if repetition.is_multiple_of(2) { at } else { arms - 1 - at })
 }
@@ -143,7 +143,7 @@ fn calls_of_a_turn(nanos: f64) -> usize {
 /// An arm gives a wrong answer, or cannot run.
 ///
 /// # Panics
-/// If the first three arms are not the plain code, the plain code again, and windrow.
+/// The first three arms are not the plain code, the plain code again, and windrow.
 pub(crate) fn cell(mut scenario: Scenario<'_>, effort: Effort) -> Result<Cell, String> {
     let arms = &mut scenario.arms;
     let first: Vec<Role> = arms.iter().take(3).map(|arm| arm.role).collect();
@@ -151,8 +151,8 @@ pub(crate) fn cell(mut scenario: Scenario<'_>, effort: Effort) -> Result<Cell, S
     let name = scenario.name.clone();
     let wrong = |arm: &str, error: String| format!("{}/{name}: {arm}: {error}", scenario.shape.name());
 
-    // The first calls of all arms: caches are filled, and call sites are measured by the runtime. The second time says how many calls a turn
-    // has. Arms that are slower than the plain code have fewer.
+    // The first calls of all arms: caches are filled, and call sites are measured by the runtime. The second time gives the number of calls in a
+    // turn. Arms that are slower than the plain code have fewer.
     let once = scenario.cold || scenario.single;
     let mut calls = vec![1; arms.len()];
     for some in [1, FIRST_CALLS] {
@@ -178,7 +178,7 @@ pub(crate) fn cell(mut scenario: Scenario<'_>, effort: Effort) -> Result<Cell, S
         thread::sleep(REST);
         nanos
     };
-    // One repetition that does not count says how many are affordable.
+    // One repetition that does not count shows how many are affordable.
     let begin = Instant::now();
     for (arm, &calls) in arms.iter_mut().zip(&calls) {
         turn(arm, calls, pause())?;

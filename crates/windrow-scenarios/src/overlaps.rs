@@ -18,15 +18,15 @@ use crate::stats::median;
 use crate::work::{Item, TurnCosts, serial};
 use crate::{Run, ScenarioGroup};
 
-/// What is computed and sent.
+/// The work that is computed and sent.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     family: &'static str,
-    /// Computing everything, in microseconds.
+    /// Time to compute everything, in microseconds.
     compute: f64,
-    /// Sending everything, relative to that.
+    /// Time to send everything, relative to that of computing everything.
     balance: f64,
-    /// Once for each message, in microseconds.
+    /// Latency of each message, in microseconds.
     latency: f64,
 }
 
@@ -51,7 +51,7 @@ struct Link {
     latency: Duration,
     row: Duration,
     sent: Vec<u64>,
-    /// When all messages so far will have arrived. If a sleep lasts too long, the next ones are shorter, as with a device's queue.
+    /// The time at which all messages so far will have arrived. If a sleep lasts too long, the next ones are shorter, as with a device's queue.
     free: Option<Instant>,
 }
 
@@ -119,7 +119,7 @@ impl Work {
         lanes.run().map(|_| ()).map_err(|error| error.to_string())
     }
 
-    /// One tile is no overlap, and the plain code runs.
+    /// Runs these tiles. A single tile is no overlap, and the plain code runs.
     fn run(&self, link: &mut Link, tiles: &[usize]) -> Result<(), String> {
         if let [_] = tiles {
             self.plain(link);
@@ -152,7 +152,7 @@ impl Work {
                 Sample { size: Rows(rows as u64), time: Nanos(median(&times)) }
             };
             let mut samples = SIZES.map(sample);
-            // A larger tile does not take less time; noise may say so.
+            // A larger tile does not take less time, but noise may show less.
             for at in 1..samples.len() {
                 samples[at].time = Nanos(samples[at].time.0.max(samples[at - 1].time.0));
             }
@@ -188,7 +188,7 @@ impl Work {
         Ok((rows_of(&plan.tiles), why))
     }
 
-    /// When each tile was in each lane.
+    /// The times of each tile in each lane.
     fn timeline(&self, cell: &str, arm: &str, tiles: &[usize]) -> Result<Timeline, String> {
         let mut link = self.link();
         let (lanes, end) = if let [_] = tiles {
@@ -216,7 +216,7 @@ fn rows_of(tiles: &Tiles) -> Vec<usize> {
     tiles.iter().map(|rows| rows.0 as usize).collect()
 }
 
-/// So many tiles of almost equal size.
+/// The rows of `tiles` tiles of almost equal size.
 fn equal(tiles: usize) -> Vec<usize> {
     (0..tiles).map(|at| ROWS * (at + 1) / tiles - ROWS * at / tiles).collect()
 }

@@ -1,4 +1,4 @@
-//! The page of `--report`: one file of HTML with inline SVG, without scripts and without anything from elsewhere.
+//! The page of `--report`: one file of HTML with inline SVG, without scripts and external resources.
 //!
 //! Every picture stands above a table of its numbers. Gains come first, then all losses. All numbers are those of the JSON, rounded.
 
@@ -29,7 +29,7 @@ impl Page {
         self.add(format_args!(r#"<h2 id="{id}">{}</h2>"#, escaped(title)));
     }
 
-    /// How to read the picture below.
+    /// Adds an explanation of the picture below.
     fn read(&mut self, text: &str) {
         self.add(format_args!(r#"<p class="read">{}</p>"#, escaped(text)));
     }
@@ -384,7 +384,7 @@ fn sweeps(cells: &[&Cell]) -> String {
     format!("<div class=\"panels sweeps\">\n{}</div>\n", cells.iter().map(panel).collect::<String>())
 }
 
-/// What the sizes of a shape are.
+/// The meaning of the sizes of a shape.
 fn size_label(cell: &Cell) -> &'static str {
     match cell.shape {
         ScenarioGroup::Loops if cell.family == "fib" => "argument",

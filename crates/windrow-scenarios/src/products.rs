@@ -34,13 +34,13 @@ const SHAPES: [RankProduct; 2] = [RankProduct { m: 512, n: 256, k: 256 }, RankPr
 /// Communicating everything, relative to computing everything.
 const BALANCES: [(&str, f64); 3] =
     [("product, fast link", 0.5), ("product, even link", 1.0), ("product, slow link", 2.0)];
-/// As many ranks as the smallest machine has processors.
+/// The number of ranks, which is the number of processors of the smallest machine.
 pub const RANKS: usize = 2;
 /// Latency of a step of the links: that of a network within a room.
 pub const LATENCY: Duration = Duration::from_micros(10);
 /// Numbers of equal tiles to try.
 const EQUAL: [usize; 5] = [2, 4, 8, 16, 32];
-/// Runs that tell how long the computation takes.
+/// Runs that measure how long the computation takes.
 const TRIALS: usize = 7;
 
 /// Operands and result of one rank. A product with a vector checks the result (Freivalds 1977): `c x` is compared with the sum over ranks of
@@ -137,7 +137,7 @@ impl Ranks {
         let start = |(at, rank): (usize, Rank)| {
             let ((ask, asked), (tell, told)) = (channel::<Tiles>(), channel());
             scope.spawn(move || {
-                // Bound, as by mpirun: both might begin on one CPU. The communicating threads inherit the binding.
+                // The thread is bound, like by mpirun: both might begin on one CPU. The communicating threads inherit the binding.
                 let this = machine::Thread::this();
                 if let Some(own) = this.allowed().get(at..=at) {
                     this.confine(own);
@@ -173,7 +173,7 @@ impl Ranks {
         Ok(nanos / ask.calls as f64)
     }
 
-    /// When each tile was in each lane of the first rank.
+    /// The times of each tile in each lane of the first rank.
     fn timeline(&self, cell: &str, arm: &str, tiles: &Tiles) -> Result<Timeline, String> {
         let Outcome { trace, .. } = self.run(tiles)?.swap_remove(0);
         let lane = |(name, lane): (&str, tile::Lane)| Lane {
@@ -185,7 +185,7 @@ impl Ranks {
     }
 }
 
-/// Runs what is asked until nothing more can be.
+/// Serves requests until no more can come.
 fn serve(
     rank: Rank,
     mut operands: Operands,
@@ -227,7 +227,7 @@ fn computed(outcome: &Outcome) -> f64 {
     outcome.trace.compute.iter().map(|span| span.length().0).sum()
 }
 
-/// The longer lane alone, in one piece.
+/// The time of the longer lane, in one piece.
 fn longer_lane(outcome: &Outcome) -> f64 {
     let asked: Duration = outcome.trace.paces.iter().flatten().map(|pace| pace.asked).sum();
     computed(outcome).max(asked.as_nanos() as f64)
@@ -236,7 +236,7 @@ fn longer_lane(outcome: &Outcome) -> f64 {
 /// Nanoseconds of the computation in one piece, without a link, on both ranks at once.
 ///
 /// # Errors
-/// As [`Ranks::run`].
+/// The errors of [`Ranks::run`].
 pub fn computation(operation: Operation, product: RankProduct) -> Result<f64, String> {
     thread::scope(|scope| {
         let ranks = Ranks::start(scope, operation, product, None);

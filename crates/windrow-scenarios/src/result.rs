@@ -1,4 +1,4 @@
-//! What a run has measured: the object that `--json` writes, and that the table and the page show.
+//! The result of a run: the object that `--json` writes, and that the table and the page show.
 
 use std::time::SystemTime;
 
@@ -22,7 +22,7 @@ pub enum ScenarioGroup {
     Rounds,
     /// Many callers, one resource.
     Batch,
-    /// A link beside the CPU.
+    /// A link in addition to the CPU.
     Overlap,
     /// Text to token ids.
     Encode,
@@ -44,7 +44,7 @@ impl ScenarioGroup {
     }
 }
 
-/// What a time is the time of.
+/// The unit to which a time belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Unit {
@@ -80,7 +80,7 @@ pub(crate) struct Cell {
     /// Cells of one family differ in their size.
     pub(crate) family: String,
     pub(crate) size: f64,
-    /// What the times are the times of.
+    /// The unit to which the times belong.
     pub(crate) unit: Unit,
     /// Every call comes after a pause.
     pub(crate) cold: bool,
@@ -105,7 +105,7 @@ pub(crate) struct Cell {
     pub(crate) sweep: Vec<Fixed>,
     pub(crate) repetitions: usize,
     pub(crate) calls: usize,
-    /// What windrow decided, and why.
+    /// windrow's decision, and its reason.
     pub(crate) why: String,
 }
 
@@ -128,7 +128,7 @@ impl Cell {
     }
 }
 
-/// Which tile was in which lane, and when.
+/// The times of each tile in each lane.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Timeline {
     /// The cell.
@@ -158,7 +158,7 @@ pub(crate) struct Summary {
     /// The largest loss that both halves show, and its cell.
     pub(crate) harm_worst: f64,
     pub(crate) harm_worst_cell: String,
-    /// The same of the plain code against itself: what noise looks like.
+    /// The largest loss of the plain code against itself: the effect of noise.
     pub(crate) control_worst: f64,
     pub(crate) regret_median: Option<f64>,
     pub(crate) regret_worst: Option<f64>,
@@ -236,7 +236,7 @@ pub struct BenchReport {
     pub(crate) timelines: Vec<Timeline>,
 }
 
-/// What a run has measured, before it is reported.
+/// The results of a run, before it is reported.
 #[derive(Clone, Debug)]
 pub struct BenchResults {
     pub(crate) cells: Vec<Cell>,
@@ -244,7 +244,7 @@ pub struct BenchResults {
 }
 
 impl BenchReport {
-    /// The report of these results. The caller adds what it knows of the run.
+    /// The report of these results. The caller adds the facts of the run.
     pub fn new(settings: &BenchSettings, results: BenchResults) -> Self {
         let BenchResults { cells, timelines } = results;
         Self {

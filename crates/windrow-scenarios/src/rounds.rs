@@ -46,7 +46,7 @@ pub fn add(head: f64, part: &mut [f64]) {
 /// The first `rounds` rounds, one after the other.
 ///
 /// # Panics
-/// With more rounds than numbers.
+/// There are more rounds than numbers.
 pub fn sequential(x: &mut [f64], rounds: usize) {
     for i in 0..rounds {
         let (head, tail) = x[i..].split_first_mut().expect("no more rounds than numbers");
@@ -58,7 +58,7 @@ pub fn sequential(x: &mut [f64], rounds: usize) {
 /// tail, which shrinks and never moves.
 ///
 /// # Panics
-/// With more rounds than numbers.
+/// There are more rounds than numbers.
 pub fn one_share(x: &mut [f64], rounds: usize, width: usize) {
     for i in 0..rounds {
         let (head, tail) = x[i..].split_first_mut().expect("no more rounds than numbers");
@@ -86,7 +86,7 @@ macro_rules! site {
                     |_, head, mine| add(head, mine),
                 )
             });
-            // A member that leaves early would leave rounds out, which the comparison shows.
+            // A member that leaves early would omit rounds, which the comparison shows.
             drop(ended);
         }
     };
@@ -113,7 +113,7 @@ fn fixed(x: &mut [f64], rounds: usize, width: usize) -> Result<(), String> {
     if ended.iter().all(Result::is_ok) { Ok(()) } else { Err("a member left before the last round".to_owned()) }
 }
 
-/// The numbers of an arm, and what becomes of them.
+/// The numbers of an arm, with their input and the expected results.
 #[derive(Clone)]
 struct Field {
     rounds: usize,
@@ -130,7 +130,7 @@ impl Field {
         Self { rounds, x: input.clone(), input, expected }
     }
 
-    /// An arm with numbers of its own. That of the bound computes one share of the rounds only.
+    /// An arm with separate numbers. The arm of the bound computes only one share of the rounds.
     fn arm<'a>(&self, name: impl Into<String>, role: Role, mut run: Rounds<'a>) -> Arm<'a> {
         let mut field = self.clone();
         Arm::new(name, role, move |ask| field.timed(ask, role != Role::Bound, &mut run))
@@ -157,7 +157,7 @@ impl Field {
     }
 }
 
-/// Widths to try: all up to eight, then fewer and fewer.
+/// Widths to try: all up to eight, then increasingly fewer.
 fn widths(threads: usize) -> Vec<usize> {
     let mut widths: Vec<usize> = (1..=threads.min(8)).collect();
     let mut width = 12;
@@ -216,7 +216,7 @@ pub(crate) fn count() -> usize {
     CELLS.len()
 }
 
-/// The same on rayon, called inside its pool: each round is a loop over one chunk a thread.
+/// The rounds on rayon, called inside its pool: each round is a loop over one chunk a thread.
 fn on_rayon(x: &mut [f64], rounds: usize) {
     for i in 0..rounds {
         let (head, tail) = x[i..].split_first_mut().expect("no more rounds than numbers");

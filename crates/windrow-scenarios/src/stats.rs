@@ -17,7 +17,7 @@ pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-/// Whether a repetition belongs to this half, 0 or 1.
+/// True if a repetition belongs to this half, 0 or 1.
 ///
 /// The order of the arms is reversed in every other repetition, so pairs stay together: both halves have both orders.
 fn in_half(repetition: usize, half: usize) -> bool {
@@ -81,7 +81,7 @@ pub(crate) struct Regret {
 }
 
 impl Regret {
-    /// The regret of `auto` against fixed choices. Each half of the repetitions chooses the best one, and the other half says how fast that is:
+    /// The regret of `auto` against fixed choices. Each half of the repetitions chooses the best one, and the other half measures it, because
     /// the fastest of many is partly a lucky one. Times are relative to `base`, repetition by repetition. Also returns the best choice of all
     /// repetitions. `None` without choices.
     pub(crate) fn of(auto: &[f64], fixed: &[&[f64]], base: &[f64]) -> Option<(Self, usize)> {
@@ -105,7 +105,7 @@ impl Regret {
     }
 }
 
-/// Whether a ratio is lower than physics allows, by more than noise and in both halves. Equal code measured twice shows the noise.
+/// True if a ratio is lower than physics allows, by more than noise and in both halves. Equal code measured twice shows the noise.
 pub(crate) fn beats(ratio: &Ratio, bound: f64, control: &Ratio) -> bool {
     ratio.confirmed_gain() < bound * (1.0 - noise(control))
 }

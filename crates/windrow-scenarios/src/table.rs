@@ -136,7 +136,7 @@ fn section(text: &mut String, title: &str, cells: Vec<(&Cell, String)>) {
     }
 }
 
-/// Why a result cannot be.
+/// The reason why a result is impossible.
 fn impossible(cell: &Cell) -> String {
     let bound = cell.bound.unwrap_or(f64::NAN);
     format!(

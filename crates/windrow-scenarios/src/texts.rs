@@ -45,7 +45,7 @@ fn documents(bytes: usize) -> Vec<String> {
     while left > 0 {
         let mut text = String::new();
         for _ in 0..WORDS {
-            // The chance of a word falls with its place in the list (Zipf).
+            // The probability of a word falls with its place in the list (Zipf).
             let share = random.below(1 << 20) as f64 / f64::from(1 << 20);
             let place = (DIFFERENT as f64).powf(share) as usize - 1;
             if random.below(50) == 0 {

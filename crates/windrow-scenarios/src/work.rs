@@ -13,7 +13,7 @@ pub struct Item {
     pub turns: u64,
 }
 
-/// The computation for an item, the same in every arm. Each turn needs the one before, so a compiler can neither skip nor vectorize it.
+/// The computation for an item, the same in every arm. Each turn needs the previous one, so a compiler can neither skip nor vectorize it.
 /// Peers in C and C++ have the same function.
 #[inline]
 pub fn work(item: Item) -> u64 {
@@ -39,8 +39,8 @@ pub fn spin(time: Duration) {
     }
 }
 
-/// What turns cost on this machine, in an item of a serial loop. Short items overlap in the processor, so a turn has no fixed cost: it is
-/// measured at every power of two and interpolated in between.
+/// The costs of turns on this machine, in an item of a serial loop. Short items overlap in the processor, so a turn has no fixed cost: the
+/// cost is measured at every power of two and interpolated in between.
 #[derive(Clone, Debug)]
 pub struct TurnCosts {
     /// (turns, nanoseconds), ascending in both.

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-/// Text inside of an element or an attribute.
+/// Text inside an element or an attribute.
 pub(crate) fn escaped(text: impl Display) -> String {
     let text = text.to_string();
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
@@ -16,7 +16,7 @@ pub(crate) struct Svg {
     body: String,
 }
 
-/// Where a text stands relative to its point.
+/// The position of a text relative to its point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Anchor {
     Start,
@@ -58,7 +58,7 @@ impl Svg {
         self.add(format_args!(r#"<path d="{data}" class="{class}"/>"#));
     }
 
-    /// A dot, and what a pointer over it shows.
+    /// A dot, and the text that a pointer over it shows.
     pub(crate) fn dot(&mut self, (x, y): (f64, f64), radius: f64, class: &str, title: impl Display) {
         let title = escaped(title);
         self.add(format_args!(
@@ -66,7 +66,7 @@ impl Svg {
         ));
     }
 
-    /// A rectangle from its upper left corner, and what a pointer over it shows.
+    /// A rectangle from its upper left corner, and the text that a pointer over it shows.
     pub(crate) fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), class: &str, title: impl Display) {
         let title = escaped(title);
         let (width, height) = (width.max(0.5), height.max(0.5));
@@ -80,7 +80,7 @@ impl Svg {
         self.body.push_str(&other.body);
     }
 
-    /// The element, so high.
+    /// The element, with this height.
     pub(crate) fn finish(self, height: f64) -> String {
         let Self { width, class, label, body } = self;
         let label = escaped(label);
@@ -100,8 +100,8 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// From the smallest of the values at `from` to the largest at `to`, with a margin at both ends. Values that are no positive numbers are
-    /// left out.
+    /// A scale from the smallest of the values at `from` to the largest at `to`, with a margin at both ends. Values that are not positive numbers
+    /// are ignored.
     pub(crate) fn log(values: impl IntoIterator<Item = f64>, (from, to): (f64, f64)) -> Self {
         let mut range = (f64::INFINITY, 0.0_f64);
         for value in values.into_iter().filter(|value| value.is_finite() && *value > 0.0) {
@@ -155,7 +155,7 @@ impl Linear {
         self.from + value / self.high * (self.to - self.from)
     }
 
-    /// Multiples of 1, 2 or 5 times a power of ten from 0 on, about so many.
+    /// Multiples of 1, 2 or 5 times a power of ten from 0 on, approximately `about` of them.
     pub(crate) fn marks(&self, about: f64) -> Vec<f64> {
         let power = 10_f64.powf((self.high / about).log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * power).into_iter().find(|step| self.high / step <= about);
@@ -193,7 +193,7 @@ mod tests {
         let scale = Scale::log([1.0, 10.0, 100.0], (0.0, 100.0));
         let [one, ten, hundred] = [1.0, 10.0, 100.0].map(|value| scale.at(value));
         assert!(one > 0.0 && hundred < 100.0 && (ten - one - (hundred - ten)).abs() < 1e-9, "{one} {ten} {hundred}");
-        // From below to above, as a vertical axis has it.
+        // From bottom to top, as on a vertical axis.
         let scale = Scale::log([1.0, 2.0], (50.0, 0.0));
         assert!(scale.at(1.0) > scale.at(2.0));
         // One value, or none, is no reason to divide by zero.
