@@ -1,4 +1,4 @@
-//! Framers: they find the records in the bytes of a file. A new format is a name in [`Format`], a file with its framer, and a line in [`framer`].
+//! Framers find the records in the bytes of a file. A new format is a name in [`Format`], a file with its framer, and a line in [`framer`].
 
 use std::ops::Range;
 
@@ -10,10 +10,10 @@ use crate::kept::Kept;
 
 /// Finds the records in the decompressed bytes of a file.
 pub(super) trait Framer: Send {
-    /// The first piece of these bytes, which begin where the piece before has ended; none if more bytes are needed, or if there are none.
+    /// The first piece of these bytes, which begin at the end of the previous piece; none if more bytes are needed, or if there are none.
     fn cut(&mut self, bytes: Unframed<'_>) -> Result<Option<Piece>, BadFrame>;
 
-    /// Number of these bytes, in which no record ends, that can be delivered as a part of one.
+    /// Number of these bytes that can be delivered as a part of a record. No record ends in these bytes.
     fn part(&self, _: Unframed<'_>) -> usize {
         0
     }
@@ -28,19 +28,19 @@ pub(super) trait Framer: Send {
         true
     }
 
-    /// The kept values of the record that was cut last, if they are outside its bytes.
+    /// The kept values of the last record, if they are outside its bytes.
     fn kept(&self) -> Option<&Kept> {
         None
     }
 }
 
-/// Bytes in which records are looked for.
+/// Bytes that are searched for records.
 #[derive(Clone, Copy)]
 pub(super) struct Unframed<'b> {
     pub(super) bytes: &'b [u8],
-    /// Number of them that were searched before.
+    /// Number of these bytes that were searched before.
     pub(super) searched: usize,
-    /// True if the file ends with them.
+    /// True if the file ends with these bytes.
     pub(super) ended: bool,
     /// True if a part of the record was delivered.
     pub(super) is_in_record: bool,
@@ -50,9 +50,9 @@ pub(super) struct Unframed<'b> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) bytes: usize,
-    /// The record in them; none in a blank line, say.
+    /// The record in them; none for a blank line, for example.
     pub(super) record: Option<Range<usize>>,
-    /// Newlines before the record, and after its begin.
+    /// Number of newlines before the record, and from its start on.
     pub(super) newlines: [u64; 2],
 }
 
@@ -118,16 +118,16 @@ impl Framer for Lines {
 
     fn part(&self, Unframed { bytes, is_in_record, .. }: Unframed<'_>) -> usize {
         match self.is_json {
-            // A blank line is no record.
+            // A blank line is not a record.
             true if !is_in_record && is_blank(bytes) => 0,
-            // It is no part of the line if a newline follows.
+            // The carriage return is not part of the line if a newline follows.
             false if bytes.ends_with(b"\r") => bytes.len() - 1,
             _ => bytes.len(),
         }
     }
 }
 
-/// True if a line is empty but for the white space of JSON.
+/// True if a line is empty except for the white space of JSON.
 pub(super) fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
 }

@@ -1,8 +1,8 @@
 //! The input side of `windrow encode`: arguments become files, and files become batches of raw records.
 //!
 //! [`resolve`] turns command line arguments into [`InputFile`]s. A [`Reader`] reads, decompresses and cuts them into [`Batch`]es of
-//! whole [`Record`]s, in order. [`crate::document::text_of`] later decides, in parallel, what a record's text is, and whether it is a
-//! document at all.
+//! whole [`Record`]s, in order. [`crate::document::text_of`] later extracts, in parallel, the text of each record, and reports records that
+//! are no documents.
 //!
 //! Guarantees about the bytes of a file:
 //!
@@ -13,9 +13,10 @@
 //! - [`Format::Parquet`]: every row is a record, in the order of the file. A row with a null where its text should be is a bad document.
 //! - [`Format::Warc`]: every record of the type `conversion` is a record, as long as its `Content-Length` says.
 //! - One UTF-8 byte order mark at the start of a file is dropped. NUL bytes are kept.
-//! - A record is not split, whatever its size, unless the reader [splits texts](Reader::split_texts) or [JSON lines](Reader::split_json_lines),
-//!   and does not depend on how the file was read, cut or compressed.
-//! - Gzip files may have several members, zstd files several frames, and xz and bzip2 files several streams. Each must be complete and match its checksum, and nothing may
+//! - A record is not split, whatever its size, unless the reader [splits texts](Reader::split_texts) or
+//!   [JSON lines](Reader::split_json_lines), and does not depend on how the file was read, cut or compressed.
+//! - Gzip files may have several members, zstd files several frames, and xz and bzip2 files several streams. Each must be complete and
+//!   match its checksum, and nothing may
 //!   follow the last. Anything else is an [`InputError`], never a shorter document.
 //!
 //! Files are read, not mapped: a file that shrinks during the run gives an error message, not a signal.
@@ -97,7 +98,7 @@ pub enum Format {
     Jsonl,
     /// Every row is a document, in one or several columns of text. (Needs the feature `parquet`.)
     Parquet,
-    /// Every text that a web archive has extracted from a page is a document: its records of the type `conversion`, as in WET files.
+    /// Every text that a web archive extracted from a page is a document: its records of the type `conversion`, as in WET files.
     Warc,
 }
 
@@ -120,14 +121,14 @@ pub enum Format {
 pub struct InputFile {
     name: String,
     format: Format,
-    /// `None`: detected from the first bytes.
+    /// Compression; `None` if the first bytes decide.
     compression: Option<Compression>,
     bytes: Option<u64>,
-    /// True if an argument names it.
+    /// True if an argument names the file.
     is_named: bool,
-    /// True if it is taken for text because nothing tells what it is.
+    /// True if the file is treated as text because its kind is unknown.
     is_guessed: bool,
-    /// True if it is read as it lies, with its byte order mark.
+    /// True if the file is read as stored, with its byte order mark.
     is_raw: bool,
     origin: Origin,
 }
@@ -140,7 +141,7 @@ enum Origin {
 }
 
 impl InputFile {
-    /// The file at `path`, opened when its turn comes.
+    /// The file at `path`, opened only when the reader reaches it.
     ///
     /// ```
     /// use windrow_tokenizers::input::{Compression, Format, InputFile};
@@ -180,7 +181,7 @@ impl InputFile {
         Self::new("-".into(), format, None, Origin::Stdin)
     }
 
-    /// Any stream of bytes; messages refer to it by `name`. Without a `compression` it is detected from the first bytes.
+    /// Any stream of bytes; messages refer to it by `name`. Without a `compression`, the first bytes decide.
     ///
     /// ```
     /// use windrow_tokenizers::input::{Batch, Format, InputFile, Reader};
@@ -205,7 +206,8 @@ impl InputFile {
         Self { name, format, compression, bytes: None, is_named: true, is_guessed: false, is_raw: false, origin }
     }
 
-    /// The name used in messages and manifests: the path as given or found, the URL without its query, `-` for stdin. It does not preserve bytes that are not
+    /// The name used in messages and manifests: the path as given or found, the URL without its query, `-` for stdin. It does not preserve
+    /// bytes that are not
     /// UTF-8; use [`path`](Self::path) to compare files.
     ///
     /// ```
@@ -218,7 +220,7 @@ impl InputFile {
         &self.name
     }
 
-    /// The path to compare with other files: the path that is opened; for stdin a name of its source, if the system has one.
+    /// The path to compare with other files: the path that is opened; for stdin, a name of its source, if the system has one.
     ///
     /// ```
     /// use windrow_tokenizers::input::{Compression, Format, InputFile};
@@ -235,7 +237,7 @@ impl InputFile {
         }
     }
 
-    /// True if an argument or a pattern names it; otherwise it was found in a directory.
+    /// True if an argument or a pattern names the file; false if a directory listing found it.
     ///
     /// ```
     /// use windrow_tokenizers::input::{InputOptions, resolve};
@@ -253,7 +255,7 @@ impl InputFile {
         self.is_named
     }
 
-    /// The object of a store that it is, if it is one.
+    /// The store object that the file is, if it is one.
     pub(crate) fn object(&self) -> Option<&Object> {
         match &self.origin {
             Origin::Object(object) => Some(object),
@@ -261,7 +263,7 @@ impl InputFile {
         }
     }
 
-    /// Memory in bytes that reading it takes beside its batches: of an object of a store, the parts that are requested ahead.
+    /// Memory in bytes that reading the file takes in addition to its batches: for a store object, the parts that are requested ahead.
     ///
     /// ```
     /// use windrow_tokenizers::input::{Compression, Format, InputFile};

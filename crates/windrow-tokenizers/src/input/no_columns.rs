@@ -1,4 +1,4 @@
-//! Stands in for Parquet where it is left out.
+//! Placeholders for Parquet, in a build without it.
 
 use std::convert::Infallible;
 
@@ -7,7 +7,7 @@ use super::position::{self, LastRecord};
 use super::report::FileReport;
 use super::{Fields, InputError, InputFile};
 
-/// There is none.
+/// An open Parquet file. No value exists without the feature `parquet`.
 pub(super) struct ColumnFile(Infallible);
 
 impl ColumnFile {

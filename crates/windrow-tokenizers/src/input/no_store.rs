@@ -1,4 +1,4 @@
-//! Stands in for object stores where they are left out.
+//! Placeholders for object stores, in a build without them.
 
 use std::convert::Infallible;
 use std::io::{self, Read};

@@ -1,11 +1,11 @@
-//! Decoders of xz and bzip2, a step at a time.
+//! Decoders of xz and bzip2 that work in steps.
 
 use bzip2::Decompress;
 use liblzma::stream::{Action, Error, Status, Stream, TELL_UNSUPPORTED_CHECK};
 
 use super::Compression;
 
-/// Memory of an xz decoder, in bytes: for a window of 128 MiB, the largest that is read of zstd, too.
+/// Memory of an xz decoder, in bytes: for a window of 128 MiB, which is also the limit for zstd.
 const XZ_MEMORY: u64 = (128 << 20) + (1 << 20);
 
 pub(super) enum Packed {
@@ -13,11 +13,11 @@ pub(super) enum Packed {
     Bzip2(Decompress),
 }
 
-/// A part of the data that was decoded.
+/// The result of one decoding step.
 pub(super) struct Step {
     pub(super) consumed: usize,
     pub(super) produced: usize,
-    /// Whether it was the last one, or why the data cannot be decoded.
+    /// True if it was the last step; an error if the data cannot be decoded.
     pub(super) is_last: Result<bool, Fault>,
 }
 
@@ -28,12 +28,12 @@ pub(super) enum Fault {
 }
 
 impl Packed {
-    /// The first bytes of such data.
+    /// The magic bytes of this compression.
     pub(super) fn magic(compression: Compression) -> &'static [u8] {
         if compression == Compression::Xz { b"\xfd7zXZ\0" } else { b"BZh" }
     }
 
-    /// A decoder of one stream; `None` without memory.
+    /// A decoder of one stream; `None` if there is no memory.
     pub(super) fn new(compression: Compression) -> Option<Self> {
         match compression {
             Compression::Xz => Stream::new_stream_decoder(XZ_MEMORY, TELL_UNSUPPORTED_CHECK).ok().map(Self::Xz),
@@ -51,7 +51,7 @@ impl Packed {
     pub(super) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Step {
         let before = self.totals();
         let is_last = match self {
-            // What it calls missing memory is a missing part of the data.
+            // The library reports missing memory when a part of the data is missing.
             Self::Xz(stream) => match stream.process(input, output, Action::Run) {
                 Ok(status) => Ok(status == Status::StreamEnd),
                 Err(Error::MemLimit) => Err(Fault::WideWindow),

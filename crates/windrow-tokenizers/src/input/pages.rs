@@ -1,21 +1,21 @@
-//! Pages of Parquet whose decoders take no more memory than the page can be worth.
+//! Pages of Parquet whose decoders take no more memory than the page can justify.
 //!
-//! Some decoders take memory for as many values as a page claims to have before they read one of them. Memory that there is not ends the
-//! process. So claims that the bytes of a page cannot keep are errors of the file. (apache/arrow 49955 is the same fault in C++, and
+//! Some decoders reserve memory for the claimed number of values of a page before they read one of them. A failed allocation ends the
+//! process. So claims that the bytes of a page cannot satisfy are errors of the file. (apache/arrow 49955 is the same fault in C++, and
 //! apache/arrow-rs 9742 collects what a corrupt file does to the Rust reader.)
 
 use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::errors::ParquetError;
 
-/// Values that a page may claim whatever its size is: empty strings take next to no bytes.
+/// Number of values that a page of any size may claim: empty strings take next to no bytes.
 const FREE: usize = 1 << 24;
 
-/// Values that a byte of a page may claim beyond that. Writers make blocks of 128 values, the smallest of which have 5 bytes.
+/// Additional values that a page may claim per byte. Writers make blocks of 128 values, the smallest of which have 5 bytes.
 const PER_BYTE: usize = 1 << 10;
 
-/// Values that a page of repeated values may claim whatever its size is. Beyond that, each byte may claim [`PER_BYTE`]: lists of different
-/// lengths have levels of a bit a value.
+/// Number of values that a page of repeated values of any size may claim. Beyond it, each byte may claim [`PER_BYTE`]: lists of different
+/// lengths have levels of one bit per value.
 const FREE_REPEATED: usize = 1 << 16;
 
 /// The pages of a column.
@@ -69,7 +69,7 @@ fn check(page: &Page, levels: [i16; 2]) -> Result<(), ParquetError> {
     }
     let (bytes, count, encoding) = match page {
         Page::DictionaryPage { buf, num_values, .. } => {
-            // Each value has a byte or more.
+            // Each value takes at least a byte.
             return if *num_values as usize <= buf.len() { Ok(()) } else { Err(implausible(u64::from(*num_values))) };
         }
         Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, .. } => {
@@ -81,7 +81,7 @@ fn check(page: &Page, levels: [i16; 2]) -> Result<(), ParquetError> {
             (buf.get(levels..), *num_values, *encoding)
         }
     };
-    // What is too short is refused by the decoder.
+    // The decoder refuses data that is too short.
     let Some(bytes) = bytes else { return Ok(()) };
     match encoding {
         Encoding::DELTA_LENGTH_BYTE_ARRAY => deltas(bytes, count).map(drop),
@@ -97,7 +97,7 @@ fn implausible(count: u64) -> ParquetError {
     ParquetError::General(format!("a page claims to have {count} values, which its bytes cannot hold"))
 }
 
-/// The bytes of the levels at the beginning of a page: of repetition, then of definition.
+/// The bytes of the levels at the start of a page: of repetition, then of definition.
 fn levels_of(buf: &[u8], count: u32, encodings: [Encoding; 2], levels: [i16; 2]) -> Option<usize> {
     encodings.into_iter().zip(levels).try_fold(0, |at, (encoding, level)| {
         Some(
@@ -110,7 +110,7 @@ fn levels_of(buf: &[u8], count: u32, encodings: [Encoding; 2], levels: [i16; 2])
     })
 }
 
-/// Checks the number of values of a section of `DELTA_BINARY_PACKED`. Returns where it ends, if it is all there.
+/// Checks the number of values of a section of `DELTA_BINARY_PACKED`. Returns the end of the section, if it is complete.
 fn deltas(bytes: &[u8], count: u32) -> Result<Option<usize>, ParquetError> {
     let mut at = 0;
     let mut number = || {
@@ -138,7 +138,7 @@ fn deltas(bytes: &[u8], count: u32) -> Result<Option<usize>, ParquetError> {
     // The first value is in the header.
     let mut left = values.saturating_sub(1);
     while left > 0 && per_part > 0 {
-        // The smallest delta, and the width of each part's values. Parts without values are not there.
+        // The smallest delta, and the width of each part's values. Parts without values are absent.
         while bytes.get(at).is_some_and(|byte| *byte >= 0x80) {
             at += 1;
         }
@@ -173,7 +173,7 @@ mod tests {
         bytes
     }
 
-    /// A section that claims so many values, in blocks of 128 with four parts. The values of the first part of a block have a byte each.
+    /// A section that claims `claimed` values, in blocks of 128 with four parts. The values of the first part of a block have a byte each.
     fn section(claimed: u64, blocks: usize) -> Vec<u8> {
         let mut bytes = [varint(128), varint(4), varint(claimed), varint(0)].concat();
         for _ in 0..blocks {
@@ -223,7 +223,7 @@ mod tests {
         assert!(!refused(&lengths(FREE as u64, u32::MAX), 0));
         assert!(refused(&lengths(FREE as u64 + 1, u32::MAX), 0));
         assert!(refused(&lengths(u64::MAX, u32::MAX), 0));
-        // The second section of prefixes and suffixes, behind levels.
+        // The second section of prefixes and suffixes, after levels.
         let both = |claimed: u64| [vec![2, 0, 0, 0, 6, 1], section(3, 1), section(claimed, 1)].concat();
         assert!(!refused(&data_page(Encoding::DELTA_BYTE_ARRAY, both(3), 3), 1));
         assert!(refused(&data_page(Encoding::DELTA_BYTE_ARRAY, both(4), 3), 1));

@@ -28,15 +28,15 @@ use super::{Fields, Format, InputError, InputFile};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A file with a zero byte among its first bytes is binary, as for git.
+/// A file with a zero byte among its first bytes is binary. git has the same rule.
 const SNIFFED: usize = 8000;
 
-/// A longer first line of JSON lines is taken for one.
+/// A first line of JSON lines that is longer than this counts as a record.
 const FIRST_LINE: usize = 1 << 20;
 
 /// Reads files one after the other and cuts them into batches of records.
 ///
-/// Beside the batches it holds no more than the bytes of one batch (but up to 256 KiB for smaller batches), a buffer of 256 KiB,
+/// In addition to the batches it holds at most the bytes of one batch (but up to 256 KiB for smaller batches), a buffer of 256 KiB,
 /// and the memory of a decompressor. Gzip takes about 64 KiB and bzip2 4 MiB; zstd and xz take up to 128 MiB, according to the window
 /// that their file requests.
 ///
@@ -60,21 +60,21 @@ pub struct Reader {
     fields: Fields,
     spare: Spare,
     reports: Vec<FileReport>,
-    /// Stored bytes of the finished files, and of all files when the last batch was delivered.
+    /// Stored bytes of the finished files, and of all files at the delivery of the last batch.
     stored: u64,
     stored_before: u64,
     failed: bool,
-    /// The error after the last complete record of the batch delivered last.
+    /// The error after the last complete record of the last batch.
     broken: Option<InputError>,
-    /// The record behind which the next file continues.
+    /// The record after which the next file continues.
     after: Option<LastRecord>,
-    /// Whether positions tell which part of a file need not be read again.
+    /// True if positions include a prefix of the file that need not be read again.
     is_resumable: bool,
     /// If set, a file that cannot be read does not end the run.
     tolerance: Option<Arc<Tolerance>>,
 }
 
-/// Which records are delivered in parts if they are larger than a batch.
+/// The formats whose records are delivered in parts if they are larger than a batch.
 #[derive(Clone, Copy, Default)]
 struct Splits {
     texts: bool,
@@ -91,7 +91,7 @@ impl Splits {
     }
 }
 
-/// Buffers that are reused for the next file.
+/// Buffers that the next file reuses.
 #[derive(Default)]
 struct Spare {
     buffer: Vec<u8>,
@@ -121,24 +121,24 @@ impl Reader {
         }
     }
 
-    /// Goes on with the next file when one cannot be read, and reports it there.
+    /// Continues with the next file after a file that cannot be read, and reports it to `tolerance`.
     pub(crate) fn tolerant(mut self, tolerance: Arc<Tolerance>) -> Self {
         self.tolerance = Some(tolerance);
         self
     }
 
-    /// Has the [positions](Batch::position_behind) of batches tell which part of a file need not be read again.
+    /// Makes the [positions](Batch::position_behind) of batches include the part of a file that need not be read again.
     pub(crate) fn resumable(mut self) -> Self {
         self.is_resumable = true;
         self
     }
 
-    /// Counts the files from this number on. Nothing may have been read before.
+    /// Numbers the files from this index on. Requires that nothing was read before.
     pub(crate) fn begin_at(&mut self, file: u32) {
         self.opened = file;
     }
 
-    /// Continues where another reader was, with the files from this place on. Nothing may have been read before.
+    /// Continues at another reader's position, with the files from there on. Requires that nothing was read before.
     pub(crate) fn continue_at(&mut self, continuation: Continuation) {
         let Continuation { position, reports } = continuation;
         self.begin_at(position.file);
@@ -168,7 +168,7 @@ impl Reader {
         self
     }
 
-    /// Delivers [JSON lines](Format::Jsonl) in parts too. A part of a line is no JSON.
+    /// Delivers [JSON lines](Format::Jsonl) in parts too. A part of a line is not JSON.
     pub fn split_json_lines(mut self) -> Self {
         self.splits.json_lines = true;
         self
@@ -184,10 +184,10 @@ impl Reader {
     ///
     /// `hold` is called with the number of additional bytes before the batch takes them. It may wait until they are available, or end
     /// the run. Their sum is [`Batch::held`], which the caller releases with the batch. Bytes granted to a call that returns no batch
-    /// are free again. `hold` is called with 0 before each read, so that a run ends soon even while nothing grows.
+    /// are free again. `hold` is called with 0 before each read, so that a run ends soon even while no batch grows.
     ///
     /// # Errors
-    /// Any but those of [`ErrorClass::Usage`](super::ErrorClass::Usage). Afterwards the reader is unusable and returns
+    /// Any error except [`ErrorClass::Usage`](super::ErrorClass::Usage). Afterwards the reader is unusable and returns
     /// [`InputError::Stopped`].
     pub fn next_batch(
         &mut self,
@@ -209,7 +209,7 @@ impl Reader {
         Ok(Some(batch))
     }
 
-    /// Bytes as stored that were read so far, of all files together.
+    /// Bytes read so far from all files together, as stored.
     pub fn stored(&self) -> u64 {
         self.stored + self.current.as_ref().map_or(0, Current::stored)
     }
@@ -230,7 +230,7 @@ impl Reader {
             Some(file) => file.origin(),
             None => Origin { file: self.opened, ..Origin::default() },
         };
-        // The records of a file that is continued do not begin with the first one.
+        // The first batch of a continued file does not begin with the file's first record.
         if let Some(last) = &self.after {
             (filling.batch.origin.records, filling.batch.origin.prefix) = (last.number, last.prefix.clone());
         }
@@ -256,7 +256,7 @@ impl Reader {
         Ok(filling.batch)
     }
 
-    /// Leaves the rest of the current file, with what is unread of it.
+    /// Skips the rest of the current file, with its unread bytes.
     fn drop_current(&mut self, filling: &mut Filling<'_>) {
         self.stored += self.current.take().map_or(0, |file| file.size());
         filling.end = filling.start;
@@ -315,7 +315,7 @@ impl Current {
         }
     }
 
-    /// Bytes as stored, also those that were not read, if their number is known.
+    /// Size as stored in bytes, including unread bytes, if it is known.
     fn size(&self) -> u64 {
         match self {
             Self::Stream(file) => file.stream.size(),
@@ -323,7 +323,7 @@ impl Current {
         }
     }
 
-    /// What the next batch has to know about the file.
+    /// The state of the file that the next batch needs.
     fn origin(&mut self) -> Origin {
         match self {
             Self::Stream(file) => file.origin(),
@@ -331,7 +331,7 @@ impl Current {
         }
     }
 
-    /// Passes over everything up to the end of a record.
+    /// Skips everything up to the end of a record.
     fn pass(&mut self, last: LastRecord, filling: &mut Filling<'_>) -> Result<(), InputError> {
         match self {
             Self::Stream(file) => file.pass(last, filling),
@@ -360,24 +360,24 @@ struct OpenFile {
     format: Format,
     frame: Box<dyn Framer>,
     splits: Splits,
-    /// True if it is taken for text because nothing tells what it is.
+    /// True if the file is treated as text because its kind is unknown.
     is_guessed: bool,
     is_raw: bool,
     tolerance: Option<Arc<Tolerance>>,
-    /// Whether a part of the next record was delivered.
+    /// True if a part of the next record was delivered.
     is_in_record: bool,
     stream: Stream,
     /// `unread[next..]` precedes the rest of the stream.
     unread: Vec<u8>,
     next: usize,
-    /// True if its first bytes have been checked: for a byte order mark, and for what the file is.
+    /// True if its first bytes were checked, for a byte order mark and for the kind of the file.
     begun: bool,
     /// Line and offset of the next record.
     line: u64,
     offset: u64,
     decompressed: u64,
     documents: u64,
-    /// Number of the next records that are already known.
+    /// Number of upcoming records that are already known.
     known: u64,
 }
 
@@ -415,7 +415,7 @@ impl OpenFile {
         })
     }
 
-    /// Passes over everything up to the end of a record.
+    /// Skips everything up to the end of a record.
     fn pass(&mut self, last: LastRecord, filling: &mut Filling<'_>) -> Result<(), InputError> {
         if !self.frame.restarts() {
             self.known = last.number;
@@ -431,7 +431,7 @@ impl OpenFile {
             let most = usize::try_from(left).map_or(window, |left| left.min(window));
             let read = self.stream.read(&mut filling.batch.bytes[..most])?;
             if read == 0 {
-                // It was that long before.
+                // The file had this length before.
                 return Err(InputError::Changed { name: self.stream.name().into() });
             }
             self.decompressed += read as u64;
@@ -522,7 +522,7 @@ impl OpenFile {
             (filling.hold)(0)?;
             let mut to = filling.window();
             if !self.frame.is_whole() {
-                // The bytes behind the newline of a huge line are copied away, so limit their number.
+                // The bytes after the newline of a huge line are copied away, so limit their number.
                 to = to.min(filling.end + BUFFER);
             }
             let read = self.read(&mut filling.batch.bytes[filling.end..to])?;
@@ -531,12 +531,12 @@ impl OpenFile {
         }
     }
 
-    /// True if JSON lines are text if their first line is no record.
+    /// True if a file of JSON lines is read as text when its first line is not a record.
     fn checks_line(&self) -> bool {
         self.format == Format::Jsonl && self.tolerance.as_ref().is_some_and(|tolerance| tolerance.checks_lines())
     }
 
-    /// True if these first bytes of the file suffice to begin.
+    /// True if these first bytes of the file are enough to start.
     fn can_begin(&self, bytes: &[u8]) -> bool {
         if self.is_guessed {
             bytes.len() >= SNIFFED
@@ -568,13 +568,13 @@ impl OpenFile {
         Ok(())
     }
 
-    /// How many bytes of the window can be delivered as a part of a record.
+    /// Number of bytes of the window that can be delivered as a part of a record.
     fn part_in(&self, filling: &Filling<'_>) -> usize {
         let unframed = self.unframed(filling.start, false, filling);
         if self.splits.has(self.format) && self.begun { self.frame.part(unframed) } else { 0 }
     }
 
-    /// By how much a window grows that has no space for its first record.
+    /// Growth in bytes of a window without space for its first record.
     fn growth(&self, filling: &Filling<'_>) -> usize {
         if self.frame.is_whole() && self.begun && self.next == self.unread.len() && self.stream.rest() > 0 {
             // One byte more than the rest, for the read that finds the end.
@@ -584,7 +584,7 @@ impl OpenFile {
         (filling.window() / 4).max(filling.batch_bytes.clamp(4 << 10, BUFFER))
     }
 
-    /// The bytes of the window that are not cut, the first of which were searched before.
+    /// The bytes of the window that are not cut yet, the first of which were searched before.
     fn unframed<'f>(&self, searched: usize, ended: bool, filling: &'f Filling<'_>) -> Unframed<'f> {
         let bytes = &filling.batch.bytes[filling.start..filling.end];
         Unframed { bytes, searched: searched - filling.start, ended, is_in_record: self.is_in_record }
@@ -600,7 +600,7 @@ impl OpenFile {
         })
     }
 
-    /// Adds the record in this range of the bytes that are not cut.
+    /// Adds the record in this range of the bytes that are not cut yet.
     fn push(&mut self, record: Range<usize>, is_open: bool, filling: &mut Filling<'_>) -> Result<(), InputError> {
         self.is_in_record = is_open;
         if self.known > 0 {
@@ -664,7 +664,7 @@ impl OpenFile {
     }
 }
 
-/// The first line that is complete and not blank.
+/// The first complete line that is not blank.
 fn first_line(bytes: &[u8]) -> Option<&[u8]> {
     let mut rest = bytes;
     loop {

@@ -1,4 +1,4 @@
-//! Rows of a Parquet file as JSON objects, for conversations: columns of lists and structs, as the JSON writer of arrow writes them.
+//! Rows of a Parquet file as JSON objects, for conversations: columns of lists and structs, in the form of arrow's JSON writer.
 
 use std::iter;
 
@@ -18,7 +18,7 @@ use crate::engine::has_memory;
 /// Rows decoded at a time.
 const ROWS: usize = 32;
 
-/// The columns of a conversation, and rows of them that are decoded.
+/// The columns of a conversation, and decoded rows of them.
 pub(super) struct RowColumns {
     levels: FieldLevels,
     reader: Option<ParquetRecordBatchReader>,
@@ -27,7 +27,7 @@ pub(super) struct RowColumns {
 }
 
 impl RowColumns {
-    /// The column with the messages, and those named `tools` and `documents`. An error has a reason and a hint.
+    /// The column with the messages, and the columns named `tools` and `documents`. An error has a reason and a hint.
     pub(super) fn find(messages: &str, schema: &SchemaDescriptor) -> Result<Self, (String, &'static str)> {
         let roots: Vec<&str> = schema.root_schema().get_fields().iter().map(|column| column.name()).collect();
         if roots.iter().filter(|name| **name == messages).count() != 1 {
@@ -47,7 +47,7 @@ impl RowColumns {
         Ok(Self { levels, reader: None, json: Vec::new(), ends: Vec::new() })
     }
 
-    /// Goes on in another row group.
+    /// Continues in another row group.
     pub(super) fn open(&mut self, group: &dyn RowGroups) -> Result<()> {
         self.reader = Some(ParquetRecordBatchReader::try_new_with_row_groups(&self.levels, group, ROWS, None)?);
         Ok(())

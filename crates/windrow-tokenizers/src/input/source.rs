@@ -1,4 +1,4 @@
-//! What a Parquet file is read from: a file, or an object of a store. Both are read at any place, and hashed from front to back.
+//! The sources of a Parquet file: a file, or a store object. Both are read at any position, and hashed from front to back.
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -14,13 +14,13 @@ use super::{InputError, Origin};
 /// Bytes hashed at a time.
 const BLOCK: usize = 256 << 10;
 
-/// What a decoder reads from.
+/// The source from which a decoder reads.
 pub(super) enum Source {
     File(File),
     Object(ObjectBlocks),
 }
 
-/// Reads on from a place.
+/// Reads on from a position.
 pub(super) enum SourceRead {
     File(BufReader<File>),
     Object(BlocksRead),
@@ -62,14 +62,14 @@ impl Read for SourceRead {
     }
 }
 
-/// The hash of a file, as far as it was read.
+/// The hash of the part of a file that was read.
 pub(super) struct Hashed {
     whole: Whole,
     hasher: blake3::Hasher,
     bytes: u64,
 }
 
-/// The length of a file, and when it was modified.
+/// The length of a file, and its time of modification.
 type Stamp = (u64, Option<SystemTime>);
 
 fn stamp(metadata: &Metadata) -> Stamp {
@@ -103,12 +103,12 @@ impl Hashed {
         Ok(Self { whole, hasher: blake3::Hasher::new(), bytes: 0 })
     }
 
-    /// Bytes that were hashed.
+    /// Number of bytes that were hashed.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The same file for a decoder.
+    /// The same file, opened for a decoder.
     pub(super) fn source(&self, name: &str) -> Result<Source, InputError> {
         match &self.whole {
             Whole::File { file, .. } => file.try_clone().map(Source::File),
@@ -117,7 +117,7 @@ impl Hashed {
         .map_err(|source| InputError::Unreadable { name: name.to_owned(), source })
     }
 
-    /// The error of the store behind the last error of a decoder.
+    /// The store's error that caused a decoder's last error.
     pub(super) fn take_failure(&self, name: &str) -> Option<InputError> {
         match &self.whole {
             Whole::File { .. } => None,
@@ -138,13 +138,13 @@ impl Hashed {
         })
     }
 
-    /// Hashes the file up to `end`, or its end. Of an object, whole blocks are hashed.
+    /// Hashes the file up to `end`, or to its end. An object is hashed in whole blocks.
     pub(super) fn advance(&mut self, end: u64, name: &str) -> Result<(), InputError> {
         if end <= self.bytes {
             return Ok(());
         }
         if let Whole::File { file, .. } = &mut self.whole {
-            // The decoder moves the position of the file.
+            // The decoder moves the file's position.
             let sought = file.seek(SeekFrom::Start(self.bytes));
             sought.map_err(|source| InputError::read(name, self.bytes, source))?;
         }

@@ -25,7 +25,7 @@ const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// The longest header of a zstd frame.
 const ZSTD_HEADER: usize = 18;
 
-/// The longest beginning that tells a compression.
+/// The longest prefix that identifies a compression.
 const MAGIC: usize = 10;
 
 enum Origins {
@@ -44,10 +44,10 @@ struct Raw {
     read: u64,
     /// The source has reported its end, and is not read again (a terminal or a growing file would continue).
     ended: bool,
-    /// The last error came from the source, not from a decoder above it.
+    /// True if the last error came from the source, not from a decoder above it.
     broken: bool,
     digest: BlockDigest,
-    /// The prefixes that end behind the last place asked for, if they are kept.
+    /// The prefixes that end after the last requested position, if they are kept.
     prefixes: Option<VecDeque<Prefix>>,
 }
 
@@ -86,7 +86,7 @@ impl Raw {
         Ok(n)
     }
 
-    /// `n` unconsumed bytes or more, or all that are left. `n` is small.
+    /// At least `n` unconsumed bytes, or all remaining bytes. `n` is small.
     fn peek(&mut self, n: usize) -> io::Result<&[u8]> {
         if self.len - self.pos < n {
             self.buffer.copy_within(self.pos..self.len, 0);
@@ -103,7 +103,7 @@ impl Raw {
         Ok(&self.buffer[self.pos..self.len])
     }
 
-    /// Number of stored bytes that were passed on.
+    /// Number of stored bytes that were consumed.
     fn consumed(&self) -> u64 {
         self.read - (self.len - self.pos) as u64
     }
@@ -144,7 +144,7 @@ struct Zstd {
     in_frame: bool,
     /// Number of bytes that the decoder wants next. It gets no more, so that the position of an error is that of its block.
     wanted: usize,
-    /// The length of the frame's content, if its header tells it, and how much of it was produced. The decoder does not compare them where
+    /// The length of the frame's content, if its header has it, and the produced part of it. The decoder does not compare them where
     /// the last block is empty.
     declared: Option<u64>,
     produced: u64,
@@ -158,7 +158,7 @@ enum Decoder {
     Packed(Box<Raw>, Option<Packed>),
     /// Between two gzip members, or before the first.
     GzipBoundary(Box<Raw>),
-    /// Only during a change between the other states.
+    /// Only during a transition between the other states.
     Moving,
 }
 
@@ -170,7 +170,7 @@ pub(super) struct Stream {
     ended: bool,
 }
 
-/// What is known about a file after its last byte.
+/// The totals of a file after its last byte.
 pub(super) struct Totals {
     pub(super) bytes: u64,
     pub(super) blake3: String,
@@ -178,7 +178,7 @@ pub(super) struct Totals {
 }
 
 impl Stream {
-    /// Opens `file`; `buffer` is that of a previous stream, or empty.
+    /// Opens `file`; `buffer` comes from a previous stream, or is empty.
     pub(super) fn open(file: InputFile, mut buffer: Vec<u8>) -> Result<Self, InputError> {
         let name = file.name;
         let unreadable = |source| InputError::Unreadable { name: name.clone(), source };
@@ -216,7 +216,7 @@ impl Stream {
         Ok(Self { name, decoder, compression, ended: false })
     }
 
-    /// Keeps what [`prefix_before`](Self::prefix_before) answers, if another run can seek in this input.
+    /// Keeps the results of [`prefix_before`](Self::prefix_before), if another run can seek in this input.
     pub(super) fn keep_prefixes(&mut self) {
         if let Decoder::Plain(raw) = &mut self.decoder
             && match &raw.origin {
@@ -229,7 +229,7 @@ impl Stream {
         }
     }
 
-    /// The longest known prefix that ends at or before `offset`. Later calls must not ask for a place before.
+    /// The longest known prefix that ends at or before `offset`. Later calls must not request an earlier position.
     pub(super) fn prefix_before(&mut self, offset: u64) -> Prefix {
         let Decoder::Plain(raw) = &mut self.decoder else { return Prefix::default() };
         let Some(prefixes) = &mut raw.prefixes else { return Prefix::default() };
@@ -239,7 +239,7 @@ impl Stream {
         prefixes.front().cloned().unwrap_or_default()
     }
 
-    /// Continues behind `prefix`, before anything is read.
+    /// Continues after `prefix`, before anything is read.
     pub(super) fn seek(&mut self, prefix: &Prefix) -> Result<(), InputError> {
         let at = prefix.bytes();
         if at == 0 {
@@ -249,7 +249,7 @@ impl Stream {
             Decoder::Plain(raw) => match (&mut raw.origin, BlockDigest::behind(prefix.clone())) {
                 (Origins::File(file, _), Some(digest)) => {
                     let sought = file.seek(SeekFrom::Start(at)).map(drop);
-                    // The beginning may have told the compression.
+                    // The first bytes may have shown the compression.
                     (raw.pos, raw.len) = (0, 0);
                     (raw.digest, raw.read) = (digest, at);
                     sought
@@ -279,7 +279,7 @@ impl Stream {
         self.raw().read
     }
 
-    /// Its size as stored, or what was read of it if that is not known in advance.
+    /// Size as stored, or the number of bytes read if the size is not known in advance.
     pub(super) fn size(&self) -> u64 {
         let raw = self.raw();
         match &raw.origin {
@@ -401,7 +401,7 @@ impl Stream {
                     let reason = get_error_name(code);
                     let hint = match reason {
                         _ if reason.contains("too much memory") => WIDE_WINDOW,
-                        // A dictionary without a number shows only by what it does not explain.
+                        // The need for a dictionary without a number shows only as damage at the start.
                         _ if *total == 0 => DAMAGED_AT_FIRST,
                         _ => DAMAGED,
                     };
@@ -426,7 +426,7 @@ impl Stream {
                 match raw.peek(Packed::magic(compression).len()) {
                     Err(e) => return Err(self.read_error(e)),
                     Ok([]) if !first => return Ok(0),
-                    // Padding, which xz has in such parts.
+                    // Padding, which xz has in multiples of four bytes.
                     Ok([0, 0, 0, 0, ..]) if !first && compression == Compression::Xz => raw.consume(4),
                     Ok(begin) if begin.starts_with(Packed::magic(compression)) => {
                         *decoder = Some(Packed::new(compression).ok_or(InputError::NoMemory { bytes: BUFFER })?);
@@ -506,7 +506,7 @@ impl Stream {
         self.compressed(format!("the {what} data ends too early"), CUT_OFF)
     }
 
-    /// The error for bytes that do not begin compressed data, at the beginning of a file or behind other such data.
+    /// The error for bytes that do not begin compressed data, at the start of a file or after other compressed data.
     fn boundary_error(&self, what: &str, first: bool, bytes: &[u8]) -> InputError {
         match (first, diagnose::foreign(bytes)) {
             (true, _) if bytes.is_empty() => self.compressed(format!("empty, which is not {what} data"), CUT_OFF),

@@ -14,14 +14,14 @@ use serde::Serialize;
 
 const DAY: i64 = 86_400;
 
-/// What numbers stand for.
+/// The meaning of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
     Plain,
     Unsigned,
     /// Days since 1970.
     Date,
-    /// Such parts of a second since 1970, and whether they are of UTC.
+    /// Fractions of a second since 1970, with their number per second, and true for times in UTC.
     Timestamp(i64, bool),
 }
 
@@ -56,7 +56,7 @@ impl ValueColumn {
         Some(Self { name, leaf, meaning, level, levels: Vec::new(), values: Values::None, next: 0 })
     }
 
-    /// Goes on in another row group.
+    /// Continues in another row group.
     pub(super) fn open(&mut self, column: ColumnDescPtr, pages: Box<dyn PageReader>) -> Result<(), ParquetError> {
         self.values = match get_column_reader(column, pages) {
             ColumnReader::BoolColumnReader(reader) => Values::Bools(reader, Vec::new()),
@@ -85,7 +85,7 @@ impl ValueColumn {
         }
     }
 
-    /// Appends the value of a row as JSON; false if it is no text although it should be.
+    /// Appends the value of a row as JSON; false if the value should be text but is not.
     pub(super) fn put(&self, row: usize, bytes: &mut Vec<u8>) -> bool {
         let written = if !self.has_value(row) {
             bytes.write_all(b"null")
@@ -124,7 +124,7 @@ impl ValueColumn {
         }
     }
 
-    /// The row is done with.
+    /// The row is finished.
     pub(super) fn take(&mut self, row: usize) {
         self.next += usize::from(self.has_value(row));
     }
@@ -134,7 +134,7 @@ impl ValueColumn {
     }
 }
 
-/// Appends a number. What JSON cannot write as one is a string.
+/// Appends a number. A number that JSON cannot write becomes a string.
 fn put_float(number: impl Serialize, value: f64, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     let name = match value {
         _ if value.is_finite() => return serde_json::to_writer(bytes, &number).map_err(Into::into),
@@ -163,7 +163,7 @@ pub(super) fn decode<T: DataType>(
     Ok(())
 }
 
-/// What the values of a column mean; `None` if they have no JSON.
+/// The meaning of a column's values; `None` if they have no JSON.
 fn meaning(column: &ColumnDescriptor) -> Option<Meaning> {
     match (column.physical_type(), column.logical_type_ref(), column.converted_type()) {
         (Type::INT96 | Type::FIXED_LEN_BYTE_ARRAY, ..) => None,
@@ -198,7 +198,7 @@ fn meaning(column: &ColumnDescriptor) -> Option<Meaning> {
     }
 }
 
-/// Appends a time in seconds since 1970 in a format, or the number of the column if it is beyond the years of the calendar.
+/// Appends a time in seconds since 1970 in a format, or the number of the column if it is outside the years of the calendar.
 fn put_day(seconds: i64, format: &str, number: i64, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     match DateTime::from_timestamp(seconds, 0) {
         Some(time) => write!(bytes, "\"{}\"", time.format(format)),

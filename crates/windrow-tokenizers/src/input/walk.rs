@@ -1,10 +1,10 @@
 //! Finds the files of directories.
 //!
-//! One walker serves all commands. It follows symbolic links, but not in circles. It skips hidden files and folders, as patterns do,
+//! One walker serves all commands. It follows symbolic links, but not in cycles. It skips hidden files and folders, as patterns do,
 //! and on request also the entries that ignore files name (`.gitignore`, `.ignore`, git's own excludes). It counts what it skips.
-//! An entry that cannot be read ends no walk.
+//! The walk continues after an entry that cannot be read.
 //!
-//! Hidden are names that begin with a dot, and what data jobs leave in their folders: names that begin with `_` (`_temporary`, `_delta_log`,
+//! Hidden are names that begin with a dot, and leftovers of data jobs: names that begin with `_` (`_temporary`, `_delta_log`,
 //! `_SUCCESS`), unless they are partitions (`_key=value`), and those that end with `._COPYING_`. Spark, Hive, pyarrow and Trino hide the same.
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use ignore::{DirEntry, WalkBuilder};
 use super::{Compression, InputError};
 use crate::shown;
 
-/// Which entries of a directory are skipped.
+/// The entries of a directory that are skipped.
 ///
 /// ```
 /// use windrow_tokenizers::input::{WalkOptions, walk};
@@ -33,10 +33,10 @@ use crate::shown;
 pub struct WalkOptions {
     /// Include hidden files and folders.
     pub hidden: bool,
-    /// The directory may hold source code, where a name that begins with `_` is as good as any (`__init__.py`). Below such names, only JSON lines
+    /// The directory may hold source code, where names that begin with `_` are ordinary (`__init__.py`). Below such names, only JSON lines
     /// and Parquet are hidden.
     pub source: bool,
-    /// Skip the entries that ignore files name. Those of parent folders count too, and those of git only inside of a repository.
+    /// Skip the entries that ignore files name. Those of parent folders count too, and those of git only inside a repository.
     pub ignore_files: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct WalkOptions {
 /// ```
 #[derive(Debug, Default)]
 pub struct WalkedTree {
-    /// Regular files, also behind links, in bytewise order of their paths.
+    /// Regular files, including the targets of links, in bytewise order of their paths.
     pub files: Vec<PathBuf>,
     /// Entries that cannot be read, such as broken links and folders that cannot be listed, with the system's errors. All others are found.
     pub broken: Vec<(PathBuf, io::Error)>,
@@ -65,9 +65,9 @@ pub struct WalkedTree {
     pub hidden: usize,
     /// Files and folders skipped because of ignore files. The contents of such a folder are not counted.
     pub ignored: usize,
-    /// Notes for the user that need no action: links in circles, ignore files that cannot be read, skipped entries.
+    /// Notes for the user that need no action: links in cycles, ignore files that cannot be read, skipped entries.
     pub notes: Vec<String>,
-    /// Some of the names that data jobs hide.
+    /// Some names of leftovers of data jobs.
     pub(super) leavings: Leavings,
 }
 
@@ -101,7 +101,7 @@ pub fn walk(root: &Path, options: &WalkOptions) -> Result<WalkedTree, InputError
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) => {
-                // The error of a folder that cannot be listed follows the folder.
+                // The error of an unlistable folder follows the folder.
                 let path = loop_of(&error).or(path_of(&error)).map(Path::to_path_buf);
                 if path.as_ref().is_none_or(|path| folders.last() != Some(path)) {
                     met.add(path.as_deref().and_then(Path::file_name), options);
@@ -153,7 +153,7 @@ pub fn is_hidden(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".") || is_leaving(name)
 }
 
-/// True if a data job hides this name.
+/// True if the name marks a leftover of a data job.
 pub(super) fn is_leaving(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     (name.starts_with(b"_") && !name.contains(&b'=')) || name.ends_with(b"._COPYING_")
@@ -167,7 +167,7 @@ fn is_data(name: &OsStr) -> bool {
 }
 
 impl WalkOptions {
-    /// True if all is hidden that data jobs hide.
+    /// True if all leftovers of data jobs are hidden.
     fn hides_leavings(&self) -> bool {
         !self.hidden && !self.source
     }
@@ -176,7 +176,7 @@ impl WalkOptions {
         name.as_encoded_bytes().starts_with(b".") || (self.hides_leavings() && is_leaving(name))
     }
 
-    /// The first name on the way to a file below a folder that a data job hides, if that hides the file. Some names may have been asked for.
+    /// The first name on the path to a file that marks a leftover of a data job, if it hides the file. Names with `is_named` do not count.
     pub(super) fn leaving_above<'p>(&self, path: &'p Path, is_named: impl Fn(&OsStr) -> bool) -> Option<&'p OsStr> {
         if self.hidden || (self.source && !path.file_name().is_some_and(is_data)) {
             return None;
@@ -185,7 +185,7 @@ impl WalkOptions {
     }
 }
 
-/// Names that data jobs hide: the first ones, for a note.
+/// Names of leftovers of data jobs: the first ones, for a note.
 #[derive(Debug, Default)]
 pub(super) struct Leavings(BTreeSet<OsString>);
 
@@ -198,10 +198,10 @@ impl Leavings {
     }
 }
 
-/// Names that a note lists.
+/// Number of names that a note lists.
 pub(super) const NAMED: usize = 3;
 
-/// Names for a note: the first ones, and how many more there are.
+/// Names for a note: the first ones, and the number of the others.
 pub(super) fn listed<N: AsRef<OsStr>>(names: &[N]) -> String {
     let mut list: Vec<String> = names.iter().take(NAMED).map(|name| shown(name).to_string()).collect();
     if names.len() > NAMED {
@@ -253,7 +253,7 @@ impl WalkedTree {
     /// Counts what the walker skipped: the entries of its folders, less the `met` ones.
     fn count_left_out(&mut self, folders: &[PathBuf], met: &Counts, options: &WalkOptions) {
         let mut there = Counts::default();
-        // The walk has recorded the error of a folder that cannot be listed.
+        // The walk has recorded the error of an unlistable folder.
         for entry in folders.iter().flat_map(fs::read_dir).flatten().flatten() {
             let name = entry.file_name();
             there.add(Some(&name), options);
@@ -287,7 +287,7 @@ impl WalkedTree {
     }
 }
 
-/// The error of the system below the texts that the walker adds, which name the path once more.
+/// The system's error, without the walker's texts, which repeat the path.
 fn system_error(error: &ignore::Error) -> Option<io::Error> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = error.io_error().map(|error| error as _);
     while let Some(error) = cause {
@@ -299,7 +299,7 @@ fn system_error(error: &ignore::Error) -> Option<io::Error> {
     None
 }
 
-/// The link that closes a circle, if that is the error.
+/// The link that closes a cycle, if the error is about one.
 fn loop_of(error: &ignore::Error) -> Option<&Path> {
     match error {
         ignore::Error::Loop { child, .. } => Some(child),

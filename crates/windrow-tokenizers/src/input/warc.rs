@@ -1,7 +1,7 @@
-//! WARC, as web archives have it: the text that was extracted from pages (`.warc.wet.gz`).
+//! WARC, the format of web archives: text extracted from pages (`.warc.wet.gz`).
 //!
-//! A record is a version, headers, an empty line, as many bytes as `Content-Length` says, and two line ends. Records of the type `conversion`
-//! are documents, and their headers are fields to keep. Requests, metadata and the like are passed over. A response is a page of HTML with
+//! A record is a version, headers, an empty line, `Content-Length` bytes, and two line ends. Records of the type `conversion`
+//! are documents, and their headers are fields to keep. Requests, metadata and the like are skipped. A response is a page of HTML with
 //! the headers of its transfer: it is refused, because its text would be no text.
 
 use memchr::{memchr_iter, memmem};
@@ -10,7 +10,7 @@ use super::frame::{BadFrame, Framer, Piece, Unframed};
 use crate::kept::Kept;
 use crate::to_json;
 
-/// Longer headers are none.
+/// Limit of a header block; longer ones are not headers.
 const HEAD: usize = 1 << 20;
 
 const DAMAGED: &str = "fetch it again, or leave it out";
@@ -85,7 +85,7 @@ impl Framer for Warc {
     }
 
     fn restarts(&self) -> bool {
-        // Only a header says where a record ends.
+        // Only a header gives the end of a record.
         false
     }
 

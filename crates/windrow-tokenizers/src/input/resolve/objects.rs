@@ -10,7 +10,7 @@ use crate::input::walk::WalkedTree;
 use crate::input::{Compression, Format, InputError, InputFile, Origin};
 
 impl Found<'_> {
-    /// Adds what a URL stands for.
+    /// Adds the objects for which a URL stands.
     pub(super) fn remote(&mut self, url: &Url) -> Result<(), InputError> {
         match self.stores.find(url)? {
             store::Found::Object(object) => {
@@ -95,7 +95,7 @@ impl Found<'_> {
     }
 }
 
-/// Whether an object begins as text.
+/// True if an object begins as text.
 fn begins(object: &Object) -> Result<bool, InputError> {
     let first = object.first(FIRST_BLOCK as u64);
     first.map(|block| begins_as_text(&block)).map_err(|source| InputError::read(&object.name(), 0, source))

@@ -1,6 +1,6 @@
-//! An object that is read at any place: some of its parts, here called blocks, are kept.
+//! An object that is read at any position. Some of its parts, here called blocks, are kept.
 //!
-//! A Parquet file is read twice, once as a whole for its hash, and its wanted columns once more. A row group that fits in the kept blocks is
+//! A Parquet file is read twice: once as a whole for its hash, and again for its wanted columns. A row group that fits in the kept blocks is
 //! requested once.
 
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use super::{AHEAD, Object, PART, Permit};
 /// Number of blocks that are kept.
 const KEPT: usize = 6;
 
-/// Bytes that the reading of an object at any place takes.
+/// Memory for reading an object at any position, in bytes.
 pub(in crate::input) const BLOCKS_BYTES: usize = (KEPT + 1 + AHEAD) * PART as usize;
 
 /// The blocks of an object. A clone shares them.
@@ -27,10 +27,10 @@ pub(in crate::input) struct ObjectBlocks {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// The one used last is behind the others.
+    /// Kept blocks, the most recently used last.
     kept: VecDeque<(u64, Bytes)>,
     requested: VecDeque<(u64, Pending<io::Result<Bytes>>, Option<Permit>)>,
-    /// The last error, and where it occurred: decoders lose what they are not prepared for.
+    /// The last error, and its position: decoders lose errors of unexpected kinds.
     failure: Option<(u64, io::Error)>,
 }
 
@@ -43,12 +43,12 @@ impl ObjectBlocks {
         self.object.size()
     }
 
-    /// The error of the last failed read, and its place.
+    /// The error of the last failed read, and its position.
     pub(in crate::input) fn take_failure(&self) -> Option<(u64, io::Error)> {
         self.shared().failure.take()
     }
 
-    /// The bytes from a place up to the end of its block; empty at the end. Reading ahead requests the blocks behind it.
+    /// The bytes from a position up to the end of its block; empty at the end. Reading ahead requests the blocks after it.
     pub(in crate::input) fn rest_of_block(&self, place: u64, reads_ahead: bool) -> io::Result<Bytes> {
         if place >= self.size() {
             return Ok(Bytes::new());
@@ -61,7 +61,7 @@ impl ObjectBlocks {
         Ok(block.slice((place % PART) as usize..))
     }
 
-    /// So many bytes; an error if the object ends before.
+    /// The next `length` bytes; an error if the object ends before.
     pub(in crate::input) fn bytes(&self, place: u64, length: usize) -> io::Result<Bytes> {
         let first = self.rest_of_block(place, false)?;
         if first.len() >= length {
@@ -79,7 +79,7 @@ impl ObjectBlocks {
         Ok(whole.freeze())
     }
 
-    /// Reads on from a place.
+    /// Reads on from a position.
     pub(in crate::input) fn read_from(&self, place: u64) -> BlocksRead {
         BlocksRead { blocks: self.clone(), place }
     }
@@ -130,7 +130,7 @@ impl Shared {
     }
 }
 
-/// Reads an object from a place.
+/// Reads an object from a position.
 #[derive(Debug)]
 pub(in crate::input) struct BlocksRead {
     blocks: ObjectBlocks,

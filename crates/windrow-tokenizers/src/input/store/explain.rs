@@ -1,4 +1,4 @@
-//! What went wrong at a store, in the words of a user.
+//! Explanations of store errors for users.
 
 use std::io;
 
@@ -68,7 +68,7 @@ fn cut(text: &str) -> String {
     short
 }
 
-/// Whether the request failed before it was sent, for want of credentials.
+/// True if the request failed before it was sent, because credentials are missing.
 fn is_about_credentials(error: &Error) -> bool {
     let mut reason: Option<&dyn std::error::Error> = Some(error);
     while let Some(inner) = reason {

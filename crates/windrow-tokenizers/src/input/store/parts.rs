@@ -16,7 +16,7 @@ pub(in crate::input) struct ObjectReader {
     rest: Bytes,
     /// Parts that were requested, in order.
     requested: VecDeque<(Pending<io::Result<Bytes>>, Option<Permit>)>,
-    /// Where the next request begins.
+    /// The start of the next request.
     next: u64,
 }
 
@@ -29,12 +29,12 @@ impl ObjectReader {
         self.object.size()
     }
 
-    /// Continues at this place.
+    /// Continues at this position.
     pub(in crate::input) fn seek(&mut self, to: u64) {
         *self = Self { next: to, ..Self::new(self.object.clone()) };
     }
 
-    /// Requests what comes next: one part in any case, and more while other objects leave some.
+    /// Requests the next parts: one in any case, and more while other objects leave some.
     fn request(&mut self) {
         while self.next < self.object.size() {
             let permit = match self.requested.is_empty() {
@@ -55,7 +55,7 @@ impl Read for ObjectReader {
     fn read(&mut self, dst: &mut [u8]) -> io::Result<usize> {
         if self.rest.is_empty() {
             self.request();
-            // The old part is gone before the next one is there.
+            // The old part is dropped before the next one arrives.
             self.rest = Bytes::new();
             let Some((part, permit)) = self.requested.pop_front() else { return Ok(0) };
             self.rest = self.object.answer(part)?;
