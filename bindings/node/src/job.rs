@@ -64,7 +64,7 @@ impl<S: Store> Piece<S> {
 /// Number of pieces that are kept, which is the number by which a copy may be ahead.
 pub(crate) const SPARE_PIECES: usize = 32;
 
-/// Largest size in units of a piece that is kept: that of usual pieces, and some more.
+/// Maximum units of a piece that is kept: a little more than a usual piece has.
 const LARGEST: usize = 1 << 20;
 
 /// The work of a job on its items.

@@ -37,7 +37,7 @@ pub struct Settings {
     pub strategy: String,
     /// Makes all rows equally long.
     pub pads: bool,
-    /// Ids of each row; otherwise those of the longest.
+    /// Ids of each row; by default the length of the longest.
     pub length: Option<u32>,
     /// Rounds the length up to a multiple.
     pub multiple: u32,

@@ -38,7 +38,7 @@ impl BatchOps for Function {
             match self.replies(py, items) {
                 Ok(replies) => {
                     for (entry, reply) in batch.iter_mut().zip(replies) {
-                        // An exception in the list is that of one item.
+                        // An exception in the list belongs to one item.
                         let exception = reply.cast::<PyBaseException>();
                         entry.reply(
                             exception

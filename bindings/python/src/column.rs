@@ -211,7 +211,7 @@ impl Column {
         Ok(PyBytes::new(py, self.bytes()))
     }
 
-    /// The protocol of numpy, which keeps this object as long as its array, and does not write.
+    /// The protocol of numpy, which keeps this object alive with its array, and does not write.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let order = if cfg!(target_endian = "little") { '<' } else { '>' };

@@ -44,7 +44,7 @@ pub(crate) fn in_parallel<R: Send>(batch: impl FnOnce() -> R + Send) -> R {
     pool.install(batch)
 }
 
-/// Ends calls of another thread: those of a task that is cancelled.
+/// Ends calls of another thread, which belong to a cancelled task.
 #[pyclass(frozen, name = "Stop", module = "windrow._windrow")]
 #[derive(Default)]
 pub(crate) struct PyStop(Arc<AtomicBool>);

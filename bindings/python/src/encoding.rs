@@ -92,7 +92,7 @@ impl BatchOfIds {
                 || self.full.encode_batch(inputs, self.add_special_tokens, &self.post_processing, &|| watch.goes_on());
             Ok(in_parallel(encode)?.unwrap_or_default())
         })?;
-        // Two threads may make them; those of one are kept.
+        // Two threads may make them; one result is kept.
         Ok(self.whole.get_or_init(|| made))
     }
 

@@ -18,7 +18,7 @@ use crate::errors::{INT, ask_for};
 use crate::ints::Ints;
 use crate::lists::{PIECE, Turns, apart, containers};
 
-/// The ids of a batch: those of item `n` are `values[offsets[n]:offsets[n + 1]]`. It is never changed.
+/// The ids of a batch: those of item `n` are `values[offsets[n]:offsets[n + 1]]`. A batch never changes.
 #[pyclass(frozen, name = "Ragged", module = "windrow")]
 pub(crate) struct PyRagged(Arc<Ragged>);
 

@@ -86,7 +86,7 @@ impl Settings {
         Ok(if pretty { indented(&text) } else { text })
     }
 
-    /// The added tokens with or without [`IN_TEXT`]; `None` if those of the file are right.
+    /// The added tokens with or without [`IN_TEXT`]; `None` if the tokens of the file are right.
     fn added_tokens(&self, parts: &HashMap<&str, &RawValue>) -> Result<Option<Box<RawValue>>, Failure> {
         let added = match (marked(parts), parts.get("added_tokens")) {
             (Some(added), _) => Some(added),

@@ -50,7 +50,7 @@ pub(crate) fn in_python(message: &str) -> String {
 fn option(text: &str) -> Option<(String, usize)> {
     let name: &str = text.strip_prefix("--")?;
     let end = name.find(|letter: char| !letter.is_ascii_lowercase() && letter != '-').unwrap_or(name.len());
-    // Options with `=` are those of other programs; what goes on like a path is one.
+    // Options with `=` belong to other programs; an option that continues like a path is a path.
     let is_path = |after: &str| {
         after.starts_with('/') || after.strip_prefix('.').is_some_and(|after| after.starts_with(char::is_alphanumeric))
     };

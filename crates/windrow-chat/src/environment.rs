@@ -1,4 +1,4 @@
-//! The environment of chat templates: that of `transformers`.
+//! The environment of chat templates, as in `transformers`.
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;

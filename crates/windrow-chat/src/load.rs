@@ -176,7 +176,7 @@ impl ChatTemplate {
         }
     }
 
-    /// The template in a file: its text, or that of a `tokenizer_config.json` if the name ends in `.json`.
+    /// The template in a file: the whole text, or the template of a `tokenizer_config.json` if the name ends in `.json`.
     ///
     /// ```
     /// use windrow_chat::{ChatTemplate, SpecialTokens};

@@ -3,7 +3,7 @@
 //! A message of a user or an assistant is lost if the text of the row stays the same whatever the message says; so is a message with a role that
 //! the template writes nowhere. Other messages that change nothing are the template's decision: one may write the system's only before the
 //! last question. Loss is known exactly: the row is rendered again with other words. Most rows need no second run: the words of a message
-//! are looked up in the text. The answer depends on the row and the template alone, so that two runs skip the same rows.
+//! are looked up in the text. The answer depends only on the row and the template, so that two runs skip the same rows.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

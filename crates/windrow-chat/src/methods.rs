@@ -1,4 +1,4 @@
-//! Methods of Python's strings where those of the template engine differ or are missing.
+//! Methods of Python's strings that differ in the template engine or are missing there.
 
 use super::python;
 use minijinja::value::{Kwargs, Rest, StringInput, ValueOrKwargs, from_args};

@@ -21,7 +21,7 @@ thread_local! {
     static LIMITS: Limits = const { Limits { visits: Cell::new(u64::MAX), bytes: Cell::new(usize::MAX), spent: Cell::new(false) } };
 }
 
-/// The work on lists and objects that the engine does not count: it compares, hashes and writes what is inside them in one step.
+/// The work on lists and objects that the engine does not count: it compares, hashes and writes their contents in one step.
 struct Limits {
     /// Items that may be visited.
     visits: Cell<u64>,

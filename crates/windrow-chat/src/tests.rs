@@ -163,7 +163,7 @@ fn without_marks_the_prefixes_tell() {
     let chatml = "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
     assert_eq!(spans(chatml, TALK), Ok(vec!["bé</>\n".into(), "d</>\n".into()]));
     assert!(!template(chatml).has_marks());
-    // A template that drops what earlier answers said.
+    // A template that drops the text of earlier answers.
     let drops = "{% for m in messages %}<{{ m.role }}>{% if m.role == 'user' or loop.last %}{{ m.content }}{% endif %}{% endfor %}\
         {% if add_generation_prompt %}<assistant>{% endif %}";
     assert!(spans(drops, TALK).unwrap_err().contains("the mask is not known"), "{:?}", spans(drops, TALK));

@@ -1,4 +1,4 @@
-//! Exit codes. They are those of `sysexits.h` where that file has a fitting one.
+//! Exit codes, taken from `sysexits.h` if it has a fitting one.
 
 use windrow_tokenizers::run::FailureKind;
 

@@ -11,7 +11,7 @@ fn parse(text: &str) -> Option<f64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// True if other programs keep the CPUs busy. `own` threads of the load are those of this program.
+/// True if other programs keep the CPUs busy. `own` threads of the load belong to this program.
 fn is_busy(load: f64, own: usize, cpus: usize) -> bool {
     load - own as f64 >= cpus as f64
 }

@@ -1,7 +1,7 @@
 //! The fixed choice, written by hand: threads that claim a fixed number of items at a time from one counter.
 //!
-//! Such a loop has no stronger simple form: a claim is one addition, the threads wait in a spin between calls, and the caller waits
-//! for items, not for threads. So a thread that comes late costs nothing.
+//! The strongest simple form of such a loop: a claim is one addition, the threads spin between calls, and the caller waits for items, not
+//! for threads. So a thread that comes late costs nothing.
 //!
 //! # Protocol
 //! `next` is the first item that is not claimed, and `done` counts finished items. A call sets `done` to 0 and then `next` to 0. All threads,
@@ -43,7 +43,7 @@ impl<F: Fn(Range<usize>) + Sync> Crew<'_, F> {
             }
             let to = (from + self.grain).min(self.count);
             (self.run)(from..to);
-            // Release: pairs with the Acquire in `call`: the caller sees what the items wrote.
+            // Release: pairs with the Acquire in `call`: the caller sees the writes of the items.
             self.done.fetch_add(to - from, Ordering::Release);
         }
     }

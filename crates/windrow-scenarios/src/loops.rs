@@ -33,7 +33,7 @@ macro_rules! site {
     };
 }
 
-/// Call sites: windrow remembers what an item of a call site costs, and in a program different loops are different call sites.
+/// Call sites: windrow remembers the cost of an item of a call site, and in a program different loops are different call sites.
 #[rustfmt::skip]
 static SITES: [Site; 48] = [
     site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(), site!(),
@@ -112,7 +112,7 @@ fn widths(run: &mut Run<'_>, calibration: &TurnCosts) -> Result<(), String> {
             Arm::new("control", Role::Control, plain()),
             Arm::new("windrow", Role::Windrow, on(threads, WIDTH_SITES[index][0])),
         ];
-        // Every pool has a call site, because windrow remembers what sharing gained there.
+        // Every pool has a call site, because windrow remembers the gain of sharing there.
         arms.extend(pool_widths(threads).into_iter().zip(&WIDTH_SITES[index][1..]).map(|(width, site)| {
             let name = if width == 1 { "1 thread".to_owned() } else { format!("{width} threads") };
             Arm::new(name, Role::Fixed(width as f64), on(width, *site))

@@ -1,6 +1,6 @@
 //! The page of `--report`: one file of HTML with inline SVG, without scripts and external resources.
 //!
-//! Every picture stands above a table of its numbers. Gains come first, then all losses. All numbers are those of the JSON, rounded.
+//! Every picture stands above a table of its numbers. Gains come first, then all losses. All numbers come from the JSON, rounded.
 
 mod pictures;
 mod svg;

@@ -1,7 +1,7 @@
 //! Overlap: matrix products fused with an all-reduce, on two ranks of this process with a paced link between them, against computing the
 //! whole product and then communicating it.
 //!
-//! The automatic choice is that of `windrow_collective`, from a profile measured here. The sweep has equal tiles.
+//! `windrow_collective` makes the automatic choice, from a profile measured here. The sweep has equal tiles.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -36,7 +36,7 @@ const BALANCES: [(&str, f64); 3] =
     [("product, fast link", 0.5), ("product, even link", 1.0), ("product, slow link", 2.0)];
 /// The number of ranks, which is the number of processors of the smallest machine.
 pub const RANKS: usize = 2;
-/// Latency of a step of the links: that of a network within a room.
+/// Latency of a step of the links, typical of a network within a room.
 pub const LATENCY: Duration = Duration::from_micros(10);
 /// Numbers of equal tiles to try.
 const EQUAL: [usize; 5] = [2, 4, 8, 16, 32];

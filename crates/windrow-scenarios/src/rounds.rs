@@ -1,6 +1,6 @@
 //! Rounds in lockstep: `x[i + 1..] += x[i]` for one `i` after the other, each round shared among threads.
 //!
-//! The problem is that of Sarah El Kazdadi's "speeding up data parallel code sections with... tokio?". A round takes a microsecond, so the
+//! The problem comes from Sarah El Kazdadi's "speeding up data parallel code sections with... tokio?". A round takes a microsecond, so the
 //! comparison is about how fast threads synchronize.
 
 use std::time::Instant;
@@ -35,7 +35,7 @@ pub fn input(n: usize) -> Vec<f64> {
     (0..n as u64).map(number).collect()
 }
 
-/// A round's work on one part. Every arm calls this one function, so arms differ only in what happens between rounds.
+/// A round's work on one part. Every arm calls this one function, so arms differ only between rounds.
 #[inline(never)]
 pub fn add(head: f64, part: &mut [f64]) {
     for number in part {

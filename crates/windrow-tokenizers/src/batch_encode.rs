@@ -12,8 +12,8 @@ use crate::engine::{bytes_of, has_memory};
 /// that has forked after a batch still works in parallel. The idea comes from the tokenizers project's work on `encode_batch` (its pull requests
 /// 2073 and 2077).
 ///
-/// A method of this trait takes precedence over that of the tokenizer with the same name, because the tokenizer has it from the type that
-/// it dereferences to. `TOKENIZERS_PARALLELISM=false` makes all of them serial, as in the library.
+/// A method of this trait takes precedence over the tokenizer's method with the same name, because the tokenizer gets its own from the type
+/// that it dereferences to. `TOKENIZERS_PARALLELISM=false` makes all of them serial, as in the library.
 ///
 /// ```
 /// use windrow_tokenizers::BatchEncode;

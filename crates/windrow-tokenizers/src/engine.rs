@@ -3,7 +3,7 @@
 //! An [`Engine`] is a tokenizer ready to encode, shared by all workers. An [`Encoder`] belongs to one worker. It owns scratch
 //! memory that is reused from document to document, so a warm encoder only allocates space for the ids. There are three engines:
 //! `windrow-bpe` for byte-level BPE that its gate admits, `tokenizers` 1.0 for the rest, and the released `tokenizers` 0.23 for the few
-//! `tokenizer.json` files that 1.0 refuses or reads differently. None starts threads; [`Engine::encode_batch`] uses those of the pool.
+//! `tokenizer.json` files that 1.0 refuses or reads differently. None starts threads; [`Engine::encode_batch`] uses the threads of the pool.
 //!
 //! All give the ids of `tokenizers` 0.23 with Oniguruma, `encode_fast`, without truncation and padding. The `tokenizer.json` alone
 //! decides which engine runs, never a document.
@@ -156,7 +156,7 @@ pub trait Engine: Send + Sync {
     }
 
     /// The last place at or after `from` at which a part of a document can be cut: the ids of the text before it and of the text after it,
-    /// encoded separately, are those of the document. `part` begins at the beginning or at another cut, and need not be UTF-8.
+    /// encoded separately, are those of the document. `part` begins at the start of the document or at another cut, and need not be UTF-8.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};

@@ -26,7 +26,7 @@ use crate::tokenizer::{Late, LoadError, LoadOptions, Tokenizer, file_of, release
 /// A tokenizer that makes whole encodings: with tokens, offsets in characters, words and masks, of single texts, pairs and lists of words,
 /// truncated and padded.
 ///
-/// They are those of Hugging Face's `tokenizers` 0.23.3. If windrow's own engine encodes ([`Tokenizer::delegated`] is `None`), all of them follow
+/// The encodings are those of Hugging Face's `tokenizers` 0.23.3. If windrow's own engine encodes ([`Tokenizer::delegated`] is `None`), they follow
 /// from the ids and the text; the library itself encodes the rest: other tokenizers, and words that are given as such.
 ///
 /// ```
@@ -44,7 +44,7 @@ pub struct FullTokenizer {
     tokenizer: Tokenizer,
     post_processing: PostProcessing,
     reference: Option<Reference>,
-    /// The rank file of a vocabulary of tiktoken that comes from one.
+    /// The rank file, if a vocabulary of tiktoken was loaded from one.
     ranks: Option<Box<[u8]>>,
     /// The ids around a text without and with special tokens, computed at first use.
     around: [OnceLock<Arc<Encoding>>; 2],
@@ -59,7 +59,7 @@ struct Reference {
 
 /// The post-processing of the encodings of one or two texts: they are truncated, special tokens are put around them, and they are padded.
 ///
-/// It is a value: changing it changes no other call.
+/// The post-processing is a value: a change to it changes no other call.
 ///
 /// ```
 /// use windrow_tokenizers::full::FullTokenizer;
@@ -298,7 +298,7 @@ impl FullTokenizer {
     /// ```
     ///
     /// # Panics
-    /// The tokenizer comes from a `tokenizer.json`; [`from_json`](Self::from_json) reads those.
+    /// The tokenizer comes from a `tokenizer.json`; [`from_json`](Self::from_json) reads such files.
     pub fn new(tokenizer: Tokenizer) -> Self {
         assert!(tokenizer.is_of_ranks(), "{} is not a vocabulary of tiktoken", tokenizer.name());
         let post_processing = PostProcessing::none();
@@ -491,7 +491,7 @@ impl FullTokenizer {
         post_processing.apply(first, second, add_special_tokens)
     }
 
-    /// [`encode`](Self::encode) of a single text whose ids are known: those of [`tokenizer`](Self::tokenizer).
+    /// [`encode`](Self::encode) of a single text whose ids are known, from [`tokenizer`](Self::tokenizer).
     ///
     /// ```
     /// use windrow_tokenizers::full::FullTokenizer;
@@ -508,7 +508,7 @@ impl FullTokenizer {
     /// The errors of [`encode`](Self::encode).
     ///
     /// # Panics
-    /// `ids` are not those of `text`.
+    /// `ids` are not the ids of `text`.
     pub fn encoding_of(
         &self,
         text: &str,
@@ -534,7 +534,7 @@ impl FullTokenizer {
     /// ```
     ///
     /// # Panics
-    /// `ids` are not those of `text`.
+    /// `ids` are not the ids of `text`.
     pub fn offsets_of(&self, text: &str, ids: &[u32]) -> Option<Vec<(usize, usize)>> {
         self.tokenizer.own_offsets(text, ids)
     }

@@ -2,7 +2,7 @@
 //!
 //! A name is a vocabulary of this crate: `r50k_base` (also `gpt2`), `p50k_base`, `cl100k_base` or `o200k_base`, each also without `_base`,
 //! `p50k_edit` or `o200k_harmony`.
-//! [`vocabulary_of`] maps a model to its vocabulary. `Qwen/Qwen2.5-7B` is that of a model in the cache of the Hugging Face Hub. Anything else is
+//! [`vocabulary_of`] maps a model to its vocabulary. `Qwen/Qwen2.5-7B` names a model in the cache of the Hugging Face Hub. Anything else is
 //! the path of a `tokenizer.json`, or of a directory that contains one, or of a published rank file of tiktoken: `r50k_base.tiktoken`,
 //! `p50k_base.tiktoken` and so on. The ids are those of Hugging Face's `tokenizers` 0.23 for the same file, and of tiktoken for the vocabularies
 //! of this crate.
@@ -206,7 +206,7 @@ struct AddedId {
 }
 
 impl Tokenizer {
-    /// Loads the vocabulary of this name, the `tokenizer.json` or published `.tiktoken` file at this path, or that of a model in the
+    /// Loads the vocabulary of this name, the `tokenizer.json` or published `.tiktoken` file at this path, or the file of a model in the
     /// cache of the Hub: `Qwen/Qwen2.5-7B`.
     ///
     /// ```
@@ -514,7 +514,7 @@ impl Tokenizer {
         self.append_batch_ids_while(texts, batch, goes_on)
     }
 
-    /// [`encode_batch_ids_while`](Self::encode_batch_ids_while), but `texts` follow those of `batch`: for callers that get a batch piece by piece.
+    /// [`encode_batch_ids_while`](Self::encode_batch_ids_while), but `texts` follow the texts of `batch`: for callers that get a batch in pieces.
     ///
     /// ```
     /// use windrow_tokenizers::engine::Ragged;

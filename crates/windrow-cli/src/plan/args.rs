@@ -181,7 +181,7 @@ impl Options {
     }
 }
 
-/// Where to measure.
+/// The place of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Where {
     /// Threads of this process.

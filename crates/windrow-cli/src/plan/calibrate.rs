@@ -1,4 +1,4 @@
-//! Measures the times of tiles: on ranks that are threads of this process, or (`super::mpi`) on those of MPI.
+//! Measures the times of tiles: on ranks that are threads of this process, or (`super::mpi`) on the ranks of MPI.
 
 use std::thread;
 use std::time::Duration;

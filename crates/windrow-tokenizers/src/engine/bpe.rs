@@ -46,7 +46,7 @@ impl Bpe {
         })
     }
 
-    /// Puts the ids that go around a document around those of each from document `first` on.
+    /// Adds the ids around a document to each document from `first` on.
     fn surround(&self, batch: &mut Ragged, first: usize) {
         let [before, behind] = &self.around;
         if before.is_empty() && behind.is_empty() {

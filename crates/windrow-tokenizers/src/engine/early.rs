@@ -63,7 +63,7 @@ impl Early {
         Self { first, fast: OnceLock::new(), build, loading, past: Mutex::new(past) }
     }
 
-    /// The fast engine, if it is built or now worth building: with `bytes` of text at hand, or by what was encoded before.
+    /// The fast engine, if it is built or now worth building: with `bytes` of text at hand, or because of earlier texts.
     fn fast(&self, bytes: usize) -> Option<&Bpe> {
         if let Some(fast) = self.fast.get() {
             return fast.as_ref();

@@ -205,7 +205,7 @@ impl Ranks {
             look_up(links, heap, at);
         }
         while let Some(Reverse((rank, at))) = heap.pop() {
-            // Outdated: one of the two parts was merged otherwise, or this union was looked up again.
+            // Outdated: one of the two parts was merged with another part, or this union was looked up again.
             if links[at as usize].rank != rank {
                 continue;
             }

@@ -14,7 +14,7 @@
 //! Two costs are not counted as retries. A backreference compares as many bytes as its group has, so patterns with backreferences are
 //! refused. A possessive loop reads to the end of the text: with a malicious pattern, the work grows with the square of the text.
 //!
-//! A document whose budget is spent is refused. It never gets other ids than those of the library.
+//! A document whose budget is spent is refused. Its ids never differ from the library's.
 
 use std::cell::Cell;
 

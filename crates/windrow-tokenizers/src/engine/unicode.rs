@@ -1,7 +1,7 @@
 //! Characters that the two libraries treat differently.
 //!
-//! The first cause is Unicode. The release candidate knows Unicode 17. In 0.23, the classes of regexes are those of Unicode 16,
-//! punctuation that of Unicode 8, and normalization forms those of Unicode 9. A library ignores a character that is newer than its
+//! The first cause is Unicode. The release candidate knows Unicode 17. In 0.23, the classes of regexes follow Unicode 16,
+//! punctuation Unicode 8, and normalization forms Unicode 9. A library ignores a character that is newer than its
 //! tables: the character is in no class, stays unchanged, and composes with none. So the release candidate gets another character
 //! instead, one that no version knows and that has as many bytes.
 //!

@@ -15,7 +15,7 @@ use super::file::{Added, File, Kind, Model};
 /// the depth.
 const MAX_DEPTH: usize = 8;
 
-/// Maximum length of a pattern: ten times that of the longest pattern of a known model.
+/// Maximum length of a pattern: ten times the length of the longest pattern of a known model.
 const MAX_PATTERN: usize = 8 << 10;
 
 /// Maximum length of a token that a library can store.
@@ -214,7 +214,7 @@ fn check_merges(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fau
     Ok(())
 }
 
-/// Without a token for a byte and for the unknown, such bytes would vanish.
+/// Checks the tokens for bytes. A byte without a token would vanish if there is no token for unknown text.
 fn check_bytes(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fault> {
     if text_option(model, "unk_token").is_some() {
         return Ok(());

@@ -88,7 +88,7 @@ pub(super) fn engine(
 }
 
 /// The tokenizer of the release candidate with the forms of its added tokens, or the reason why it is not suitable for this file.
-/// `forms` are those of 0.23.
+/// `forms` are the forms of 0.23.
 fn pipeline(file: &File<'_>, checked: &Checked, forms: Option<&Forms>) -> Result<(PipelineTokenizer, Forms), String> {
     if let Some(reason) = route::differs(file, checked).filter(|_| !file.canonical) {
         return Err(reason.to_owned());

@@ -192,7 +192,7 @@ impl Trims {
         (trims.is_empty() || others.tells_tokens).then_some(Self(trims))
     }
 
-    /// Excludes white space from offsets. `spaces` is that of a token, at its beginning and at its end.
+    /// Excludes white space from offsets. `spaces` gives the white space at the beginning and at the end of a token.
     fn apply(&self, encoded: &mut Encoded, spaces: impl Fn(u32) -> [usize; 2]) {
         for &keeps_first in &self.0 {
             for (number, (&id, Range { start, end })) in encoded.ids.iter().zip(&mut encoded.offsets).enumerate() {
@@ -222,8 +222,8 @@ const BYTES_OF_ENCODED: usize = 200;
 impl Tokenizer {
     /// The text of `ids`, without special tokens if `skip_special_tokens`.
     ///
-    /// For a `tokenizer.json`, the text is that of Hugging Face's `tokenizers` 0.23: its decoder is applied, and unknown ids are ignored.
-    /// For the vocabularies of tiktoken, it is that of tiktoken. Bytes that are not UTF-8 become U+FFFD in both.
+    /// For a `tokenizer.json`, the text is the same as in Hugging Face's `tokenizers` 0.23: its decoder is applied, and unknown ids are ignored.
+    /// For the vocabularies of tiktoken, the text is the same as in tiktoken. Bytes that are not UTF-8 become U+FFFD in both.
     ///
     /// If windrow's own engine does not encode ([`delegated`](Self::delegated)), the first call loads the file again.
     ///
@@ -295,7 +295,7 @@ impl Tokenizer {
     /// The ids of `text`, and the range of bytes of `text` for each id.
     ///
     /// The offsets are those that Hugging Face's `tokenizers` 0.23 gives in bytes: whole characters, so all tokens of a character have its place,
-    /// without the white space that the file trims. The ids are those of the other methods.
+    /// without the white space that the file trims. The ids are the same as in the other methods.
     ///
     /// If windrow's own engine does not encode ([`delegated`](Self::delegated)), the first call loads the file again.
     ///
@@ -331,7 +331,7 @@ impl Tokenizer {
     /// The offsets of the `ids` of a text, in characters and trimmed, without special tokens around them; `None` if they do not follow from the ids.
     ///
     /// # Panics
-    /// `ids` are not those of `text`.
+    /// `ids` are not the ids of `text`.
     pub(crate) fn own_offsets(&self, text: &str, ids: &[u32]) -> Option<Vec<(usize, usize)>> {
         let ((bpe, others), trims) = self.locating().zip(self.trims.as_ref())?;
         // The library trims characters off offsets in characters.

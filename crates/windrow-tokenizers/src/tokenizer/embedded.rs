@@ -4,7 +4,7 @@
 //! contributors, MIT licence), which ships the ranks of OpenAI's `tiktoken` (Copyright (c) 2022 OpenAI, Shantanu Jain,
 //! MIT licence).
 //!
-//! Their patterns are those of the published tokenizer.json files, for which the engine has programs. tiktoken writes two of them
+//! Their patterns come from the published tokenizer.json files, for which the engine has programs. tiktoken writes two of them
 //! differently. tiktoken's pattern of `r50k_base` finds the same pieces. Its pattern of `cl100k_base` takes the white space at the
 //! end of a text as one piece; the pattern used here cuts that white space after the last line end. The ids are the same, because
 //! no token of `cl100k_base` continues after its last line end (`tests/it/tokenizer_load.rs`).
@@ -116,7 +116,7 @@ impl Embedded {
         last.map_or(0, |id| id + 1)
     }
 
-    /// The tokens after those of the columns, with their ids.
+    /// The tokens after the columns, with their ids.
     fn more(&self) -> Vec<(Vec<u8>, u32)> {
         if self.spaces { pairs::runs_of_spaces() } else { Vec::new() }
     }

@@ -188,7 +188,7 @@ impl<'a> Model<'a> {
                     other.map_or("is not a string".to_owned(), |kind| format!("{kind:?} is not a known model"));
                 return Err(Fault::new("model.type", reason, "BPE, WordPiece, WordLevel and Unigram can be read"));
             }
-            // Files of the first versions have no type; the order of these tests is that of the library.
+            // Files of the first versions have no type; these tests have the library's order.
             None if merges_text.is_some() => Kind::Bpe,
             None if options.contains_key("continuing_subword_prefix") => Kind::WordPiece,
             None if vocab_text.get().starts_with('[') => Kind::Unigram,

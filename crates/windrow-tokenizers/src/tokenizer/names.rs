@@ -1,6 +1,6 @@
 //! Vocabularies by the name of a model.
 //!
-//! The tables are those of tiktoken 0.14 (`tiktoken/model.py`): a listed name, or else the first matching prefix.
+//! The tables come from tiktoken 0.14 (`tiktoken/model.py`): a listed name, or else the first matching prefix.
 
 use super::{LoadError, embedded, hub};
 
@@ -52,7 +52,7 @@ pub fn encoding_name(model: &str) -> Option<&'static str> {
 }
 
 /// The vocabulary that an OpenAI model uses, for [`Tokenizer::load`](super::Tokenizer::load): `gpt-4o` uses `o200k_base`. The mapping
-/// is that of tiktoken.
+/// is the same as in tiktoken.
 ///
 /// ```
 /// use windrow_tokenizers::tokenizer::vocabulary_of;

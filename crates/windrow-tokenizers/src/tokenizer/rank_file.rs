@@ -13,7 +13,7 @@ use crate::diagnose::FIRST;
 /// Maximum number of tokens. The largest published file has 199,998.
 const MAX_TOKENS: usize = 1 << 22;
 
-/// True if the first line of a file is that of a rank file.
+/// True if a file begins with a line of a rank file.
 pub(super) fn is_likely(file: &[u8]) -> bool {
     let line = file[..file.len().min(FIRST)].split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii_end();
     let Some((token, rank)) = str::from_utf8(line).ok().and_then(|line| line.split_once(' ')) else { return false };

@@ -34,7 +34,7 @@ pub(super) fn differs(file: &File<'_>, checked: &Checked) -> Option<&'static str
         return Some("the pre-tokenizer is Metaspace with prepend_scheme first, and there is a normalizer");
     }
     if added.iter().any(|token| token.normalized) && check::has_pre_tokenizer(file, "Metaspace") {
-        // Metaspace became a normalizer, and changes the text that is searched for such tokens.
+        // Metaspace became a normalizer, and changes the text in which these tokens are searched.
         return Some("an added token has normalized set, and the pre-tokenizer is Metaspace");
     }
     if ids_depend_on_order(file, checked) {
@@ -84,7 +84,7 @@ fn starts_first_word_alone(file: &File<'_>) -> bool {
     })
 }
 
-/// 0.23 adds the tokens in the order of the file, the release candidate in that of their ids.
+/// 0.23 adds the tokens in the order of the file, the release candidate in the order of their ids.
 fn ids_depend_on_order(file: &File<'_>, checked: &Checked) -> bool {
     if file.added.is_sorted_by_key(|token| token.id) {
         return false;
