@@ -12,8 +12,8 @@
 //! all of them ([`Job::memory`]): a slow writer slows the reader. The output, the account of documents and the choice of the first
 //! failure follow the order of the documents. So neither the number of threads nor the size of chunks or batches changes a byte.
 //!
-//! Which documents are wanted, their parts and their order go by a hash of each document's place ([`Selection`]). Shuffled documents wait, sorted
-//! in runs on the disk, until all are encoded; documents become rows before they are appended.
+//! A hash of each document's place decides if the document is selected, its part and its order ([`Selection`]). Shuffled documents wait, sorted in
+//! runs on the disk, until all are encoded; documents become rows before they are appended.
 //!
 //! If one stage fails or panics, all earlier documents are completed, and the other stages stop at their next chunk, batch or read.
 //! A run does not wait for a reader that is blocked in a read (of a pipe, say). The thread of that reader ends when the input
@@ -78,7 +78,7 @@ use crate::{counted, grouped, shown};
 use account::Account;
 use special::SpecialIds;
 
-/// What to encode, and how.
+/// The inputs of a run of [`encode`], and its settings.
 ///
 /// ```
 /// use windrow_tokenizers::encode::{Job, encode};
@@ -103,38 +103,38 @@ use special::SpecialIds;
 pub struct Job {
     /// The inputs to read, in this order.
     pub inputs: Vec<InputFile>,
-    /// How records become documents. Options of the tokenizer only go into the manifest: it was loaded with them. Those of the output are
-    /// not used: it was made with its own.
+    /// The conversion of records to documents. Options of the tokenizer only go into the manifest: the tokenizer was loaded with them. Options of
+    /// the output are not used: the output was made with its own.
     pub reading: EncodeJob,
     /// Threads that encode, including the calling one; 0 means one for each CPU the process may use. Writing uses one
     /// additional thread, which mostly waits, and reading one for each of the [`readers`](Self::readers).
     pub threads: usize,
-    /// Memory budget in bytes of the documents in flight. It covers the buffers of all batches between reader and output, with 48 bytes
-    /// per record, and the ids of their documents, 4 bytes each. Until the ids are known, one id per byte is assumed. A document that
-    /// exceeds the budget runs alone, unless it is a text, a line or a JSON line that the engine can [cut](Engine::cuts_documents): that is
-    /// read, encoded and written part by part. What the engine needs for a document while it encodes it counts, too
+    /// Memory budget in bytes of the documents in flight. It covers the buffers of all batches between reader and output, with 48 bytes per record,
+    /// and the ids of their documents, 4 bytes each. Until the ids are known, one id per byte is assumed. A document that exceeds the budget waits
+    /// until nothing else is in flight, unless it is a text, a line or a JSON line that the engine can [cut](Engine::cuts_documents): such a
+    /// document is read, encoded and written part by part. The memory that the engine needs while it encodes a document counts, too
     /// ([`Engine::working_bytes`]).
     ///
-    /// If documents are shuffled, one half is for those that wait for their order. A document that waits as a whole, for its order or its rows,
-    /// is not read part by part.
+    /// If documents are shuffled, one half is for the documents that wait for their order. A document that waits as a whole, for its order or its
+    /// rows, is not read part by part.
     ///
-    /// The budget does not cover the tokenizer with what it remembers, nor the buffers of the reader and the output (some MiB), nor what
-    /// each worker needs while it encodes a document. [`MemoryShares`] divides the memory of a whole run.
+    /// The budget does not cover the tokenizer and its cache, the buffers of the reader and the output (some MiB), or the memory that each worker
+    /// needs while it encodes a document. [`MemoryShares`] divides the memory of a whole run.
     pub memory: usize,
-    /// How many inputs are read and decompressed at the same time; 0 means as many as pay, up to one for each thread that encodes. What is
-    /// read before its turn may take a half of the memory. Streams are read when it is their turn.
+    /// Number of inputs that are read and decompressed at the same time; 0 means as many as pay, up to one for each thread that encodes. Data read
+    /// before its turn may take a half of the memory. Streams are read when it is their turn.
     pub readers: usize,
     /// Bytes of consecutive documents that a worker claims at a time.
     pub chunk_bytes: usize,
     /// If set, a document is the conversation in a JSON line, rendered by a chat template. [`Texts::field`](crate::run::Texts::field) names its messages.
     pub chat: Option<Chat>,
-    /// How many bad documents may be skipped; nothing is published beyond this limit. If all documents are bad, the run always fails.
+    /// Limit on the bad documents that may be skipped; nothing is published beyond it. If all documents are bad, the run always fails.
     pub max_skipped: Option<MaxSkipped>,
-    /// Whether the [summary](Summary::trace) tells when each batch was in each stage, which takes some hundred bytes a batch.
+    /// True to record in the [summary](Summary::trace) when each batch was in each stage, which takes some hundred bytes a batch.
     pub trace: bool,
 }
 
-/// How many bad documents a run may skip.
+/// A limit on the bad documents that a run may skip.
 ///
 /// ```
 /// use windrow_tokenizers::encode::{EncodeError, Job, MaxSkipped, encode};
@@ -156,14 +156,14 @@ pub struct Job {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MaxSkipped {
-    /// This number. One more ends the run.
+    /// A number of documents. One more ends the run.
     Documents(u64),
-    /// This percentage of the documents read, without those left out, checked when everything is read.
+    /// A percentage of the documents read, without deselected ones, checked when everything is read.
     Percent(f64),
 }
 
 impl MaxSkipped {
-    /// Whether the account of a whole run exceeds the limit.
+    /// True if the account of a whole run exceeds the limit.
     fn is_exceeded(self, documents: &Documents) -> bool {
         match self {
             Self::Documents(most) => documents.skipped > most,
@@ -220,9 +220,9 @@ impl Job {
         }
     }
 
-    /// Small enough that several batches with their ids are in flight within the budget.
+    /// Bytes of a batch, small enough that several batches with their ids are in flight within the budget.
     fn batch_bytes(&self, working_bytes: usize) -> usize {
-        // What the engine needs for one batch is a half of the budget at most.
+        // The engine's memory for one batch is a half of the budget at most.
         let share = (2 * working_bytes).max(32);
         (self.memory / share).clamp(4 << 10, Self::BATCH_BYTES)
     }
@@ -260,7 +260,7 @@ pub struct Summary {
     pub text_bytes: u64,
     /// Ids written, end-of-text ids included.
     pub tokens: u64,
-    /// Special tokens that stood in the written documents, as in the [manifest](manifest::Manifest::special_tokens).
+    /// Special tokens in the texts of the written documents, as in the [manifest](manifest::Manifest::special_tokens).
     pub special_tokens: u64,
     /// The inputs, as the manifest lists them; none if the run failed.
     pub inputs: Vec<manifest::InputFile>,
@@ -268,11 +268,11 @@ pub struct Summary {
     pub loss_tokens: Option<u64>,
     /// Written documents none of whose ids has a mask of 1; `None` without masks.
     pub documents_without_loss: Option<u64>,
-    /// From the first read to the end of the publication.
+    /// Time from the first read to the end of the publication.
     pub elapsed: Duration,
     /// The part of `elapsed` until the last document was encoded and passed to the output. The rest is syncing and renaming.
     pub encoding: Duration,
-    /// Whether standard input was read as text but begins with a line of JSON.
+    /// True if standard input was read as text but begins with a line of JSON.
     pub stdin_looks_like_json_lines: bool,
     /// Kept fields that no document of this run has: their values are all null.
     pub keep_missing: Vec<String>,
@@ -284,22 +284,22 @@ pub struct Summary {
     pub peak_in_flight: usize,
     /// Number of documents that were [announced](Observer::exceeds) because they take more than [`Job::memory`].
     pub exceeding: u64,
-    /// The number of inputs that were read at the same time, as decided in the end; 0 if reading ended early.
+    /// Number of inputs that were read at the same time, as decided in the end; 0 if reading ended early.
     pub readers: usize,
-    /// What an interrupted run had finished, if this one [resumed](crate::output::OutputOptions::resume) it.
+    /// The progress of an interrupted run, if this run [resumed](crate::output::OutputOptions::resume) it.
     pub resumed: Option<Resumed>,
-    /// Number of finished shards that were kept although the run failed: the next run can resume behind them.
+    /// Number of finished shards that were kept although the run failed: the next run can resume after them.
     pub kept_shards: usize,
-    /// Whether the run ended with the document that reached its [limit](crate::manifest::Selection::limit): what follows was not read.
+    /// True if the run ended with the document that reached its [limit](crate::manifest::Selection::limit): later documents were not read.
     pub is_limited: bool,
     /// The published files; `None` if the run failed.
     pub published: Option<Published>,
-    /// When each batch was read, encoded, written and synced, with [`Job::trace`]. A batch is read in the time in which the next one is
-    /// awaited: with several readers, the first of them may have read it before.
+    /// The times at which each batch was read, encoded, written and synced, with [`Job::trace`]. A batch is read in the time in which the next one
+    /// is awaited: with several readers, the first of them may have read it before.
     pub trace: Option<Trace>,
 }
 
-/// What an interrupted run had finished.
+/// The progress of an interrupted run.
 ///
 /// ```
 /// use windrow_tokenizers::encode::{Job, encode};
@@ -337,7 +337,7 @@ pub struct Resumed {
     pub stored: u64,
 }
 
-/// Why a run ended early.
+/// The reason why a run ended early.
 ///
 /// ```
 /// use windrow_tokenizers::encode::{EncodeError, Job, encode};
@@ -389,9 +389,9 @@ pub enum EncodeError {
         Place(first)
     )]
     AllSkipped {
-        /// Number of documents read, without those left out.
+        /// Number of documents read, without deselected ones.
         read: u64,
-        /// The first of them.
+        /// The first bad document.
         first: SkippedDocument,
     },
     /// Masks were asked for, and no document has an id whose mask is 1.
@@ -420,7 +420,7 @@ pub enum EncodeError {
         shown(message)
     )]
     Panicked {
-        /// What the stage was doing.
+        /// The work of the stage.
         stage: &'static str,
         /// The message of the panic.
         message: String,
@@ -431,7 +431,7 @@ pub enum EncodeError {
 }
 
 impl EncodeError {
-    /// Whether the same run can succeed at another time. A bad document stays bad, until the input or the options change.
+    /// True if the same run can succeed at another time. A bad document stays bad, until the input or the options change.
     fn may_be_gone_next_time(&self) -> bool {
         match self {
             Self::Document(_) | Self::TooManySkipped { .. } | Self::AllSkipped { .. } | Self::NoLoss { .. } => false,
@@ -552,7 +552,7 @@ pub fn encode(
 /// ```
 ///
 /// # Errors
-/// Those of [`encode`]. An engine alone finds no masks, so a job with masks is refused.
+/// The errors of [`encode`]. An engine without its tokenizer finds no masks, so a job with masks is refused.
 pub fn encode_with(
     job: Job,
     engine: &dyn Engine,
@@ -780,7 +780,7 @@ fn unfit(summary: &Summary, most: Option<MaxSkipped>, first: Option<SkippedDocum
     Some(EncodeError::TooManySkipped { documents: *documents, most, bad: Box::new(first) })
 }
 
-/// A hash of the ids of a text of many kinds, and of the added tokens. A run goes on behind the shards of another one only with equal ids.
+/// A hash of the ids of a text of many kinds, and of the added tokens. A run continues after the shards of another run only if the ids are equal.
 fn probe(engine: &dyn Engine, added: &str) -> String {
     const TEXT: &str = "The year's 1st 2,048 TESTS -- don't\u{a0}stop:\tx += f(y)[i];\r\n\n  caf\u{e9} cafe\u{301} \u{130}\u{df}\u{fb01} \
         \u{4e2d}\u{6587}\u{3002} \u{43c}\u{438}\u{440} \u{5e9}\u{5dc} \u{928}\u{92e} \u{1f468}\u{200d}\u{1f469} unusuallylongwordwithoutspaces   ";

@@ -1,4 +1,4 @@
-//! The account of a run: what became of the documents, in all and by input.
+//! The account of a run: the outcome of the documents, in total and by input.
 
 use crate::input::Position;
 use crate::manifest::{Documents, SkippedDocument};
@@ -9,15 +9,15 @@ use crate::output::{Checkpoint, InputCounts};
 pub(super) struct Account {
     pub(super) documents: Documents,
     pub(super) text_bytes: u64,
-    /// Special tokens that stood in the texts.
+    /// Special tokens in the texts.
     pub(super) special_tokens: u64,
     /// Documents none of whose ids has a mask of 1, if there are masks.
     pub(super) without_loss: u64,
     /// The first one skipped.
     pub(super) first_bad: Option<SkippedDocument>,
-    /// Of each input with written documents, in order.
+    /// The counts of each input with written documents, in order.
     inputs: Vec<InputCounts>,
-    /// The same, since the last checkpoint.
+    /// The counts since the last checkpoint, by input.
     recent: Vec<InputCounts>,
 }
 

@@ -22,13 +22,13 @@ use crate::output::Document;
 /// The weight of a record beyond its bytes, in bytes, so that a million empty lines are not one chunk.
 const RECORD_WEIGHT: usize = 16;
 
-/// Larger scratch is not kept for the next chunk.
+/// Maximum size of scratch that is kept for the next chunk.
 const KEPT_SCRATCH: usize = 1 << 20;
 
 /// Memory per byte of a record for its text, as it grows.
 const BYTES_OF_COPY: usize = 3;
 
-/// A document with as many bytes as this number of chunks is encoded by all threads together.
+/// Size in chunks from which all threads encode a document together.
 const LONG: usize = 4;
 
 /// Consecutive records of one input, encoded.
@@ -49,9 +49,9 @@ pub(super) struct Chunk {
     pub(super) text_bytes: u64,
     /// The index of each good record in the batch, and the bytes of its text, unless it is a part of a document.
     pub(super) good: Vec<(usize, usize)>,
-    /// Whether its only record is a part of a document, whose ids before are in the chunk before.
+    /// True if its only record is a part of a document. The ids of the earlier parts are in the chunk before.
     pub(super) is_part: bool,
-    /// Whether the ids of the parts before it are void, because the field with the text occurs again.
+    /// True if the ids of the earlier parts are void, because the field with the text occurs again.
     pub(super) is_void_before: bool,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Bad {
     /// Its index in the batch.
     pub(super) record: usize,
     pub(super) document: SkippedDocument,
-    /// Whether the machine failed, not the document. That ends the run; otherwise the published files would depend on the machine.
+    /// True if the machine failed, not the document. A failed machine ends the run; otherwise the published files would depend on the machine.
     pub(super) is_out_of_memory: bool,
 }
 
@@ -107,15 +107,15 @@ pub(super) struct Workshop<'e> {
     pub(super) names: &'e [String],
     /// The fields of a JSON line or columns of a Parquet file that matter.
     pub(super) fields: &'e Fields,
-    /// How the lines are conversations, if they are.
+    /// The chat template, if the lines are conversations.
     pub(super) chat: Option<&'e Chat>,
     /// Finds masks, if the chat has any.
     pub(super) locate: Option<&'e dyn Locate>,
     pub(super) selection: &'e Selection,
-    /// Whether the first bad document ends the run, so that nothing after it is needed.
+    /// True if the first bad document ends the run, so that nothing after it is needed.
     pub(super) stop_at_bad: bool,
     pub(super) chunk_bytes: usize,
-    /// Unused benches; there are no more than workers.
+    /// Unused encoders and buffers; there are no more than workers.
     pub(super) benches: Mutex<Vec<Bench<'e>>>,
     pub(super) seen: Seen,
 }
@@ -128,7 +128,7 @@ pub(super) struct Bench<'e> {
 }
 
 impl<'e> Workshop<'e> {
-    /// One without masks and choice, which does not stop.
+    /// A state without masks and selection, which does not stop at a bad document.
     pub(super) fn new(
         job: &'e Job,
         engine: &'e dyn Engine,
@@ -153,7 +153,7 @@ impl<'e> Workshop<'e> {
 }
 
 impl Workshop<'_> {
-    /// Announces the documents of a batch that exceed the budget, and returns their number. `begins_with_part`: the first record is part of a
+    /// Announces the documents of a batch that exceed the budget, and returns their number. With `begins_with_part`, the first record is part of a
     /// document that is encoded part by part, and exceeds nothing.
     pub(super) fn announce(&self, batch: &Batch, begins_with_part: bool, budget: &Budget) -> u64 {
         let records = batch.records.iter().enumerate().skip(usize::from(begins_with_part));
@@ -166,8 +166,8 @@ impl Workshop<'_> {
         })
     }
 
-    /// Encodes the records of a batch from `start` on. With `stop_at_bad`, the chunks end with the one that contains the first bad document. `token` is cancelled when
-    /// the run has failed elsewhere, so that no chunk is needed any more.
+    /// Encodes the records of a batch from `start` on. With `stop_at_bad`, the chunks end with the one that contains the first bad document.
+    /// `token` is cancelled when the run has failed elsewhere, so that no chunk is needed any more.
     pub(super) fn encode(&self, batch: &Batch, start: usize, token: &CancelToken) -> Vec<Chunk> {
         let cuts = divide(&batch.records, start, self.chunk_bytes);
         let encoded =
@@ -203,7 +203,7 @@ impl Workshop<'_> {
         });
         // Growing by doubling leaves up to half of it unused, and the ids may wait for the writer.
         shrink(&mut chunk.ids);
-        // One huge document must not occupy its memory for ever.
+        // The memory of one huge document must not stay allocated for ever.
         if unescaped.iter().map(String::capacity).sum::<usize>() > KEPT_SCRATCH {
             *unescaped = Vec::new();
         }
@@ -212,11 +212,11 @@ impl Workshop<'_> {
         chunk
     }
 
-    /// The text of a record, or what is wrong with it.
+    /// The text of a record, or the reason why it is bad.
     fn text<'t>(&self, batch: &'t Batch, index: usize, unescaped: &'t mut String) -> Result<Text<'t>, Bad> {
         let record = &batch.records[index];
         let name = &self.names[record.file as usize];
-        // A copy of a long text that cannot be made would end the process.
+        // A failed allocation for the copy of a long text would end the process.
         let bytes = record.len.saturating_mul(BYTES_OF_COPY);
         if !has_memory(bytes) {
             let reason = EngineError::no_memory(self.engine.name(), record.len, bytes).to_string();
@@ -290,7 +290,7 @@ impl Workshop<'_> {
         }
     }
 
-    /// Encodes texts; those that the engine cannot encode become bad records. Returns whether nothing after the last bad one is needed.
+    /// Encodes texts; those that the engine cannot encode become bad records. Returns true if nothing after the last bad one is needed.
     fn encode_run(
         &self,
         batch: &Batch,
@@ -413,11 +413,11 @@ struct Text<'t> {
     /// Its index in the batch.
     record: usize,
     text: &'t str,
-    /// The bytes of it whose masks are 1.
+    /// The ranges of its bytes whose masks are 1.
     spans: Vec<Range<usize>>,
 }
 
-/// Whether the document of a record is wanted.
+/// True if the document of a record is selected.
 pub(super) fn is_chosen(selection: &Selection, batch: &Batch, index: usize) -> bool {
     !selection.leaves_out() || selection.chooses(batch.records[index].file, batch.number_of(index))
 }
@@ -435,7 +435,7 @@ pub(super) fn put_nulls(fields: usize, kept: &mut Kept) {
     }
 }
 
-/// Whether the first line of a text is a JSON object.
+/// True if the first line of a text is a JSON object.
 pub(super) fn is_json_line(text: &str) -> bool {
     let line = text.trim_start().lines().next().unwrap_or_default();
     line.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok()
@@ -456,7 +456,7 @@ pub(super) fn at_record(name: &str, record: &Record, reason: String) -> SkippedD
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Cut {
     records: Range<usize>,
-    /// In bytes.
+    /// Weight of the records, in bytes.
     weight: usize,
 }
 

@@ -33,11 +33,11 @@ use crate::tokenizer::Tokenizer;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Documents.
+    /// Number of documents.
     pub documents: u64,
     /// UTF-8 bytes of their texts.
     pub text_bytes: u64,
-    /// Their ids.
+    /// Number of ids.
     pub tokens: u64,
     /// True if these are JSON lines that were taken for text, because the first one has no text: see [`Counting::may_be_text`].
     pub is_text: bool,
@@ -86,7 +86,7 @@ pub struct Counting<'a> {
     pub may_be_text: bool,
     /// Observes the progress.
     pub observer: &'a dyn Observer,
-    /// Asked by all threads; the run ends soon after it has returned false.
+    /// Called by all threads; the run ends soon after a call has returned false.
     pub goes_on: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -96,8 +96,8 @@ impl Default for Counting<'_> {
     }
 }
 
-/// Counts the ids of all inputs of `job`, on the threads of the current pool. `each` receives the result of each input, by its index and in
-/// order, and may end the run by returning false. Of a bad input it receives the first fault; the other inputs are counted.
+/// Counts the ids of all inputs of `job`, on the threads of the current pool. `each` receives the result of each input, by its index and in order,
+/// and may end the run by returning false. For a bad input it receives the first fault; the other inputs are counted.
 ///
 /// Settings of `job` for an output, its threads, [limits](Job::max_skipped) and [selection](crate::manifest::Selection) are ignored.
 ///
@@ -182,7 +182,7 @@ pub fn count(
     }
 }
 
-/// Passes steps on, and cancels the run when it is not to go on.
+/// Passes steps on, and cancels the run once [`Counting::goes_on`] returns false.
 struct Asking<'a> {
     counting: &'a Counting<'a>,
     token: &'a CancelToken,

@@ -1,13 +1,13 @@
-//! Readers side by side.
+//! Several readers at the same time.
 //!
 //! ```text
 //! inputs:  | unit, read by the calling thread | unit, ahead | unit, ahead | units that have not begun ...
 //!            ^ its batches are delivered        ^ their batches wait, in up to half of the memory
 //! ```
 //!
-//! A *unit* is a run of consecutive inputs that one [`Reader`] reads. The order of the inputs is kept: a batch is delivered when all units
-//! before its own are. So readers ahead pay as long as their batches find room: files that are larger than it are read side by side only up
-//! to their first part.
+//! A *unit* is a run of consecutive inputs that one [`Reader`] reads. The order of the inputs is kept: a batch is delivered when all units before
+//! its own are. So readers ahead pay as long as their batches find room: files that are larger than that room are read at the same time only up to
+//! their first part.
 //!
 //! One reader begins. Another one is tried when the run waits for reading, up to one for each thread that encodes, and it stays if the run
 //! gets faster ([`Pace`]): where no CPU is idle, it would take time from the threads that encode.
@@ -40,7 +40,7 @@ const BATCHES: u64 = 4;
 struct Unit {
     first: u32,
     files: Vec<InputFile>,
-    /// Whether all of them can be opened before they are wanted: a pipe may wait for its writer.
+    /// True if all of them can be opened before their turn: a pipe may wait for its writer.
     is_regular: bool,
 }
 
@@ -52,7 +52,7 @@ impl Unit {
     }
 }
 
-/// What a reader ahead has read.
+/// The batches of a reader ahead.
 #[derive(Default)]
 struct Ahead {
     queue: Mutex<Queue>,
@@ -61,7 +61,7 @@ struct Ahead {
 
 #[derive(Default)]
 struct Queue {
-    /// What is read, until it begins.
+    /// The unit to read, until reading begins.
     unit: Option<Unit>,
     batches: VecDeque<Batch>,
     end: Option<Result<Vec<FileReport>, EncodeError>>,
@@ -114,7 +114,7 @@ impl Ahead {
         self.arrived.notify_one();
     }
 
-    /// The next batch, which is waited for.
+    /// Waits for the next batch.
     fn next(&self, number: u32, used: Batch, budget: &Budget) -> Result<Next, EncodeError> {
         let mut queue = self.queue();
         if !used.bytes.is_empty() && queue.used.is_empty() && queue.end.is_none() {
@@ -146,7 +146,7 @@ enum Front {
 /// Reads inputs in order, several of them at a time if that pays.
 pub(super) struct Readers {
     front: Front,
-    /// The units behind the front that have begun.
+    /// The units after the front that have begun.
     ahead: VecDeque<(u32, Arc<Ahead>)>,
     waiting: VecDeque<Unit>,
     make: MakeReader,
@@ -156,11 +156,11 @@ pub(super) struct Readers {
     alive: Sender<()>,
     pace: Pace,
     reports: Vec<FileReport>,
-    /// Of the unit in front, how many reports were delivered with batches.
+    /// Number of reports of the unit in front that were delivered with batches.
     delivered: usize,
     /// Reports of finished files that the next batch delivers.
     finished: Vec<FileReport>,
-    /// When the batches were awaited, if the run is traced.
+    /// The times in which batches were awaited, if the run is traced.
     awaited: Option<Vec<Awaited>>,
 }
 
@@ -168,7 +168,7 @@ pub(super) struct Readers {
 pub(super) type Awaited = (Instant, Duration);
 
 impl Readers {
-    /// Reads `files`, the first of which is that of the continuation. `pace` decides how many readers there are.
+    /// Reads `files`, the first of which is that of the continuation. `pace` decides the number of readers.
     pub(super) fn new(
         files: Vec<InputFile>,
         make: MakeReader,
@@ -202,17 +202,17 @@ impl Readers {
         }
     }
 
-    /// Notes when batches are awaited.
+    /// Starts to record the times in which batches are awaited.
     pub(super) fn trace(&mut self) {
         self.awaited = Some(Vec::new());
     }
 
-    /// When the batches were awaited, if that was noted.
+    /// The times in which batches were awaited, if they were recorded.
     pub(super) fn take_awaited(&mut self) -> Vec<Awaited> {
         self.awaited.take().unwrap_or_default()
     }
 
-    /// As [`Reader::next_batch`]; the memory of the batch is reserved.
+    /// The next batch, like [`Reader::next_batch`]; the memory of the batch is reserved.
     pub(super) fn next_batch(&mut self, used: Batch) -> Result<Option<Batch>, EncodeError> {
         let mut used = Some(used);
         loop {
@@ -276,7 +276,7 @@ impl Readers {
         self.pace.readers
     }
 
-    /// Notes how long the run had no need of another batch.
+    /// Records a time in which the run had no need of another batch.
     pub(super) fn blocked(&mut self, time: Duration) {
         self.pace.blocked(time);
     }
@@ -329,9 +329,9 @@ impl Readers {
     }
 }
 
-/// Divides inputs into units; the first is `first`.
+/// Divides inputs into units; the first input has the number `first`.
 fn units(files: Vec<InputFile>, mut first: u32, batch_bytes: usize, readers: usize) -> VecDeque<Unit> {
-    // Each may ask the system.
+    // Each size may take a system call.
     let sizes: Vec<Option<u64>> = files.iter().map(InputFile::size).collect();
     let all: u64 = sizes.iter().flatten().sum();
     let enough = (batch_bytes as u64 * BATCHES).min(all / (readers as u64 * UNITS));
@@ -376,15 +376,15 @@ struct Window {
 }
 
 impl Window {
-    /// While reading limits the run, the reader is blocked for no more than this part of the time, since batches take unequal times.
+    /// Largest share of the time for which the reader is blocked while reading limits the run, as `1 / JITTER`: batches take unequal times.
     const JITTER: u32 = 8;
 
-    /// Whether the run waited for reading.
+    /// True if the run waited for reading.
     fn waited(&self) -> bool {
         self.blocked * Self::JITTER < self.busy + self.blocked
     }
 
-    /// Whether so many readers gave at least `1 / PART` of what one more would give if nothing else limited the run.
+    /// True if `readers` readers gave at least `1 / PART` of the gain from one more if nothing else limited the run.
     fn is_faster_than(&self, before: &Self, readers: usize) -> bool {
         const PART: u128 = 16;
         let time = |window: &Self| (window.busy + window.blocked).as_nanos();
@@ -393,20 +393,20 @@ impl Window {
     }
 }
 
-/// What the windows are for.
+/// The purpose of a window.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// Waits for so many batches before it watches.
+    /// Waits for this number of batches before it watches.
     Rest(u32),
     /// Finds out whether the run waits for reading.
     Watch,
-    /// One more reader has begun, and what it reads is not delivered yet.
+    /// One more reader has begun, and its batches are not delivered yet.
     Added { before: Window },
-    /// What it reads is delivered; ends when so many units have begun. `batches` were delivered since it was added.
+    /// The batches of the new reader are delivered; ends when `units` more units have begun. `batches` were delivered since it was added.
     Trial { before: Window, batches: u32, units: usize },
 }
 
-/// Decides how many readers there are. While the run waits for those there are, another one is tried: it stays if the run gets faster.
+/// Decides the number of readers. While the run waits for its readers, another one is tried: it stays if the run gets faster.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     readers: usize,
@@ -419,16 +419,16 @@ impl Pace {
     /// Batches of a window. The first ones of a run only fill its queues and caches.
     const BATCHES: u32 = 8;
 
-    /// After a trial that fails there is none for so many times as many batches.
+    /// Length of the rest after a failed trial, as a multiple of the batches of that trial.
     const REST: u32 = 16;
 
-    /// So many readers, or for 0 as many as pay, but at most `most`.
+    /// The pace of this number of readers or, for 0, of as many as pay, but at most `most`.
     pub(super) fn new(readers: usize, most: usize) -> Self {
         let most = if readers == 0 { most.max(1) } else { readers };
         Self { readers: readers.max(1), most, phase: Phase::Rest(Self::BATCHES), window: Window::default() }
     }
 
-    /// Notes a batch of so many bytes and its times.
+    /// Adds a batch of `bytes` bytes and its times to the window.
     fn read(&mut self, bytes: usize, busy: Duration, blocked: Duration) {
         self.window.batches += u32::from(bytes > 0);
         self.window.bytes += bytes as u64;
@@ -440,7 +440,7 @@ impl Pace {
         self.window.blocked += time;
     }
 
-    /// Notes that all of a unit was delivered and another one begins.
+    /// Records that all of a unit was delivered and another one begins.
     fn unit_begins(&mut self) {
         match &mut self.phase {
             // From here on the readers are ahead as they are after a whole number of units.
@@ -482,7 +482,7 @@ impl Pace {
         self.readers
     }
 
-    /// No more than so many readers from now on, without trials.
+    /// Keeps this number of readers from now on, without trials.
     fn stay_at(&mut self, readers: usize) {
         *self = Self::new(readers, readers);
     }
@@ -495,8 +495,8 @@ mod tests {
     use super::*;
     use crate::input::{Compression, Format};
 
-    /// The readers after `batches` batches of 10 ms, 4 of them in a unit, the first of which are blocked for a part of it. The rate grows by
-    /// `gain` with each further reader.
+    /// The number of readers after `batches` batches of 10 ms, 4 of them in a unit, the first of which are blocked for a part of it. The rate grows
+    /// by `gain` with each further reader.
     fn after(batches: u32, blocked: f64, most: usize, gain: f64) -> usize {
         let mut pace = Pace::new(0, most);
         for batch in 1..=batches {

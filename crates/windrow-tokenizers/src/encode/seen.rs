@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     json_lines: AtomicBool,
-    /// Of each kept field, whether a document has it.
+    /// A flag for each kept field, set if a document has the field.
     kept: Vec<AtomicBool>,
     /// Place of the first document that lacks one of them, and the names of its fields.
     first: AtomicU64,
@@ -38,7 +38,7 @@ impl Seen {
         self.json_lines.store(true, Ordering::Relaxed); // Relaxed: a flag, see `Seen`
     }
 
-    /// A document has the kept field with this index.
+    /// Records that a document has the kept field with this index.
     pub(super) fn has(&self, field: usize) {
         // Relaxed: a flag, see `Seen`. It is written once, so that its line stays shared.
         if !self.kept[field].load(Ordering::Relaxed) {
@@ -46,7 +46,7 @@ impl Seen {
         }
     }
 
-    /// A document at this place was kept; `names` are those of its fields.
+    /// Records that a document at this place was kept; `names` gives the names of its fields.
     pub(super) fn kept_at(&self, place: u64, names: impl FnOnce() -> Vec<String>) {
         // Relaxed: flags and a minimum, see `Seen`; the lock orders the names.
         let lacks = self.kept.iter().any(|kept| !kept.load(Ordering::Relaxed));
@@ -59,7 +59,7 @@ impl Seen {
         }
     }
 
-    /// The text with this name is a git-lfs pointer.
+    /// Records that the text with this name is a git-lfs pointer.
     pub(super) fn pointer(&self, name: &str) {
         let mut pointers = self.pointers.lock().unwrap_or_else(PoisonError::into_inner);
         pointers.0 += 1;
@@ -68,7 +68,7 @@ impl Seen {
         }
     }
 
-    /// Everything, after the workers have ended. `keep` are the kept fields.
+    /// All findings, after the workers have ended. `keep` has the kept fields.
     pub(super) fn findings(&self, keep: &[String]) -> Findings {
         let is_set = |flag: &AtomicBool| flag.load(Ordering::Relaxed); // Relaxed: a flag, see `Seen`
         let missing = keep.iter().zip(&self.kept).filter(|(_, kept)| !is_set(kept));

@@ -1,9 +1,9 @@
 //! The stages, as lanes of [`windrow::overlap`].
 //!
-//! All lanes process documents in order, and a batch is a tile. The first tile that fails decides: what precedes it is written, what
-//! follows it is dropped. So all failures travel with their batch, including those of the reader.
+//! All lanes process documents in order, and a batch is a tile. The first tile that fails decides: earlier tiles are written, later tiles are
+//! dropped. So all failures travel with their batch, including those of the reader.
 //!
-//! The reader feeds the lanes from a thread outside of them: a blocked read cannot be interrupted, and a failed run does not wait for
+//! The reader feeds the lanes from a thread outside them: a blocked read cannot be interrupted, and a failed run does not wait for
 //! it. The reader may also wait for memory; closing the [`Budget`] ends that wait.
 
 use std::mem;
@@ -44,7 +44,7 @@ const READER_GRACE: Duration = Duration::from_millis(100);
 /// The result of the stages.
 pub(super) struct Run {
     pub(super) account: Account,
-    /// None if its stage panicked.
+    /// The output; none if its stage panicked.
     pub(super) output: Option<Output>,
     pub(super) peak: usize,
     /// Number of documents that were announced.
@@ -58,7 +58,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// One that has read nothing.
+    /// A run that has read nothing.
     fn without_stages(
         output: Output,
         account: Account,
@@ -70,7 +70,7 @@ impl Run {
     }
 }
 
-/// What one stage passes to the next.
+/// An item that one stage passes to the next.
 pub(super) enum Item<T> {
     Batch(T),
     /// The end of the inputs.
@@ -88,10 +88,10 @@ struct Encoded {
     chunks: Vec<Chunk>,
 }
 
-/// What the reader feeds. If reading ends early, what was read before precedes the error.
+/// An item that the reader feeds. If reading ends early, the items read before precede the error.
 pub(super) type Fed = Result<Item<Read>, EncodeError>;
 
-/// Where an interrupted run continues.
+/// The place where an interrupted run continues.
 #[derive(Debug, Default)]
 pub(super) struct Start {
     pub(super) continuation: Continuation,
@@ -160,8 +160,8 @@ pub(super) fn run(
         },
     };
     let mut writing = Writing { writer, budget: &budget, used, is_whole: true, reports: None };
-    // Dirty pages are written to the disk while the next batches are encoded; a slower disk holds up the writer. Otherwise the final
-    // sync would write all of them, with no other work beside it.
+    // Dirty pages are written to the disk while the next batches are encoded; a slower disk holds up the writer. Otherwise the final sync would
+    // write all of them, with no other work at the same time.
     let write_back = |due: Option<WriteBack>| Ok(due.map_or(Ok(()), WriteBack::run)?);
     let (mut trace, mut begun) = (Trace::new(), zero);
     let end = pool.install(|| {
@@ -181,7 +181,7 @@ pub(super) fn run(
     let end = match end {
         Ok(_) => Ok(reports.expect("the last item that the reader feeds, unless it fails")),
         Err(failure) => match (error_of(failure), &writer.ended_at) {
-            // The writer's way to end the run.
+            // The writer has ended the run.
             (EncodeError::Stopped, Some(position)) => {
                 writer.reports.truncate(position.file as usize);
                 Ok(mem::take(&mut writer.reports))
@@ -304,7 +304,7 @@ impl Writing<'_> {
 
 /// The first stage, on a separate thread.
 pub(super) struct Reading {
-    /// Returns the number of readers, and when batches were awaited.
+    /// Returns the number of readers, and the times in which batches were awaited.
     thread: JoinHandle<(usize, Vec<Awaited>)>,
     /// Carries no data. It disconnects when all threads that read have ended, but for a few instructions.
     ended: Receiver<()>,
@@ -339,8 +339,8 @@ impl Reading {
         Ok((Self { thread, ended }, batches, used))
     }
 
-    /// Waits for the thread to end, and returns what it returns. `is_read`: it has fed its last item. Otherwise the closed budget makes it end;
-    /// if it is blocked, it is left behind.
+    /// Waits for the thread to end, and returns its result. With `is_read`, it has fed its last item. Otherwise the closed budget makes it end; if
+    /// it is blocked, it is left running.
     pub(super) fn finish(self, is_read: bool) -> (usize, Vec<Awaited>) {
         if is_read || self.ended.recv_timeout(READER_GRACE) == Err(RecvTimeoutError::Disconnected) {
             // The thread catches its panics.

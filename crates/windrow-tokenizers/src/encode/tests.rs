@@ -47,7 +47,7 @@ impl Encoder for Bytes {
     }
 }
 
-/// As [`Bytes`], with cuts before spaces.
+/// [`Bytes`] with cuts before spaces.
 struct Words;
 
 impl Engine for Words {
@@ -299,7 +299,7 @@ fn a_failing_writer_stops_the_others() {
 
 #[test]
 fn a_reader_that_waits_for_its_input_is_not_waited_for() {
-    /// Delivers some bytes, then none until it is told to end.
+    /// Delivers some bytes, then none until the test ends it.
     struct Silent {
         spoken: bool,
         reached: mpsc::Sender<()>,
@@ -509,7 +509,7 @@ fn texts(seed: u64) -> Vec<Vec<u8>> {
         if random(4) == 0 {
             text.splice(..0, *b"\xef\xbb\xbf");
         }
-        // One kind of fault in a text: of two, the whole text tells the wrong bytes first, parts the first in order.
+        // One kind of fault in a text: with two kinds, the whole text reports the wrong bytes first, parts the first in order.
         let faults = [&b"refuse"[..], b"\xff", b"\xc3", b"plain"];
         for (odds, fault) in [(8, "\u{e9}\u{4e2d}".as_bytes()), (2, faults[(seed % 4) as usize])] {
             if random(odds) == 0 && len > fault.len() {

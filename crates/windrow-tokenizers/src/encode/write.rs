@@ -56,7 +56,7 @@ pub(super) struct Parts {
 impl Writer<'_> {
     pub(super) fn write(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
         if self.ended_at.is_some() {
-            // The next item says what is wrong with the file of the last document.
+            // The next item reports the fault of the last document's file.
             return Ok(());
         }
         if chunk.is_part {
@@ -84,7 +84,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Counts the records from `next` up to this one, which are left out, and moves `next` after it.
+    /// Counts the deselected records from `next` up to this one, and moves `next` after it.
     fn leave_out(&mut self, next: &mut usize, record: usize) {
         let documents = (record - *next) as u64;
         self.account.documents.read += documents;
@@ -157,8 +157,8 @@ impl Writer<'_> {
         Ok(self.output.skip(document)?)
     }
 
-    /// Appends a part of a document. If it is bad, the parts before are removed, and those behind it are dropped. If the output refuses it,
-    /// a fault of the document itself may follow, and is reported instead.
+    /// Appends a part of a document. If it is bad, the earlier parts are removed, and the later ones are dropped. If the output refuses it, a fault
+    /// of the document itself may follow, and is reported instead.
     fn write_part(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
         let index = chunk.records.start;
         let record = &batch.records[index];

@@ -10,7 +10,7 @@ use crate::shown;
 use crate::spec::EncodeJob;
 use crate::tokenizer::Tokenizer;
 
-/// Refuses what contradicts conversations, if they are asked for.
+/// Refuses options that contradict conversations, if those are requested.
 pub(super) fn check(job: &EncodeJob, files: &[InputFile]) -> Result<(), Failed> {
     if job.chat.is_none() {
         return Ok(());

@@ -90,7 +90,7 @@ pub struct FoundTexts<'s> {
 /// The end of a count.
 #[derive(Debug)]
 pub struct CountEnded {
-    /// The object of `windrow count --json`, or lines that had to wait.
+    /// The object of `windrow count --json`, or the lines that were held back until the end.
     pub text: String,
     /// Notes for people.
     pub notes: Vec<String>,
@@ -99,10 +99,10 @@ pub struct CountEnded {
 }
 
 impl CountSpec {
-    /// Reads it from JSON.
+    /// Reads the options from JSON.
     ///
     /// # Errors
-    /// Names the option that is none, or whose value is wrong.
+    /// An error that names the option that is unknown or has a wrong value.
     pub fn from_json(json: &str) -> Result<Self, Failed> {
         from_json(json)
     }
@@ -110,7 +110,7 @@ impl CountSpec {
     /// Checks the options and finds the inputs.
     ///
     /// # Errors
-    /// Options that contradict each other. Inputs that do not exist fail for themselves.
+    /// Options that contradict each other. Inputs that do not exist are failures of their own.
     pub fn find(&self) -> Result<FoundTexts<'_>, Failed> {
         check_texts(&self.texts)?;
         if self.raw
@@ -151,7 +151,7 @@ impl FoundTexts<'_> {
     /// Loads the tokenizer that the options name.
     ///
     /// # Errors
-    /// Those of [`Tokenizer::load_early`], and [`LoadError::UnknownModel`].
+    /// The errors of [`Tokenizer::load_early`], and [`LoadError::UnknownModel`].
     pub fn load(&self) -> Result<Tokenizer, LoadError> {
         let load = LoadOptions {
             special_in_text: self.spec.texts.special_in_text,
@@ -163,11 +163,11 @@ impl FoundTexts<'_> {
         Tokenizer::load_early(self.spec.vocabulary.name()?, &load, bytes)
     }
 
-    /// Counts all inputs. `print` gets each line that need not wait, and may end the run by returning false. Threads ask `goes_on` again and
-    /// again, and its `false` ends the run too.
+    /// Counts all inputs. `print` gets each line that need not wait, and may end the run by returning false. Threads call `goes_on` repeatedly, and
+    /// its `false` ends the run too.
     ///
     /// # Errors
-    /// [`EncodeError::Stopped`], and failures of no single input.
+    /// [`EncodeError::Stopped`], and failures that concern no single input.
     pub fn count(
         self,
         tokenizer: &Tokenizer,
@@ -197,7 +197,7 @@ impl FoundTexts<'_> {
         let memory = spec.shares().beside(&found.files, found.files.len()).documents;
         let reading = EncodeJob { texts: spec.texts.clone(), ..EncodeJob::default() };
         let job = Job { reading, memory, ..Job::new(found.files) };
-        // A field or a format that is named means documents.
+        // A named field or format means documents.
         let may_be_text = spec.texts.field.is_empty() && spec.texts.input_format.is_none();
         let counting = Counting { may_be_text, observer, goes_on };
         let noticed = count(job, tokenizer, &counting, &mut |at, counted| match counted {
@@ -220,7 +220,7 @@ impl FoundTexts<'_> {
     }
 }
 
-/// Fault of an input, and its remedy.
+/// The fault of an input, and its remedy.
 fn message(error: &EncodeError, format: Format) -> String {
     let EncodeError::Document(document) = error else { return error.to_string() };
     document.message(match format {

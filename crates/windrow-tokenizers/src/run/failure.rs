@@ -31,7 +31,7 @@ pub struct Failed {
     pub kind: FailureKind,
 }
 
-/// The kinds of failures that callers tell apart.
+/// The kinds of failures that callers distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailureKind {
@@ -41,20 +41,20 @@ pub enum FailureKind {
     Missing,
     /// A document or a file whose content is bad.
     BadInput,
-    /// A file of the output exists, and is not to be replaced.
+    /// A file of the output exists and must not be replaced.
     Exists,
     /// A file of the output cannot be created for another reason.
     CannotCreate,
     /// The system could not read or write a file, or has no memory.
     Io,
-    /// The caller stopped it.
+    /// The caller stopped the run.
     Stopped,
     /// Anything else.
     Other,
 }
 
 impl Failed {
-    /// An option, or options that contradict each other.
+    /// A failure of an option, or of options that contradict each other.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), kind: FailureKind::Usage }
     }

@@ -41,7 +41,7 @@ pub(super) fn bos(tokenizer: &Tokenizer, job: &EncodeJob) -> Result<Option<u32>,
     job.bos.as_ref().map(|asked| named(tokenizer, "--bos", asked)).transpose()
 }
 
-/// How documents become rows, if they do.
+/// The rows that documents become, if the output is packed.
 pub(super) fn pack(tokenizer: &Tokenizer, job: &EncodeJob) -> Result<Option<Pack>, Failed> {
     let pad = job.pad.as_ref().map(|asked| named(tokenizer, "--pad", asked)).transpose()?;
     Ok(job.pack.map(|length| Pack { length, mode: job.pack_mode, pad }))

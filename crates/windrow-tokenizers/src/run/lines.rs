@@ -14,7 +14,7 @@ use crate::{counted, shown, to_json};
 /// Width of a column whose numbers are not known to be small, as in wc.
 const USUAL_WIDTH: usize = 7;
 
-/// An input, of what is printed.
+/// An input, as it is printed.
 #[derive(Debug)]
 pub(super) struct Listed {
     /// Its path, which may not be UTF-8, or its name.
@@ -24,14 +24,14 @@ pub(super) struct Listed {
 
 impl From<&InputFile> for Listed {
     fn from(file: &InputFile) -> Self {
-        // The path of stdin is none that an argument names.
+        // No argument names the path of stdin.
         let path = file.path().filter(|_| file.name() != "-");
         let name = path.map_or_else(|| PathBuf::from(file.name()), PathBuf::from);
         Self { name, is_named: file.is_named() }
     }
 }
 
-/// What to print.
+/// The layout of the printed lines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table {
     /// Width of the column of numbers.
@@ -42,9 +42,9 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// For these files, and this number of inputs that are not there.
+    /// The table for these files, and for this number of inputs that do not exist.
     pub(super) fn new(spec: &CountSpec, json: bool, files: &[InputFile], failed: usize) -> Self {
-        // As in wc, the width depends on the bytes, which are known before the tokens; but those of a compressed file are fewer than its text.
+        // As in wc, the width depends on the bytes, which are known before the tokens; but a compressed file has fewer bytes than its text.
         let is_plain = |file: &InputFile| {
             file.compression() == Some(Compression::None) && file.format() != Format::Parquet && file.bytes().is_some()
         };
@@ -84,7 +84,7 @@ impl Lines {
         Self { inputs, table, kept, files: 0, total: Counted::default(), binary, texts }
     }
 
-    /// Adds the count of an input; the line to print now, if there is one.
+    /// Adds the count of an input. Returns the line to print now, if there is one.
     pub(super) fn add(&mut self, at: usize, counted: Counted) -> Option<String> {
         self.files += 1;
         self.total.text_bytes += counted.text_bytes;
@@ -99,7 +99,7 @@ impl Lines {
         Some(self.line(at, counted))
     }
 
-    /// Notes a binary file; false if it is named, so that this is an error.
+    /// Records a binary file. Returns false if it is named, so that this is an error.
     pub(super) fn skip(&mut self, at: usize) -> bool {
         let is_skipped = !self.inputs[at].is_named;
         if is_skipped {
@@ -112,7 +112,7 @@ impl Lines {
         format!("{:width$} {}\n", counted.tokens, shown(&self.inputs[at].name), width = self.table.width)
     }
 
-    /// Notes on what was left out, or read in another way than its name says.
+    /// Notes on inputs that were skipped, or read in another way than their names say.
     pub(super) fn notes(&self, field: &str) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some((&first, others)) = self.texts.split_first() {

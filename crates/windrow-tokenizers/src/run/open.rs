@@ -1,4 +1,4 @@
-//! From options to a run: what contradicts itself is refused, inputs are found, and everything is opened before anything is read.
+//! From options to a run: contradictions are refused, inputs are found, and everything is opened before anything is read.
 
 use std::env;
 use std::path::Path;
@@ -40,7 +40,7 @@ pub struct OpenRun<'r> {
 /// The end of a run.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its account, also of a run that failed.
+    /// The account of the run, also of a run that failed.
     pub summary: Summary,
     /// The failure; nothing was published then, unless only the timeline of [`EncodeRun::trace`] could not be written.
     pub failed: Option<Failed>,
@@ -48,7 +48,7 @@ pub struct Ended {
     pub notes: Vec<String>,
     /// [`Summary`] as the JSON object that `windrow encode --json` prints.
     pub json: String,
-    /// Whether the output was abandoned.
+    /// True if the output was abandoned.
     pub is_interrupted: bool,
 }
 
@@ -77,7 +77,7 @@ impl<'s> FoundInputs<'s> {
     /// Loads the tokenizer that the options name.
     ///
     /// # Errors
-    /// Those of [`Tokenizer::load`], and [`LoadError::UnknownModel`].
+    /// The errors of [`Tokenizer::load`], and [`LoadError::UnknownModel`].
     pub fn load(&self) -> Result<Tokenizer, LoadError> {
         let job = &self.spec.job;
         let load = LoadOptions {
@@ -160,7 +160,7 @@ impl OpenRun<'_> {
         self.spec.run.threads.unwrap_or_default().workers()
     }
 
-    /// Keeps when each batch was in each stage, in [`Summary::trace`].
+    /// Records the times of each batch in each stage, in [`Summary::trace`].
     #[must_use]
     pub fn traced(mut self) -> Self {
         self.job.trace = true;
@@ -191,7 +191,7 @@ impl OpenRun<'_> {
 }
 
 impl Threads {
-    /// The number of threads if none is asked for. The environment variable of Hugging Face's `tokenizers` applies, with the same values.
+    /// The number of threads if none is requested. The environment variable of Hugging Face's `tokenizers` applies, with the same values.
     pub fn usual(mut note: impl FnMut(&str)) -> Self {
         const SWITCH: &str = "TOKENIZERS_PARALLELISM";
         match env::var(SWITCH) {
@@ -204,7 +204,7 @@ impl Threads {
     }
 }
 
-/// Whether `tokenizers` reads a value as false.
+/// True if `tokenizers` reads a value as false.
 fn is_off(value: &str) -> bool {
     matches!(value.to_ascii_lowercase().as_str(), "" | "off" | "false" | "f" | "no" | "n" | "0")
 }

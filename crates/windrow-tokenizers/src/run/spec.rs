@@ -31,18 +31,18 @@ use crate::values::{Size, Threads, number_or_text, one_or_several};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EncodeSpec {
-    /// What decides the bytes.
+    /// The options that decide the bytes of the output.
     #[serde(default)]
     pub job: EncodeJob,
-    /// All else.
+    /// The other options.
     pub run: EncodeRun,
 }
 
 impl EncodeSpec {
-    /// Reads it from JSON: an object with the objects `job` and `run`.
+    /// Reads a run from JSON: an object with the objects `job` and `run`.
     ///
     /// # Errors
-    /// Names the option that is none, or whose value is wrong.
+    /// An error that names the option that is unknown or has a wrong value.
     pub fn from_json(json: &str) -> Result<Self, Failed> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -56,10 +56,10 @@ impl EncodeSpec {
 }
 
 impl EncodeJob {
-    /// Reads it from JSON: the options, or a whole manifest that has them.
+    /// Reads a job from JSON: the options, or a whole manifest that has them.
     ///
     /// # Errors
-    /// Names the option that is none, or whose value is wrong.
+    /// An error that names the option that is unknown or has a wrong value.
     pub fn from_json(json: &str) -> Result<Self, Failed> {
         #[derive(Deserialize)]
         struct WholeManifest<'j> {
@@ -79,7 +79,7 @@ impl EncodeJob {
 pub(super) fn from_json<T: DeserializeOwned>(json: &str) -> Result<T, Failed> {
     let fault = |error: &serde_json::Error| {
         let message = error.to_string();
-        // The place in the JSON is none that the caller has written.
+        // The caller did not write the JSON to which this place belongs.
         message.rsplit_once(" at line ").map_or(message.clone(), |(message, _)| message.to_owned())
     };
     let error = match serde_json::from_str(json) {
@@ -87,7 +87,7 @@ pub(super) fn from_json<T: DeserializeOwned>(json: &str) -> Result<T, Failed> {
         Err(error) => error,
     };
     let options: BTreeMap<String, &RawValue> = serde_json::from_str(json).unwrap_or_default();
-    // The one that cannot be read without the others, either.
+    // The option that cannot be read without the others, either.
     for (name, value) in options {
         let single = format!("{{{}:{value}}}", Value::from(name.as_str()));
         if let Err(error) = serde_json::from_str::<T>(&single) {

@@ -17,8 +17,8 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    /// Opens the file, so that one that cannot be written is known before the run. Its content stays until there is another one. `read` are
-    /// the files that the run reads.
+    /// Opens the file, so that a file that cannot be written is reported before the run. The old content stays until there is a new timeline.
+    /// `read` are the files that the run reads.
     pub(super) fn open(path: &Path, read: &[&Path]) -> Result<Self, Failed> {
         let target = fs::canonicalize(path).ok();
         if read.iter().any(|input| target.is_some() && fs::canonicalize(input).ok() == target) {
@@ -37,7 +37,7 @@ impl Timeline {
                     return Err(refused(&"it is a pipe or a socket"));
                 }
                 let file = File::options().write(true).open(path).map_err(|error| refused(&error))?;
-                // What is emptied has this name, and no other.
+                // The file to empty has this name, and no other.
                 let opened = file.metadata().map_err(|error| refused(&error))?;
                 if opened.is_file() && !is_only_name(&opened, &found) {
                     return Err(refused(&"it is a link, or has a second name"));
