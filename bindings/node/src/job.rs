@@ -36,7 +36,7 @@ pub(crate) trait Store: Default + Send + Sync + 'static {
 #[derive(Default)]
 pub(crate) struct Piece<S> {
     pub(crate) store: S,
-    /// After the last end, the begin of another item may follow.
+    /// After the last end, the start of another item may follow.
     pub(crate) ends: Vec<usize>,
 }
 

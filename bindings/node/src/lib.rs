@@ -29,7 +29,7 @@ pub fn init(mut exports: Object<'_>, env: Env) -> Result<()> {
     environment::open(&env)
 }
 
-/// Gives the memory of an array back at once, without the collector of JavaScript. The array is empty from then on.
+/// Frees the memory of an array at once, without the collector of JavaScript. The array is empty from then on.
 #[napi]
 pub fn give_memory_back(memory: ArrayBuffer<'_>) -> Result<()> {
     memory.detach()

@@ -31,7 +31,7 @@ pub struct Settings {
     pub max_length: Option<u32>,
     /// Ids that two rows of a text have in common.
     pub stride: u32,
-    /// Truncates at the begin.
+    /// Truncates at the start.
     pub truncates_left: bool,
     /// `longestFirst`, `onlyFirst` or `onlySecond`.
     pub strategy: String,
@@ -41,7 +41,7 @@ pub struct Settings {
     pub length: Option<u32>,
     /// Rounds the length up to a multiple.
     pub multiple: u32,
-    /// Pads at the begin.
+    /// Pads at the start.
     pub pads_left: Option<bool>,
     /// The id for padding.
     pub pad_id: Option<u32>,
@@ -54,7 +54,7 @@ pub struct Encodings {
     pub type_ids: Uint32Array,
     pub attention_mask: Uint32Array,
     pub special_tokens_mask: Uint32Array,
-    /// Begin and end of each token in its text, in units of UTF-16.
+    /// Start and end of each token in its text, in units of UTF-16.
     pub spans: Uint32Array,
     pub offsets: Float64Array,
     /// The input of each row.
@@ -117,7 +117,7 @@ impl Rows {
     }
 }
 
-/// Begin and end of each row.
+/// Start and end of each row.
 fn spans(ends: &[usize]) -> impl Iterator<Item = (usize, usize)> + '_ {
     [0].into_iter().chain(ends.iter().copied()).zip(ends.iter().copied())
 }

@@ -207,7 +207,7 @@ impl Bell {
     }
 }
 
-/// Called when the future of a task is done: a cancelled one takes its call with it.
+/// Called when the future of a task is done: a cancelled future drops its call.
 #[pyclass(frozen, module = "windrow")]
 struct OnDone(Arc<TaskCall>);
 

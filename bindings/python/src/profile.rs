@@ -10,7 +10,7 @@ use crate::arguments::{self, number, several};
 use crate::door::enter;
 use crate::errors::Failure;
 
-/// The costs of an operation's tiles, as JSON that the command and the Rust library read too.
+/// The costs of an operation's tiles, as JSON that the command and the Rust library also read.
 #[pyclass(frozen, subclass, name = "Profile", module = "windrow._windrow")]
 pub(crate) struct PyProfile(Profile);
 

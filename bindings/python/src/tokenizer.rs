@@ -34,7 +34,7 @@ use crate::vocabulary::{self, Added};
 /// Encoding and decoding never change it, so threads may share it. The methods have the names and results of Hugging Face's library.
 /// Two tokenizers are equal if their files and settings are.
 //
-// The state is replaced as a whole, so each call works with the state at its begin. The lock is held for moments, by threads that hold
+// The state is replaced as a whole, so each call works with the state at its start. The lock is held for moments, by threads that hold
 // the interpreter's lock: no forked process finds it taken.
 #[pyclass(frozen, weakref, name = "Tokenizer", module = "windrow")]
 pub(crate) struct PyTokenizer(Mutex<State>);
@@ -396,7 +396,7 @@ fn encodings(
         None => inputs,
     };
     let made = full.encode_batch(inputs.inputs()?, add_special_tokens, post_processing, &|| watch.goes_on())?;
-    // After an interrupt there are none, and nothing is returned.
+    // After an interrupt there are no encodings, and nothing is returned.
     Ok(made.unwrap_or_default().into_iter().map(PyEncoding::whole).collect())
 }
 

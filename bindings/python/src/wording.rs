@@ -46,7 +46,7 @@ pub(crate) fn in_python(message: &str) -> String {
     text
 }
 
-/// The long option at the begin, in Python's words, and its bytes.
+/// The long option at the start, in Python's words, and its bytes.
 fn option(text: &str) -> Option<(String, usize)> {
     let name: &str = text.strip_prefix("--")?;
     let end = name.find(|letter: char| !letter.is_ascii_lowercase() && letter != '-').unwrap_or(name.len());
@@ -76,7 +76,7 @@ fn option(text: &str) -> Option<(String, usize)> {
     Some((words, 2 + end + 1 + len))
 }
 
-/// `-o` at the begin, with a path if there is one.
+/// `-o` at the start, with a path if there is one.
 fn output(text: &str) -> Option<(String, usize)> {
     let after = text.strip_prefix("-o")?;
     if after.starts_with(|letter: char| letter.is_alphanumeric() || letter == '-') {

@@ -9,7 +9,7 @@
 //! - A `{% generation %}` block in a macro, a filter or a `set` block is found where its text is. `transformers` places it where the macro
 //!   was called.
 //! - A message that the template [drops](ChatTemplate::render) refuses the row.
-//! - A template that runs too long or nests values too deep refuses the row. A number beyond 128 bits does, too.
+//! - A template that runs too long or nests values too deep refuses the row. So does a number beyond 128 bits.
 #![forbid(unsafe_code)]
 
 mod date;

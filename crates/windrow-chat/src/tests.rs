@@ -167,7 +167,7 @@ fn without_marks_the_prefixes_tell() {
     let drops = "{% for m in messages %}<{{ m.role }}>{% if m.role == 'user' or loop.last %}{{ m.content }}{% endif %}{% endfor %}\
         {% if add_generation_prompt %}<assistant>{% endif %}";
     assert!(spans(drops, TALK).unwrap_err().contains("the mask is not known"), "{:?}", spans(drops, TALK));
-    // A template without a prompt marks the header, too.
+    // A template without a prompt also marks the header.
     let unprompted = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
     assert_eq!(spans(unprompted, TALK), Ok(vec!["<assistant>bé".into(), "<assistant>d".into()]));
     assert!(

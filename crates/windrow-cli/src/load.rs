@@ -23,7 +23,7 @@ pub(crate) fn before(load: Option<f64>, cpus: usize) -> Option<String> {
 }
 
 #[cfg_attr(not(feature = "bench"), allow(dead_code, reason = "for `bench`"))]
-/// A warning for measurements by `threads` threads, from the load at their begin and at their end.
+/// A warning for measurements by `threads` threads, from the load at their start and end.
 pub(crate) fn after(begin: Option<f64>, end: Option<f64>, threads: usize, cpus: usize) -> Option<String> {
     let was_busy = begin.is_some_and(|load| is_busy(load, 0, cpus));
     let still_busy = end.is_some_and(|load| is_busy(load, threads.max(cpus), cpus));

@@ -201,7 +201,7 @@ fn summed(scenario: Scenario<'_>, times: &[Vec<f64>], calls: usize) -> Cell {
     let (serial, control, windrow) = (&times[0], &times[1], &times[2]);
     let (harm, control) = (Ratio::of(windrow, serial), Ratio::of(control, serial));
     let by_hand: Vec<usize> = (0..arms.len()).filter(|&at| matches!(arms[at].role, Role::Fixed(_))).collect();
-    // The plain code is a choice, too.
+    // The plain code is also a choice.
     let choices: Vec<usize> = std::iter::once(0).chain(by_hand.iter().copied()).collect();
     let rows: Vec<&[f64]> = choices.iter().map(|&at| &times[at][..]).collect();
     let regret = if by_hand.is_empty() { None } else { Regret::of(windrow, &rows, serial) };

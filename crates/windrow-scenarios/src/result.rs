@@ -143,7 +143,7 @@ pub(crate) struct Timeline {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Lane {
     pub(crate) name: String,
-    /// Begin and end of each tile in nanoseconds.
+    /// Start and end of each tile in nanoseconds.
     pub(crate) tiles: Vec<(f64, f64)>,
 }
 

@@ -443,7 +443,7 @@ pub enum DecodeError {
         /// The earlier text.
         known: String,
     },
-    /// The system gives no memory for the text.
+    /// There is no memory for the text.
     #[error("no memory for the text of {ids} ids, about {bytes} bytes (hint: decode fewer at a time)")]
     NoMemory {
         /// The number of ids.
@@ -508,7 +508,7 @@ pub(crate) fn has_headroom_and(bytes: usize) -> bool {
 
 /// Runs code of an engine and turns a panic into its message. The caller must then drop whatever `run` was changing.
 ///
-/// The panic hook still prints: a library must not replace it, and the known hostile files are refused before.
+/// The panic hook still prints: a library must not replace it, and the known hostile files are refused earlier.
 pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|payload| message(payload.as_ref()))
 }

@@ -658,7 +658,7 @@ fn read(name_or_path: &str) -> Result<(String, Vec<u8>), LoadError> {
     let metadata = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return match hub::cached(name_or_path) {
-                // The name stays: it says more than a path in the cache, and on other machines, too.
+                // The name stays: it says more than a path in the cache, and is valid on other machines.
                 Some(found) => read(&found.to_string_lossy()).map(|(_, file)| (name_or_path.to_owned(), file)),
                 None => Err(LoadError::Unknown { name: name_or_path.to_owned() }),
             };

@@ -92,7 +92,7 @@ fn agree<T>(fused: &mut Fused<World>, mine: Result<T, Refused>) -> Result<T, Ref
 
 /// Number of ranks on this machine, including this one.
 fn sharing(fused: &mut Fused<World>) -> Result<u64, Error> {
-    // Without this file, the free memory is unknown too.
+    // Without this file, the free memory is also unknown.
     let boot = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let mut hasher = DefaultHasher::new();
     boot.hash(&mut hasher);

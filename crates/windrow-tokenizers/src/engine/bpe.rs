@@ -5,7 +5,7 @@ use windrow_bpe::{Definition, EngineOptions, NoMemory, Ragged, Unsupported};
 
 use super::{BatchError, Encoded, Encoder, Engine, EngineError};
 
-/// [`windrow_bpe::BpeEngine`] with the ids that go around every document.
+/// [`windrow_bpe::BpeEngine`] with the ids around every document.
 pub(crate) struct Bpe {
     engine: windrow_bpe::BpeEngine,
     around: [Vec<u32>; 2],
@@ -22,12 +22,12 @@ impl Bpe {
         Ok(Self { engine: windrow_bpe::BpeEngine::new(definition, options)?, around })
     }
 
-    /// The engine, without the ids that go around a document.
+    /// The engine, without the ids around a document.
     pub(crate) fn engine(&self) -> &windrow_bpe::BpeEngine {
         &self.engine
     }
 
-    /// The ids of `text`, without those that go around a document.
+    /// The ids of `text`, without the ids around a document.
     pub(crate) fn encode_plain(&self, text: &str) -> Result<Vec<u32>, EngineError> {
         let (mut ids, mut ends) = (Vec::new(), Vec::new());
         let encoded = self.engine.encode_all(&[text], &mut ids, &mut ends);
@@ -137,7 +137,7 @@ impl Encoder for BpeEncoder<'_> {
 }
 
 fn no_memory(texts: &[&str], NoMemory { document, bytes }: NoMemory) -> BatchError {
-    // A batch of no texts fails, too.
+    // A batch without texts can also fail.
     let text = texts.get(document).map_or(0, |text| text.len());
     BatchError { document, error: EngineError::no_memory(Bpe::NAME, text, bytes) }
 }

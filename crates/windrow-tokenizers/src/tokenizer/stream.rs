@@ -25,7 +25,7 @@ const MISSING: char = '\u{fffd}';
 pub struct DecodeStream {
     /// True if the text excludes special tokens.
     pub skip_special_tokens: bool,
-    /// The ids after the text that was given before `known`, and the number of them that make up `known`.
+    /// The ids after the text that was returned before `known`, and the number of them that make up `known`.
     ids: Vec<u32>,
     known: String,
     known_ids: usize,
