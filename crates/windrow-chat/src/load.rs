@@ -257,7 +257,7 @@ impl ChatTemplate {
         let mut environment = environment(None);
         let mut compiled = Vec::new();
         for (part, text) in sources {
-            // Line ends are normalized, like in Jinja.
+            // Line ends are normalized, as in Jinja.
             let text = text.replace("\r\n", "\n").replace('\r', "\n");
             let Replaced { text: replaced, has_marks, refused } = marks::replace(&text);
             if let Some((line, reason)) = refused {

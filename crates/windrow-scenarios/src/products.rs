@@ -137,7 +137,7 @@ impl Ranks {
         let start = |(at, rank): (usize, Rank)| {
             let ((ask, asked), (tell, told)) = (channel::<Tiles>(), channel());
             scope.spawn(move || {
-                // The thread is bound, like by mpirun: both might begin on one CPU. The communicating threads inherit the binding.
+                // The thread is bound, as with mpirun: both might begin on one CPU. The communicating threads inherit the binding.
                 let this = machine::Thread::this();
                 if let Some(own) = this.allowed().get(at..=at) {
                     this.confine(own);
