@@ -18,7 +18,7 @@ use std::ops::Range;
 pub struct Kept {
     /// The values, concatenated.
     pub bytes: Vec<u8>,
-    /// The end of each value in `bytes`: for each document one for each field.
+    /// The end of each value in `bytes`: for each document, one value per field.
     pub ends: Vec<usize>,
 }
 
@@ -28,12 +28,12 @@ impl Kept {
         self.ends.push(self.bytes.len());
     }
 
-    /// All of them.
+    /// All values.
     pub fn values(&self) -> KeptValues<'_> {
         self.slice(0..self.ends.len())
     }
 
-    /// Those with these indices.
+    /// The values with these indices.
     pub fn slice(&self, range: Range<usize>) -> KeptValues<'_> {
         let start = range.start.checked_sub(1).map_or(0, |before| self.ends[before]);
         KeptValues { bytes: &self.bytes, ends: &self.ends[range], start }
@@ -46,13 +46,13 @@ impl Kept {
         self.ends.extend(values.ends().map(|end| base + end));
     }
 
-    /// The memory that it takes.
+    /// Memory in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
     }
 }
 
-/// Some of the values of [`Kept`]. Those of a [`Document`](crate::output::Document) are one for each field.
+/// Some of the values of [`Kept`]. A [`Document`](crate::output::Document) has one for each field.
 ///
 /// ```
 /// use windrow_tokenizers::output::Kept;
@@ -63,19 +63,19 @@ impl Kept {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KeptValues<'a> {
     bytes: &'a [u8],
-    /// The end of each in `bytes`, and the start of the first.
+    /// The end of each value in `bytes`, and the start of the first.
     ends: &'a [usize],
     start: usize,
 }
 
 impl<'a> KeptValues<'a> {
-    /// Each of them.
+    /// The values, one by one.
     pub fn iter(self) -> impl Iterator<Item = &'a [u8]> {
         let Self { bytes, ends, mut start } = self;
         ends.iter().map(move |&end| &bytes[std::mem::replace(&mut start, end)..end])
     }
 
-    /// Their number.
+    /// The number of values.
     pub(crate) fn len(self) -> usize {
         self.ends.len()
     }
@@ -85,7 +85,7 @@ impl<'a> KeptValues<'a> {
         &self.bytes[self.start..self.ends.last().copied().unwrap_or(self.start)]
     }
 
-    /// The end of each there.
+    /// The end of each value in the concatenation.
     pub(crate) fn ends(self) -> impl Iterator<Item = usize> {
         self.ends.iter().map(move |end| end - self.start)
     }

@@ -1,6 +1,6 @@
-//! The record beside the token files: what was read, how, and what became of it.
+//! The record next to the token files: the inputs, the options and the outcome of a run.
 //!
-//! It contains no time, no thread count and no absolute path that windrow adds. So two runs over the same inputs with the same options
+//! It contains no time and no thread count, and windrow adds no absolute path. So two runs over the same inputs with the same options
 //! write the same bytes.
 
 mod versions;
@@ -41,7 +41,7 @@ pub const SKIPPED_IN_MANIFEST: usize = 1000;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// [`SCHEMA`] of the writing version.
+    /// [`SCHEMA`] of the windrow version that wrote the manifest.
     pub schema: u32,
     /// The version of windrow.
     pub windrow: String,
@@ -49,10 +49,10 @@ pub struct Manifest {
     pub engine: Engine,
     /// The vocabulary.
     pub tokenizer: TokenizerIdentity,
-    /// How the text became conversations, if it did.
+    /// The conversion of text to conversations, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat: Option<ChatIdentity>,
-    /// The options, with ids and other values that the run has found: `windrow encode --spec` repeats it.
+    /// The options, with ids and other values that the run determined: `windrow encode --spec` repeats it.
     #[serde(serialize_with = "sparse", deserialize_with = "options")]
     pub options: EncodeJob,
     /// The inputs, in order.
@@ -61,28 +61,29 @@ pub struct Manifest {
     pub documents: Documents,
     /// UTF-8 bytes of text in the written documents.
     pub text_bytes: u64,
-    /// Ids written, end-of-text ids included, without those that fill rows.
+    /// Ids written, including end-of-text ids, without padding.
     pub tokens: u64,
-    /// Special tokens that stood in the texts: ids of special tokens, without those of `--add-special-tokens`, `--bos` and
-    /// `--append-eos`, nor of a chat template. The token for what is unknown does not count. Manifests of older versions have none.
+    /// Special tokens that stood in the texts: ids of special tokens, except those of `--add-special-tokens`, `--bos`,
+    /// `--append-eos` and a chat template. The token for unknown text does not count. Manifests of older versions have none.
     #[serde(default)]
     pub special_tokens: u64,
-    /// Ids whose mask is 1; none without masks.
+    /// Number of ids whose mask is 1; none without masks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_tokens: Option<u64>,
-    /// Written documents none of whose ids has a mask of 1; none without masks, and in manifests of older versions.
+    /// Number of written documents without an id whose mask is 1; none without masks, and in manifests of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents_without_loss: Option<u64>,
-    /// The rows of a packed output, of all parts together.
+    /// The rows of a packed output, summed over all parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packed: Option<Packed>,
     /// The parts of a divided output, in order; none if it is not divided.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
-    /// The data files, in the order of [`Format::suffixes`](crate::output::Format::suffixes), part by part and shard by shard; then `OUT.skipped.jsonl`, the list of all skipped documents, if it was
+    /// The data files, in the order of [`Format::suffixes`](crate::output::Format::suffixes), part by part and shard by shard; then
+    /// `OUT.skipped.jsonl`, the list of all skipped documents, if it was
     /// requested.
     pub outputs: Vec<OutputFile>,
-    /// blake3 of the outputs' hashes, 32 bytes each, one after the other, in hexadecimal: one hash for all data. Manifests of older
+    /// blake3 of the outputs' hashes, 32 bytes each, concatenated, in hexadecimal: one hash for all data. Manifests of older
     /// versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs_blake3: Option<String>,
@@ -107,14 +108,14 @@ pub(crate) fn options<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Enco
 pub(crate) fn root_of(outputs: &[OutputFile]) -> String {
     let mut hasher = blake3::Hasher::new();
     for output in outputs {
-        // A hash that is none changes the result, so it is noticed.
+        // An invalid hash changes the result, so it is noticed.
         let hash = blake3::Hash::from_hex(&output.blake3).map_or([0; 32], Into::into);
         hasher.update(&hash);
     }
     hasher.finalize().to_hex().to_string()
 }
 
-/// The part of a [`Manifest`] that the caller of the output provides.
+/// The part of a [`Manifest`] that the output's caller provides.
 ///
 /// ```
 /// use windrow_tokenizers::dataset::Dataset;
@@ -136,19 +137,19 @@ pub struct ManifestBody {
     pub engine: Engine,
     /// The vocabulary.
     pub tokenizer: TokenizerIdentity,
-    /// How the text became conversations, if it did.
+    /// The conversion of text to conversations, if there was one.
     pub chat: Option<ChatIdentity>,
-    /// The options, without those of the output.
+    /// The options, except the output's.
     pub reading: EncodeJob,
     /// The inputs, in order.
     pub inputs: Vec<InputFile>,
-    /// The account of documents. [`Documents::is_balanced`] holds, and `written` is the number of documents that the output got.
+    /// The account of documents. [`Documents::is_balanced`] holds, and `written` is the number of documents passed to the output.
     pub documents: Documents,
     /// UTF-8 bytes of text in the written documents.
     pub text_bytes: u64,
     /// Special tokens that stood in the texts.
     pub special_tokens: u64,
-    /// Written documents none of whose ids has a mask of 1; `None` without masks.
+    /// Number of written documents without an id whose mask is 1; `None` without masks.
     pub documents_without_loss: Option<u64>,
 }
 
@@ -182,7 +183,7 @@ pub struct Engine {
     pub versions: BTreeMap<String, String>,
 }
 
-/// Which vocabulary was used.
+/// The identity of a vocabulary.
 ///
 /// ```
 /// use windrow_tokenizers::dataset::Dataset;
@@ -241,20 +242,20 @@ pub struct InputFile {
     pub name: String,
     /// Number of bytes as stored.
     pub bytes: u64,
-    /// Number of bytes after decompression; equal to `bytes` if it is not compressed. Of Parquet, the bytes of the texts.
+    /// Number of bytes after decompression; equal to `bytes` if it is not compressed. For Parquet, the bytes of the texts.
     pub decompressed_bytes: u64,
     /// blake3 of its bytes as stored, in hexadecimal.
     pub blake3: String,
-    /// Documents read from it, good and bad.
+    /// Number of documents read from it, good and bad.
     pub documents: u64,
-    /// UTF-8 bytes of text in those of them that were written. Manifests of older versions have none, nor `tokens`.
+    /// UTF-8 bytes of text in its written documents. Manifests of older versions have neither this field nor `tokens`.
     #[serde(default)]
     pub text_bytes: u64,
-    /// Ids of these documents, those that begin and end a document included, before they are packed.
+    /// Number of ids of these documents before packing, including the ids that begin and end a document.
     #[serde(default)]
     pub tokens: u64,
-    /// The line, of Parquet the row, with whose document the [limit](Selection::limit) was reached. The rest was not read, so the sizes are 0
-    /// and the hash is empty. Inputs behind it are not listed.
+    /// The line (for Parquet, the row) of the document that reached the [limit](Selection::limit). The rest was not read, so the sizes are 0
+    /// and the hash is empty. Inputs after it are not listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<u64>,
 }
@@ -282,15 +283,15 @@ pub struct InputFile {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Documents {
-    /// Found in the inputs.
+    /// Number of documents found in the inputs.
     pub read: u64,
-    /// Encoded and written.
+    /// Number of documents encoded and written.
     pub written: u64,
-    /// Skipped on request, and listed.
+    /// Number of documents skipped on request, and listed.
     pub skipped: u64,
-    /// Dropped without being listed: 0 in every published manifest of a run that ended by itself.
+    /// Number of documents dropped without being listed: 0 in every published manifest of a run that was not stopped.
     pub failed: u64,
-    /// Not chosen, and therefore not parsed.
+    /// Number of deselected documents, which are not parsed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
 }
@@ -300,7 +301,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Documents {
-    /// Whether no document was lost or counted twice.
+    /// True if no document was lost or counted twice.
     ///
     /// ```
     /// use windrow_tokenizers::manifest::Documents;
@@ -336,18 +337,18 @@ impl Documents {
 pub struct SkippedDocument {
     /// The name of its input.
     pub file: String,
-    /// Its line, from 1; of Parquet the row.
+    /// Its line, from 1; for Parquet, the row.
     pub line: u64,
     /// The offending byte within the line, from 1.
     pub byte: u64,
-    /// Where the line starts in the decompressed input, in bytes from 0; of Parquet the rows before it.
+    /// Start of the line in the decompressed input, in bytes from 0; for Parquet, the number of rows before it.
     pub offset: u64,
-    /// Why it was skipped.
+    /// The reason for the skip.
     pub reason: String,
 }
 
 impl SkippedDocument {
-    /// A message of two lines: the place and the reason, and what helps, which is `hint` unless the reason has a better one.
+    /// A message of two lines: the place with the reason, and the remedy: `hint`, unless the reason has a better one.
     ///
     /// ```
     /// use windrow_tokenizers::manifest::SkippedDocument;
@@ -385,14 +386,14 @@ impl SkippedDocument {
 pub struct Part {
     /// Its name.
     pub name: String,
-    /// Documents written to it.
+    /// Number of documents written to it.
     pub documents: u64,
-    /// Ids written to it, those around documents included.
+    /// Number of ids written to it, including the ids around documents.
     pub tokens: u64,
     /// The rows of a packed output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packed: Option<Packed>,
-    /// The number of its files, which follow those of the parts before.
+    /// Number of its files, which follow the files of earlier parts.
     pub files: usize,
 }
 
@@ -420,11 +421,11 @@ pub struct Part {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputFile {
-    /// Its name, beside the manifest.
+    /// Its name, relative to the manifest.
     pub file: String,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// The type of its elements, for files that are one array.
+    /// The element type of a file that is a single array.
     pub dtype: Option<String>,
     /// blake3 of its bytes, in hexadecimal.
     pub blake3: String,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How documents become rows.
+/// The conversion of documents to rows.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 pub struct Pack {
     /// Ids of a row.
     pub length: NonZeroUsize,
-    /// Whether documents are cut.
+    /// The packing mode: documents are cut, or kept whole.
     pub mode: PackMode,
     /// The id that fills incomplete rows. Without it, the incomplete row at the end is dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,11 +35,11 @@ pub struct Pack {
 }
 
 impl Pack {
-    /// The most rows that are incomplete at the same time, if documents are not cut.
+    /// The limit of rows that are incomplete at the same time, if documents are not cut.
     pub const OPEN_ROWS: usize = 256;
 }
 
-/// Whether documents are cut.
+/// The packing modes: documents are cut, or kept whole.
 ///
 /// ```
 /// use windrow_tokenizers::manifest::PackMode;
@@ -52,7 +52,7 @@ impl Pack {
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum PackMode {
-    /// The documents, one after the other, are cut into rows. Only the row at the end may be incomplete.
+    /// The documents, one after another, are cut into rows. Only the last row may be incomplete.
     #[default]
     Split,
     /// No document is cut unless it is longer than a row. Incomplete rows are filled.
@@ -86,7 +86,7 @@ impl FromStr for PackMode {
     }
 }
 
-/// What packing has made of the documents.
+/// The result of packing the documents.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -109,17 +109,17 @@ pub struct Packed {
     pub rows: u64,
     /// Ids that fill rows, and belong to no document.
     pub padding: u64,
-    /// Ids of documents that are in no row: those of the incomplete row at the end, if nothing fills it.
+    /// Ids of documents that are in no row: the ids of the last row, if it is incomplete and nothing fills it.
     pub dropped: u64,
 }
 
-/// Rows that are incomplete at the same time, if documents are not cut.
+/// Limit of rows that are incomplete at the same time, if documents are not cut.
 const WINDOW: usize = Pack::OPEN_ROWS;
 
-/// The document of ids that fill a row.
+/// The document number of padding.
 pub(crate) const PADDING: i64 = -1;
 
-/// Ids of one row that belong together: the number of their document, and how many they are.
+/// Consecutive ids of one row and one document: the number of the document, and the number of ids.
 pub(crate) type Segment = (i64, usize);
 
 /// Consecutive rows.
@@ -133,7 +133,7 @@ pub(crate) struct Rows {
 
 /// Turns documents into rows.
 ///
-/// Whole documents go to the incomplete row with the least space that is enough, of several to the oldest. If none has enough and
+/// A whole document goes to the incomplete row with the least sufficient space, the oldest among equals. If no row has enough and
 /// [`WINDOW`] rows are incomplete, the fullest one is filled with padding, so memory is bounded.
 #[derive(Debug)]
 pub(crate) struct Packer {
@@ -142,7 +142,7 @@ pub(crate) struct Packer {
     open: Vec<Rows>,
     documents: u64,
     counts: Packed,
-    /// Complete rows that were not taken.
+    /// Complete rows that were not taken yet.
     ready: Rows,
 }
 
@@ -156,7 +156,7 @@ impl Packer {
         self.counts
     }
 
-    /// The complete rows so far that were not taken.
+    /// The complete rows that were not taken yet.
     pub(crate) fn ready(&self) -> &Rows {
         &self.ready
     }
@@ -192,7 +192,7 @@ impl Packer {
         }
     }
 
-    /// The index of the row to which a piece goes; a new one if it is behind the last.
+    /// The index of the row for a piece; a new row if the index is past the last.
     fn row_for(&mut self, piece: usize) -> usize {
         let length = self.pack.length.get();
         let space = |row: &Rows| length - row.ids.len();
@@ -225,7 +225,7 @@ impl Packer {
         self.counts.rows += 1;
     }
 
-    /// Completes the incomplete rows, or drops the one at the end if nothing fills it.
+    /// Completes the incomplete rows, or drops the last one if nothing fills it.
     pub(crate) fn finish(&mut self) {
         while let Some(first) = self.open.first() {
             if self.pack.pad.is_some() {
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn a_full_window_gives_up_its_fullest_row() {
         let pack = Pack { length: NonZeroUsize::new(1_000).unwrap(), mode: PackMode::Whole, pad: Some(99_999) };
-        // None of them fit together.
+        // No two documents fit together.
         let lengths: Vec<usize> = (0..WINDOW + 2).map(|number| 501 + number).collect();
         let (found, counts) = rows(&lengths, pack);
         assert_eq!(found.len(), lengths.len());

@@ -1,10 +1,10 @@
-//! Remedies for errors of the system whose kind suggests one.
+//! Remedies for system errors whose kind suggests one.
 
 use std::io::{Error, ErrorKind};
 #[cfg(feature = "object-store")]
 pub(crate) use store::{Changed, Hinted};
 
-/// The remedy for an error caused neither by the disk nor by the file: a limit of the process, a name, or a store.
+/// The remedy for an error caused by neither the disk nor the file: a limit of the process, a name, or a store.
 pub(crate) fn remedy(error: &Error) -> Option<&'static str> {
     #[cfg(feature = "object-store")]
     if let Some(hint) = Hinted::hint_of(error) {
@@ -24,7 +24,7 @@ pub(crate) fn remedy(error: &Error) -> Option<&'static str> {
     }
 }
 
-/// Whether an input is another one than when it was found.
+/// True if an input has changed since it was found.
 pub(crate) fn is_change(error: &Error) -> bool {
     #[cfg(feature = "object-store")]
     return Changed::is(error);
@@ -39,7 +39,7 @@ pub(crate) fn is_change(error: &Error) -> bool {
 mod store {
     use std::io::Error;
 
-    /// An error of a store that brings its remedy.
+    /// A store's error with its remedy.
     #[derive(Debug, thiserror::Error)]
     #[error("{reason}")]
     pub(crate) struct Hinted {
@@ -57,7 +57,7 @@ mod store {
         }
     }
 
-    /// An object of a store is another one than when it was found.
+    /// A store's object that has changed since it was found.
     #[derive(Debug, thiserror::Error)]
     #[error("it has changed")]
     pub(crate) struct Changed;

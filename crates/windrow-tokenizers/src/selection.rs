@@ -1,4 +1,4 @@
-//! Which documents of the inputs are wanted.
+//! Selection of the wanted documents of the inputs.
 //!
 //! A document is chosen by a hash of the seed, the index of its input and its number there. So the choice depends neither on other
 //! documents nor on threads, and a larger share chooses a superset.
@@ -35,11 +35,11 @@ pub struct Share {
 /// Billionths in a whole.
 const WHOLE: u32 = 1_000_000_000;
 
-/// Digits of a billionth behind the point.
+/// Number of digits after the point in a billionth.
 const DIGITS: usize = 9;
 
 impl Share {
-    /// Whether a point on a circle of 2^64 is within the share.
+    /// True if a point on a circle of 2^64 is within the share.
     fn holds(self, point: u64) -> bool {
         scaled(point) < self.billionths
     }
@@ -90,7 +90,7 @@ impl FromStr for Share {
         if !is_number(whole) || !is_number(fraction) || (whole.is_empty() && fraction.is_empty()) {
             return Err(WRONG);
         }
-        // Of a percentage, two digits before the point are behind it in the share.
+        // In a percentage, two digits before the point are after it in the share.
         let padded = format!("{whole:0>2}");
         let (whole, moved) = if shift == 0 { (padded.as_str(), "") } else { padded.split_at(padded.len() - shift) };
         let fraction = format!("{moved}{fraction}");
@@ -114,7 +114,7 @@ impl fmt::Display for Share {
     }
 }
 
-/// Which documents are wanted. The default takes all.
+/// Selection of the wanted documents. The default selects all.
 ///
 /// ```
 /// use windrow_tokenizers::encode::{Job, encode};
@@ -219,23 +219,23 @@ fn parts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PartShare>, D
     deserializer.deserialize_any(Parts)
 }
 
-/// Separates the purposes of hashes.
+/// Constants that separate the purposes of hashes.
 const SAMPLE: u64 = 0x5341_4d50_4c45;
 const SPLIT: u64 = 0x53_504c_4954;
 const SHUFFLE: u64 = 0x53_4855_4646_4c45;
 
 impl Selection {
-    /// Whether some documents are left out.
+    /// True if some documents are deselected.
     pub(crate) fn leaves_out(&self) -> bool {
         self.sample.is_some()
     }
 
-    /// Whether the document with this number, from 1, in the input with this index is chosen.
+    /// True if the document with this number, from 1, in the input with this index is chosen.
     pub(crate) fn chooses(&self, file: u32, number: u64) -> bool {
         self.sample.is_none_or(|share| share.holds(self.hash(SAMPLE, file, number)))
     }
 
-    /// The index of the part to which the document with this number, from 1, in the input with this index belongs.
+    /// The index of the part for the document with this number, from 1, in the input with this index.
     pub(crate) fn part_of(&self, file: u32, number: u64) -> usize {
         if self.split.is_empty() {
             return 0;
@@ -249,13 +249,13 @@ impl Selection {
         self.split.iter().take_while(is_beyond).count().min(self.split.len() - 1)
     }
 
-    /// Whether the shares of the parts are one whole.
+    /// True if the shares of the parts add up to 1.
     pub fn is_whole(&self) -> bool {
         let sum: u64 = self.split.iter().map(|part| u64::from(part.share.billionths)).sum();
         self.split.is_empty() || sum == u64::from(WHOLE)
     }
 
-    /// Shuffled documents are in the order of these keys.
+    /// The sort key of a document in a shuffled output.
     pub(crate) fn key_of(&self, file: u32, number: u64) -> u64 {
         hash(self.shuffle.unwrap_or(0), SHUFFLE, file, number)
     }

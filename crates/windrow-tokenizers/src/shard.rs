@@ -1,4 +1,4 @@
-//! The files of a shard, and how they are read.
+//! The files of a shard, and their reading.
 
 mod error;
 mod visit;
@@ -13,13 +13,13 @@ pub(crate) use visit::{Visitor, open_file};
 use crate::format::Dtype;
 use crate::spec::EncodeJob;
 
-/// Bytes that are read ahead.
+/// Number of bytes that are read ahead.
 pub(crate) const BUFFER: usize = 256 << 10;
 
 /// The files of one shard, or of an output without shards.
 pub(crate) struct Shard<'m> {
     pub(crate) options: &'m EncodeJob,
-    /// In the order of the format's suffixes; the file with the kept fields is the last.
+    /// Files in the order of the format's suffixes; the file with the kept fields is the last.
     pub(crate) paths: Vec<PathBuf>,
 }
 
@@ -57,7 +57,7 @@ impl<'p> Reading<'p> {
         Ok(u64::from_le_bytes(number))
     }
 
-    /// Reads so many ids.
+    /// Reads `count` ids.
     pub(crate) fn ids(
         &mut self,
         count: u64,
@@ -77,7 +77,7 @@ impl<'p> Reading<'p> {
         Ok(())
     }
 
-    /// The number of elements of this size behind a header, which must be the file's length.
+    /// The number of elements of this size after a header. They must fill the rest of the file exactly.
     pub(crate) fn elements(&self, header: usize, size: usize) -> Result<u64, DatasetError> {
         let data = self.bytes.checked_sub(header as u64).filter(|data| data.is_multiple_of(size as u64));
         data.map(|data| data / size as u64).ok_or_else(|| {
@@ -97,7 +97,7 @@ impl<'p> Reading<'p> {
         }
     }
 
-    /// Visits rows of `length` ids, `count` in all, behind the header of so many rows.
+    /// Visits the rows of `length` ids each, for `count` ids in all. Checks the header of that number of rows first.
     pub(crate) fn walk_rows(
         &mut self,
         count: u64,

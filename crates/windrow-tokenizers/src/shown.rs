@@ -22,7 +22,7 @@ pub fn shown<S: AsRef<OsStr> + ?Sized>(name: &S) -> Shown<'_> {
     Shown { text: name.as_ref(), keeps_lines: false }
 }
 
-/// [`shown`] for a whole message: its line feeds and tabs stay.
+/// [`shown`] for a whole message. It keeps line feeds and tabs.
 ///
 /// ```
 /// use windrow_tokenizers::shown_lines;
@@ -33,7 +33,7 @@ pub fn shown_lines(message: &str) -> Shown<'_> {
     Shown { text: message.as_ref(), keeps_lines: true }
 }
 
-/// Escaped text, which [`shown`] and [`shown_lines`] return.
+/// Escaped text, the result of [`shown`] and [`shown_lines`].
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
     text: &'a OsStr,
@@ -106,7 +106,7 @@ pub(crate) fn is_harmless(c: char) -> bool {
             ))
 }
 
-/// A value as JSON on one line. Characters that [`shown`] escapes are escaped in its strings, which mean the same.
+/// A value as JSON on one line. Characters that [`shown`] escapes become JSON escapes, which leave the strings' meaning unchanged.
 ///
 /// ```
 /// use windrow_tokenizers::to_json;
@@ -118,7 +118,7 @@ pub(crate) fn is_harmless(c: char) -> bool {
 /// ```
 ///
 /// # Panics
-/// If the value has no form in JSON: a map whose keys are no strings.
+/// The value has no form in JSON: a map with keys that are not strings.
 pub fn to_json(value: &impl Serialize) -> String {
     let mut json = Vec::new();
     // Writing to memory does not fail.
@@ -126,7 +126,7 @@ pub fn to_json(value: &impl Serialize) -> String {
     String::from_utf8(json).expect("JSON is text")
 }
 
-/// Escapes what a serializer of JSON writes. Outside its strings JSON has no such character but line feeds.
+/// Escapes the output of a JSON serializer. Outside strings, line feeds are the only such characters in JSON.
 #[derive(Debug)]
 pub(crate) struct EscapedJson<W>(pub(crate) W);
 

@@ -1,4 +1,4 @@
-//! The options that decide the output of a run. The command, Python and Node fill them, and a manifest has them.
+//! The options that decide the output of a run. The command, Python and Node set them, and a manifest records them.
 
 #[cfg(feature = "command")]
 pub(crate) mod command;
@@ -23,7 +23,7 @@ use crate::values::schemas::{Day, FilePath, Strings};
 #[cfg(feature = "command")]
 use command::{named, unescaped};
 
-/// The vocabulary when none is named.
+/// The default vocabulary.
 const DEFAULT: &str = "o200k_base";
 
 /// The vocabulary of a run.
@@ -114,7 +114,7 @@ pub struct Texts {
 }
 
 impl Texts {
-    /// Rules by which inputs are found. Ignore files count for source code, because build output is not source code. They do not for corpora,
+    /// Rules for finding inputs. Ignore files count for source code, because build output is not source code. They do not for corpora,
     /// which may be in a folder that git ignores.
     pub fn resolving(&self, takes_source: bool) -> InputOptions {
         InputOptions {
@@ -230,15 +230,15 @@ pub struct EncodeJob {
 }
 
 impl EncodeJob {
-    /// The value of [`EncodeJob::chat`] that stands for the tokenizer's own template.
+    /// The value of [`EncodeJob::chat`] for the tokenizer's own template.
     pub const AUTO: &str = "auto";
 
-    /// Whether special tokens that are written in a text are recognized: a chat template writes some.
+    /// True if special tokens that are written in a text are recognized: a chat template writes some.
     pub fn has_special_in_text(&self) -> bool {
         self.texts.special_in_text || self.chat.is_some()
     }
 
-    /// The fields of the inputs that matter.
+    /// The relevant fields of the inputs.
     ///
     /// ```
     /// use windrow_tokenizers::run::EncodeJob;
@@ -256,7 +256,7 @@ impl EncodeJob {
         Fields { text, join, keep: self.keep.clone(), conversations: self.chat.is_some() }
     }
 
-    /// How documents become rows, with the id of the padding; none if they do not.
+    /// The conversion of documents to rows, with the id of the padding; none without rows.
     pub(crate) fn rows(&self) -> Option<Pack> {
         let pad = self.pad.as_ref().and_then(TokenName::id);
         self.pack.map(|length| Pack { length, mode: self.pack_mode, pad })
@@ -267,12 +267,12 @@ impl EncodeJob {
         self.eos.as_ref().and_then(TokenName::id)
     }
 
-    /// Whether the ids have masks.
+    /// True if the ids have masks.
     pub(crate) fn has_mask(&self) -> bool {
         self.chat.is_some() && self.loss == Some(Loss::Assistant)
     }
 
-    /// The same with the defaults that depend on other options.
+    /// The same job, with explicit defaults for options that depend on other options.
     pub(crate) fn explicit(mut self) -> Self {
         let Fields { text, join, .. } = self.fields();
         self.texts.join = (text.len() > 1).then_some(join);
@@ -311,10 +311,10 @@ impl EncodeJob {
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum OnError {
-    /// It ends the run; nothing is published.
+    /// The bad document ends the run; nothing is published.
     #[default]
     Fail,
-    /// It is skipped, counted and listed.
+    /// The bad document is skipped, counted and listed.
     Skip,
 }
 

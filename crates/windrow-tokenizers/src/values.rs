@@ -1,4 +1,4 @@
-//! Values that people write: sizes, numbers of threads, tokens. JSON has them as numbers, or as the text that the command takes.
+//! Values that people write: sizes, thread counts, tokens. JSON has them as numbers, or as the command's text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ use serde_json::Number;
 pub struct Size(usize);
 
 impl Size {
-    /// This number of bytes; `None` for 0.
+    /// A number of bytes; `None` for 0.
     pub const fn new(bytes: usize) -> Option<Self> {
         if bytes == 0 { None } else { Some(Self(bytes)) }
     }
@@ -89,7 +89,7 @@ impl Serialize for Size {
 pub struct Threads(usize);
 
 impl Threads {
-    /// A larger number is a typing error.
+    /// Limit of thread counts. A larger number is a typing error.
     const MOST: usize = 1023;
 
     /// One thread.
@@ -100,7 +100,7 @@ impl Threads {
         self.0
     }
 
-    /// The number of threads that work.
+    /// The number of worker threads.
     pub fn workers(self) -> usize {
         if self.0 == 0 { thread::available_parallelism().map_or(1, usize::from) } else { self.0 }
     }
@@ -147,7 +147,7 @@ impl TokenName {
         &self.0
     }
 
-    /// The id, if it is one.
+    /// The id, if the token is given by its id.
     pub fn id(&self) -> Option<u32> {
         self.0.parse().ok().filter(|id: &u32| id.to_string() == self.0)
     }
@@ -214,7 +214,7 @@ macro_rules! deserialize_number_or_text {
 
 deserialize_number_or_text!(Size, Threads, TokenName);
 
-/// Reads a list of strings, of which one alone is a list of one.
+/// Reads a list of strings. A single string is a list of one.
 pub(crate) fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "expected a string or several")]
@@ -234,7 +234,7 @@ pub(crate) fn extensions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<V
     names.iter().map(|name| extension(name).map_err(|why| D::Error::custom(format_args!("{name:?}: {why}")))).collect()
 }
 
-/// An extension in the form for comparisons: in lower case, without a dot.
+/// An extension, normalized for comparisons: in lower case, without a dot.
 pub(crate) fn extension(text: &str) -> Result<String, String> {
     match text.strip_prefix('.').unwrap_or(text) {
         "" => Err("an extension is missing".into()),
@@ -244,7 +244,7 @@ pub(crate) fn extension(text: &str) -> Result<String, String> {
     }
 }
 
-/// Schemas of values that JSON has in several forms.
+/// Schemas of values with several forms in JSON.
 #[cfg(feature = "schema")]
 pub(crate) mod schemas {
     use std::borrow::Cow;
@@ -269,7 +269,7 @@ pub(crate) mod schemas {
         )*};
     }
 
-    /// A string or several.
+    /// A string or several strings.
     pub(crate) struct Strings;
 
     /// A number of documents, or a share in percent.

@@ -6,21 +6,21 @@ use std::io::{self, Read};
 use super::InputError;
 use super::url::Url;
 
-/// None can be opened.
+/// The stores of a run. None can be opened.
 pub(super) struct Stores;
 
-/// There is none.
+/// The result of a URL. No value exists without the feature `object-store`.
 #[expect(dead_code, reason = "nothing is found")]
 pub(super) enum Found {
     Object(Object),
     Folder(Vec<Object>),
 }
 
-/// There is none.
+/// A store object. No value exists without the feature `object-store`.
 #[derive(Clone, Debug)]
 pub(crate) struct Object(Infallible);
 
-/// There is none.
+/// A reader of an object. No value exists without the feature `object-store`.
 #[derive(Debug)]
 pub(super) struct ObjectReader(Infallible);
 
@@ -91,11 +91,11 @@ mod blocks {
 
     use super::{Infallible, Object, Read, io};
 
-    /// There is none.
+    /// The blocks of an object. No value exists without the feature `object-store`.
     #[derive(Clone, Debug)]
     pub(in crate::input) struct ObjectBlocks(Infallible);
 
-    /// There is none.
+    /// A reader of blocks. No value exists without the feature `object-store`.
     #[derive(Debug)]
     pub(in crate::input) struct BlocksRead(Infallible);
 

@@ -1,4 +1,4 @@
-//! Why a data set could not be read.
+//! Errors in reading a data set.
 
 use std::fmt;
 use std::io;
@@ -19,11 +19,11 @@ use crate::shown;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DatasetErrorKind {
-    /// There is no manifest.
+    /// The manifest is missing.
     Missing,
-    /// A file is missing, or not what was written.
+    /// A file is missing, or differs from the written one.
     Damaged,
-    /// It is not the tokenizer that encoded the documents.
+    /// The tokenizer is not the one that encoded the documents.
     OtherTokenizer,
     /// The system failed to read.
     Io,
@@ -56,7 +56,7 @@ impl DatasetError {
         Self { hint, ..self }
     }
 
-    /// Something that is wrong in a file.
+    /// The error of a fault in a file.
     pub(crate) fn damaged(path: &Path, what: impl fmt::Display) -> Self {
         Self::new(DatasetErrorKind::Damaged, format!("{}: {}", shown(path), shown(&what.to_string())))
     }

@@ -1,8 +1,8 @@
-//! Parsers of the command line, for values that another door takes in another form.
+//! Parsers of the command line, for values that other interfaces take in another form.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-/// Values by the names that their type already has.
+/// Values by the names that their type defines.
 pub(super) fn named<T, const N: usize>(names: [&'static str; N]) -> impl TypedValueParser<Value = T>
 where
     T: std::str::FromStr + Clone + Send + Sync + 'static,
@@ -29,7 +29,7 @@ pub(super) fn unescaped(text: &str) -> Result<String, String> {
     Ok(plain)
 }
 
-/// The names in a list of them, in which `\,` is a comma of a name.
+/// The names in a comma-separated list, in which `\,` is a comma within a name.
 pub fn names(list: &str) -> Vec<String> {
     let mut names = vec![String::new()];
     let mut rest = list.chars().peekable();
