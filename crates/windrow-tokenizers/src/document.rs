@@ -159,7 +159,7 @@ pub(crate) fn utf8(record: &[u8]) -> Result<&str, Fault> {
     })
 }
 
-/// The fault of bytes that begin like this and are not UTF-8.
+/// The fault of bytes that are not UTF-8, from the first of them.
 pub(crate) fn utf8_fault(begin: &[u8]) -> Fault {
     let looks_like = diagnose::binary(&begin[..begin.len().min(diagnose::FIRST)])
         .map_or_else(String::new, |kind| format!(" (it starts like {}; hint: {})", kind.what, kind.hint));

@@ -72,7 +72,7 @@ enum Frame {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lexeme {
-    /// Outside of strings.
+    /// Outside strings.
     Structure,
     /// A key. The number is its start in the skeleton.
     Key(usize),

@@ -1,6 +1,6 @@
 //! The record next to the token files: the inputs, the options and the outcome of a run.
 //!
-//! It contains no time and no thread count, and windrow adds no absolute path. So two runs over the same inputs with the same options
+//! The record contains no time and no thread count, and windrow adds no absolute path. So two runs over the same inputs with the same options
 //! write the same bytes.
 
 mod versions;
@@ -80,8 +80,7 @@ pub struct Manifest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
     /// The data files, in the order of [`Format::suffixes`](crate::output::Format::suffixes), part by part and shard by shard; then
-    /// `OUT.skipped.jsonl`, the list of all skipped documents, if it was
-    /// requested.
+    /// `OUT.skipped.jsonl`, the list of all skipped documents, if it was requested.
     pub outputs: Vec<OutputFile>,
     /// blake3 of the outputs' hashes, 32 bytes each, concatenated, in hexadecimal: one hash for all data. Manifests of older
     /// versions have none.

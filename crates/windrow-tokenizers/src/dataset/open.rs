@@ -248,7 +248,7 @@ impl Dataset {
         before: u64,
         visit: &mut dyn FnMut(u64, &[u32]) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, DatasetError> {
-        // In a divided output the documents of each part count from 0.
+        // In a divided output the documents of each part are numbered from 0.
         let parts = &self.manifest.parts;
         let is_part = self.files.len() < parts.iter().map(|part| part.files).sum::<usize>();
         if !is_part && parts.len() > 1 {

@@ -69,7 +69,7 @@ struct TextColumn {
     reader: Option<ColumnReaderImpl<ByteArrayType>>,
     /// The levels of the decoded rows, unless `level` is 0.
     levels: Vec<i16>,
-    /// Their values, without nulls.
+    /// Values of the decoded rows, without nulls.
     values: Vec<ByteArray>,
     next: usize,
 }

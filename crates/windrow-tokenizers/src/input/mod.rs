@@ -2,7 +2,7 @@
 //!
 //! [`resolve`] turns command line arguments into [`InputFile`]s. A [`Reader`] reads, decompresses and cuts them into [`Batch`]es of
 //! whole [`Record`]s, in order. [`crate::document::text_of`] later extracts, in parallel, the text of each record, and reports records that
-//! are no documents.
+//! are not documents.
 //!
 //! Guarantees about the bytes of a file:
 //!
@@ -16,8 +16,7 @@
 //! - A record is not split, whatever its size, unless the reader [splits texts](Reader::split_texts) or
 //!   [JSON lines](Reader::split_json_lines), and does not depend on how the file was read, cut or compressed.
 //! - Gzip files may have several members, zstd files several frames, and xz and bzip2 files several streams. Each must be complete and
-//!   match its checksum, and nothing may
-//!   follow the last. Anything else is an [`InputError`], never a shorter document.
+//!   match its checksum, and nothing may follow the last. Anything else is an [`InputError`], never a shorter document.
 //!
 //! Files are read, not mapped: a file that shrinks during the run gives an error message, not a signal.
 
@@ -207,8 +206,7 @@ impl InputFile {
     }
 
     /// The name used in messages and manifests: the path as given or found, the URL without its query, `-` for stdin. It does not preserve
-    /// bytes that are not
-    /// UTF-8; use [`path`](Self::path) to compare files.
+    /// bytes that are not UTF-8; use [`path`](Self::path) to compare files.
     ///
     /// ```
     /// use windrow_tokenizers::input::{Format, InputFile};
@@ -296,7 +294,7 @@ impl InputFile {
         self.format
     }
 
-    /// Its compression; `None` if it is detected from the first bytes.
+    /// Compression of the file; `None` if the first bytes decide.
     ///
     /// ```
     /// use windrow_tokenizers::input::{Compression, Format, InputFile};
@@ -309,7 +307,7 @@ impl InputFile {
         self.compression
     }
 
-    /// Its size on disk in bytes when it was resolved, if it is a regular file or an object of a store. An estimate for progress bars.
+    /// Size on disk in bytes at the time of resolution, for a regular file or a store object. An estimate for progress bars.
     ///
     /// ```
     /// use windrow_tokenizers::input::{InputOptions, resolve};
@@ -325,7 +323,7 @@ impl InputFile {
         self.bytes
     }
 
-    /// Its size as stored in bytes, if it is a regular file that is opened by its path, or an object of a store.
+    /// Size as stored in bytes, for a regular file that is opened by its path, or a store object.
     pub(crate) fn size(&self) -> Option<u64> {
         let of_path = || match &self.origin {
             Origin::Path(path) => fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|found| found.len()),

@@ -7,7 +7,7 @@
 //!                           ^start    ^end (filled)   ^window (granted by the caller)
 //! ```
 //!
-//! When the window is full, `start..end` is the beginning of a record that did not fit. It is *unread*: the file keeps it and delivers
+//! When the window is full, `start..end` is the beginning of a record that did not fit. This part is *unread*: the file keeps it and delivers
 //! it again first. The window grows only if the batch has no record yet. Each byte is searched for newlines once, so a long record
 //! costs no more per byte than a short one.
 
@@ -438,7 +438,7 @@ impl OpenFile {
             left -= read as u64;
         }
         (self.offset, self.line, self.documents) = (last.offset, last.line, last.number - 1);
-        // The last record of a batch may have been the end of a line.
+        // The last record of a batch may be the end of a line.
         (self.begun, self.known, self.is_in_record) = (true, 1, true);
         Ok(())
     }
@@ -647,7 +647,7 @@ impl OpenFile {
     fn keep_unread(&mut self, filling: &mut Filling<'_>) -> Result<(), InputError> {
         let tail = &filling.batch.bytes[filling.start..filling.end];
         if self.next < self.unread.len() {
-            // The stream was not read, so the tail is what was last taken from `unread`.
+            // The stream was not read, so the tail was last taken from `unread`.
             self.next -= tail.len();
         } else {
             self.unread.clear();

@@ -44,7 +44,7 @@ pub struct InputOptions {
     /// Additional extensions of text, without the dot, in lower case.
     pub extensions: Vec<String>,
     /// Every file is text, regardless of its extension. Files of directories and patterns that are not text (a NUL or invalid UTF-8 in
-    /// the first 64 KiB) are ignored.
+    /// the first 64 KiB) are passed over.
     pub all_text: bool,
     /// A file with an unknown extension is text, unless a zero byte among its first bytes shows that it is binary; its reader reports it.
     /// Any file with the extension of a compression is decompressed.
@@ -104,7 +104,7 @@ impl InputOptions {
         self.format.is_some_and(|forced| (forced == Format::Parquet) != (kind == Format::Parquet))
     }
 
-    /// The [kind](Self::kind_of) of a file, for which the first bytes may also show that it is text; `None` for a file to ignore.
+    /// The [kind](Self::kind_of) of a file, for which the first bytes may also show that it is text; `None` for a file to pass over.
     fn kind_or_text(&self, path: &Path) -> Result<Option<Kind>, InputError> {
         match self.kind_of(path) {
             (Some(format), compression) => Ok(Some(Kind { format, compression, is_guessed: false })),
@@ -173,7 +173,7 @@ fn begins_as_text(block: &[u8]) -> bool {
 pub struct Resolved {
     /// The files, in the order of the arguments; files of a directory or a pattern in bytewise order of their paths.
     pub files: Vec<InputFile>,
-    /// Notes for the user that need no action: ignored files, files read twice.
+    /// Notes for the user that need no action: files passed over, files read twice.
     pub notes: Vec<String>,
     /// Names that could not be found, listed or opened, if [`InputOptions::lists_failures`] is set.
     pub failed: Vec<InputError>,
@@ -429,7 +429,7 @@ impl Found<'_> {
         broken.into_iter().try_for_each(|(path, source)| self.outcome(Err(InputError::unreadable(&path, source))))
     }
 
-    /// Adds a file of a directory, or ignores it.
+    /// Adds a file of a directory, or passes it over.
     fn below(&mut self, path: PathBuf, passed_over: &mut PassedOver) -> Result<(), InputError> {
         let kind = self.options.kind_or_text(&path)?;
         let Some(kind) = kind.filter(|kind| !self.options.forces_other_than(kind.format)) else {

@@ -1,6 +1,6 @@
 //! A Parquet file whose footer and page headers can be parsed within their size.
 //!
-//! The library skips fields that it does not know. A list of booleans takes no bytes there, whatever its length, and behind the end of a file
+//! The library skips fields that it does not know. A list of booleans takes no bytes there, whatever its length, and after the end of a file
 //! neither do numbers. So a few bytes of nested lists would keep it busy for years. Such lists are errors of the file. (Parquet itself has no
 //! lists of booleans in these places.)
 
