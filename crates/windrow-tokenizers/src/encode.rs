@@ -230,9 +230,9 @@ impl Job {
 
 /// The result of a run.
 ///
-/// `documents` always balances: `read = written + skipped + failed + left_out`. If a bad document ended the run, `read` includes it and
-/// `failed` is 1. If the run ended otherwise, `read` is what was written or skipped until then. "Written" means passed to the output; a failed
-/// run publishes nothing.
+/// `documents` always balances: `read = written + skipped + failed + left_out`. If a bad document ended the run, `read` includes it and `failed` is
+/// 1. If the run ended otherwise, `read` counts the documents written or skipped until then. "Written" means passed to the output; a failed run
+/// publishes nothing.
 ///
 /// ```
 /// use windrow_tokenizers::encode::{Job, encode};
@@ -266,11 +266,11 @@ pub struct Summary {
     pub inputs: Vec<manifest::InputFile>,
     /// Ids whose mask is 1; `None` without masks.
     pub loss_tokens: Option<u64>,
-    /// Written documents none of whose ids has a mask of 1; `None` without masks.
+    /// Written documents without an id whose mask is 1; `None` without masks.
     pub documents_without_loss: Option<u64>,
     /// Time from the first read to the end of the publication.
     pub elapsed: Duration,
-    /// The part of `elapsed` until the last document was encoded and passed to the output. The rest is syncing and renaming.
+    /// The part of `elapsed` until the last document was encoded and passed to the output. The rest is for syncing and renaming.
     pub encoding: Duration,
     /// True if standard input was read as text but begins with a line of JSON.
     pub stdin_looks_like_json_lines: bool,
@@ -278,7 +278,7 @@ pub struct Summary {
     pub keep_missing: Vec<String>,
     /// The names of the fields of the first document that lacks a kept field; `a.b` is the field `b` in the object `a`.
     pub keep_names: Vec<String>,
-    /// The number of texts that are git-lfs pointers, which stand in the place of files that were not fetched, and the first of them by name.
+    /// The number of texts that are git-lfs pointers, which stand for files that were not fetched, and the first of them by name.
     pub pointers: (u64, String),
     /// The maximum number of bytes in flight, counted as for [`Job::memory`], but with the actual ids instead of the assumed ones.
     pub peak_in_flight: usize,
@@ -394,7 +394,7 @@ pub enum EncodeError {
         /// The first bad document.
         first: SkippedDocument,
     },
-    /// Masks were asked for, and no document has an id whose mask is 1.
+    /// Masks were requested, and no document has an id whose mask is 1.
     #[error(
         "no id has loss, in {}\n\
          hint: --loss assistant counts messages whose role is assistant: check the roles; nothing was published",

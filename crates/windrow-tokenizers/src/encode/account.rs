@@ -11,9 +11,9 @@ pub(super) struct Account {
     pub(super) text_bytes: u64,
     /// Special tokens in the texts.
     pub(super) special_tokens: u64,
-    /// Documents none of whose ids has a mask of 1, if there are masks.
+    /// Documents without an id whose mask is 1, if there are masks.
     pub(super) without_loss: u64,
-    /// The first one skipped.
+    /// The first skipped document.
     pub(super) first_bad: Option<SkippedDocument>,
     /// The counts of each input with written documents, in order.
     inputs: Vec<InputCounts>,

@@ -105,7 +105,7 @@ pub(super) struct Workshop<'e> {
     pub(super) observer: &'e dyn Observer,
     /// Names of the input files.
     pub(super) names: &'e [String],
-    /// The fields of a JSON line or columns of a Parquet file that matter.
+    /// The fields to read of a JSON line, or the columns of a Parquet file.
     pub(super) fields: &'e Fields,
     /// The chat template, if the lines are conversations.
     pub(super) chat: Option<&'e Chat>,
@@ -350,7 +350,7 @@ impl Workshop<'_> {
         }
     }
 
-    /// Appends the ids of all texts, or of none. All threads share a long one, if the engine can cut it.
+    /// Appends the ids of all texts, or of none. All threads encode a long text together, if the engine can cut it.
     fn encode_together(
         &self,
         run: &[Text<'_>],

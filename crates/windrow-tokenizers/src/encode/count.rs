@@ -1,4 +1,4 @@
-//! Counts what [`encode`](super::encode) would write, with the same readers and engines, and without an output.
+//! Counts the documents and ids that [`encode`](super::encode) would write, with the same readers and engines, and without an output.
 
 use std::mem;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct Counted {
     pub text_bytes: u64,
     /// Number of ids.
     pub tokens: u64,
-    /// True if these are JSON lines that were taken for text, because the first one has no text: see [`Counting::may_be_text`].
+    /// True if the input is JSON lines that were taken for text, because the first one has no text: see [`Counting::may_be_text`].
     pub is_text: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct Counted {
 pub struct Noticed {
     /// True if standard input was read as text but begins with a line of JSON.
     pub stdin_looks_like_json_lines: bool,
-    /// The number of texts that are git-lfs pointers, which stand in the place of files that were not fetched, and the first of them by name.
+    /// The number of texts that are git-lfs pointers, which stand for files that were not fetched, and the first of them by name.
     pub pointers: (u64, String),
 }
 

@@ -92,7 +92,7 @@ pub trait Observer: Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LargeDocument<'a> {
-    /// The name of its input.
+    /// The name of the document's input.
     pub file: &'a str,
     /// Its first line, or its row, from 1.
     pub line: u64,

@@ -398,7 +398,7 @@ impl Window {
 enum Phase {
     /// Waits for this number of batches before it watches.
     Rest(u32),
-    /// Finds out whether the run waits for reading.
+    /// Measures if the run waits for reading.
     Watch,
     /// One more reader has begun, and its batches are not delivered yet.
     Added { before: Window },

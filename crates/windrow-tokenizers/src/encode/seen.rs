@@ -9,7 +9,7 @@ pub(super) struct Seen {
     json_lines: AtomicBool,
     /// A flag for each kept field, set if a document has the field.
     kept: Vec<AtomicBool>,
-    /// Place of the first document that lacks one of them, and the names of its fields.
+    /// Place of the first document without one of these fields, and the names of the fields it has.
     first: AtomicU64,
     names: Mutex<(u64, Vec<String>)>,
     pointers: Mutex<(u64, String)>,

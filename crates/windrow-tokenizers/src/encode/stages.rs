@@ -52,7 +52,7 @@ pub(super) struct Run {
     pub(super) readers: usize,
     pub(super) trace: Option<Trace>,
     pub(super) findings: Findings,
-    /// The place of the document with which the limit was reached. The reports are those of the files before this place.
+    /// The place of the document that reached the limit. The reports cover the files before this place.
     pub(super) ended_at: Option<Position>,
     pub(super) end: Result<Vec<FileReport>, EncodeError>,
 }
@@ -271,7 +271,7 @@ impl Encoding<'_, '_> {
 struct Writing<'e> {
     writer: Writer<'e>,
     budget: &'e Budget,
-    /// Takes batches back, whose memory the reader uses again.
+    /// Returns used batches, whose memory the reader uses again.
     used: Sender<Batch>,
     /// False if the writer has panicked.
     is_whole: bool,
@@ -306,7 +306,7 @@ impl Writing<'_> {
 pub(super) struct Reading {
     /// Returns the number of readers, and the times in which batches were awaited.
     thread: JoinHandle<(usize, Vec<Awaited>)>,
-    /// Carries no data. It disconnects when all threads that read have ended, but for a few instructions.
+    /// Carries no data. It disconnects when all reading threads have ended, except for a few instructions.
     ended: Receiver<()>,
 }
 

@@ -410,7 +410,7 @@ fn bad_documents_take_memory_while_they_are_in_flight() {
     let text = "refuse\n".repeat(2_000);
     let run = ends(job(vec![lines(text)], OnError::Skip), Kept::new(|_| Ok(())));
     assert_eq!(run.account.documents.skipped, 2_000);
-    // A batch of the smallest size has 85 of them; the reason alone has 42 bytes.
+    // A batch of the smallest size has 85 of them; the text of the reason has 42 bytes.
     assert!(run.peak > 85 * (48 + 42), "{} bytes in flight", run.peak);
 }
 

@@ -37,7 +37,7 @@ pub(super) enum OpenPart {
     #[default]
     Nothing,
     Written(Parts),
-    /// Nothing: the output has refused a part.
+    /// The output has refused a part.
     Refused(Box<Bad>, Parts),
     /// The document is bad: the parts that follow are dropped.
     Dropped,
@@ -46,7 +46,7 @@ pub(super) enum OpenPart {
 /// The parts of a document.
 #[derive(Clone, Copy)]
 pub(super) struct Parts {
-    /// The record of the first.
+    /// The record of the first part.
     begin: Record,
     text_bytes: u64,
     tokens: u64,
@@ -127,7 +127,7 @@ impl Writer<'_> {
         if self.account.documents.written < self.limit {
             return Ok(());
         }
-        // Unless the file of the last document turns out to be damaged.
+        // The run ends here, unless the file of the last document turns out to be damaged.
         let position = batch.position_behind(record);
         let is_covered = position.file as usize <= self.reports.len();
         self.ended_at = Some(position);

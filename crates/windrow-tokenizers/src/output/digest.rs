@@ -5,7 +5,7 @@ use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, me
 
 const CHUNK: usize = blake3::CHUNK_LEN;
 
-/// A blake3 hasher that allows the first 1024 bytes to change until the end. A file with a header that counts what follows need not
+/// A blake3 hasher that allows the first 1024 bytes to change until the end. A file with a header that counts the data after it need not
 /// be read again.
 ///
 /// blake3 is a binary tree over chunks of 1024 bytes in which every left subtree is a full power of two. So the data after the first chunk consists

@@ -60,7 +60,7 @@ impl Lock {
                 if let Some(what) = not_plain(&file.metadata().map_err(refused)?) {
                     return Err(OutputError::in_the_way(&path, what));
                 }
-                // Only messages depend on it.
+                // Only messages depend on the content.
                 let _ = file.set_len(0).and_then(|()| file.rewind());
                 let _ = writeln!(&file, "{OWN}{}", process::id());
                 return Ok(Self { path, _file: file });
@@ -75,7 +75,7 @@ impl Lock {
     }
 }
 
-/// The file of a lock; a new one if there is none. `None` if it was removed just now.
+/// The file of a lock, created if it does not exist. `None` if it was removed in the meantime.
 fn created_or_opened(path: &Path) -> io::Result<Option<File>> {
     match OpenOptions::new().read(true).write(true).create_new(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match open_plain(path, true) {

@@ -17,7 +17,7 @@ pub(crate) enum MaskHeader {
 }
 
 impl MaskHeader {
-    /// The header for a format, and for the number of ids in a row if documents have become rows. Only `npy` has the shape of rows.
+    /// The header for a format, and for the number of ids in a row if documents are packed into rows. Only `npy` has the shape of rows.
     pub(crate) fn new(format: Format, row: Option<usize>) -> Self {
         match (format, row) {
             (Format::Datatrove, _) => Self::Bare,

@@ -103,7 +103,7 @@ pub struct Output {
     list: Option<StagedFile>,
     skipped: u64,
     first_skipped: Vec<SkippedDocument>,
-    /// The file that lists the shards, if the format has one.
+    /// The index of shards, if the format has one.
     index: Option<StagedFile>,
 }
 
@@ -360,7 +360,7 @@ impl Output {
         self.push_to(0, Order::default(), document)
     }
 
-    /// Refuses to go on after a failure, or if the output was abandoned.
+    /// Fails after an earlier failure, or if the output was abandoned.
     pub(crate) fn check(&self) -> Result<(), OutputError> {
         self.common.staging.check()
     }
@@ -528,7 +528,7 @@ impl Output {
         Ok(())
     }
 
-    /// Ends the last shard and records it, so that another run can publish what this one has written.
+    /// Ends the last shard and records it, so that another run can publish the output of this one.
     pub(crate) fn end_shards(&mut self, checkpoint: Checkpoint, reports: &[FileReport]) -> Result<(), OutputError> {
         match self.parts[0].begin_end(&self.common)? {
             true => self.end_shard(0, checkpoint, reports),

@@ -173,7 +173,7 @@ impl Targets {
         }
     }
 
-    /// Targets with shards, of which none is finished.
+    /// Targets with shards, none of which is finished.
     pub(crate) fn sharded(prefix: &Path, parts: &[String], layout: Layout, skipped: bool) -> Self {
         let whole = Self::new(prefix, parts, layout, skipped);
         let list = skipped.then(|| with_suffix(prefix, SKIPPED));
@@ -192,7 +192,7 @@ impl Targets {
         suffixes.map(|suffix| with_suffix(&self.stems[part], &format!("-{number:05}{suffix}"))).collect()
     }
 
-    /// The final names of the shards that exist, or of which a staged file or an old one exists.
+    /// The final names of the shards that exist, also only as a staged or old file.
     fn found_shards(&self, suffixes: &[&str]) -> Vec<PathBuf> {
         let found = self.stems.iter().flat_map(|stem| {
             let name = stem.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();

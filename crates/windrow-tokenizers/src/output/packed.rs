@@ -76,7 +76,7 @@ impl SegmentFiles {
     }
 }
 
-/// The documents of a part that become rows.
+/// The documents of a part that are packed into rows.
 #[derive(Debug)]
 pub(crate) struct Packing {
     packer: Packer,

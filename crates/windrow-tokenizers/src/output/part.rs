@@ -55,7 +55,7 @@ pub(super) struct Part {
     mask: Option<MaskWriter>,
     sidecar: Option<Sidecar>,
     pub(super) shards: Option<Shards>,
-    /// The documents that become rows.
+    /// The documents that are packed into rows.
     pub(super) packing: Option<Packing>,
     /// The document that is being written part by part.
     pub(super) open: Option<Open>,
@@ -81,7 +81,7 @@ impl Part {
         Self { number, shards, packing: options.pack.map(Packing::new), ..Self::default() }
     }
 
-    /// Begins these files, the last of which may be for masks, segments and kept fields.
+    /// Begins these files; the last ones may be for masks, segments and kept fields.
     pub(super) fn begin_files(&mut self, mut files: Vec<StagedFile>, common: &Common) -> Result<(), OutputError> {
         let options = &common.options;
         self.sidecar = match options.has_sidecar() {
@@ -376,7 +376,7 @@ impl Shards {
     }
 }
 
-/// Names of parts that other files would share.
+/// Names of parts that would collide with other files.
 const TAKEN: [&str; 6] = ["ids", "offsets", "mask", "kept", "skipped", "manifest"];
 
 /// Refuses names of parts that no file can have, and options that contradict a divided output.

@@ -69,7 +69,8 @@ fn not_a_folder(kind: FileType) -> &'static str {
     if kind.is_file() { "not a directory" } else { "a device, a pipe or a socket" }
 }
 
-/// True if the path names a device, or the stream of an open file, whatever that is at the moment. The memory of `/dev/shm` is an ordinary folder.
+/// True if the path names a device, or the stream of an open file, whatever file that is. `/dev/shm`, which is in memory, counts as an ordinary
+/// folder.
 pub fn is_among_devices(path: &Path) -> bool {
     let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     let Ok(folder) = fs::canonicalize(parent) else { return false };

@@ -143,7 +143,7 @@ pub(crate) struct FinishedShard {
     /// Documents and ids in all shards so far.
     pub(crate) documents: u64,
     pub(crate) tokens: u64,
-    /// Ids in them whose mask is 1.
+    /// Ids in these documents whose mask is 1.
     #[serde(default)]
     pub(crate) loss_tokens: u64,
     /// Bytes of the list of skipped documents, and their blake3; empty without a list.
@@ -160,7 +160,7 @@ pub(crate) struct Checkpoint {
     /// Special tokens in the texts.
     #[serde(default)]
     pub(crate) special_tokens: u64,
-    /// Documents none of whose ids has a mask of 1.
+    /// Documents without an id whose mask is 1.
     #[serde(default)]
     pub(crate) without_loss: u64,
     pub(crate) first_bad: Option<crate::manifest::SkippedDocument>,
@@ -265,7 +265,7 @@ fn staged(targets: &Targets, file: &OutputFile) -> PathBuf {
     staged_name(&targets.prefix.with_file_name(&file.file))
 }
 
-/// The size of a regular file that has no other name.
+/// The size of a regular file with a single name.
 fn plain_size(path: &Path) -> Option<u64> {
     fs::symlink_metadata(path).ok().filter(|found| not_plain(found).is_none()).map(|found| found.len())
 }
@@ -308,7 +308,7 @@ fn sound(storage: &dyn Storage, shards: &[FinishedShard], targets: &Targets) -> 
     }
 }
 
-/// True if the list of skipped documents begins as it was when the shard was finished.
+/// True if the list of skipped documents still begins with the bytes that it had when the shard was finished.
 fn has_list(storage: &dyn Storage, list: Option<&Path>, shard: &FinishedShard) -> io::Result<bool> {
     let Some(list) = list else { return Ok(shard.list_bytes == 0) };
     if plain_size(list).is_none_or(|bytes| bytes < shard.list_bytes) {

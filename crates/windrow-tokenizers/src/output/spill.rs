@@ -166,7 +166,7 @@ impl Spill {
     }
 }
 
-/// Reads a document that was put.
+/// Reads a document as [`put`] wrote it.
 fn read(mut taken: impl FnMut(&mut [u8]) -> Result<(), OutputError>) -> Result<Placed, OutputError> {
     let mut head = [0; HEAD];
     taken(&mut head)?;

@@ -22,7 +22,7 @@
 //! skipped documents under their staged names, and removes the rest. A run that resumes takes them over; any other run removes them.
 //!
 //! Every series of renames holds the state's mutex; the syncs, which can take long, do not. [`Staging::abandon`] locks the same mutex
-//! and undoes the renames it finds. It waits for a few renames only; afterwards the directory contains what it contained before the
+//! and undoes the renames it finds. It waits for a few renames only; afterwards the directory has the same content as before the
 //! run.
 
 use std::collections::HashSet;
@@ -181,7 +181,7 @@ struct Move {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// Nothing is staged yet.
+    /// No file is staged yet.
     #[default]
     Idle,
     /// Staged files exist under their staged names or, while publishing, under final ones.
@@ -228,7 +228,7 @@ impl State {
         }
     }
 
-    /// Undoes the renames and removes the staged files, but for finished shards. Returns the names that it could not clear.
+    /// Undoes the renames and removes the staged files, except finished shards. Returns the names that it could not clear.
     fn discard(&mut self, storage: &dyn Storage, phase: Phase) -> Vec<PathBuf> {
         let mut left = Vec::new();
         for Move { from, to, aside } in self.moves.drain(..).rev() {
@@ -293,8 +293,8 @@ impl Staging {
         self.state().check()
     }
 
-    /// Removes everything after `error`, which lists what could not be removed. After an abandonment the error is
-    /// [`OutputErrorKind::Interrupted`], whatever else went wrong because files vanished.
+    /// Removes everything after `error`. The returned error also lists the files that could not be removed. After an abandonment it is
+    /// [`OutputErrorKind::Interrupted`], regardless of later errors from vanished files.
     pub(crate) fn fail(&self, error: OutputError) -> OutputError {
         let mut state = self.state();
         match state.phase {

@@ -44,7 +44,7 @@ pub struct Ended {
     pub summary: Summary,
     /// The failure; nothing was published then, unless only the timeline of [`EncodeRun::trace`] could not be written.
     pub failed: Option<Failed>,
-    /// Notes for people, about what was written.
+    /// Notes for people, about the output.
     pub notes: Vec<String>,
     /// [`Summary`] as the JSON object that `windrow encode --json` prints.
     pub json: String,

@@ -42,7 +42,7 @@ pub(super) fn json(summary: &Summary, spec: &EncodeSpec, tokenizer: &str, error:
         "outputs": outputs(summary, spec).map(|path| path.display().to_string()).collect::<Vec<_>>(),
     });
     let parts = published.map_or(&[][..], |published| &published.parts);
-    // Where they matter.
+    // Fields that are present only where they matter.
     let more = [
         ("keep_missing", !summary.keep_missing.is_empty(), json!(summary.keep_missing)),
         ("loss_tokens", summary.loss_tokens.is_some(), json!(summary.loss_tokens)),
@@ -130,7 +130,7 @@ pub(super) fn notes(summary: &Summary, EncodeSpec { job, run }: &EncodeSpec, has
     notes
 }
 
-/// The name that a misspelt one may stand for: the one with the fewest differences, of at most two in five characters.
+/// The name that a misspelt one may mean: the name with the fewest differences, at most two in five characters.
 fn nearest<'n>(name: &str, names: &'n [String]) -> Option<&'n String> {
     let most = (name.chars().count() * 2 / 5).max(1);
     let distance = |other: &&String| distance(&name.to_lowercase(), &other.to_lowercase());

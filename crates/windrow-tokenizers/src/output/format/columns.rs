@@ -160,13 +160,13 @@ struct ColumnWriter {
     schema: SchemaRef,
     /// Record batches in the row group.
     batches: usize,
-    /// The ids of the rows that are not written, then those of a document that has not ended.
+    /// The ids of the rows not yet written, then the ids of a document that has not ended.
     ids: Vec<u32>,
     /// The mask of each id of these rows, if there are masks.
     mask: Option<Vec<u8>>,
     /// The ends of these rows.
     ends: Vec<usize>,
-    /// Their kept values by column, and the bytes of these.
+    /// The kept values of these rows by column, and their number of bytes.
     kept: Vec<Vec<Option<String>>>,
     kept_bytes: usize,
 }

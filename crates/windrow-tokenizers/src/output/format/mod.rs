@@ -32,7 +32,7 @@ pub(crate) type Finished = (Complete, Option<&'static str>);
 /// The end of the names of the file with masks.
 pub(super) const MASK: &str = ".mask.npy";
 
-/// The files of a format: their names, what they hold, how they are written and read.
+/// The files of a format: names, content, writing and reading.
 pub(crate) trait TokenFiles: Sync {
     /// The ends of the names of the files.
     fn suffixes(&self) -> &'static [&'static str];
@@ -40,7 +40,7 @@ pub(crate) trait TokenFiles: Sync {
     /// The element types of ids, the narrowest first. Text has none.
     fn dtypes(&self) -> &'static [Dtype];
 
-    /// The largest id for which the narrowest is the default.
+    /// The largest id for which the narrowest type is the default.
     fn narrow(&self) -> u32 {
         Dtype::U16.largest()
     }
@@ -55,7 +55,7 @@ pub(crate) trait TokenFiles: Sync {
         false
     }
 
-    /// The end of the name of the file with masks, unless they are inside.
+    /// The end of the name of the file with masks, unless masks are in the file of ids.
     fn mask_suffix(&self) -> Option<&'static str> {
         Some(MASK)
     }
@@ -65,7 +65,7 @@ pub(crate) trait TokenFiles: Sync {
         usize::MAX
     }
 
-    /// Refuses options that the format cannot fulfil.
+    /// Refuses options that the format does not support.
     fn check(&self, _: &OutputOptions) -> Result<(), OutputError> {
         Ok(())
     }
@@ -98,7 +98,7 @@ pub(crate) struct Begin<'a> {
 }
 
 impl Begin<'_> {
-    /// The number of ids of each document, if all have equally many.
+    /// The number of ids of each document, if all have the same number.
     fn row(&self) -> Option<usize> {
         self.options.pack.map(|pack| pack.length.get())
     }
@@ -115,7 +115,7 @@ impl Files {
 
 /// Writes documents to the files of one format.
 pub(crate) trait FormatWriter: fmt::Debug + Send {
-    /// The file with the ids, unless a document is complete before it is written.
+    /// The file with the ids; none if documents are written as a whole.
     fn ids_file(&mut self) -> Option<&mut StagedFile>;
 
     /// Marks the place to which [`discard`](Self::discard) returns: a document in parts begins.
@@ -129,7 +129,7 @@ pub(crate) trait FormatWriter: fmt::Debug + Send {
     /// Ends the document; the next call begins another.
     fn end(&mut self, ending: Ending<'_>) -> Result<(), OutputError>;
 
-    /// Removes what was written since [`begin`](Self::begin).
+    /// Removes everything written since [`begin`](Self::begin).
     fn discard(&mut self) -> Result<(), OutputError> {
         self.ids_file().map_or(Ok(()), StagedFile::return_to_mark)
     }

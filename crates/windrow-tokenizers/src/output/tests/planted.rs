@@ -306,7 +306,7 @@ impl Outside {
 const PLANTS: [&str; 7] =
     ["link", "dangling link", "link to a folder", "link to a device", "second name", "pipe", "folder"];
 
-/// Runs with something planted under a name, and checks what became of it.
+/// Runs with something planted under a name, and checks the result.
 fn check(kind: &Kind, state: &State, outside: &Outside, name: &Path, what: &str, case: &str) {
     let folder = tempfile::tempdir().unwrap();
     copy(state.folder.path(), folder.path());
@@ -351,7 +351,7 @@ fn nothing_planted_under_a_name_is_followed() {
         for (title, kind) in kinds(folder.path()) {
             let (states, names) = states(&kind);
             for (state, name) in states.iter().flat_map(|state| names.iter().map(move |name| (state, name))) {
-                // Another one under each next name. What a resumed run opens, and each name of one output, meets all of them.
+                // Another one under each next name. The files that a resumed run opens, and each name of one output, get all of them.
                 let is_opened =
                     ["skipped.jsonl.windrow-part", "progress"].iter().any(|end| name.to_str().unwrap().ends_with(end));
                 for _ in 0..if title == "npy" || (state.resume && is_opened) { PLANTS.len() } else { 1 } {

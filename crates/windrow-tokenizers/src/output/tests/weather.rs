@@ -74,7 +74,7 @@ struct Model {
     /// Names on the disk.
     names: BTreeMap<PathBuf, usize>,
     entries: Vec<Entry>,
-    /// Content of files on the disk, and what is not yet there.
+    /// Content of files on the disk, and changes that are not there yet.
     contents: Vec<Vec<u8>>,
     changes: Vec<Vec<Change>>,
     /// Files by their numbers in the file system.
@@ -125,7 +125,7 @@ impl Weather {
         Ok(model)
     }
 
-    /// Leaves in the directory what a power cut may leave: the first changes of the directory, and any changes of files.
+    /// Gives the directory a state that a power cut may leave: the first changes of the directory, and any changes of files.
     fn cut_power(&self, directory: &Path, random: &mut Random) {
         let model = self.0.lock().unwrap();
         let mut names = model.names.clone();
