@@ -257,7 +257,7 @@ impl Dataset {
     }
 }
 
-/// The counts of a walk through documents or rows.
+/// The expected counts of a walk through documents or rows.
 fn listed(documents: u64, tokens: u64, packed: Option<Packed>) -> [u64; 2] {
     packed.map_or([documents, tokens], |packed| [packed.rows, tokens.saturating_add(packed.padding)])
 }
