@@ -230,9 +230,9 @@ impl Job {
 
 /// The result of a run.
 ///
-/// `documents` always balances: `read = written + skipped + failed + left_out`. If a bad document ended the run, `read` includes it and `failed` is
-/// 1. If the run ended otherwise, `read` counts the documents written or skipped until then. "Written" means passed to the output; a failed run
-/// publishes nothing.
+/// `documents` always balances: `read = written + skipped + failed + left_out`. If a bad document ended the run, `failed` is 1, and `read` includes
+/// the document. If the run ended otherwise, `read` counts the documents written or skipped until then. "Written" means passed to the output; a
+/// failed run publishes nothing.
 ///
 /// ```
 /// use windrow_tokenizers::encode::{Job, encode};
@@ -379,7 +379,7 @@ pub enum EncodeError {
         documents: Documents,
         /// The limit.
         most: MaxSkipped,
-        /// For a limit in documents, the one that exceeded it; otherwise the first one skipped.
+        /// For a limit in documents, the document that exceeded it; otherwise the first skipped document.
         bad: Box<SkippedDocument>,
     },
     /// All documents were bad and were skipped.

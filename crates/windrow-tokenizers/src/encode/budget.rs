@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::input::{InputFile, Stopped};
 use crate::tokenizer::LoadOptions;
 
-/// Bytes of one batch: those of its records, those of its ids once it is encoded, and those that the engine needs until then.
+/// Bytes of one batch: of its records, of its ids once it is encoded, and of the engine's memory until then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) records: usize,

@@ -299,7 +299,7 @@ impl Workshop<'_> {
         chunk: &mut Chunk,
     ) -> bool {
         while !run.is_empty() {
-            // The texts before the first without ids are encoded again. For one of them, memory may be missing now.
+            // The texts before the first failed one are encoded again. Memory may be missing for one of them now.
             let (mut good, mut failed) = (run.len(), None);
             while good > 0
                 && let Err(BatchError { document, error }) = self.encode_together(&run[..good], encoder, chunk)

@@ -45,7 +45,7 @@ pub trait Observer: Sync {
     /// ```
     fn advanced(&self, step: &Step);
 
-    /// Called before a document is encoded that takes more than the [memory of the job](super::Job::memory).
+    /// Called before encoding a document that takes more than the [memory of the job](super::Job::memory).
     ///
     /// ```
     /// use std::sync::Mutex;

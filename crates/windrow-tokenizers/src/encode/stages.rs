@@ -310,7 +310,7 @@ pub(super) struct Reading {
     ended: Receiver<()>,
 }
 
-/// The reader, its batches, and the way back for used ones.
+/// The reader, its batches, and the channel that returns used ones.
 type Begun<'env> = (Reading, Overlap<'env, Fed, EncodeError>, Sender<Batch>);
 
 impl Reading {

@@ -92,7 +92,7 @@ impl Writer<'_> {
         *next = record + 1;
     }
 
-    /// Appends a document. One that the format cannot hold is a bad one.
+    /// Appends a document. A document that the format cannot hold is bad.
     fn push(&mut self, Encoded { record, bytes, document }: Encoded<'_>, batch: &Batch) -> Result<(), EncodeError> {
         let input = batch.records[record].file;
         let part = part_of(self.selection, batch, record);

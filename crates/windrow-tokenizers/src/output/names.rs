@@ -50,7 +50,7 @@ fn manifest_in(path: &Path) -> Option<Manifest> {
     serde_json::from_reader(BufReader::new(open_plain(path, false).ok()?)).ok()
 }
 
-/// The ends of the names of staged files and of old ones.
+/// The ends of the names of staged files and of old files.
 const STAGED: &str = ".windrow-part";
 const ASIDE: &str = ".windrow-old";
 
@@ -240,7 +240,7 @@ impl Targets {
 
     /// The data files of every format; with parts those of this output and of the manifests under the prefix.
     pub(crate) fn any_data(&self) -> Vec<PathBuf> {
-        // Only a folder has files in it, and a link leads to a folder of others.
+        // Only a folder has files in it, and a link leads to a folder of other files.
         let is_possible = |suffix: &&str| !suffix.starts_with('/') || self.in_folder || is_folder(&self.prefix);
         let suffixes: Vec<&str> = all_suffixes().filter(is_possible).collect();
         let stems = self.stems.iter().chain([&self.prefix]);
@@ -257,7 +257,7 @@ impl Targets {
         data
     }
 
-    /// The data files that a manifest lists, if its output is divided.
+    /// The data files that a manifest lists, if the output is divided.
     fn files_of_parts(&self, manifest: &Path) -> Vec<PathBuf> {
         let manifest = manifest_in(manifest).filter(|manifest| !manifest.parts.is_empty());
         let Some(manifest) = manifest else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! The options of an output, and the checks that refuse them.
+//! The options of an output, and the checks of options and inputs.
 
 use std::path::{Path, PathBuf};
 

@@ -75,7 +75,7 @@ pub(super) struct Open {
 }
 
 impl Part {
-    /// A part without files: they follow, unless it has shards.
+    /// A part without files. The files follow, unless the output has shards.
     pub(super) fn new(number: usize, options: &OutputOptions) -> Self {
         let shards = options.shard_limit().map(Shards::new);
         Self { number, shards, packing: options.pack.map(Packing::new), ..Self::default() }
@@ -157,7 +157,7 @@ impl Part {
         Ok(())
     }
 
-    /// Appends the rows that are complete; at the end of the documents, also the others.
+    /// Appends the complete rows; at the end of the documents, also the rest.
     fn push_rows(&mut self, at_end: bool, common: &Common) -> Result<(), OutputError> {
         let (Some(packing), Some(pack)) = (&mut self.packing, common.options.pack) else { return Ok(()) };
         let (rows, length) = (packing.take(at_end), pack.length.get());

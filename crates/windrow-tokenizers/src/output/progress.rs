@@ -270,7 +270,7 @@ fn plain_size(path: &Path) -> Option<u64> {
     fs::symlink_metadata(path).ok().filter(|found| not_plain(found).is_none()).map(|found| found.len())
 }
 
-/// The content of a line, and its length.
+/// The value in a line of the record, and the length of the line.
 fn parsed<T: DeserializeOwned>(line: &[u8]) -> Option<(T, u64)> {
     let (hash, json) = line.strip_suffix(b"\n")?.split_at_checked(DIGITS)?;
     let json = json.strip_prefix(b" ")?;

@@ -36,7 +36,7 @@ pub(super) fn eos(tokenizer: &Tokenizer, job: &EncodeJob) -> Result<Option<u32>,
     named(tokenizer, "--eos", asked).map(Some)
 }
 
-/// The id with which documents begin, if any. No vocabulary has a usual one, so it must be named.
+/// The id with which documents begin, if any. No vocabulary has a usual id for it, so the id must be named.
 pub(super) fn bos(tokenizer: &Tokenizer, job: &EncodeJob) -> Result<Option<u32>, Failed> {
     job.bos.as_ref().map(|asked| named(tokenizer, "--bos", asked)).transpose()
 }

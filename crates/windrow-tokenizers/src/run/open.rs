@@ -90,7 +90,7 @@ impl<'s> FoundInputs<'s> {
         Tokenizer::load(job.vocabulary.name()?, &load)
     }
 
-    /// Opens the inputs and the output. `tokenizer` is of [`FoundInputs::load`], or another one that treats special tokens as the options say.
+    /// Opens the inputs and the output. `tokenizer` comes from [`FoundInputs::load`], or treats special tokens as the options say.
     /// Abandoning `staging` ends the run.
     ///
     /// # Errors
@@ -296,7 +296,7 @@ fn check_fields(job: &EncodeJob, files: &[InputFile]) -> Result<(), Failed> {
     }
 }
 
-/// A text file that is one document of more bytes than this, 256 chunks, gets a note.
+/// Size, 256 chunks, above which a text file that is one document gets a note.
 const LARGE: u64 = 256 * Job::CHUNK_BYTES as u64;
 
 /// A note about large documents: one thread encodes each of them while the other threads wait.

@@ -183,7 +183,7 @@ pub fn note_pointers((count, name): &(u64, String)) -> Option<String> {
     Some(format!("{are}, such as {} (git lfs pull fetches the files)", shown(name)))
 }
 
-/// Seconds for syncing and renaming.
+/// Seconds spent on syncing and renaming.
 pub fn publishing(summary: &Summary) -> f64 {
     summary.elapsed.saturating_sub(summary.encoding).as_secs_f64()
 }

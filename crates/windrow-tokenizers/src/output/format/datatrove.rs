@@ -24,7 +24,7 @@ impl TokenFiles for Datatrove {
     }
 
     fn mask_suffix(&self) -> Option<&'static str> {
-        // Bare bytes, as datatrove itself writes them.
+        // Bare bytes, as in datatrove's own files.
         Some(".ds.loss")
     }
 

@@ -248,7 +248,7 @@ fn parse_ids(mut numbers: &[u8], ids: &mut Vec<u32>) -> bool {
         return true;
     }
     loop {
-        // Most ids have less than eight digits: those are read as one word.
+        // Most ids have fewer than eight digits: these are read as one word.
         while let Some((id, digits)) = numbers.first_chunk().and_then(short_number) {
             ids.push(id);
             numbers = &numbers[digits + 1..];

@@ -83,7 +83,7 @@ pub(crate) trait TokenFiles: Sync {
         Ok(Vec::new())
     }
 
-    /// Visits the documents, or the rows of a packed output, of all parts or of one, until the visitor breaks. Whatever contradicts the layout
+    /// Visits the documents, or the rows of a packed output, of all parts or of one, until the visitor breaks. Any contradiction of the layout
     /// is an error with its place.
     fn walk(&self, shard: &Shard<'_>, group: Option<usize>, visit: Visitor<'_>) -> Result<(), DatasetError>;
 }
