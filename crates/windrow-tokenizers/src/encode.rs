@@ -126,7 +126,8 @@ pub struct Job {
     pub readers: usize,
     /// Bytes of consecutive documents that a worker claims at a time.
     pub chunk_bytes: usize,
-    /// If set, a document is the conversation in a JSON line, rendered by a chat template. [`Texts::field`](crate::run::Texts::field) names its messages.
+    /// If set, a document is the conversation in a JSON line, rendered by a chat template. [`Texts::field`](crate::run::Texts::field) names its
+    /// messages.
     pub chat: Option<Chat>,
     /// Limit on the bad documents that may be skipped; nothing is published beyond it. If all documents are bad, the run always fails.
     pub max_skipped: Option<MaxSkipped>,

@@ -131,8 +131,8 @@ fn recover(storage: &dyn Storage, targets: &Targets) -> Result<(), OutputError> 
 
 /// The staged files of one output, for the thread that may have to abandon it.
 ///
-/// Clones refer to the same output. A command makes one before anything is staged, gives it to the thread that handles Ctrl-C, and
-/// passes it to [`Output::create_in`](super::Output::create_in).
+/// Clones refer to the same output. A command creates a staging before any file is staged, gives it to the thread that handles Ctrl-C, and passes
+/// it to [`Output::create_in`](super::Output::create_in).
 ///
 /// ```
 /// use windrow_tokenizers::output::{Output, OutputErrorKind, OutputOptions, Staging};

@@ -131,7 +131,7 @@ impl Lines {
         notes
     }
 
-    /// The lines that had to wait for the end.
+    /// The lines that were held back until the end.
     pub(super) fn finish(mut self, tokenizer: &str, failed: &[Failed]) -> String {
         let mut kept = std::mem::take(&mut self.kept);
         if let Some(top) = self.table.top {
