@@ -14,7 +14,7 @@
 //! | [`MEDIAN`](Smoothing::MEDIAN) | 1 | 1.1 | primitives of the machine |
 //! | [`CLAIMS`](Smoothing::CLAIMS) | 1 up, 1/2 down | none | items in the claims of one member |
 //! | [`GAPS`](Smoothing::GAPS) | 1/2 | none | waits of a worker between two regions |
-//! | [`BATCHES`](Smoothing::BATCHES) | 1/64 | 4 | handing an operation over |
+//! | [`BATCHES`](Smoothing::BATCHES) | 1/64 | 4, where batches are not followed without it | times, operations and parked callers of batches |
 //!
 //! With a weight of 1 and a small factor, the value settles where half of the measurements are above it: at their median. A mean would move with
 //! the size of an outlier. So an interruption of milliseconds counts no more than an excess of a microsecond.
