@@ -143,7 +143,7 @@ impl BatchCounts {
         }
     }
 
-    /// A batch of `size` is answered; `in_flight` operations are queued or were in it.
+    /// A batch of `size` is answered; `in_flight` operations are queued or were in it, or in the caller that ran it for others.
     pub(super) fn answered(&mut self, size: usize, in_flight: usize, is_limited: bool) {
         self.recent.update(self.alone);
         self.recent.batches += 1.0;

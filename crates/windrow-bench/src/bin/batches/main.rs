@@ -144,7 +144,8 @@ impl Options {
         let all_fixed = if self.fixed.is_empty() { fixed } else { &self.fixed };
         let callers = if self.callers.is_empty() { callers } else { &self.callers };
         let each = if self.each.is_empty() { each } else { &self.each };
-        let scale = if self.quick { 0.5 } else { 1.0 };
+        // Shorter turns would end before the verdicts.
+        let scale = if self.quick && part != Part::Verdicts { 0.5 } else { 1.0 };
         let mut cells = Vec::new();
         for fixed in all_fixed {
             for each in each {
