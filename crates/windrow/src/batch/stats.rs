@@ -285,7 +285,7 @@ impl Stats {
     }
 
     /// The recent gain of batching for the callers, and the change to make; `None` as in [`law`](Stats::law), and with batches of two and
-    /// more until 64 were measured since costs last changed: a few may have been interrupted.
+    /// more until 64 were measured since costs last changed, and while a quarter of them is interrupted: that would look like costs.
     pub fn verdict(&self) -> Option<Verdict> {
         let traffic = self.traffic();
         let is_known = traffic.batch < 2.0 || self.counts.fit.is_settled();
