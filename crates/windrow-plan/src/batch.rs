@@ -199,7 +199,7 @@ pub enum BatchRunner {
 pub struct BatchTraffic {
     /// Operations in a batch, on average.
     pub batch: f64,
-    /// Operations in flight when a batch ended, on average: in that batch, or queued.
+    /// Operations in flight when a batch ended, on average: in that batch, queued, or the next one of a caller that ran it for others.
     pub in_flight: f64,
     /// The share of operations that found the structure free, and were in no batch.
     pub alone: f64,
@@ -236,15 +236,17 @@ impl HandoffCosts {
         Nanos(self.caller.0 + self.caller.0)
     }
 
-    /// The cost of a mutex for `traffic`, where an operation takes `one`. Callers spin for a mutex that is free soon. A single thread that waits
-    /// is woken each time. Of many, one is awake already more often: the cost is divided by their number. Operations that ran alone found the
-    /// structure free, and would find a mutex free.
+    /// The cost of a mutex for `traffic`, where an operation takes `one`. Whoever releases a mutex wakes a waiter. Until that one runs, a park
+    /// later, the mutex is free for the others, so with short operations the wakes take a fixed share of the time. With long ones a single
+    /// waiter costs a park each time; of many threads, one is awake already. An executor runs other code between the calls of its tasks: half
+    /// of the releases wake nobody. Operations that ran alone found the structure free, and would find a mutex free.
     pub fn mutex(&self, traffic: BatchTraffic, one: Nanos) -> Nanos {
-        let contended = match traffic.runner {
-            _ if traffic.in_flight.round() < 2.0 || one.0 <= CALL * self.parked.0 => 0.0,
-            BatchRunner::Tasks => self.parked.0,
-            BatchRunner::Callers | BatchRunner::Separate => self.parked.0 / (traffic.in_flight - 1.0).max(1.0),
+        let others = traffic.in_flight - 1.0;
+        let (releases, awake) = match traffic.runner {
+            BatchRunner::Tasks => (TASKS_WAIT, 1.0),
+            BatchRunner::Callers | BatchRunner::Separate => (1.0, others.max(1.0)),
         };
+        let contended = others.clamp(0.0, 1.0) * (releases * CALL * one.0).min(self.parked.0) / awake;
         Nanos(self.lock.0 + (1.0 - traffic.alone) * contended)
     }
 }
@@ -253,10 +255,15 @@ impl HandoffCosts {
 ///
 /// Measure: 11 claims.
 const HANDOFF: f64 = 11.0;
-/// The system call that wakes a thread. Callers spin for as long before they park.
+/// The system call that wakes a thread. Callers spin for as long before they park, and who releases a mutex makes one
+/// for each park of a waiter.
 ///
 /// Measure: share of a park.
 const CALL: f64 = 0.4;
+/// Releases of a mutex by tasks that find a waiter.
+///
+/// Measure: share of releases.
+const TASKS_WAIT: f64 = 0.5;
 /// Threads that a runner wakes itself at least.
 ///
 /// Measure: count of threads.

@@ -14,7 +14,7 @@
 //! | [`MEDIAN`](Smoothing::MEDIAN) | 1 | 1.1 | primitives of the machine |
 //! | [`CLAIMS`](Smoothing::CLAIMS) | 1 up, 1/2 down | none | items in the claims of one member |
 //! | [`GAPS`](Smoothing::GAPS) | 1/2 | none | waits of a worker between two regions |
-//! | [`BATCHES`](Smoothing::BATCHES) | 1/64 | 4 | handing an operation over |
+//! | [`BATCHES`](Smoothing::BATCHES) | 1/64 | none | times, operations and parked callers of batches |
 //!
 //! With a weight of 1 and a small factor, the value settles where half of the measurements are above it: at their median. A mean would move with
 //! the size of an outlier. So an interruption of milliseconds counts no more than an excess of a microsecond.
@@ -69,10 +69,6 @@ impl Smoothing {
     ///
     /// Measure: share of the cost.
     const STEP: f64 = 1.1;
-    /// The factor by which a batch may differ from the mean. A larger difference is an interruption of the runner.
-    ///
-    /// Measure: share of the mean.
-    const OF_A_BATCH: f64 = 4.0;
 
     /// Calls of one site.
     pub const CALLS: Smoothing = Smoothing::new(Self::OF_CALLS, Self::OF_CALLS, AGREE);
@@ -83,7 +79,7 @@ impl Smoothing {
     /// Waits of a worker.
     pub const GAPS: Smoothing = Smoothing::new(Self::OF_GAPS, Self::OF_GAPS, f64::MAX);
     /// Batches of one structure.
-    pub const BATCHES: Smoothing = Smoothing::new(Self::OF_BATCHES, Self::OF_BATCHES, Self::OF_A_BATCH);
+    pub const BATCHES: Smoothing = Smoothing::new(Self::OF_BATCHES, Self::OF_BATCHES, f64::MAX);
 
     const fn new(up: f64, down: f64, factor: f64) -> Smoothing {
         Smoothing { up, down, factor }
@@ -215,15 +211,12 @@ mod tests {
         assert!(once > 40.0 && often < 16.0, "{once} after one claim, {often} after four");
     }
 
-    /// Batches that take 1 us an operation, of which one in 20 is interrupted for a time slice.
+    /// Batches that take 1 us, some of them longer.
     #[test]
-    fn batches_are_averaged_and_interruptions_are_not() {
+    fn batches_are_averaged() {
         let mean = |batches: usize, time: &dyn Fn(usize) -> f64| {
-            let start = Estimate::of(Nanos(1000.0));
-            (0..batches).fold(start, |mean, at| mean.after(Nanos(time(at)), Smoothing::BATCHES)).value.0
+            (0..batches).fold(1000.0, |mean, at| Smoothing::BATCHES.follow(mean, time(at)))
         };
-        let interrupted = mean(2000, &|at| if at % 20 == 19 { 4e6 } else { 1000.0 });
-        assert!(interrupted < 1240.0, "{interrupted}");
         let mixed = mean(2000, &|at| if at % 4 == 3 { 3500.0 } else { 1000.0 });
         assert!((1560.0..1700.0).contains(&mixed), "{mixed}");
         let once = mean(1, &|_| 3500.0);

@@ -467,7 +467,7 @@ impl<S: BatchOps> Batched<S> {
         let verdict = || {
             let reason = match stats().map(|stats| stats.verdict()) {
                 Ok(Some(verdict)) => verdict.to_string(),
-                Ok(None) => "no verdict before 64 batches, of different sizes, or operations that ran alone".to_owned(),
+                Ok(None) => "no verdict before 64 batches, of different sizes and seldom interrupted, or operations that ran alone".to_owned(),
                 Err(error) => format!("no verdict: {error}"),
             };
             Account::because(reason)

@@ -11,6 +11,8 @@ pub struct BatchFit {
     seen: u64,
     /// Consecutive batches far from the prediction.
     strayed: u32,
+    /// The share of such batches: a moving average.
+    interrupted: f64,
     /// Larger batches count as the last class.
     classes: [SizeClass; u32::BITS as usize],
     /// F and m, once sizes have differed enough.
@@ -44,6 +46,10 @@ const FARTHEST: f64 = 3.0;
 ///
 /// Measure: count of batches.
 const CHANGED: u32 = 8;
+/// Interrupted batches among recent ones from which on their durations say more about other processes than about costs.
+///
+/// Measure: share of batches.
+const FEW: f64 = 0.25;
 /// The factor by which the mean sizes of two classes must differ to separate F from m.
 ///
 /// Measure: share of the smaller mean.
@@ -59,9 +65,11 @@ impl BatchFit {
         {
             let foreseen = law.batch(b).0.max(1.0);
             let believed = t.clamp(foreseen / FARTHEST, foreseen * FARTHEST);
-            self.strayed = if believed == t { 0 } else { self.strayed + 1 };
+            let strays = believed != t;
+            self.strayed = if strays { self.strayed + 1 } else { 0 };
+            self.interrupted += (f64::from(u8::from(strays)) - self.interrupted) / DEPTH;
             if self.strayed == CHANGED {
-                *self = BatchFit::default();
+                *self = BatchFit { interrupted: self.interrupted, ..BatchFit::default() };
             } else {
                 t = believed;
             }
@@ -82,9 +90,9 @@ impl BatchFit {
         self.seen
     }
 
-    /// True once the averages are those of many batches: interruptions of a few would look like costs.
+    /// True while the averages are those of many batches, few of which were interrupted: interruptions would look like costs.
     pub fn is_settled(&self) -> bool {
-        self.seen as f64 >= DEPTH
+        self.seen as f64 >= DEPTH && self.interrupted < FEW
     }
 
     /// True if all batches had nearly one size, larger than 1: a smaller one would separate F from m.
@@ -310,6 +318,22 @@ mod tests {
             let law = fit.law().expect("sizes differ");
             assert!((law.fixed.0 / 2_000_000.0 - 1.0).abs() < 0.15, "{law:?}");
         }
+    }
+
+    /// One in `every` batches loses a time slice.
+    #[test]
+    fn no_verdict_comes_from_interrupted_batches() {
+        let settled = |every: usize| {
+            let mut fit = BatchFit::default();
+            let mut shares = [0, 0];
+            for at in 0..1_000 {
+                let slice = if at % every == every - 1 { 4e6 } else { 0.0 };
+                fit.observe(1 + at % 8, Nanos(100_000.0 + slice));
+                shares[usize::from(fit.is_settled())] += usize::from(at >= 500);
+            }
+            shares[1]
+        };
+        assert_eq!([7, 3, 2].map(settled), [500, 0, 0]);
     }
 
     #[test]

@@ -26,16 +26,28 @@ fn tasks_spin_for_cheap_operations_only() {
     assert_eq!(spin(300.0), Nanos(0.0));
 }
 
+/// Measured on two CPUs, in parks: a mutex with 2, 8 and 64 threads, and with tasks, whose operations take 1, 2 and 20 parks.
 #[test]
 fn a_mutex_costs_more_if_callers_wait_for_it() {
     let costs = HandoffCosts::of(&Machine::example());
-    let mutex = |in_flight, runner, one| costs.mutex(BatchTraffic { in_flight, runner, ..FULL }, Nanos(one)).0;
-    let park = costs.parked.0;
-    assert_eq!(mutex(1.0, BatchRunner::Callers, 1e5), costs.lock.0);
-    assert_eq!(mutex(8.0, BatchRunner::Callers, 0.3 * park), costs.lock.0, "callers spin");
-    assert_eq!(mutex(2.0, BatchRunner::Callers, 1e5), costs.lock.0 + park);
-    assert_eq!(mutex(5.0, BatchRunner::Separate, 1e5), costs.lock.0 + park / 4.0);
-    assert_eq!(mutex(64.0, BatchRunner::Tasks, 1e5), costs.lock.0 + park);
+    let mutex = |in_flight, runner, one| {
+        let cost = costs.mutex(BatchTraffic { in_flight, runner, ..FULL }, Nanos(one * costs.parked.0));
+        (cost.0 - costs.lock.0) / costs.parked.0
+    };
+    let (callers, tasks) = (BatchRunner::Callers, BatchRunner::Tasks);
+    assert_eq!((mutex(1.0, callers, 2.0), mutex(2.0, callers, 2.0)), (0.0, 0.8), "nobody waits, and a thread does");
+    for (in_flight, runner, measured) in [
+        (2.0, callers, [0.43, 0.68, 1.5]),
+        (8.0, callers, [0.05, 0.08, 0.35]),
+        (64.0, callers, [0.05, 0.07, 0.32]),
+        (64.0, tasks, [0.17, 0.48, 1.5]),
+    ] {
+        for (one, measured) in [1.0, 2.0, 20.0].into_iter().zip(measured) {
+            let (foreseen, is) = (one + mutex(in_flight, runner, one), one + measured);
+            assert!((foreseen / is - 1.0).abs() < 0.1, "{in_flight} {runner:?} {one}: {foreseen} for {is}");
+        }
+    }
+    assert_eq!(mutex(5.0, BatchRunner::Separate, 20.0), 0.25);
 }
 
 const FULL: BatchTraffic =

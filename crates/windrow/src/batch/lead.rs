@@ -89,6 +89,8 @@ pub(super) struct TimedBatch {
     done: u64,
     size: usize,
     callers: usize,
+    /// 1 if a caller whose own operations are answered runs it for others.
+    leaders: usize,
     is_limited: bool,
     fate: Fate,
 }
@@ -466,7 +468,8 @@ impl<S: BatchOps> BatchedInner<S> {
         }
         let ran = machine::tick();
         self.seen.since.set(ran.max(1));
-        Some((cut, TimedBatch { start, ran, done: 0, size, callers, is_limited, fate: Fate::default() }))
+        let leaders = usize::from(lead == BatchRunner::Callers && own == 0);
+        Some((cut, TimedBatch { start, ran, done: 0, size, callers, leaders, is_limited, fate: Fate::default() }))
     }
 
     /// The batch has run: notes its time and its fate, before its callers are answered.
@@ -484,7 +487,7 @@ impl<S: BatchOps> BatchedInner<S> {
 
     /// The callers of the batch have their answers: learns from it.
     pub(super) fn answered(&self, held: &mut StructureGuard<'_, S>, lead: BatchRunner, timed: &TimedBatch) {
-        let (options, &TimedBatch { start, ran, done, size, is_limited, fate, .. }) = (&self.options, timed);
+        let (options, &TimedBatch { start, ran, done, size, leaders, is_limited, fate, .. }) = (&self.options, timed);
         let took = options.timing.nanos(done.saturating_sub(ran));
         let fixed = held.data().counts.fixed(took);
         let end = machine::tick();
@@ -496,7 +499,7 @@ impl<S: BatchOps> BatchedInner<S> {
         let state = held.data();
         let gap = options.timing.nanos(state.counts.gap(start));
         state.counts.handed(size, (took, options.timing.nanos(around), gap), end, sleepers);
-        state.counts.answered(size, size + queued.unwrap_or(0), is_limited);
+        state.counts.answered(size, size + queued.unwrap_or(0) + leaders, is_limited);
         state.counts.runner = lead;
         let left = queued.filter(|_| !is_limited);
         let longest = state.regroup.answered(size, left, (fixed, took), options);

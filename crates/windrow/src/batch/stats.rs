@@ -143,7 +143,7 @@ impl BatchCounts {
         }
     }
 
-    /// A batch of `size` is answered; `in_flight` operations are queued or were in it.
+    /// A batch of `size` is answered; `in_flight` operations are queued or were in it, or in the caller that ran it for others.
     pub(super) fn answered(&mut self, size: usize, in_flight: usize, is_limited: bool) {
         self.recent.update(self.alone);
         self.recent.batches += 1.0;
@@ -284,9 +284,11 @@ impl Stats {
         self.counts.law()
     }
 
-    /// The recent gain of batching for the callers, and the change to make; `None` as in [`law`](Stats::law), and until 64 batches, or operations
-    /// that ran alone, were measured since costs last changed.
+    /// The recent gain of batching for the callers, and the change to make; `None` as in [`law`](Stats::law), and with batches of two and
+    /// more until 64 were measured since costs last changed, and while a quarter of them is interrupted: that would look like costs.
     pub fn verdict(&self) -> Option<Verdict> {
-        self.law().filter(|_| self.counts.fit.is_settled()).map(|law| law.verdict(self.traffic()))
+        let traffic = self.traffic();
+        let is_known = traffic.batch < 2.0 || self.counts.fit.is_settled();
+        self.law().filter(|_| is_known).map(|law| law.verdict(traffic))
     }
 }

@@ -25,14 +25,15 @@ pub(crate) struct Shape {
     pub(crate) open: Option<Open>,
 }
 
-/// A turn is warm after this long, and after as many batches of one.
+/// A turn is warm after this long, and after as many batches of all callers.
 const WARM: (Duration, u32) = (Duration::from_millis(10), 15);
-/// A turn is measured for this long, and for as many batches of one.
-const MEASURED: (Duration, u32) = (Duration::from_millis(24), 25);
+/// A turn is measured for this long, and for as many batches of all callers: a verdict waits for 64.
+const MEASURED: (Duration, u32) = (Duration::from_millis(24), 64);
 
 impl Shape {
     pub(crate) fn new(kind: Kind, callers: usize, cost: Cost) -> Self {
-        let time = |(least, batches): (Duration, u32)| least.max(cost.fixed * batches);
+        let batch = cost.fixed + cost.each * callers as u32;
+        let time = |(least, batches): (Duration, u32)| least.max(batch * batches);
         Shape { kind, callers, cost, warm: time(WARM), measured: time(MEASURED), open: None }
     }
 }
