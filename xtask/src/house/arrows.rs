@@ -28,7 +28,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("windrow-tokenizers", "windrow windrow-bpe windrow-chat windrow-testkit"),
     ("windrow-scenarios", "windrow windrow-collective windrow-sync windrow-tiling windrow-tokenizers"),
     ("windrow-tower", "windrow windrow-sync windrow-testkit"),
-    ("windrow-fuzz", "windrow-tokenizers"),
+    ("windrow-fuzz", "windrow windrow-bpe windrow-testkit windrow-tokenizers"),
     ("windrow-book", "windrow windrow-collections windrow-collective windrow-sqlite windrow-tiling"),
     (
         "windrow-cli",

@@ -1,7 +1,7 @@
 //! Compares `windrow-bpe` with Hugging Face `tokenizers` 0.23 on random texts until a time is over or a difference is found:
 //!
 //! ```text
-//! cargo run --release -p windrow-tokenizers --example bpefuzz -- --family lines --minutes 30 [--seed 1] [--data DIR]
+//! cargo run --release -p windrow-fuzz --bin bpefuzz -- --family lines --minutes 30 [--seed 1] [--data DIR]
 //! ```
 //!
 //! | family | vocabularies |
