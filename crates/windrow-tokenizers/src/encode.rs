@@ -67,7 +67,7 @@ pub use observer::{LargeDocument, Observer, Step};
 use crate::chat::{Chat, Locate};
 use crate::engine::{Engine, caught};
 use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, LastRecord, Object, Position};
-use crate::manifest::{self, Documents, EncodeJob, ManifestBody, Selection, SkippedDocument, TokenizerIdentity};
+use crate::manifest::{self, Documents, EncodeJob, Manifest, Selection, SkippedDocument, TokenizerIdentity};
 use crate::output::{
     InputCounts, InputIdentity, Output, OutputError, OutputErrorKind, OutputOptions, Published, RunIdentity,
 };
@@ -680,16 +680,17 @@ fn encode_by(
                     let counts = (0..).map(|input| run.account.of_input(input));
                     let inputs: Vec<_> = reports.into_iter().zip(counts).map(listed).chain(partial).collect();
                     summary.inputs.clone_from(&inputs);
-                    let body = ManifestBody {
+                    let body = Manifest {
                         engine: engine_identity(engine),
                         tokenizer: identity,
                         chat,
-                        reading,
+                        options: reading,
                         inputs,
                         documents: summary.documents,
                         text_bytes: summary.text_bytes,
                         special_tokens: summary.special_tokens,
                         documents_without_loss: summary.documents_without_loss,
+                        ..Manifest::default()
                     };
                     ended.and_then(|()| output.publish(body)).map_err(EncodeError::Output)
                 }

@@ -27,19 +27,19 @@ pub const SKIPPED_IN_MANIFEST: usize = 1000;
 /// The contents of `OUT.manifest.json`.
 ///
 /// ```
-/// use windrow_tokenizers::manifest::{Documents, Manifest, ManifestBody, SCHEMA};
+/// use windrow_tokenizers::manifest::{Documents, Manifest, SCHEMA};
 /// use windrow_tokenizers::output::{Output, OutputOptions};
 ///
 /// let directory = tempfile::tempdir()?;
 /// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
 /// output.append(&[7, 8, 9], &[1, 3])?;
 /// let documents = Documents { read: 2, written: 2, ..Documents::default() };
-/// let path = output.publish(ManifestBody { documents, ..ManifestBody::default() })?.manifest;
+/// let path = output.publish(Manifest { documents, ..Manifest::default() })?.manifest;
 /// let manifest: Manifest = serde_json::from_str(&std::fs::read_to_string(path)?)?;
 /// assert_eq!((manifest.schema, manifest.tokens, manifest.documents), (SCHEMA, 3, documents));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`SCHEMA`] of the windrow version that wrote the manifest.
     pub schema: u32,
@@ -112,44 +112,6 @@ pub(crate) fn root_of(outputs: &[OutputFile]) -> String {
         hasher.update(&hash);
     }
     hasher.finalize().to_hex().to_string()
-}
-
-/// The part of a [`Manifest`] that the output's caller provides.
-///
-/// ```
-/// use windrow_tokenizers::dataset::Dataset;
-/// use windrow_tokenizers::manifest::{Documents, ManifestBody};
-/// # use windrow_tokenizers::output::{Output, OutputOptions};
-/// # let directory = tempfile::tempdir()?;
-/// # let prefix = directory.path().join("corpus");
-///
-/// let mut output = Output::create(&OutputOptions::new(&prefix, 300))?;
-/// output.append(&[7, 8], &[2])?;
-/// let documents = Documents { read: 1, written: 1, ..Documents::default() };
-/// output.publish(ManifestBody { documents, text_bytes: 11, ..ManifestBody::default() })?;
-/// assert_eq!(Dataset::open(&prefix)?.manifest().text_bytes, 11);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ManifestBody {
-    /// The engine that encoded the text.
-    pub engine: Engine,
-    /// The vocabulary.
-    pub tokenizer: TokenizerIdentity,
-    /// The conversion of text to conversations, if there was one.
-    pub chat: Option<ChatIdentity>,
-    /// The options, except the output's.
-    pub reading: EncodeJob,
-    /// The inputs, in order.
-    pub inputs: Vec<InputFile>,
-    /// The account of documents. [`Documents::is_balanced`] holds, and `written` is the number of documents passed to the output.
-    pub documents: Documents,
-    /// UTF-8 bytes of text in the written documents.
-    pub text_bytes: u64,
-    /// Special tokens that stood in the texts.
-    pub special_tokens: u64,
-    /// Number of written documents without an id whose mask is 1; `None` without masks.
-    pub documents_without_loss: Option<u64>,
 }
 
 /// An encoding engine and the versions of its parts.
@@ -319,7 +281,7 @@ impl Documents {
 ///
 /// ```
 /// use windrow_tokenizers::dataset::Dataset;
-/// use windrow_tokenizers::manifest::{Documents, ManifestBody, SkippedDocument};
+/// use windrow_tokenizers::manifest::{Documents, Manifest, SkippedDocument};
 /// # use windrow_tokenizers::output::{Output, OutputOptions};
 /// # let directory = tempfile::tempdir()?;
 /// # let prefix = directory.path().join("corpus");
@@ -328,7 +290,7 @@ impl Documents {
 /// let skipped = SkippedDocument { file: "a.jsonl".into(), line: 7, byte: 1, offset: 120, reason: "not an object".into() };
 /// output.skip(skipped.clone())?;
 /// let documents = Documents { read: 1, skipped: 1, ..Documents::default() };
-/// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+/// output.publish(Manifest { documents, ..Manifest::default() })?;
 /// assert_eq!(Dataset::open(&prefix)?.manifest().skipped, [skipped]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -367,7 +329,7 @@ impl SkippedDocument {
 /// A part of a divided output.
 ///
 /// ```
-/// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+/// use windrow_tokenizers::manifest::{Documents, Manifest};
 /// # use windrow_tokenizers::output::{Output, OutputOptions};
 /// # let directory = tempfile::tempdir()?;
 /// # let prefix = directory.path().join("corpus");
@@ -376,7 +338,7 @@ impl SkippedDocument {
 /// let mut output = Output::create(&OutputOptions { parts, ..OutputOptions::new(&prefix, 300) })?;
 /// output.append(&[7, 8], &[2])?; // to the first part
 /// let documents = Documents { read: 1, written: 1, ..Documents::default() };
-/// let parts = output.publish(ManifestBody { documents, ..ManifestBody::default() })?.parts;
+/// let parts = output.publish(Manifest { documents, ..Manifest::default() })?.parts;
 /// assert_eq!((parts[0].name.as_str(), parts[0].tokens, parts[0].files), ("train", 2, 2));
 /// assert_eq!((parts[1].name.as_str(), parts[1].tokens), ("test", 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// ```
 /// use std::num::NonZeroUsize;
-/// use windrow_tokenizers::manifest::{Documents, ManifestBody, Pack, PackMode};
+/// use windrow_tokenizers::manifest::{Documents, Manifest, Pack, PackMode};
 /// use windrow_tokenizers::output::{Output, OutputOptions};
 /// # let directory = tempfile::tempdir()?;
 /// # let prefix = directory.path().join("corpus");
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// let mut output = Output::create(&OutputOptions { pack, ..OutputOptions::new(&prefix, 300) })?;
 /// output.append(&[7, 8, 9, 7, 8], &[3, 5])?;
 /// let documents = Documents { read: 2, written: 2, ..Documents::default() };
-/// let packed = output.publish(ManifestBody { documents, ..ManifestBody::default() })?.packed.expect("it has rows");
+/// let packed = output.publish(Manifest { documents, ..Manifest::default() })?.packed.expect("it has rows");
 /// assert_eq!((packed.rows, packed.padding), (2, 3)); // [7, 8, 9, 7] and [8, 0, 0, 0]
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -90,7 +90,7 @@ impl FromStr for PackMode {
 ///
 /// ```
 /// use std::num::NonZeroUsize;
-/// use windrow_tokenizers::manifest::{Documents, ManifestBody, Pack, PackMode, Packed};
+/// use windrow_tokenizers::manifest::{Documents, Manifest, Pack, PackMode, Packed};
 /// # use windrow_tokenizers::output::{Output, OutputOptions};
 /// # let directory = tempfile::tempdir()?;
 /// # let prefix = directory.path().join("corpus");
@@ -99,7 +99,7 @@ impl FromStr for PackMode {
 /// let mut output = Output::create(&OutputOptions { pack, ..OutputOptions::new(&prefix, 300) })?;
 /// output.append(&[7, 8, 9, 7, 8], &[5])?;
 /// let documents = Documents { read: 1, written: 1, ..Documents::default() };
-/// let packed = output.publish(ManifestBody { documents, ..ManifestBody::default() })?.packed;
+/// let packed = output.publish(Manifest { documents, ..Manifest::default() })?.packed;
 /// assert_eq!(packed, Some(Packed { rows: 1, padding: 0, dropped: 1 }));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use windrow_tokenizers::dataset::Dataset;
-//! use windrow_tokenizers::manifest::{Documents, ManifestBody};
+//! use windrow_tokenizers::manifest::{Documents, Manifest};
 //! use windrow_tokenizers::output::{Output, OutputOptions};
 //!
 //! let directory = tempfile::tempdir()?;
@@ -10,7 +10,7 @@
 //! let mut output = Output::create(&OutputOptions::new(&prefix, 50_257))?;
 //! output.append(&[15496, 995, 0], &[2, 2, 3])?;
 //! let documents = Documents { read: 3, written: 3, ..Documents::default() };
-//! output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+//! output.publish(Manifest { documents, ..Manifest::default() })?;
 //!
 //! let dataset = Dataset::open(&prefix)?;
 //! assert_eq!(dataset.document(0)?, Some(vec![15496, 995]));

@@ -25,7 +25,7 @@ const TOGETHER: u64 = 1 << 16;
 ///
 /// ```
 /// use windrow_tokenizers::dataset::Dataset;
-/// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+/// use windrow_tokenizers::manifest::{Documents, Manifest};
 /// use windrow_tokenizers::output::{Output, OutputOptions};
 /// # let directory = tempfile::tempdir()?;
 /// # let prefix = directory.path().join("corpus");
@@ -33,7 +33,7 @@ const TOGETHER: u64 = 1 << 16;
 /// let mut output = Output::create(&OutputOptions::new(&prefix, 300))?;
 /// output.append(&[7, 8, 9], &[1, 3])?;
 /// let documents = Documents { read: 2, written: 2, ..Documents::default() };
-/// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+/// output.publish(Manifest { documents, ..Manifest::default() })?;
 ///
 /// let dataset = Dataset::open(&prefix)?;
 /// assert_eq!((dataset.documents(), dataset.manifest().tokens), (2, 3));
@@ -128,7 +128,7 @@ impl Dataset {
     ///
     /// ```
     /// use windrow_tokenizers::dataset::Dataset;
-    /// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+    /// use windrow_tokenizers::manifest::{Documents, Manifest};
     /// use windrow_tokenizers::output::{Output, OutputOptions};
     /// # let directory = tempfile::tempdir()?;
     /// # let prefix = directory.path().join("corpus");
@@ -137,7 +137,7 @@ impl Dataset {
     /// let mut output = Output::create(&OutputOptions { parts, ..OutputOptions::new(&prefix, 300) })?;
     /// output.append(&[7, 8], &[2])?; // to the first part
     /// let documents = Documents { read: 1, written: 1, ..Documents::default() };
-    /// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+    /// output.publish(Manifest { documents, ..Manifest::default() })?;
     ///
     /// let dataset = Dataset::open(&prefix)?;
     /// assert_eq!(dataset.part("train")?.document(0)?, Some(vec![7, 8]));

@@ -9,14 +9,14 @@ const IN_ARRAY: u32 = 1 << 24;
 ///
 /// ```
 /// use windrow_tokenizers::dataset::Dataset;
-/// # use windrow_tokenizers::manifest::{Documents, ManifestBody};
+/// # use windrow_tokenizers::manifest::{Documents, Manifest};
 /// # use windrow_tokenizers::output::{Output, OutputOptions};
 /// # let directory = tempfile::tempdir()?;
 /// # let prefix = directory.path().join("corpus");
 /// # let mut output = Output::create(&OutputOptions::new(&prefix, 300))?;
 /// # output.append(&[7, 8, 7], &[0, 3])?;
 /// # let documents = Documents { read: 2, written: 2, ..Documents::default() };
-/// # output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+/// # output.publish(Manifest { documents, ..Manifest::default() })?;
 ///
 /// // The data set has two documents: [] and [7, 8, 7].
 /// let statistics = Dataset::open(&prefix)?.statistics()?;

@@ -20,7 +20,7 @@ use crate::tokenizer::Tokenizer;
 ///
 /// ```
 /// use windrow_tokenizers::dataset::Dataset;
-/// # use windrow_tokenizers::manifest::{Documents, InputFile, ManifestBody};
+/// # use windrow_tokenizers::manifest::{Documents, InputFile, Manifest};
 /// # use windrow_tokenizers::output::{Output, OutputOptions};
 /// # let directory = tempfile::tempdir()?;
 /// # let prefix = directory.path().join("corpus");
@@ -28,7 +28,7 @@ use crate::tokenizer::Tokenizer;
 /// # output.append(&[7, 8], &[2])?;
 /// # let documents = Documents { read: 1, written: 1, ..Documents::default() };
 /// # let inputs = vec![InputFile { documents: 1, ..InputFile::default() }];
-/// # output.publish(ManifestBody { documents, inputs, ..ManifestBody::default() })?;
+/// # output.publish(Manifest { documents, inputs, ..Manifest::default() })?;
 ///
 /// let dataset = Dataset::open(&prefix)?;
 /// let verified = dataset.verify();
@@ -221,7 +221,7 @@ impl Dataset {
     /// ```
     /// use windrow_tokenizers::dataset::{Dataset, DatasetErrorKind};
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-    /// # use windrow_tokenizers::manifest::{ManifestBody, TokenizerIdentity};
+    /// # use windrow_tokenizers::manifest::{Manifest, TokenizerIdentity};
     /// # use windrow_tokenizers::output::{Output, OutputOptions};
     /// # let directory = tempfile::tempdir()?;
     /// # let prefix = directory.path().join("corpus");
@@ -229,7 +229,7 @@ impl Dataset {
     /// let load = |name| Tokenizer::load_early(name, &LoadOptions::default(), 0);
     /// let (gpt2, other) = (load("gpt2")?, load("cl100k_base")?);
     /// # let tokenizer = TokenizerIdentity { blake3: gpt2.hash().to_owned(), ..TokenizerIdentity::default() };
-    /// # Output::create(&OutputOptions::new(&prefix, 300))?.publish(ManifestBody { tokenizer, ..ManifestBody::default() })?;
+    /// # Output::create(&OutputOptions::new(&prefix, 300))?.publish(Manifest { tokenizer, ..Manifest::default() })?;
     /// // The documents were encoded by gpt2.
     /// let dataset = Dataset::open(&prefix)?;
     /// assert_eq!(dataset.check_tokenizer(&gpt2), Ok(()));

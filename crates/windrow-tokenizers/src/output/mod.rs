@@ -7,14 +7,14 @@
 //! undoes all of that. Only one run at a time writes under a prefix.
 //!
 //! ```
-//! use windrow_tokenizers::manifest::{Documents, ManifestBody};
+//! use windrow_tokenizers::manifest::{Documents, Manifest};
 //! use windrow_tokenizers::output::{Output, OutputOptions};
 //!
 //! let directory = tempfile::tempdir()?;
 //! let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 50_257))?;
 //! output.append(&[15496, 995, 0, 40], &[3, 3, 4])?; // three documents, the second is empty
 //! let documents = Documents { read: 3, written: 3, ..Documents::default() };
-//! let published = output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+//! let published = output.publish(Manifest { documents, ..Manifest::default() })?;
 //! assert_eq!((published.documents, published.tokens), (3, 4));
 //! assert!(directory.path().join("corpus.ids.npy").exists());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -77,7 +77,7 @@ use crate::values::{Size, TokenName};
 /// An output in progress. Dropping it without [`publish`](Self::publish) removes everything.
 ///
 /// ```
-/// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+/// use windrow_tokenizers::manifest::{Documents, Manifest};
 /// use windrow_tokenizers::output::{Output, OutputOptions};
 ///
 /// let directory = tempfile::tempdir()?;
@@ -85,7 +85,7 @@ use crate::values::{Size, TokenName};
 /// output.append(&[7, 8, 9], &[3])?;
 /// assert!(!directory.path().join("corpus.ids.npy").exists());
 /// let documents = Documents { read: 1, written: 1, ..Documents::default() };
-/// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+/// output.publish(Manifest { documents, ..Manifest::default() })?;
 /// assert!(directory.path().join("corpus.ids.npy").exists());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -110,12 +110,12 @@ pub struct Output {
 /// The result of a publication.
 ///
 /// ```
-/// use windrow_tokenizers::manifest::ManifestBody;
+/// use windrow_tokenizers::manifest::Manifest;
 /// use windrow_tokenizers::output::{Output, OutputOptions};
 ///
 /// let directory = tempfile::tempdir()?;
 /// let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
-/// let published = output.publish(ManifestBody::default())?;
+/// let published = output.publish(Manifest::default())?;
 /// assert_eq!(published.manifest, directory.path().join("corpus.manifest.json"));
 /// assert_eq!((published.files.len(), published.documents), (2, 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -335,7 +335,7 @@ impl Output {
     /// Appends a document with its masks and kept values.
     ///
     /// ```
-    /// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+    /// use windrow_tokenizers::manifest::{Documents, Manifest};
     /// use windrow_tokenizers::output::{Document, Kept, Output, OutputOptions};
     ///
     /// let directory = tempfile::tempdir()?;
@@ -344,7 +344,7 @@ impl Output {
     /// let kept = Kept { bytes: b"\"a.org\"".to_vec(), ends: vec![7] };
     /// output.push(Document { ids: &[7, 8], kept: kept.values(), ..Document::default() })?;
     /// let documents = Documents { read: 1, written: 1, ..Documents::default() };
-    /// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+    /// output.publish(Manifest { documents, ..Manifest::default() })?;
     /// assert_eq!(std::fs::read_to_string(prefix.with_extension("kept.jsonl"))?, "{\"url\":\"a.org\"}\n");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -545,7 +545,7 @@ impl Output {
     /// in the manifest. Memory does not grow with their number.
     ///
     /// ```
-    /// use windrow_tokenizers::manifest::{Documents, ManifestBody, SkippedDocument};
+    /// use windrow_tokenizers::manifest::{Documents, Manifest, SkippedDocument};
     /// use windrow_tokenizers::output::{Output, OutputOptions};
     ///
     /// let directory = tempfile::tempdir()?;
@@ -553,7 +553,7 @@ impl Output {
     /// let mut output = Output::create(&OutputOptions { list_skipped: true, ..OutputOptions::new(&prefix, 300) })?;
     /// output.skip(SkippedDocument { file: "a.jsonl".into(), line: 7, ..SkippedDocument::default() })?;
     /// let documents = Documents { read: 1, skipped: 1, ..Documents::default() };
-    /// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+    /// output.publish(Manifest { documents, ..Manifest::default() })?;
     /// assert!(std::fs::read_to_string(prefix.with_extension("skipped.jsonl"))?.starts_with(r#"{"file":"a.jsonl","line":7"#));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -14,7 +14,7 @@ use crate::shown;
 ///
 /// ```
 /// use windrow_tokenizers::dataset::Dataset;
-/// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+/// use windrow_tokenizers::manifest::{Documents, Manifest};
 /// use windrow_tokenizers::output::{Output, OutputOptions};
 ///
 /// let directory = tempfile::tempdir()?;
@@ -23,7 +23,7 @@ use crate::shown;
 /// let mut output = Output::create(&options)?;
 /// output.append(&[7, 8], &[2])?;
 /// let documents = Documents { read: 1, written: 1, ..Documents::default() };
-/// output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+/// output.publish(Manifest { documents, ..Manifest::default() })?;
 /// assert_eq!(Dataset::open(&prefix)?.document(0)?, Some(vec![1, 7, 8, 2]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

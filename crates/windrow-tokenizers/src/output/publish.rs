@@ -8,14 +8,17 @@ use super::format::mds;
 use super::part::Common;
 use super::{Output, Packing, Published};
 use crate::format::Dtype;
-use crate::manifest::{self, Manifest, ManifestBody, OutputFile, Packed, SCHEMA, root_of};
+use crate::manifest::{self, Manifest, OutputFile, Packed, SCHEMA, root_of};
 use crate::shown::EscapedJson;
 
 impl Output {
     /// Completes the files, writes the manifest, and gives all files their final names, or none.
     ///
+    /// `known` is the manifest as far as the caller knows it: engine, tokenizer, chat, options except the output's, inputs, documents, the bytes
+    /// of their text, special tokens, and documents without loss. The output sets the other fields.
+    ///
     /// ```
-    /// use windrow_tokenizers::manifest::{Documents, ManifestBody};
+    /// use windrow_tokenizers::manifest::{Documents, Manifest};
     /// use windrow_tokenizers::output::{Output, OutputErrorKind, OutputOptions};
     ///
     /// let directory = tempfile::tempdir()?;
@@ -23,7 +26,7 @@ impl Output {
     /// output.append(&[7, 8], &[2])?;
     /// // The account has one more document than the output.
     /// let documents = Documents { read: 2, written: 2, ..Documents::default() };
-    /// let error = output.publish(ManifestBody { documents, ..ManifestBody::default() }).unwrap_err();
+    /// let error = output.publish(Manifest { documents, ..Manifest::default() }).unwrap_err();
     /// assert_eq!(error.kind(), OutputErrorKind::Accounting);
     /// assert_eq!(std::fs::read_dir(directory.path())?.count(), 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -34,10 +37,10 @@ impl Output {
     /// [`CannotCreate`](OutputErrorKind::CannotCreate) if another process has taken a final name, [`Io`](OutputErrorKind::Io),
     /// [`Interrupted`](OutputErrorKind::Interrupted). In each case no final name is new, files that `overwrite` would have replaced
     /// are back in place, and staged files are removed.
-    pub fn publish(mut self, body: ManifestBody) -> Result<Published, OutputError> {
-        self.check_account(&body)?;
+    pub fn publish(mut self, known: Manifest) -> Result<Published, OutputError> {
+        self.check_account(&known)?;
         if self.common.tokenizer.is_empty() {
-            self.name_tokenizer(&body.tokenizer.name);
+            self.name_tokenizer(&known.tokenizer.name);
         }
         let (mut files, parts, packed) = self.complete_parts()?;
         let Common { staging, targets, options, .. } = &self.common;
@@ -54,22 +57,15 @@ impl Output {
         let manifest = Manifest {
             schema: SCHEMA,
             windrow: env!("CARGO_PKG_VERSION").to_owned(),
-            engine: body.engine,
-            tokenizer: body.tokenizer,
-            chat: body.chat,
-            options: self.manifest_options(body.reading),
-            inputs: body.inputs,
-            documents: body.documents,
-            text_bytes: body.text_bytes,
+            options: self.manifest_options(known.options),
             tokens: self.tokens(),
-            special_tokens: body.special_tokens,
             loss_tokens: self.loss_tokens(),
-            documents_without_loss: body.documents_without_loss,
             packed,
             parts,
             outputs_blake3: Some(root_of(&files)),
             outputs: files,
             skipped: std::mem::take(&mut self.first_skipped),
+            ..known
         };
         self.write_manifest(&manifest)?;
         let Common { staging, targets, options, .. } = &self.common;
@@ -110,8 +106,8 @@ impl Output {
         Ok((files, parts, all))
     }
 
-    fn check_account(&self, body: &ManifestBody) -> Result<(), OutputError> {
-        let counts = body.documents;
+    fn check_account(&self, known: &Manifest) -> Result<(), OutputError> {
+        let counts = known.documents;
         let listed = self.skipped;
         let is_open = self.parts.iter().any(|part| part.open.is_some());
         if counts.is_balanced() && counts.written == self.documents() && counts.skipped == listed && !is_open {

@@ -11,7 +11,7 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::DataType;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use windrow_tokenizers::dataset::Dataset;
-use windrow_tokenizers::manifest::{Documents, InputFile, ManifestBody};
+use windrow_tokenizers::manifest::{Documents, InputFile, Manifest};
 use windrow_tokenizers::output::{Document, Format, Kept, Output, OutputErrorKind, OutputOptions};
 
 const FORMATS: [Format; 3] = [Format::Arrow, Format::ArrowStream, Format::Parquet];
@@ -87,7 +87,7 @@ fn write(options: &OutputOptions, documents: &[Vec<u32>]) {
     }
     let written = documents.len() as u64;
     let documents = Documents { read: written, written, ..Documents::default() };
-    output.publish(ManifestBody { documents, ..ManifestBody::default() }).unwrap();
+    output.publish(Manifest { documents, ..Manifest::default() }).unwrap();
 }
 
 fn options(directory: &Path, format: Format) -> OutputOptions {
@@ -222,7 +222,7 @@ fn many_pages_are_verified() {
     }
     let documents = Documents { read: 6_000, written: 6_000, ..Documents::default() };
     let inputs = vec![InputFile { documents: 6_000, ..InputFile::default() }];
-    output.publish(ManifestBody { documents, inputs, ..ManifestBody::default() }).unwrap();
+    output.publish(Manifest { documents, inputs, ..Manifest::default() }).unwrap();
     let verified = Dataset::open(&options.prefix).unwrap().verify();
     assert!(verified.bytes > 4 << 20, "several pages");
     assert_eq!(verified.faults, []);

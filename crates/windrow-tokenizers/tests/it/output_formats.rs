@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use proptest::prelude::*;
 use windrow_tokenizers::manifest::{
-    Documents, EncodeJob, Manifest, ManifestBody, OnError, SkippedDocument, TokenizerIdentity,
+    Documents, EncodeJob, Manifest, OnError, SkippedDocument, TokenizerIdentity,
 };
 use windrow_tokenizers::output::{Dtype, Format, Output, OutputError, OutputErrorKind, OutputOptions, Published};
 
@@ -24,10 +24,10 @@ fn flatten(documents: &[Vec<u32>]) -> (Vec<u32>, Vec<usize>) {
     (documents.concat(), ends.collect())
 }
 
-fn balanced(written: u64) -> ManifestBody {
+fn balanced(written: u64) -> Manifest {
     let documents = Documents { read: written, written, ..Documents::default() };
     let tokenizer = TokenizerIdentity { name: "gpt2".into(), ..TokenizerIdentity::default() };
-    ManifestBody { documents, tokenizer, ..ManifestBody::default() }
+    Manifest { documents, tokenizer, ..Manifest::default() }
 }
 
 /// Writes `documents` in runs of the given sizes, the rest in one. The document of a run of one is written in parts, after others that are
@@ -478,11 +478,11 @@ fn the_manifest_says_everything_and_is_the_same_twice() {
         offset: line * 100,
         reason: "not a string".into(),
     };
-    let body = ManifestBody {
-        reading: EncodeJob { on_error: OnError::Skip, ..EncodeJob::default() },
+    let body = Manifest {
+        options: EncodeJob { on_error: OnError::Skip, ..EncodeJob::default() },
         documents: Documents { read: 3, written: 1, skipped: 2, ..Documents::default() },
         text_bytes: 12,
-        ..ManifestBody::default()
+        ..Manifest::default()
     };
     let texts = [(); 2].map(|()| {
         let directory = tempfile::tempdir().unwrap();
@@ -515,7 +515,7 @@ fn a_wrong_account_is_never_published() {
         let directory = tempfile::tempdir().unwrap();
         let mut output = Output::create(&options(directory.path(), Format::Npy)).unwrap();
         output.append(&[5], &[1]).unwrap();
-        let error = output.publish(ManifestBody { documents, ..ManifestBody::default() }).unwrap_err();
+        let error = output.publish(Manifest { documents, ..Manifest::default() }).unwrap_err();
         assert_eq!(error.kind(), OutputErrorKind::Accounting);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
@@ -526,7 +526,7 @@ fn skipped_documents_that_are_not_listed_are_a_wrong_account() {
     let directory = tempfile::tempdir().unwrap();
     let output = Output::create(&options(directory.path(), Format::Npy)).unwrap();
     let documents = Documents { read: 1, skipped: 1, ..Documents::default() };
-    let error = output.publish(ManifestBody { documents, ..ManifestBody::default() }).unwrap_err();
+    let error = output.publish(Manifest { documents, ..Manifest::default() }).unwrap_err();
     assert_eq!(error.kind(), OutputErrorKind::Accounting);
 }
 

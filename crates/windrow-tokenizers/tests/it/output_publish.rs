@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use windrow_tokenizers::manifest::{Documents, Manifest, ManifestBody, SkippedDocument};
+use windrow_tokenizers::manifest::{Documents, Manifest, SkippedDocument};
 use windrow_tokenizers::output::{Format, Output, OutputError, OutputErrorKind, OutputOptions, Staging};
 
 fn options(directory: &Path, format: Format) -> OutputOptions {
     OutputOptions { format, append_eos: Some(0), ..OutputOptions::new(directory.join("out"), 300) }
 }
 
-fn body(written: u64) -> ManifestBody {
+fn body(written: u64) -> Manifest {
     let documents = Documents { read: written, written, ..Documents::default() };
-    ManifestBody { documents, ..ManifestBody::default() }
+    Manifest { documents, ..Manifest::default() }
 }
 
 fn write(options: &OutputOptions) -> Result<(), OutputError> {
@@ -247,7 +247,7 @@ fn skipped_documents_are_all_in_the_list_and_the_first_in_the_manifest() {
     let bad = |line| SkippedDocument { file: "a\n.txt".into(), line, ..SkippedDocument::default() };
     (1..=2_500).for_each(|line| output.skip(bad(line)).unwrap());
     let documents = Documents { read: 2_500, skipped: 2_500, ..Documents::default() };
-    let published = output.publish(ManifestBody { documents, ..ManifestBody::default() }).unwrap();
+    let published = output.publish(Manifest { documents, ..Manifest::default() }).unwrap();
     assert_eq!(published.files.last().unwrap().file, "out.skipped.jsonl");
     let list = fs::read_to_string(directory.path().join("out.skipped.jsonl")).unwrap();
     let listed: Vec<SkippedDocument> = list.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use windrow_tokenizers::manifest::{Documents, EncodeJob, ManifestBody, TokenizerIdentity};
+use windrow_tokenizers::manifest::{Documents, EncodeJob, Manifest, TokenizerIdentity};
 use windrow_tokenizers::output::{Document, Format, Kept, Output, OutputOptions};
 
 fn is_missing(library: &str, import: &str) -> bool {
@@ -33,7 +33,7 @@ fn write(directory: &Path, format: Format, vocab_size: u32) {
     }
     let documents = Documents { read: 3, written: 3, ..Documents::default() };
     let tokenizer = TokenizerIdentity { name: "gpt2".into(), ..TokenizerIdentity::default() };
-    output.publish(ManifestBody { documents, tokenizer, ..ManifestBody::default() }).unwrap();
+    output.publish(Manifest { documents, tokenizer, ..Manifest::default() }).unwrap();
 }
 
 /// Runs `program` in `directory` and expects it to print `expected`.
@@ -116,7 +116,7 @@ fn write_mds(directory: &Path, vocab_size: u32, shard_bytes: Option<u64>, first:
     }
     let written = u64::from(7 - first);
     let documents = Documents { read: written, written, ..Documents::default() };
-    output.publish(ManifestBody { documents, reading, ..ManifestBody::default() }).unwrap();
+    output.publish(Manifest { documents, options: reading, ..Manifest::default() }).unwrap();
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn tarfile_and_numpy_read_webdataset() {
     }
     let documents = Documents { read: 5, written: 5, ..Documents::default() };
     let reading = EncodeJob { keep, ..EncodeJob::default() };
-    output.publish(ManifestBody { documents, reading, ..ManifestBody::default() }).unwrap();
+    output.publish(Manifest { documents, options: reading, ..Manifest::default() }).unwrap();
     let program = "import io, json, tarfile, numpy as np
 for shard in '0', '1':
     with tarfile.open(f'out-0000{shard}.tar') as tar:

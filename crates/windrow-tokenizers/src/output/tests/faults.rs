@@ -14,7 +14,7 @@ use super::super::{
 use crate::encode::{EncodeError, Job, RunError, Summary, encode_with};
 use crate::engine::{Encoder, Engine, EngineError};
 use crate::input::{Compression, InputFile};
-use crate::manifest::{Documents, Manifest, ManifestBody, SkippedDocument, TokenizerIdentity};
+use crate::manifest::{Documents, Manifest, SkippedDocument, TokenizerIdentity};
 
 /// The fault at call number `at`, counted from 1.
 #[derive(Clone, Debug)]
@@ -154,7 +154,7 @@ fn write(options: &OutputOptions, staging: &Staging, variant: u32) -> Result<Pub
     (0..variant).try_for_each(|_| output.skip(SkippedDocument::default()))?;
     let documents =
         Documents { read: 4 + u64::from(variant), written: 4, skipped: variant.into(), ..Documents::default() };
-    output.publish(ManifestBody { documents, ..ManifestBody::default() })
+    output.publish(Manifest { documents, ..Manifest::default() })
 }
 
 fn contents(directory: &Path) -> BTreeMap<String, blake3::Hash> {
@@ -259,7 +259,7 @@ fn write_shuffled(options: &OutputOptions, staging: &Staging) -> Result<Publishe
     }
     output.write_waiting()?;
     let documents = Documents { read: 5, written: 5, ..Documents::default() };
-    output.publish(ManifestBody { documents, ..ManifestBody::default() })
+    output.publish(Manifest { documents, ..Manifest::default() })
 }
 
 #[test]
@@ -622,7 +622,7 @@ fn a_document_too_long_for_the_format_is_refused_before_it_is_written() {
     output.append(&[4, 5], &[2]).unwrap();
     let documents = Documents { read: 3, written: 2, skipped: 1, ..Documents::default() };
     output.skip(SkippedDocument::default()).unwrap();
-    output.publish(ManifestBody { documents, ..ManifestBody::default() }).unwrap();
+    output.publish(Manifest { documents, ..Manifest::default() }).unwrap();
     let bin = fs::read(directory.path().join("out.bin")).unwrap();
     assert_eq!(bin, [1, 0, 2, 0, 7, 0, 4, 0, 5, 0, 7, 0]);
 }

@@ -19,7 +19,7 @@ use crate::encode::{EncodeError, Job, encode_with};
 use crate::engine::{Encoder, Engine, EngineError};
 use crate::input::{InputOptions, resolve};
 use crate::manifest::{
-    Documents, InputFile, ManifestBody, OnError, Pack, PackMode, SkippedDocument, TokenizerIdentity,
+    Documents, InputFile, Manifest, OnError, Pack, PackMode, SkippedDocument, TokenizerIdentity,
 };
 
 /// The disk without syncs, which can note the names that exist before each call. From one call on it can fail, as for a killed process.
@@ -167,12 +167,12 @@ impl Kind {
         output.write_waiting()?;
         output.skip(SkippedDocument::default())?;
         let documents = Documents { read: 4, written: 3, skipped: 1, ..Documents::default() };
-        let mut body = ManifestBody { documents, ..ManifestBody::default() };
+        let mut body = Manifest { documents, ..Manifest::default() };
         body.inputs = vec![InputFile { documents: 4, ..InputFile::default() }];
-        body.reading.on_error = OnError::Skip;
-        body.reading.keep.clone_from(&self.options.keep);
-        body.reading.chat = self.options.mask.then(PathBuf::default);
-        body.reading.loss = Some(Loss::Assistant);
+        body.options.on_error = OnError::Skip;
+        body.options.keep.clone_from(&self.options.keep);
+        body.options.chat = self.options.mask.then(PathBuf::default);
+        body.options.loss = Some(Loss::Assistant);
         output.publish(body).map(drop)
     }
 }
