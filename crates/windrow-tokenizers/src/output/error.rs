@@ -54,7 +54,7 @@ pub enum OutputErrorKind {
 /// let directory = tempfile::tempdir()?;
 /// let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300))?;
 /// let error = output.append(&[7, 70_000], &[1, 2]).unwrap_err();
-/// assert_eq!((error.kind(), error.document(), error.exit_code()), (OutputErrorKind::Id, Some(1), 1));
+/// assert_eq!((error.kind(), error.document()), (OutputErrorKind::Id, Some(1)));
 /// assert!(error.to_string().starts_with("id 70000 in document 1 (from 0) does not fit u16"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -157,18 +157,6 @@ impl OutputError {
     /// The kind of error.
     pub fn kind(&self) -> OutputErrorKind {
         self.0.kind
-    }
-
-    /// The exit status that a command reports for this error, according to `sysexits.h` if that has one.
-    pub fn exit_code(&self) -> u8 {
-        match self.0.kind {
-            OutputErrorKind::Usage => 2,
-            OutputErrorKind::Document => 65,
-            OutputErrorKind::Exists | OutputErrorKind::CannotCreate => 73,
-            OutputErrorKind::Io => 74,
-            OutputErrorKind::Id | OutputErrorKind::Accounting => 1,
-            OutputErrorKind::Interrupted => 130,
-        }
     }
 
     /// The file or directory concerned, under its final name.

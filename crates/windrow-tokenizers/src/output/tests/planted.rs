@@ -18,9 +18,7 @@ use crate::dataset::Dataset;
 use crate::encode::{EncodeError, Job, encode_with};
 use crate::engine::{Encoder, Engine, EngineError};
 use crate::input::{InputOptions, resolve};
-use crate::manifest::{
-    Documents, InputFile, Manifest, OnError, Pack, PackMode, SkippedDocument, TokenizerIdentity,
-};
+use crate::manifest::{Documents, InputFile, Manifest, OnError, Pack, PackMode, SkippedDocument, TokenizerIdentity};
 
 /// The disk without syncs, which can note the names that exist before each call. From one call on it can fail, as for a killed process.
 #[derive(Clone, Debug)]
@@ -443,7 +441,7 @@ fn an_engine_that_gives_other_ids_than_before_continues_nothing() {
     copy(killed.folder.path(), folder.path());
     let other = Kind { engine: 1, ..kind.clone() };
     let error = other.run(folder.path(), true, Watched::new(folder.path(), usize::MAX)).unwrap_err();
-    assert_eq!(error.exit_code(), 73);
+    assert_eq!(error.kind(), OutputErrorKind::CannotCreate);
     assert!(error.to_string().contains("gives the same text other ids than before\nhint: "), "{error}");
     kind.run(folder.path(), true, Watched::new(folder.path(), usize::MAX)).unwrap();
 }
