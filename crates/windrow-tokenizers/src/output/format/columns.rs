@@ -16,11 +16,10 @@ use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_ipc::reader::{FileReaderBuilder, read_footer_length};
 use arrow_ipc::root_as_footer;
 use arrow_ipc::writer::FileWriter;
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
@@ -45,19 +44,8 @@ impl TokenFiles for Columns {
         if self.0 == Format::ArrowStream { &[Dtype::I32] } else { &[Dtype::U32] }
     }
 
-    fn remedy(&self, dtype: Dtype) -> &'static str {
-        match dtype {
-            Dtype::I32 => "this format has no wider element type: use --format npy",
-            _ => "leave out --dtype, so that it follows the vocabulary",
-        }
-    }
-
     fn has_columns(&self) -> bool {
         true
-    }
-
-    fn mask_suffix(&self) -> Option<&'static str> {
-        None
     }
 
     fn check(&self, options: &OutputOptions) -> Result<(), OutputError> {
@@ -131,26 +119,14 @@ impl Encoder {
     }
 }
 
-/// An error of a writer. An error of the staged file takes precedence.
-struct Failed(String);
-
-impl From<ArrowError> for Failed {
-    fn from(error: ArrowError) -> Self {
-        Self(error.to_string())
-    }
+fn text(error: impl fmt::Display) -> String {
+    error.to_string()
 }
 
-impl From<ParquetError> for Failed {
-    fn from(error: ParquetError) -> Self {
-        Self(error.to_string())
-    }
-}
-
-impl Failed {
-    fn with(self, slot: &Slot) -> OutputError {
-        let own = || OutputError::new(OutputErrorKind::Io, format!("cannot write the columns: {}", self.0));
-        slot.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_else(own)
-    }
+/// The error of the staged file, or else that of the writer.
+fn failed(slot: &Slot, error: impl fmt::Display) -> OutputError {
+    let own = || OutputError::new(OutputErrorKind::Io, format!("cannot write the columns: {error}"));
+    slot.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_else(own)
 }
 
 /// The writer of these formats.
@@ -188,8 +164,8 @@ impl ColumnWriter {
         });
         let kept = keep.iter().map(|field| Field::new(field, DataType::LargeUtf8, true));
         let schema = Arc::new(Schema::new([ids].into_iter().chain(masks).chain(kept).collect::<Vec<_>>()));
-        let failed = Slot::default();
-        let target = Target { file, failed: Arc::clone(&failed) };
+        let slot = Slot::default();
+        let target = Target { file, failed: Arc::clone(&slot) };
         let begun = match format {
             Format::Parquet => {
                 let level = ZstdLevel::try_new(1).expect("a level of zstd");
@@ -203,22 +179,22 @@ impl ColumnWriter {
                     .set_max_row_group_row_count(None)
                     .build();
                 let writer = ArrowWriter::try_new(target, Arc::clone(&schema), Some(properties));
-                writer.map(|writer| Encoder::Parquet(Box::new(writer))).map_err(Failed::from)
+                writer.map(|writer| Encoder::Parquet(Box::new(writer))).map_err(text)
             }
             Format::ArrowStream => {
                 let writer = ArrowStream::new(target, &schema);
-                writer.map(|writer| Encoder::Stream(Box::new(writer))).map_err(Failed::from)
+                writer.map(|writer| Encoder::Stream(Box::new(writer))).map_err(text)
             }
             _ => {
                 let writer = FileWriter::try_new(target, &schema);
-                writer.map(|writer| Encoder::Arrow(Box::new(writer))).map_err(Failed::from)
+                writer.map(|writer| Encoder::Arrow(Box::new(writer))).map_err(text)
             }
         };
-        let encoder = begun.map_err(|error: Failed| error.with(&failed))?;
+        let encoder = begun.map_err(|error| failed(&slot, error))?;
         let kept = vec![Vec::new(); keep.len()];
         Ok(Self {
             encoder,
-            failed,
+            failed: slot,
             schema,
             batches: 0,
             ids: Vec::new(),
@@ -250,22 +226,18 @@ impl ColumnWriter {
         self.batches = (self.batches + 1) % GROUP;
         let is_full = self.batches == 0;
         let written = match &mut self.encoder {
-            Encoder::Arrow(writer) => writer.write(&batch).map_err(Failed::from),
-            Encoder::Stream(writer) => writer.write(&batch).map_err(Failed::from),
+            Encoder::Arrow(writer) => writer.write(&batch).map_err(text),
+            Encoder::Stream(writer) => writer.write(&batch).map_err(text),
             Encoder::Parquet(writer) => {
                 let written = writer.write(&batch);
-                written.and_then(|()| if is_full { writer.flush() } else { Ok(()) }).map_err(Failed::from)
+                written.and_then(|()| if is_full { writer.flush() } else { Ok(()) }).map_err(text)
             }
         };
-        written.map_err(|error| error.with(&self.failed))
+        written.map_err(|error| failed(&self.failed, error))
     }
 }
 
 impl FormatWriter for ColumnWriter {
-    fn ids_file(&mut self) -> Option<&mut StagedFile> {
-        None
-    }
-
     fn ids(&mut self, ids: &[u32]) -> Result<(), OutputError> {
         self.ids.extend_from_slice(ids);
         Ok(())
@@ -299,11 +271,11 @@ impl FormatWriter for ColumnWriter {
         }
         let dtype = if matches!(self.encoder, Encoder::Stream(_)) { Dtype::I32 } else { Dtype::U32 };
         let target = match self.encoder {
-            Encoder::Arrow(writer) => writer.into_inner().map_err(Failed::from),
-            Encoder::Stream(writer) => writer.into_target().map_err(Failed::from),
-            Encoder::Parquet(writer) => writer.into_inner().map_err(Failed::from),
+            Encoder::Arrow(writer) => writer.into_inner().map_err(text),
+            Encoder::Stream(writer) => writer.into_target().map_err(text),
+            Encoder::Parquet(writer) => writer.into_inner().map_err(text),
         };
-        let target = target.map_err(|error| error.with(&self.failed))?;
+        let target = target.map_err(|error| failed(&self.failed, error))?;
         Ok(vec![(target.file.complete()?, Some(dtype.name()))])
     }
 }

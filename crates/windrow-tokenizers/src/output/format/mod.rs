@@ -46,8 +46,13 @@ pub(crate) trait TokenFiles: Sync {
     }
 
     /// The remedy for ids that do not fit.
-    fn remedy(&self, _: Dtype) -> &'static str {
-        "leave out --dtype, so that it follows the vocabulary"
+    fn remedy(&self, dtype: Dtype) -> &'static str {
+        match dtype {
+            Dtype::I32 if !self.dtypes().contains(&Dtype::U32) => {
+                "this format has no wider element type: use --format npy"
+            }
+            _ => "leave out --dtype, so that it follows the vocabulary",
+        }
     }
 
     /// True if kept fields and masks are in the same file as the ids.
@@ -57,7 +62,7 @@ pub(crate) trait TokenFiles: Sync {
 
     /// The end of the name of the file with masks, unless masks are in the file of ids.
     fn mask_suffix(&self) -> Option<&'static str> {
-        Some(MASK)
+        (!self.has_columns()).then_some(MASK)
     }
 
     /// Maximum number of ids of a document.
@@ -99,7 +104,7 @@ pub(crate) struct Begin<'a> {
 
 impl Begin<'_> {
     /// The number of ids of each document, if all have the same number.
-    fn row(&self) -> Option<usize> {
+    pub(super) fn row(&self) -> Option<usize> {
         self.options.pack.map(|pack| pack.length.get())
     }
 }
@@ -116,7 +121,9 @@ impl Files {
 /// Writes documents to the files of one format.
 pub(crate) trait FormatWriter: fmt::Debug + Send {
     /// The file with the ids; none if documents are written as a whole.
-    fn ids_file(&mut self) -> Option<&mut StagedFile>;
+    fn ids_file(&mut self) -> Option<&mut StagedFile> {
+        None
+    }
 
     /// Marks the place to which [`discard`](Self::discard) returns: a document in parts begins.
     fn begin(&mut self) -> Result<(), OutputError> {

@@ -21,10 +21,6 @@ impl TokenFiles for Columns {
         true
     }
 
-    fn mask_suffix(&self) -> Option<&'static str> {
-        None
-    }
-
     fn check(&self, _: &OutputOptions) -> Result<(), OutputError> {
         let error = OutputError::new(OutputErrorKind::Usage, "this build writes neither Arrow nor Parquet");
         Err(error.hint("build windrow with the feature `parquet`, or choose another --format"))

@@ -68,10 +68,6 @@ impl TokenFiles for Webdataset {
         true
     }
 
-    fn mask_suffix(&self) -> Option<&'static str> {
-        None
-    }
-
     fn longest(&self) -> usize {
         LONGEST
     }
@@ -208,10 +204,6 @@ impl WebdatasetWriter {
 }
 
 impl FormatWriter for WebdatasetWriter {
-    fn ids_file(&mut self) -> Option<&mut StagedFile> {
-        None
-    }
-
     fn ids(&mut self, ids: &[u32]) -> Result<(), OutputError> {
         self.ids.extend_from_slice(ids);
         Ok(())
