@@ -4,7 +4,7 @@ use std::io::{self, BufRead};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use crate::output::{Layout, MaskHeader};
+use crate::output::{Layout, mask_header};
 use crate::shard::{BUFFER, DatasetError, Reading, Shard, Visitor};
 
 /// A range of the documents of a shard.
@@ -76,10 +76,10 @@ impl Shard<'_> {
     pub(super) fn loss_tokens(&self, tokens: u64) -> Result<Option<u64>, DatasetError> {
         let layout = Layout::of(self.options);
         let Some(path) = self.paths.get(layout.own().len()).filter(|_| layout.has_mask) else { return Ok(None) };
-        let header = MaskHeader::new(layout.format, self.options.pack.map(NonZeroUsize::get));
+        let header = |masks| mask_header(layout.format, self.options.pack.map(NonZeroUsize::get), masks);
         let mut masks = Reading::open(path, 0)?;
-        let count = masks.elements(header.bytes(0).len(), 1)?;
-        masks.check_header(&header.bytes(count))?;
+        let count = masks.elements(header(0).len(), 1)?;
+        masks.check_header(&header(count))?;
         if count != tokens {
             return Err(DatasetError::damaged(path, format_args!("it has {count} masks for {tokens} ids")));
         }

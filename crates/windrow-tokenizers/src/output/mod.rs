@@ -53,7 +53,7 @@ pub(crate) use file::{StagedFile, WriteBack};
 pub(crate) use format::{Ending, Finished, FormatWriter};
 pub(crate) use format::{NPY_HEADER, npy_header};
 use listed::resume_list;
-pub(crate) use mask::MaskHeader;
+pub(crate) use mask::mask_header;
 use names::staged_name;
 pub(crate) use names::{Layout, suffixes};
 pub use options::OutputOptions;

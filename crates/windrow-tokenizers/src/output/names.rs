@@ -87,15 +87,15 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
+    /// The layout of an output with these kept fields.
+    pub(crate) fn new(format: Format, mask: bool, keep: &[String], is_packed: bool) -> Self {
+        let has_mask = mask && format.files().mask_suffix().is_some();
+        Self { format, has_mask, has_kept: !keep.is_empty() && !format.has_columns(), is_packed }
+    }
+
     /// The layout of a published output.
     pub(crate) fn of(options: &EncodeJob) -> Self {
-        let files = options.format.files();
-        Self {
-            format: options.format,
-            has_mask: options.has_mask() && files.mask_suffix().is_some(),
-            has_kept: !options.keep.is_empty() && !files.has_columns(),
-            is_packed: options.pack.is_some(),
-        }
+        Self::new(options.format, options.has_mask(), &options.keep, options.pack.is_some())
     }
 
     /// The ends of the names of the format's own files.
@@ -198,10 +198,7 @@ impl Targets {
             let name = stem.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
             found_in(self.directory(), &[name, b"-"].concat(), suffixes, |rest| with_suffix(stem, &format!("-{rest}")))
         });
-        let mut found: Vec<PathBuf> = found.collect();
-        found.sort();
-        found.dedup();
-        found
+        found.collect()
     }
 
     /// The [shards found](Self::found_shards) in the folder.
@@ -210,10 +207,7 @@ impl Targets {
             return Vec::new();
         }
         let path = |rest: &str| with_suffix(&self.prefix, &format!("/{SHARD}{rest}"));
-        let mut found = found_in(&self.prefix, SHARD.as_bytes(), &[MDS], path);
-        found.sort();
-        found.dedup();
-        found
+        found_in(&self.prefix, SHARD.as_bytes(), &[MDS], path)
     }
 
     /// Shards of the same layout that exist under their final names and are not among the targets.
@@ -221,6 +215,8 @@ impl Targets {
         let Some(suffixes) = &self.shards else { return Vec::new() };
         let mut found = if self.in_folder { self.found_in_folder() } else { self.found_shards(suffixes) };
         found.retain(|path| exists(path) && !self.data.contains(path));
+        found.sort();
+        found.dedup();
         found
     }
 
@@ -291,10 +287,7 @@ impl Targets {
 
     /// True if the path has one of the names that a run of any format may create, replace or remove, whether it exists or not.
     pub(crate) fn own(&self, path: &Path) -> bool {
-        let folder = |path: &Path| {
-            let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-            fs::canonicalize(parent).ok()
-        };
+        let folder = |path: &Path| fs::canonicalize(folder_of(path)).ok();
         let (Some(name), Some(place)) = (path.file_name(), folder(path)) else { return false };
         if self.in_folder && fs::canonicalize(&self.prefix).is_ok_and(|folder| place.starts_with(folder)) {
             return true;
@@ -350,10 +343,7 @@ impl Targets {
     }
 
     pub(crate) fn directory(&self) -> &Path {
-        match self.prefix.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        }
+        folder_of(&self.prefix)
     }
 
     /// Refuses targets that exist, or that even `overwrite` does not replace.
@@ -390,6 +380,11 @@ impl Targets {
             Err(error) => Err(OutputError::io(OutputErrorKind::CannotCreate, "cannot look into", directory, error)),
         }
     }
+}
+
+/// The folder in which a path is.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
 }
 
 /// True if two existing paths lead to the same file.

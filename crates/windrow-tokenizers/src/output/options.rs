@@ -27,7 +27,7 @@ use crate::shown;
 /// assert_eq!(Dataset::open(&prefix)?.document(0)?, Some(vec![1, 7, 8, 2]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct OutputOptions {
     /// The path to which each file adds its suffix: `out/corpus` becomes `out/corpus.ids.npy` and so on.
     pub prefix: PathBuf,
@@ -73,22 +73,7 @@ pub struct OutputOptions {
 impl OutputOptions {
     /// The default format with its defaults.
     pub fn new(prefix: impl Into<PathBuf>, vocab_size: u32) -> Self {
-        Self {
-            prefix: prefix.into(),
-            format: Format::default(),
-            dtype: None,
-            vocab_size,
-            append_eos: None,
-            prepend_bos: None,
-            overwrite: false,
-            list_skipped: false,
-            keep: Vec::new(),
-            mask: false,
-            shard_bytes: None,
-            parts: Vec::new(),
-            pack: None,
-            resume: false,
-        }
+        Self { prefix: prefix.into(), vocab_size, ..Self::default() }
     }
 
     /// The element type that will be written; none for text.
@@ -108,19 +93,15 @@ impl OutputOptions {
     pub fn element_type(&self) -> Result<Option<Dtype>, OutputError> {
         self.format.files().check(self)?;
         if let Some(pack) = self.pack {
-            packed::check(pack, self.format, &self.keep, self.shard_bytes.is_some(), self.resume)?;
+            packed::check(pack, self)?;
         }
         let around = self.append_eos.max(self.prepend_bos).max(self.pack.and_then(|pack| pack.pad)).unwrap_or(0);
         let largest = self.vocab_size.saturating_sub(1).max(around);
         self.format.dtype(self.dtype, largest)
     }
 
-    pub(crate) fn has_sidecar(&self) -> bool {
-        !self.keep.is_empty() && !self.format.has_columns()
-    }
-
-    pub(crate) fn has_mask_file(&self) -> bool {
-        self.mask && self.format.files().mask_suffix().is_some()
+    pub(super) fn layout(&self) -> Layout {
+        Layout::new(self.format, self.mask, &self.keep, self.pack.is_some())
     }
 
     /// The size of shards, if the output has some.
@@ -130,13 +111,7 @@ impl OutputOptions {
 
     pub(crate) fn names(&self) -> Targets {
         let names = if self.shard_limit().is_some() { Targets::sharded } else { Targets::new };
-        let layout = Layout {
-            format: self.format,
-            has_mask: self.has_mask_file(),
-            has_kept: self.has_sidecar(),
-            is_packed: self.pack.is_some(),
-        };
-        names(&self.prefix, &self.parts, layout, self.list_skipped)
+        names(&self.prefix, &self.parts, self.layout(), self.list_skipped)
     }
 
     /// The files that publication creates or replaces, the manifest last; without the shards, whose number is not known in advance.

@@ -3,7 +3,7 @@
 use super::error::{OutputError, OutputErrorKind};
 use super::file::{Complete, StagedFile};
 use super::format::{NPY_HEADER, npy_header};
-use crate::format::Format;
+use super::options::OutputOptions;
 use crate::pack::{PADDING, Pack, PackMode, Packed, Packer, Rows, Segment};
 
 /// The number of ids with which complete rows are passed on.
@@ -13,13 +13,7 @@ const PASSED_ON: usize = 1 << 16;
 const LONGEST: usize = 1 << 28;
 
 /// Refuses outputs that cannot be packed.
-pub(crate) fn check(
-    pack: Pack,
-    format: Format,
-    keep: &[String],
-    sharded: bool,
-    resume: bool,
-) -> Result<(), OutputError> {
+pub(super) fn check(pack: Pack, options: &OutputOptions) -> Result<(), OutputError> {
     let refused = |message: &str, hint: &str| Err(OutputError::new(OutputErrorKind::Usage, message).hint(hint));
     if pack.mode == PackMode::Whole && pack.pad.is_none() {
         return refused(
@@ -31,11 +25,11 @@ pub(crate) fn check(
         let message = format!("rows of {} ids are too long", pack.length);
         return refused(&message, &format!("give rows of {LONGEST} ids or less"));
     }
-    if resume {
+    if options.resume {
         let message = "a packed output cannot resume: a row has the end of one document and the beginning of the next";
         return refused(message, "leave out --resume, or --pack");
     }
-    if !keep.is_empty() && (sharded || format.has_columns()) {
+    if !options.keep.is_empty() && (options.shard_bytes.is_some() || options.format.has_columns()) {
         let message = "fields cannot be kept beside rows that have several documents, in columns or in shards";
         return refused(message, "leave out --keep, or use another --format without --shard-size");
     }

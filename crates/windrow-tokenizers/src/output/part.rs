@@ -4,7 +4,7 @@ use super::document::{Document, Frame, bytes_of_document, bytes_of_ids};
 use super::error::{OutputError, OutputErrorKind};
 use super::file::StagedFile;
 use super::format::{Begin, Ending, Files, FormatWriter};
-use super::mask::{MaskHeader, MaskWriter};
+use super::mask::MaskWriter;
 use super::names::{Targets, staged_name};
 use super::options::OutputOptions;
 use super::packed::{Packing, SegmentFiles};
@@ -77,14 +77,14 @@ pub(super) struct Open {
 impl Part {
     /// A part without files. The files follow, unless the output has shards.
     pub(super) fn new(number: usize, options: &OutputOptions) -> Self {
-        let shards = options.shard_limit().map(Shards::new);
+        let shards = options.shard_limit().map(|limit| Shards { limit, ..Shards::default() });
         Self { number, shards, packing: options.pack.map(Packing::new), ..Self::default() }
     }
 
     /// Begins these files; the last ones may be for masks, segments and kept fields.
     pub(super) fn begin_files(&mut self, mut files: Vec<StagedFile>, common: &Common) -> Result<(), OutputError> {
         let options = &common.options;
-        self.sidecar = match options.has_sidecar() {
+        self.sidecar = match options.layout().has_kept {
             true => files.pop().map(|file| Sidecar::new(file, &options.keep)),
             false => None,
         };
@@ -93,10 +93,9 @@ impl Part {
         {
             packing.files = Some(SegmentFiles::new(ends, documents)?);
         }
-        let mask = if options.has_mask_file() { files.pop() } else { None };
-        let header = MaskHeader::new(options.format, options.pack.map(|pack| pack.length.get()));
-        self.mask = mask.map(|file| MaskWriter::new(file, header)).transpose()?;
+        let mask = if options.layout().has_mask { files.pop() } else { None };
         let begin = Begin { options, dtype: common.dtype.unwrap_or(Dtype::U32), first: self.written };
+        self.mask = mask.map(|file| MaskWriter::new(file, options.format, begin.row())).transpose()?;
         self.writer = Some(options.format.files().begin(Files(files.into_iter()), &begin)?);
         Ok(())
     }
@@ -190,18 +189,24 @@ impl Part {
         if frame.eos.is_some() {
             writer.ids(frame.eos.as_slice())?;
         }
-        writer.end(Ending { ids: length, mask: common.options.mask.then_some(mask), kept })?;
+        let bytes = bytes_of_ids(common.dtype, ids) + bytes_of_ids(common.dtype, &frame.around(&[]));
+        self.end_document(Ending { ids: length, mask: common.options.mask.then_some(mask), kept }, bytes, common)
+    }
+
+    /// Ends a document whose ids are written, and take this number of bytes.
+    fn end_document(&mut self, ending: Ending<'_>, bytes: u64, common: &Common) -> Result<(), OutputError> {
+        self.writer.as_mut().expect("present until published").end(ending)?;
+        let mask = ending.mask.unwrap_or_default();
         self.loss_tokens += mask.iter().map(|&one| u64::from(one)).sum::<u64>();
         if let Some(file) = &mut self.mask {
             file.append(mask)?;
         }
-        if let Some(sidecar) = self.sidecar.as_mut().filter(|_| kept.len() > 0) {
-            sidecar.append(kept)?;
+        if let Some(sidecar) = self.sidecar.as_mut().filter(|_| ending.kept.len() > 0) {
+            sidecar.append(ending.kept)?;
         }
         self.written += 1;
         if let Some(shards) = &mut self.shards {
-            let bytes = bytes_of_ids(common.dtype, ids) + bytes_of_ids(common.dtype, &frame.around(&[]));
-            shards.add(bytes_of_document(common.dtype, bytes, length == 0));
+            shards.add(bytes_of_document(common.dtype, bytes, ending.ids == 0));
         }
         Ok(())
     }
@@ -235,16 +240,11 @@ impl Part {
         };
         assert_eq!(kept.len(), common.options.keep.len(), "a value for each kept field");
         writer.ids(frame.eos.as_slice())?;
-        writer.end(Ending { ids: length, mask: None, kept })?;
-        self.sidecar.as_mut().map_or(Ok(()), |sidecar| sidecar.append(kept))?;
+        let bytes = bytes + bytes_of_ids(common.dtype, frame.eos.as_slice());
+        self.end_document(Ending { ids: length, mask: None, kept }, bytes, common)?;
         self.open = None;
         self.documents += 1;
-        self.written += 1;
         self.tokens += length as u64;
-        if let Some(shards) = &mut self.shards {
-            let bytes = bytes + bytes_of_ids(common.dtype, frame.eos.as_slice());
-            shards.add(bytes_of_document(common.dtype, bytes, length == 0));
-        }
         Ok(())
     }
 
@@ -341,7 +341,7 @@ impl Part {
 }
 
 /// The shards of a part. A shard ends with the document that brings its token data to the limit, so the bounds depend only on the documents.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Shards {
     /// The size with which a shard is full, in bytes.
     limit: u64,
@@ -354,10 +354,6 @@ pub(super) struct Shards {
 }
 
 impl Shards {
-    fn new(limit: u64) -> Self {
-        Self { limit, finished: Vec::new(), documents: 0, bytes: 0, record: None }
-    }
-
     /// True if the open shard takes no more documents.
     fn is_full(&self) -> bool {
         self.documents > 0 && self.bytes >= self.limit

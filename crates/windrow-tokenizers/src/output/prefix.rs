@@ -4,7 +4,7 @@ use std::fs::{self, FileType};
 use std::path::Path;
 
 use super::error::{OutputError, OutputErrorKind};
-use super::names::{exists, is_folder};
+use super::names::{exists, folder_of, is_folder};
 use crate::shown;
 
 /// The remedy for an output that was meant as a stream.
@@ -72,8 +72,7 @@ fn not_a_folder(kind: FileType) -> &'static str {
 /// True if the path names a device, or the stream of an open file, whatever file that is. `/dev/shm`, which is in memory, counts as an ordinary
 /// folder.
 pub fn is_among_devices(path: &Path) -> bool {
-    let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-    let Ok(folder) = fs::canonicalize(parent) else { return false };
+    let Ok(folder) = fs::canonicalize(folder_of(path)) else { return false };
     let is_of_process = folder.starts_with("/proc") && folder.ends_with("fd");
     cfg!(unix) && (is_of_process || (folder.starts_with("/dev") && !folder.starts_with("/dev/shm")))
 }
