@@ -1,14 +1,14 @@
 //! One staged file: buffered, hashed while it is written, and checked for abandonment.
 
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::digest::LateHeadDigest;
-use super::error::{OutputError, OutputErrorKind};
+use super::error::OutputError;
 use super::staging::Staging;
-use super::storage::{Storage, read_blocks, write_all};
+use super::storage::{Stored, read_blocks};
 use crate::format::Dtype;
 
 /// Bytes per write call. Large enough for any disk, small enough to be still cached when it is hashed.
@@ -94,7 +94,7 @@ impl StagedFile {
         self.staging.check()?;
         self.digest.update(&self.buffer);
         self.bytes += self.buffer.len() as u64;
-        let written = write_all(self.staging.storage(), &self.file, &self.buffer);
+        let written = self.stored().write_all(&self.buffer);
         self.buffer.clear();
         written.map_err(|error| self.failed("cannot write", error))
     }
@@ -122,8 +122,7 @@ impl StagedFile {
     pub(crate) fn replace_head(&mut self, head: &[u8]) -> Result<(), OutputError> {
         self.flush()?;
         self.digest.replace_head(head);
-        let replaced =
-            (&*self.file).seek(SeekFrom::Start(0)).and_then(|_| write_all(self.staging.storage(), &self.file, head));
+        let replaced = (&*self.file).seek(SeekFrom::Start(0)).and_then(|_| self.stored().write_all(head));
         replaced.map_err(|error| self.failed("cannot write the header of", error))
     }
 
@@ -153,6 +152,10 @@ impl StagedFile {
         Ok(Complete { bytes: self.bytes, blake3: self.digest.finish(), target: self.target })
     }
 
+    fn stored(&self) -> Stored<'_> {
+        Stored(self.staging.storage(), &self.file)
+    }
+
     /// The staging of the file's output.
     pub(crate) fn staging(&self) -> &Staging {
         &self.staging
@@ -165,12 +168,8 @@ impl StagedFile {
 
     /// Abandons the whole output after a failed call on this file.
     pub(crate) fn failed(&self, doing: &str, error: io::Error) -> OutputError {
-        failed(&self.staging, doing, &self.target, error)
+        self.staging.failed(doing, &self.target, error)
     }
-}
-
-fn failed(staging: &Staging, doing: &str, target: &Path, error: io::Error) -> OutputError {
-    staging.fail(OutputError::io(OutputErrorKind::Io, doing, target, error))
 }
 
 /// A part of a file to be written to the disk now, so that the final sync has less to do.
@@ -187,36 +186,6 @@ impl WriteBack {
     pub(crate) fn run(self) -> Result<(), OutputError> {
         self.staging.check()?;
         let written = self.staging.storage().write_back(&self.file);
-        written.map_err(|error| failed(&self.staging, "cannot write back", &self.target, error))
-    }
-}
-
-/// Reads a staged file through the calls of the storage.
-#[derive(Debug)]
-pub(crate) struct StorageReader<'a> {
-    pub(crate) storage: &'a dyn Storage,
-    pub(crate) file: File,
-}
-
-impl io::Read for StorageReader<'_> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.storage.read(&self.file, bytes)
-    }
-}
-
-/// Passes the writes of `serialize` to the storage, for the manifest.
-#[derive(Debug)]
-pub(crate) struct StorageWriter<'a> {
-    pub(crate) staging: &'a Staging,
-    pub(crate) file: &'a File,
-}
-
-impl io::Write for StorageWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.staging.storage().write(self.file, bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        written.map_err(|error| self.staging.failed("cannot write back", &self.target, error))
     }
 }

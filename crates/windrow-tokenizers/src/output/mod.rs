@@ -194,7 +194,7 @@ impl Output {
         part::check(&options.parts, options.resume)?;
         let dtype = options.element_type()?;
         let targets = options.names();
-        let staging::Opened { mut files, progress } = staging.open(&targets, options.overwrite, options.resume)?;
+        let (mut files, progress) = staging.open(&targets, options.overwrite, options.resume)?;
         let manifest = files.pop();
         let files = files.into_iter().zip(&targets.data).map(|(file, target)| StagedFile::new(file, target, staging));
         let mut files: Vec<_> = files.collect();
@@ -472,7 +472,7 @@ impl Output {
         let Some(shards) = &mut part.shards else { return Ok(None) };
         let identity = identity(options);
         let (storage, path) = (staging.storage(), targets.progress());
-        let failed = |error| staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", &path, error));
+        let failed = |error| staging.failed("cannot write", &path, error);
         let Some(progress) = self.progress.take() else {
             let file = staging.create(path.clone())?;
             shards.record = Some(ProgressWriter::begin(storage, file, &identity).map_err(failed)?);
@@ -518,9 +518,7 @@ impl Output {
         let files = shards.finished.last().cloned().unwrap_or_default();
         let shard = FinishedShard { files, documents, tokens, loss_tokens, list_bytes, list_blake3, checkpoint };
         let path = targets.progress();
-        record
-            .add(staging.storage(), shard, reports)
-            .map_err(|error| staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", &path, error)))?;
+        record.add(staging.storage(), shard, reports).map_err(|error| staging.failed("cannot write", &path, error))?;
         let data = targets.shard(0, shards.finished.len() - 1);
         let names = data.iter().chain(&targets.data).map(|target| staged_name(target));
         staging.keep(&names.chain([path]).collect::<Vec<_>>())?;

@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{OutputError, OutputErrorKind};
 use super::names::{Targets, staged_name};
-use super::storage::{Storage, not_plain, read_blocks, what_is_not_plain, write_all};
+use super::storage::{Storage, Stored, not_plain, what_is_not_plain};
 use crate::chat::ChatIdentity;
 use crate::input::{Continuation, FileReport, Position};
 use crate::manifest::{self, Documents, EncodeJob, Engine, OutputFile, TokenizerIdentity};
@@ -96,43 +96,34 @@ impl RunIdentity {
             let (before, now) = (before[name.as_str()].to_string(), now.to_string());
             Some(format!("the option {name} was {} and is {}", shown(&before), shown(&now)))
         };
-        differs("the layout of the progress record", &before.schema, &self.schema)
-            .or_else(|| differs("the version of windrow", &before.windrow, &self.windrow))
-            .or_else(|| differs("the tokenizer", &before.tokenizer.name, &self.tokenizer.name))
-            .or_else(|| {
-                (before.tokenizer != self.tokenizer)
-                    .then(|| format!("the content of the tokenizer {} has changed", shown(&self.tokenizer.name)))
-            })
-            .or_else(|| {
-                let versions = |of: &Self| serde_json::to_string(&of.engine.versions).unwrap_or_default();
-                differs("the engine", &before.engine.name, &self.engine.name)
-                    .or_else(|| differs("the version of the engine", &versions(before), &versions(self)))
-            })
-            .or_else(|| {
-                let name = shown(&self.tokenizer.name);
-                (before.probe != self.probe).then(|| format!("{name} gives the same text other ids than before"))
-            })
-            .or_else(|| (before.chat != self.chat).then(|| "the chat template has changed".to_owned()))
-            .or_else(option)
-            .or_else(|| differs("the number of inputs", &before.inputs.len(), &self.inputs.len()))
-            .or_else(|| {
-                let mut pairs = before.inputs.iter().zip(&self.inputs).enumerate();
-                pairs.find_map(|(index, (before, now))| {
-                    let name = shown(&now.name);
-                    differs(&format!("the name of input {}", index + 1), &before.name, &now.name)
-                        .or_else(|| differs(&format!("the kind of {name}"), &before.kind, &now.kind))
-                        .or_else(|| {
-                            let bytes =
-                                |of: &InputIdentity| of.bytes.map_or_else(|| "unknown".into(), |n| n.to_string());
-                            let (before, now) = (bytes(before), bytes(now));
-                            (before != now).then(|| format!("the size of {name} was {before} and is {now}"))
-                        })
-                        .or_else(|| {
-                            (before.modified != now.modified || before.version != now.version)
-                                .then(|| format!("{name} was modified after the run began"))
-                        })
-                })
-            })
+        let versions = |of: &Self| serde_json::to_string(&of.engine.versions).unwrap_or_default();
+        let name = shown(&self.tokenizer.name);
+        let of_run = [
+            differs("the layout of the progress record", &before.schema, &self.schema),
+            differs("the version of windrow", &before.windrow, &self.windrow),
+            differs("the tokenizer", &before.tokenizer.name, &self.tokenizer.name),
+            (before.tokenizer != self.tokenizer).then(|| format!("the content of the tokenizer {name} has changed")),
+            differs("the engine", &before.engine.name, &self.engine.name),
+            differs("the version of the engine", &versions(before), &versions(self)),
+            (before.probe != self.probe).then(|| format!("{name} gives the same text other ids than before")),
+            (before.chat != self.chat).then(|| "the chat template has changed".to_owned()),
+            option(),
+            differs("the number of inputs", &before.inputs.len(), &self.inputs.len()),
+        ];
+        let bytes = |of: &InputIdentity| of.bytes.map_or_else(|| "unknown".into(), |n| n.to_string());
+        let of_input = |(index, (before, now)): (usize, (&InputIdentity, &InputIdentity))| {
+            let (name, sizes) = (shown(&now.name), [bytes(before), bytes(now)]);
+            let is_modified = before.modified != now.modified || before.version != now.version;
+            let differences = [
+                differs(&format!("the name of input {}", index + 1), &before.name, &now.name),
+                differs(&format!("the kind of {name}"), &before.kind, &now.kind),
+                (sizes[0] != sizes[1]).then(|| format!("the size of {name} was {} and is {}", sizes[0], sizes[1])),
+                is_modified.then(|| format!("{name} was modified after the run began")),
+            ];
+            differences.into_iter().flatten().next()
+        };
+        let mut inputs = before.inputs.iter().zip(&self.inputs).enumerate();
+        of_run.into_iter().flatten().next().or_else(|| inputs.find_map(of_input))
     }
 }
 
@@ -233,7 +224,7 @@ impl Progress {
             }
             Err(error) => return Err(failed(error)),
         };
-        read_blocks(storage, &file, |block| text.extend_from_slice(block)).map_err(failed)?;
+        Stored(storage, &file).read_to_end(&mut text).map_err(failed)?;
         let mut lines = text.split_inclusive(|&byte| byte == b'\n');
         let Some((identity, mut bytes)) = lines.next().and_then(parsed) else { return Ok(None) };
         let mut shards: Vec<FinishedShard> = Vec::new();
@@ -298,7 +289,7 @@ fn sound(storage: &dyn Storage, shards: &[FinishedShard], targets: &Targets) -> 
         let begin = kept.saturating_sub(HASHED);
         for (number, shard) in shards[..kept].iter().enumerate().skip(begin) {
             for file in &shard.files {
-                if hash_of(storage, &path(file))? != file.blake3 {
+                if hash_of(storage, &path(file), file.bytes)? != file.blake3 {
                     kept = number;
                     continue 'shorter;
                 }
@@ -314,21 +305,14 @@ fn has_list(storage: &dyn Storage, list: Option<&Path>, shard: &FinishedShard) -
     if plain_size(list).is_none_or(|bytes| bytes < shard.list_bytes) {
         return Ok(shard.list_bytes == 0);
     }
-    let (mut hasher, mut left) = (blake3::Hasher::new(), shard.list_bytes);
-    read_blocks(storage, &storage.open(list)?, |block| {
-        let now = block.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        hasher.update(&block[..now]);
-        left -= now as u64;
-    })?;
-    Ok(hasher.finalize().to_hex().as_str() == shard.list_blake3)
+    Ok(hash_of(storage, list, shard.list_bytes)? == shard.list_blake3)
 }
 
-fn hash_of(storage: &dyn Storage, path: &Path) -> io::Result<String> {
-    let mut hasher = blake3::Hasher::new();
+/// blake3 of the first `bytes` of a file, in hexadecimal.
+fn hash_of(storage: &dyn Storage, path: &Path, bytes: u64) -> io::Result<String> {
     let file = storage.open(path)?;
-    read_blocks(storage, &file, |block| {
-        hasher.update(block);
-    })?;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(Stored(storage, &file).take(bytes))?;
     Ok(hasher.finalize().to_hex().to_string())
 }
 
@@ -371,7 +355,7 @@ impl ProgressWriter {
     fn put(&mut self, storage: &dyn Storage, content: &impl Serialize) -> io::Result<()> {
         let json = to_json(content);
         let hash = blake3::hash(json.as_bytes()).to_hex();
-        write_all(storage, &self.file, format!("{} {json}\n", &hash[..DIGITS]).as_bytes())?;
+        Stored(storage, &self.file).write_all(format!("{} {json}\n", &hash[..DIGITS]).as_bytes())?;
         storage.sync(&self.file)
     }
 }

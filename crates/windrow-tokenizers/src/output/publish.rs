@@ -3,9 +3,9 @@
 use std::io::{BufWriter, Write};
 
 use super::error::{OutputError, OutputErrorKind};
-use super::file::StorageWriter;
 use super::format::mds;
 use super::part::Common;
+use super::storage::Stored;
 use super::{Output, Packing, Published};
 use crate::format::Dtype;
 use crate::manifest::{self, Manifest, OutputFile, Packed, SCHEMA, root_of};
@@ -130,15 +130,13 @@ impl Output {
         let file = self.manifest.take().expect("present until published");
         let Common { staging, targets, .. } = &self.common;
         let write = || {
-            let mut writer = BufWriter::new(StorageWriter { staging, file: &file });
+            let mut writer = BufWriter::new(Stored(staging.storage(), &file));
             serde_json::to_writer_pretty(EscapedJson(&mut writer), manifest)?;
             writer.write_all(b"\n")?;
             writer.flush()?;
             drop(writer);
             staging.storage().sync(&file)
         };
-        write().map_err(|error| {
-            staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", &targets.manifest, error))
-        })
+        write().map_err(|error| staging.failed("cannot write", &targets.manifest, error))
     }
 }

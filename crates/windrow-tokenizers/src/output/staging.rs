@@ -57,33 +57,20 @@ fn create(storage: &dyn Storage, state: &mut State, staged: PathBuf) -> Result<F
 
 /// Creates the folder of the data files, if it does not exist. A folder that is empty, or has only files of a killed run, counts as created: it is
 /// removed if nothing is published.
-fn create_folder(
-    storage: &dyn Storage,
-    state: &mut State,
-    targets: &Targets,
-    folder: &Path,
-) -> Result<(), OutputError> {
-    if is_folder(folder) {
-        let staged: HashSet<PathBuf> = targets.leftovers().collect();
-        let mut entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let is_left = entries.all(|path| staged.contains(&path));
-        state.folder = is_left.then(|| folder.to_owned());
-        return Ok(());
+fn create_folder(storage: &dyn Storage, state: &mut State, targets: &Targets) -> Result<(), OutputError> {
+    let folder = &targets.prefix;
+    if !is_folder(folder) {
+        let created = storage.create_directory(folder);
+        created.map_err(|error| OutputError::io(OutputErrorKind::CannotCreate, "cannot create", folder, error))?;
     }
-    let created = storage.create_directory(folder);
-    created.map_err(|error| OutputError::io(OutputErrorKind::CannotCreate, "cannot create", folder, error))?;
-    state.folder = Some(folder.to_owned());
+    let staged: HashSet<PathBuf> = targets.leftovers().collect();
+    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    state.folder = entries.all(|entry| staged.contains(&entry.path())).then(|| folder.clone());
     Ok(())
 }
 
-/// The files with which an output begins.
-#[derive(Debug)]
-pub(crate) struct Opened {
-    /// The staged file of each target.
-    pub(crate) files: Vec<File>,
-    /// The progress of another run, with its finished shards.
-    pub(crate) progress: Option<Progress>,
-}
+/// The staged file of each target, and the progress of another run, with its finished shards.
+type Opened = (Vec<File>, Option<Progress>);
 
 /// Undoes the renames of a run that was killed before its publication was complete. Each step leaves names from which another call can
 /// continue.
@@ -307,9 +294,21 @@ impl Staging {
         }
     }
 
+    /// [Fails](Self::fail) after a call of the system.
+    pub(crate) fn failed(&self, doing: &str, path: &Path, error: io::Error) -> OutputError {
+        self.fail(OutputError::io(OutputErrorKind::Io, doing, path, error))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // No code that holds the mutex panics between two steps that belong together.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a step that no abandonment divides, if writing may continue.
+    fn step<T>(&self, step: impl FnOnce(&mut State, &dyn Storage) -> Result<T, OutputError>) -> Result<T, OutputError> {
+        let mut state = self.state();
+        state.check()?;
+        step(&mut state, self.storage())
     }
 
     /// Number of finished shards that are kept although nothing was published: the next run can resume after them.
@@ -327,11 +326,7 @@ impl Staging {
 
     /// Creates a file with a name that is not final.
     pub(crate) fn create(&self, staged: PathBuf) -> Result<File, OutputError> {
-        let mut state = self.state();
-        state.check()?;
-        let created = create(self.storage(), &mut state, staged);
-        drop(state);
-        created.map_err(|error| self.fail(error))
+        self.step(|state, storage| create(storage, state, staged)).map_err(|error| self.fail(error))
     }
 
     /// Makes the names in the directory durable.
@@ -342,39 +337,31 @@ impl Staging {
 
     /// Keeps the staged files of another shard, which is finished and recorded.
     pub(crate) fn keep(&self, staged: &[PathBuf]) -> Result<(), OutputError> {
-        let mut state = self.state();
-        state.check()?;
-        let (kept, rest) = std::mem::take(&mut state.staged).into_iter().partition(|path| staged.contains(path));
-        state.staged = rest;
-        let kept: Vec<PathBuf> = kept;
-        state.kept.extend(kept);
-        state.kept_shards += 1;
-        Ok(())
+        self.step(|state, _| {
+            state.kept.extend(state.staged.extract_if(.., |path| staged.contains(path)));
+            state.kept_shards += 1;
+            Ok(())
+        })
     }
 
     /// Removes a file that was [created](Self::create) and is not published.
     pub(crate) fn remove(&self, path: &Path) -> Result<(), OutputError> {
-        let mut state = self.state();
-        state.check()?;
-        let gone = self.storage().remove(path);
-        if gone.is_ok() {
+        let removed = self.step(|state, storage| {
+            let gone = storage.remove(path);
+            gone.map_err(|error| OutputError::io(OutputErrorKind::Io, "cannot remove", path, error))?;
             state.staged.retain(|other| other != path);
-        }
-        drop(state);
-        gone.map_err(|error| self.fail(OutputError::io(OutputErrorKind::Io, "cannot remove", path, error)))
+            Ok(())
+        });
+        removed.map_err(|error| self.fail(error))
     }
 
     /// Removes staged files of targets that were not needed.
     pub(crate) fn discard(&self, targets: &[PathBuf]) -> Result<(), OutputError> {
-        let mut state = self.state();
-        state.check()?;
-        for target in targets {
-            let staged = staged_name(target);
-            if removed(self.storage(), &staged) {
-                state.staged.retain(|other| *other != staged);
-            }
-        }
-        Ok(())
+        self.step(|state, storage| {
+            let names: Vec<PathBuf> = targets.iter().map(|target| staged_name(target)).collect();
+            state.staged.retain(|path| !names.contains(path) || !removed(storage, path));
+            Ok(())
+        })
     }
 
     /// Locks the prefix, removes the files of a killed run, and creates a staged file for each target. With `resume`, the files in the record of a
@@ -415,9 +402,8 @@ impl Staging {
             state.kept.clone_from(&progress.staged);
             state.kept_shards = progress.shards.len();
         }
-        let folder = Some(&targets.prefix).filter(|_| targets.in_folder);
-        if let Some(folder) = folder {
-            create_folder(storage, state, targets, folder)?;
+        if targets.in_folder {
+            create_folder(storage, state, targets)?;
         }
         let kept: HashSet<&PathBuf> = state.kept.iter().collect();
         for stale in targets.leftovers().filter(|path| !kept.contains(path)) {
@@ -446,7 +432,7 @@ impl Staging {
                 create(storage, state, staged)?
             });
         }
-        Ok(Opened { files, progress })
+        Ok((files, progress))
     }
 
     /// Gives every staged file its final name, or none. All of them are complete, synced and closed. Returns the names moved aside that
@@ -459,45 +445,28 @@ impl Staging {
         let storage = self.storage();
         let sync = || sync_directory(storage, targets, OutputErrorKind::Io);
 
-        let mut state = self.state();
-        state.check()?;
-        // A rename would silently replace a file that another process has created since the first check.
-        targets.refuse_existing(overwrite)?;
-        state.move_aside(storage, &targets.manifest)?;
-        let moved = !state.moves.is_empty();
-        drop(state);
-        if moved {
+        let has_moved = self.step(|state, storage| {
+            // A rename would silently replace a file that another process has created since the first check.
+            targets.refuse_existing(overwrite)?;
+            state.move_aside(storage, &targets.manifest)?;
+            Ok(!state.moves.is_empty())
+        })?;
+        if has_moved {
             sync()?;
         }
-
-        let mut state = self.state();
-        state.check()?;
-        for path in targets.stale_shards() {
-            state.move_aside(storage, &path)?;
-        }
-        for path in &targets.data {
-            state.move_aside(storage, path)?;
-            state.finalize(storage, path)?;
-        }
-        drop(state);
+        self.step(|state, storage| {
+            targets.stale_shards().iter().try_for_each(|path| state.move_aside(storage, path))?;
+            targets.data.iter().try_for_each(|path| {
+                state.move_aside(storage, path)?;
+                state.finalize(storage, path)
+            })
+        })?;
         sync()?;
-
-        let mut state = self.state();
-        state.check()?;
-        state.finalize(storage, &targets.manifest)?;
-        drop(state);
+        self.step(|state, storage| state.finalize(storage, &targets.manifest))?;
         sync()?;
-
-        let mut state = self.state();
-        state.check()?;
-        state.phase = Phase::Published;
-        state.staged.clear();
-        state.kept.clear();
-        state.kept_shards = 0;
-        let moves = std::mem::take(&mut state.moves);
+        let published = State { phase: Phase::Published, ..State::default() };
         // Old data can be large and slow to remove, so not under the mutex.
-        let lock = state.lock.take();
-        drop(state);
+        let State { moves, lock, .. } = self.step(|state, _| Ok(std::mem::replace(state, published)))?;
         let asides = moves.into_iter().filter(|done| done.aside).map(|done| done.to);
         let mut left: Vec<_> = asides.filter(|aside| !removed(storage, aside)).collect();
         if targets.has_shards() {

@@ -131,17 +131,24 @@ pub(crate) fn removed(storage: &dyn Storage, path: &Path) -> bool {
     storage.remove(path).is_ok() || fs::symlink_metadata(path).is_err()
 }
 
-/// Writes all of `bytes`.
-pub(crate) fn write_all(storage: &dyn Storage, file: &File, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match storage.write(file, bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(taken) => bytes = &bytes[taken..],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+/// An open file, read and written by the calls of its storage.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored<'a>(pub(crate) &'a dyn Storage, pub(crate) &'a File);
+
+impl Read for Stored<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.0.read(self.1, bytes)
     }
-    Ok(())
+}
+
+impl Write for Stored<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(self.1, bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Reads a file from its beginning, block by block.

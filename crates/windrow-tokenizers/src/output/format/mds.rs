@@ -4,18 +4,21 @@
 //! u32. So nothing can be written before the last sample is known: a shard is in memory until it ends. Bytes are those of MosaicML's own
 //! writer for the same samples.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
+use serde_json::{Value, json};
 
 use super::{Begin, Ending, Files, Finished, FormatWriter, TokenFiles, check_columns};
 use crate::format::Dtype;
 use crate::manifest::OutputFile;
 use crate::output::file::{Complete, StagedFile};
 use crate::output::names::{Targets, staged_name};
+use crate::output::storage::Stored;
 use crate::output::{OutputError, OutputErrorKind, OutputOptions, Staging};
 use crate::shard::{BUFFER, DatasetError, Shard, Visitor, open_file};
 
@@ -32,10 +35,6 @@ impl TokenFiles for Mds {
 
     fn has_columns(&self) -> bool {
         true
-    }
-
-    fn mask_suffix(&self) -> Option<&'static str> {
-        None
     }
 
     fn longest(&self) -> usize {
@@ -153,68 +152,27 @@ impl<'a> Samples<'a> {
         columns
     }
 
+    /// The encoding of the samples of a shard. A sorted map, as Python sorts the names.
+    fn properties(self) -> BTreeMap<&'static str, Value> {
+        let columns = self.columns();
+        let encodings: Vec<&str> = columns.iter().map(|&column| self.encoding(column)).collect();
+        let names: Vec<&str> = columns.iter().map(|&column| self.name(column)).collect();
+        BTreeMap::from([
+            ("column_encodings", json!(encodings)),
+            ("column_names", json!(names)),
+            ("column_sizes", json!(vec![Value::Null; columns.len()])),
+            ("compression", Value::Null),
+            ("format", json!("mds")),
+            ("hashes", json!([])),
+            ("size_limit", json!(self.size_limit)),
+            ("version", json!(2)),
+        ])
+    }
+
     /// The columns as JSON in a shard.
     fn config(self) -> Vec<u8> {
-        as_python(&Config::new(self))
+        as_python(&self.properties())
     }
-}
-
-/// The encoding of the samples of a shard. The fields are in the order of their names, as Python sorts them.
-#[derive(Serialize)]
-struct Config<'a> {
-    column_encodings: Vec<&'a str>,
-    column_names: Vec<&'a str>,
-    column_sizes: Vec<Option<u32>>,
-    compression: Option<&'a str>,
-    format: &'a str,
-    hashes: [&'a str; 0],
-    size_limit: u64,
-    version: u32,
-}
-
-impl<'a> Config<'a> {
-    fn new(samples: Samples<'a>) -> Self {
-        let columns = samples.columns();
-        Self {
-            column_encodings: columns.iter().map(|&column| samples.encoding(column)).collect(),
-            column_names: columns.iter().map(|&column| samples.name(column)).collect(),
-            column_sizes: vec![None; columns.len()],
-            compression: None,
-            format: "mds",
-            hashes: [],
-            size_limit: samples.size_limit,
-            version: 2,
-        }
-    }
-}
-
-/// A shard as the index lists it.
-#[derive(Serialize)]
-struct Listed<'a> {
-    column_encodings: &'a [&'a str],
-    column_names: &'a [&'a str],
-    column_sizes: &'a [Option<u32>],
-    compression: Option<&'a str>,
-    format: &'a str,
-    hashes: [&'a str; 0],
-    raw_data: RawData<'a>,
-    samples: u32,
-    size_limit: u64,
-    version: u32,
-    zip_data: Option<RawData<'a>>,
-}
-
-#[derive(Serialize)]
-struct RawData<'a> {
-    basename: &'a str,
-    bytes: u64,
-    hashes: serde_json::Map<String, serde_json::Value>,
-}
-
-#[derive(Serialize)]
-struct Index<'a> {
-    shards: Vec<Listed<'a>>,
-    version: u32,
 }
 
 /// The text that Python's `json.dumps` gives.
@@ -268,10 +226,6 @@ struct MdsWriter {
 }
 
 impl FormatWriter for MdsWriter {
-    fn ids_file(&mut self) -> Option<&mut StagedFile> {
-        None
-    }
-
     fn ids(&mut self, ids: &[u32]) -> Result<(), OutputError> {
         self.ids.extend_from_slice(ids);
         Ok(())
@@ -353,43 +307,25 @@ pub(in crate::output) fn write_index(
     samples: Samples<'_>,
     shards: &[OutputFile],
 ) -> Result<Complete, OutputError> {
-    let config = Config::new(samples);
     let storage = staging.storage();
     let mut listed = Vec::new();
     for (number, shard) in shards.iter().enumerate() {
         let mut count = [0; 4];
         for target in targets.shard(0, number) {
             let staged = staged_name(&target);
-            let read = storage.open(&staged).and_then(|file| {
-                let mut read = 0;
-                while read < count.len() {
-                    match storage.read(&file, &mut count[read..])? {
-                        0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-                        more => read += more,
-                    }
-                }
-                Ok(())
-            });
-            let failed = |error| OutputError::io(OutputErrorKind::Io, "cannot read back", &staged, error);
-            read.map_err(|error| staging.fail(failed(error)))?;
+            let read = storage.open(&staged).and_then(|file| Stored(storage, &file).read_exact(&mut count));
+            read.map_err(|error| staging.failed("cannot read back", &staged, error))?;
         }
         let basename = shard.file.rsplit('/').next().unwrap_or(&shard.file);
-        listed.push(Listed {
-            column_encodings: &config.column_encodings,
-            column_names: &config.column_names,
-            column_sizes: &config.column_sizes,
-            compression: config.compression,
-            format: config.format,
-            hashes: config.hashes,
-            raw_data: RawData { basename, bytes: shard.bytes, hashes: serde_json::Map::new() },
-            samples: u32::from_le_bytes(count),
-            size_limit: config.size_limit,
-            version: config.version,
-            zip_data: None,
-        });
+        let mut properties = samples.properties();
+        properties.extend([
+            ("raw_data", json!({"basename": basename, "bytes": shard.bytes, "hashes": {}})),
+            ("samples", json!(u32::from_le_bytes(count))),
+            ("zip_data", Value::Null),
+        ]);
+        listed.push(properties);
     }
-    let text = as_python(&Index { shards: listed, version: 2 });
-    index.put_all(&text)?;
+    index.put_all(&as_python(&json!({"shards": listed, "version": 2})))?;
     index.complete()
 }
 

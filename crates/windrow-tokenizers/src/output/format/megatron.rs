@@ -8,8 +8,9 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use super::{Begin, Ending, Files, Finished, FormatWriter, TokenFiles};
 use crate::format::Dtype;
 use crate::output::OutputError;
-use crate::output::file::{StagedFile, StorageReader};
+use crate::output::file::StagedFile;
 use crate::output::names::staged_name;
+use crate::output::storage::Stored;
 use crate::shard::{DatasetError, Reading, Shard, Visitor};
 
 pub(super) struct Megatron;
@@ -40,13 +41,6 @@ impl TokenFiles for Megatron {
     fn narrow(&self) -> u32 {
         // Megatron's own rule keeps the upper 36 values of u16 free.
         65_498
-    }
-
-    fn remedy(&self, dtype: Dtype) -> &'static str {
-        match dtype {
-            Dtype::I32 => "this format has no wider element type: use --format npy",
-            _ => "leave out --dtype, so that it follows the vocabulary",
-        }
     }
 
     fn longest(&self) -> usize {
@@ -129,11 +123,9 @@ impl FormatWriter for MegatronWriter {
         let staged = staged_name(self.idx.target());
         let staging = self.idx.staging().clone();
         let storage = staging.storage();
-        let lengths = storage.open(&staged).and_then(|mut file| {
-            file.seek(SeekFrom::Start(HEADER as u64))?;
-            Ok(BufReader::with_capacity(1 << 18, StorageReader { storage, file }))
-        });
-        let mut lengths = lengths.map_err(|error| self.idx.failed("cannot read back", error))?;
+        let opened = storage.open(&staged).and_then(|mut file| file.seek(SeekFrom::Start(HEADER as u64)).map(|_| file));
+        let lengths = opened.map_err(|error| self.idx.failed("cannot read back", error))?;
+        let mut lengths = BufReader::with_capacity(1 << 18, Stored(storage, &lengths));
         let mut pointer = 0;
         for _ in 0..self.documents {
             let mut length = [0; 4];
