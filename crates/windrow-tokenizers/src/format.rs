@@ -1,11 +1,10 @@
-//! The names of formats and of element types. [`output`](crate::output) defines their meaning.
+//! The names of formats, of element types and of other choices. [`output`](crate::output) defines their meaning.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// An unknown name of a format or element type. A second line `hint: ...` lists the known names.
+/// An unknown name of a format, element type or packing mode. A second line `hint: ...` lists the known names.
 ///
 /// ```
 /// use windrow_tokenizers::output::Format;
@@ -49,17 +48,17 @@ macro_rules! named {
             }
         }
 
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(self.name())
             }
         }
 
-        impl FromStr for $type {
-            type Err = UnknownName;
+        impl std::str::FromStr for $type {
+            type Err = $crate::format::UnknownName;
 
-            fn from_str(name: &str) -> Result<Self, UnknownName> {
-                Self::ALL.into_iter().find(|one| one.name() == name).ok_or_else(|| UnknownName {
+            fn from_str(name: &str) -> Result<Self, Self::Err> {
+                Self::ALL.into_iter().find(|one| one.name() == name).ok_or_else(|| $crate::format::UnknownName {
                     message: format!(concat!("no such ", $what, ": {:?}"), name),
                     hint: format!("give one of {}", [$($name),*].join(", ")),
                 })
@@ -67,6 +66,8 @@ macro_rules! named {
         }
     };
 }
+
+pub(crate) use named;
 
 named! {
     /// The layout of token files. All numbers are little endian.
