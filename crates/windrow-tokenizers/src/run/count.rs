@@ -6,10 +6,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use windrow::Pool;
 
 use super::failure::Failed;
-use super::lines::{Lines, Listed, Table};
+use super::lines::Lines;
 use super::open::check_texts;
 use super::spec::{DEFAULT_MEMORY, from_json};
-use super::summary::note_pointers;
+use super::summary::{JSON_ON_STDIN, note_pointers};
 use crate::encode::{Counting, EncodeError, Job, MemoryShares, Observer, count};
 use crate::input::{Format, InputError, InputFile, InputOptions, Resolved, resolve};
 use crate::spec::{EncodeJob, Texts, Vocabulary};
@@ -174,49 +174,36 @@ impl FoundTexts<'_> {
         as_json: bool,
         observer: &dyn Observer,
         goes_on: &(dyn Fn() -> bool + Sync),
-        print: impl FnMut(&str) -> bool + Send,
-    ) -> Result<CountEnded, EncodeError> {
-        let threads = self.spec.threads.number();
-        let run = move || self.counted(tokenizer, as_json, observer, goes_on, print);
-        if threads == 0 { run() } else { Pool::new(threads).install(run) }
-    }
-
-    fn counted(
-        self,
-        tokenizer: &Tokenizer,
-        as_json: bool,
-        observer: &dyn Observer,
-        goes_on: &(dyn Fn() -> bool + Sync),
-        mut print: impl FnMut(&str) -> bool,
+        mut print: impl FnMut(&str) -> bool + Send,
     ) -> Result<CountEnded, EncodeError> {
         let Self { spec, found } = self;
-        let mut failed: Vec<Failed> = found.failed.into_iter().map(Failed::from).collect();
-        let formats: Vec<Format> = found.files.iter().map(InputFile::format).collect();
-        let table = Table::new(spec, as_json, &found.files, failed.len());
-        let mut lines = Lines::new(found.files.iter().map(Listed::from).collect(), table);
-        let memory = spec.shares().beside(&found.files, found.files.len()).documents;
-        let reading = EncodeJob { texts: spec.texts.clone(), ..EncodeJob::default() };
-        let job = Job { reading, memory, ..Job::new(found.files) };
-        // A named field or format means documents.
-        let may_be_text = spec.texts.field.is_empty() && spec.texts.input_format.is_none();
-        let counting = Counting { may_be_text, observer, goes_on };
-        let noticed = count(job, tokenizer, &counting, &mut |at, counted| match counted {
-            Ok(counted) => lines.add(at, counted).is_none_or(|line| print(&line)),
-            Err(EncodeError::Input(InputError::Binary { .. })) if lines.skip(at) => true,
-            Err(error) => {
-                let message = message(&error, formats[at]);
-                failed.push(Failed { message, ..Failed::from(error) });
-                true
+        let run = move || {
+            let mut failed: Vec<Failed> = found.failed.into_iter().map(Failed::from).collect();
+            let formats: Vec<Format> = found.files.iter().map(InputFile::format).collect();
+            let mut lines = Lines::new(spec.top, as_json, &found.files, failed.len());
+            let memory = spec.shares().beside(&found.files, found.files.len()).documents;
+            let reading = EncodeJob { texts: spec.texts.clone(), ..EncodeJob::default() };
+            let job = Job { reading, memory, ..Job::new(found.files) };
+            // A named field or format means documents.
+            let may_be_text = spec.texts.field.is_empty() && spec.texts.input_format.is_none();
+            let counting = Counting { may_be_text, observer, goes_on };
+            let noticed = count(job, tokenizer, &counting, &mut |at, counted| match counted {
+                Ok(counted) => lines.add(at, counted).is_none_or(|line| print(&line)),
+                Err(EncodeError::Input(InputError::Binary { .. })) if lines.skip(at) => true,
+                Err(error) => {
+                    let message = message(&error, formats[at]);
+                    failed.push(Failed { message, ..Failed::from(error) });
+                    true
+                }
+            })?;
+            let mut notes = lines.notes(FIELD);
+            notes.extend(note_pointers(&noticed.pointers));
+            if noticed.stdin_looks_like_json_lines && !spec.raw && !spec.texts.all_text {
+                notes.push(JSON_ON_STDIN.to_owned());
             }
-        })?;
-        let mut notes = lines.notes(FIELD);
-        notes.extend(note_pointers(&noticed.pointers));
-        if noticed.stdin_looks_like_json_lines && !spec.raw && !spec.texts.all_text {
-            notes.push(
-                "-: begins with a line of JSON, and was read as text (--input-format jsonl reads JSON lines)".into(),
-            );
-        }
-        Ok(CountEnded { text: lines.finish(tokenizer.name(), &failed), notes, failed })
+            Ok(CountEnded { text: lines.finish(tokenizer.name(), &failed), notes, failed })
+        };
+        if spec.threads.number() == 0 { run() } else { Pool::new(spec.threads.number()).install(run) }
     }
 }
 

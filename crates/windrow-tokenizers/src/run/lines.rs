@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::count::CountSpec;
 use super::failure::Failed;
 use crate::encode::Counted;
 use crate::input::{Compression, Format, InputFile};
@@ -16,7 +15,7 @@ const USUAL_WIDTH: usize = 7;
 
 /// An input, as it is printed.
 #[derive(Debug)]
-pub(super) struct Listed {
+struct Listed {
     /// Its path, which may not be UTF-8, or its name.
     name: PathBuf,
     is_named: bool,
@@ -31,19 +30,28 @@ impl From<&InputFile> for Listed {
     }
 }
 
-/// The layout of the printed lines.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Table {
+/// The counts of all inputs so far.
+#[derive(Default)]
+pub(super) struct Lines {
+    inputs: Vec<Listed>,
     /// Width of the column of numbers.
     width: usize,
     has_total: bool,
     top: Option<usize>,
     json: bool,
+    /// Counts to print at the end, by the index of the input.
+    kept: Vec<(usize, Counted)>,
+    files: u64,
+    total: Counted,
+    /// Binary files of directories.
+    binary: Vec<usize>,
+    /// JSON lines that were taken for text.
+    texts: Vec<usize>,
 }
 
-impl Table {
-    /// The table for these files, and for this number of inputs that do not exist.
-    pub(super) fn new(spec: &CountSpec, json: bool, files: &[InputFile], failed: usize) -> Self {
+impl Lines {
+    /// No counts of these files, and of this number of inputs that do not exist.
+    pub(super) fn new(top: Option<usize>, json: bool, files: &[InputFile], failed: usize) -> Self {
         // As in wc, the width depends on the bytes, which are known before the tokens; but a compressed file has fewer bytes than its text.
         let is_plain = |file: &InputFile| {
             file.compression() == Some(Compression::None) && file.format() != Format::Parquet && file.bytes().is_some()
@@ -56,32 +64,8 @@ impl Table {
             _ if files.iter().all(is_plain) => digits,
             _ => digits.max(USUAL_WIDTH),
         };
-        Self { width, has_total: !is_one || spec.top.is_some(), top: spec.top, json }
-    }
-
-    fn waits(&self) -> bool {
-        self.json || self.top.is_some()
-    }
-}
-
-/// The counts of all inputs so far.
-pub(super) struct Lines {
-    inputs: Vec<Listed>,
-    table: Table,
-    /// Counts to print at the end, by the index of the input.
-    kept: Vec<(usize, Counted)>,
-    files: u64,
-    total: Counted,
-    /// Binary files of directories.
-    binary: Vec<usize>,
-    /// JSON lines that were taken for text.
-    texts: Vec<usize>,
-}
-
-impl Lines {
-    pub(super) fn new(inputs: Vec<Listed>, table: Table) -> Self {
-        let (kept, binary, texts) = (Vec::new(), Vec::new(), Vec::new());
-        Self { inputs, table, kept, files: 0, total: Counted::default(), binary, texts }
+        let inputs = files.iter().map(Listed::from).collect();
+        Self { inputs, width, has_total: !is_one || top.is_some(), top, json, ..Self::default() }
     }
 
     /// Adds the count of an input. Returns the line to print now, if there is one.
@@ -92,7 +76,7 @@ impl Lines {
         if counted.is_text {
             self.texts.push(at);
         }
-        if self.table.waits() {
+        if self.json || self.top.is_some() {
             self.kept.push((at, counted));
             return None;
         }
@@ -109,7 +93,7 @@ impl Lines {
     }
 
     fn line(&self, at: usize, counted: Counted) -> String {
-        format!("{:width$} {}\n", counted.tokens, shown(&self.inputs[at].name), width = self.table.width)
+        format!("{:width$} {}\n", counted.tokens, shown(&self.inputs[at].name), width = self.width)
     }
 
     /// Notes on inputs that were skipped, or read in another way than their names say.
@@ -134,14 +118,14 @@ impl Lines {
     /// The lines that were held back until the end.
     pub(super) fn finish(mut self, tokenizer: &str, failed: &[Failed]) -> String {
         let mut kept = std::mem::take(&mut self.kept);
-        if let Some(top) = self.table.top {
+        if let Some(top) = self.top {
             // A stable sort: equal counts keep the order of the inputs.
             kept.sort_by_key(|(_, counted)| std::cmp::Reverse(counted.tokens));
             kept.truncate(top);
         }
         let mut text = String::new();
         let name = |at: usize| self.inputs[at].name.to_string_lossy();
-        if self.table.json {
+        if self.json {
             let files: Vec<_> = kept
                 .iter()
                 .map(|&(at, counted)| json!({"path": name(at), "bytes": counted.text_bytes, "tokens": counted.tokens}))
@@ -155,8 +139,8 @@ impl Lines {
             writeln!(text, "{}", to_json(&all)).expect("memory");
         } else {
             kept.iter().for_each(|&(at, counted)| text.push_str(&self.line(at, counted)));
-            if self.table.has_total {
-                writeln!(text, "{:width$} total", self.total.tokens, width = self.table.width).expect("memory");
+            if self.has_total {
+                writeln!(text, "{:width$} total", self.total.tokens, width = self.width).expect("memory");
             }
         }
         text

@@ -16,6 +16,10 @@ use crate::{counted, decimal as size, shown, to_json};
 /// The version of the object that `--json` prints. It increases when a field changes its meaning or is removed.
 const SCHEMA: u32 = 2;
 
+/// The note on a standard input that is probably not text.
+pub(super) const JSON_ON_STDIN: &str =
+    "-: begins with a line of JSON, and was read as text (--input-format jsonl reads JSON lines)";
+
 /// The summary as one line of JSON. `tokenizer` is its name.
 pub(super) fn json(summary: &Summary, spec: &EncodeSpec, tokenizer: &str, error: Option<&str>) -> String {
     let (job, published) = (&spec.job, summary.published.as_ref());
@@ -74,9 +78,7 @@ pub(super) fn notes(summary: &Summary, EncodeSpec { job, run }: &EncodeSpec, has
     let documents = summary.documents;
     let mut notes = Vec::new();
     if summary.stdin_looks_like_json_lines && !job.texts.all_text {
-        notes.push(
-            "-: begins with a line of JSON, and was read as text (--input-format jsonl reads JSON lines)".to_owned(),
-        );
+        notes.push(JSON_ON_STDIN.to_owned());
     }
     let Some(published) = &summary.published else { return notes };
     if summary.peak_in_flight > run.memory.bytes() {
