@@ -17,25 +17,19 @@ use scratch::{Paths, Scratch};
 
 use crate::exit::Code;
 use crate::progress::Steps;
-use crate::staged::{Refusal, Staged, check_directory, check_entry, directory, same};
+use crate::staged::{Refused, Staged, check_directory, check_entry, directory, same};
 use crate::{load, report, signals};
 
 /// Runs the command and reports the result.
 pub(crate) fn run(options: &Options) -> Code {
-    match measured(options) {
-        Ok(code) => code,
-        Err((message, code)) => {
-            report::error(message);
-            code
-        }
-    }
+    measured(options).unwrap_or_else(Refused::reported)
 }
 
-fn failed(message: impl ToString) -> Refusal {
-    (message.to_string(), Code::Failed)
+fn failed(message: impl ToString) -> Refused {
+    Refused(message.to_string(), Code::Failed)
 }
 
-fn measured(options: &Options) -> Result<Code, Refusal> {
+fn measured(options: &Options) -> Result<Code, Refused> {
     check_outputs(options)?;
     let bar = ProgressBar::hidden();
     // Signals are watched before there are files to remove.
@@ -114,7 +108,9 @@ fn measured(options: &Options) -> Result<Code, Refusal> {
     report.load = BenchLoad { before: load_before, after: load_after, note: busy };
     publish(options, &report)?;
     let printed = report::print(report.text());
-    printed.map_err(|error| (format!("cannot write to stdout: {error}\nhint: check where it leads to"), Code::Io))?;
+    printed.map_err(|error| {
+        Refused(format!("cannot write to stdout: {error}\nhint: check where it leads to"), Code::Io)
+    })?;
     let impossible = report.impossible();
     if impossible.is_empty() {
         return Ok(Code::Done);
@@ -137,7 +133,7 @@ fn command(options: &Options) -> String {
 }
 
 /// Refuses outputs that cannot be written before anything is measured.
-fn check_outputs(options: &Options) -> Result<(), Refusal> {
+fn check_outputs(options: &Options) -> Result<(), Refused> {
     for path in [&options.report, &options.json].into_iter().flatten() {
         check_directory(path)?;
         check_entry(path, options.overwrite)?;
@@ -147,13 +143,13 @@ fn check_outputs(options: &Options) -> Result<(), Refusal> {
         && same(directory(report), directory(json))
     {
         let message = "--report and --json name the same file\nhint: choose another path for one of them";
-        return Err((message.to_owned(), Code::Usage));
+        return Err(Refused(message.to_owned(), Code::Usage));
     }
     Ok(())
 }
 
 /// Writes the requested files, under temporary names until all are complete.
-fn publish(options: &Options, report: &BenchReport) -> Result<(), Refusal> {
+fn publish(options: &Options, report: &BenchReport) -> Result<(), Refused> {
     let page = options.report.as_deref().map(|path| Staged::new(path, &report.html())).transpose()?;
     let json = options.json.as_deref().map(|path| Staged::new(path, &report.json())).transpose()?;
     page.into_iter().chain(json).try_for_each(Staged::publish)

@@ -28,11 +28,7 @@ use files::Outputs;
 
 use crate::exit::Code;
 use crate::report;
-use crate::staged::Refusal;
-
-/// The reason why there is no plan, and the exit code.
-#[derive(Debug)]
-struct Refused(String, Code);
+use crate::staged::Refused;
 
 impl Refused {
     fn usage(message: impl fmt::Display) -> Self {
@@ -41,12 +37,6 @@ impl Refused {
 
     fn bad_input(message: impl fmt::Display) -> Self {
         Self(message.to_string(), Code::BadInput)
-    }
-}
-
-impl From<Refusal> for Refused {
-    fn from((message, code): Refusal) -> Self {
-        Self(message, code)
     }
 }
 
@@ -71,10 +61,7 @@ pub(crate) fn run(options: Options) -> Code {
     }
     match planned(&options).and_then(print) {
         Ok(()) => Code::Done,
-        Err(Refused(message, code)) => {
-            report::error(message);
-            code
-        }
+        Err(refused) => refused.reported(),
     }
 }
 

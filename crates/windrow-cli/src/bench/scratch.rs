@@ -8,7 +8,7 @@ use std::process;
 use windrow_tokenizers::shown;
 
 use crate::exit::Code;
-use crate::staged::Refusal;
+use crate::staged::Refused;
 
 /// The folder in which Linux keeps files in memory.
 const MEMORY: &str = "/dev/shm";
@@ -24,10 +24,10 @@ pub(super) struct Paths {
 }
 
 impl Scratch {
-    pub(super) fn create(mut paths: Paths) -> Result<Self, Refusal> {
+    pub(super) fn create(mut paths: Paths) -> Result<Self, Refused> {
         fs::create_dir(&paths.disk).map_err(|error| {
             let hint = "hint: set TMPDIR to a folder that can be written";
-            (format!("cannot create {}: {error}\n{hint}", shown(&paths.disk)), Code::CannotCreate)
+            Refused(format!("cannot create {}: {error}\n{hint}", shown(&paths.disk)), Code::CannotCreate)
         })?;
         if fs::create_dir(&paths.memory).is_err() {
             paths.memory = paths.disk.clone();

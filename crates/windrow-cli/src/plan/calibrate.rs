@@ -46,7 +46,7 @@ impl<'a> Task<'a> {
         let mut how = self.how.clone();
         let (measured, profile) = loop {
             let measured = fused.calibrate::<f32>(operation, n, k, &how)?;
-            let profile = self.profile(&measured)?;
+            let profile = limited(self.options, &measured)?;
             // The medians of more samples may fit. All ranks have the same samples, so all continue or none.
             let enough = self.options.request.tolerance.unwrap_or(Fitting::default().tolerance);
             if profile.fit_error() <= enough || how.repeats >= MOST_PASSES {
@@ -74,10 +74,6 @@ impl<'a> Task<'a> {
         let (tried, origin) = (ran.collect(), "the calibration");
         let calibrated = Calibrated { tried, ..calibrated(profile, measured.contention(), &kept, origin) };
         Ok(Source { measured: times(&measured, origin, Some(calibrated)), kept: Some(kept) })
-    }
-
-    fn profile(&self, measured: &Profile) -> Result<Profile, Error> {
-        limited(self.options, measured)
     }
 }
 
@@ -244,7 +240,7 @@ mod tests {
             let samples = samples.flat_map(|m| [sample(Stage::Compute, m), sample(Stage::Communicate, m)]);
             let measured = Contention { compute: 1.1, communicate: 1.2 };
             let measured = Profile::new(shape, samples.collect(), measured).unwrap();
-            Task::new(&options, 3).unwrap().profile(&measured).unwrap().plan(6000).unwrap().inputs
+            limited(&options, &measured).unwrap().plan(6000).unwrap().inputs
         };
         let usual = inputs("");
         assert_eq!((usual.align, usual.contention.compute, usual.contention.communicate), (Rows(192), 1.1, 1.2));
