@@ -118,11 +118,7 @@ fn end(result: Result<String, Failed>, json: bool) -> Code {
             (to_json(&serde_json::json!({ "schema": SCHEMA, "error": failed.message })), code)
         }
     };
-    print(&text, code)
-}
-
-fn print(text: &str, code: Code) -> Code {
-    report::printed(report::print(text), code)
+    report::printed(report::print(&text), code)
 }
 
 /// The version of the objects that `--json` prints.
@@ -169,7 +165,7 @@ pub(crate) fn verify(options: &Verify) -> Code {
             outputs_blake3: manifest.outputs_blake3.as_deref(),
             faults: verified.faults.iter().map(DatasetError::to_string).collect(),
         };
-        return print(&to_json(&report), code);
+        return report::printed(report::print(&to_json(&report)), code);
     }
     if code != Code::Done {
         return code;
@@ -183,7 +179,7 @@ pub(crate) fn verify(options: &Verify) -> Code {
         shown(&manifest.tokenizer.name),
         shown(&manifest.tokenizer.blake3)
     );
-    print(&text, code)
+    report::printed(report::print(&text), code)
 }
 
 /// An output, or a part of it.

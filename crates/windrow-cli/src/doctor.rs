@@ -60,13 +60,7 @@ pub(crate) fn run(options: Options) -> Code {
     if options.measure {
         text.push_str(&measured());
     }
-    match report::print(text.trim_end()) {
-        Ok(()) => Code::Done,
-        Err(error) => {
-            report::error(format_args!("cannot write to stdout: {error}\nhint: check where stdout points"));
-            Code::Io
-        }
-    }
+    report::printed(report::print(text.trim_end()), Code::Done)
 }
 
 fn machine() -> String {

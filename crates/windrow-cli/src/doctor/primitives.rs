@@ -86,44 +86,40 @@ fn nanos(time: Duration) -> f64 {
 /// Samples of a primitive that takes nanoseconds.
 const SAMPLES: usize = 301;
 
-fn clock() -> Vec<f64> {
-    const READS: u32 = 1000;
+/// Samples of the mean time of `count` calls of `work`, which gets their numbers from 0.
+fn samples(count: u64, mut work: impl FnMut(u64)) -> Vec<f64> {
     let batch = |_| {
         let begin = Instant::now();
-        for _ in 0..READS {
-            black_box(tick());
-        }
-        nanos(begin.elapsed()) / f64::from(READS)
+        (0..count).for_each(&mut work);
+        nanos(begin.elapsed()) / count as f64
     };
     (0..SAMPLES).map(batch).collect()
 }
 
+fn clock() -> Vec<f64> {
+    samples(1000, |_| {
+        black_box(tick());
+    })
+}
+
 fn claims() -> Vec<f64> {
-    const CLAIMS: u32 = 64;
     let word = AtomicU64::new(0);
-    let batch = |_| {
-        let begin = Instant::now();
-        for claim in 0..u64::from(CLAIMS) {
-            // Relaxed: only this thread uses the word; only the cost matters.
-            let _ = black_box(word.compare_exchange(claim, claim + 1, Ordering::Relaxed, Ordering::Relaxed));
-            black_box(tick());
-        }
-        word.store(0, Ordering::Relaxed); // Relaxed: as above.
-        nanos(begin.elapsed()) / f64::from(CLAIMS)
-    };
-    (0..SAMPLES).map(batch).collect()
+    let mut claimed = 0;
+    samples(64, |_| {
+        // Relaxed: only this thread uses the word; only the cost matters.
+        let _ = black_box(word.compare_exchange(claimed, claimed + 1, Ordering::Relaxed, Ordering::Relaxed));
+        claimed += 1;
+        black_box(tick());
+    })
 }
 
 fn copies() -> Vec<f64> {
     let from = vec![1u8; 1 << 20];
     let mut to = vec![0u8; 1 << 20];
-    let mut batch = |_| {
-        let begin = Instant::now();
+    samples(1, |_| {
         to.copy_from_slice(black_box(&from));
         black_box(&mut to);
-        nanos(begin.elapsed())
-    };
-    (0..SAMPLES).map(&mut batch).collect()
+    })
 }
 
 /// Two threads answer each other: a round trip moves two lines.
@@ -141,18 +137,14 @@ fn lines() -> Vec<f64> {
             }
         });
         let mut trip = 0;
-        let mut batch = |_| {
-            let begin = Instant::now();
-            for _ in 0..TRIPS {
-                trip += 1;
-                ping.set(trip);
-                while pong.get() < trip {
-                    spin_loop();
-                }
+        let round_trips = samples(TRIPS, |_| {
+            trip += 1;
+            ping.set(trip);
+            while pong.get() < trip {
+                spin_loop();
             }
-            nanos(begin.elapsed()) / (2 * TRIPS) as f64
-        };
-        (0..SAMPLES).map(&mut batch).collect()
+        });
+        round_trips.into_iter().map(|round_trip| round_trip / 2.0).collect()
     })
 }
 
