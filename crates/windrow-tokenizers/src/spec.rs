@@ -262,11 +262,6 @@ impl EncodeJob {
         self.pack.map(|length| Pack { length, mode: self.pack_mode, pad })
     }
 
-    /// The id of the token that ends a document.
-    pub(crate) fn eos_id(&self) -> Option<u32> {
-        self.eos.as_ref().and_then(TokenName::id)
-    }
-
     /// True if the ids have masks.
     pub(crate) fn has_mask(&self) -> bool {
         self.chat.is_some() && self.loss == Some(Loss::Assistant)

@@ -506,9 +506,9 @@ impl Output {
         let part = &mut parts[part];
         let record = part.shards.as_mut().and_then(|shards| shards.record.take());
         part.finish_shard(common)?;
-        // A file that was not read to its end will fail the run.
-        let (Some(mut record), Some(shards), true) = (record, &mut part.shards, checkpoint.is_covered_by(reports))
-        else {
+        // A file before the position that was not read to its end will fail the run.
+        let is_covered = checkpoint.position.file as usize <= reports.len();
+        let (Some(mut record), Some(shards), true) = (record, &mut part.shards, is_covered) else {
             return Ok(());
         };
         let list_bytes = list.as_mut().map_or(Ok(0), StagedFile::sync)?;

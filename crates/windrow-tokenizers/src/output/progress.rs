@@ -174,13 +174,6 @@ pub(crate) struct InputCounts {
     pub(crate) tokens: u64,
 }
 
-impl Checkpoint {
-    /// True if each input before its position was read to its end.
-    pub(crate) fn is_covered_by(&self, reports: &[FileReport]) -> bool {
-        self.position.file as usize <= reports.len()
-    }
-}
-
 /// The progress of an earlier run, as its record states it.
 #[derive(Debug)]
 pub(crate) struct Progress {

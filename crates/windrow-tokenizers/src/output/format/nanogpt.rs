@@ -5,6 +5,7 @@ use crate::format::Dtype;
 use crate::output::file::StagedFile;
 use crate::output::{OutputError, OutputErrorKind, OutputOptions};
 use crate::shard::{BUFFER, DatasetError, Reading, Shard, Visitor};
+use crate::values::TokenName;
 
 pub(super) struct Nanogpt;
 
@@ -43,7 +44,7 @@ impl TokenFiles for Nanogpt {
     }
 
     fn walk(&self, shard: &Shard<'_>, _: Option<usize>, visit: Visitor<'_>) -> Result<(), DatasetError> {
-        let (dtype, eos) = (shard.dtype()?, shard.options.eos_id());
+        let (dtype, eos) = (shard.dtype()?, shard.options.eos.as_ref().and_then(TokenName::id));
         let mut data = Reading::open(&shard.paths[0], 0)?;
         let mut left = data.elements(0, dtype.size())?;
         if let Some(pack) = shard.options.pack {
