@@ -13,78 +13,15 @@ mod keep;
 use std::fmt;
 
 use memchr::memmem;
-use serde::Serialize;
 use serde::de::{self, DeserializeSeed, Deserializer as _, MapAccess, SeqAccess, Visitor};
 
 use crate::diagnose;
-use crate::input::{Fields, Format, Record};
-use crate::shown;
+use crate::input::{Fields, Format};
 pub use fault::{Fault, FaultKind};
 pub(crate) use first::explain_first;
 #[cfg(feature = "chat")]
 pub(crate) use keep::values_of;
 pub(crate) use keep::{keep_of, names_of};
-
-/// The report of a bad document: `file:line:byte: reason`.
-///
-/// ```
-/// use windrow_tokenizers::document::{BadDocument, text_of};
-/// use windrow_tokenizers::input::{Format, Record};
-///
-/// let line = br#"{"text": null}"#;
-/// let fault = text_of(Format::Jsonl, line, "text", &mut String::new()).unwrap_err();
-/// let record = Record { file: 0, format: Format::Jsonl, line: 7, offset: 120, start: 0, len: line.len(), is_open: false, null: None };
-/// let bad = BadDocument::new("corpus.jsonl", &record, fault);
-/// assert_eq!(bad.to_string(), r#"corpus.jsonl:7:1: field "text" is null, not a string"#);
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct BadDocument {
-    /// Name of the file.
-    pub file: String,
-    /// Line, 1-based; for Parquet, the row.
-    pub line: u64,
-    /// Byte within the line, 1-based; a byte order mark at the start of the file does not count.
-    pub byte: u64,
-    /// Number of bytes before it in the decompressed file, including a byte order mark.
-    pub offset: u64,
-    /// Kind of fault.
-    pub kind: FaultKind,
-    /// The fault, on one line.
-    pub reason: String,
-}
-
-impl BadDocument {
-    /// The report of a `fault` in `record`. `file` is the name of the record's file.
-    ///
-    /// ```
-    /// use windrow_tokenizers::document::{BadDocument, text_of};
-    /// use windrow_tokenizers::input::{Batch, Format, InputFile, Reader};
-    ///
-    /// let file = InputFile::from_reader("memory", &b"{\"text\": \"one\"}\n{\"text\": 2}"[..], Format::Jsonl, None);
-    /// let batch = Reader::new(vec![file], 1 << 20).next_batch(Batch::default(), &mut |_| Ok(()))?.expect("two lines");
-    /// let record = &batch.records[1];
-    /// let fault = text_of(Format::Jsonl, batch.bytes_of(record), "text", &mut String::new()).unwrap_err();
-    /// let bad = BadDocument::new("memory", record, fault);
-    /// assert_eq!((bad.line, bad.offset), (2, 16));
-    /// # Ok::<(), windrow_tokenizers::input::InputError>(())
-    /// ```
-    pub fn new(file: impl Into<String>, record: &Record, fault: Fault) -> Self {
-        Self {
-            file: file.into(),
-            line: record.line + fault.line_in_record,
-            byte: fault.byte,
-            offset: record.offset + fault.at as u64,
-            kind: fault.kind,
-            reason: fault.reason,
-        }
-    }
-}
-
-impl fmt::Display for BadDocument {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", shown(&self.file), self.line, self.byte, shown(&self.reason))
-    }
-}
 
 /// The fault of a row with a null in `column`, which should hold its text.
 pub(crate) fn null_fault(column: &str) -> Fault {

@@ -3,7 +3,7 @@
 use std::mem;
 
 use super::account::Account;
-use super::chunk::{Bad, Chunk, Encoded, at_record, is_chosen, part_of, put_nulls};
+use super::chunk::{Bad, Chunk, Encoded, is_chosen, part_of, put_nulls};
 use super::special::SpecialIds;
 use super::{EncodeError, MaxSkipped};
 use crate::input::{Batch, Fields, FileReport, Position, Record};
@@ -230,7 +230,6 @@ impl Writer<'_> {
     fn refused(&self, index: usize, record: &Record, error: &OutputError) -> Bad {
         let message = error.to_string();
         let reason = message.lines().next().unwrap_or_default().to_owned();
-        let document = at_record(&self.names[record.file as usize], record, reason);
-        Bad { record: index, document, is_out_of_memory: false }
+        Bad::whole(index, &self.names[record.file as usize], record, reason)
     }
 }
