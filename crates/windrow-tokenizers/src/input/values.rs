@@ -129,6 +129,22 @@ impl ValueColumn {
         self.next += usize::from(self.has_value(row));
     }
 
+    /// The bytes in a row of a column of text, among the values not yet taken.
+    pub(super) fn text(&self, row: usize) -> Option<&[u8]> {
+        match &self.values {
+            Values::Bytes(_, values) if self.has_value(row) => Some(values[self.next].data()),
+            _ => None,
+        }
+    }
+
+    /// Bytes of the decoded rows of a column of text.
+    pub(super) fn text_bytes(&self) -> usize {
+        match &self.values {
+            Values::Bytes(_, values) => values.iter().map(ByteArray::len).sum(),
+            _ => 0,
+        }
+    }
+
     fn has_value(&self, row: usize) -> bool {
         self.level == 0 || self.levels[row] == self.level
     }
@@ -146,7 +162,7 @@ fn put_float(number: impl Serialize, value: f64, bytes: &mut Vec<u8>) -> std::io
 }
 
 /// Decodes the next rows, all of them: their levels, unless `level` is 0, and their values without nulls.
-pub(super) fn decode<T: DataType>(
+fn decode<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     rows: usize,
     level: i16,
