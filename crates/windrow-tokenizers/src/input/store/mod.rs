@@ -12,11 +12,9 @@
 //!
 //! Requests that fail at the network or with an error of the server are repeated by the `object_store` crate, with longer and longer pauses.
 
-#[cfg(feature = "parquet")]
 mod blocks;
 mod driver;
 mod explain;
-mod parts;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -39,9 +37,9 @@ use crate::remedy::{Changed, Hinted};
 use driver::{Driver, Pending};
 use explain::{explained, status};
 
+pub(super) use blocks::ObjectReader;
 #[cfg(feature = "parquet")]
-pub(super) use blocks::{BLOCKS_BYTES, BlocksRead, ObjectBlocks};
-pub(super) use parts::ObjectReader;
+pub(super) use blocks::{BLOCKS_BYTES, ObjectBlocks};
 
 /// Bytes of a part: large enough that the time until its first byte is small compared with the rest.
 const PART: u64 = 4 << 20;
