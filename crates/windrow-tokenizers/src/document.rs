@@ -118,7 +118,8 @@ pub(crate) fn field_of<'a>(line: &'a str, field: &str, scratch: &'a mut String) 
 
 fn outcome_of<'a>(line: &'a str, field: &str, scratch: &mut String) -> Result<Text<'a>, Fault> {
     let mut json = serde_json::Deserializer::from_str(line);
-    let outcome = json.deserialize_any(Line { field, scratch }).and_then(|outcome| json.end().map(|()| outcome));
+    let outcome =
+        json.deserialize_any(Line { field: Some(field), scratch }).and_then(|outcome| json.end().map(|()| outcome));
     match outcome {
         Ok(Outcome::Text(text)) => Ok(text),
         Ok(Outcome::NoField) => {
@@ -209,6 +210,7 @@ fn fields_hint(line: &str) -> String {
 enum Outcome<'a> {
     Text(Text<'a>),
     NoField,
+    /// Another value, of this kind, in the place of the object or the text.
     NoObject(&'static str),
 }
 
@@ -314,9 +316,10 @@ impl Visitor<'_> for Key<'_> {
     }
 }
 
-/// A whole line, or an object in it.
+/// A whole line, an object in it, or the value of the wanted field.
 struct Line<'f, 's> {
-    field: &'f str,
+    /// The path of the field from here on; none in the field itself.
+    field: Option<&'f str>,
     scratch: &'s mut String,
 }
 
@@ -330,23 +333,41 @@ impl<'de> DeserializeSeed<'de> for Line<'_, '_> {
 impl<'de> Visitor<'de> for Line<'_, '_> {
     type Value = Outcome<'de>;
     scalars!(Outcome::NoObject);
-    fn visit_str<E>(self, _: &str) -> Result<Outcome<'de>, E> {
-        Ok(Outcome::NoObject("a string"))
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Outcome<'de>, E> {
+        Ok(match self.field {
+            Some(_) => Outcome::NoObject("a string"),
+            None => Outcome::Text(Text::Borrowed(text)),
+        })
+    }
+    fn visit_str<E>(self, text: &str) -> Result<Outcome<'de>, E> {
+        if self.field.is_some() {
+            return Ok(Outcome::NoObject("a string"));
+        }
+        self.scratch.clear();
+        self.scratch.push_str(text);
+        Ok(Outcome::Text(Text::Unescaped))
     }
     fn visit_seq<A: SeqAccess<'de>>(self, array: A) -> Result<Outcome<'de>, A::Error> {
         walk_array(array)?;
         Ok(Outcome::NoObject("an array"))
     }
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Outcome<'de>, A::Error> {
+        let Some(field) = self.field else {
+            walk_object(object)?;
+            return Ok(Outcome::NoObject("an object"));
+        };
         let (mut outcome, mut is_whole) = (Outcome::NoField, false);
-        let below = self.field.split_once('.').map_or("", |(_, below)| below);
-        while let Some(key) = object.next_key_seed(Key(self.field))? {
+        while let Some(key) = object.next_key_seed(Key(field))? {
             match key {
                 Match::Whole => {
-                    outcome = Outcome::Text(object.next_value_seed(Field { scratch: self.scratch })?);
+                    outcome = match object.next_value_seed(Line { field: None, scratch: self.scratch })? {
+                        Outcome::NoObject(what) => Outcome::Text(Text::Not(what)),
+                        outcome => outcome,
+                    };
                     is_whole = true;
                 }
                 Match::Head if !is_whole => {
+                    let below = field.split_once('.').map(|(_, below)| below);
                     outcome = match object.next_value_seed(Line { field: below, scratch: self.scratch })? {
                         Outcome::NoObject(_) => Outcome::NoField,
                         outcome => outcome,
@@ -356,39 +377,6 @@ impl<'de> Visitor<'de> for Line<'_, '_> {
             }
         }
         Ok(outcome)
-    }
-}
-
-/// The value of the wanted field.
-struct Field<'s> {
-    scratch: &'s mut String,
-}
-
-impl<'de> DeserializeSeed<'de> for Field<'_> {
-    type Value = Text<'de>;
-    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Text<'de>, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Field<'_> {
-    type Value = Text<'de>;
-    scalars!(Text::Not);
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-        Ok(Text::Borrowed(text))
-    }
-    fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-        self.scratch.clear();
-        self.scratch.push_str(text);
-        Ok(Text::Unescaped)
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, array: A) -> Result<Text<'de>, A::Error> {
-        walk_array(array)?;
-        Ok(Text::Not("an array"))
-    }
-    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Text<'de>, A::Error> {
-        walk_object(object)?;
-        Ok(Text::Not("an object"))
     }
 }
 
