@@ -67,6 +67,7 @@ macro_rules! named {
         }
     };
 }
+pub(crate) use named;
 
 named! {
     /// The layout of token files. All numbers are little endian.

@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::format::{UnknownName, named};
+
 /// The conversion of documents to rows.
 ///
 /// ```
@@ -39,51 +41,23 @@ impl Pack {
     pub const OPEN_ROWS: usize = 256;
 }
 
-/// The packing modes: documents are cut, or kept whole.
-///
-/// ```
-/// use windrow_tokenizers::manifest::PackMode;
-///
-/// assert_eq!("whole".parse::<PackMode>()?, PackMode::Whole);
-/// assert_eq!(PackMode::default().to_string(), "split");
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum PackMode {
+named! {
+    /// The packing modes: documents are cut, or kept whole.
+    ///
+    /// ```
+    /// use windrow_tokenizers::manifest::PackMode;
+    ///
+    /// assert_eq!("whole".parse::<PackMode>()?, PackMode::Whole);
+    /// assert_eq!(PackMode::default().to_string(), "split");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[derive(Default)]
+    PackMode, "packing mode":
     /// The documents, one after another, are cut into rows. Only the last row may be incomplete.
     #[default]
-    Split,
+    Split = "split",
     /// No document is cut unless it is longer than a row. Incomplete rows are filled.
-    Whole,
-}
-
-impl PackMode {
-    /// Every mode.
-    pub const ALL: [Self; 2] = [Self::Split, Self::Whole];
-
-    /// The name on the command line and in manifests.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Split => "split",
-            Self::Whole => "whole",
-        }
-    }
-}
-
-impl fmt::Display for PackMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for PackMode {
-    type Err = std::io::Error;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|mode| mode.name() == name).ok_or_else(|| std::io::ErrorKind::InvalidInput.into())
-    }
+    Whole = "whole",
 }
 
 /// The result of packing the documents.
