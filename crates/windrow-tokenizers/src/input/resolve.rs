@@ -508,7 +508,7 @@ fn unknown(path: &Path, metadata: &fs::Metadata) -> InputError {
     }
     let by_name = diagnose::by_name(path);
     // A name says more than the magic of a supported compression: `.csv.gz`.
-    let is_read = by_name.is_some() && diagnose::is_compressed(&first);
+    let is_read = by_name.is_some() && diagnose::compression_of(&first) != Compression::None;
     let foreign = diagnose::not_text(&first).filter(|_| !is_read).or(by_name);
     match foreign {
         Some(foreign) => InputError::Foreign { name, what: foreign.what, hint: foreign.hint },
