@@ -152,7 +152,7 @@ pub(super) struct Bench<'e> {
 }
 
 impl<'e> Workshop<'e> {
-    /// A state without masks and selection, which does not stop at a bad document.
+    /// A state without masks, which does not stop at a bad document.
     pub(super) fn new(
         job: &'e Job,
         engine: &'e dyn Engine,
