@@ -148,12 +148,8 @@ impl Stores {
 fn retries() -> io::Result<usize> {
     let Some(value) = std::env::var_os(RETRIES) else { return Ok(RetryConfig::default().max_retries) };
     let number = value.to_str().and_then(|text| text.parse().ok());
-    number.ok_or_else(|| {
-        io::Error::other(Hinted::new(
-            format!("{RETRIES} is not a number"),
-            "set it to the number of repetitions, or unset it",
-        ))
-    })
+    let hint = "set it to the number of repetitions, or unset it";
+    number.ok_or_else(|| io::Error::other(Hinted { reason: format!("{RETRIES} is not a number"), hint }))
 }
 
 /// A client of a store. Credentials and endpoints come from the environment.
@@ -206,7 +202,7 @@ impl Store {
                 match client.get_opts(&path, options).await {
                     Ok(first) => return Ok(first.meta),
                     // An empty file has no first byte.
-                    Err(error) if !is_no_range(&error) => return Err(error),
+                    Err(error) if status(&error) != Some(416) => return Err(error),
                     Err(_) => {}
                 }
             }
@@ -246,10 +242,6 @@ impl Store {
         let first = self.driver.begin(async move { client.list(Some(&path)).try_next().await });
         Some(format!("{}/{}", self.root, Self::wait(first).ok()??.location))
     }
-}
-
-fn is_no_range(error: &Error) -> bool {
-    status(error) == Some(416)
 }
 
 impl Object {
