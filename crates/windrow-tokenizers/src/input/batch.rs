@@ -239,7 +239,6 @@ impl<'h> Filling<'h> {
     }
 
     /// Adds the values of the kept fields of the record that is added next.
-    #[cfg(feature = "parquet")]
     pub(super) fn keep(&mut self, values: &Kept, name: &str, line: u64) -> Result<(), InputError> {
         let ends = (self.batch.records.len() + 1) * values.ends.len();
         let bytes = self.batch.kept.bytes.len() + values.bytes.len();
@@ -281,7 +280,6 @@ impl<'h> Filling<'h> {
 }
 
 /// The growth in bytes of a buffer of this capacity that must hold `needed` bytes.
-#[cfg(feature = "parquet")]
 fn grown(capacity: usize, needed: usize) -> usize {
     if needed > capacity { (needed - capacity).max(capacity).max(64) } else { 0 }
 }
