@@ -312,16 +312,10 @@ impl Stream {
                             return Err(self.boundary_error("gzip", first, &other));
                         }
                     }
-                    self.replace_decoder(|decoder| match decoder {
-                        Decoder::GzipBoundary(raw) => Decoder::Gzip(Box::new(GzDecoder::new(raw))),
-                        other => other,
-                    });
+                    self.cross_gzip_boundary();
                 }
                 Decoder::Gzip(gzip) => match gzip.read(dst) {
-                    Ok(0) => self.replace_decoder(|decoder| match decoder {
-                        Decoder::Gzip(gzip) => Decoder::GzipBoundary(gzip.into_inner()),
-                        other => other,
-                    }),
+                    Ok(0) => self.cross_gzip_boundary(),
                     Ok(n) => return Ok(n),
                     Err(e) if self.raw().broken => return Err(self.read_error(e)),
                     Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Err(self.truncated("gzip")),
@@ -402,8 +396,13 @@ impl Stream {
         }
     }
 
-    fn replace_decoder(&mut self, next: impl FnOnce(Decoder) -> Decoder) {
-        self.decoder = next(std::mem::replace(&mut self.decoder, Decoder::Moving));
+    /// Begins or ends a gzip member.
+    fn cross_gzip_boundary(&mut self) {
+        self.decoder = match std::mem::replace(&mut self.decoder, Decoder::Moving) {
+            Decoder::GzipBoundary(raw) => Decoder::Gzip(Box::new(GzDecoder::new(raw))),
+            Decoder::Gzip(gzip) => Decoder::GzipBoundary(gzip.into_inner()),
+            other => other,
+        };
     }
 
     fn read_error(&self, source: io::Error) -> InputError {
