@@ -584,7 +584,7 @@ fn encode_by(
     let framed = [output.options().prepend_bos, output.options().append_eos].iter().flatten().count() as u64;
     // A template writes special tokens into each text.
     let special_ids = if job.chat.is_some() { Vec::new() } else { special_ids };
-    let special = SpecialIds::new(special_ids, job.reading.add_special_tokens, engine).framed(framed);
+    let special = SpecialIds::new(special_ids, job.reading.add_special_tokens, framed, engine);
     let (reading, max_skipped, files) = (job.reading.clone(), job.max_skipped, job.inputs.len());
     let run_identity = |options| {
         let inputs = job.inputs.iter().map(input_identity).collect();

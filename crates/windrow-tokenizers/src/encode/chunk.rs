@@ -287,30 +287,22 @@ impl Workshop<'_> {
         chunk: &mut Chunk,
     ) {
         let mut run: Vec<Text<'_>> = Vec::with_capacity(texts.len());
-        let mut texts = texts.into_iter().peekable();
-        while texts.peek().is_some() {
-            run.clear();
-            let mut bad = None;
-            for text in texts.by_ref() {
-                match text {
-                    Ok(text) => run.push(text),
-                    Err(fault) => {
-                        bad = Some(fault);
-                        break;
+        for text in texts {
+            match text {
+                Ok(text) => run.push(text),
+                Err(bad) => {
+                    if self.encode_run(batch, &run, encoder, chunk) {
+                        return;
+                    }
+                    run.clear();
+                    chunk.bad.push(bad);
+                    if self.stop_at_bad {
+                        return;
                     }
                 }
             }
-            let ended = self.encode_run(batch, &run, encoder, chunk);
-            if ended {
-                return;
-            }
-            if let Some(bad) = bad {
-                chunk.bad.push(bad);
-                if self.stop_at_bad {
-                    return;
-                }
-            }
         }
+        self.encode_run(batch, &run, encoder, chunk);
     }
 
     /// Encodes texts; those that the engine cannot encode become bad records. Returns true if nothing after the last bad one is needed.

@@ -108,7 +108,7 @@ impl Writer<'_> {
                 _ => Err(error.into()),
             };
         }
-        let tokens = document.ids.len() as u64 + self.special.framed_ids(1);
+        let tokens = document.ids.len() as u64 + self.special.framed;
         let counts = InputCounts { input, text_bytes: bytes as u64, tokens };
         self.account.write(counts, self.special.in_texts(document.ids, 1));
         if self.has_masks {
@@ -218,7 +218,7 @@ impl Writer<'_> {
             self.part = OpenPart::Written(parts);
             return Ok(());
         }
-        let tokens = parts.tokens + self.special.framed_ids(1);
+        let tokens = parts.tokens + self.special.framed;
         let counts = InputCounts { input: record.file, text_bytes: parts.text_bytes, tokens };
         self.account.write(counts, parts.special_tokens);
         self.pass(part, batch, index)
