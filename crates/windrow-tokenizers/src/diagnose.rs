@@ -146,13 +146,19 @@ pub(crate) fn binary(first: &[u8]) -> Option<Foreign> {
     }
 }
 
-/// True if a file that begins with these bytes has a supported compression.
-pub(crate) fn is_compressed(first: &[u8]) -> bool {
-    matches!(binary(first), Some(GZIP | ZSTD | XZ | BZIP2))
+/// The supported compression of a file that begins with these bytes.
+pub(crate) fn compression_of(first: &[u8]) -> Compression {
+    match binary(first) {
+        Some(GZIP) => Compression::Gzip,
+        Some(ZSTD) => Compression::Zstd,
+        Some(XZ) => Compression::Xz,
+        Some(BZIP2) => Compression::Bzip2,
+        _ => Compression::None,
+    }
 }
 
 /// True if bzip2 data begins with these bytes: with a block, or with the end of empty data.
-pub(crate) fn is_bzip2(first: &[u8]) -> bool {
+fn is_bzip2(first: &[u8]) -> bool {
     let Some([b'B', b'Z', b'h', b'1'..=b'9', rest @ ..]) = first.get(..10) else { return false };
     rest == b"1AY&SY" || rest == b"\x17\x72\x45\x38\x50\x90"
 }

@@ -13,78 +13,15 @@ mod keep;
 use std::fmt;
 
 use memchr::memmem;
-use serde::Serialize;
 use serde::de::{self, DeserializeSeed, Deserializer as _, MapAccess, SeqAccess, Visitor};
 
 use crate::diagnose;
-use crate::input::{Fields, Format, Record};
-use crate::shown;
+use crate::input::{Fields, Format};
 pub use fault::{Fault, FaultKind};
 pub(crate) use first::explain_first;
 #[cfg(feature = "chat")]
 pub(crate) use keep::values_of;
 pub(crate) use keep::{keep_of, names_of};
-
-/// The report of a bad document: `file:line:byte: reason`.
-///
-/// ```
-/// use windrow_tokenizers::document::{BadDocument, text_of};
-/// use windrow_tokenizers::input::{Format, Record};
-///
-/// let line = br#"{"text": null}"#;
-/// let fault = text_of(Format::Jsonl, line, "text", &mut String::new()).unwrap_err();
-/// let record = Record { file: 0, format: Format::Jsonl, line: 7, offset: 120, start: 0, len: line.len(), is_open: false, null: None };
-/// let bad = BadDocument::new("corpus.jsonl", &record, fault);
-/// assert_eq!(bad.to_string(), r#"corpus.jsonl:7:1: field "text" is null, not a string"#);
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct BadDocument {
-    /// Name of the file.
-    pub file: String,
-    /// Line, 1-based; for Parquet, the row.
-    pub line: u64,
-    /// Byte within the line, 1-based; a byte order mark at the start of the file does not count.
-    pub byte: u64,
-    /// Number of bytes before it in the decompressed file, including a byte order mark.
-    pub offset: u64,
-    /// Kind of fault.
-    pub kind: FaultKind,
-    /// The fault, on one line.
-    pub reason: String,
-}
-
-impl BadDocument {
-    /// The report of a `fault` in `record`. `file` is the name of the record's file.
-    ///
-    /// ```
-    /// use windrow_tokenizers::document::{BadDocument, text_of};
-    /// use windrow_tokenizers::input::{Batch, Format, InputFile, Reader};
-    ///
-    /// let file = InputFile::from_reader("memory", &b"{\"text\": \"one\"}\n{\"text\": 2}"[..], Format::Jsonl, None);
-    /// let batch = Reader::new(vec![file], 1 << 20).next_batch(Batch::default(), &mut |_| Ok(()))?.expect("two lines");
-    /// let record = &batch.records[1];
-    /// let fault = text_of(Format::Jsonl, batch.bytes_of(record), "text", &mut String::new()).unwrap_err();
-    /// let bad = BadDocument::new("memory", record, fault);
-    /// assert_eq!((bad.line, bad.offset), (2, 16));
-    /// # Ok::<(), windrow_tokenizers::input::InputError>(())
-    /// ```
-    pub fn new(file: impl Into<String>, record: &Record, fault: Fault) -> Self {
-        Self {
-            file: file.into(),
-            line: record.line + fault.line_in_record,
-            byte: fault.byte,
-            offset: record.offset + fault.at as u64,
-            kind: fault.kind,
-            reason: fault.reason,
-        }
-    }
-}
-
-impl fmt::Display for BadDocument {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", shown(&self.file), self.line, self.byte, shown(&self.reason))
-    }
-}
 
 /// The fault of a row with a null in `column`, which should hold its text.
 pub(crate) fn null_fault(column: &str) -> Fault {
@@ -181,7 +118,8 @@ pub(crate) fn field_of<'a>(line: &'a str, field: &str, scratch: &'a mut String) 
 
 fn outcome_of<'a>(line: &'a str, field: &str, scratch: &mut String) -> Result<Text<'a>, Fault> {
     let mut json = serde_json::Deserializer::from_str(line);
-    let outcome = json.deserialize_any(Line { field, scratch }).and_then(|outcome| json.end().map(|()| outcome));
+    let outcome =
+        json.deserialize_any(Line { field: Some(field), scratch }).and_then(|outcome| json.end().map(|()| outcome));
     match outcome {
         Ok(Outcome::Text(text)) => Ok(text),
         Ok(Outcome::NoField) => {
@@ -272,6 +210,7 @@ fn fields_hint(line: &str) -> String {
 enum Outcome<'a> {
     Text(Text<'a>),
     NoField,
+    /// Another value, of this kind, in the place of the object or the text.
     NoObject(&'static str),
 }
 
@@ -377,9 +316,10 @@ impl Visitor<'_> for Key<'_> {
     }
 }
 
-/// A whole line, or an object in it.
+/// A whole line, an object in it, or the value of the wanted field.
 struct Line<'f, 's> {
-    field: &'f str,
+    /// The path of the field from here on; none in the field itself.
+    field: Option<&'f str>,
     scratch: &'s mut String,
 }
 
@@ -393,23 +333,41 @@ impl<'de> DeserializeSeed<'de> for Line<'_, '_> {
 impl<'de> Visitor<'de> for Line<'_, '_> {
     type Value = Outcome<'de>;
     scalars!(Outcome::NoObject);
-    fn visit_str<E>(self, _: &str) -> Result<Outcome<'de>, E> {
-        Ok(Outcome::NoObject("a string"))
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Outcome<'de>, E> {
+        Ok(match self.field {
+            Some(_) => Outcome::NoObject("a string"),
+            None => Outcome::Text(Text::Borrowed(text)),
+        })
+    }
+    fn visit_str<E>(self, text: &str) -> Result<Outcome<'de>, E> {
+        if self.field.is_some() {
+            return Ok(Outcome::NoObject("a string"));
+        }
+        self.scratch.clear();
+        self.scratch.push_str(text);
+        Ok(Outcome::Text(Text::Unescaped))
     }
     fn visit_seq<A: SeqAccess<'de>>(self, array: A) -> Result<Outcome<'de>, A::Error> {
         walk_array(array)?;
         Ok(Outcome::NoObject("an array"))
     }
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Outcome<'de>, A::Error> {
+        let Some(field) = self.field else {
+            walk_object(object)?;
+            return Ok(Outcome::NoObject("an object"));
+        };
         let (mut outcome, mut is_whole) = (Outcome::NoField, false);
-        let below = self.field.split_once('.').map_or("", |(_, below)| below);
-        while let Some(key) = object.next_key_seed(Key(self.field))? {
+        while let Some(key) = object.next_key_seed(Key(field))? {
             match key {
                 Match::Whole => {
-                    outcome = Outcome::Text(object.next_value_seed(Field { scratch: self.scratch })?);
+                    outcome = match object.next_value_seed(Line { field: None, scratch: self.scratch })? {
+                        Outcome::NoObject(what) => Outcome::Text(Text::Not(what)),
+                        outcome => outcome,
+                    };
                     is_whole = true;
                 }
                 Match::Head if !is_whole => {
+                    let below = field.split_once('.').map(|(_, below)| below);
                     outcome = match object.next_value_seed(Line { field: below, scratch: self.scratch })? {
                         Outcome::NoObject(_) => Outcome::NoField,
                         outcome => outcome,
@@ -419,39 +377,6 @@ impl<'de> Visitor<'de> for Line<'_, '_> {
             }
         }
         Ok(outcome)
-    }
-}
-
-/// The value of the wanted field.
-struct Field<'s> {
-    scratch: &'s mut String,
-}
-
-impl<'de> DeserializeSeed<'de> for Field<'_> {
-    type Value = Text<'de>;
-    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Text<'de>, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Field<'_> {
-    type Value = Text<'de>;
-    scalars!(Text::Not);
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-        Ok(Text::Borrowed(text))
-    }
-    fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-        self.scratch.clear();
-        self.scratch.push_str(text);
-        Ok(Text::Unescaped)
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, array: A) -> Result<Text<'de>, A::Error> {
-        walk_array(array)?;
-        Ok(Text::Not("an array"))
-    }
-    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Text<'de>, A::Error> {
-        walk_object(object)?;
-        Ok(Text::Not("an object"))
     }
 }
 

@@ -67,10 +67,8 @@ pub use observer::{LargeDocument, Observer, Step};
 use crate::chat::{Chat, Locate};
 use crate::engine::{Engine, caught};
 use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, LastRecord, Object, Position};
-use crate::manifest::{self, Documents, EncodeJob, Manifest, Selection, SkippedDocument, TokenizerIdentity};
-use crate::output::{
-    InputCounts, InputIdentity, Output, OutputError, OutputErrorKind, OutputOptions, Published, RunIdentity,
-};
+use crate::manifest::{self, Documents, EncodeJob, Manifest, SkippedDocument, TokenizerIdentity};
+use crate::output::{InputCounts, InputIdentity, Output, OutputError, OutputErrorKind, Published, RunIdentity};
 use crate::spec::Texts;
 use crate::tokenizer::Tokenizer;
 use crate::{counted, grouped, shown};
@@ -570,7 +568,7 @@ fn encode_by(
     locate: Option<&dyn Locate>,
     (special_ids, added): (Vec<u32>, String),
     identity: TokenizerIdentity,
-    output: Output,
+    mut output: Output,
     observer: &dyn Observer,
 ) -> Result<Summary, Box<RunError>> {
     let vocabulary = &mut job.reading.vocabulary;
@@ -580,20 +578,13 @@ fn encode_by(
     let template = chat.as_ref().map(|chat| PathBuf::from(&chat.template));
     job.reading.chat = template.map(|template| job.reading.chat.take().unwrap_or(template));
     let has_mask = job.chat.as_ref().is_some_and(Chat::has_mask);
-    if has_mask != output.loss_tokens().is_some() || (has_mask && locate.is_none()) {
-        let message = "masks need a job with a chat template and a loss, an output with masks, and a tokenizer";
-        let error = OutputError::new(OutputErrorKind::Usage, message).into();
-        return Err(Box::new(RunError { error, summary: Summary::default() }));
-    }
+    let failed = |error: OutputError, summary| Box::new(RunError { error: error.into(), summary });
+    check_output(&job, locate.is_some(), &output).map_err(|error| failed(error, Summary::default()))?;
     let begin = Instant::now();
-    let mut output = output;
-    if let Err(error) = check_selection(&job.reading.selection, output.options()) {
-        return Err(Box::new(RunError { error: error.into(), summary: Summary::default() }));
-    }
     let framed = [output.options().prepend_bos, output.options().append_eos].iter().flatten().count() as u64;
     // A template writes special tokens into each text.
     let special_ids = if job.chat.is_some() { Vec::new() } else { special_ids };
-    let special = SpecialIds::new(special_ids, job.reading.add_special_tokens, engine).framed(framed);
+    let special = SpecialIds::new(special_ids, job.reading.add_special_tokens, framed, engine);
     let (reading, max_skipped, files) = (job.reading.clone(), job.max_skipped, job.inputs.len());
     let run_identity = |options| {
         let inputs = job.inputs.iter().map(input_identity).collect();
@@ -605,23 +596,15 @@ fn encode_by(
     let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
     let has_shards = output.has_shards();
     output.name_tokenizer(&identity.name);
-    let start = match begin_output(&mut output, &job, &run_identity) {
-        Ok(start) => start,
-        Err(error) => {
-            let summary = Summary { kept_shards: output.kept_shards(), ..Summary::default() };
-            return Err(Box::new(RunError { error: error.into(), summary }));
-        }
-    };
+    let start = begin_output(&mut output, &job, &run_identity)
+        .map_err(|error| failed(error, Summary { kept_shards: output.kept_shards(), ..Summary::default() }))?;
     let resumed = start.as_ref().map(|(continuation, account)| Resumed {
         shards: output.kept_shards(),
         documents: account.documents.read,
         text_bytes: account.text_bytes,
         stored: continuation.reports.iter().map(|report| report.bytes).sum(),
     });
-    let start = has_shards.then(|| {
-        let (continuation, account) = start.unwrap_or_default();
-        stages::Start { continuation, account }
-    });
+    let start = has_shards.then(|| start.unwrap_or_default());
     let job = match job.reading.selection.shuffle {
         Some(_) => {
             // A half of the memory is for the documents that wait for their order; while runs are merged, all of it.
@@ -642,23 +625,13 @@ fn encode_by(
         text_bytes: run.account.text_bytes,
         tokens: run.output.as_ref().map_or(0, Output::tokens),
         special_tokens: run.account.special_tokens,
-        inputs: Vec::new(),
         loss_tokens: run.output.as_ref().and_then(Output::loss_tokens),
         documents_without_loss: has_mask.then_some(run.account.without_loss),
         elapsed: encoding,
         encoding,
-        stdin_looks_like_json_lines: run.findings.json_lines,
-        keep_missing: run.findings.keep_missing,
-        keep_names: run.findings.names,
-        pointers: run.findings.pointers,
-        peak_in_flight: run.peak,
-        exceeding: run.exceeding,
-        readers: run.readers,
         resumed,
-        kept_shards: 0,
         is_limited: run.ended_at.is_some(),
-        published: None,
-        trace: run.trace,
+        ..run.summary
     };
     let staging = run.output.as_ref().map(Output::handle);
     let published = match (run.end, run.output) {
@@ -723,8 +696,14 @@ fn panics_in<T>(stage: &'static str, body: impl FnOnce() -> T) -> Result<T, Enco
     caught(body).map_err(|message| EncodeError::Panicked { stage, message })
 }
 
-/// Refuses an output that does not match the selection of documents.
-fn check_selection(selection: &Selection, output: &OutputOptions) -> Result<(), OutputError> {
+/// Refuses an output that does not match the job: its masks, or its selection of documents.
+fn check_output(job: &Job, has_tokenizer: bool, output: &Output) -> Result<(), OutputError> {
+    let has_mask = job.chat.as_ref().is_some_and(Chat::has_mask);
+    if has_mask != output.loss_tokens().is_some() || (has_mask && !has_tokenizer) {
+        let message = "masks need a job with a chat template and a loss, an output with masks, and a tokenizer";
+        return Err(OutputError::new(OutputErrorKind::Usage, message));
+    }
+    let (selection, output) = (&job.reading.selection, output.options());
     let usage = |message: &str, hint: &str| Err(OutputError::new(OutputErrorKind::Usage, message).hint(hint));
     if !selection.split.iter().map(|part| &part.name).eq(&output.parts) {
         return usage("the parts of the output are not those of the selection", "give both the same names");

@@ -66,6 +66,7 @@ macro_rules! named {
         }
     };
 }
+pub(crate) use named;
 
 pub(crate) use named;
 

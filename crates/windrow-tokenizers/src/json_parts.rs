@@ -404,8 +404,8 @@ pub fn text_in_parts(line: &[u8], field: &str, lengths: &[usize], kept_bytes: Op
         JsonParts { kept_bytes: kept_bytes.unwrap_or(STRING), ..JsonParts::new(field, kept_bytes.is_some()) };
     let (mut all, mut text, mut rest) = (Vec::new(), Vec::new(), line);
     let mut lengths = lengths.iter().cycle();
-    loop {
-        let length = lengths.next().map_or(rest.len(), |&length| length.clamp(1, rest.len().max(1)).min(rest.len()));
+    while !rest.is_empty() {
+        let length = lengths.next().map_or(rest.len(), |&length| length.clamp(1, rest.len()));
         let (part, behind) = rest.split_at(length);
         rest = behind;
         text.clear();
@@ -413,9 +413,6 @@ pub fn text_in_parts(line: &[u8], field: &str, lengths: &[usize], kept_bytes: Op
             all.clear();
         }
         all.extend_from_slice(&text);
-        if rest.is_empty() {
-            break;
-        }
     }
     parts.finish(&[], &mut Kept::default(), &mut |_| {}).map(|()| String::from_utf8(all).expect("the text of a line"))
 }

@@ -12,7 +12,7 @@ use super::seen::Seen;
 use super::{Job, LargeDocument, Observer, Step};
 use crate::chat::{Chat, Locate};
 use crate::diagnose::is_pointer;
-use crate::document::{BadDocument, explain_first, keep_of, names_of, null_fault, text_in, utf8};
+use crate::document::{Fault, explain_first, keep_of, names_of, null_fault, text_in, utf8};
 use crate::engine::{BatchError, Encoder, Engine, EngineError, Ragged, has_memory};
 use crate::input::{Batch, Fields, Format, Record};
 use crate::kept::Kept;
@@ -75,6 +75,30 @@ pub(super) struct Bad {
     pub(super) is_out_of_memory: bool,
 }
 
+impl Bad {
+    /// A `record` that is bad as a whole.
+    pub(super) fn whole(index: usize, name: &str, record: &Record, reason: String) -> Self {
+        let Record { line, offset, .. } = *record;
+        let document = SkippedDocument { file: name.to_owned(), line, byte: 1, offset, reason };
+        Self { record: index, document, is_out_of_memory: false }
+    }
+
+    /// A `record` without ids.
+    pub(super) fn of_engine(index: usize, name: &str, record: &Record, error: &EngineError) -> Self {
+        let is_out_of_memory = matches!(error, EngineError::NoMemory { .. });
+        Self { is_out_of_memory, ..Self::whole(index, name, record, error.to_string()) }
+    }
+
+    /// A `record` with a fault, at the place of the fault's line.
+    pub(super) fn of_fault(index: usize, name: &str, record: &Record, fault: Fault) -> Self {
+        let mut bad = Self::whole(index, name, record, fault.reason);
+        bad.document.line += fault.line_in_record;
+        bad.document.byte = fault.byte;
+        bad.document.offset = record.offset + fault.at as u64 - (fault.byte - 1);
+        bad
+    }
+}
+
 impl Chunk {
     /// The good records in order. Each has this many kept values.
     pub(super) fn documents(&self, values: usize) -> impl Iterator<Item = Encoded<'_>> {
@@ -128,7 +152,7 @@ pub(super) struct Bench<'e> {
 }
 
 impl<'e> Workshop<'e> {
-    /// A state without masks and selection, which does not stop at a bad document.
+    /// A state without masks, which does not stop at a bad document.
     pub(super) fn new(
         job: &'e Job,
         engine: &'e dyn Engine,
@@ -219,8 +243,8 @@ impl Workshop<'_> {
         // A failed allocation for the copy of a long text would end the process.
         let bytes = record.len.saturating_mul(BYTES_OF_COPY);
         if !has_memory(bytes) {
-            let reason = EngineError::no_memory(self.engine.name(), record.len, bytes).to_string();
-            return Err(Bad { record: index, document: at_record(name, record, reason), is_out_of_memory: true });
+            let error = EngineError::no_memory(self.engine.name(), record.len, bytes);
+            return Err(Bad::of_engine(index, name, record, &error));
         }
         let mut spans = Vec::new();
         let text = match (record.null, self.chat) {
@@ -249,8 +273,7 @@ impl Workshop<'_> {
                 if batch.number_of(index) == 1 {
                     explain_first(&mut fault, record.format, batch.bytes_of(record));
                 }
-                let document = listed(BadDocument::new(name, record, fault));
-                Err(Bad { record: index, document, is_out_of_memory: false })
+                Err(Bad::of_fault(index, name, record, fault))
             }
         }
     }
@@ -264,30 +287,22 @@ impl Workshop<'_> {
         chunk: &mut Chunk,
     ) {
         let mut run: Vec<Text<'_>> = Vec::with_capacity(texts.len());
-        let mut texts = texts.into_iter().peekable();
-        while texts.peek().is_some() {
-            run.clear();
-            let mut bad = None;
-            for text in texts.by_ref() {
-                match text {
-                    Ok(text) => run.push(text),
-                    Err(fault) => {
-                        bad = Some(fault);
-                        break;
+        for text in texts {
+            match text {
+                Ok(text) => run.push(text),
+                Err(bad) => {
+                    if self.encode_run(batch, &run, encoder, chunk) {
+                        return;
+                    }
+                    run.clear();
+                    chunk.bad.push(bad);
+                    if self.stop_at_bad {
+                        return;
                     }
                 }
             }
-            let ended = self.encode_run(batch, &run, encoder, chunk);
-            if ended {
-                return;
-            }
-            if let Some(bad) = bad {
-                chunk.bad.push(bad);
-                if self.stop_at_bad {
-                    return;
-                }
-            }
         }
+        self.encode_run(batch, &run, encoder, chunk);
     }
 
     /// Encodes texts; those that the engine cannot encode become bad records. Returns true if nothing after the last bad one is needed.
@@ -312,10 +327,10 @@ impl Workshop<'_> {
             let Some(error) = failed else { return false };
             let index = run[good].record;
             let record = &batch.records[index];
-            let is_out_of_memory = matches!(error, EngineError::NoMemory { .. });
-            let document = at_record(&self.names[record.file as usize], record, error.to_string());
-            chunk.bad.push(Bad { record: index, document, is_out_of_memory });
-            if self.stop_at_bad || is_out_of_memory {
+            let bad = Bad::of_engine(index, &self.names[record.file as usize], record, &error);
+            let is_last = self.stop_at_bad || bad.is_out_of_memory;
+            chunk.bad.push(bad);
+            if is_last {
                 return true;
             }
             run = &run[good + 1..];
@@ -336,13 +351,11 @@ impl Workshop<'_> {
                 keep_of(line, fields, kept, &mut |field| self.seen.has(field));
                 self.seen.kept_at((u64::from(record.file) << 40) | record.offset, || names_of(line));
             }
-            Format::Parquet => {
-                (0..fields.len()).for_each(|field| self.seen.has(field));
-                kept.append(batch.kept.slice(index * fields.len()..(index + 1) * fields.len()));
-            }
-            Format::Warc => {
+            Format::Parquet | Format::Warc => {
                 let values = batch.kept.slice(index * fields.len()..(index + 1) * fields.len());
-                let found = values.iter().enumerate().filter(|(_, value)| *value != b"null");
+                // A column is there, and a header may be missing.
+                let is_there = |value: &[u8]| record.format == Format::Parquet || value != b"null";
+                let found = values.iter().enumerate().filter(|(_, value)| is_there(value));
                 found.for_each(|(field, _)| self.seen.has(field));
                 kept.append(values);
             }
@@ -439,17 +452,6 @@ pub(super) fn put_nulls(fields: usize, kept: &mut Kept) {
 pub(super) fn is_json_line(text: &str) -> bool {
     let line = text.trim_start().lines().next().unwrap_or_default();
     line.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok()
-}
-
-/// A bad document as the manifest lists it: with the position of its line.
-pub(super) fn listed(bad: BadDocument) -> SkippedDocument {
-    let BadDocument { file, line, byte, offset, reason, .. } = bad;
-    SkippedDocument { file, line, byte, offset: offset - (byte - 1), reason }
-}
-
-/// A document that is bad as a whole.
-pub(super) fn at_record(name: &str, record: &Record, reason: String) -> SkippedDocument {
-    SkippedDocument { file: name.to_owned(), line: record.line, byte: 1, offset: record.offset, reason }
 }
 
 /// Consecutive records that become one chunk.

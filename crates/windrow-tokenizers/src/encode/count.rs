@@ -8,8 +8,9 @@ use windrow::{CancelToken, current_num_threads};
 use super::budget::Budget;
 use super::chunk::{Bad, Chunk, Workshop};
 use super::parts::OpenDocument;
-use super::stages::{Fed, Item, QUEUE, Read, Reading, error_of, reader_of};
-use super::{EncodeError, Job, LargeDocument, Observer, Step, panics_in};
+use super::readers::Item;
+use super::stages::{Fed, QUEUE, Read, Reading, error_of, reader_of};
+use super::{EncodeError, Job, LargeDocument, Observer, Step, Summary, panics_in};
 use crate::document::{FaultKind, text_in};
 use crate::input::{Batch, Continuation, Format, IsRecord, Tolerance};
 use crate::tokenizer::Tokenizer;
@@ -175,8 +176,8 @@ pub fn count(
     reading.finish(end.is_ok());
     match end {
         Ok(_) => {
-            let findings = workshop.seen.findings(&[]);
-            Ok(Noticed { stdin_looks_like_json_lines: findings.json_lines, pointers: findings.pointers })
+            let Summary { stdin_looks_like_json_lines, pointers, .. } = workshop.seen.findings(&[]);
+            Ok(Noticed { stdin_looks_like_json_lines, pointers })
         }
         Err(failure) => Err(error_of(failure)),
     }

@@ -9,9 +9,9 @@ use memchr::{memchr_iter, memrchr};
 use windrow::CancelToken;
 
 use super::Step;
-use super::chunk::{Bad, Chunk, Workshop, at_record, is_chosen, is_json_line, listed};
+use super::chunk::{Bad, Chunk, Workshop, is_chosen, is_json_line};
 use crate::diagnose::FIRST;
-use crate::document::{BadDocument, Fault, explain_first, utf8, utf8_fault};
+use crate::document::{Fault, explain_first, utf8, utf8_fault};
 use crate::engine::{BatchError, EngineError, Ragged};
 use crate::input::{Batch, Format, Record};
 use crate::json_parts::JsonParts;
@@ -252,14 +252,8 @@ impl Workshop<'_> {
         };
         let name = &self.names[begin.file as usize];
         match error {
-            PartError::Engine(error) => {
-                let is_out_of_memory = matches!(error, EngineError::NoMemory { .. });
-                Bad { record: 0, document: at_record(name, &begin, error.to_string()), is_out_of_memory }
-            }
-            PartError::Line(fault) => {
-                let document = listed(BadDocument::new(name, &begin, explained(fault)));
-                Bad { record: 0, document, is_out_of_memory: false }
-            }
+            PartError::Engine(error) => Bad::of_engine(0, name, &begin, &error),
+            PartError::Line(fault) => Bad::of_fault(0, name, &begin, explained(fault)),
             PartError::Fault(place, mut fault) => {
                 if fault.line_in_record == 0 {
                     fault.byte += place.column;
@@ -267,8 +261,7 @@ impl Workshop<'_> {
                 fault.reason = utf8_fault(first).reason;
                 let fault = explained(fault);
                 let record = Record { line: begin.line + place.newlines, offset: begin.offset + place.bytes, ..begin };
-                let document = listed(BadDocument::new(name, &record, fault));
-                Bad { record: 0, document, is_out_of_memory: false }
+                Bad::of_fault(0, name, &record, fault)
             }
         }
     }

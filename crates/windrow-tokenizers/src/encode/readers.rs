@@ -115,7 +115,7 @@ impl Ahead {
     }
 
     /// Waits for the next batch.
-    fn next(&self, number: u32, used: Batch, budget: &Budget) -> Result<Next, EncodeError> {
+    fn next(&self, number: u32, used: Batch, budget: &Budget) -> Result<Item<Batch>, EncodeError> {
         let mut queue = self.queue();
         if !used.bytes.is_empty() && queue.used.is_empty() && queue.end.is_none() {
             queue.used.push(used);
@@ -126,14 +126,16 @@ impl Ahead {
             queue = self.arrived.wait_while(queue, empty).unwrap_or_else(PoisonError::into_inner);
         }
         match queue.batches.pop_front() {
-            Some(batch) => Ok(Next::Batch(batch)),
-            None => queue.end.take().expect("it was waited for").map(Next::End),
+            Some(batch) => Ok(Item::Batch(batch)),
+            None => queue.end.take().expect("it was waited for").map(Item::End),
         }
     }
 }
 
-enum Next {
-    Batch(Batch),
+/// An item that one stage passes to the next.
+pub(super) enum Item<T> {
+    Batch(T),
+    /// The end of the inputs.
     End(Vec<FileReport>),
 }
 
@@ -161,7 +163,7 @@ pub(super) struct Readers {
     /// Reports of finished files that the next batch delivers.
     finished: Vec<FileReport>,
     /// The times in which batches were awaited, if the run is traced.
-    awaited: Option<Vec<Awaited>>,
+    pub(super) awaited: Option<Vec<Awaited>>,
 }
 
 /// The time in which a batch was awaited.
@@ -202,18 +204,8 @@ impl Readers {
         }
     }
 
-    /// Starts to record the times in which batches are awaited.
-    pub(super) fn trace(&mut self) {
-        self.awaited = Some(Vec::new());
-    }
-
-    /// The times in which batches were awaited, if they were recorded.
-    pub(super) fn take_awaited(&mut self) -> Vec<Awaited> {
-        self.awaited.take().unwrap_or_default()
-    }
-
-    /// The next batch, like [`Reader::next_batch`]; the memory of the batch is reserved.
-    pub(super) fn next_batch(&mut self, used: Batch) -> Result<Option<Batch>, EncodeError> {
+    /// The next batch, like [`Reader::next_batch`], or the reports of all inputs; the memory of the batch is reserved.
+    pub(super) fn next_batch(&mut self, used: Batch) -> Result<Item<Batch>, EncodeError> {
         let mut used = Some(used);
         loop {
             self.begin_ahead();
@@ -225,21 +217,21 @@ impl Readers {
                 Front::Here(reader) => {
                     let mut hold = |more| timed(&mut blocked, || budget.reserve(more));
                     match reader.next_batch(used, &mut hold)? {
-                        Some(batch) => Next::Batch(batch),
-                        None => Next::End(reader.reports().to_vec()),
+                        Some(batch) => Item::Batch(batch),
+                        None => Item::End(reader.reports().to_vec()),
                     }
                 }
                 Front::Ahead(number, ahead) => {
                     let next = ahead.next(*number, used, budget)?;
-                    if let Next::Batch(batch) = &next {
+                    if let Item::Batch(batch) = &next {
                         timed(&mut blocked, || budget.adopt(batch.held)).map_err(|Stopped| EncodeError::Stopped)?;
                     }
                     next
                 }
             };
             let bytes = match &next {
-                Next::Batch(batch) => batch.records.last().map_or(0, |last| last.start + last.len),
-                Next::End(_) => 0,
+                Item::Batch(batch) => batch.records.last().map_or(0, |last| last.start + last.len),
+                Item::End(_) => 0,
             };
             let busy = asked.elapsed().saturating_sub(blocked);
             self.pace.read(bytes, busy, blocked);
@@ -247,28 +239,23 @@ impl Readers {
                 awaited.push((asked, busy));
             }
             match next {
-                Next::Batch(mut batch) => {
+                Item::Batch(mut batch) => {
                     self.delivered += batch.finished.len();
                     if !self.finished.is_empty() {
                         batch.finished.splice(0..0, self.finished.drain(..));
                     }
-                    return Ok(Some(batch));
+                    return Ok(Item::Batch(batch));
                 }
-                Next::End(mut reports) => {
+                Item::End(mut reports) => {
                     self.finished.extend_from_slice(&reports[self.delivered..]);
                     self.delivered = 0;
                     self.reports.append(&mut reports);
                     if !self.advance() {
-                        return Ok(None);
+                        return Ok(Item::End(mem::take(&mut self.reports)));
                     }
                 }
             }
         }
-    }
-
-    /// The reports of all inputs, after the last batch.
-    pub(super) fn take_reports(&mut self) -> Vec<FileReport> {
-        mem::take(&mut self.reports)
     }
 
     /// The number of readers at the end.
@@ -547,11 +534,14 @@ mod tests {
         let mut readers = Readers::new(files, make, Continuation::default(), 10, pace, budget, alive);
         readers.start = |_| Err(io::ErrorKind::WouldBlock.into());
         let mut texts = Vec::new();
-        while let Some(batch) = readers.next_batch(Batch::default()).unwrap() {
-            texts.extend(batch.records.iter().map(|record| batch.bytes_of(record)[0]));
-        }
+        let reports = loop {
+            match readers.next_batch(Batch::default()).unwrap() {
+                Item::Batch(batch) => texts.extend(batch.records.iter().map(|record| batch.bytes_of(record)[0])),
+                Item::End(reports) => break reports,
+            }
+        };
         assert_eq!(texts, b"01234");
-        assert_eq!(readers.take_reports().len(), 5);
+        assert_eq!(reports.len(), 5);
         assert_eq!(readers.count(), 1);
     }
 

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::Summary;
+
 /// The state that the workers share. Its flags order nothing, and are read after the workers have ended.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
@@ -13,19 +15,6 @@ pub(super) struct Seen {
     first: AtomicU64,
     names: Mutex<(u64, Vec<String>)>,
     pointers: Mutex<(u64, String)>,
-}
-
-/// Findings in the documents of a run.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Findings {
-    /// Standard input was read as text, but begins with a line of JSON.
-    pub(super) json_lines: bool,
-    /// Kept fields that no document has.
-    pub(super) keep_missing: Vec<String>,
-    /// The names of the fields of the first document, if it lacks some of these.
-    pub(super) names: Vec<String>,
-    /// The number of texts that are git-lfs pointers, and the first of their names.
-    pub(super) pointers: (u64, String),
 }
 
 impl Seen {
@@ -68,15 +57,16 @@ impl Seen {
         }
     }
 
-    /// All findings, after the workers have ended. `keep` has the kept fields.
-    pub(super) fn findings(&self, keep: &[String]) -> Findings {
+    /// A summary of all findings, after the workers have ended. `keep` has the kept fields.
+    pub(super) fn findings(&self, keep: &[String]) -> Summary {
         let is_set = |flag: &AtomicBool| flag.load(Ordering::Relaxed); // Relaxed: a flag, see `Seen`
         let missing = keep.iter().zip(&self.kept).filter(|(_, kept)| !is_set(kept));
-        Findings {
-            json_lines: is_set(&self.json_lines),
+        Summary {
+            stdin_looks_like_json_lines: is_set(&self.json_lines),
             keep_missing: missing.map(|(field, _)| field.clone()).collect(),
-            names: self.names.lock().unwrap_or_else(PoisonError::into_inner).1.clone(),
+            keep_names: self.names.lock().unwrap_or_else(PoisonError::into_inner).1.clone(),
             pointers: self.pointers.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            ..Summary::default()
         }
     }
 }

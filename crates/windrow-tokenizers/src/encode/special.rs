@@ -15,12 +15,12 @@ pub(super) struct SpecialIds {
     /// Number of special ids that the tokenizer itself adds to each document.
     around: u64,
     /// Number of ids that the output adds to each document.
-    framed: u64,
+    pub(super) framed: u64,
 }
 
 impl SpecialIds {
-    /// The special ids `ids`, in any order. With `adds_ids`, the engine itself puts some around each document.
-    pub(super) fn new(ids: Vec<u32>, adds_ids: bool, engine: &dyn Engine) -> Self {
+    /// The special ids `ids`, in any order. With `adds_ids`, the engine itself puts some around each document; the output adds `framed` ids.
+    pub(super) fn new(ids: Vec<u32>, adds_ids: bool, framed: u64, engine: &dyn Engine) -> Self {
         let special = Self::of(ids);
         let mut empty = Vec::new();
         // An engine that cannot encode the empty text will refuse documents, too.
@@ -28,7 +28,7 @@ impl SpecialIds {
             true => special.count(&empty),
             false => 0,
         };
-        Self { around, ..special }
+        Self { around, framed, ..special }
     }
 
     fn of(mut ids: Vec<u32>) -> Self {
@@ -41,16 +41,6 @@ impl SpecialIds {
             }
         }
         Self { ranges, around: 0, framed: 0 }
-    }
-
-    /// The same ids with an output that adds `framed` ids to each document.
-    pub(super) fn framed(self, framed: u64) -> Self {
-        Self { framed, ..self }
-    }
-
-    /// The number of ids that the output adds to this number of documents.
-    pub(super) fn framed_ids(&self, documents: usize) -> u64 {
-        documents as u64 * self.framed
     }
 
     /// The number of special tokens in the texts of this number of documents, whose ids are `ids`.

@@ -20,11 +20,11 @@ use super::account::Account;
 use super::budget::{Budget, Held};
 use super::chunk::{Chunk, Workshop};
 use super::parts::OpenDocument;
-use super::readers::{Awaited, MakeReader, Pace, Readers};
-use super::seen::{Findings, Seen};
+use super::readers::{Awaited, Item, MakeReader, Pace, Readers};
+use super::seen::Seen;
 use super::special::SpecialIds;
 use super::write::Writer;
-use super::{EncodeError, Job, MaxSkipped, Observer, panics_in};
+use super::{EncodeError, Job, Observer, Summary, panics_in};
 use crate::chat::Locate;
 use crate::engine::Engine;
 use crate::input::{Batch, Continuation, FileReport, InputFile, Position, Reader};
@@ -46,35 +46,11 @@ pub(super) struct Run {
     pub(super) account: Account,
     /// The output; none if its stage panicked.
     pub(super) output: Option<Output>,
-    pub(super) peak: usize,
-    /// Number of documents that were announced.
-    pub(super) exceeding: u64,
-    pub(super) readers: usize,
-    pub(super) trace: Option<Trace>,
-    pub(super) findings: Findings,
+    /// The findings of the stages, the memory and the readers that they used, and their trace.
+    pub(super) summary: Summary,
     /// The place of the document that reached the limit. The reports cover the files before this place.
     pub(super) ended_at: Option<Position>,
     pub(super) end: Result<Vec<FileReport>, EncodeError>,
-}
-
-impl Run {
-    /// A run that has read nothing.
-    fn without_stages(
-        output: Output,
-        account: Account,
-        ended_at: Option<Position>,
-        end: Result<Vec<FileReport>, EncodeError>,
-    ) -> Self {
-        let (output, findings) = (Some(output), Findings::default());
-        Self { account, output, peak: 0, exceeding: 0, readers: 0, trace: None, findings, ended_at, end }
-    }
-}
-
-/// An item that one stage passes to the next.
-pub(super) enum Item<T> {
-    Batch(T),
-    /// The end of the inputs.
-    End(Vec<FileReport>),
 }
 
 pub(super) struct Read {
@@ -91,14 +67,8 @@ struct Encoded {
 /// An item that the reader feeds. If reading ends early, the items read before precede the error.
 pub(super) type Fed = Result<Item<Read>, EncodeError>;
 
-/// The place where an interrupted run continues.
-#[derive(Debug, Default)]
-pub(super) struct Start {
-    pub(super) continuation: Continuation,
-    pub(super) account: Account,
-}
-
-/// Runs the stages until the last document is in `output`, or a stage fails. With `start`, another run can continue the output.
+/// Runs the stages until the last document is in `output`, or a stage fails. With `start`, the place where this run begins, another run can
+/// continue the output.
 pub(super) fn run(
     mut job: Job,
     engine: &dyn Engine,
@@ -106,14 +76,15 @@ pub(super) fn run(
     locate: Option<&dyn Locate>,
     output: Output,
     observer: &dyn Observer,
-    start: Option<Start>,
+    start: Option<(Continuation, Account)>,
 ) -> Run {
     let limit = job.reading.selection.limit.map_or(u64::MAX, NonZeroU64::get);
     let is_resumable = start.is_some();
-    let Start { continuation, account } = start.unwrap_or_default();
+    let (continuation, account) = start.unwrap_or_default();
+    let summary = Summary::default();
     if account.documents.written == limit {
         let Continuation { position, reports } = continuation;
-        return Run::without_stages(output, account, Some(position), Ok(reports));
+        return Run { account, output: Some(output), summary, ended_at: Some(position), end: Ok(reports) };
     }
     let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
     let (fields, reports) = (job.reading.fields(), continuation.reports.clone());
@@ -125,11 +96,13 @@ pub(super) fn run(
     let zero = Instant::now();
     let (reading, batches, used) = match Reading::begin(&mut job, engine, make, continuation, &budget, pool.threads()) {
         Ok(begun) => begun,
-        Err(error) => return Run::without_stages(output, Account::default(), None, Err(error)),
+        Err(error) => {
+            let account = Account::default();
+            return Run { account, output: Some(output), summary, ended_at: None, end: Err(error) };
+        }
     };
     let workshop = Workshop {
         locate,
-        selection: &job.reading.selection,
         stop_at_bad: job.reading.on_error == OnError::Fail,
         seen: Seen::new(fields.keep.len()),
         ..Workshop::new(&job, engine, observer, &names, &fields)
@@ -142,6 +115,8 @@ pub(super) fn run(
         document: OpenDocument::default(),
     };
     let writer = Writer {
+        reading: &job.reading,
+        max_skipped: job.max_skipped,
         output,
         account,
         part: Default::default(),
@@ -150,14 +125,8 @@ pub(super) fn run(
         fields: &fields,
         special,
         has_masks: locate.is_some(),
-        selection: &job.reading.selection,
         limit,
         ended_at: None,
-        on_error: job.reading.on_error,
-        most_skipped: match job.max_skipped {
-            Some(MaxSkipped::Documents(most)) => most,
-            _ => u64::MAX,
-        },
     };
     let mut writing = Writing { writer, budget: &budget, used, is_whole: true, reports: None };
     // Dirty pages are written to the disk while the next batches are encoded; a slower disk holds up the writer. Otherwise the final sync would
@@ -176,7 +145,7 @@ pub(super) fn run(
     budget.close();
     let (readers, awaited) = reading.finish(end.is_ok());
     let trace = job.trace.then(|| with_reading(trace, awaited, zero, begun));
-    let exceeding = encoding.exceeding;
+    let (peak_in_flight, exceeding) = (budget.peak(), encoding.exceeding);
     let Writing { mut writer, is_whole, reports, .. } = writing;
     let end = match end {
         Ok(_) => Ok(reports.expect("the last item that the reader feeds, unless it fails")),
@@ -191,8 +160,8 @@ pub(super) fn run(
     };
     let Writer { output, account, ended_at, .. } = writer;
     let (output, account) = if is_whole { (Some(output), account) } else { (None, Account::default()) };
-    let findings = workshop.seen.findings(&fields.keep);
-    Run { account, output, peak: budget.peak(), exceeding, readers, trace, findings, ended_at, end }
+    let summary = Summary { peak_in_flight, exceeding, readers, trace, ..workshop.seen.findings(&fields.keep) };
+    Run { account, output, summary, ended_at, end }
 }
 
 /// Makes readers of a job's inputs. Documents come in parts where the engine can cut them and `takes_parts` is set.
@@ -330,9 +299,7 @@ impl Reading {
         files.drain(..files.len().min(continuation.position.file as usize));
         let (batch_bytes, pace) = (job.batch_bytes(engine.working_bytes()), Pace::new(job.readers, threads));
         let mut readers = Readers::new(files, make, continuation, batch_bytes, pace, Arc::clone(budget), alive);
-        if job.trace {
-            readers.trace();
-        }
+        readers.awaited = job.trace.then(Vec::new);
         let budget = Arc::clone(budget);
         let body = move || feed(readers, feeder, &recycled, &budget, threads);
         let thread = thread::Builder::new().name("windrow-read".to_owned()).spawn(body).map_err(EncodeError::Thread)?;
@@ -360,19 +327,18 @@ fn feed(
 ) -> (usize, Vec<Awaited>) {
     loop {
         let used = recycled.try_recv().unwrap_or_default();
-        let item = match panics_in("reading", || readers.next_batch(used)).flatten() {
-            Ok(Some(batch)) => {
+        let item = panics_in("reading", || readers.next_batch(used)).flatten().map(|item| match item {
+            Item::Batch(batch) => {
                 let longest = batch.records.iter().map(|record| record.len).max().unwrap_or(0);
                 let held = budget.hand_on(longest.saturating_mul(threads));
-                Ok(Item::Batch(Read { batch, held }))
+                Item::Batch(Read { batch, held })
             }
-            Ok(None) => Ok(Item::End(readers.take_reports())),
-            Err(error) => Err(error),
-        };
+            Item::End(reports) => Item::End(reports),
+        });
         let last = !matches!(item, Ok(Item::Batch(_)));
         let begin = Instant::now();
         if feeder.push(item).is_err() || last {
-            return (readers.count(), readers.take_awaited());
+            return (readers.count(), readers.awaited.unwrap_or_default());
         }
         readers.blocked(begin.elapsed());
     }

@@ -10,10 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use super::account::Account;
-use super::seen::Findings;
 use super::special::SpecialIds;
 use super::stages::{Run, run};
-use super::{EncodeError, Job, MaxSkipped};
+use super::{EncodeError, Job, MaxSkipped, Summary};
 use crate::engine::{Encoder, Engine, EngineError};
 use crate::input::{Compression, FileReport, Format, InputFile, Position};
 use crate::manifest::{Documents, OnError, Selection, SkippedDocument};
@@ -149,8 +148,7 @@ impl<F: FnMut(usize) -> Result<(), OutputError> + Send + 'static> FormatWriter f
 /// The result of the stages.
 struct Ended {
     account: Account,
-    peak: usize,
-    findings: Findings,
+    summary: Summary,
     ended_at: Option<Position>,
     end: Result<Vec<FileReport>, EncodeError>,
     /// None if the writing stage panicked.
@@ -193,7 +191,7 @@ where
         let _ = done.send(run(job, engine, &SpecialIds::default(), None, output, &(), None));
     });
     let run = outcome.recv_timeout(Duration::from_secs(60)).expect("the run ends, and without a panic");
-    let Run { account, output, peak, findings, ended_at, end, .. } = run;
+    let Run { account, output, summary, ended_at, end } = run;
     let sink = output.map(|output| {
         let written = mem::take(&mut *written.lock().unwrap());
         let skipped = output.first_skipped().iter().cloned();
@@ -202,7 +200,7 @@ where
             ..written
         }
     });
-    Ended { account, peak, findings, ended_at, end, sink }
+    Ended { account, summary, ended_at, end, sink }
 }
 
 /// A message without the number of ids that a part of a document, or the whole, has too many.
@@ -277,7 +275,11 @@ fn a_slow_writer_slows_the_reader() {
     });
     let run = ends(Job { memory: MEMORY, ..job(vec![file], OnError::Fail) }, sink);
     assert!(matches!(run.end, Err(EncodeError::Output(_))), "{:?}", run.end);
-    assert!((MEMORY / 10..=MEMORY).contains(&run.peak), "{} bytes in flight", run.peak);
+    assert!(
+        (MEMORY / 10..=MEMORY).contains(&run.summary.peak_in_flight),
+        "{} bytes in flight",
+        run.summary.peak_in_flight
+    );
 }
 
 #[test]
@@ -411,7 +413,7 @@ fn bad_documents_take_memory_while_they_are_in_flight() {
     let run = ends(job(vec![lines(text)], OnError::Skip), Kept::new(|_| Ok(())));
     assert_eq!(run.account.documents.skipped, 2_000);
     // A batch of the smallest size has 85 of them; the text of the reason has 42 bytes.
-    assert!(run.peak > 85 * (48 + 42), "{} bytes in flight", run.peak);
+    assert!(run.summary.peak_in_flight > 85 * (48 + 42), "{} bytes in flight", run.summary.peak_in_flight);
 }
 
 #[test]
@@ -422,10 +424,10 @@ fn json_lines_on_stdin_are_noticed() {
             Kept::new(|_| Ok(())),
         )
     };
-    assert!(text("-", "\n {\"text\": \"a\"}\n{\"text\"", Format::Text).findings.json_lines);
-    assert!(!text("-", "{\n\"text\": \"a\"}", Format::Text).findings.json_lines);
-    assert!(!text("-", "{\"text\": \"a\"}", Format::Jsonl).findings.json_lines);
-    assert!(!text("a.txt", "{\"text\": \"a\"}", Format::Text).findings.json_lines);
+    assert!(text("-", "\n {\"text\": \"a\"}\n{\"text\"", Format::Text).summary.stdin_looks_like_json_lines);
+    assert!(!text("-", "{\n\"text\": \"a\"}", Format::Text).summary.stdin_looks_like_json_lines);
+    assert!(!text("-", "{\"text\": \"a\"}", Format::Jsonl).summary.stdin_looks_like_json_lines);
+    assert!(!text("a.txt", "{\"text\": \"a\"}", Format::Text).summary.stdin_looks_like_json_lines);
 }
 
 #[test]
@@ -477,7 +479,11 @@ fn a_document_larger_than_the_budget_runs_alone() {
     assert_eq!(run.end.unwrap()[0].documents, 3);
     assert_eq!(run.sink.unwrap().documents, ["small", large.as_str(), "small"]);
     // Its bytes, up to a quarter more because buffers grow, and four bytes for each of its ids, of which there are as many as bytes.
-    assert!((1_500_000..1_600_000).contains(&run.peak), "{} bytes in flight", run.peak);
+    assert!(
+        (1_500_000..1_600_000).contains(&run.summary.peak_in_flight),
+        "{} bytes in flight",
+        run.summary.peak_in_flight
+    );
 }
 
 #[test]
@@ -486,7 +492,11 @@ fn large_documents_are_in_flight_as_the_budget_allows() {
     for memory in [700_000, 2_000_000] {
         let run = ends(Job { memory, ..job(vec![lines(text.as_str())], OnError::Fail) }, Kept::new(|_| Ok(())));
         assert_eq!(run.end.unwrap()[0].documents, 30);
-        assert!((500_000..=memory).contains(&run.peak), "{} bytes in flight of {memory}", run.peak);
+        assert!(
+            (500_000..=memory).contains(&run.summary.peak_in_flight),
+            "{} bytes in flight of {memory}",
+            run.summary.peak_in_flight
+        );
     }
 }
 

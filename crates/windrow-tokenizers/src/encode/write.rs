@@ -3,15 +3,17 @@
 use std::mem;
 
 use super::account::Account;
-use super::chunk::{Bad, Chunk, Encoded, at_record, is_chosen, part_of, put_nulls};
+use super::chunk::{Bad, Chunk, Encoded, is_chosen, part_of, put_nulls};
 use super::special::SpecialIds;
 use super::{EncodeError, MaxSkipped};
 use crate::input::{Batch, Fields, FileReport, Position, Record};
-use crate::manifest::{OnError, Selection};
+use crate::manifest::{EncodeJob, OnError};
 use crate::output::{InputCounts, Order, Output, OutputError, OutputErrorKind};
 
 /// Writes the chunks of batches, and keeps the account.
 pub(super) struct Writer<'e> {
+    pub(super) reading: &'e EncodeJob,
+    pub(super) max_skipped: Option<MaxSkipped>,
     pub(super) output: Output,
     pub(super) account: Account,
     pub(super) part: OpenPart,
@@ -21,14 +23,10 @@ pub(super) struct Writer<'e> {
     pub(super) fields: &'e Fields,
     pub(super) special: &'e SpecialIds,
     pub(super) has_masks: bool,
-    pub(super) selection: &'e Selection,
     /// Number of good documents with which the run ends.
     pub(super) limit: u64,
     /// The place of that document.
     pub(super) ended_at: Option<Position>,
-    pub(super) on_error: OnError,
-    /// Maximum number of documents that may be skipped.
-    pub(super) most_skipped: u64,
 }
 
 /// The state of a document that comes in parts.
@@ -95,11 +93,12 @@ impl Writer<'_> {
     /// Appends a document. A document that the format cannot hold is bad.
     fn push(&mut self, Encoded { record, bytes, document }: Encoded<'_>, batch: &Batch) -> Result<(), EncodeError> {
         let input = batch.records[record].file;
-        let part = part_of(self.selection, batch, record);
-        let order = match self.selection.shuffle {
+        let selection = &self.reading.selection;
+        let part = part_of(selection, batch, record);
+        let order = match selection.shuffle {
             Some(_) => {
                 let number = batch.number_of(record);
-                (self.selection.key_of(input, number), input, number)
+                (selection.key_of(input, number), input, number)
             }
             None => Order::default(),
         };
@@ -109,7 +108,7 @@ impl Writer<'_> {
                 _ => Err(error.into()),
             };
         }
-        let tokens = document.ids.len() as u64 + self.special.framed_ids(1);
+        let tokens = document.ids.len() as u64 + self.special.framed;
         let counts = InputCounts { input, text_bytes: bytes as u64, tokens };
         self.account.write(counts, self.special.in_texts(document.ids, 1));
         if self.has_masks {
@@ -136,25 +135,23 @@ impl Writer<'_> {
 
     /// Counts a bad document, unless it ends the run.
     fn skip(&mut self, Bad { document, is_out_of_memory, .. }: Bad) -> Result<(), EncodeError> {
-        let is_too_many = self.account.documents.skipped == self.most_skipped;
-        self.account.documents.read += 1;
-        if is_out_of_memory || self.on_error == OnError::Fail || is_too_many {
-            self.account.documents.failed += 1;
-            if is_out_of_memory {
-                return Err(EncodeError::NoMemory(document));
+        let Account { documents, first_bad, .. } = &mut self.account;
+        let is_reached = |most: &MaxSkipped| *most == MaxSkipped::Documents(documents.skipped);
+        let most = self.max_skipped.filter(is_reached);
+        let stops = self.reading.on_error == OnError::Fail;
+        let is_last = is_out_of_memory || stops || most.is_some();
+        documents.read += 1;
+        documents.failed += u64::from(is_last);
+        documents.skipped += u64::from(!is_last);
+        match most {
+            _ if is_out_of_memory => Err(EncodeError::NoMemory(document)),
+            _ if stops => Err(EncodeError::Document(document)),
+            Some(most) => Err(EncodeError::TooManySkipped { documents: *documents, most, bad: Box::new(document) }),
+            None => {
+                first_bad.get_or_insert_with(|| document.clone());
+                Ok(self.output.skip(document)?)
             }
-            if self.on_error == OnError::Fail {
-                return Err(EncodeError::Document(document));
-            }
-            let most = MaxSkipped::Documents(self.most_skipped);
-            let (documents, bad) = (self.account.documents, Box::new(document));
-            return Err(EncodeError::TooManySkipped { documents, most, bad });
         }
-        self.account.documents.skipped += 1;
-        if self.account.first_bad.is_none() {
-            self.account.first_bad = Some(document.clone());
-        }
-        Ok(self.output.skip(document)?)
     }
 
     /// Appends a part of a document. If it is bad, the earlier parts are removed, and the later ones are dropped. If the output refuses it, a fault
@@ -162,13 +159,14 @@ impl Writer<'_> {
     fn write_part(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
         let index = chunk.records.start;
         let record = &batch.records[index];
-        if !is_chosen(self.selection, batch, index) {
+        let selection = &self.reading.selection;
+        if !is_chosen(selection, batch, index) {
             let documents = u64::from(!record.is_open);
             self.account.documents.read += documents;
             self.account.documents.left_out += documents;
             return Ok(());
         }
-        let part = part_of(self.selection, batch, index);
+        let part = part_of(selection, batch, index);
         let (mut before, mut refused) = match mem::take(&mut self.part) {
             OpenPart::Nothing => (Parts { begin: *record, text_bytes: 0, tokens: 0, special_tokens: 0 }, None),
             OpenPart::Written(parts) => (parts, None),
@@ -220,7 +218,7 @@ impl Writer<'_> {
             self.part = OpenPart::Written(parts);
             return Ok(());
         }
-        let tokens = parts.tokens + self.special.framed_ids(1);
+        let tokens = parts.tokens + self.special.framed;
         let counts = InputCounts { input: record.file, text_bytes: parts.text_bytes, tokens };
         self.account.write(counts, parts.special_tokens);
         self.pass(part, batch, index)
@@ -230,7 +228,6 @@ impl Writer<'_> {
     fn refused(&self, index: usize, record: &Record, error: &OutputError) -> Bad {
         let message = error.to_string();
         let reason = message.lines().next().unwrap_or_default().to_owned();
-        let document = at_record(&self.names[record.file as usize], record, reason);
-        Bad { record: index, document, is_out_of_memory: false }
+        Bad::whole(index, &self.names[record.file as usize], record, reason)
     }
 }

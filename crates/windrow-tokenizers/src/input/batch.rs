@@ -139,6 +139,34 @@ pub(super) enum Advance {
     Finished,
 }
 
+/// Buffers that the next file uses again.
+#[derive(Default)]
+pub(super) struct Spare {
+    pub(super) buffer: Vec<u8>,
+    pub(super) unread: Vec<u8>,
+}
+
+/// A file that is being read.
+pub(super) trait OpenFile: Send {
+    /// Bytes read of the file as stored.
+    fn stored(&self) -> u64;
+
+    /// Size as stored in bytes, including unread bytes, if it is known.
+    fn size(&self) -> u64;
+
+    /// The state of the file that the next batch needs.
+    fn origin(&mut self) -> Origin;
+
+    /// Skips everything up to the end of a record.
+    fn pass(&mut self, last: LastRecord, filling: &mut Filling<'_>) -> Result<(), InputError>;
+
+    /// Puts records into the batch.
+    fn advance(&mut self, filling: &mut Filling<'_>) -> Result<Advance, InputError>;
+
+    /// Completes the report of a file that was read to its end.
+    fn close(self: Box<Self>, spare: &mut Spare) -> Result<FileReport, InputError>;
+}
+
 /// A batch that is being filled.
 pub(super) struct Filling<'h> {
     pub(super) batch: Batch,
@@ -211,7 +239,6 @@ impl<'h> Filling<'h> {
     }
 
     /// Adds the values of the kept fields of the record that is added next.
-    #[cfg(feature = "parquet")]
     pub(super) fn keep(&mut self, values: &Kept, name: &str, line: u64) -> Result<(), InputError> {
         let ends = (self.batch.records.len() + 1) * values.ends.len();
         let bytes = self.batch.kept.bytes.len() + values.bytes.len();
@@ -253,7 +280,6 @@ impl<'h> Filling<'h> {
 }
 
 /// The growth in bytes of a buffer of this capacity that must hold `needed` bytes.
-#[cfg(feature = "parquet")]
 fn grown(capacity: usize, needed: usize) -> usize {
     if needed > capacity { (needed - capacity).max(capacity).max(64) } else { 0 }
 }

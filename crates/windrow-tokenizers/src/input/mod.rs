@@ -69,7 +69,7 @@ pub(crate) use store::Object;
 #[cfg(feature = "parquet")]
 pub(crate) use thrift::ParquetFile;
 pub(crate) use tolerance::{IsRecord, Tolerance};
-pub use walk::{WalkOptions, WalkedTree, is_hidden, walk};
+pub use walk::{WalkOptions, WalkedTree, walk};
 
 /// The meaning of the (decompressed) bytes of a file.
 ///

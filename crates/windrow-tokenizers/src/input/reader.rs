@@ -17,14 +17,13 @@ use std::vec;
 
 use memchr::{memchr, memchr_iter};
 
-use super::batch::{Advance, Batch, Filling, Record, Stopped};
-use super::columns::ColumnFile;
+use super::batch::{Advance, Batch, Filling, OpenFile, Record, Spare, Stopped};
 use super::frame::{Framer, Piece, Unframed, framer, is_blank};
 use super::position::{Continuation, LastRecord, Origin};
 use super::report::FileReport;
 use super::stream::{BUFFER, Stream};
 use super::tolerance::Tolerance;
-use super::{Fields, Format, InputError, InputFile};
+use super::{Fields, Format, InputError, InputFile, columns};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -54,7 +53,7 @@ const FIRST_LINE: usize = 1 << 20;
 pub struct Reader {
     waiting: vec::IntoIter<InputFile>,
     opened: u32,
-    current: Option<Current>,
+    current: Option<Box<dyn OpenFile>>,
     batch_bytes: usize,
     splits: Splits,
     fields: Fields,
@@ -89,13 +88,6 @@ impl Splits {
             Format::Parquet | Format::Warc => false,
         }
     }
-}
-
-/// Buffers that the next file reuses.
-#[derive(Default)]
-struct Spare {
-    buffer: Vec<u8>,
-    unread: Vec<u8>,
 }
 
 impl Reader {
@@ -211,7 +203,7 @@ impl Reader {
 
     /// Bytes read so far from all files together, as stored.
     pub fn stored(&self) -> u64 {
-        self.stored + self.current.as_ref().map_or(0, Current::stored)
+        self.stored + self.current.as_ref().map_or(0, |file| file.stored())
     }
 
     /// The files that were read to their end, in order; all of them once [`next_batch`](Self::next_batch) has returned `None`.
@@ -273,15 +265,15 @@ impl Reader {
             let index = self.opened;
             self.opened += 1;
             let mut file = if file.format == Format::Parquet {
-                Current::Columns(Box::new(ColumnFile::open(file, index, &self.fields)?))
+                columns::open(file, index, &self.fields)?
             } else {
                 let frame = framer(file.format, &self.fields);
                 let (splits, tolerance) = (self.splits, self.tolerance.clone());
-                let mut file = OpenFile::open(file, index, frame, splits, &mut self.spare, tolerance)?;
+                let mut file = StreamFile::open(file, index, frame, splits, &mut self.spare, tolerance)?;
                 if self.is_resumable && file.frame.restarts() && !file.frame.is_whole() {
                     file.stream.keep_prefixes();
                 }
-                Current::Stream(Box::new(file))
+                Box::new(file)
             };
             if let Some(last) = self.after.take() {
                 file.pass(last, filling)?;
@@ -301,61 +293,8 @@ impl Reader {
     }
 }
 
-/// The file that is being read.
-enum Current {
-    Stream(Box<OpenFile>),
-    Columns(Box<ColumnFile>),
-}
-
-impl Current {
-    fn stored(&self) -> u64 {
-        match self {
-            Self::Stream(file) => file.stream.stored(),
-            Self::Columns(file) => file.stored(),
-        }
-    }
-
-    /// Size as stored in bytes, including unread bytes, if it is known.
-    fn size(&self) -> u64 {
-        match self {
-            Self::Stream(file) => file.stream.size(),
-            Self::Columns(file) => file.stored(),
-        }
-    }
-
-    /// The state of the file that the next batch needs.
-    fn origin(&mut self) -> Origin {
-        match self {
-            Self::Stream(file) => file.origin(),
-            Self::Columns(file) => file.origin(),
-        }
-    }
-
-    /// Skips everything up to the end of a record.
-    fn pass(&mut self, last: LastRecord, filling: &mut Filling<'_>) -> Result<(), InputError> {
-        match self {
-            Self::Stream(file) => file.pass(last, filling),
-            Self::Columns(file) => file.pass(&last, filling),
-        }
-    }
-
-    fn advance(&mut self, filling: &mut Filling<'_>) -> Result<Advance, InputError> {
-        match self {
-            Self::Stream(file) => file.advance(filling),
-            Self::Columns(file) => file.advance(filling),
-        }
-    }
-
-    fn close(self, spare: &mut Spare) -> Result<FileReport, InputError> {
-        match self {
-            Self::Stream(file) => file.close(spare),
-            Self::Columns(file) => file.close(),
-        }
-    }
-}
-
 /// A file that is read from front to back.
-struct OpenFile {
+struct StreamFile {
     index: u32,
     format: Format,
     frame: Box<dyn Framer>,
@@ -381,7 +320,7 @@ struct OpenFile {
     known: u64,
 }
 
-impl OpenFile {
+impl StreamFile {
     fn open(
         file: InputFile,
         index: u32,
@@ -413,122 +352,6 @@ impl OpenFile {
             documents: 0,
             known: 0,
         })
-    }
-
-    /// Skips everything up to the end of a record.
-    fn pass(&mut self, last: LastRecord, filling: &mut Filling<'_>) -> Result<(), InputError> {
-        if !self.frame.restarts() {
-            self.known = last.number;
-            return Ok(());
-        }
-        self.stream.seek(&last.prefix)?;
-        self.stream.keep_prefixes();
-        self.decompressed = last.prefix.bytes();
-        let mut left = last.offset - self.decompressed;
-        while left > 0 {
-            (filling.hold)(0)?;
-            let window = filling.batch.bytes.len();
-            let most = usize::try_from(left).map_or(window, |left| left.min(window));
-            let read = self.stream.read(&mut filling.batch.bytes[..most])?;
-            if read == 0 {
-                // The file had this length before.
-                return Err(InputError::Changed { name: self.stream.name().into() });
-            }
-            self.decompressed += read as u64;
-            left -= read as u64;
-        }
-        (self.offset, self.line, self.documents) = (last.offset, last.line, last.number - 1);
-        // The last record of a batch may be the end of a line.
-        (self.begun, self.known, self.is_in_record) = (true, 1, true);
-        Ok(())
-    }
-
-    fn origin(&mut self) -> Origin {
-        Origin { file: self.index, records: self.documents, prefix: self.stream.prefix_before(self.offset) }
-    }
-
-    fn close(self, spare: &mut Spare) -> Result<FileReport, InputError> {
-        let (name, compression) = (self.stream.name().to_string(), self.stream.compression());
-        let totals = self.stream.finish()?;
-        *spare = Spare { buffer: totals.buffer, unread: self.unread };
-        Ok(FileReport {
-            name,
-            format: self.format,
-            compression,
-            bytes: totals.bytes,
-            decompressed_bytes: self.decompressed,
-            blake3: totals.blake3,
-            documents: self.documents,
-        })
-    }
-
-    /// Moves records into the batch until it is full or the file ends.
-    fn advance(&mut self, filling: &mut Filling<'_>) -> Result<Advance, InputError> {
-        // Everything before this position was searched for newlines.
-        let mut searched = filling.start;
-        let mut ended = false;
-        loop {
-            if !self.begun && (ended || self.can_begin(&filling.batch.bytes[filling.start..filling.end])) {
-                self.begin(filling)?;
-                searched = filling.start;
-            }
-            if self.begun {
-                while let Some(piece) = self.cut(searched, ended, filling)? {
-                    self.line += piece.newlines[0];
-                    if let Some(record) = piece.record {
-                        self.push(record, false, filling)?;
-                    }
-                    self.line += piece.newlines[1];
-                    self.skip(piece.bytes, filling);
-                    searched = filling.start;
-                    if filling.is_full() && !ended {
-                        self.keep_unread(filling)?;
-                        return Ok(Advance::Full);
-                    }
-                }
-                searched = filling.end;
-            }
-            if ended {
-                return Ok(Advance::Finished);
-            }
-            if filling.end == filling.window() {
-                if !filling.batch.records.is_empty() {
-                    self.keep_unread(filling)?;
-                    return Ok(Advance::Full);
-                }
-                let part = self.part_in(filling);
-                if part > 0 {
-                    let bytes = &filling.batch.bytes[filling.start..filling.start + part];
-                    let newlines = memchr_iter(b'\n', bytes).count() as u64;
-                    self.push(0..part, true, filling)?;
-                    self.line += newlines;
-                    self.skip(part, filling);
-                    searched = filling.start;
-                    if !filling.batch.records.is_empty() {
-                        self.keep_unread(filling)?;
-                        return Ok(Advance::Full);
-                    }
-                }
-                if filling.start > 0 {
-                    // Only blank lines so far.
-                    filling.batch.bytes.copy_within(filling.start..filling.end, 0);
-                    searched -= filling.start;
-                    filling.end -= filling.start;
-                    filling.start = 0;
-                } else {
-                    filling.grow(self.growth(filling), self.stream.name(), self.line)?;
-                }
-            }
-            (filling.hold)(0)?;
-            let mut to = filling.window();
-            if !self.frame.is_whole() {
-                // The bytes after the newline of a huge line are copied away, so limit their number.
-                to = to.min(filling.end + BUFFER);
-            }
-            let read = self.read(&mut filling.batch.bytes[filling.end..to])?;
-            filling.end += read;
-            ended = read == 0;
-        }
     }
 
     /// True if a file of JSON lines is read as text when its first line is not a record.
@@ -661,6 +484,132 @@ impl OpenFile {
         }
         filling.end = filling.start;
         Ok(())
+    }
+}
+
+impl OpenFile for StreamFile {
+    fn stored(&self) -> u64 {
+        self.stream.stored()
+    }
+
+    fn size(&self) -> u64 {
+        self.stream.size()
+    }
+
+    fn origin(&mut self) -> Origin {
+        Origin { file: self.index, records: self.documents, prefix: self.stream.prefix_before(self.offset) }
+    }
+
+    /// Skips everything up to the end of a record.
+    fn pass(&mut self, last: LastRecord, filling: &mut Filling<'_>) -> Result<(), InputError> {
+        if !self.frame.restarts() {
+            self.known = last.number;
+            return Ok(());
+        }
+        self.stream.seek(&last.prefix)?;
+        self.stream.keep_prefixes();
+        self.decompressed = last.prefix.bytes();
+        let mut left = last.offset - self.decompressed;
+        while left > 0 {
+            (filling.hold)(0)?;
+            let window = filling.batch.bytes.len();
+            let most = usize::try_from(left).map_or(window, |left| left.min(window));
+            let read = self.stream.read(&mut filling.batch.bytes[..most])?;
+            if read == 0 {
+                // The file had this length before.
+                return Err(InputError::Changed { name: self.stream.name().into() });
+            }
+            self.decompressed += read as u64;
+            left -= read as u64;
+        }
+        (self.offset, self.line, self.documents) = (last.offset, last.line, last.number - 1);
+        // The last record of a batch may be the end of a line.
+        (self.begun, self.known, self.is_in_record) = (true, 1, true);
+        Ok(())
+    }
+
+    /// Moves records into the batch until it is full or the file ends.
+    fn advance(&mut self, filling: &mut Filling<'_>) -> Result<Advance, InputError> {
+        // Everything before this position was searched for newlines.
+        let mut searched = filling.start;
+        let mut ended = false;
+        loop {
+            if !self.begun && (ended || self.can_begin(&filling.batch.bytes[filling.start..filling.end])) {
+                self.begin(filling)?;
+                searched = filling.start;
+            }
+            if self.begun {
+                while let Some(piece) = self.cut(searched, ended, filling)? {
+                    self.line += piece.newlines[0];
+                    if let Some(record) = piece.record {
+                        self.push(record, false, filling)?;
+                    }
+                    self.line += piece.newlines[1];
+                    self.skip(piece.bytes, filling);
+                    searched = filling.start;
+                    if filling.is_full() && !ended {
+                        self.keep_unread(filling)?;
+                        return Ok(Advance::Full);
+                    }
+                }
+                searched = filling.end;
+            }
+            if ended {
+                return Ok(Advance::Finished);
+            }
+            if filling.end == filling.window() {
+                if !filling.batch.records.is_empty() {
+                    self.keep_unread(filling)?;
+                    return Ok(Advance::Full);
+                }
+                let part = self.part_in(filling);
+                if part > 0 {
+                    let bytes = &filling.batch.bytes[filling.start..filling.start + part];
+                    let newlines = memchr_iter(b'\n', bytes).count() as u64;
+                    self.push(0..part, true, filling)?;
+                    self.line += newlines;
+                    self.skip(part, filling);
+                    searched = filling.start;
+                    if !filling.batch.records.is_empty() {
+                        self.keep_unread(filling)?;
+                        return Ok(Advance::Full);
+                    }
+                }
+                if filling.start > 0 {
+                    // Only blank lines so far.
+                    filling.batch.bytes.copy_within(filling.start..filling.end, 0);
+                    searched -= filling.start;
+                    filling.end -= filling.start;
+                    filling.start = 0;
+                } else {
+                    filling.grow(self.growth(filling), self.stream.name(), self.line)?;
+                }
+            }
+            (filling.hold)(0)?;
+            let mut to = filling.window();
+            if !self.frame.is_whole() {
+                // The bytes after the newline of a huge line are copied away, so limit their number.
+                to = to.min(filling.end + BUFFER);
+            }
+            let read = self.read(&mut filling.batch.bytes[filling.end..to])?;
+            filling.end += read;
+            ended = read == 0;
+        }
+    }
+
+    fn close(self: Box<Self>, spare: &mut Spare) -> Result<FileReport, InputError> {
+        let (name, compression) = (self.stream.name().to_string(), self.stream.compression());
+        let totals = self.stream.finish()?;
+        *spare = Spare { buffer: totals.buffer, unread: self.unread };
+        Ok(FileReport {
+            name,
+            format: self.format,
+            compression,
+            bytes: totals.bytes,
+            decompressed_bytes: self.decompressed,
+            blake3: totals.blake3,
+            documents: self.documents,
+        })
     }
 }
 

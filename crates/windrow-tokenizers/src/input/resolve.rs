@@ -105,14 +105,46 @@ impl InputOptions {
     }
 
     /// The [kind](Self::kind_of) of a file, for which the first bytes may also show that it is text; `None` for a file to pass over.
-    fn kind_or_text(&self, path: &Path) -> Result<Option<Kind>, InputError> {
+    fn kind_or_text(
+        &self,
+        path: &Path,
+        is_text: impl FnOnce() -> Result<bool, InputError>,
+    ) -> Result<Option<Kind>, InputError> {
         match self.kind_of(path) {
             (Some(format), compression) => Ok(Some(Kind { format, compression, is_guessed: false })),
             (None, compression) if self.others_are_text => Ok(Some(Kind::guessed(compression))),
-            (None, _) if self.all_text && is_text(path)? => {
+            (None, _) if self.all_text && is_text()? => {
                 Ok(Some(Kind { format: Format::Text, compression: Compression::None, is_guessed: false }))
             }
             (None, _) => Ok(None),
+        }
+    }
+
+    /// The kind of a file in a folder; none if it is passed over.
+    fn kind_below(
+        &self,
+        path: &Path,
+        passed_over: &mut PassedOver,
+        is_text: impl FnOnce() -> Result<bool, InputError>,
+    ) -> Result<Option<Kind>, InputError> {
+        let kind = self.kind_or_text(path, is_text)?;
+        let read = kind.filter(|kind| !self.forces_other_than(kind.format));
+        if read.is_none() {
+            passed_over.add(path, self.all_text || kind.is_some());
+        }
+        Ok(read.map(|kind| Kind { format: self.format(Some(kind.format)).unwrap_or(kind.format), ..kind }))
+    }
+
+    /// The kind of a file that an argument names, if it is known.
+    fn kind_named(&self, path: &Path) -> Option<Kind> {
+        let (by_extension, compression) = match self.kind_of(path) {
+            // A name on the command line is explicit: if the file is not text, its document is bad.
+            (None, _) if self.all_text => (Some(Format::Text), Compression::None),
+            kind => kind,
+        };
+        match self.format(by_extension) {
+            Some(format) => Some(Kind { format, compression, is_guessed: false }),
+            None => self.others_are_text.then(|| Kind::guessed(compression)),
         }
     }
 }
@@ -319,25 +351,16 @@ impl Found<'_> {
         if metadata.is_dir() {
             return self.directory(path);
         }
-        let (by_extension, compression) = match (self.options.all_text, chosen) {
-            (true, Chosen::ByPattern) => match self.options.kind_or_text(path)? {
-                Some(kind) => (Some(kind.format), kind.compression),
-                None => {
+        let kind = match chosen {
+            Chosen::ByPattern if self.options.all_text => {
+                let Some(kind) = self.options.kind_or_text(path, || is_text(path))? else {
                     self.notes.push(format!("{}: passed over, it is not text", shown(path)));
                     return Ok(());
-                }
-            },
-            // A name on the command line is explicit: if the file is not text, its document is bad.
-            (true, Chosen::ByName) => match self.options.kind_of(path) {
-                (Some(format), compression) => (Some(format), compression),
-                (None, _) => (Some(Format::Text), Compression::None),
-            },
-            (false, _) => self.options.kind_of(path),
-        };
-        let kind = match self.options.format(by_extension) {
-            Some(format) => Kind { format, compression, is_guessed: false },
-            None if self.options.others_are_text => Kind::guessed(compression),
-            None => return Err(unknown(path, &metadata)),
+                };
+                let format = self.options.format(Some(kind.format)).unwrap_or(kind.format);
+                Kind { format, is_guessed: false, ..kind }
+            }
+            _ => self.options.kind_named(path).ok_or_else(|| unknown(path, &metadata))?,
         };
         self.add(path.to_path_buf(), kind, true, &metadata)
     }
@@ -431,14 +454,9 @@ impl Found<'_> {
 
     /// Adds a file of a directory, or passes it over.
     fn below(&mut self, path: PathBuf, passed_over: &mut PassedOver) -> Result<(), InputError> {
-        let kind = self.options.kind_or_text(&path)?;
-        let Some(kind) = kind.filter(|kind| !self.options.forces_other_than(kind.format)) else {
-            passed_over.add(&path, self.options.all_text || kind.is_some());
-            return Ok(());
-        };
-        let format = self.options.format(Some(kind.format)).unwrap_or(kind.format);
+        let Some(kind) = self.options.kind_below(&path, passed_over, || is_text(&path))? else { return Ok(()) };
         let metadata = fs::metadata(&path).map_err(|e| InputError::unreadable(&path, e))?;
-        self.add(path, Kind { format, ..kind }, false, &metadata)
+        self.add(path, kind, false, &metadata)
     }
 
     fn add(&mut self, path: PathBuf, kind: Kind, is_named: bool, metadata: &fs::Metadata) -> Result<(), InputError> {
@@ -508,8 +526,12 @@ fn unknown(path: &Path, metadata: &fs::Metadata) -> InputError {
     }
     let by_name = diagnose::by_name(path);
     // A name says more than the magic of a supported compression: `.csv.gz`.
-    let is_read = by_name.is_some() && diagnose::is_compressed(&first);
-    let foreign = diagnose::not_text(&first).filter(|_| !is_read).or(by_name);
+    let is_read = by_name.is_some() && diagnose::compression_of(&first) != Compression::None;
+    of_unknown(name, diagnose::not_text(&first).filter(|_| !is_read).or(by_name))
+}
+
+/// The error for a name whose extension is unknown, with the likely kind of the file.
+fn of_unknown(name: String, foreign: Option<diagnose::Foreign>) -> InputError {
     match foreign {
         Some(foreign) => InputError::Foreign { name, what: foreign.what, hint: foreign.hint },
         None => InputError::UnknownExtension { name },

@@ -5,13 +5,12 @@ use std::fs::{File, Metadata};
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
 
 use flate2::bufread::GzDecoder;
-use zstd::zstd_safe::{DCtx, InBuffer, OutBuffer, get_dict_id_from_frame, get_error_name, get_frame_content_size};
 
 use super::digest::{BlockDigest, Prefix};
-use super::packed::{Fault, Packed};
+use super::packed::{DAMAGED, Fault, HEADER, Packed, Step};
 use super::store::ObjectReader;
 use super::{Compression, InputError, InputFile, Origin};
-use crate::diagnose;
+use crate::diagnose::{self, compression_of};
 
 /// Size of the buffer of stored bytes: reads of this size cost little more than the copy itself.
 pub(super) const BUFFER: usize = 256 << 10;
@@ -20,10 +19,6 @@ pub(super) const BUFFER: usize = 256 << 10;
 const DIRECT: usize = 64 << 10;
 
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
-const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-
-/// The longest header of a zstd frame.
-const ZSTD_HEADER: usize = 18;
 
 /// The longest prefix that identifies a compression.
 const MAGIC: usize = 10;
@@ -137,25 +132,11 @@ impl Read for Raw {
     }
 }
 
-/// The state of a zstd stream between two reads.
-struct Zstd {
-    raw: Box<Raw>,
-    context: DCtx<'static>,
-    in_frame: bool,
-    /// Number of bytes that the decoder wants next. It gets no more, so that the position of an error is that of its block.
-    wanted: usize,
-    /// The length of the frame's content, if its header has it, and the produced part of it. The decoder does not compare them where
-    /// the last block is empty.
-    declared: Option<u64>,
-    produced: u64,
-}
-
 enum Decoder {
     Plain(Box<Raw>),
     Gzip(Box<GzDecoder<Box<Raw>>>),
-    Zstd(Zstd),
-    /// xz or bzip2. Between two streams, and before the first, it has no decoder.
-    Packed(Box<Raw>, Option<Packed>),
+    /// zstd, xz or bzip2; true inside a part of the file.
+    Packed(Box<Raw>, Packed, bool),
     /// Between two gzip members, or before the first.
     GzipBoundary(Box<Raw>),
     /// Only during a transition between the other states.
@@ -201,16 +182,15 @@ impl Stream {
             Some(compression) => compression,
             None => {
                 let magic = raw.peek(MAGIC).map_err(|source| InputError::read(&name, 0, source))?;
-                detect(magic)
+                compression_of(magic)
             }
         };
         let decoder = match compression {
             Compression::None => Decoder::Plain(raw),
             Compression::Gzip => Decoder::GzipBoundary(raw),
-            Compression::Xz | Compression::Bzip2 => Decoder::Packed(raw, None),
-            Compression::Zstd => {
-                let context = DCtx::try_create().ok_or(InputError::NoMemory { bytes: BUFFER })?;
-                Decoder::Zstd(Zstd { raw, context, in_frame: false, wanted: 0, declared: None, produced: 0 })
+            Compression::Zstd | Compression::Xz | Compression::Bzip2 => {
+                let packed = Packed::new(compression).ok_or(InputError::NoMemory { bytes: BUFFER })?;
+                Decoder::Packed(raw, packed, false)
             }
         };
         Ok(Self { name, decoder, compression, ended: false })
@@ -311,7 +291,6 @@ impl Stream {
                 Ok(n) => n,
                 Err(e) => return Err(self.read_error(e)),
             },
-            Decoder::Zstd(_) => self.read_zstd(dst)?,
             Decoder::Packed(..) => self.read_packed(dst)?,
             _ => self.read_gzip(dst)?,
         };
@@ -333,16 +312,10 @@ impl Stream {
                             return Err(self.boundary_error("gzip", first, &other));
                         }
                     }
-                    self.replace_decoder(|decoder| match decoder {
-                        Decoder::GzipBoundary(raw) => Decoder::Gzip(Box::new(GzDecoder::new(raw))),
-                        other => other,
-                    });
+                    self.cross_gzip_boundary();
                 }
                 Decoder::Gzip(gzip) => match gzip.read(dst) {
-                    Ok(0) => self.replace_decoder(|decoder| match decoder {
-                        Decoder::Gzip(gzip) => Decoder::GzipBoundary(gzip.into_inner()),
-                        other => other,
-                    }),
+                    Ok(0) => self.cross_gzip_boundary(),
                     Ok(n) => return Ok(n),
                     Err(e) if self.raw().broken => return Err(self.read_error(e)),
                     Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Err(self.truncated("gzip")),
@@ -353,112 +326,47 @@ impl Stream {
         }
     }
 
-    fn read_zstd(&mut self, dst: &mut [u8]) -> Result<usize, InputError> {
-        loop {
-            let Decoder::Zstd(zstd) = &mut self.decoder else { unreachable!("only called for zstd") };
-            let Zstd { raw, context, in_frame, wanted, declared, produced: total } = zstd;
-            if !*in_frame {
-                let first = raw.consumed() == 0;
-                match raw.peek(ZSTD_HEADER) {
-                    Err(e) => return Err(self.read_error(e)),
-                    Ok([]) if !first => return Ok(0),
-                    Ok(header) if detect(header) == Compression::Zstd => {
-                        let is_content = header.starts_with(ZSTD_MAGIC);
-                        *declared = get_frame_content_size(header).ok().flatten().filter(|_| is_content);
-                        *total = 0;
-                        if let Some(id) = get_dict_id_from_frame(header).filter(|_| is_content) {
-                            let reason = format!("zstd data that was made with a dictionary, number {id}, begins");
-                            return Err(self.compressed(reason, DICTIONARY));
-                        }
-                    }
-                    Ok(_) => {
-                        let other = raw.peek(diagnose::FIRST).unwrap_or_default().to_vec();
-                        return Err(self.boundary_error("zstd", first, &other));
-                    }
-                }
-                *in_frame = true;
-                *wanted = ZSTD_MAGIC.len() + 1;
-            }
-            let available = match raw.fill_buf() {
-                Ok(available) => available,
-                Err(e) => return Err(self.read_error(e)),
-            };
-            let at_end = available.is_empty();
-            let mut input = InBuffer::around(&available[..available.len().min(*wanted)]);
-            let mut output = OutBuffer::around(dst);
-            let result = context.decompress_stream(&mut output, &mut input);
-            let (consumed, produced) = (input.pos(), output.pos());
-            raw.consume(consumed);
-            *total += produced as u64;
-            match result {
-                Ok(0) if declared.is_some_and(|declared| declared != *total) => {
-                    let reason = format!("corrupt zstd data (a frame of {} bytes has {total})", declared.unwrap_or(0));
-                    return Err(self.compressed(reason, DAMAGED));
-                }
-                Ok(0) => *in_frame = false,
-                Ok(hint) => *wanted = hint,
-                Err(code) => {
-                    let reason = get_error_name(code);
-                    let hint = match reason {
-                        _ if reason.contains("too much memory") => WIDE_WINDOW,
-                        // The need for a dictionary without a number shows only as damage at the start.
-                        _ if *total == 0 => DAMAGED_AT_FIRST,
-                        _ => DAMAGED,
-                    };
-                    return Err(self.compressed(format!("corrupt or unsupported zstd data ({reason})"), hint));
-                }
-            }
-            if produced > 0 {
-                return Ok(produced);
-            }
-            if at_end && *in_frame {
-                return Err(self.truncated("zstd"));
-            }
-        }
-    }
-
     fn read_packed(&mut self, dst: &mut [u8]) -> Result<usize, InputError> {
         let (compression, what) = (self.compression, self.compression.name());
         loop {
-            let Decoder::Packed(raw, decoder) = &mut self.decoder else { unreachable!("only called for xz and bzip2") };
-            let Some(packed) = decoder else {
+            let Decoder::Packed(raw, packed, is_inside) = &mut self.decoder else { unreachable!("not for gzip") };
+            if !*is_inside {
                 let first = raw.consumed() == 0;
-                match raw.peek(Packed::magic(compression).len()) {
+                match raw.peek(HEADER) {
                     Err(e) => return Err(self.read_error(e)),
                     Ok([]) if !first => return Ok(0),
                     // Padding, which xz has in multiples of four bytes.
-                    Ok([0, 0, 0, 0, ..]) if !first && compression == Compression::Xz => raw.consume(4),
-                    Ok(begin) if begin.starts_with(Packed::magic(compression)) => {
-                        *decoder = Some(Packed::new(compression).ok_or(InputError::NoMemory { bytes: BUFFER })?);
+                    Ok([0, 0, 0, 0, ..]) if !first && compression == Compression::Xz => {
+                        raw.consume(4);
+                        continue;
+                    }
+                    Ok(header) if packed.is_begun_by(header) => {
+                        if let Err(fault) = packed.begin(header) {
+                            return Err(self.fault(fault));
+                        }
                     }
                     Ok(_) => {
                         let other = raw.peek(diagnose::FIRST).unwrap_or_default().to_vec();
                         return Err(self.boundary_error(what, first, &other));
                     }
                 }
-                continue;
-            };
+            }
             let available = match raw.fill_buf() {
                 Ok(available) => available,
                 Err(e) => return Err(self.read_error(e)),
             };
             let at_end = available.is_empty();
-            let step = packed.step(available, dst);
-            raw.consume(step.consumed);
-            match step.is_last {
-                Ok(true) => *decoder = None,
-                Ok(false) if at_end && step.produced == 0 => return Err(self.truncated(what)),
-                Ok(false) => {}
-                Err(Fault::NoMemory) => return Err(InputError::NoMemory { bytes: BUFFER }),
-                Err(Fault::WideWindow) => {
-                    return Err(self.compressed(format!("{what} data with a window beyond 128 MiB"), WIDE_XZ_WINDOW));
-                }
-                Err(Fault::Damaged(reason)) => {
-                    return Err(self.compressed(format!("corrupt {what} data ({reason})"), DAMAGED));
-                }
+            let Step { consumed, produced, is_last } = packed.step(available, dst);
+            raw.consume(consumed);
+            match is_last {
+                Ok(is_last) => *is_inside = !is_last,
+                Err(fault) => return Err(self.fault(fault)),
             }
-            if step.produced > 0 {
-                return Ok(step.produced);
+            if produced > 0 {
+                return Ok(produced);
+            }
+            if at_end && *is_inside {
+                return Err(self.truncated(what));
             }
         }
     }
@@ -466,8 +374,7 @@ impl Stream {
     /// Ends the stream after its last byte.
     pub(super) fn finish(self) -> Result<Totals, InputError> {
         let raw = match self.decoder {
-            Decoder::Plain(raw) | Decoder::GzipBoundary(raw) | Decoder::Packed(raw, _) => raw,
-            Decoder::Zstd(zstd) => zstd.raw,
+            Decoder::Plain(raw) | Decoder::GzipBoundary(raw) | Decoder::Packed(raw, ..) => raw,
             Decoder::Gzip(_) | Decoder::Moving => unreachable!("a stream is finished after its end"),
         };
         if let Origins::File(file, before) = &raw.origin
@@ -483,15 +390,19 @@ impl Stream {
 
     fn raw(&self) -> &Raw {
         match &self.decoder {
-            Decoder::Plain(raw) | Decoder::GzipBoundary(raw) | Decoder::Packed(raw, _) => raw,
+            Decoder::Plain(raw) | Decoder::GzipBoundary(raw) | Decoder::Packed(raw, ..) => raw,
             Decoder::Gzip(gzip) => gzip.get_ref(),
-            Decoder::Zstd(zstd) => &zstd.raw,
             Decoder::Moving => unreachable!("a decoder moves within one call"),
         }
     }
 
-    fn replace_decoder(&mut self, next: impl FnOnce(Decoder) -> Decoder) {
-        self.decoder = next(std::mem::replace(&mut self.decoder, Decoder::Moving));
+    /// Begins or ends a gzip member.
+    fn cross_gzip_boundary(&mut self) {
+        self.decoder = match std::mem::replace(&mut self.decoder, Decoder::Moving) {
+            Decoder::GzipBoundary(raw) => Decoder::Gzip(Box::new(GzDecoder::new(raw))),
+            Decoder::Gzip(gzip) => Decoder::GzipBoundary(gzip.into_inner()),
+            other => other,
+        };
     }
 
     fn read_error(&self, source: io::Error) -> InputError {
@@ -500,6 +411,13 @@ impl Stream {
 
     fn compressed(&self, reason: String, hint: &'static str) -> InputError {
         InputError::Compressed { name: self.name.clone(), offset: self.raw().consumed(), reason, hint }
+    }
+
+    fn fault(&self, fault: Fault) -> InputError {
+        match fault {
+            Fault::Data(reason, hint) => self.compressed(reason, hint),
+            Fault::NoMemory => InputError::NoMemory { bytes: BUFFER },
+        }
     }
 
     fn truncated(&self, what: &str) -> InputError {
@@ -520,31 +438,5 @@ impl Stream {
 }
 
 const CUT_OFF: &str = "the file was cut off; copy or download it again";
-const DAMAGED: &str = "the file is damaged; copy or download it again, or compress its source anew";
-const DAMAGED_AT_FIRST: &str =
-    "the file is damaged, or was made with a dictionary (zstd -dc -D DICTIONARY FILE); copy or download it again";
 const MISNAMED: &str = "rename it without the compression's extension if it is not compressed, or download it again";
 const TRAILING: &str = "cut them off if they do not belong to the file, or download it again";
-const WIDE_WINDOW: &str = "pipe it: zstd -dc --long=31 FILE | windrow encode - --input-format text|lines|jsonl; or compress it again with --long=27 or less";
-const WIDE_XZ_WINDOW: &str = "pipe it: xz -dc FILE | windrow encode - --input-format text|lines|jsonl; or compress it again with --lzma2=dict=128MiB or less";
-const DICTIONARY: &str = "pipe it: zstd -dc -D DICTIONARY FILE | windrow encode - --input-format text|lines|jsonl";
-
-/// The compression, detected from the first bytes.
-fn detect(magic: &[u8]) -> Compression {
-    if magic.starts_with(GZIP_MAGIC) {
-        Compression::Gzip
-    } else if magic.starts_with(ZSTD_MAGIC) || is_skippable_frame(magic) {
-        Compression::Zstd
-    } else if magic.starts_with(Packed::magic(Compression::Xz)) {
-        Compression::Xz
-    } else if diagnose::is_bzip2(magic) {
-        Compression::Bzip2
-    } else {
-        Compression::None
-    }
-}
-
-/// Parallel compressors put a frame of this kind first.
-fn is_skippable_frame(magic: &[u8]) -> bool {
-    matches!(magic, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
-}

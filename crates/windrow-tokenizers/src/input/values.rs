@@ -27,7 +27,6 @@ enum Meaning {
 
 /// A decoder and the values that it has decoded, without nulls.
 enum Values {
-    None,
     Bools(ColumnReaderImpl<parquet::data_type::BoolType>, Vec<bool>),
     Ints(ColumnReaderImpl<parquet::data_type::Int32Type>, Vec<i32>),
     Longs(ColumnReaderImpl<parquet::data_type::Int64Type>, Vec<i64>),
@@ -43,7 +42,8 @@ pub(super) struct ValueColumn {
     meaning: Meaning,
     level: i16,
     levels: Vec<i16>,
-    values: Values,
+    /// None before the first row group.
+    values: Option<Values>,
     next: usize,
 }
 
@@ -53,12 +53,12 @@ impl ValueColumn {
         let meaning = meaning(column)?;
         let level = column.max_def_level();
         let name = name.to_owned();
-        Some(Self { name, leaf, meaning, level, levels: Vec::new(), values: Values::None, next: 0 })
+        Some(Self { name, leaf, meaning, level, levels: Vec::new(), values: None, next: 0 })
     }
 
     /// Continues in another row group.
     pub(super) fn open(&mut self, column: ColumnDescPtr, pages: Box<dyn PageReader>) -> Result<(), ParquetError> {
-        self.values = match get_column_reader(column, pages) {
+        self.values = Some(match get_column_reader(column, pages) {
             ColumnReader::BoolColumnReader(reader) => Values::Bools(reader, Vec::new()),
             ColumnReader::Int32ColumnReader(reader) => Values::Ints(reader, Vec::new()),
             ColumnReader::Int64ColumnReader(reader) => Values::Longs(reader, Vec::new()),
@@ -66,7 +66,7 @@ impl ValueColumn {
             ColumnReader::DoubleColumnReader(reader) => Values::Doubles(reader, Vec::new()),
             ColumnReader::ByteArrayColumnReader(reader) => Values::Bytes(reader, Vec::new()),
             _ => return Err(ParquetError::NYI("values of this type".to_owned())),
-        };
+        });
         Ok(())
     }
 
@@ -74,8 +74,7 @@ impl ValueColumn {
     pub(super) fn decode(&mut self, rows: usize) -> Result<(), ParquetError> {
         self.next = 0;
         let (levels, level) = (&mut self.levels, self.level);
-        match &mut self.values {
-            Values::None => unreachable!("a row group is open"),
+        match self.values.as_mut().expect("a row group is open") {
             Values::Bools(reader, values) => decode(reader, rows, level, levels, values),
             Values::Ints(reader, values) => decode(reader, rows, level, levels, values),
             Values::Longs(reader, values) => decode(reader, rows, level, levels, values),
@@ -90,8 +89,7 @@ impl ValueColumn {
         let written = if !self.has_value(row) {
             bytes.write_all(b"null")
         } else {
-            match &self.values {
-                Values::None => unreachable!("a row group is open"),
+            match self.values.as_ref().expect("a row group is open") {
                 Values::Bools(_, values) => write!(bytes, "{}", values[self.next]),
                 Values::Ints(_, values) => self.put_number(values[self.next].into(), values[self.next] as u32, bytes),
                 Values::Longs(_, values) => self.put_number(values[self.next], values[self.next] as u64, bytes),
@@ -129,6 +127,22 @@ impl ValueColumn {
         self.next += usize::from(self.has_value(row));
     }
 
+    /// The bytes in a row of a column of text, among the values not yet taken.
+    pub(super) fn text(&self, row: usize) -> Option<&[u8]> {
+        match &self.values {
+            Some(Values::Bytes(_, values)) if self.has_value(row) => Some(values[self.next].data()),
+            _ => None,
+        }
+    }
+
+    /// Bytes of the decoded rows of a column of text.
+    pub(super) fn text_bytes(&self) -> usize {
+        match &self.values {
+            Some(Values::Bytes(_, values)) => values.iter().map(ByteArray::len).sum(),
+            _ => 0,
+        }
+    }
+
     fn has_value(&self, row: usize) -> bool {
         self.level == 0 || self.levels[row] == self.level
     }
@@ -146,7 +160,7 @@ fn put_float(number: impl Serialize, value: f64, bytes: &mut Vec<u8>) -> std::io
 }
 
 /// Decodes the next rows, all of them: their levels, unless `level` is 0, and their values without nulls.
-pub(super) fn decode<T: DataType>(
+fn decode<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     rows: usize,
     level: i16,

@@ -141,18 +141,6 @@ fn is(entry: &DirEntry, what: impl Fn(&fs::FileType) -> bool) -> bool {
     entry.file_type().is_some_and(|kind| what(&kind))
 }
 
-/// True if a folder that is read hides this name.
-///
-/// ```
-/// use windrow_tokenizers::input::is_hidden;
-///
-/// assert!([".git", "_temporary", "part-0.parquet._COPYING_"].iter().all(|name| is_hidden(name.as_ref())));
-/// assert!(!["a.txt", "_key=1", "a_b"].iter().any(|name| is_hidden(name.as_ref())));
-/// ```
-pub fn is_hidden(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(b".") || is_leaving(name)
-}
-
 /// True if the name marks a leftover of a data job.
 pub(super) fn is_leaving(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
@@ -268,21 +256,16 @@ impl WalkedTree {
 
     pub(super) fn note_left_out(&mut self, root: &Path) {
         let entries = |count| if count == 1 { "file or folder" } else { "files and folders" };
-        if self.hidden > 0 {
+        let Self { hidden, ignored, .. } = *self;
+        if hidden > 0 {
             let names: Vec<&OsString> = self.leavings.0.iter().collect();
             let such = if names.is_empty() { String::new() } else { format!(", such as {}", listed(&names)) };
-            let Self { hidden, .. } = *self;
-            self.notes.push(format!(
-                "{}: {hidden} hidden {} left out{such} (--hidden takes them)",
-                shown(root),
-                entries(hidden)
-            ));
+            let what = entries(hidden);
+            self.notes.push(format!("{}: {hidden} hidden {what} left out{such} (--hidden takes them)", shown(root)));
         }
-        if self.ignored > 0 {
-            let Self { ignored, .. } = *self;
-            let what = entries(ignored);
-            self.notes
-                .push(format!("{}: {ignored} {what} left out by ignore files (--no-ignore takes them)", shown(root)));
+        if ignored > 0 {
+            let what = format!("{ignored} {} left out by ignore files", entries(ignored));
+            self.notes.push(format!("{}: {what} (--no-ignore takes them)", shown(root)));
         }
     }
 }

@@ -12,11 +12,9 @@
 //!
 //! Requests that fail at the network or with an error of the server are repeated by the `object_store` crate, with longer and longer pauses.
 
-#[cfg(feature = "parquet")]
 mod blocks;
 mod driver;
 mod explain;
-mod parts;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -39,9 +37,9 @@ use crate::remedy::{Changed, Hinted};
 use driver::{Driver, Pending};
 use explain::{explained, status};
 
+pub(super) use blocks::ObjectReader;
 #[cfg(feature = "parquet")]
-pub(super) use blocks::{BLOCKS_BYTES, BlocksRead, ObjectBlocks};
-pub(super) use parts::ObjectReader;
+pub(super) use blocks::{BLOCKS_BYTES, ObjectBlocks};
 
 /// Bytes of a part: large enough that the time until its first byte is small compared with the rest.
 const PART: u64 = 4 << 20;
@@ -150,12 +148,8 @@ impl Stores {
 fn retries() -> io::Result<usize> {
     let Some(value) = std::env::var_os(RETRIES) else { return Ok(RetryConfig::default().max_retries) };
     let number = value.to_str().and_then(|text| text.parse().ok());
-    number.ok_or_else(|| {
-        io::Error::other(Hinted::new(
-            format!("{RETRIES} is not a number"),
-            "set it to the number of repetitions, or unset it",
-        ))
-    })
+    let hint = "set it to the number of repetitions, or unset it";
+    number.ok_or_else(|| io::Error::other(Hinted { reason: format!("{RETRIES} is not a number"), hint }))
 }
 
 /// A client of a store. Credentials and endpoints come from the environment.
@@ -208,7 +202,7 @@ impl Store {
                 match client.get_opts(&path, options).await {
                     Ok(first) => return Ok(first.meta),
                     // An empty file has no first byte.
-                    Err(error) if !is_no_range(&error) => return Err(error),
+                    Err(error) if status(&error) != Some(416) => return Err(error),
                     Err(_) => {}
                 }
             }
@@ -248,10 +242,6 @@ impl Store {
         let first = self.driver.begin(async move { client.list(Some(&path)).try_next().await });
         Some(format!("{}/{}", self.root, Self::wait(first).ok()??.location))
     }
-}
-
-fn is_no_range(error: &Error) -> bool {
-    status(error) == Some(416)
 }
 
 impl Object {
