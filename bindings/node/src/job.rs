@@ -18,13 +18,15 @@ use crate::failure::Failure;
 use crate::spare::Spare;
 
 /// Memory for the units of items.
-pub(crate) trait Store: Default + Send + Sync + 'static {
+pub(crate) trait Store: AsRef<[Self::Unit]> + Default + Send + Sync + 'static {
     type Unit: Copy;
 
     /// Adds units, and the `ends` of items in them, as JavaScript counts them there, to `all`, which count in this memory.
     fn add(&mut self, units: &[Self::Unit], ends: &[u32], all: &mut Vec<usize>) -> Result<(), Failure>;
 
-    fn units(&self) -> usize;
+    fn units(&self) -> usize {
+        self.as_ref().len()
+    }
 
     fn clear(&mut self);
 

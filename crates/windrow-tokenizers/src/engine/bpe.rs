@@ -1,9 +1,8 @@
 //! windrow's own engine, for byte-level BPE with the patterns of well-known models.
 
-use tk_encode::utils::byte_level::char_to_byte;
 use windrow_bpe::{Definition, EngineOptions, NoMemory, Ragged, Unsupported};
 
-use super::{BatchError, Encoded, Encoder, Engine, EngineError};
+use super::{BatchError, Encoded, Encoder, Engine, EngineError, byte_level};
 
 /// [`windrow_bpe::BpeEngine`] with the ids around every document.
 pub(crate) struct Bpe {
@@ -76,11 +75,7 @@ impl Engine for Bpe {
     }
 
     fn token_to_id(&self, token: &str) -> Option<u32> {
-        self.engine.token_to_id(&token.chars().map(char_to_byte).collect::<Option<Vec<u8>>>()?)
-    }
-
-    fn divides_documents(&self) -> bool {
-        true
+        self.engine.token_to_id(&byte_level(token)?)
     }
 
     fn cuts_documents(&self) -> bool {
