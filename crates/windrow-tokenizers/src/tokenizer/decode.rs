@@ -271,8 +271,8 @@ impl Tokenizer {
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
     ///
     /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
-    /// assert_eq!(tokenizer.decode_batch_while(&[[15496, 995]], false, &|| true)?, Some(vec!["Hello world".to_owned()]));
-    /// assert_eq!(tokenizer.decode_batch_while(&[[15496, 995]], false, &|| false)?, None);
+    /// assert_eq!(tokenizer.decode_batch_while(&[[15496_u32, 995]], false, &|| true)?, Some(vec!["Hello world".to_owned()]));
+    /// assert_eq!(tokenizer.decode_batch_while(&[[15496_u32, 995]], false, &|| false)?, None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
