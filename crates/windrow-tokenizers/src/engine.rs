@@ -471,14 +471,21 @@ const UNCHECKED: usize = 1 << 20;
 /// Memory that large texts leave to the small allocations of all threads, each of which would end the process if it failed.
 const HEADROOM: usize = 4 << 20;
 
-/// True if this much memory is available now. A failed allocation in a library ends the process, so windrow checks before the library
-/// allocates. Another thread may take the memory in between.
+/// [`has_headroom_and`] for more than a few bytes.
 pub(crate) fn has_memory(bytes: usize) -> bool {
     bytes <= UNCHECKED || has_headroom_and(bytes)
 }
 
-/// [`has_memory`], also for a few bytes.
-pub(crate) fn has_headroom_and(bytes: usize) -> bool {
+/// True if this much memory is available now, and some more for small allocations: one that fails in a library ends the process. Another thread
+/// may take the memory in between.
+///
+/// ```
+/// use windrow_tokenizers::engine::has_headroom_and;
+///
+/// assert!(has_headroom_and(1 << 20));
+/// assert!(!has_headroom_and(usize::MAX));
+/// ```
+pub fn has_headroom_and(bytes: usize) -> bool {
     let mut trial = Vec::<u8>::new();
     let reserved = trial.try_reserve_exact(bytes.saturating_add(HEADROOM));
     // Prevents the compiler from optimizing the allocation away.

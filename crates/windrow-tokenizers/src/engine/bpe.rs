@@ -71,7 +71,7 @@ impl Engine for Bpe {
     }
 
     fn encoder(&self) -> Box<dyn Encoder + '_> {
-        Box::new(BpeEncoder { bpe: self })
+        Box::new(self)
     }
 
     fn token_to_id(&self, token: &str) -> Option<u32> {
@@ -102,17 +102,13 @@ impl Engine for Bpe {
     }
 }
 
-struct BpeEncoder<'a> {
-    bpe: &'a Bpe,
-}
-
-impl Encoder for BpeEncoder<'_> {
+impl Encoder for &Bpe {
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
         self.encode_all(&[text], ids, &mut Vec::new()).map_err(|failed| failed.error)
     }
 
     fn encode_all(&mut self, texts: &[&str], ids: &mut Vec<u32>, ends: &mut Vec<usize>) -> Result<(), BatchError> {
-        let Bpe { engine, around: [before, behind] } = self.bpe;
+        let Bpe { engine, around: [before, behind] } = *self;
         if before.is_empty() && behind.is_empty() {
             return engine.encode_all(texts, ids, ends).map_err(|failed| no_memory(texts, failed));
         }

@@ -149,7 +149,8 @@ impl Pipeline {
             pre_tokenizer.pre_tokenize(text, split, pieces).map_err(refused)?;
         }
         for pieces in pieces.chunks(PIECES) {
-            let (bytes, longest) = pieces.iter().map(|piece| piece.range().len()).fold((0, 0), add_and_max);
+            let lengths = pieces.iter().map(|piece| piece.range().len());
+            let (bytes, longest) = lengths.fold((0, 0), |(sum, longest), len| (sum + len, len.max(longest)));
             // A piece gives no more tokens than it has bytes.
             reserve(tokens, bytes + pieces.len() + MORE_TOKENS, text)?;
             ask_for(longest, BYTES_TO_MERGE)?;
@@ -174,10 +175,6 @@ fn words(text: &str, pieces: &mut Vec<Span>) {
     if start < text.len() {
         pieces.push(Span::new(start as u32, text.len() as u32));
     }
-}
-
-fn add_and_max((sum, longest): (usize, usize), length: usize) -> (usize, usize) {
-    (sum + length, longest.max(length))
 }
 
 fn refused(reason: impl ToString) -> EngineError {

@@ -204,7 +204,7 @@ impl Engine for Released {
     }
 
     fn encoder(&self) -> Box<dyn Encoder + '_> {
-        Box::new(ReleasedEncoder { engine: self })
+        Box::new(self)
     }
 
     fn token_to_id(&self, token: &str) -> Option<u32> {
@@ -212,13 +212,9 @@ impl Engine for Released {
     }
 }
 
-struct ReleasedEncoder<'a> {
-    engine: &'a Released,
-}
-
-impl Encoder for ReleasedEncoder<'_> {
+impl Encoder for &Released {
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
-        let Released { tokenizer, around: [before, behind], .. } = self.engine;
+        let Released { tokenizer, around: [before, behind], .. } = *self;
         let first = ids.len();
         let add = |ids: &mut Vec<u32>, more: &mut dyn ExactSizeIterator<Item = u32>| {
             let bytes = more.len().saturating_mul(size_of::<u32>());
@@ -227,7 +223,7 @@ impl Encoder for ReleasedEncoder<'_> {
             Ok(())
         };
         // Like `encode_fast`, without an `Encoding`: only the ids of a piece are kept.
-        let encoded = self.engine.guarded(text.len(), || {
+        let encoded = self.guarded(text.len(), || {
             let mut pieces = tokenizer.get_added_vocabulary().extract_and_normalize(tokenizer.get_normalizer(), text);
             if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
                 pre_tokenizer.pre_tokenize(&mut pieces)?;

@@ -70,7 +70,7 @@ pub(super) fn engine(
     let admitted = match options.engine {
         EngineChoice::Tokenizers => Err(REQUESTED.to_owned()),
         EngineChoice::Automatic | EngineChoice::Windrow => {
-            gate::admit(file, checked, options).and_then(|gate::Admitted { definition, around }| {
+            gate::admit(file, checked, options).and_then(|(definition, around)| {
                 Bpe::new(&definition, around, &options.of_engine()).map_err(|error| error.to_string())
             })
         }

@@ -14,15 +14,12 @@ use super::check::Checked;
 use super::file::{File, Kind};
 use crate::engine::{byte_level, kind};
 
-/// The settings that `windrow-bpe` needs to encode as a file says.
-pub(super) struct Admitted {
-    pub(super) definition: Definition,
-    /// The ids before and after every document.
-    pub(super) around: [Vec<u32>; 2],
-}
-
-/// The definition of a file, or the reason why another engine must encode.
-pub(super) fn admit(file: &File<'_>, checked: &Checked, options: &LoadOptions) -> Result<Admitted, String> {
+/// The definition of a file for `windrow-bpe`, and the ids before and after every document; or the reason why another engine must encode.
+pub(super) fn admit(
+    file: &File<'_>,
+    checked: &Checked,
+    options: &LoadOptions,
+) -> Result<(Definition, [Vec<u32>; 2]), String> {
     if file.canonical {
         return Err("the file is in the form of version 2.0".to_owned());
     }
@@ -45,7 +42,7 @@ pub(super) fn admit(file: &File<'_>, checked: &Checked, options: &LoadOptions) -
     let merges = merges.map(|(left, right)| Some((*ids.get(left.as_str())?, *ids.get(right.as_str())?)));
     let merges = merges.collect::<Option<Vec<_>>>().ok_or("a merge is of tokens that are not in the vocabulary")?;
     let added = added(file, checked, options)?;
-    Ok(Admitted { definition: Definition { grammar, tokens, merges, ignore_merges, added, nfc }, around })
+    Ok((Definition { grammar, tokens, merges, ignore_merges, added, nfc }, around))
 }
 
 /// True if merges are ignored for pieces that are tokens.
