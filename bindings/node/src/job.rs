@@ -47,12 +47,6 @@ impl<S: Store> Piece<S> {
         self.ends.last().copied().unwrap_or(0) == self.store.units()
     }
 
-    /// The range of each item.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
-        let begins = [0].into_iter().chain(self.ends.iter().copied());
-        begins.zip(&self.ends).map(|(begin, &end)| begin..end)
-    }
-
     /// Keeps the memory, if it has the size of a usual piece.
     fn give_back(mut self) {
         if self.store.units() <= LARGEST {
@@ -250,9 +244,14 @@ impl<W: Work> Job<W> {
 
 pub(crate) type Done = std::result::Result<(), Failure>;
 
+/// The place of each item, from the `ends` of all.
+pub(crate) fn ranges(ends: &[usize]) -> impl Iterator<Item = Range<usize>> {
+    [0].into_iter().chain(ends.iter().copied()).zip(ends).map(|(begin, &end)| begin..end)
+}
+
 /// The texts of pieces.
 pub(crate) fn texts(pieces: &[Piece<String>]) -> std::result::Result<Vec<&str>, Failure> {
-    let all = pieces.iter().flat_map(|piece| piece.ranges().map(|range| piece.store.get(range)));
+    let all = pieces.iter().flat_map(|piece| ranges(&piece.ends).map(|range| piece.store.get(range)));
     all.map(|text| text.ok_or_else(|| Failure::other("a text ends inside of a character"))).collect()
 }
 

@@ -10,7 +10,7 @@ use windrow_tokenizers::engine::Ragged;
 
 use crate::door::{Callback, Outcome};
 use crate::failure::Failure;
-use crate::job::{Done, Job, Piece, SPARE_PIECES, Store, Work, numbers_to_js, outcome_to_js, texts};
+use crate::job::{Done, Job, Piece, SPARE_PIECES, Store, Work, numbers_to_js, outcome_to_js, ranges, texts};
 use crate::spare::Spare;
 use crate::tokenizer::{Core, NativeTokenizer};
 use crate::whole::{Encodings, Settings, Whole};
@@ -197,7 +197,7 @@ impl Work for Decode {
     type Js = NativeTexts;
 
     fn add(&mut self, pieces: &[Piece<Vec<u32>>], goes_on: &(dyn Fn() -> bool + Sync)) -> Done {
-        let items = pieces.iter().flat_map(|piece| piece.ranges().map(|range| &piece.store[range]));
+        let items = pieces.iter().flat_map(|piece| ranges(&piece.ends).map(|range| &piece.store[range]));
         let items: Vec<&[u32]> = items.collect();
         let decoded = self.core.any().decode_batch_while(&items, self.skip_special_tokens, goes_on);
         let before = self.texts.len();

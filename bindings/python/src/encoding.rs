@@ -506,17 +506,17 @@ impl PyEncoding {
     }
 
     fn __repr__(&self) -> String {
-        let overflowing = match &self.0 {
-            Made::Whole(encoding) => encoding.get_overflowing().len(),
-            Made::OfIds { .. } => 0,
-        };
-        let ids = match &self.0 {
-            Made::Whole(encoding) => shortened(encoding.get_ids(), SHOWN, u32::to_string),
+        let (ids, overflowing) = match &self.0 {
+            Made::Whole(encoding) => {
+                let ids = encoding.get_ids().iter().copied().take(SHOWN + 1);
+                (ids.collect(), encoding.get_overflowing().len())
+            }
             Made::OfIds { batch, number, .. } => {
                 let ids = batch.ids(*number).iter().copied().take(SHOWN + 1);
-                shortened(&batch.column(batch.around.get_ids(), ids), SHOWN, u32::to_string)
+                (batch.column(batch.around.get_ids(), ids), 0)
             }
         };
+        let ids = shortened(&ids, SHOWN, u32::to_string);
         format!("<windrow.Encoding of {} tokens, {overflowing} overflowing: {ids}>", self.__len__())
     }
 

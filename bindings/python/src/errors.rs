@@ -1,11 +1,10 @@
 //! Failures as exceptions, which are made without the interpreter. Each is an ordinary `Exception`; a panic of Rust is a `RuntimeError`.
 
-use std::hint::black_box;
 use std::io::ErrorKind;
 
 use pyo3::exceptions::{PyFileExistsError, PyFileNotFoundError, PyMemoryError, PyOSError};
 use pyo3::prelude::*;
-use windrow_tokenizers::engine::{BatchError, DecodeBatchError, DecodeError, EngineError};
+use windrow_tokenizers::engine::{BatchError, DecodeBatchError, DecodeError, EngineError, has_headroom_and};
 use windrow_tokenizers::tokenizer::LoadError;
 
 pyo3::import_exception!(windrow.errors, InputError);
@@ -15,9 +14,6 @@ pyo3::import_exception!(windrow.errors, WindrowError);
 
 /// Objects with fewer bytes are made without a check for memory.
 const LARGE: usize = 256 << 10;
-
-/// Bytes that a large object leaves to the small allocations around it.
-const HEADROOM: usize = 4 << 20;
 
 /// Bytes of an item of a list, with the vector from which the list is made: an integer, a small one, a pair of them, and the text of a token.
 pub(crate) const INT: usize = 48;
@@ -29,12 +25,9 @@ pub(crate) const TOKEN: usize = 128;
 /// ends the process, or panics.
 pub(crate) fn ask_for(items: usize, bytes_each: usize) -> PyResult<()> {
     let bytes = items.saturating_mul(bytes_each);
-    let mut trial = Vec::<u8>::new();
-    if bytes > LARGE && trial.try_reserve_exact(bytes.saturating_add(HEADROOM)).is_err() {
+    if bytes > LARGE && !has_headroom_and(bytes) {
         return Err(PyMemoryError::new_err(format!("no memory for {items} items of about {bytes_each} bytes")));
     }
-    // Keeps the compiler from removing the allocation.
-    black_box(trial);
     Ok(())
 }
 

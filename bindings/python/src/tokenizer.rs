@@ -57,17 +57,6 @@ pub(crate) struct Core {
     others: [OnceLock<Tokenizer>; 4],
 }
 
-/// The source of a tokenizer.
-#[derive(Clone, Copy)]
-enum Source<'a> {
-    /// The bytes of a `tokenizer.json` or of a rank file.
-    Bytes(&'a [u8]),
-    /// The same bytes for a tokenizer that is put together, and may be unfinished.
-    Parts(&'a [u8]),
-    /// The name of a vocabulary, or a path.
-    Named(&'a str),
-}
-
 fn options(add_special_tokens: bool, encode_special_tokens: bool, unfinished: bool) -> LoadOptions {
     let special_in_text = !encode_special_tokens;
     LoadOptions { add_special_tokens, special_in_text, unfinished, ..LoadOptions::default() }
@@ -75,8 +64,9 @@ fn options(add_special_tokens: bool, encode_special_tokens: bool, unfinished: bo
 
 impl State {
     /// The state with the settings of the file, or with others.
-    fn load(source: Source<'_>, name: &str, settings: Option<&Settings>) -> PyResult<Self> {
-        let mut state = Self::of(Core::load(source, name, settings.map(|settings| settings.encode_special_tokens))?);
+    fn load(file: Option<&[u8]>, of_parts: bool, name: &str, settings: Option<&Settings>) -> PyResult<Self> {
+        let encode_special_tokens = settings.map(|settings| settings.encode_special_tokens);
+        let mut state = Self::of(Core::load(file, of_parts, name, encode_special_tokens)?);
         if let Some(settings) = settings {
             state.post_processing = Arc::new(settings.apply(&state.post_processing)?);
         }
@@ -99,31 +89,20 @@ impl State {
 }
 
 impl Core {
-    /// Loads a source. Without `encode_special_tokens`, the setting of the file applies.
-    fn load(source: Source<'_>, name: &str, encode_special_tokens: Option<bool>) -> PyResult<Self> {
-        let of_parts = matches!(source, Source::Parts(_));
+    /// Loads a `tokenizer.json` or a rank file, or without a `file` the vocabulary or the path with this name. A tokenizer that is put together from
+    /// parts may be unfinished. Without `encode_special_tokens`, the setting of the file applies.
+    fn load(file: Option<&[u8]>, of_parts: bool, name: &str, encode_special_tokens: Option<bool>) -> PyResult<Self> {
         let options = options(false, encode_special_tokens.unwrap_or(false), of_parts);
-        let full = match source {
-            Source::Bytes(file) | Source::Parts(file) => FullTokenizer::from_bytes(file, name, &options),
-            Source::Named(name) => FullTokenizer::load(name, &options),
+        let full = match file {
+            Some(file) => FullTokenizer::from_bytes(file, name, &options),
+            None => FullTokenizer::load(name, &options),
         };
         let full = full.map_err(of_load)?;
         if encode_special_tokens.is_none() && full.json().is_some_and(settings::encodes_special_tokens) {
-            let name = full.tokenizer().name();
-            let source = full.file().map_or(source, if of_parts { Source::Parts } else { Source::Bytes });
-            return Self::load(source, name, Some(true));
+            return Self::load(full.file(), of_parts, full.tokenizer().name(), Some(true));
         }
         let encode_special_tokens = encode_special_tokens.unwrap_or(false);
         Ok(Self { full: Arc::new(full), encode_special_tokens, of_parts, others: Default::default() })
-    }
-
-    fn source(&self) -> Source<'_> {
-        self.full.file().map_or(Source::Named(self.plain().name()), |file| self.source_of(file))
-    }
-
-    /// Another file in the place of this one.
-    fn source_of<'a>(&self, file: &'a [u8]) -> Source<'a> {
-        if self.of_parts { Source::Parts(file) } else { Source::Bytes(file) }
     }
 
     pub(crate) fn plain(&self) -> &Tokenizer {
@@ -142,9 +121,9 @@ impl Core {
         }
         let other = &self.others[2 * usize::from(adds) + usize::from(special_in_text)];
         let options = options(adds, !special_in_text, self.of_parts);
-        let load = || match self.source() {
-            Source::Bytes(file) | Source::Parts(file) => Tokenizer::from_bytes(file, self.plain().name(), &options),
-            Source::Named(name) => Tokenizer::load(name, &options),
+        let load = || match self.full.file() {
+            Some(file) => Tokenizer::from_bytes(file, self.plain().name(), &options),
+            None => Tokenizer::load(self.plain().name(), &options),
         };
         late(other, load).map_err(of_load)
     }
@@ -165,8 +144,8 @@ impl PyTokenizer {
         Self(Mutex::new(state))
     }
 
-    fn load(py: Python<'_>, source: Source<'_>, name: &str, settings: Option<&Settings>) -> PyResult<Self> {
-        enter(py, |_| State::load(source, name, settings)).map(Self::new)
+    fn load(py: Python<'_>, file: Option<&[u8]>, of_parts: bool, name: &str) -> PyResult<Self> {
+        enter(py, |_| State::load(file, of_parts, name, None)).map(Self::new)
     }
 
     /// Reads a `tokenizer.json`, a folder that has one, or a published `.tiktoken` file. `encode_special_tokens` replaces the setting of the file.
@@ -189,7 +168,7 @@ impl PyTokenizer {
     }
 
     fn named(name: &str, encode_special_tokens: Option<bool>) -> PyResult<Self> {
-        Core::load(Source::Named(name), name, encode_special_tokens).map(State::of).map(Self::new)
+        Core::load(None, false, name, encode_special_tokens).map(State::of).map(Self::new)
     }
 
     fn locked(&self) -> MutexGuard<'_, State> {
@@ -228,8 +207,8 @@ impl PyTokenizer {
             .collect::<PyResult<_>>()?;
         self.replace(py, |State { core, .. }| {
             let (count, json) = vocabulary::with_added(core.json()?.as_bytes(), &tokens, special)?;
-            let source = core.source_of(json.as_bytes());
-            let after = Core::load(source, core.plain().name(), Some(core.encode_special_tokens))?;
+            let (file, encodes) = (Some(json.as_bytes()), Some(core.encode_special_tokens));
+            let after = Core::load(file, core.of_parts, core.plain().name(), encodes)?;
             Ok((Arc::new(after), None, count))
         })
     }
@@ -277,7 +256,7 @@ impl PyTokenizer {
         self.replace(part.py(), |before| {
             let (name_of_file, settings) = (before.core.plain().name(), before.settings());
             let file = settings.write(before.core.json()?, false, Some((name, &json)))?;
-            let after = State::load(Source::Parts(file.as_bytes()), name_of_file, Some(&settings))?;
+            let after = State::load(Some(file.as_bytes()), true, name_of_file, Some(&settings))?;
             Ok((after.core, Some(after.post_processing), ()))
         })
     }
@@ -353,7 +332,7 @@ impl PyTokenizer {
         }
         if backend.get_type().module()? == "tokenizers.models" {
             let json = format!(r#"{{"version":"1.0","added_tokens":[],"model":{}}}"#, state_of(&backend)?);
-            return Self::load(py, Source::Parts(json.as_bytes()), "an object", None);
+            return Self::load(py, Some(json.as_bytes()), true, "an object");
         }
         let Some(to_str) = backend.getattr_opt("to_str")? else {
             let expected =
@@ -366,9 +345,9 @@ impl PyTokenizer {
         // The file does not say.
         let encodes = backend.getattr_opt("encode_special_tokens")?.map(|encodes| encodes.is_truthy()).transpose()?;
         let state = enter(py, |_| {
-            let mut state = State::load(Source::Parts(json.as_bytes()), "an object", None)?;
+            let mut state = State::load(Some(json.as_bytes()), true, "an object", None)?;
             if encodes == Some(true) && !state.core.encode_special_tokens {
-                state.core = Arc::new(Core::load(state.core.source(), "an object", encodes)?);
+                state.core = Arc::new(Core::load(state.core.full.file(), true, "an object", encodes)?);
             }
             Ok(state)
         });
@@ -404,13 +383,13 @@ impl PyTokenizer {
     /// Reads the text of a `tokenizer.json`.
     #[staticmethod]
     fn from_str(py: Python<'_>, json: String) -> PyResult<Self> {
-        Self::load(py, Source::Bytes(json.as_bytes()), "a string", None)
+        Self::load(py, Some(json.as_bytes()), false, "a string")
     }
 
     /// Reads the bytes of a `tokenizer.json` or of a published `.tiktoken` file.
     #[staticmethod]
     fn from_buffer(py: Python<'_>, buffer: &[u8]) -> PyResult<Self> {
-        Self::load(py, Source::Bytes(buffer), "a buffer", None)
+        Self::load(py, Some(buffer), false, "a buffer")
     }
 
     /// The tokenizer of a model on the Hugging Face Hub: from the cache, or downloaded by the library `huggingface_hub`.
@@ -442,7 +421,7 @@ impl PyTokenizer {
             return Err(no_name());
         }
         let state = enter(py, |_| {
-            let state = State::load(Source::Named(name), name, None)?;
+            let state = State::load(None, false, name, None)?;
             // A folder may have a name without a dot.
             if state.core.full.file().is_some() { Err(no_name()) } else { Ok(state) }
         });
@@ -488,7 +467,7 @@ impl PyTokenizer {
     fn _restore(py: Python<'_>, file: Option<&[u8]>, name: &str, settings: &str) -> PyResult<Self> {
         let settings: Settings =
             serde_json::from_str(settings).map_err(|error| PyValueError::new_err(format!("settings: {error}")))?;
-        Self::load(py, file.map_or(Source::Named(name), Source::Parts), name, Some(&settings))
+        enter(py, |_| State::load(file, file.is_some(), name, Some(&settings))).map(Self::new)
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -603,7 +582,7 @@ impl PyTokenizer {
             return Ok(());
         }
         self.replace(py, |State { core, .. }| {
-            Ok((Arc::new(Core::load(core.source(), core.plain().name(), Some(value))?), None, ()))
+            Ok((Arc::new(Core::load(core.full.file(), core.of_parts, core.plain().name(), Some(value))?), None, ()))
         })
     }
 
@@ -952,7 +931,7 @@ impl PyTokenizer {
     /// Becomes the tokenizer of this file.
     fn _read(&self, py: Python<'_>, json: &str) -> PyResult<()> {
         let name = self.name();
-        let state = enter(py, |_| State::load(Source::Parts(json.as_bytes()), &name, None))?;
+        let state = enter(py, |_| State::load(Some(json.as_bytes()), true, &name, None))?;
         *self.locked() = state;
         Ok(())
     }
