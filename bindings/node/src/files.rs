@@ -116,15 +116,6 @@ fn start(run: impl FnOnce() + Send + 'static) -> Result<()> {
     started.map(drop).map_err(|error| Error::from_reason(format!("cannot start a thread: {error}")))
 }
 
-/// The result of a count.
-#[napi(object, object_from_js = false)]
-pub struct FilesCounted {
-    /// The object of `windrow count --json`.
-    pub summary: String,
-    /// The notes that the command would print.
-    pub notes: Vec<String>,
-}
-
 /// A run of `windrow count`, on its own thread.
 #[napi]
 pub struct CountFilesJob {
@@ -135,7 +126,7 @@ pub struct CountFilesJob {
 impl CountFilesJob {
     /// Begins the run of a [`CountSpec`] in JSON, and calls back with the outcome.
     #[napi(constructor)]
-    pub fn new(spec: String, tokenizer: &NativeTokenizer, callback: Callback<'_, FilesCounted>) -> Result<Self> {
+    pub fn new(spec: String, tokenizer: &NativeTokenizer, callback: Callback<'_, FilesDone>) -> Result<Self> {
         let answer = callback.build_threadsafe_function().build()?;
         let (core, environment) = (tokenizer.core()?, Environment::current());
         let is_stopped = Arc::<AtomicBool>::default();
@@ -149,7 +140,7 @@ impl CountFilesJob {
             let goes_on = || !stopped.load(Ordering::Relaxed) && !environment.is_closed();
             let counted = found.count(tokenizer, true, &(), &goes_on, |_| true).map_err(Failed::from)?;
             notes.extend(counted.notes);
-            Ok(FilesCounted { summary: counted.text, notes })
+            Ok(FilesDone { summary: counted.text, notes })
         };
         start(move || send(&answer, enter(run)))?;
         Ok(Self { is_stopped })

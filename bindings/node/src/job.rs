@@ -18,13 +18,15 @@ use crate::failure::Failure;
 use crate::spare::Spare;
 
 /// Memory for the units of items.
-pub(crate) trait Store: Default + Send + Sync + 'static {
+pub(crate) trait Store: AsRef<[Self::Unit]> + Default + Send + Sync + 'static {
     type Unit: Copy;
 
     /// Adds units, and the `ends` of items in them, as JavaScript counts them there, to `all`, which count in this memory.
     fn add(&mut self, units: &[Self::Unit], ends: &[u32], all: &mut Vec<usize>) -> Result<(), Failure>;
 
-    fn units(&self) -> usize;
+    fn units(&self) -> usize {
+        self.as_ref().len()
+    }
 
     fn clear(&mut self);
 
@@ -43,12 +45,6 @@ pub(crate) struct Piece<S> {
 impl<S: Store> Piece<S> {
     fn is_complete(&self) -> bool {
         self.ends.last().copied().unwrap_or(0) == self.store.units()
-    }
-
-    /// The range of each item.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
-        let begins = [0].into_iter().chain(self.ends.iter().copied());
-        begins.zip(&self.ends).map(|(begin, &end)| begin..end)
     }
 
     /// Keeps the memory, if it has the size of a usual piece.
@@ -248,9 +244,14 @@ impl<W: Work> Job<W> {
 
 pub(crate) type Done = std::result::Result<(), Failure>;
 
+/// The place of each item, from the `ends` of all.
+pub(crate) fn ranges(ends: &[usize]) -> impl Iterator<Item = Range<usize>> {
+    [0].into_iter().chain(ends.iter().copied()).zip(ends).map(|(begin, &end)| begin..end)
+}
+
 /// The texts of pieces.
 pub(crate) fn texts(pieces: &[Piece<String>]) -> std::result::Result<Vec<&str>, Failure> {
-    let all = pieces.iter().flat_map(|piece| piece.ranges().map(|range| piece.store.get(range)));
+    let all = pieces.iter().flat_map(|piece| ranges(&piece.ends).map(|range| piece.store.get(range)));
     all.map(|text| text.ok_or_else(|| Failure::other("a text ends inside of a character"))).collect()
 }
 

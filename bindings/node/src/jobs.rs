@@ -10,7 +10,7 @@ use windrow_tokenizers::engine::Ragged;
 
 use crate::door::{Callback, Outcome};
 use crate::failure::Failure;
-use crate::job::{Done, Job, Piece, SPARE_PIECES, Store, Work, numbers_to_js, outcome_to_js, texts};
+use crate::job::{Done, Job, Piece, SPARE_PIECES, Store, Work, numbers_to_js, outcome_to_js, ranges, texts};
 use crate::spare::Spare;
 use crate::tokenizer::{Core, NativeTokenizer};
 use crate::whole::{Encodings, Settings, Whole};
@@ -28,10 +28,6 @@ impl Store for String {
         all.extend(in_bytes(units, ends).map(|end| begin + end));
         self.push_str(text);
         Ok(())
-    }
-
-    fn units(&self) -> usize {
-        self.len()
     }
 
     fn clear(&mut self) {
@@ -52,10 +48,6 @@ impl Store for Vec<u32> {
         all.extend(ends.iter().map(|end| begin + *end as usize));
         self.extend_from_slice(units);
         Ok(())
-    }
-
-    fn units(&self) -> usize {
-        self.len()
     }
 
     fn clear(&mut self) {
@@ -205,14 +197,11 @@ impl Work for Decode {
     type Js = NativeTexts;
 
     fn add(&mut self, pieces: &[Piece<Vec<u32>>], goes_on: &(dyn Fn() -> bool + Sync)) -> Done {
-        if !goes_on() {
-            return Ok(());
-        }
-        let items = pieces.iter().flat_map(|piece| piece.ranges().map(|range| &piece.store[range]));
+        let items = pieces.iter().flat_map(|piece| ranges(&piece.ends).map(|range| &piece.store[range]));
         let items: Vec<&[u32]> = items.collect();
-        let decoded = self.core.any().decode_batch(&items, self.skip_special_tokens);
+        let decoded = self.core.any().decode_batch_while(&items, self.skip_special_tokens, goes_on);
         let before = self.texts.len();
-        self.texts.extend(decoded.map_err(|error| Failure::from(error).behind(before))?);
+        self.texts.extend(decoded.map_err(|error| Failure::from(error).behind(before))?.unwrap_or_default());
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use napi::bindgen_prelude::*;
 use napi_derive::napi;
+use windrow_tokenizers::engine::late;
 use windrow_tokenizers::full::FullTokenizer;
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer, cached_model, vocabulary_of};
@@ -170,31 +171,23 @@ impl Core {
             return Ok(&self.main);
         }
         let other = &self.others[2 * usize::from(add_special_tokens) + usize::from(special_in_text)];
-        if let Some(other) = other.get() {
-            return Ok(other);
-        }
         let (name, options) = (self.main.name(), options(add_special_tokens, special_in_text));
-        // Two threads may load it; one is kept.
-        let loaded = match &self.source {
-            Source::Json(json) => Arc::new(Tokenizer::from_json(json, name, &options)?),
-            Source::Ranks => Arc::new(Tokenizer::load(name, &options)?),
-            Source::Name => shared(name, special_in_text)?,
-        };
-        Ok(other.get_or_init(|| loaded))
+        let loaded = late(other, || match &self.source {
+            Source::Json(json) => Ok(Arc::new(Tokenizer::from_json(json, name, &options)?)),
+            Source::Ranks => Ok(Arc::new(Tokenizer::load(name, &options)?)),
+            Source::Name => shared(name, special_in_text),
+        });
+        loaded.map(Arc::as_ref)
     }
 
     /// The tokenizer for whole encodings. It treats special tokens in texts as the caller of the load requested.
     pub(crate) fn full(&self) -> std::result::Result<&FullTokenizer, Failure> {
-        if let Some(full) = self.full.get() {
-            return Ok(full);
-        }
         let (name, options) = (self.main.name(), options(false, !self.encode_special_tokens));
-        // Two threads may load it; one is kept.
-        let full = match &self.source {
-            Source::Json(json) => FullTokenizer::from_json(json, name, &options)?,
-            Source::Ranks | Source::Name => FullTokenizer::load(name, &options)?,
-        };
-        Ok(self.full.get_or_init(|| full))
+        let full = late(&self.full, || match &self.source {
+            Source::Json(json) => FullTokenizer::from_json(json, name, &options),
+            Source::Ranks | Source::Name => FullTokenizer::load(name, &options),
+        });
+        Ok(full?)
     }
 
     /// The path of its `tokenizer.json`, if it comes from a file.

@@ -11,7 +11,7 @@ use windrow_tokenizers::full::{
 };
 
 use crate::failure::Failure;
-use crate::job::{Done, Piece, Work, numbers_to_js, texts};
+use crate::job::{Done, Piece, Work, numbers_to_js, ranges, texts};
 use crate::tokenizer::Core;
 
 /// Names of the padding token, of which a tokenizer has one.
@@ -91,35 +91,30 @@ impl Rows {
     /// All rows, padded to at least `length` ids.
     fn padded(self, length: usize, id: u32, type_id: u32, is_left: bool) -> std::result::Result<Self, Failure> {
         let mut all = Self { inputs: self.inputs, ..Self::default() };
-        let missing: usize = spans(&self.ends).map(|(begin, end)| length.saturating_sub(end - begin)).sum();
+        let missing: usize = ranges(&self.ends).map(|row| length.saturating_sub(row.len())).sum();
         let total = self.ids.len().saturating_add(missing);
         if !all.ids.try_reserve_exact(total).is_ok_and(|()| all.spans.try_reserve_exact(2 * total).is_ok()) {
             return Err(Failure::input(
                 "padding: no memory for so many ids\nhint: pad to a smaller length, or fewer at a time",
             ));
         }
-        for (begin, end) in spans(&self.ends) {
-            let missing = length.saturating_sub(end - begin);
+        for row in ranges(&self.ends) {
+            let missing = length.saturating_sub(row.len());
             let [before, behind] = if is_left { [missing, 0] } else { [0, missing] };
             let lay = |all: &mut Vec<u32>, row: &[u32], filling: u32, width: usize| {
                 all.resize(all.len() + before * width, filling);
                 all.extend_from_slice(row);
                 all.resize(all.len() + behind * width, filling);
             };
-            lay(&mut all.ids, &self.ids[begin..end], id, 1);
-            lay(&mut all.types, &self.types[begin..end], type_id, 1);
-            lay(&mut all.attention, &self.attention[begin..end], 0, 1);
-            lay(&mut all.special, &self.special[begin..end], 1, 1);
-            lay(&mut all.spans, &self.spans[2 * begin..2 * end], 0, 2);
+            lay(&mut all.ids, &self.ids[row.clone()], id, 1);
+            lay(&mut all.types, &self.types[row.clone()], type_id, 1);
+            lay(&mut all.attention, &self.attention[row.clone()], 0, 1);
+            lay(&mut all.special, &self.special[row.clone()], 1, 1);
+            lay(&mut all.spans, &self.spans[2 * row.start..2 * row.end], 0, 2);
             all.ends.push(all.ids.len());
         }
         Ok(all)
     }
-}
-
-/// Start and end of each row.
-fn spans(ends: &[usize]) -> impl Iterator<Item = (usize, usize)> + '_ {
-    [0].into_iter().chain(ends.iter().copied()).zip(ends.iter().copied())
 }
 
 /// Places of the characters of a text in UTF-16, and its end; `None` if each has one unit.
@@ -231,7 +226,7 @@ impl Work for Whole {
         }
         let rows = std::mem::take(&mut self.rows);
         let padding = self.padding(self.core.full()?)?;
-        let longest = spans(&rows.ends).map(|(begin, end)| end - begin).max().unwrap_or(0);
+        let longest = ranges(&rows.ends).map(|row| row.len()).max().unwrap_or(0);
         let length = self.settings.length.map_or(longest, |length| length as usize);
         let length = length.checked_next_multiple_of(self.settings.multiple as usize).unwrap_or(length);
         let is_left = self.settings.pads_left.unwrap_or(matches!(padding.direction, PaddingDirection::Left));

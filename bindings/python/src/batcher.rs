@@ -233,8 +233,8 @@ impl PyBatcher {
     #[pyo3(signature = (function, *, limit = None, queue = None))]
     fn new(
         function: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = arguments::limit)] limit: Option<usize>,
-        #[pyo3(from_py_with = arguments::queue)] queue: Option<usize>,
+        #[pyo3(from_py_with = arguments::optional::limit)] limit: Option<usize>,
+        #[pyo3(from_py_with = arguments::optional::queue)] queue: Option<usize>,
     ) -> PyResult<Self> {
         if !function.is_callable() {
             let name = function.get_type().name()?;

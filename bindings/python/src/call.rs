@@ -152,21 +152,17 @@ pub(crate) fn fitted(batch: &Ragged, around: &Encoding, post_processing: &PostPr
         return Err("no memory for so much padding".to_owned());
     }
     fitted.offsets.push(0);
+    let pad_id = padding.map_or(0, |padding| padding.pad_id);
+    let is_left = padding.is_some_and(|padding| matches!(padding.direction, PaddingDirection::Left));
     for text in batch.iter() {
         let text = &text[kept(text)];
         let missing = length.saturating_sub(text.len() + special);
-        let fill = padding.map_or((0, 0), |padding| (padding.pad_id, missing));
-        let fill = || std::iter::repeat_n(fill.0, fill.1);
-        let is_left = padding.is_some_and(|padding| matches!(padding.direction, PaddingDirection::Left));
-        if is_left {
-            fitted.values.extend(fill());
-        }
+        let [before, behind] = if is_left { [missing, 0] } else { [0, missing] };
+        fitted.values.extend(std::iter::repeat_n(pad_id, before));
         fitted.values.extend_from_slice(&ids[..place]);
         fitted.values.extend_from_slice(text);
         fitted.values.extend_from_slice(&ids[place + 1..]);
-        if !is_left {
-            fitted.values.extend(fill());
-        }
+        fitted.values.extend(std::iter::repeat_n(pad_id, behind));
         fitted.offsets.push(fitted.values.len() as u64);
     }
     Ok(fitted)

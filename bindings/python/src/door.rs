@@ -3,19 +3,20 @@
 //! Inside, the interpreter runs other threads. The thread of the call polls Python for signals, so that Ctrl-C ends a
 //! batch; a call of a task ends when the task is cancelled. Errors, panics and interrupts become exceptions in one place.
 
-use std::any::Any;
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Instant;
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use windrow::Pool;
+use windrow_tokenizers::engine::{caught, late};
 
-use crate::errors::Failure;
+use crate::errors::WindrowError;
 
 /// Milliseconds that a signal waits before Python handles it, in addition to the longest item. People notice 100 ms.
 pub(crate) const POLL_MILLIS: u64 = 25;
@@ -32,15 +33,9 @@ pub(crate) fn in_parallel<R: Send>(batch: impl FnOnce() -> R + Send) -> R {
     if !is_off {
         return batch();
     }
-    // This pool has no threads, so a forked process may use it. It is made before the cell is taken: a fork might leave the cell taken.
+    // This pool has no threads, so a forked process may use it.
     static ONE: OnceLock<Pool> = OnceLock::new();
-    let pool = match ONE.get() {
-        Some(pool) => pool,
-        None => {
-            let pool = Pool::new(1);
-            ONE.get_or_init(|| pool)
-        }
-    };
+    let Ok(pool) = late(&ONE, || Ok::<_, Infallible>(Pool::new(1)));
     pool.install(batch)
 }
 
@@ -131,37 +126,34 @@ impl Watch {
 
 /// Runs `work` without the interpreter's lock. If a signal has raised an exception, that is the result, whatever `work` returns; after a
 /// cancellation no task waits for one.
-pub(crate) fn enter<R: Send>(py: Python<'_>, work: impl FnOnce(&Watch) -> Result<R, Failure> + Send) -> PyResult<R> {
+pub(crate) fn enter<R: Send>(py: Python<'_>, work: impl FnOnce(&Watch) -> PyResult<R> + Send) -> PyResult<R> {
     let watch = Watch::new();
     if watch.is_cancelled() {
-        return Err(cancelled(py));
+        return Err(cancelled());
     }
-    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(|| work(&watch))));
+    let outcome = py.detach(|| caught(|| work(&watch)));
     let is_cancelled = watch.is_cancelled();
     if let Some(interrupt) = watch.interrupt.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(interrupt);
     }
     if is_cancelled {
-        return Err(cancelled(py));
+        return Err(cancelled());
     }
-    let outcome = outcome.unwrap_or_else(|payload| Err(Failure::Panic(message(payload.as_ref()))));
-    outcome.map_err(|failure| failure.into_error(py))
+    outcome.unwrap_or_else(|message| {
+        let hint = "hint: please report this, with what RUST_BACKTRACE=1 adds";
+        Err(PyRuntimeError::new_err(format!("windrow has a fault: {message}\n{hint}")))
+    })
 }
 
 /// Called for each argument that is read: fails if a signal has raised an exception, or the task of this thread was cancelled.
 pub(crate) fn ask(py: Python<'_>) -> PyResult<()> {
     // Relaxed: a thread may see the stop late.
     if STOP.with_borrow(|stop| stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))) {
-        return Err(cancelled(py));
+        return Err(cancelled());
     }
     py.check_signals()
 }
 
-fn cancelled(py: Python<'_>) -> PyErr {
-    Failure::Other("stopped: its task was cancelled".to_owned()).into_error(py)
-}
-
-fn message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
+fn cancelled() -> PyErr {
+    WindrowError::new_err("stopped: its task was cancelled")
 }

@@ -1,11 +1,12 @@
 //! `Encoding` of Python.
 
+use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 
 use pyo3::exceptions::{PyDeprecationWarning, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
-use windrow_tokenizers::engine::Ragged;
+use windrow_tokenizers::engine::{Ragged, late};
 use windrow_tokenizers::full::{
     EncodeInput, Encoding, FullTokenizer, PaddingDirection, PaddingParams, PaddingStrategy, PostProcessing,
     TruncationDirection, pad_encoding,
@@ -13,8 +14,8 @@ use windrow_tokenizers::full::{
 
 use crate::arguments;
 use crate::column::{SHOWN, shortened};
-use crate::door::{enter, in_parallel};
-use crate::errors::{Failure, INT, PAIR, SMALL_INT, TOKEN, ask_for};
+use crate::door::{Watch, enter, in_parallel};
+use crate::errors::{INT, InputError, ItemError, PAIR, SMALL_INT, TOKEN, ask_for, of_batch};
 use crate::inputs::Inputs;
 use crate::ints::Ints;
 use crate::lists::{apart, containers, list};
@@ -66,16 +67,14 @@ impl BatchOfIds {
     }
 
     /// The integers of its ids, if a table of them pays.
-    fn ints(&self) -> &Option<Ints> {
-        if let Some(ints) = self.ints.get() {
-            return ints;
-        }
-        let ints = Ints::of(&self.ids.values);
-        self.ints.get_or_init(|| ints)
+    fn ints(&self) -> Option<&Ints> {
+        let Ok(ints) = late(&self.ints, || Ok::<_, Infallible>(Ints::of(&self.ids.values)));
+        ints.as_ref()
     }
 
-    fn offsets(&self, number: usize) -> Result<Option<Vec<(usize, usize)>>, Failure> {
-        let Some(inner) = self.full.offsets_of(self.texts.str(number)?, self.ids(number)) else { return Ok(None) };
+    fn offsets(&self, number: usize) -> PyResult<Option<Vec<(usize, usize)>>> {
+        let inner = self.full.tokenizer().offsets_of(self.texts.str(number)?, self.ids(number));
+        let Some(inner) = inner else { return Ok(None) };
         let [before, behind] = self.around();
         let special = |count| std::iter::repeat_n((0, 0), count);
         Ok(Some(special(before).chain(inner).chain(special(behind)).collect()))
@@ -83,24 +82,20 @@ impl BatchOfIds {
 
     /// All encodings, made by all threads.
     fn all(&self, py: Python<'_>) -> PyResult<&[Encoding]> {
-        if let Some(whole) = self.whole.get() {
-            return Ok(whole);
-        }
-        let made = enter(py, |watch| {
+        let make = |watch: &Watch| {
             let inputs = self.texts.strs()?.into_iter().map(EncodeInput::from).collect();
             let encode =
                 || self.full.encode_batch(inputs, self.add_special_tokens, &self.post_processing, &|| watch.goes_on());
-            Ok(in_parallel(encode)?.unwrap_or_default())
-        })?;
-        // Two threads may make them; one result is kept.
-        Ok(self.whole.get_or_init(|| made))
+            Ok(in_parallel(encode).map_err(of_batch)?.unwrap_or_default())
+        };
+        late(&self.whole, || enter(py, make)).map(Vec::as_slice)
     }
 
-    fn whole(&self, number: usize) -> Result<Encoding, Failure> {
+    fn whole(&self, number: usize) -> PyResult<Encoding> {
         let text = self.texts.str(number)?;
         let ids = self.ids(number);
         let made = self.full.encoding_of(text, ids, self.add_special_tokens, &self.post_processing);
-        made.map_err(|error| Failure::Item { item: number, reason: error.to_string() })
+        made.map_err(|error| ItemError::new_err((number, error.to_string())))
     }
 }
 
@@ -118,15 +113,10 @@ impl PyEncoding {
         match &self.0 {
             Made::Whole(encoding) => Ok(encoding),
             Made::OfIds { batch, number, whole } => {
-                if let Some(encoding) = whole.get() {
-                    return Ok(encoding);
-                }
-                if batch.ids.len() > 1 && !batch.full.follows_from_ids() {
+                if batch.ids.len() > 1 && !batch.full.tokenizer().follows_from_ids() {
                     return Ok(&batch.all(py)?[*number]);
                 }
-                let made = enter(py, |_| batch.whole(*number))?;
-                // Two threads may make it; one is kept.
-                Ok(whole.get_or_init(|| Box::new(made)))
+                late(whole, || enter(py, |_| batch.whole(*number)).map(Box::new)).map(Box::as_ref)
             }
         }
     }
@@ -186,9 +176,7 @@ impl PyEncoding {
                 Some((starts.byte(text, begin)?, starts.byte(text, end)?))
             };
             let found: Option<Vec<_>> = offsets.into_iter().zip(places).map(in_bytes).collect();
-            found.ok_or_else(|| {
-                Failure::Input("the encoding is not of this input (hint: pass what was encoded)".to_owned())
-            })
+            found.ok_or_else(|| InputError::new_err("the encoding is not of this input (hint: pass what was encoded)"))
         })
     }
 }
@@ -254,7 +242,7 @@ impl PyEncoding {
                 let ids = || batch.column(batch.around.get_ids(), batch.ids(*number).iter().copied());
                 let ids = apart(py, self.__len__(), ids);
                 let ints = apart(py, batch.ids.values.len(), || batch.ints());
-                Ints::list(ints.as_ref(), py, ids.into_iter())
+                Ints::list(ints, py, ids.into_iter())
             }
         }
     }
@@ -460,7 +448,7 @@ impl PyEncoding {
     fn pad(
         &mut self,
         py: Python<'_>,
-        #[pyo3(from_py_with = arguments::length::given)] length: usize,
+        #[pyo3(from_py_with = arguments::length)] length: usize,
         direction: &str,
         #[pyo3(from_py_with = arguments::pad_id)] pad_id: u32,
         #[pyo3(from_py_with = arguments::pad_type_id)] pad_type_id: u32,
@@ -478,7 +466,7 @@ impl PyEncoding {
     fn truncate(
         &mut self,
         py: Python<'_>,
-        #[pyo3(from_py_with = arguments::max_length::given)] max_length: usize,
+        #[pyo3(from_py_with = arguments::max_length)] max_length: usize,
         #[pyo3(from_py_with = arguments::stride)] stride: usize,
         direction: &str,
     ) -> PyResult<()> {
@@ -518,17 +506,17 @@ impl PyEncoding {
     }
 
     fn __repr__(&self) -> String {
-        let overflowing = match &self.0 {
-            Made::Whole(encoding) => encoding.get_overflowing().len(),
-            Made::OfIds { .. } => 0,
-        };
-        let ids = match &self.0 {
-            Made::Whole(encoding) => shortened(encoding.get_ids(), SHOWN, u32::to_string),
+        let (ids, overflowing) = match &self.0 {
+            Made::Whole(encoding) => {
+                let ids = encoding.get_ids().iter().copied().take(SHOWN + 1);
+                (ids.collect(), encoding.get_overflowing().len())
+            }
             Made::OfIds { batch, number, .. } => {
                 let ids = batch.ids(*number).iter().copied().take(SHOWN + 1);
-                shortened(&batch.column(batch.around.get_ids(), ids), SHOWN, u32::to_string)
+                (batch.column(batch.around.get_ids(), ids), 0)
             }
         };
+        let ids = shortened(&ids, SHOWN, u32::to_string);
         format!("<windrow.Encoding of {} tokens, {overflowing} overflowing: {ids}>", self.__len__())
     }
 

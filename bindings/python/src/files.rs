@@ -1,5 +1,6 @@
 //! `encode_files` and `count`: the commands as functions.
 
+use std::io::ErrorKind;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -11,7 +12,7 @@ use windrow_tokenizers::output::Staging;
 use windrow_tokenizers::run::{CountSpec, EncodeSpec, Failed, FailureKind};
 
 use crate::door::{POLL_MILLIS, enter, in_parallel};
-use crate::errors::Failure;
+use crate::errors::{InputError, WindrowError, of_file};
 use crate::tokenizer::PyTokenizer;
 use crate::wording::in_python;
 
@@ -52,22 +53,22 @@ pub(crate) fn encode_files(
     tokenizer: &Bound<'_, PyTokenizer>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Vec<String>)> {
-    let spec = EncodeSpec::from_json(spec).map_err(|failed| Failure::from(failed).into_error(py))?;
+    let spec = EncodeSpec::from_json(spec).map_err(of_run)?;
     let core = tokenizer.get().core();
     enter(py, |watch| {
         let (staging, done) = (Staging::default(), Arc::<Mutex<Done>>::default());
         let (sender, receiver) = channel();
         let run = {
             let (staging, done) = (staging.clone(), Arc::clone(&done));
-            move || -> Result<_, Failure> {
+            move || -> PyResult<_> {
                 let mut notes = Vec::new();
-                let found = spec.find(|note| notes.push(in_python(note)))?;
+                let found = spec.find(|note| notes.push(in_python(note))).map_err(of_run)?;
                 let tokenizer = core.of_files(spec.job.add_special_tokens, spec.job.has_special_in_text())?;
-                let run = found.open(tokenizer, &staging, |note| notes.push(in_python(note)))?;
+                let run = found.open(tokenizer, &staging, |note| notes.push(in_python(note))).map_err(of_run)?;
                 done.lock().unwrap_or_else(PoisonError::into_inner).stored = run.stored();
                 let ended = run.encode(&Steps(done));
                 match ended.failed {
-                    Some(failed) => Err(failed.into()),
+                    Some(failed) => Err(of_run(failed)),
                     None => {
                         notes.extend(ended.notes.iter().map(|note| in_python(note)));
                         Ok((ended.json, notes))
@@ -79,7 +80,7 @@ pub(crate) fn encode_files(
             // The caller has left if the channel is closed.
             let _ = sender.send(run());
         });
-        let thread = thread.map_err(|error| Failure::Other(format!("cannot start a thread: {error}")))?;
+        let thread = thread.map_err(|error| WindrowError::new_err(format!("cannot start a thread: {error}")))?;
         let report = || match &progress {
             Some(progress) => {
                 let (stored, sum) = {
@@ -87,7 +88,7 @@ pub(crate) fn encode_files(
                     (done.stored, done.sum)
                 };
                 let numbers = (sum.stored, stored, sum.documents, sum.text_bytes, sum.ids);
-                Python::attach(|py| progress.call1(py, numbers)).map(drop).map_err(Failure::Python)
+                Python::attach(|py| progress.call1(py, numbers)).map(drop)
             }
             None => Ok(()),
         };
@@ -107,7 +108,7 @@ pub(crate) fn encode_files(
                     // The outcome of the run no longer matters.
                     let _ = receiver.recv_timeout(PATIENCE);
                     reported?;
-                    return Err(Failure::Other("interrupted; nothing was published".to_owned()));
+                    return Err(WindrowError::new_err("interrupted; nothing was published"));
                 }
                 Err(RecvTimeoutError::Disconnected) => match thread.join() {
                     Ok(()) => unreachable!("it sends before it ends"),
@@ -121,25 +122,23 @@ pub(crate) fn encode_files(
 /// Runs a [`CountSpec`] in JSON, and returns the object of `windrow count --json`, and the errors of inputs without a count.
 #[pyfunction]
 pub(crate) fn count(py: Python<'_>, spec: &str, tokenizer: &Bound<'_, PyTokenizer>) -> PyResult<(String, Vec<PyErr>)> {
-    let spec = CountSpec::from_json(spec).map_err(|failed| Failure::from(failed).into_error(py))?;
+    let spec = CountSpec::from_json(spec).map_err(of_run)?;
     let core = tokenizer.get().core();
     let counted = enter(py, |watch| {
         let tokenizer = core.of_files(false, spec.texts.special_in_text)?;
         let run = || spec.find()?.count(tokenizer, true, &(), &|| watch.goes_on(), |_| true).map_err(Failed::from);
-        Ok(in_parallel(run)?)
+        in_parallel(run).map_err(of_run)
     })?;
-    Ok((counted.text, counted.failed.into_iter().map(|failed| Failure::from(failed).into_error(py)).collect()))
+    Ok((counted.text, counted.failed.into_iter().map(of_run).collect()))
 }
 
-impl From<Failed> for Failure {
-    fn from(Failed { message, kind }: Failed) -> Self {
-        let message = in_python(&message);
-        match kind {
-            FailureKind::Usage | FailureKind::BadInput => Self::Input(message),
-            FailureKind::Missing => Self::File(std::io::ErrorKind::NotFound, message),
-            FailureKind::Exists => Self::File(std::io::ErrorKind::AlreadyExists, message),
-            FailureKind::Io | FailureKind::CannotCreate => Self::File(std::io::ErrorKind::Other, message),
-            _ => Self::Other(message),
-        }
+fn of_run(Failed { message, kind }: Failed) -> PyErr {
+    let message = in_python(&message);
+    match kind {
+        FailureKind::Usage | FailureKind::BadInput => InputError::new_err(message),
+        FailureKind::Missing => of_file(ErrorKind::NotFound, message),
+        FailureKind::Exists => of_file(ErrorKind::AlreadyExists, message),
+        FailureKind::Io | FailureKind::CannotCreate => of_file(ErrorKind::Other, message),
+        _ => WindrowError::new_err(message),
     }
 }

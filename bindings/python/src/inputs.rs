@@ -7,7 +7,6 @@ use windrow_tokenizers::full::{EncodeInput, InputSequence};
 
 use crate::arguments::several;
 use crate::door::ask;
-use crate::errors::Failure;
 use crate::texts::{Errors, Item, Texts};
 
 enum Sequence {
@@ -73,7 +72,7 @@ impl Inputs {
     }
 
     /// The inputs in the library's type.
-    pub(crate) fn inputs(&self) -> Result<Vec<EncodeInput<'_>>, Failure> {
+    pub(crate) fn inputs(&self) -> PyResult<Vec<EncodeInput<'_>>> {
         self.0.iter().enumerate().map(|(number, input)| input.as_library(number)).collect()
     }
 }
@@ -97,7 +96,7 @@ impl Input {
         Ok(Self { first: Sequence::of(number, input, is_pretokenized, errors)?, second: None })
     }
 
-    fn as_library(&self, number: usize) -> Result<EncodeInput<'_>, Failure> {
+    fn as_library(&self, number: usize) -> PyResult<EncodeInput<'_>> {
         let first = self.first.sequence(number)?;
         Ok(match &self.second {
             None => EncodeInput::Single(first),
@@ -125,11 +124,11 @@ impl Sequence {
         Err(PyTypeError::new_err(format!("item {number}: expected {expected}, not {name} (hint: {hint})")))
     }
 
-    fn sequence(&self, number: usize) -> Result<InputSequence<'_>, Failure> {
+    fn sequence(&self, number: usize) -> PyResult<InputSequence<'_>> {
         Ok(match self {
             Self::Text(text) => InputSequence::from(text.text(number)?),
             Self::Words(words) => {
-                let words: Result<Vec<&str>, Failure> = words.iter().map(|word| word.text(number)).collect();
+                let words: PyResult<Vec<&str>> = words.iter().map(|word| word.text(number)).collect();
                 InputSequence::from(words?)
             }
         })

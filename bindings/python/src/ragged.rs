@@ -13,14 +13,18 @@ use pyo3_arrow::ffi::to_array_pycapsules;
 use windrow_tokenizers::engine::Ragged;
 
 use crate::collector::CollectorPause;
-use crate::column::{Column, Kind, Places, SHOWN, buffer, place, shortened};
+use crate::column::{Column, Numbers, Places, SHOWN, place, shortened};
 use crate::errors::{INT, ask_for};
 use crate::ints::Ints;
 use crate::lists::{PIECE, Turns, apart, containers};
 
 /// The ids of a batch: those of item `n` are `values[offsets[n]:offsets[n + 1]]`. A batch never changes.
 #[pyclass(frozen, name = "Ragged", module = "windrow")]
-pub(crate) struct PyRagged(Arc<Ragged>);
+#[derive(PartialEq)]
+pub(crate) struct PyRagged {
+    values: ScalarBuffer<u32>,
+    offsets: ScalarBuffer<i64>,
+}
 
 /// Bytes of an item of a batch as an object: a column, and an empty list.
 const COLUMN: usize = 80;
@@ -30,20 +34,23 @@ const LIST: usize = 88;
 type Columns<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
 impl PyRagged {
-    pub(crate) fn new(batch: Ragged) -> Self {
-        Self(Arc::new(batch))
-    }
-
-    pub(crate) fn batch(&self) -> &Arc<Ragged> {
-        &self.0
+    pub(crate) fn new(Ragged { values, offsets }: Ragged) -> Self {
+        let ends = offsets.len();
+        Self { values: values.into(), offsets: ScalarBuffer::new(offsets.into(), 0, ends) }
     }
 
     fn range(&self, number: usize) -> Range<usize> {
-        self.0.offsets[number] as usize..self.0.offsets[number + 1] as usize
+        self.offsets[number] as usize..self.offsets[number + 1] as usize
     }
 
     fn item(&self, number: usize) -> Column {
-        Column::new(&self.0, Kind::Ids, self.range(number))
+        let Range { start, end } = self.range(number);
+        Column(Numbers::Ids(self.values.slice(start, end - start)))
+    }
+
+    /// The ids of each item.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        (0..self.__len__()).map(|number| &self.values[self.range(number)])
     }
 }
 
@@ -52,33 +59,33 @@ impl PyRagged {
     /// The ids of all items, one after the other.
     #[getter]
     fn values(&self) -> Column {
-        Column::whole(&self.0, Kind::Ids)
+        Column(Numbers::Ids(self.values.clone()))
     }
 
     /// The place in `values` at which each item begins, and the end of the last.
     #[getter]
     fn offsets(&self) -> Column {
-        Column::whole(&self.0, Kind::Offsets)
+        Column(Numbers::Offsets(self.offsets.clone()))
     }
 
     /// Size of the ids and the offsets in bytes.
     #[getter]
     fn nbytes(&self) -> usize {
-        size_of_val::<[_]>(&self.0.values) + size_of_val::<[_]>(&self.0.offsets)
+        self.values.inner().len() + self.offsets.inner().len()
     }
 
     fn __len__(&self) -> usize {
-        self.0.len()
+        self.offsets.len().saturating_sub(1)
     }
 
     /// The ids of an item, or a batch of the items of a slice, which is a copy.
     fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let Ok(slice) = index.cast::<PySlice>() else {
-            let item = self.item(place(index.extract()?, self.0.len())?);
+            let item = self.item(place(index.extract()?, self.__len__())?);
             return Ok(Bound::new(py, item)?.into_any());
         };
-        let places = Places::of(slice, self.0.len())?;
-        let items = || places.iter().map(|place| &self.0.values[self.range(place)]);
+        let places = Places::of(slice, self.__len__())?;
+        let items = || places.iter().map(|place| &self.values[self.range(place)]);
         let ids = items().map(<[u32]>::len).sum();
         ask_for(ids, size_of::<u32>())?;
         let mut batch = Ragged { values: Vec::with_capacity(ids), offsets: vec![0] };
@@ -92,8 +99,8 @@ impl PyRagged {
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        ask_for(self.0.len(), COLUMN)?;
-        containers(py, (0..self.0.len()).map(|number| self.item(number)))?.try_iter()
+        ask_for(self.__len__(), COLUMN)?;
+        containers(py, (0..self.__len__()).map(|number| self.item(number)))?.try_iter()
     }
 
     /// True for an equal batch, or a list of lists of the same ids.
@@ -103,13 +110,13 @@ impl PyRagged {
         }
         let Ok(ragged) = other.cast::<Self>() else { return Ok(false) };
         let ragged = ragged.get();
-        Ok(apart(other.py(), self.0.values.len(), || self.0 == ragged.0))
+        Ok(apart(other.py(), self.values.len(), || self == ragged))
     }
 
     fn __repr__(&self) -> String {
-        let items: Vec<&[u32]> = self.0.iter().take(SHOWN + 1).collect();
+        let items: Vec<&[u32]> = self.iter().take(SHOWN + 1).collect();
         let shown = shortened(&items, SHOWN, |ids| shortened(ids, SHOWN, u32::to_string));
-        format!("<windrow.Ragged of {} items, {} ids: {shown}>", self.0.len(), self.0.values.len())
+        format!("<windrow.Ragged of {} items, {} ids: {shown}>", self.__len__(), self.values.len())
     }
 
     /// Numpy would make a single object of the batch.
@@ -132,13 +139,13 @@ impl PyRagged {
 
     /// The ids as lists, one for each item.
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        ask_for(self.0.values.len(), INT)?;
-        ask_for(self.0.len(), LIST)?;
-        let paused = CollectorPause::begin(py, self.0.len())?;
-        let ints = apart(py, self.0.values.len(), || Ints::of(&self.0.values));
+        ask_for(self.values.len(), INT)?;
+        ask_for(self.__len__(), LIST)?;
+        let paused = CollectorPause::begin(py, self.__len__())?;
+        let ints = apart(py, self.values.len(), || Ints::of(&self.values));
         let of = |ids: &[u32]| Ints::list(ints.as_ref(), py, ids.iter().copied());
         let (lists, mut turns, mut made) = (PyList::empty(py), Turns::new(py)?, 0);
-        for ids in self.0.iter() {
+        for ids in self.iter() {
             lists.append(of(ids)?)?;
             made += 1 + ids.len();
             if made > PIECE {
@@ -156,19 +163,18 @@ impl PyRagged {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        let ids = UInt32Array::new(ScalarBuffer::new(buffer(&self.0, Kind::Ids), 0, self.0.values.len()), None);
-        let offsets = ScalarBuffer::new(buffer(&self.0, Kind::Offsets), 0, self.0.offsets.len());
+        let ids = UInt32Array::new(self.values.clone(), None);
+        let offsets = OffsetBuffer::new(self.offsets.clone());
         let item = Arc::new(Field::new_list_field(DataType::UInt32, false));
-        let lists = LargeListArray::new(Arc::clone(&item), OffsetBuffer::new(offsets), Arc::new(ids), None);
+        let lists = LargeListArray::new(Arc::clone(&item), offsets, Arc::new(ids), None);
         let field = Arc::new(Field::new("", DataType::LargeList(item), false));
         Ok(to_array_pycapsules(py, field, &lists, requested_schema)?)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Columns<'py>)> {
-        let (py, batch) = (slf.py(), &slf.get().0);
-        ask_for(size_of_val::<[_]>(&batch.values) + size_of_val::<[_]>(&batch.offsets), 1)?;
-        let columns = [bytemuck::cast_slice(&batch.values), bytemuck::cast_slice(&batch.offsets)];
-        let [values, offsets] = columns.map(|column| copied(py, column));
+        let (py, batch) = (slf.py(), slf.get());
+        ask_for(batch.nbytes(), 1)?;
+        let [values, offsets] = [batch.values.inner(), batch.offsets.inner()].map(|column| copied(py, column));
         Ok((slf.get_type().getattr("_restore")?, (values?, offsets?)))
     }
 

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
+use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use windrow_tokenizers::full::PostProcessing;
 use windrow_tokenizers::full::{PaddingParams, TruncationParams};
 
-use crate::errors::Failure;
+use crate::errors::{InputError, TokenizerError};
 
 /// The settings, in the form that a pickled tokenizer has.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -35,8 +36,8 @@ const ORDER: [&str; 9] = [
     "model",
 ];
 
-fn failed(error: serde_json::Error) -> Failure {
-    Failure::Tokenizer(error.to_string())
+fn failed(error: serde_json::Error) -> PyErr {
+    TokenizerError::new_err(error.to_string())
 }
 
 /// The added tokens of a file that may have [`IN_TEXT`].
@@ -57,15 +58,15 @@ pub(crate) fn encodes_special_tokens(json: &str) -> bool {
 
 impl Settings {
     /// Applies truncation and padding.
-    pub(crate) fn apply(&self, post_processing: &PostProcessing) -> Result<PostProcessing, Failure> {
+    pub(crate) fn apply(&self, post_processing: &PostProcessing) -> PyResult<PostProcessing> {
         let mut post_processing = post_processing.clone();
-        post_processing.set_truncation(self.truncation.clone()).map_err(Failure::Input)?;
+        post_processing.set_truncation(self.truncation.clone()).map_err(InputError::new_err)?;
         post_processing.set_padding(self.padding.clone());
         Ok(post_processing)
     }
 
     /// A file with these settings, and with another part if there is one.
-    pub(crate) fn write(&self, json: &str, pretty: bool, part: Option<(&str, &str)>) -> Result<String, Failure> {
+    pub(crate) fn write(&self, json: &str, pretty: bool, part: Option<(&str, &str)>) -> PyResult<String> {
         let mut parts: HashMap<&str, &RawValue> = serde_json::from_str(json).map_err(failed)?;
         let truncation = to_raw_value(&self.truncation).map_err(failed)?;
         let padding = to_raw_value(&self.padding).map_err(failed)?;
@@ -87,7 +88,7 @@ impl Settings {
     }
 
     /// The added tokens with or without [`IN_TEXT`]; `None` if the tokens of the file are right.
-    fn added_tokens(&self, parts: &HashMap<&str, &RawValue>) -> Result<Option<Box<RawValue>>, Failure> {
+    fn added_tokens(&self, parts: &HashMap<&str, &RawValue>) -> PyResult<Option<Box<RawValue>>> {
         let added = match (marked(parts), parts.get("added_tokens")) {
             (Some(added), _) => Some(added),
             (None, Some(added)) if self.encode_special_tokens => serde_json::from_str(added.get()).map_err(failed)?,

@@ -5,7 +5,7 @@ use windrow_tokenizers::engine::DecodeBatchError;
 use windrow_tokenizers::tokenizer::DecodeStream;
 
 use crate::arguments;
-use crate::errors::Failure;
+use crate::errors::of_decoding;
 use crate::texts::ids_of;
 use crate::tokenizer::PyTokenizer;
 
@@ -41,6 +41,6 @@ impl PyDecodeStream {
         };
         let core = tokenizer.core();
         let text = self.stream.push(core.full.tokenizer(), &new);
-        text.map_err(|error| Failure::from(DecodeBatchError { document: 0, error }).into_error(id.py()))
+        text.map_err(|error| of_decoding(DecodeBatchError { document: 0, error }))
     }
 }

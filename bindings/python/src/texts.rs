@@ -11,7 +11,7 @@ use pyo3_arrow::input::AnyArray;
 
 use crate::arguments::{number, several};
 use crate::column::Column;
-use crate::errors::Failure;
+use crate::errors::ItemError;
 
 /// Treatment of a text that is no Unicode: a `str` with half of a surrogate pair, or bytes that are not UTF-8.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Texts {
     }
 
     /// One of the texts of a list.
-    pub(crate) fn str(&self, number: usize) -> Result<&str, Failure> {
+    pub(crate) fn str(&self, number: usize) -> PyResult<&str> {
         match self {
             Self::Items(items) => items[number].text(number),
             Self::Columns(_) => Ok(self.strs()?[number]),
@@ -90,18 +90,18 @@ impl Texts {
     }
 
     /// The texts themselves.
-    pub(crate) fn strs(&self) -> Result<Vec<&str>, Failure> {
+    pub(crate) fn strs(&self) -> PyResult<Vec<&str>> {
         match self {
             Self::Items(items) => items.iter().enumerate().map(|(number, item)| item.text(number)).collect(),
             Self::Columns(chunks) => {
                 let mut texts = Vec::with_capacity(chunks.iter().map(|chunk| chunk.len()).sum());
                 for chunk in chunks {
                     if let Some(null) = chunk.nulls().and_then(|nulls| (0..nulls.len()).find(|&at| nulls.is_null(at))) {
-                        let reason = "is null (hint: fill or drop nulls first)".to_owned();
-                        return Err(Failure::Item { item: texts.len() + null, reason });
+                        let reason = "is null (hint: fill or drop nulls first)";
+                        return Err(ItemError::new_err((texts.len() + null, reason)));
                     }
                     let first = texts.len();
-                    append(chunk, &mut texts).map_err(|(at, reason)| Failure::Item { item: first + at, reason })?;
+                    append(chunk, &mut texts).map_err(|(at, reason)| ItemError::new_err((first + at, reason)))?;
                 }
                 Ok(texts)
             }
@@ -188,10 +188,10 @@ impl Item {
         }
     }
 
-    pub(crate) fn text(&self, number: usize) -> Result<&str, Failure> {
+    pub(crate) fn text(&self, number: usize) -> PyResult<&str> {
         match self {
             Self::Str(text) => Ok(text),
-            Self::Bytes(bytes) => utf8(bytes).map_err(|reason| Failure::Item { item: number, reason }),
+            Self::Bytes(bytes) => utf8(bytes).map_err(|reason| ItemError::new_err((number, reason))),
         }
     }
 }
@@ -205,7 +205,7 @@ fn not_unicode(py: Python<'_>, number: usize, cause: PyErr) -> PyErr {
     let place = start.map_or(String::new(), |start| format!(" at character {start}"));
     let hint = "hint: errors=\"replace\" makes U+FFFD of it";
     let reason = format!("has half of a surrogate pair{place}, which no UTF-8 has ({hint})");
-    let error = Failure::Item { item: number, reason }.into_error(py);
+    let error = ItemError::new_err((number, reason));
     error.set_cause(py, Some(cause));
     error
 }

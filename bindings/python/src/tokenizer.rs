@@ -1,6 +1,7 @@
 //! `Tokenizer` of Python.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -8,8 +9,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use serde_json::value::RawValue;
-use windrow::prelude::*;
-use windrow_tokenizers::engine::{DecodeBatchError, Ragged};
+use windrow_tokenizers::engine::{DecodeBatchError, Ragged, late};
 use windrow_tokenizers::full::{
     EncodeInput, Encoding, FullTokenizer, PaddingParams, PaddingStrategy, PostProcessing, TruncationParams,
     TruncationStrategy,
@@ -21,7 +21,7 @@ use crate::arguments;
 use crate::call::{Call, fitted};
 use crate::door::{Watch, ask, enter, in_parallel};
 use crate::encoding::{BatchOfIds, PyEncoding, padding_direction, truncation_direction};
-use crate::errors::{Failure, TOKEN, ask_for};
+use crate::errors::{InputError, TOKEN, TokenizerError, ask_for, of_batch, of_decoding, of_file, of_load};
 use crate::inputs::Inputs;
 use crate::lists::{PIECE, Turns, containers, list};
 use crate::ragged::PyRagged;
@@ -53,21 +53,8 @@ pub(crate) struct Core {
     encode_special_tokens: bool,
     /// True if it was put together from parts.
     of_parts: bool,
-    /// The tokenizer that adds special tokens around texts, loaded at first use.
-    adding: OnceLock<Tokenizer>,
-    /// The tokenizers for files, whose special tokens are treated differently; the second adds special tokens around texts.
-    others: [OnceLock<Tokenizer>; 2],
-}
-
-/// The source of a tokenizer.
-#[derive(Clone, Copy)]
-enum Source<'a> {
-    /// The bytes of a `tokenizer.json` or of a rank file.
-    Bytes(&'a [u8]),
-    /// The same bytes for a tokenizer that is put together, and may be unfinished.
-    Parts(&'a [u8]),
-    /// The name of a vocabulary, or a path.
-    Named(&'a str),
+    /// The tokenizers that add special tokens around texts or treat those in texts differently, loaded at first use: see [`of_files`](Self::of_files).
+    others: [OnceLock<Tokenizer>; 4],
 }
 
 fn options(add_special_tokens: bool, encode_special_tokens: bool, unfinished: bool) -> LoadOptions {
@@ -77,8 +64,9 @@ fn options(add_special_tokens: bool, encode_special_tokens: bool, unfinished: bo
 
 impl State {
     /// The state with the settings of the file, or with others.
-    fn load(source: Source<'_>, name: &str, settings: Option<&Settings>) -> Result<Self, Failure> {
-        let mut state = Self::of(Core::load(source, name, settings.map(|settings| settings.encode_special_tokens))?);
+    fn load(file: Option<&[u8]>, of_parts: bool, name: &str, settings: Option<&Settings>) -> PyResult<Self> {
+        let encode_special_tokens = settings.map(|settings| settings.encode_special_tokens);
+        let mut state = Self::of(Core::load(file, of_parts, name, encode_special_tokens)?);
         if let Some(settings) = settings {
             state.post_processing = Arc::new(settings.apply(&state.post_processing)?);
         }
@@ -101,72 +89,52 @@ impl State {
 }
 
 impl Core {
-    /// Loads a source. Without `encode_special_tokens`, the setting of the file applies.
-    fn load(source: Source<'_>, name: &str, encode_special_tokens: Option<bool>) -> Result<Self, Failure> {
-        let of_parts = matches!(source, Source::Parts(_));
+    /// Loads a `tokenizer.json` or a rank file, or without a `file` the vocabulary or the path with this name. A tokenizer that is put together from
+    /// parts may be unfinished. Without `encode_special_tokens`, the setting of the file applies.
+    fn load(file: Option<&[u8]>, of_parts: bool, name: &str, encode_special_tokens: Option<bool>) -> PyResult<Self> {
         let options = options(false, encode_special_tokens.unwrap_or(false), of_parts);
-        let full = match source {
-            Source::Bytes(file) | Source::Parts(file) => FullTokenizer::from_bytes(file, name, &options)?,
-            Source::Named(name) => FullTokenizer::load(name, &options)?,
+        let full = match file {
+            Some(file) => FullTokenizer::from_bytes(file, name, &options),
+            None => FullTokenizer::load(name, &options),
         };
+        let full = full.map_err(of_load)?;
         if encode_special_tokens.is_none() && full.json().is_some_and(settings::encodes_special_tokens) {
-            let name = full.tokenizer().name();
-            let source = full.file().map_or(source, if of_parts { Source::Parts } else { Source::Bytes });
-            return Self::load(source, name, Some(true));
+            return Self::load(full.file(), of_parts, full.tokenizer().name(), Some(true));
         }
-        let (adding, others) = (OnceLock::new(), Default::default());
         let encode_special_tokens = encode_special_tokens.unwrap_or(false);
-        Ok(Self { full: Arc::new(full), encode_special_tokens, of_parts, adding, others })
-    }
-
-    fn source(&self) -> Source<'_> {
-        self.full.file().map_or(Source::Named(self.plain().name()), |file| self.source_of(file))
-    }
-
-    /// Another file in the place of this one.
-    fn source_of<'a>(&self, file: &'a [u8]) -> Source<'a> {
-        if self.of_parts { Source::Parts(file) } else { Source::Bytes(file) }
+        Ok(Self { full: Arc::new(full), encode_special_tokens, of_parts, others: Default::default() })
     }
 
     pub(crate) fn plain(&self) -> &Tokenizer {
         self.full.tokenizer()
     }
 
-    pub(crate) fn of(&self, add_special_tokens: bool) -> Result<&Tokenizer, Failure> {
-        let Some(json) = self.full.json().filter(|_| add_special_tokens) else { return Ok(self.plain()) };
-        if let Some(adding) = self.adding.get() {
-            return Ok(adding);
-        }
-        // Two threads may load it; one is kept.
-        let options = options(true, self.encode_special_tokens, self.of_parts);
-        let adding = Tokenizer::from_json(json.as_bytes(), self.plain().name(), &options)?;
-        Ok(self.adding.get_or_init(|| adding))
+    pub(crate) fn of(&self, add_special_tokens: bool) -> PyResult<&Tokenizer> {
+        self.of_files(add_special_tokens, !self.encode_special_tokens)
     }
 
     /// The tokenizer of files: `special_in_text` says if it recognizes special tokens that are written there, regardless of this tokenizer's setting.
-    pub(crate) fn of_files(&self, add_special_tokens: bool, special_in_text: bool) -> Result<&Tokenizer, Failure> {
-        if special_in_text != self.encode_special_tokens {
-            return self.of(add_special_tokens);
+    pub(crate) fn of_files(&self, add_special_tokens: bool, special_in_text: bool) -> PyResult<&Tokenizer> {
+        let adds = add_special_tokens && self.full.json().is_some();
+        if !adds && special_in_text != self.encode_special_tokens {
+            return Ok(self.plain());
         }
-        let other = &self.others[usize::from(add_special_tokens)];
-        if let Some(other) = other.get() {
-            return Ok(other);
-        }
-        let (name, options) = (self.plain().name(), options(add_special_tokens, !special_in_text, self.of_parts));
-        let loaded = match self.source() {
-            Source::Bytes(file) | Source::Parts(file) => Tokenizer::from_bytes(file, name, &options)?,
-            Source::Named(name) => Tokenizer::load(name, &options)?,
+        let other = &self.others[2 * usize::from(adds) + usize::from(special_in_text)];
+        let options = options(adds, !special_in_text, self.of_parts);
+        let load = || match self.full.file() {
+            Some(file) => Tokenizer::from_bytes(file, self.plain().name(), &options),
+            None => Tokenizer::load(self.plain().name(), &options),
         };
-        Ok(other.get_or_init(|| loaded))
+        late(other, load).map_err(of_load)
     }
 
     /// The file.
-    fn json(&self) -> Result<&str, Failure> {
+    fn json(&self) -> PyResult<&str> {
         self.full.json().ok_or_else(|| {
             let name = self.plain().name();
             let reason = "is a vocabulary of tiktoken, which has no tokenizer.json";
             let hint = "hint: load a tokenizer.json with the same tokens; pickle and copy need none";
-            Failure::Tokenizer(format!("tokenizer {}: {reason}\n{hint}", shown(name)))
+            TokenizerError::new_err(format!("tokenizer {}: {reason}\n{hint}", shown(name)))
         })
     }
 }
@@ -176,15 +144,15 @@ impl PyTokenizer {
         Self(Mutex::new(state))
     }
 
-    fn load(py: Python<'_>, source: Source<'_>, name: &str, settings: Option<&Settings>) -> PyResult<Self> {
-        enter(py, |_| State::load(source, name, settings)).map(Self::new)
+    fn load(py: Python<'_>, file: Option<&[u8]>, of_parts: bool, name: &str) -> PyResult<Self> {
+        enter(py, |_| State::load(file, of_parts, name, None)).map(Self::new)
     }
 
     /// Reads a `tokenizer.json`, a folder that has one, or a published `.tiktoken` file. `encode_special_tokens` replaces the setting of the file.
     fn read(py: Python<'_>, path: &Path, encode_special_tokens: Option<bool>) -> PyResult<Self> {
         let Some(name) = path.to_str() else {
             let message = format!("path {} is not UTF-8\nhint: from_buffer reads the bytes of a file", shown(path));
-            return Err(Failure::Tokenizer(message).into_error(py));
+            return Err(TokenizerError::new_err(message));
         };
         // A file may have the name of a vocabulary.
         let is_single = path.components().count() == 1 && path.extension().is_none();
@@ -195,12 +163,12 @@ impl PyTokenizer {
             }
             let hint = "hint: check the path; from_tiktoken takes the names of vocabularies";
             let message = format!("tokenizer {}: there is no such file\n{hint}", shown(name));
-            Failure::File(std::io::ErrorKind::NotFound, message).into_error(py)
+            of_file(ErrorKind::NotFound, message)
         })
     }
 
-    fn named(name: &str, encode_special_tokens: Option<bool>) -> Result<Self, Failure> {
-        Core::load(Source::Named(name), name, encode_special_tokens).map(State::of).map(Self::new)
+    fn named(name: &str, encode_special_tokens: Option<bool>) -> PyResult<Self> {
+        Core::load(None, false, name, encode_special_tokens).map(State::of).map(Self::new)
     }
 
     fn locked(&self) -> MutexGuard<'_, State> {
@@ -231,47 +199,36 @@ impl PyTokenizer {
         enter(py, |watch| in_parallel(|| encodings(&core.full, &post_processing, inputs, add_special_tokens, watch)))
     }
 
-    fn list_of_encodings<'py>(
-        &self,
-        input: &Bound<'py, PyAny>,
-        is_pretokenized: bool,
-        add_special_tokens: bool,
-        call: &Call,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let py = input.py();
-        let inputs = Inputs::of(input, is_pretokenized, call.errors)?;
-        let encodings = self.encodings(py, inputs, add_special_tokens, call)?;
-        ask_for(encodings.len(), TOKEN)?;
-        containers(py, encodings.into_iter())
-    }
-
     /// Adds tokens, like the library, and returns the number of new ones.
     fn add(&self, py: Python<'_>, tokens: &Bound<'_, PyAny>, special: bool) -> PyResult<usize> {
         let tokens: Vec<Added> = arguments::several("tokens", tokens)?
             .enumerate()
             .map(|(number, token)| Added::of(number, &token?, special))
             .collect::<PyResult<_>>()?;
-        loop {
-            let before = self.core();
-            let (count, after) = enter(py, |_| {
-                let (count, json) = vocabulary::with_added(before.json()?.as_bytes(), &tokens, special)?;
-                let source = before.source_of(json.as_bytes());
-                Ok((count, Core::load(source, before.plain().name(), Some(before.encode_special_tokens))?))
-            })?;
-            if self.replace(&before, after) {
-                return Ok(count);
-            }
-        }
+        self.replace(py, |State { core, .. }| {
+            let (count, json) = vocabulary::with_added(core.json()?.as_bytes(), &tokens, special)?;
+            let (file, encodes) = (Some(json.as_bytes()), Some(core.encode_special_tokens));
+            let after = Core::load(file, core.of_parts, core.plain().name(), encodes)?;
+            Ok((Arc::new(after), None, count))
+        })
     }
 
-    /// Replaces the core from which `after` was made, unless another thread has done so meanwhile.
-    fn replace(&self, before: &Arc<Core>, after: Core) -> bool {
-        let mut state = self.locked();
-        let is_as_before = Arc::ptr_eq(&state.core, before);
-        if is_as_before {
-            state.core = Arc::new(after);
+    /// Replaces the core, and the post-processing if `make` makes one. `make` runs again if another thread has replaced the core meanwhile.
+    fn replace<R: Send>(
+        &self,
+        py: Python<'_>,
+        make: impl Fn(&State) -> PyResult<(Arc<Core>, Option<Arc<PostProcessing>>, R)> + Sync,
+    ) -> PyResult<R> {
+        loop {
+            let before = self.state();
+            let (core, post_processing, result) = enter(py, |_| make(&before))?;
+            let mut state = self.locked();
+            if Arc::ptr_eq(&state.core, &before.core) {
+                let post_processing = post_processing.unwrap_or_else(|| Arc::clone(&state.post_processing));
+                *state = State { core, post_processing };
+                return Ok(result);
+            }
         }
-        is_as_before
     }
 
     /// A coroutine that calls a method of this object: `on_thread` or `at_once`.
@@ -296,30 +253,19 @@ impl PyTokenizer {
     /// Replaces a part of the file by an object of the library `tokenizers`, or by nothing.
     fn set_part(&self, name: &str, part: &Bound<'_, PyAny>) -> PyResult<()> {
         let json = if part.is_none() { "null".to_owned() } else { state_of(part)? };
-        let changed = |before: &State| {
-            let file = before.settings().write(before.core.json()?, false, Some((name, &json)))?;
-            State::load(Source::Parts(file.as_bytes()), before.core.plain().name(), Some(&before.settings()))
-        };
-        loop {
-            let before = self.state();
-            let after = enter(part.py(), |_| changed(&before))?;
-            let mut state = self.locked();
-            if Arc::ptr_eq(&state.core, &before.core) {
-                *state = after;
-                return Ok(());
-            }
-        }
+        self.replace(part.py(), |before| {
+            let (name_of_file, settings) = (before.core.plain().name(), before.settings());
+            let file = settings.write(before.core.json()?, false, Some((name, &json)))?;
+            let after = State::load(Some(file.as_bytes()), true, name_of_file, Some(&settings))?;
+            Ok((after.core, Some(after.post_processing), ()))
+        })
     }
 }
 
 /// The JSON of a part of the library `tokenizers`.
 fn state_of(part: &Bound<'_, PyAny>) -> PyResult<String> {
-    let Some(state) = part.getattr_opt("__getstate__")? else {
-        let name = part.get_type().name()?;
-        return Err(PyTypeError::new_err(format!("expected a part of the library tokenizers, not {name}")));
-    };
-    let state = state.call0()?;
-    let Ok(json) = state.extract::<&[u8]>() else {
+    let state = part.getattr_opt("__getstate__")?.map(|state| state.call0()).transpose()?;
+    let Some(json) = state.as_ref().and_then(|state| state.extract::<&[u8]>().ok()) else {
         let name = part.get_type().name()?;
         return Err(PyTypeError::new_err(format!("expected a part of the library tokenizers, not {name}")));
     };
@@ -334,27 +280,6 @@ fn fits(post_processing: &PostProcessing, special: usize, ids: usize) -> bool {
     })
 }
 
-/// The texts of lists of ids.
-fn decoded<T: AsRef<[u32]> + Sync>(
-    tokenizer: &Tokenizer,
-    sequences: &[T],
-    skip_special_tokens: bool,
-    watch: &Watch,
-) -> Result<Vec<String>, Failure> {
-    let decoded = sequences.par_iter().weigh(|ids| ids.as_ref().len());
-    let decode = |ids: &T| watch.goes_on().then(|| tokenizer.decode(ids.as_ref(), skip_special_tokens));
-    let decoded: Vec<_> = decoded.map(decode).collect();
-    let numbered = decoded.into_iter().enumerate();
-    // After a stop nothing is returned, so ids without text do not matter.
-    let text = |(document, text): (usize, Option<Result<_, _>>)| {
-        text.unwrap_or(Ok(String::new())).map_err(|error| (document, error))
-    };
-    numbered
-        .map(text)
-        .collect::<Result<_, _>>()
-        .map_err(|(document, error)| DecodeBatchError { document, error }.into())
-}
-
 /// The encodings of a batch. The encodings of single texts are made from their ids on first access, if they follow from the ids.
 fn encodings(
     full: &Arc<FullTokenizer>,
@@ -362,42 +287,37 @@ fn encodings(
     inputs: Inputs,
     add_special_tokens: bool,
     watch: &Watch,
-) -> Result<Vec<PyEncoding>, Failure> {
-    let is_simple = post_processing.padding().is_none();
+) -> PyResult<Vec<PyEncoding>> {
+    let whole = |inputs: Vec<EncodeInput<'_>>| {
+        let made = full.encode_batch(inputs, add_special_tokens, post_processing, &|| watch.goes_on());
+        // After an interrupt there are no encodings, and nothing is returned.
+        Ok(made.map_err(of_batch)?.unwrap_or_default().into_iter().map(PyEncoding::whole).collect())
+    };
     // The library makes the rest on access, which takes ten times as long as the ids.
     let is_late = !full.tokenizer().engine().name().starts_with("tokenizers 0.23");
-    let around = match is_simple && (full.follows_from_ids() || is_late) {
-        true => Some(full.around(add_special_tokens).map_err(|error| Failure::Tokenizer(error.to_string()))?),
-        false => None,
+    if post_processing.padding().is_some() || !(full.tokenizer().follows_from_ids() || is_late) {
+        return whole(inputs.inputs()?);
+    }
+    let around = full.around(add_special_tokens).map_err(|error| TokenizerError::new_err(error.to_string()))?;
+    if around.get_special_tokens_mask().iter().filter(|mask| **mask == 0).count() != 1 {
+        return whole(inputs.inputs()?);
+    }
+    let texts = match inputs.into_texts() {
+        Ok(texts) => texts,
+        Err(inputs) => return whole(inputs.inputs()?),
     };
-    let around =
-        around.filter(|around| around.get_special_tokens_mask().iter().filter(|mask| **mask == 0).count() == 1);
-    let inputs = match around {
-        Some(around) => match inputs.into_texts() {
-            Ok(texts) => {
-                let mut ids = Ragged::default();
-                full.tokenizer().encode_batch_ids_while(&texts.strs()?, &mut ids, &|| watch.goes_on())?;
-                let special = around.len() - 1;
-                if !ids.iter().all(|ids| fits(post_processing, special, ids.len())) {
-                    let inputs = texts.strs()?.into_iter().map(EncodeInput::from).collect();
-                    let made = full.encode_batch(inputs, add_special_tokens, post_processing, &|| watch.goes_on())?;
-                    return Ok(made.unwrap_or_default().into_iter().map(PyEncoding::whole).collect());
-                }
-                ids.shrink();
-                let (full, post_processing) = (Arc::clone(full), Arc::clone(post_processing));
-                let ints = OnceLock::new();
-                let whole = OnceLock::new();
-                let batch = BatchOfIds { full, post_processing, add_special_tokens, around, texts, ids, ints, whole };
-                let batch = Arc::new(batch);
-                return Ok((0..batch.ids.len()).map(|number| PyEncoding::of_ids(&batch, number)).collect());
-            }
-            Err(inputs) => inputs,
-        },
-        None => inputs,
-    };
-    let made = full.encode_batch(inputs.inputs()?, add_special_tokens, post_processing, &|| watch.goes_on())?;
-    // After an interrupt there are no encodings, and nothing is returned.
-    Ok(made.unwrap_or_default().into_iter().map(PyEncoding::whole).collect())
+    let mut ids = Ragged::default();
+    let encoded = full.tokenizer().encode_batch_ids_while(&texts.strs()?, &mut ids, &|| watch.goes_on());
+    encoded.map_err(of_batch)?;
+    if !ids.iter().all(|ids| fits(post_processing, around.len() - 1, ids.len())) {
+        return whole(texts.strs()?.into_iter().map(EncodeInput::from).collect());
+    }
+    ids.shrink();
+    let (full, post_processing) = (Arc::clone(full), Arc::clone(post_processing));
+    let (ints, whole) = (OnceLock::new(), OnceLock::new());
+    let batch = BatchOfIds { full, post_processing, add_special_tokens, around, texts, ids, ints, whole };
+    let batch = Arc::new(batch);
+    Ok((0..batch.ids.len()).map(|number| PyEncoding::of_ids(&batch, number)).collect())
 }
 
 #[pymethods]
@@ -412,7 +332,7 @@ impl PyTokenizer {
         }
         if backend.get_type().module()? == "tokenizers.models" {
             let json = format!(r#"{{"version":"1.0","added_tokens":[],"model":{}}}"#, state_of(&backend)?);
-            return Self::load(py, Source::Parts(json.as_bytes()), "an object", None);
+            return Self::load(py, Some(json.as_bytes()), true, "an object");
         }
         let Some(to_str) = backend.getattr_opt("to_str")? else {
             let expected =
@@ -425,9 +345,9 @@ impl PyTokenizer {
         // The file does not say.
         let encodes = backend.getattr_opt("encode_special_tokens")?.map(|encodes| encodes.is_truthy()).transpose()?;
         let state = enter(py, |_| {
-            let mut state = State::load(Source::Parts(json.as_bytes()), "an object", None)?;
+            let mut state = State::load(Some(json.as_bytes()), true, "an object", None)?;
             if encodes == Some(true) && !state.core.encode_special_tokens {
-                state.core = Arc::new(Core::load(state.core.source(), "an object", encodes)?);
+                state.core = Arc::new(Core::load(state.core.full.file(), true, "an object", encodes)?);
             }
             Ok(state)
         });
@@ -463,13 +383,13 @@ impl PyTokenizer {
     /// Reads the text of a `tokenizer.json`.
     #[staticmethod]
     fn from_str(py: Python<'_>, json: String) -> PyResult<Self> {
-        Self::load(py, Source::Bytes(json.as_bytes()), "a string", None)
+        Self::load(py, Some(json.as_bytes()), false, "a string")
     }
 
     /// Reads the bytes of a `tokenizer.json` or of a published `.tiktoken` file.
     #[staticmethod]
     fn from_buffer(py: Python<'_>, buffer: &[u8]) -> PyResult<Self> {
-        Self::load(py, Source::Bytes(buffer), "a buffer", None)
+        Self::load(py, Some(buffer), false, "a buffer")
     }
 
     /// The tokenizer of a model on the Hugging Face Hub: from the cache, or downloaded by the library `huggingface_hub`.
@@ -479,7 +399,7 @@ impl PyTokenizer {
         let hub = py.import("huggingface_hub").map_err(|cause| {
             let hint = "hint: pip install huggingface_hub, or load a file with from_file";
             let message = format!("tokenizer {}: the library huggingface_hub is missing\n{hint}", shown(identifier));
-            let error = Failure::Tokenizer(message).into_error(py);
+            let error = TokenizerError::new_err(message);
             error.set_cause(py, Some(cause));
             error
         })?;
@@ -495,24 +415,24 @@ impl PyTokenizer {
     fn from_tiktoken(py: Python<'_>, name: &str) -> PyResult<Self> {
         let no_name = || {
             let message = format!("tokenizer {name:?} is not the name of a vocabulary\nhint: from_file reads files");
-            Failure::Tokenizer(message)
+            TokenizerError::new_err(message)
         };
         if name.contains(['/', '\\', '.']) {
-            return Err(no_name().into_error(py));
+            return Err(no_name());
         }
         let state = enter(py, |_| {
-            let state = State::load(Source::Named(name), name, None).map_err(|failure| match failure {
-                // Paths are accepted elsewhere.
-                Failure::Tokenizer(message) => Failure::Tokenizer(message.replace(
-                    ", and a path to a tokenizer.json or .tiktoken file is accepted",
-                    "; from_file reads files",
-                )),
-                other => other,
-            })?;
+            let state = State::load(None, false, name, None)?;
             // A folder may have a name without a dot.
             if state.core.full.file().is_some() { Err(no_name()) } else { Ok(state) }
         });
-        state.map(Self::new)
+        state.map(Self::new).map_err(|error| {
+            if !error.is_instance_of::<TokenizerError>(py) {
+                return error;
+            }
+            // Paths are accepted elsewhere.
+            let paths = ", and a path to a tokenizer.json or .tiktoken file is accepted";
+            TokenizerError::new_err(error.value(py).to_string().replace(paths, "; from_file reads files"))
+        })
     }
 
     /// The file with the current settings.
@@ -527,7 +447,7 @@ impl PyTokenizer {
     fn save(&self, py: Python<'_>, path: PathBuf, pretty: bool) -> PyResult<()> {
         let json = self.to_str(py, pretty)?;
         enter(py, |_| {
-            let failed = |error: std::io::Error| Failure::File(error.kind(), format!("{}: {error}", shown(&path)));
+            let failed = |error: std::io::Error| of_file(error.kind(), format!("{}: {error}", shown(&path)));
             write(&path, json.as_bytes()).map_err(failed)
         })
     }
@@ -547,7 +467,7 @@ impl PyTokenizer {
     fn _restore(py: Python<'_>, file: Option<&[u8]>, name: &str, settings: &str) -> PyResult<Self> {
         let settings: Settings =
             serde_json::from_str(settings).map_err(|error| PyValueError::new_err(format!("settings: {error}")))?;
-        Self::load(py, file.map_or(Source::Named(name), Source::Parts), name, Some(&settings))
+        enter(py, |_| State::load(file, file.is_some(), name, Some(&settings))).map(Self::new)
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -658,16 +578,12 @@ impl PyTokenizer {
 
     #[setter]
     fn set_encode_special_tokens(&self, py: Python<'_>, value: bool) -> PyResult<()> {
-        loop {
-            let before = self.core();
-            if before.encode_special_tokens == value {
-                return Ok(());
-            }
-            let after = enter(py, |_| Core::load(before.source(), before.plain().name(), Some(value)))?;
-            if self.replace(&before, after) {
-                return Ok(());
-            }
+        if self.encode_special_tokens() == value {
+            return Ok(());
         }
+        self.replace(py, |State { core, .. }| {
+            Ok((Arc::new(Core::load(core.full.file(), core.of_parts, core.plain().name(), Some(value))?), None, ()))
+        })
     }
 
     /// The padding of encodings; `None` if they are not padded.
@@ -699,8 +615,8 @@ impl PyTokenizer {
         #[pyo3(from_py_with = arguments::pad_id)] pad_id: u32,
         #[pyo3(from_py_with = arguments::pad_type_id)] pad_type_id: u32,
         pad_token: &str,
-        #[pyo3(from_py_with = arguments::length::optional)] length: Option<usize>,
-        #[pyo3(from_py_with = arguments::pad_to_multiple_of)] pad_to_multiple_of: Option<usize>,
+        #[pyo3(from_py_with = arguments::optional::length)] length: Option<usize>,
+        #[pyo3(from_py_with = arguments::optional::pad_to_multiple_of)] pad_to_multiple_of: Option<usize>,
     ) -> PyResult<()> {
         let strategy = length.map_or(PaddingStrategy::BatchLongest, PaddingStrategy::Fixed);
         let direction = padding_direction(direction)?;
@@ -732,7 +648,7 @@ impl PyTokenizer {
     #[pyo3(signature = (max_length, stride = 0, strategy = "longest_first", direction = "right"))]
     fn enable_truncation(
         &self,
-        #[pyo3(from_py_with = arguments::max_length::given)] max_length: usize,
+        #[pyo3(from_py_with = arguments::max_length)] max_length: usize,
         #[pyo3(from_py_with = arguments::stride)] stride: usize,
         strategy: &str,
         direction: &str,
@@ -773,7 +689,7 @@ impl PyTokenizer {
         py: Python<'_>,
         texts: &Bound<'_, PyAny>,
         add_special_tokens: bool,
-        #[pyo3(from_py_with = arguments::max_length::optional)] max_length: Option<usize>,
+        #[pyo3(from_py_with = arguments::optional::max_length)] max_length: Option<usize>,
         padding: Option<&Bound<'_, PyAny>>,
         errors: &str,
     ) -> PyResult<PyRagged> {
@@ -784,11 +700,12 @@ impl PyTokenizer {
             let mut batch = Ragged::default();
             let texts = texts.strs()?;
             let tokenizer = if fit.is_some() { core.plain() } else { core.of(add_special_tokens)? };
-            in_parallel(|| tokenizer.encode_batch_ids_while(&texts, &mut batch, &|| watch.goes_on()))?;
+            in_parallel(|| tokenizer.encode_batch_ids_while(&texts, &mut batch, &|| watch.goes_on()))
+                .map_err(of_batch)?;
             if let Some(fit) = fit {
                 let around =
-                    core.full.around(add_special_tokens).map_err(|error| Failure::Tokenizer(error.to_string()))?;
-                return fitted(&batch, &around, &fit).map_err(Failure::Input);
+                    core.full.around(add_special_tokens).map_err(|error| TokenizerError::new_err(error.to_string()))?;
+                return fitted(&batch, &around, &fit).map_err(InputError::new_err);
             }
             batch.shrink();
             Ok(batch)
@@ -812,7 +729,7 @@ impl PyTokenizer {
         pair: Option<&Bound<'py, PyAny>>,
         is_pretokenized: bool,
         add_special_tokens: bool,
-        #[pyo3(from_py_with = arguments::max_length::optional)] max_length: Option<usize>,
+        #[pyo3(from_py_with = arguments::optional::max_length)] max_length: Option<usize>,
         padding: Option<&Bound<'py, PyAny>>,
         errors: &str,
     ) -> PyResult<PyEncoding> {
@@ -831,12 +748,15 @@ impl PyTokenizer {
         input: &Bound<'py, PyAny>,
         is_pretokenized: bool,
         add_special_tokens: bool,
-        #[pyo3(from_py_with = arguments::max_length::optional)] max_length: Option<usize>,
+        #[pyo3(from_py_with = arguments::optional::max_length)] max_length: Option<usize>,
         padding: Option<&Bound<'py, PyAny>>,
         errors: &str,
     ) -> PyResult<Bound<'py, PyList>> {
-        let call = Call::of(max_length, padding, errors)?;
-        self.list_of_encodings(input, is_pretokenized, add_special_tokens, &call)
+        let (py, call) = (input.py(), Call::of(max_length, padding, errors)?);
+        let inputs = Inputs::of(input, is_pretokenized, call.errors)?;
+        let encodings = self.encodings(py, inputs, add_special_tokens, &call)?;
+        ask_for(encodings.len(), TOKEN)?;
+        containers(py, encodings.into_iter())
     }
 
     /// Like `encode_batch`, but offsets are found only on access.
@@ -848,12 +768,11 @@ impl PyTokenizer {
         input: &Bound<'py, PyAny>,
         is_pretokenized: bool,
         add_special_tokens: bool,
-        #[pyo3(from_py_with = arguments::max_length::optional)] max_length: Option<usize>,
+        #[pyo3(from_py_with = arguments::optional::max_length)] max_length: Option<usize>,
         padding: Option<&Bound<'py, PyAny>>,
         errors: &str,
     ) -> PyResult<Bound<'py, PyList>> {
-        let call = Call::of(max_length, padding, errors)?;
-        self.list_of_encodings(input, is_pretokenized, add_special_tokens, &call)
+        self.encode_batch(input, is_pretokenized, add_special_tokens, max_length, padding, errors)
     }
 
     /// `encode` for a task. A short text is encoded at once.
@@ -917,7 +836,7 @@ impl PyTokenizer {
         ask_for(first.len() + second.map_or(0, Encoding::len), 2 * TOKEN)?;
         let processed = enter(py, |_| {
             let processed = post_processing.process(first.clone(), second.cloned(), add_special_tokens);
-            processed.map_err(|error| Failure::Input(error.to_string()))
+            processed.map_err(|error| InputError::new_err(error.to_string()))
         });
         processed.map(PyEncoding::whole)
     }
@@ -928,7 +847,7 @@ impl PyTokenizer {
         let (core, ids) = (self.core(), ids_of(ids)?);
         let text = enter(py, |_| {
             let text = core.plain().decode(&ids, skip_special_tokens);
-            text.map_err(|error| DecodeBatchError { document: 0, error }.into())
+            text.map_err(|error| of_decoding(DecodeBatchError { document: 0, error }))
         })?;
         ask_for(text.len(), BYTES_OF_CHARACTER)?;
         Ok(text)
@@ -942,18 +861,19 @@ impl PyTokenizer {
         skip_special_tokens: bool,
     ) -> PyResult<Bound<'py, PyList>> {
         let (core, py) = (self.core(), sequences.py());
+        let decoded = |sequences: Vec<&[u32]>, watch: &Watch| {
+            let decode = || core.plain().decode_batch_while(&sequences, skip_special_tokens, &|| watch.goes_on());
+            Ok(in_parallel(decode).map_err(of_decoding)?.unwrap_or_default())
+        };
         let texts = if let Ok(ragged) = sequences.cast::<PyRagged>() {
-            let batch = Arc::clone(ragged.get().batch());
-            enter(py, |watch| {
-                let sequences: Vec<&[u32]> = batch.iter().collect();
-                in_parallel(|| decoded(core.plain(), &sequences, skip_special_tokens, watch))
-            })?
+            let ragged = ragged.get();
+            enter(py, |watch| decoded(ragged.iter().collect(), watch))?
         } else {
             let sequences = arguments::several("sequences", sequences)?;
             // Large lists take longer to read than to decode.
             let read = |ids: PyResult<Bound<'_, PyAny>>| ask(py).and_then(|()| ids_of(&ids?));
             let sequences: Vec<Vec<u32>> = sequences.map(read).collect::<PyResult<_>>()?;
-            enter(py, |watch| in_parallel(|| decoded(core.plain(), &sequences, skip_special_tokens, watch)))?
+            enter(py, |watch| decoded(sequences.iter().map(Vec::as_slice).collect(), watch))?
         };
         ask_for(texts.iter().map(String::len).sum(), BYTES_OF_CHARACTER)?;
         ask_for(texts.len(), TOKEN)?;
@@ -1011,7 +931,7 @@ impl PyTokenizer {
     /// Becomes the tokenizer of this file.
     fn _read(&self, py: Python<'_>, json: &str) -> PyResult<()> {
         let name = self.name();
-        let state = enter(py, |_| State::load(Source::Parts(json.as_bytes()), &name, None))?;
+        let state = enter(py, |_| State::load(Some(json.as_bytes()), true, &name, None))?;
         *self.locked() = state;
         Ok(())
     }

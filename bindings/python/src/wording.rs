@@ -27,20 +27,10 @@ pub(crate) fn in_python(message: &str) -> String {
         let is_word = before.is_none_or(|before| !before.is_alphanumeric() && before != '-' && before != '/');
         text.push_str(&rest[..at]);
         rest = &rest[at..];
-        match (is_word, option(rest), output(rest)) {
-            (true, Some((words, len)), _) => {
-                text.push_str(&words);
-                rest = &rest[len..];
-            }
-            (true, None, Some((words, len))) => {
-                text.push_str(&words);
-                rest = &rest[len..];
-            }
-            _ => {
-                text.push('-');
-                rest = &rest[1..];
-            }
-        }
+        let words = option(rest).or_else(|| output(rest)).filter(|_| is_word);
+        let (words, len) = words.unwrap_or_else(|| ("-".to_owned(), 1));
+        text.push_str(&words);
+        rest = &rest[len..];
     }
     text.push_str(rest);
     text

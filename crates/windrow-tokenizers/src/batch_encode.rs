@@ -1,5 +1,7 @@
 //! Batches of Hugging Face's `tokenizers` 0.23 on windrow's pool.
 
+use std::borrow::Borrow;
+
 use tokenizers_023::utils::parallelism::get_parallelism;
 use tokenizers_023::{EncodeInput, Encoding, Error, PaddingParams, PaddingStrategy, Tokenizer};
 use windrow::prelude::*;
@@ -26,68 +28,53 @@ use crate::engine::{bytes_of, has_memory};
 /// assert_eq!(encodings[0].get_ids(), [0, 1]);
 /// # Ok::<(), windrow_tokenizers::full::LibraryError>(())
 /// ```
-pub trait BatchEncode {
+pub trait BatchEncode: Borrow<Tokenizer> {
     /// Encodes all inputs. Offsets are in bytes.
     ///
     /// # Errors
     /// The first error, in the order of the inputs.
+    #[track_caller]
     fn encode_batch<'s, E>(&self, inputs: Vec<E>, add_special_tokens: bool) -> Result<Vec<Encoding>, Error>
     where
-        E: Into<EncodeInput<'s>> + Send;
+        E: Into<EncodeInput<'s>> + Send,
+    {
+        batch(self.borrow(), inputs, |tokenizer, input| tokenizer.encode(input, add_special_tokens))
+    }
 
     /// Encodes all inputs. Offsets are in characters.
     ///
     /// # Errors
     /// The errors of [`encode_batch`](Self::encode_batch).
-    fn encode_batch_char_offsets<'s, E>(
-        &self,
-        inputs: Vec<E>,
-        add_special_tokens: bool,
-    ) -> Result<Vec<Encoding>, Error>
-    where
-        E: Into<EncodeInput<'s>> + Send;
-
-    /// Encodes all inputs without offsets.
-    ///
-    /// # Errors
-    /// The errors of [`encode_batch`](Self::encode_batch).
-    fn encode_batch_fast<'s, E>(&self, inputs: Vec<E>, add_special_tokens: bool) -> Result<Vec<Encoding>, Error>
-    where
-        E: Into<EncodeInput<'s>> + Send;
-}
-
-impl BatchEncode for Tokenizer {
-    #[track_caller]
-    fn encode_batch<'s, E>(&self, inputs: Vec<E>, add_special_tokens: bool) -> Result<Vec<Encoding>, Error>
-    where
-        E: Into<EncodeInput<'s>> + Send,
-    {
-        batch(self, inputs, |input| self.encode(input, add_special_tokens))
-    }
-
     #[track_caller]
     fn encode_batch_char_offsets<'s, E>(&self, inputs: Vec<E>, add_special_tokens: bool) -> Result<Vec<Encoding>, Error>
     where
         E: Into<EncodeInput<'s>> + Send,
     {
-        batch(self, inputs, |input| self.encode_char_offsets(input, add_special_tokens))
+        batch(self.borrow(), inputs, |tokenizer, input| tokenizer.encode_char_offsets(input, add_special_tokens))
     }
 
+    /// Encodes all inputs without offsets.
+    ///
+    /// # Errors
+    /// The errors of [`encode_batch`](Self::encode_batch).
     #[track_caller]
     fn encode_batch_fast<'s, E>(&self, inputs: Vec<E>, add_special_tokens: bool) -> Result<Vec<Encoding>, Error>
     where
         E: Into<EncodeInput<'s>> + Send,
     {
-        batch(self, inputs, |input| self.encode_fast(input, add_special_tokens))
+        batch(self.borrow(), inputs, |tokenizer, input| tokenizer.encode_fast(input, add_special_tokens))
     }
 }
+
+impl BatchEncode for Tokenizer {}
 
 #[track_caller]
 fn batch<'s>(
     tokenizer: &Tokenizer,
     inputs: Vec<impl Into<EncodeInput<'s>>>,
-    encode: impl Fn(EncodeInput<'s>) -> Result<Encoding, Error> + Send + Sync,
+    encode: impl Fn(&Tokenizer, EncodeInput<'s>) -> Result<Encoding, Error> + Send + Sync,
 ) -> Result<Vec<Encoding>, Error> {
+    let encode = |input| encode(tokenizer, input);
     let inputs: Vec<EncodeInput<'s>> = inputs.into_iter().map(Into::into).collect();
     let mut encodings: Vec<Encoding> = if get_parallelism() {
         // The same place in a program encodes short texts and long ones: the weight is their bytes.

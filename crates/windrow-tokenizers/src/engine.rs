@@ -11,12 +11,13 @@
 //! An engine whose allocation fails would end the process. So before a large text, windrow checks that the memory is available; if it
 //! is not, the result is [`EngineError::NoMemory`].
 
-use std::any::Any;
 use std::hint::black_box;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
 use thiserror::Error;
+use tk_encode::utils::byte_level::char_to_byte;
 use windrow::prelude::*;
 pub use windrow_bpe::{Ragged, UnknownId, instruction_sets};
 
@@ -35,6 +36,7 @@ mod unicode;
 
 pub(crate) use bpe::Bpe;
 pub(crate) use early::Early;
+pub(crate) use node::kind;
 pub(crate) use pipeline::{Pipeline, WORD};
 pub(crate) use ranks::Ranks;
 pub(crate) use released::{Released, bytes_of, encoding};
@@ -112,20 +114,6 @@ pub trait Engine: Send + Sync {
     /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
     /// ```
     fn token_to_id(&self, token: &str) -> Option<u32>;
-
-    /// True if all threads share a single long document in [`encode_batch`](Self::encode_batch).
-    ///
-    /// ```
-    /// use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
-    ///
-    /// assert!(Tokenizer::load("gpt2", &LoadOptions::default())?.engine().divides_documents());
-    /// let options = LoadOptions { engine: EngineChoice::Tokenizers, ..LoadOptions::default() };
-    /// assert!(!Tokenizer::load("gpt2", &options)?.engine().divides_documents());
-    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
-    /// ```
-    fn divides_documents(&self) -> bool {
-        false
-    }
 
     /// Approximate bytes of memory that an encoder takes for each byte of a long document, until it has the ids.
     ///
@@ -259,7 +247,7 @@ fn append_each<E: Engine + ?Sized>(
     Ok(true)
 }
 
-/// The reason why a batch has no ids.
+/// The reason why a batch has no results.
 ///
 /// ```
 /// use windrow_tokenizers::engine::EngineError;
@@ -275,12 +263,12 @@ fn append_each<E: Engine + ?Sized>(
 /// ```
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("document {document}: {error}")]
-pub struct BatchError {
-    /// The number of the first document without ids, from 0.
+pub struct BatchError<E = EngineError> {
+    /// The number of the first document without a result, from 0.
     pub document: usize,
-    /// The reason why the document has no ids.
+    /// The reason why the document has no result.
     #[source]
-    pub error: EngineError,
+    pub error: E,
 }
 
 /// The encoder of one worker. A document's ids do not depend on earlier documents.
@@ -465,15 +453,7 @@ pub enum DecodeError {
 /// assert!(matches!(error.error, DecodeError::UnknownId(unknown) if unknown.id == 60_000));
 /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
 /// ```
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("document {document}: {error}")]
-pub struct DecodeBatchError {
-    /// The number of the first document without a text, from 0.
-    pub document: usize,
-    /// The reason why the document has no text.
-    #[source]
-    pub error: DecodeError,
-}
+pub type DecodeBatchError = BatchError<DecodeError>;
 
 impl EngineError {
     pub(crate) fn refused(engine: &str, reason: impl ToString) -> Self {
@@ -491,14 +471,21 @@ const UNCHECKED: usize = 1 << 20;
 /// Memory that large texts leave to the small allocations of all threads, each of which would end the process if it failed.
 const HEADROOM: usize = 4 << 20;
 
-/// True if this much memory is available now. A failed allocation in a library ends the process, so windrow checks before the library
-/// allocates. Another thread may take the memory in between.
+/// [`has_headroom_and`] for more than a few bytes.
 pub(crate) fn has_memory(bytes: usize) -> bool {
     bytes <= UNCHECKED || has_headroom_and(bytes)
 }
 
-/// [`has_memory`], also for a few bytes.
-pub(crate) fn has_headroom_and(bytes: usize) -> bool {
+/// True if this much memory is available now, and some more for small allocations: one that fails in a library ends the process. Another thread
+/// may take the memory in between.
+///
+/// ```
+/// use windrow_tokenizers::engine::has_headroom_and;
+///
+/// assert!(has_headroom_and(1 << 20));
+/// assert!(!has_headroom_and(usize::MAX));
+/// ```
+pub fn has_headroom_and(bytes: usize) -> bool {
     let mut trial = Vec::<u8>::new();
     let reserved = trial.try_reserve_exact(bytes.saturating_add(HEADROOM));
     // Prevents the compiler from optimizing the allocation away.
@@ -506,21 +493,54 @@ pub(crate) fn has_headroom_and(bytes: usize) -> bool {
     reserved.is_ok()
 }
 
-/// Runs code of an engine and turns a panic into its message. The caller must then drop whatever `run` was changing.
+/// The result of `run`, or the message of its panic. The caller must then drop whatever `run` was changing.
 ///
 /// The panic hook still prints: a library must not replace it, and the known hostile files are refused earlier.
-pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(run)).map_err(|payload| message(payload.as_ref()))
+///
+/// ```
+/// use windrow_tokenizers::engine::caught;
+///
+/// assert_eq!(caught(|| 1), Ok(1));
+/// assert_eq!(caught(|| panic!("no")), Err::<(), _>("no".to_owned()));
+/// ```
+///
+/// # Errors
+/// `run` panics.
+pub fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|payload| {
+        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        text.or_else(|| payload.downcast_ref().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
+    })
 }
 
-fn message(payload: &(dyn Any + Send)) -> String {
-    if let Some(text) = payload.downcast_ref::<&str>() {
-        (*text).to_owned()
-    } else if let Some(text) = payload.downcast_ref::<String>() {
-        text.clone()
-    } else {
-        "a panic without a message".to_owned()
+/// The value of `cell`, made by `make` at first use.
+///
+/// It is made before the cell is taken: in a process that is forked meanwhile, a cell that another thread had taken would never be filled, and
+/// each reader would wait for it. Two threads may make it; one result is kept.
+///
+/// ```
+/// use std::convert::Infallible;
+/// use std::sync::OnceLock;
+/// use windrow_tokenizers::engine::late;
+///
+/// let cell = OnceLock::new();
+/// assert_eq!(late(&cell, || Err("no")), Err("no"));
+/// assert_eq!(late(&cell, || Ok::<_, Infallible>(1)), Ok(&1));
+/// assert_eq!(late(&cell, || Ok::<_, Infallible>(2)), Ok(&1));
+/// ```
+///
+/// # Errors
+/// The error of `make`, which is not kept.
+pub fn late<T, E>(cell: &OnceLock<T>, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+    match cell.get() {
+        Some(value) => Ok(value),
+        None => make().map(|value| cell.get_or_init(|| value)),
     }
+}
+
+/// The bytes of a token in the byte-level alphabet.
+pub(crate) fn byte_level(token: &str) -> Option<Vec<u8>> {
+    token.chars().map(char_to_byte).collect()
 }
 
 #[cfg(test)]

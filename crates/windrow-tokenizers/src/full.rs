@@ -20,8 +20,8 @@ pub use tokenizers_023::{
 use windrow::prelude::*;
 
 use crate::batch_encode::pad;
-use crate::engine::{BatchError, EngineError, Released, bytes_of, caught, encoding};
-use crate::tokenizer::{Late, LoadError, LoadOptions, Tokenizer, file_of, released_without_processor};
+use crate::engine::{BatchError, EngineError, Released, bytes_of, caught, encoding, late};
+use crate::tokenizer::{LoadError, LoadOptions, Reference, Tokenizer, file_of};
 
 /// A tokenizer that makes whole encodings: with tokens, offsets in characters, words and masks, of single texts, pairs and lists of words,
 /// truncated and padded.
@@ -43,18 +43,12 @@ pub struct FullTokenizer {
     /// The tokenizer, which adds no special tokens around texts.
     tokenizer: Tokenizer,
     post_processing: PostProcessing,
+    /// The library with the same file without its post-processor.
     reference: Option<Reference>,
     /// The rank file, if a vocabulary of tiktoken was loaded from one.
     ranks: Option<Box<[u8]>>,
     /// The ids around a text without and with special tokens, computed at first use.
     around: [OnceLock<Arc<Encoding>>; 2],
-}
-
-/// The library with the same file without its post-processor, loaded at first use.
-struct Reference {
-    json: Box<str>,
-    options: LoadOptions,
-    released: Late,
 }
 
 /// The post-processing of the encodings of one or two texts: they are truncated, special tokens are put around them, and they are padded.
@@ -225,8 +219,8 @@ impl PostProcessing {
         if let Some(reason) = &self.unreadable {
             return Err(refused(reason.clone()));
         }
+        let special = if add_special_tokens { self.special_tokens(second.is_some()) } else { 0 };
         if let Some(truncation) = self.truncation().filter(|params| params.max_length > 0) {
-            let special = if add_special_tokens { self.special_tokens(second.is_some()) } else { 0 };
             let (most, stride) = (truncation.max_length, truncation.stride);
             if most < special || (stride > 0 && most - special <= stride) {
                 let reason =
@@ -234,12 +228,11 @@ impl PostProcessing {
                 return Err(refused(format!("truncation: {reason}")));
             }
         }
-        let added = if add_special_tokens { self.special_tokens(second.is_some()) } else { 0 };
         let process = || {
             let (first, second) = match &self.truncation {
                 // Like the library: without room for special tokens, a length of zero does not truncate.
-                Some(params) if params.max_length >= added => {
-                    let max_length = params.max_length - added;
+                Some(params) if params.max_length >= special => {
+                    let max_length = params.max_length - special;
                     truncate_encodings(first, second, &TruncationParams { max_length, ..params.clone() })?
                 }
                 _ => (first, second),
@@ -381,7 +374,7 @@ impl FullTokenizer {
         Ok(Self {
             tokenizer,
             post_processing,
-            reference: Some(Reference { json: json.into(), options, released: Late::default() }),
+            reference: Some(Reference::new(&json, &options, false)),
             ranks: None,
             around: Default::default(),
         })
@@ -414,7 +407,7 @@ impl FullTokenizer {
     /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
     /// ```
     pub fn json(&self) -> Option<&str> {
-        self.reference.as_ref().map(|reference| &*reference.json)
+        self.reference.as_ref().map(Reference::json)
     }
 
     /// The bytes of the file: a `tokenizer.json` or a rank file; `None` for a vocabulary of this crate.
@@ -522,23 +515,6 @@ impl FullTokenizer {
         }
     }
 
-    /// The offsets of [`encoding_of`](Self::encoding_of) without special tokens around the text, if they can be found without the other columns.
-    ///
-    /// ```
-    /// use windrow_tokenizers::full::FullTokenizer;
-    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-    ///
-    /// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
-    /// assert_eq!(full.offsets_of("Hello world", &[15496, 995]), Some(vec![(0, 5), (5, 11)]));
-    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
-    /// ```
-    ///
-    /// # Panics
-    /// `ids` are not the ids of `text`.
-    pub fn offsets_of(&self, text: &str, ids: &[u32]) -> Option<Vec<(usize, usize)>> {
-        self.tokenizer.own_offsets(text, ids)
-    }
-
     /// The encoding that [`encode`](Self::encode) puts around the ids of a single text: one token with the id 0, neither truncated nor padded.
     ///
     /// ```
@@ -556,32 +532,13 @@ impl FullTokenizer {
     /// # Errors
     /// The post-processor fails.
     pub fn around(&self, add_special_tokens: bool) -> Result<Arc<Encoding>, EngineError> {
-        let known = &self.around[usize::from(add_special_tokens)];
-        if let Some(around) = known.get() {
-            return Ok(Arc::clone(around));
-        }
-        let mut plain = self.post_processing.clone();
-        plain.set_truncation(None).map_err(|reason| EngineError::refused(Released::NAME, reason))?;
-        let text = encoding(vec![0], vec![String::new()], vec![Some(0)], vec![(0, 0)], 0);
-        let around = Arc::new(plain.apply(text, None, add_special_tokens)?);
-        // Made before the cell is taken: a fork might leave the cell taken.
-        Ok(Arc::clone(known.get_or_init(|| around)))
-    }
-
-    /// True if the encoding of a text follows from its ids, so that [`encoding_of`](Self::encoding_of) encodes nothing.
-    ///
-    /// ```
-    /// use windrow_tokenizers::full::FullTokenizer;
-    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
-    ///
-    /// let options = LoadOptions::default();
-    /// assert!(FullTokenizer::new(Tokenizer::load("gpt2", &options)?).follows_from_ids());
-    /// let words = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"}}"#;
-    /// assert!(!FullTokenizer::from_json(words, "example", &options)?.follows_from_ids());
-    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
-    /// ```
-    pub fn follows_from_ids(&self) -> bool {
-        self.tokenizer.locates_ids()
+        let around = late(&self.around[usize::from(add_special_tokens)], || {
+            let mut plain = self.post_processing.clone();
+            plain.set_truncation(None).map_err(|reason| EngineError::refused(Released::NAME, reason))?;
+            let text = encoding(vec![0], vec![String::new()], vec![Some(0)], vec![(0, 0)], 0);
+            plain.apply(text, None, add_special_tokens).map(Arc::new)
+        });
+        around.cloned()
     }
 
     /// The encodings of a batch, computed by the threads of the current pool, as long as `goes_on` returns true, which each thread calls
@@ -649,11 +606,9 @@ impl FullTokenizer {
     }
 
     fn reference(&self) -> Result<&Released, EngineError> {
-        let refused = |reason: &str| EngineError::refused(Released::NAME, reason);
-        let Some(Reference { json, options, released }) = &self.reference else {
-            return Err(refused("it has no file of this vocabulary (hint: use a tokenizer.json)"));
-        };
-        released.get(|| released_without_processor(json, options)).map_err(refused)
+        let missing = || "it has no file of this vocabulary (hint: use a tokenizer.json)".to_owned();
+        let released = self.reference.as_ref().ok_or_else(missing).and_then(Reference::get);
+        released.map_err(|reason| EngineError::refused(Released::NAME, reason))
     }
 }
 

@@ -38,14 +38,15 @@ mod route;
 mod stream;
 
 pub use crate::engine::options::{EngineChoice, LoadOptions};
-pub(crate) use choice::{Late, released_without_processor};
+pub(crate) use choice::Reference;
 pub use explain::{CacheUse, Explanation};
 pub use hub::cached as cached_model;
+pub(crate) use names::distance;
 pub use names::{encoding_name, vocabulary_of};
 pub use stream::DecodeStream;
 
 use check::Checked;
-use choice::{ChosenEngine, Reference};
+use choice::ChosenEngine;
 use decode::{OtherTokens, Trims};
 use embedded::Embedded;
 use fault::Fault;
@@ -193,7 +194,6 @@ pub struct Tokenizer {
     added: Vec<AddedId>,
     /// The token for unknown text, if the model itself emits it.
     unknown: Option<String>,
-    eos: Option<(String, u32)>,
     embedded: Option<Embedded>,
     delegated: Option<String>,
     notes: Vec<String>,
@@ -279,15 +279,10 @@ impl Tokenizer {
         }
         // Llama 3 has a rank file under the name tokenizer.model.
         if has_extension("tiktoken") || rank_file::is_likely(file) {
-            return Self::from_ranks(file, name, options, early);
+            let embedded = rank_file::read(file, Path::new(name)).map_err(|fault| LoadError::invalid(name, fault))?;
+            return Ok(Self { hash: hash(file), ..Self::from_embedded(embedded, name, options, early)? });
         }
         Self::from_json(file, name, options)
-    }
-
-    /// Reads a rank file of tiktoken.
-    fn from_ranks(file: &[u8], name: &str, options: &LoadOptions, early: Option<u64>) -> Result<Self, LoadError> {
-        let embedded = rank_file::read(file, Path::new(name)).map_err(|fault| LoadError::invalid(name, fault))?;
-        Ok(Self { hash: hash(file), ..Self::from_embedded(embedded, name, options, early)? })
     }
 
     /// Reads a `tokenizer.json`. `name` is for messages.
@@ -321,7 +316,7 @@ impl Tokenizer {
         let trims = others.as_ref().and_then(|others| Trims::of(&file, others));
         let joins_bytes = decode::joins_bytes(&file);
         let suffices = matches!(engine, ChosenEngine::Released(_)) || (is_own && joins_bytes && trims.is_some());
-        let reference = (!suffices && !file.canonical).then(|| Reference::new(text, options));
+        let reference = (!suffices && !file.canonical).then(|| Reference::new(text, options, true));
         // windrow's own engine knows every byte.
         let unknown = file.model.unknown().filter(|_| !is_own).map(str::to_owned);
         let added = file.added.into_iter().zip(checked.added);
@@ -337,7 +332,6 @@ impl Tokenizer {
             vocab_size: checked.size,
             added,
             unknown,
-            eos: None,
             embedded: None,
             delegated,
             notes,
@@ -354,7 +348,7 @@ impl Tokenizer {
         check_memory(name, BYTES_OF_RANKS)?;
         let engine = match (options.engine, early) {
             (EngineChoice::Tokenizers, _) => embedded.delegate(options).map(Box::new).map(ChosenEngine::Pipeline),
-            (EngineChoice::Automatic, Some(bytes)) if embedded.can_be_early() => {
+            (EngineChoice::Automatic, Some(bytes)) if !embedded.spaces => {
                 embedded.early(options, bytes).map(Box::new).map(ChosenEngine::Early)
             }
             _ => embedded.fast(options).map(Box::new).map(ChosenEngine::Bpe),
@@ -365,19 +359,17 @@ impl Tokenizer {
         let added = embedded.special.iter();
         let added = added.map(|&(content, id)| AddedId { content: content.to_owned(), id, special: true });
         let added: Vec<AddedId> = added.collect();
-        let eos = embedded.special.iter().find(|(content, _)| *content == embedded::END_OF_TEXT);
         Ok(Self {
             name: name.to_owned(),
             hash: embedded.hash.to_owned(),
             engine,
             others: Some(OtherTokens::of_ranks(&added)),
             joins_bytes: true,
-            trims: Some(Trims::none()),
+            trims: Some(Trims::default()),
             reference: None,
             vocab_size: embedded.vocab_size(),
             added,
             unknown: None,
-            eos: eos.map(|&(content, id)| (content.to_owned(), id)),
             embedded: Some(embedded),
             delegated: (options.engine == EngineChoice::Tokenizers).then(|| choice::REQUESTED.to_owned()),
             notes: Vec::new(),
@@ -580,7 +572,8 @@ impl Tokenizer {
     /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
     /// ```
     pub fn eos(&self) -> Option<(String, u32)> {
-        self.eos.clone()
+        let (content, id) = self.embedded?.special.iter().find(|(content, _)| *content == embedded::END_OF_TEXT)?;
+        Some(((*content).to_owned(), *id))
     }
 
     /// The special tokens with their ids, those that look like an end of text first.

@@ -39,7 +39,7 @@ impl Locate for Tokenizer {
     fn mask(&self, text: &str, ids: &[u32], spans: &[Range<usize>], mask: &mut Vec<u8>) -> Result<(), EngineError> {
         if spans.is_empty() {
             mask.resize(mask.len() + ids.len(), 0);
-        } else if let Some(offsets) = self.own_offsets(text, ids) {
+        } else if let Some(offsets) = self.offsets_of(text, ids) {
             put(offsets.into_iter(), &in_characters(text, spans), mask);
         } else {
             let encoded = self.encode_with_offsets(text)?;

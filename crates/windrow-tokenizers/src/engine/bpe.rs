@@ -1,9 +1,8 @@
 //! windrow's own engine, for byte-level BPE with the patterns of well-known models.
 
-use tk_encode::utils::byte_level::char_to_byte;
 use windrow_bpe::{Definition, EngineOptions, NoMemory, Ragged, Unsupported};
 
-use super::{BatchError, Encoded, Encoder, Engine, EngineError};
+use super::{BatchError, Encoded, Encoder, Engine, EngineError, byte_level};
 
 /// [`windrow_bpe::BpeEngine`] with the ids around every document.
 pub(crate) struct Bpe {
@@ -72,15 +71,11 @@ impl Engine for Bpe {
     }
 
     fn encoder(&self) -> Box<dyn Encoder + '_> {
-        Box::new(BpeEncoder { bpe: self })
+        Box::new(self)
     }
 
     fn token_to_id(&self, token: &str) -> Option<u32> {
-        self.engine.token_to_id(&token.chars().map(char_to_byte).collect::<Option<Vec<u8>>>()?)
-    }
-
-    fn divides_documents(&self) -> bool {
-        true
+        self.engine.token_to_id(&byte_level(token)?)
     }
 
     fn cuts_documents(&self) -> bool {
@@ -107,17 +102,13 @@ impl Engine for Bpe {
     }
 }
 
-struct BpeEncoder<'a> {
-    bpe: &'a Bpe,
-}
-
-impl Encoder for BpeEncoder<'_> {
+impl Encoder for &Bpe {
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
         self.encode_all(&[text], ids, &mut Vec::new()).map_err(|failed| failed.error)
     }
 
     fn encode_all(&mut self, texts: &[&str], ids: &mut Vec<u32>, ends: &mut Vec<usize>) -> Result<(), BatchError> {
-        let Bpe { engine, around: [before, behind] } = self.bpe;
+        let Bpe { engine, around: [before, behind] } = *self;
         if before.is_empty() && behind.is_empty() {
             return engine.encode_all(texts, ids, ends).map_err(|failed| no_memory(texts, failed));
         }

@@ -91,7 +91,7 @@ impl Early {
 
     /// Appends the bytes of the tokens with these ids to `bytes`, up to the first id that no token has.
     pub(crate) fn decode(&self, ids: &[u32], bytes: &mut Vec<u8>) -> Result<(), UnknownId> {
-        self.first.ranks().expect("it encodes from ranks").decode(ids, bytes)
+        self.first.ranks.as_ref().expect("it encodes from ranks").decode(ids, bytes)
     }
 
     fn add(&self, bytes: usize, time: Duration) {
@@ -113,10 +113,6 @@ impl Engine for Early {
 
     fn token_to_id(&self, token: &str) -> Option<u32> {
         self.first.token_to_id(token)
-    }
-
-    fn divides_documents(&self) -> bool {
-        true
     }
 
     fn cuts_documents(&self) -> bool {

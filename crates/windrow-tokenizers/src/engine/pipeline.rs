@@ -10,12 +10,11 @@ use tk_encode::pipeline::{
     Model, PipelineModel, PipelineModelScratch, PipelinePreTokenizer, PipelineToken, PipelineTokenizer, PreTokenizer,
     PreTokenizerScratch, Segment, Span, SpecialSegmentIterator, normalize_all,
 };
-use tk_encode::utils::byte_level::char_to_byte;
 
 use super::options::LoadOptions;
 use super::ranks::{Ranks, RanksScratch};
 use super::unicode::{self, Differences};
-use super::{DecodeError, Encoder, Engine, EngineError, caught, has_memory};
+use super::{DecodeError, Encoder, Engine, EngineError, byte_level, caught, has_memory};
 
 const NAME: &str = "tokenizers 1.0.0-rc.3";
 
@@ -54,7 +53,7 @@ pub(crate) struct Pipeline {
     /// True if a text may be cut before each [`WORD`] after another character.
     cuts_words: bool,
     /// Encodes instead of the tokenizer's model.
-    ranks: Option<Ranks>,
+    pub(crate) ranks: Option<Ranks>,
 }
 
 impl Pipeline {
@@ -73,16 +72,6 @@ impl Pipeline {
     /// True if a text is one piece.
     fn is_whole(&self) -> bool {
         matches!(self.tokenizer.get_pre_tokenizer(), PipelinePreTokenizer::None)
-    }
-
-    /// The same engine with another model: `ranks` instead of the tokenizer's.
-    pub(crate) fn with_ranks(self, ranks: Ranks) -> Self {
-        Self { ranks: Some(ranks), ..self }
-    }
-
-    /// The table that encodes instead of the tokenizer's model.
-    pub(crate) fn ranks(&self) -> Option<&Ranks> {
-        self.ranks.as_ref()
     }
 
     /// The text of `ids`, for a byte-level vocabulary. Unknown ids are ignored.
@@ -160,7 +149,8 @@ impl Pipeline {
             pre_tokenizer.pre_tokenize(text, split, pieces).map_err(refused)?;
         }
         for pieces in pieces.chunks(PIECES) {
-            let (bytes, longest) = pieces.iter().map(|piece| piece.range().len()).fold((0, 0), add_and_max);
+            let lengths = pieces.iter().map(|piece| piece.range().len());
+            let (bytes, longest) = lengths.fold((0, 0), |(sum, longest), len| (sum + len, len.max(longest)));
             // A piece gives no more tokens than it has bytes.
             reserve(tokens, bytes + pieces.len() + MORE_TOKENS, text)?;
             ask_for(longest, BYTES_TO_MERGE)?;
@@ -185,10 +175,6 @@ fn words(text: &str, pieces: &mut Vec<Span>) {
     if start < text.len() {
         pieces.push(Span::new(start as u32, text.len() as u32));
     }
-}
-
-fn add_and_max((sum, longest): (usize, usize), length: usize) -> (usize, usize) {
-    (sum + length, longest.max(length))
 }
 
 fn refused(reason: impl ToString) -> EngineError {
@@ -223,7 +209,7 @@ impl Engine for Pipeline {
 
     fn token_to_id(&self, token: &str) -> Option<u32> {
         if let Some(ranks) = &self.ranks {
-            return ranks.rank(&token.chars().map(char_to_byte).collect::<Option<Vec<u8>>>()?);
+            return ranks.rank(&byte_level(token)?);
         }
         // Only two of the four models can look up a single token.
         match self.tokenizer.get_model() {

@@ -102,7 +102,7 @@ impl Released {
 
     /// The ids of `text`, and the range of bytes of `text` for each id.
     pub(crate) fn encode_with_offsets(&self, text: &str) -> Result<Encoded, EngineError> {
-        let encoding = self.guarded(text, || self.tokenizer.encode(text, self.add_special_tokens))?;
+        let encoding = self.guarded(text.len(), || self.tokenizer.encode(text, self.add_special_tokens))?;
         let offsets = encoding.get_offsets().iter().map(|&(start, end)| start..end).collect();
         Ok(Encoded { ids: encoding.get_ids().to_vec(), offsets })
     }
@@ -110,20 +110,15 @@ impl Released {
     /// The library's full encoding of a text or of words, with offsets in characters.
     pub(crate) fn encode_sequence(&self, sequence: InputSequence<'_>) -> Result<Encoding, EngineError> {
         let input = EncodeInput::Single(sequence);
-        self.guarded_bytes(bytes_of(&input), || self.tokenizer.encode_char_offsets(input, false))
+        self.guarded(bytes_of(&input), || self.tokenizer.encode_char_offsets(input, false))
     }
 
     pub(crate) fn id_to_token(&self, id: u32) -> Option<String> {
         self.tokenizer.id_to_token(id)
     }
 
-    /// Runs code of the library on `text`, within limits.
-    fn guarded<T>(&self, text: &str, run: impl FnOnce() -> tokenizers_023::Result<T>) -> Result<T, EngineError> {
-        self.guarded_bytes(text.len(), run)
-    }
-
-    /// [`guarded`](Self::guarded) for `text` bytes of text.
-    fn guarded_bytes<T>(&self, text: usize, run: impl FnOnce() -> tokenizers_023::Result<T>) -> Result<T, EngineError> {
+    /// Runs code of the library on `text` bytes of text, within limits.
+    fn guarded<T>(&self, text: usize, run: impl FnOnce() -> tokenizers_023::Result<T>) -> Result<T, EngineError> {
         // Each byte has two alignments of 16 bytes and three copies, each token 100 bytes.
         let bytes = text.saturating_mul(BYTES_PER_BYTE);
         if !has_memory(bytes) {
@@ -209,7 +204,7 @@ impl Engine for Released {
     }
 
     fn encoder(&self) -> Box<dyn Encoder + '_> {
-        Box::new(ReleasedEncoder { engine: self })
+        Box::new(self)
     }
 
     fn token_to_id(&self, token: &str) -> Option<u32> {
@@ -217,13 +212,9 @@ impl Engine for Released {
     }
 }
 
-struct ReleasedEncoder<'a> {
-    engine: &'a Released,
-}
-
-impl Encoder for ReleasedEncoder<'_> {
+impl Encoder for &Released {
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
-        let Released { tokenizer, around: [before, behind], .. } = self.engine;
+        let Released { tokenizer, around: [before, behind], .. } = *self;
         let first = ids.len();
         let add = |ids: &mut Vec<u32>, more: &mut dyn ExactSizeIterator<Item = u32>| {
             let bytes = more.len().saturating_mul(size_of::<u32>());
@@ -232,7 +223,7 @@ impl Encoder for ReleasedEncoder<'_> {
             Ok(())
         };
         // Like `encode_fast`, without an `Encoding`: only the ids of a piece are kept.
-        let encoded = self.engine.guarded(text, || {
+        let encoded = self.guarded(text.len(), || {
             let mut pieces = tokenizer.get_added_vocabulary().extract_and_normalize(tokenizer.get_normalizer(), text);
             if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
                 pre_tokenizer.pre_tokenize(&mut pieces)?;

@@ -105,7 +105,8 @@ impl<'s> FoundInputs<'s> {
         's: 'r,
     {
         let EncodeSpec { job, run } = self.spec;
-        if !tokenizer.engine().divides_documents() {
+        // All threads share a single long document in windrow's own engine alone.
+        if tokenizer.delegated().is_some() {
             one_thread_each(&self.files, self.threads).iter().for_each(|it| note(it));
         }
         tokenizer.notes().iter().for_each(|it| note(it));

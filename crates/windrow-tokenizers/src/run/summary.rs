@@ -11,6 +11,7 @@ use crate::encode::Summary;
 use crate::manifest::{self, InputFile};
 use crate::output::Published;
 use crate::spec::EncodeJob;
+use crate::tokenizer;
 use crate::{counted, decimal as size, shown, to_json};
 
 /// The version of the object that `--json` prints. It increases when a field changes its meaning or is removed.
@@ -135,25 +136,10 @@ pub(super) fn notes(summary: &Summary, EncodeSpec { job, run }: &EncodeSpec, has
 /// The name that a misspelt one may mean: the name with the fewest differences, at most two in five characters.
 fn nearest<'n>(name: &str, names: &'n [String]) -> Option<&'n String> {
     let most = (name.chars().count() * 2 / 5).max(1);
-    let distance = |other: &&String| distance(&name.to_lowercase(), &other.to_lowercase());
+    let distance = |other: &&String| tokenizer::distance(&name.to_lowercase(), &other.to_lowercase());
     let letters = |name: &str| -> BTreeSet<char> { name.to_lowercase().chars().collect() };
     // Two letters that change places are two differences, too many for a short name.
     names.iter().min_by_key(distance).filter(|other| distance(other) <= most || letters(name) == letters(other))
-}
-
-/// The number of characters to insert, remove or replace.
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
-    for (at, letter) in one.chars().enumerate() {
-        let mut before = at;
-        row[0] = at + 1;
-        for (column, other) in other.chars().enumerate() {
-            let replaced = before + usize::from(letter != other);
-            before = row[column + 1];
-            row[column + 1] = replaced.min(before + 1).min(row[column] + 1);
-        }
-    }
-    row[other.chars().count()]
 }
 
 /// Names the inputs without documents.

@@ -124,10 +124,7 @@ fn check_vocab<'a>(model: &'a Model<'_>) -> Result<HashMap<&'a str, u32>, Fault>
     let mut vocab = HashMap::with_capacity(entries);
     let mut ids = HashMap::with_capacity(entries);
     for (token, id) in &model.vocab {
-        if token.len() > MAX_TOKEN {
-            let reason = format!("token {} has {} bytes", quoted(token), token.len());
-            return Err(Fault::new(PLACE, reason, format!("no more than {MAX_TOKEN} are possible")));
-        }
+        check_length(token, PLACE)?;
         if u64::from(*id) >= id_limit(entries) {
             return Err(too_large(&format!("{PLACE}[{}]", quoted(token)), u64::from(*id), entries));
         }
@@ -234,10 +231,7 @@ fn check_bytes(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Faul
 }
 
 fn check_component(node: &Value, children: &str, place: &str, depth: usize) -> Result<(), Fault> {
-    check_depth(place, depth)?;
-    let Some(fields) = node.as_object() else {
-        return Err(Fault::new(place, "is not an object", DAMAGED));
-    };
+    let fields = fields(node, place, depth)?;
     if let Some(members) = fields.get(children).and_then(Value::as_array) {
         for (at, member) in members.iter().enumerate() {
             check_component(member, children, &format!("{place}.{children}[{at}]"), depth + 1)?;
@@ -257,12 +251,22 @@ fn check_component(node: &Value, children: &str, place: &str, depth: usize) -> R
     Ok(())
 }
 
-fn check_depth(place: &str, depth: usize) -> Result<(), Fault> {
+/// The fields of a node, which must not be nested too deep.
+fn fields<'a>(node: &'a Value, place: &str, depth: usize) -> Result<&'a Map<String, Value>, Fault> {
     if depth > MAX_DEPTH {
         let reason = format!("is nested more than {MAX_DEPTH} deep");
         return Err(Fault::new(place, reason, "list the members of nested sequences in one"));
     }
-    Ok(())
+    node.as_object().ok_or_else(|| Fault::new(place, "is not an object", DAMAGED))
+}
+
+/// Checks the length of a token, which the libraries store in 16 bits.
+fn check_length(token: &str, place: &str) -> Result<(), Fault> {
+    if token.len() <= MAX_TOKEN {
+        return Ok(());
+    }
+    let reason = format!("token {} has {} bytes", quoted(token), token.len());
+    Err(Fault::new(place, reason, format!("no more than {MAX_TOKEN} are possible")))
 }
 
 fn check_added(added: &[Added], entries: usize) -> Result<(), Fault> {
@@ -274,10 +278,7 @@ fn check_added(added: &[Added], entries: usize) -> Result<(), Fault> {
         if token.content.is_empty() {
             return Err(Fault::new(place, "is empty", "remove it"));
         }
-        if token.content.len() > MAX_TOKEN {
-            let reason = format!("token {content} has {} bytes", token.content.len());
-            return Err(Fault::new(place, reason, format!("no more than {MAX_TOKEN} are possible")));
-        }
+        check_length(&token.content, &place)?;
         if u64::from(token.id) >= id_limit(entries + added.len()) {
             return Err(too_large(&place, u64::from(token.id), entries));
         }
@@ -303,10 +304,7 @@ const PROCESSORS: [(&str, &[&str]); 5] = [
 
 /// A processor may only add ids that exist, and must neither drop nor repeat the document.
 fn check_processor(node: &Value, place: &str, depth: usize, size: u32) -> Result<(), Fault> {
-    check_depth(place, depth)?;
-    let Some(fields) = node.as_object() else {
-        return Err(Fault::new(place, "is not an object", DAMAGED));
-    };
+    let fields = fields(node, place, depth)?;
     let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default();
     let Some((_, own)) = PROCESSORS.iter().find(|(name, _)| *name == kind) else {
         let known = PROCESSORS.map(|(name, _)| name).join(", ");

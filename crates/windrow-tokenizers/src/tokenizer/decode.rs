@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use serde_json::Value;
-use tk_encode::utils::byte_level::char_to_byte;
+use tk_encode::utils::byte_level::{BYTES_CHAR_LOOKUP, char_to_byte};
 use tokenizers_023::Encoding;
 use windrow::prelude::*;
 
@@ -13,14 +13,12 @@ use super::choice::ChosenEngine;
 use super::file::File;
 use super::{AddedId, Tokenizer};
 use crate::engine::{
-    Bpe, DecodeBatchError, DecodeError, Encoded, EngineError, Released, UnknownId, encoding, has_memory,
+    Bpe, DecodeBatchError, DecodeError, Encoded, EngineError, Released, UnknownId, byte_level, encoding, has_memory,
 };
 
 /// The tokens whose bytes the table of an engine does not have: added tokens, and tokens that are not in the byte-level alphabet.
 pub(super) struct OtherTokens {
     by_id: HashMap<u32, OtherToken>,
-    /// The file's spelling of each byte.
-    alphabet: Box<[char; 256]>,
     /// True if unknown ids are ignored, as in Hugging Face's library. tiktoken refuses them.
     leaves_out_unknown: bool,
     /// True if each id belongs to only one token. Hugging Face numbers added tokens itself, and may give one the id of a token of the model.
@@ -38,20 +36,20 @@ struct OtherToken {
 impl OtherTokens {
     /// The tokens of a byte-level file.
     pub(super) fn of_file(file: &File<'_>, checked: &Checked) -> Self {
-        let foreign = file.model.vocab.iter().filter(|(token, _)| to_bytes(token).is_none());
+        let foreign = file.model.vocab.iter().filter(|(token, _)| byte_level(token).is_none());
         let foreign = foreign.map(|(token, id)| (*id, token.as_str(), false));
         let added = file.added.iter().zip(&checked.added);
         let added = added.map(|(token, id)| (*id, token.content.as_str(), token.special));
         // An added token replaces the token of the model with its id.
         let by_id = foreign.chain(added).map(|(id, token, is_special)| {
-            let bytes = to_bytes(token).unwrap_or_else(|| token.into());
+            let bytes = byte_level(token).unwrap_or_else(|| token.into());
             (id, OtherToken { content: token.into(), bytes: bytes.into(), is_special, spaces: spaces(token) })
         });
         let contents: HashMap<u32, &str> =
             file.added.iter().zip(&checked.added).map(|(token, id)| (*id, token.content.as_str())).collect();
         let collides = |(token, id): &(String, u32)| contents.get(id).is_some_and(|content| content != token);
         let tells_tokens = !file.model.vocab.iter().any(collides);
-        Self { by_id: by_id.collect(), alphabet: alphabet(), leaves_out_unknown: true, tells_tokens }
+        Self { by_id: by_id.collect(), leaves_out_unknown: true, tells_tokens }
     }
 
     /// The tokens of a vocabulary of tiktoken.
@@ -60,7 +58,7 @@ impl OtherTokens {
             let (bytes, spaces) = (content.as_bytes().into(), spaces(content));
             (*id, OtherToken { content: content.as_str().into(), bytes, is_special: *special, spaces })
         });
-        Self { by_id: by_id.collect(), alphabet: alphabet(), leaves_out_unknown: false, tells_tokens: true }
+        Self { by_id: by_id.collect(), leaves_out_unknown: false, tells_tokens: true }
     }
 
     /// The text of `ids`. `decode` appends the bytes of other ids, up to the first that no token has.
@@ -93,9 +91,7 @@ impl OtherTokens {
             Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
         })
     }
-}
 
-impl OtherTokens {
     /// The white space of a token that offsets exclude, at its beginning and at its end.
     fn spaces(&self, id: u32, engine: &windrow_bpe::BpeEngine) -> [usize; 2] {
         if let Some(token) = self.by_id.get(&id) {
@@ -110,20 +106,9 @@ impl OtherTokens {
     fn spelling(&self, id: u32, bytes: &[u8]) -> String {
         match self.by_id.get(&id) {
             Some(token) => token.content.as_ref().to_owned(),
-            None => bytes.iter().map(|&byte| self.alphabet[usize::from(byte)]).collect(),
+            None => bytes.iter().map(|&byte| BYTES_CHAR_LOOKUP[usize::from(byte)]).collect(),
         }
     }
-}
-
-/// The character of each byte in the byte-level alphabet.
-fn alphabet() -> Box<[char; 256]> {
-    let mut alphabet = Box::new(['\0'; 256]);
-    for character in '\0'..='\u{17f}' {
-        if let Some(byte) = char_to_byte(character) {
-            alphabet[usize::from(byte)] = character;
-        }
-    }
-    alphabet
 }
 
 /// Places in bytes as places in characters.
@@ -139,11 +124,6 @@ fn in_characters(text: &str, places: &[Range<usize>]) -> Vec<(usize, usize)> {
     }
     characters[text.len()] = count;
     places.iter().map(|place| (characters[place.start], characters[place.end])).collect()
-}
-
-/// The bytes of a token in the byte-level alphabet.
-fn to_bytes(token: &str) -> Option<Vec<u8>> {
-    token.chars().map(char_to_byte).collect()
 }
 
 /// The characters at the beginning and at the end of a token that are white space, or stand for a space in the byte-level alphabet.
@@ -164,14 +144,10 @@ pub(super) fn joins_bytes(file: &File<'_>) -> bool {
 }
 
 /// The post-processors that trim offsets, in order: each is true if the space before the first word stays.
+#[derive(Default)]
 pub(super) struct Trims(Vec<bool>);
 
 impl Trims {
-    /// No post-processor that trims.
-    pub(super) fn none() -> Self {
-        Self(Vec::new())
-    }
-
     /// The trims of a file, or `None` if it has processors of other types, or if an id does not identify its token.
     pub(super) fn of(file: &File<'_>, others: &OtherTokens) -> Option<Self> {
         fn add(node: &Value, trims: &mut Vec<bool>) -> Option<()> {
@@ -286,10 +262,36 @@ impl Tokenizer {
         documents: &[T],
         skip_special_tokens: bool,
     ) -> Result<Vec<String>, DecodeBatchError> {
+        Ok(self.decode_batch_while(documents, skip_special_tokens, &|| true)?.unwrap_or_default())
+    }
+
+    /// [`decode_batch`](Self::decode_batch) as long as `goes_on` returns true, which each thread calls repeatedly. `None` if it returns false.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
+    /// assert_eq!(tokenizer.decode_batch_while(&[[15496_u32, 995]], false, &|| true)?, Some(vec!["Hello world".to_owned()]));
+    /// assert_eq!(tokenizer.decode_batch_while(&[[15496_u32, 995]], false, &|| false)?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`decode_batch`](Self::decode_batch).
+    pub fn decode_batch_while<T: AsRef<[u32]> + Sync>(
+        &self,
+        documents: &[T],
+        skip_special_tokens: bool,
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Option<Vec<String>>, DecodeBatchError> {
         let decoded = documents.par_iter().weigh(|ids| ids.as_ref().len());
-        let decoded: Vec<_> = decoded.map(|ids| self.decode(ids.as_ref(), skip_special_tokens)).collect();
+        let decode = |ids: &T| goes_on().then(|| self.decode(ids.as_ref(), skip_special_tokens));
+        let decoded: Vec<_> = decoded.map(decode).collect();
         let numbered = decoded.into_iter().enumerate();
-        numbered.map(|(document, text)| text.map_err(|error| DecodeBatchError { document, error })).collect()
+        // Errors of documents before the stop count.
+        numbered
+            .map(|(document, text)| text.transpose().map_err(|error| DecodeBatchError { document, error }))
+            .collect()
     }
 
     /// The ids of `text`, and the range of bytes of `text` for each id.
@@ -313,12 +315,12 @@ impl Tokenizer {
     /// The engine cannot encode the text, or there are no offsets: in a file of version 2.0.
     pub fn encode_with_offsets(&self, text: &str) -> Result<Encoded, EngineError> {
         let refused = |reason: &str| EngineError::refused(Released::NAME, reason);
-        let bpe = match &self.engine {
-            ChosenEngine::Bpe(bpe) => Some(bpe.as_ref()),
-            ChosenEngine::Early(early) => Some(early.built().ok_or_else(|| refused("no memory for its tables"))?),
+        let bpe = self.engine.own(true);
+        match &self.engine {
+            ChosenEngine::Early(_) if bpe.is_none() => return Err(refused("no memory for its tables")),
             ChosenEngine::Released(released) => return released.encode_with_offsets(text),
-            ChosenEngine::Pipeline(_) => None,
-        };
+            _ => {}
+        }
         let bpe = bpe.filter(|bpe| bpe.engine().has_offsets());
         let (Some(bpe), Some(trims), Some(others)) = (bpe, &self.trims, &self.others) else {
             return self.reference().map_err(|reason| refused(&reason))?.encode_with_offsets(text);
@@ -330,9 +332,17 @@ impl Tokenizer {
 
     /// The offsets of the `ids` of a text, in characters and trimmed, without special tokens around them; `None` if they do not follow from the ids.
     ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
+    /// assert_eq!(tokenizer.offsets_of("Hello world", &[15496, 995]), Some(vec![(0, 5), (5, 11)]));
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
+    ///
     /// # Panics
     /// `ids` are not the ids of `text`.
-    pub(crate) fn own_offsets(&self, text: &str, ids: &[u32]) -> Option<Vec<(usize, usize)>> {
+    pub fn offsets_of(&self, text: &str, ids: &[u32]) -> Option<Vec<(usize, usize)>> {
         let ((bpe, others), trims) = self.locating().zip(self.trims.as_ref())?;
         // The library trims characters off offsets in characters.
         let offsets = in_characters(text, &bpe.engine().places(text, ids));
@@ -344,17 +354,22 @@ impl Tokenizer {
 
     /// windrow's own engine with the tokens that it does not know, if the place of each id follows from the ids.
     fn locating(&self) -> Option<(&Bpe, &OtherTokens)> {
-        let bpe = match &self.engine {
-            ChosenEngine::Bpe(bpe) => Some(bpe.as_ref()),
-            ChosenEngine::Early(early) => early.built(),
-            ChosenEngine::Pipeline(_) | ChosenEngine::Released(_) => None,
-        };
         let others = self.others.as_ref().filter(|others| others.tells_tokens);
-        bpe.filter(|bpe| bpe.engine().has_offsets()).zip(others)
+        self.engine.own(true).filter(|bpe| bpe.engine().has_offsets()).zip(others)
     }
 
-    /// True if [`own_encoding`](Self::own_encoding) has an encoding.
-    pub(crate) fn locates_ids(&self) -> bool {
+    /// True if the places of ids in a text follow from the ids, so that whole encodings of the text encode nothing.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let options = LoadOptions::default();
+    /// assert!(Tokenizer::load("gpt2", &options)?.follows_from_ids());
+    /// let words = br#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "?": 1}, "unk_token": "?"}}"#;
+    /// assert!(!Tokenizer::from_json(words, "example", &options)?.follows_from_ids());
+    /// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+    /// ```
+    pub fn follows_from_ids(&self) -> bool {
         self.locating().is_some()
     }
 

@@ -42,7 +42,7 @@ pub(super) struct Embedded {
     /// Number of tokens in the columns, whose ids begin at 0.
     tokens: usize,
     /// True if runs of spaces follow the token with the id 50256, as in tiktoken's vocabularies for code.
-    spaces: bool,
+    pub(super) spaces: bool,
     /// The blake3 hash of the `tokenizer.json`, in hexadecimal.
     pub(super) hash: &'static str,
     /// Number of bytes of the columns.
@@ -57,7 +57,7 @@ pub(super) const END_OF_TEXT: &str = "<|endoftext|>";
 /// The names, for messages.
 pub(super) const NAMES: &str = "r50k_base (or gpt2), p50k_base, p50k_edit, cl100k_base, o200k_base and o200k_harmony";
 
-const ALL: [Embedded; 6] = include!("../../vocabularies/list.rs");
+pub(super) const ALL: [Embedded; 6] = include!("../../vocabularies/list.rs");
 
 /// The vocabulary with this name or alias.
 pub(super) fn find(name: &str) -> Option<Embedded> {
@@ -72,11 +72,6 @@ pub(super) fn find(name: &str) -> Option<Embedded> {
     ALL.into_iter().find(|embedded| embedded.name == name)
 }
 
-/// All vocabularies.
-pub(super) fn all() -> impl Iterator<Item = Embedded> {
-    ALL.into_iter()
-}
-
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The columns of a vocabulary.
@@ -86,11 +81,6 @@ struct Columns {
 }
 
 impl Columns {
-    /// The length of each token.
-    fn lengths(&self) -> &[u8] {
-        &self.columns[..self.tokens]
-    }
-
     /// The tokens by rank, each with the length of the left half of its pair.
     fn iter(&self) -> impl Iterator<Item = (&[u8], u8)> {
         let (columns, mut bytes) = self.columns.split_at(2 * self.tokens);
@@ -104,7 +94,7 @@ impl Columns {
 
     fn into_ranks(mut self) -> Ranks {
         let bytes = self.columns.split_off(2 * self.tokens);
-        Ranks::new(self.lengths(), bytes)
+        Ranks::new(&self.columns[..self.tokens], bytes)
     }
 }
 
@@ -119,11 +109,6 @@ impl Embedded {
     /// The tokens after the columns, with their ids.
     fn more(&self) -> Vec<(Vec<u8>, u32)> {
         if self.spaces { pairs::runs_of_spaces() } else { Vec::new() }
-    }
-
-    /// True if it can be [`early`](Self::early).
-    pub(super) fn can_be_early(&self) -> bool {
-        !self.spaces
     }
 
     fn columns(&self) -> io::Result<Columns> {
@@ -153,13 +138,30 @@ impl Embedded {
         Ok(Pipeline::new(tokenizer, options, self.vocab_size()))
     }
 
-    /// The engine that is ready at once. `expected` is the amount of text in bytes, 0 if unknown.
+    /// The engine that is ready at once, for a vocabulary without `spaces`. `expected` is the amount of text in bytes, 0 if unknown.
     pub(super) fn early(self, options: &LoadOptions, expected: u64) -> Result<Early, Failure> {
         let begin = Instant::now();
         // Required, but never used.
         let model = PipelineModel::WordLevel(WordLevel::default());
-        let ranks = self.columns()?.into_ranks();
-        let first = self.engine(model, options)?.with_ranks(ranks);
+        let mut added = AddedVocabulary::new();
+        let id = |token: &str| self.special.iter().find(|(special, _)| *special == token).map(|&(_, id)| id);
+        let tokens = self.special.iter().map(|(token, _)| AddedToken::from(*token, true));
+        added.add_tokens(tokens, self.tokens, id, None::<&NormalizerChain<'_>>)?;
+        let pattern = SplitPattern::Regex(self.pattern.to_owned());
+        let split = Split::native(pattern, SplitDelimiterBehavior::Isolated, false)?;
+        let tokenizer = PipelineTokenizer::from_parts(
+            added,
+            Vec::new(),
+            PipelinePreTokenizer::Split(split),
+            model,
+            PipelinePostProcessor::default(),
+            None,
+            Default::default(),
+            None,
+            None,
+        );
+        let mut first = Pipeline::new(tokenizer, options, self.vocab_size());
+        first.ranks = Some(self.columns()?.into_ranks());
         let options = *options;
         let build = Box::new(move || self.fast(&options).map_err(|error| error.to_string()));
         Ok(Early::new(first, build, begin.elapsed(), expected))
@@ -188,27 +190,5 @@ impl Embedded {
             nfc: false,
         };
         Ok(Bpe::new(&definition, Default::default(), &options.of_engine())?)
-    }
-
-    /// An engine around a model.
-    fn engine(&self, model: PipelineModel, options: &LoadOptions) -> Result<Pipeline, Failure> {
-        let mut added = AddedVocabulary::new();
-        let id = |token: &str| self.special.iter().find(|(special, _)| *special == token).map(|&(_, id)| id);
-        let tokens = self.special.iter().map(|(token, _)| AddedToken::from(*token, true));
-        added.add_tokens(tokens, self.tokens, id, None::<&NormalizerChain<'_>>)?;
-        let pattern = SplitPattern::Regex(self.pattern.to_owned());
-        let split = Split::native(pattern, SplitDelimiterBehavior::Isolated, false)?;
-        let tokenizer = PipelineTokenizer::from_parts(
-            added,
-            Vec::new(),
-            PipelinePreTokenizer::Split(split),
-            model,
-            PipelinePostProcessor::default(),
-            None,
-            Default::default(),
-            None,
-            None,
-        );
-        Ok(Pipeline::new(tokenizer, options, self.vocab_size()))
     }
 }

@@ -3,8 +3,6 @@
 use std::fmt;
 
 use super::Tokenizer;
-use super::choice::ChosenEngine;
-use crate::engine::Bpe;
 
 /// The engine that encodes with a tokenizer, the reason for its choice, and its use so far. Displayed, it is a line or two.
 ///
@@ -92,7 +90,7 @@ impl Tokenizer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn explain(&self) -> Explanation {
-        let cache = self.own_engine().map(|bpe| {
+        let cache = self.engine.own(false).map(|bpe| {
             let (counts, (used, slots, bytes)) = (bpe.engine().counts(), bpe.engine().cache_size());
             CacheUse { pieces: counts.pieces, merged: counts.misses, used, slots, bytes }
         });
@@ -110,15 +108,7 @@ impl Tokenizer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn has_named_text(&self) -> bool {
-        self.own_engine().is_some_and(|bpe| bpe.engine().has_named_text())
-    }
-
-    fn own_engine(&self) -> Option<&Bpe> {
-        match &self.engine {
-            ChosenEngine::Bpe(bpe) => Some(bpe.as_ref()),
-            ChosenEngine::Early(early) => early.if_built(),
-            ChosenEngine::Pipeline(_) | ChosenEngine::Released(_) => None,
-        }
+        self.engine.own(false).is_some_and(|bpe| bpe.engine().has_named_text())
     }
 }
 

@@ -12,16 +12,14 @@ use windrow_bpe::{AddedToken, Definition, Grammar};
 use super::LoadOptions;
 use super::check::Checked;
 use super::file::{File, Kind};
+use crate::engine::{byte_level, kind};
 
-/// The settings that `windrow-bpe` needs to encode as a file says.
-pub(super) struct Admitted {
-    pub(super) definition: Definition,
-    /// The ids before and after every document.
-    pub(super) around: [Vec<u32>; 2],
-}
-
-/// The definition of a file, or the reason why another engine must encode.
-pub(super) fn admit(file: &File<'_>, checked: &Checked, options: &LoadOptions) -> Result<Admitted, String> {
+/// The definition of a file for `windrow-bpe`, and the ids before and after every document; or the reason why another engine must encode.
+pub(super) fn admit(
+    file: &File<'_>,
+    checked: &Checked,
+    options: &LoadOptions,
+) -> Result<(Definition, [Vec<u32>; 2]), String> {
     if file.canonical {
         return Err("the file is in the form of version 2.0".to_owned());
     }
@@ -37,22 +35,14 @@ pub(super) fn admit(file: &File<'_>, checked: &Checked, options: &LoadOptions) -
 
     // The text that reaches the model is in the byte-level alphabet, so a token with other characters is never found.
     let tokens: Vec<(Vec<u8>, u32)> =
-        model.vocab.iter().filter_map(|(token, id)| Some((to_bytes(token)?, *id))).collect();
+        model.vocab.iter().filter_map(|(token, id)| Some((byte_level(token)?, *id))).collect();
     let ids: HashMap<&str, u32> = model.vocab.iter().map(|(token, id)| (token.as_str(), *id)).collect();
+    let is_alphabet = |token: &str| token.chars().all(|character| char_to_byte(character).is_some());
     let merges = model.merges.iter().flatten().filter(|(left, right)| is_alphabet(left) && is_alphabet(right));
     let merges = merges.map(|(left, right)| Some((*ids.get(left.as_str())?, *ids.get(right.as_str())?)));
     let merges = merges.collect::<Option<Vec<_>>>().ok_or("a merge is of tokens that are not in the vocabulary")?;
     let added = added(file, checked, options)?;
-    Ok(Admitted { definition: Definition { grammar, tokens, merges, ignore_merges, added, nfc }, around })
-}
-
-fn is_alphabet(token: &str) -> bool {
-    token.chars().all(|character| char_to_byte(character).is_some())
-}
-
-/// The bytes of a token in the byte-level alphabet.
-fn to_bytes(token: &str) -> Option<Vec<u8>> {
-    token.chars().map(char_to_byte).collect()
+    Ok((Definition { grammar, tokens, merges, ignore_merges, added, nfc }, around))
 }
 
 /// True if merges are ignored for pieces that are tokens.
@@ -71,10 +61,6 @@ fn model_options(options: &Map<String, Value>) -> Result<bool, String> {
         }
     }
     Ok(options.get("ignore_merges").and_then(Value::as_bool).unwrap_or(false))
-}
-
-fn kind(node: &Value) -> &str {
-    node.get("type").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The members of a sequence, or the node itself if it is not a sequence.

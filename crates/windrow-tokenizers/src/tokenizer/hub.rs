@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 /// The file of a tokenizer.
-const FILE: &str = "tokenizer.json";
+pub(super) const FILE: &str = "tokenizer.json";
 
 /// True if this may be the name of a model with its owner, such as `Qwen/Qwen2.5-7B`.
 pub(super) fn is_model(name: &str) -> bool {
@@ -16,11 +16,6 @@ pub(super) fn is_model(name: &str) -> bool {
     };
     let is_file = [".json", ".model", ".tiktoken"].iter().any(|extension| name.ends_with(extension));
     !is_file && name.split_once('/').is_some_and(|(owner, model)| is_word(owner) && is_word(model))
-}
-
-/// The command that fetches the tokenizer of a model.
-pub(super) fn fetching(name: &str) -> String {
-    format!("hf download {name} {FILE}")
 }
 
 /// The `tokenizer.json` of a model, if the cache of the Hub has it.

@@ -91,10 +91,8 @@ pub(super) fn hint(name: &str) -> String {
     let model = match encoding_name(name).and_then(embedded::find) {
         Some(embedded) => format!("{name} is a model, with the vocabulary {}; ", embedded.name),
         None if hub::is_model(name) => {
-            return format!(
-                "the tokenizer of a model on the Hub is read from its cache; fetch it: {}",
-                hub::fetching(name)
-            );
+            let fetch = format!("hf download {name} {}", hub::FILE);
+            return format!("the tokenizer of a model on the Hub is read from its cache; fetch it: {fetch}");
         }
         None => similar(name).map_or_else(String::new, |name| format!("did you mean --model {name}? ")),
     };
@@ -105,26 +103,26 @@ pub(super) fn hint(name: &str) -> String {
 /// slip of `gpt-9`.
 fn similar(model: &str) -> Option<&'static str> {
     let digits = |name: &str| name.chars().filter(char::is_ascii_digit).collect::<String>();
-    let letters: Vec<char> = model.chars().take(64).map(|letter| letter.to_ascii_lowercase()).collect();
+    let letters: String = model.chars().take(64).map(|letter| letter.to_ascii_lowercase()).collect();
     let asked = digits(model);
     let alike = MODELS.iter().filter(|(name, _)| digits(name) == asked);
     let near = alike.map(|&(name, _)| (distance(&letters, name), name));
     near.min().filter(|&(distance, name)| distance <= name.len() / 3).map(|(_, name)| name)
 }
 
-/// The edit distance: number of letters to insert, remove or replace.
-fn distance(from: &[char], to: &str) -> usize {
-    let mut row: Vec<usize> = (0..=from.len()).collect();
-    for (above, letter) in to.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = above + 1;
-        for at in 0..from.len() {
-            let replaced = diagonal + usize::from(from[at] != letter);
-            diagonal = row[at + 1];
-            row[at + 1] = replaced.min(row[at].min(diagonal) + 1);
+/// The edit distance: number of characters to insert, remove or replace.
+pub(crate) fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
+    for (at, letter) in one.chars().enumerate() {
+        let mut before = at;
+        row[0] = at + 1;
+        for (column, other) in other.chars().enumerate() {
+            let replaced = before + usize::from(letter != other);
+            before = row[column + 1];
+            row[column + 1] = replaced.min(before + 1).min(row[column] + 1);
         }
     }
-    row[from.len()]
+    row[other.chars().count()]
 }
 
 #[cfg(test)]

@@ -6,6 +6,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::embedded::{self, Embedded};
 use super::fault::Fault;
 use crate::diagnose::FIRST;
@@ -28,7 +31,7 @@ pub(super) fn read(file: &[u8], path: &Path) -> Result<Embedded, Fault> {
         let hint = format!("known are the files of {}; for another model, use its tokenizer.json", embedded::NAMES);
         Fault::new("", reason, hint)
     };
-    for embedded in embedded::all() {
+    for embedded in embedded::ALL {
         if embedded.tokens().map_err(|error| unknown(error.to_string()))? == tokens {
             return Ok(embedded);
         }
@@ -57,7 +60,7 @@ fn parse(file: &[u8]) -> Result<Vec<(Vec<u8>, u32)>, Fault> {
         }
         let space = line.iter().position(|&byte| byte == b' ');
         let (token, rank) = line.split_at(space.ok_or_else(|| fault("there is no space".to_owned()))?);
-        let token = base64(token).ok_or_else(|| fault("the token is not in base64".to_owned()))?;
+        let token = STANDARD.decode(token).map_err(|_| fault("the token is not in base64".to_owned()))?;
         if token.is_empty() {
             return Err(fault("the token is empty".to_owned()));
         }
@@ -77,41 +80,6 @@ fn parse(file: &[u8]) -> Result<Vec<(Vec<u8>, u32)>, Fault> {
     Ok(tokens)
 }
 
-/// The bytes of a text in base64 with padding.
-fn base64(text: &[u8]) -> Option<Vec<u8>> {
-    let (fours, []) = text.as_chunks::<4>() else { return None };
-    let mut bytes = Vec::with_capacity(3 * fours.len());
-    for (number, four) in fours.iter().enumerate() {
-        let padding = four.iter().rev().take_while(|&&digit| digit == b'=').count();
-        if padding > 2 || (padding > 0 && number + 1 < fours.len()) {
-            return None;
-        }
-        let mut bits = 0;
-        for &digit in &four[..4 - padding] {
-            bits = bits << 6 | value(digit)?;
-        }
-        bits <<= 6 * padding;
-        let [_, three @ ..] = bits.to_be_bytes();
-        let (used, unused) = three.split_at(3 - padding);
-        if unused.iter().any(|&byte| byte != 0) {
-            return None;
-        }
-        bytes.extend_from_slice(used);
-    }
-    Some(bytes)
-}
-
-fn value(digit: u8) -> Option<u32> {
-    Some(u32::from(match digit {
-        b'A'..=b'Z' => digit - b'A',
-        b'a'..=b'z' => digit - b'a' + 26,
-        b'0'..=b'9' => digit - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
-        _ => return None,
-    }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,10 +89,10 @@ mod tests {
         for (text, bytes) in
             [("", &b""[..]), ("IQ==", b"!"), ("ICA=", b"  "), ("AP+/", b"\x00\xff\xbf"), ("ICAgIA==", b"    ")]
         {
-            assert_eq!(base64(text.as_bytes()).as_deref(), Some(bytes), "{text}");
+            assert_eq!(STANDARD.decode(text).as_deref(), Ok(bytes), "{text}");
         }
         for text in ["I", "IQ", "IQ=", "IR==", "ICB=", "I===", "====", "IQ==IQ==", "I Q=", "IQ=A", "IQ\u{e9}="] {
-            assert_eq!(base64(text.as_bytes()), None, "{text}");
+            assert!(STANDARD.decode(text).is_err(), "{text}");
         }
     }
 }

@@ -40,14 +40,14 @@ pub(super) fn differs(file: &File<'_>, checked: &Checked) -> Option<&'static str
     if ids_depend_on_order(file, checked) {
         return Some("added tokens that the model does not know are not in the order of their ids");
     }
-    if has_id_twice(checked) {
+    if has_twice(checked.added.clone()) {
         return Some("two added tokens get the same id");
     }
     if replaces_nothing(file) {
         // 0.23 finds an empty pattern between all characters, the release candidate nowhere.
         return Some("the normalizer Replace has an empty pattern");
     }
-    if file.model.kind == Kind::Unigram && has_twice(file) {
+    if file.model.kind == Kind::Unigram && has_twice(file.model.vocab.iter().map(|(token, _)| token).collect()) {
         return Some("a token is in the vocabulary twice");
     }
     if file.model.kind == Kind::Bpe && has_affix(file) {
@@ -96,10 +96,9 @@ fn ids_depend_on_order(file: &File<'_>, checked: &Checked) -> bool {
     order.iter().zip(ids).any(|(&at, id)| checked.added[at] != id)
 }
 
-fn has_id_twice(checked: &Checked) -> bool {
-    let mut ids = checked.added.clone();
-    ids.sort_unstable();
-    ids.windows(2).any(|pair| pair[0] == pair[1])
+fn has_twice<T: Ord>(mut items: Vec<T>) -> bool {
+    items.sort_unstable();
+    items.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 fn replaces_nothing(file: &File<'_>) -> bool {
@@ -109,12 +108,6 @@ fn replaces_nothing(file: &File<'_>) -> bool {
         pattern.and_then(Value::as_str) == Some("") || members.is_some_and(|members| members.iter().any(any))
     }
     file.parts.get("normalizer").is_some_and(any)
-}
-
-fn has_twice(file: &File<'_>) -> bool {
-    let mut tokens: Vec<&str> = file.model.vocab.iter().map(|(token, _)| token.as_str()).collect();
-    tokens.sort_unstable();
-    tokens.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 fn ignores_merges(file: &File<'_>) -> bool {
@@ -134,9 +127,7 @@ fn has_foreign_token(file: &File<'_>) -> bool {
     if ignores_merges(file) || foreign.iter().any(|token| token.chars().nth(1).is_none()) {
         return true;
     }
-    let mut bytes: Vec<Vec<u8>> = vocab.iter().map(|(token, _)| to_bytes(token)).collect();
-    bytes.sort_unstable();
-    bytes.windows(2).any(|pair| pair[0] == pair[1])
+    has_twice(vocab.iter().map(|(token, _)| to_bytes(token)).collect())
 }
 
 /// The release candidate takes a piece of one character for its token without merging its bytes. 0.23 does so only with `ignore_merges`.

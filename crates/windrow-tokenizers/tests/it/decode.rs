@@ -87,7 +87,7 @@ impl Pair {
         let mut ids = Vec::new();
         full.tokenizer().engine().encoder().encode(text, &mut ids).expect("encodes");
         assert_eq!(full.encoding_of(text, &ids, special, &plain).expect("encodes"), expected, "{text:?}");
-        if let Some(offsets) = full.offsets_of(text, &ids) {
+        if let Some(offsets) = full.tokenizer().offsets_of(text, &ids) {
             let special = expected.get_special_tokens_mask().iter().zip(expected.get_offsets());
             let inner: Vec<_> = special.filter(|(mask, _)| **mask == 0).map(|(_, offsets)| *offsets).collect();
             assert_eq!(offsets, inner, "{text:?}");

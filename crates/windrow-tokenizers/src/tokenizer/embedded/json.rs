@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use serde_json::{Value, json};
+use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
 
 /// The parts of a vocabulary.
 pub(super) struct Parts<'a> {
@@ -67,18 +68,5 @@ fn push_entry(vocab: &mut String, token: &str, id: u32) {
 
 /// Bytes in the byte-level alphabet: printable Latin-1 bytes map to themselves, the others to U+0100 and above.
 pub(super) fn spell(bytes: &[u8]) -> String {
-    bytes.iter().map(|&byte| PRINTABLE[usize::from(byte)]).collect()
+    bytes.iter().map(|&byte| BYTES_CHAR_LOOKUP[usize::from(byte)]).collect()
 }
-
-const PRINTABLE: [char; 256] = {
-    let mut table = ['\0'; 256];
-    let (mut byte, mut next) = (0, 0x100);
-    while byte < 256 {
-        let plain = matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
-        let code = if plain { byte as u32 } else { next };
-        next += if plain { 0 } else { 1 };
-        table[byte] = char::from_u32(code).expect("below the surrogates");
-        byte += 1;
-    }
-    table
-};
