@@ -141,10 +141,10 @@ impl Writer<'_> {
         if is_out_of_memory || self.on_error == OnError::Fail || is_too_many {
             self.account.documents.failed += 1;
             if is_out_of_memory {
-                return Err(EncodeError::NoMemory(document));
+                return Err(EncodeError::NoMemory(Box::new(document)));
             }
             if self.on_error == OnError::Fail {
-                return Err(EncodeError::Document(document));
+                return Err(EncodeError::Document(Box::new(document)));
             }
             let most = MaxSkipped::Documents(self.most_skipped);
             let (documents, bad) = (self.account.documents, Box::new(document));
