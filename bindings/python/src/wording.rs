@@ -8,8 +8,8 @@ const FLAGS: &str =
     " add-special-tokens all-text append-eos hidden lines no-ignore overwrite raw resume special-in-text ";
 
 /// Words that represent values in hints, in addition to words in upper case and numbers.
-const VALUES: &str = " all arrow assistant datatrove fail i32 jsonl lines mds megatron nanogpt npy parquet skip split text text|lines|jsonl u16 \
-    u32 u64 u8 whole ";
+const VALUES: &str = " all arrow arrow-stream assistant datatrove fail i32 jsonl lines mds megatron nanogpt npy parquet skip split text \
+    text|lines|jsonl u16 u32 u64 u8 webdataset whole ";
 
 fn is_in(list: &str, word: &str) -> bool {
     list.split_whitespace().any(|known| known == word)

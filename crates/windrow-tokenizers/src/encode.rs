@@ -363,7 +363,7 @@ pub enum EncodeError {
     Input(#[from] InputError),
     /// The first bad document, with [`OnError::Fail`](crate::manifest::OnError::Fail).
     #[error("{}", .0.message("repair it, or leave out bad documents with --on-error skip (OUT.skipped.jsonl lists them)"))]
-    Document(SkippedDocument),
+    Document(Box<SkippedDocument>),
     /// More documents were bad than [`Job::max_skipped`] allows.
     #[error(
         "{} of {} documents are bad, more than --max-skipped {most} allows; {}: {}\n\
@@ -391,7 +391,7 @@ pub enum EncodeError {
         /// Number of documents read, without deselected ones.
         read: u64,
         /// The first bad document.
-        first: SkippedDocument,
+        first: Box<SkippedDocument>,
     },
     /// Masks were requested, and no document has an id whose mask is 1.
     #[error(
@@ -406,7 +406,7 @@ pub enum EncodeError {
     /// The engine could not allocate memory for a document. This ends the run even with
     /// [`OnError::Skip`](crate::manifest::OnError::Skip): the machine has failed, not the document.
     #[error("{}", Place(.0))]
-    NoMemory(SkippedDocument),
+    NoMemory(Box<SkippedDocument>),
     /// The output could not be written or published.
     #[error(transparent)]
     Output(#[from] OutputError),
@@ -755,7 +755,7 @@ fn unfit(summary: &Summary, most: Option<MaxSkipped>, first: Option<SkippedDocum
     }
     let first = first?;
     if documents.written == 0 {
-        return Some(EncodeError::AllSkipped { read: documents.skipped, first });
+        return Some(EncodeError::AllSkipped { read: documents.skipped, first: Box::new(first) });
     }
     let most = most.filter(|most| most.is_exceeded(documents))?;
     Some(EncodeError::TooManySkipped { documents: *documents, most, bad: Box::new(first) })

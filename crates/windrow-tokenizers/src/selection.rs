@@ -310,8 +310,10 @@ mod tests {
             assert!(share(text).is_err(), "{text}");
         }
         assert!(share("99999999999999999999999").is_err());
-        for json in ["-0.1", "1.1", "\"1\"", "null"] {
-            assert!(serde_json::from_str::<Share>(json).is_err(), "{json}");
+        let read = serde_json::from_str::<Share>;
+        assert_eq!(read("0.01").unwrap(), read("\"1%\"").unwrap());
+        for json in ["-0.1", "1.1", "\"1.1\"", "null"] {
+            assert!(read(json).is_err(), "{json}");
         }
     }
 

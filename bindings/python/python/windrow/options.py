@@ -26,7 +26,7 @@ class EncodeJobOptions(TypedDict, total=False):
     """Begin every document with this token, given by its name or its id."""
 
     chat: str | os.PathLike[str] | None
-    """Take the messages of JSON lines as conversations, and render them by a chat template: that beside the tokenizer.json, or a file."""
+    """Take the messages of JSON lines or Parquet as conversations, and render them by a chat template: that beside the tokenizer.json, or a file."""
 
     chat_date: str | datetime.date | None
     """The day that a chat template sees as today."""
@@ -43,13 +43,13 @@ class EncodeJobOptions(TypedDict, total=False):
     field: str | Iterable[str] | None
     """The field of a JSON line, or the column of a Parquet file, that holds the text; a.b is the field b in the object a. Several are joined [default: text; of a conversation messages]."""
 
-    format: Literal["npy", "nanogpt", "megatron", "datatrove", "mds", "jsonl", "arrow", "parquet"] | None
+    format: Literal["npy", "nanogpt", "megatron", "datatrove", "mds", "jsonl", "webdataset", "arrow", "arrow-stream", "parquet"] | None
     """Layout of the output. [default: npy]"""
 
     hidden: bool | None
     """Read hidden files and folders of directories, too: .git, _temporary."""
 
-    input_format: Literal["text", "lines", "jsonl", "parquet"] | None
+    input_format: Literal["text", "lines", "jsonl", "parquet", "warc"] | None
     """Format of all inputs, regardless of their extensions. Stdin is text without it; with jsonl, .json files of directories are read too."""
 
     join: str | None
@@ -142,7 +142,7 @@ class CountOptions(TypedDict, total=False):
     hidden: bool | None
     """Read hidden files and folders of directories, too: .git, _temporary."""
 
-    input_format: Literal["text", "lines", "jsonl", "parquet"] | None
+    input_format: Literal["text", "lines", "jsonl", "parquet", "warc"] | None
     """Format of all inputs, regardless of their extensions. Stdin is text without it; with jsonl, .json files of directories are read too."""
 
     join: str | None

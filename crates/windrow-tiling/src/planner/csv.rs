@@ -36,10 +36,15 @@ fn read(text: &str, between: u8) -> Vec<Record> {
         line += text[counted..begin].matches('\n').count();
         counted = begin;
         if record.len() > 1 || record.get(0).is_some_and(|field| !field.is_empty()) {
-            records.push(Record { line, fields: record.iter().map(str::to_owned).collect() });
+            records.push(Record { line, fields: record.iter().map(|field| unquoted(field).to_owned()).collect() });
         }
     }
     records
+}
+
+/// Without quotes that have spaces around them: the reader takes these for a part of the field.
+fn unquoted(field: &str) -> &str {
+    field.strip_prefix('"').and_then(|field| field.strip_suffix('"')).unwrap_or(field)
 }
 
 #[cfg(test)]
@@ -63,6 +68,6 @@ mod tests {
         );
         assert!(read("").is_empty() && read("\n\r\n").is_empty());
         assert_eq!(read("a\"b\",c"), [(1, fields(&["a\"b\"", "c"]))]);
-        assert_eq!(super::fields("| a | \"b\" |"), ["a", "\"b\""]);
+        assert_eq!(super::fields("| a | \"b\" |"), ["a", "b"]);
     }
 }

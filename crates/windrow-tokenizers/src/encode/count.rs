@@ -250,8 +250,8 @@ impl Tally<'_> {
             self.part = Counted::default();
             let failure = self.tolerance.take_failure(number);
             let outcome = match (self.bad.take(), failure) {
-                (Some(bad), _) if bad.is_out_of_memory => Err(EncodeError::NoMemory(bad.document)),
-                (Some(bad), _) => Err(EncodeError::Document(bad.document)),
+                (Some(bad), _) if bad.is_out_of_memory => Err(EncodeError::NoMemory(Box::new(bad.document))),
+                (Some(bad), _) => Err(EncodeError::Document(Box::new(bad.document))),
                 (None, Some(failure)) => Err(failure.into()),
                 (None, None) => Ok(counted),
             };

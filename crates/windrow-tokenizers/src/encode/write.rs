@@ -144,8 +144,8 @@ impl Writer<'_> {
         documents.failed += u64::from(is_last);
         documents.skipped += u64::from(!is_last);
         match most {
-            _ if is_out_of_memory => Err(EncodeError::NoMemory(document)),
-            _ if stops => Err(EncodeError::Document(document)),
+            _ if is_out_of_memory => Err(EncodeError::NoMemory(Box::new(document))),
+            _ if stops => Err(EncodeError::Document(Box::new(document))),
             Some(most) => Err(EncodeError::TooManySkipped { documents: *documents, most, bad: Box::new(document) }),
             None => {
                 first_bad.get_or_insert_with(|| document.clone());

@@ -86,7 +86,7 @@ pub enum InputError {
     /// A directory without any file of a known extension.
     #[error(
         "{}: no input in this directory ({passed_over} files of other extensions){}\n\
-         hint: {}.txt .text .md .jsonl .ndjson are read, plain or with .gz .zst .zstd .xz .bz2, and .parquet; `--ext rs,py` adds extensions of text, `--all-text` \
+         hint: {}.txt .text .md .jsonl .ndjson .warc .wet are read, plain or with .gz .zst .zstd .xz .bz2, and .parquet; `--ext rs,py` adds extensions of text, `--all-text` \
          takes all text, `--input-format jsonl` takes .json, `--hidden` and `--no-ignore` take what is left out",
         shown(name),
         if *left_out > 0 { format!(", {left_out} hidden or ignored left out") } else { String::new() },

@@ -222,7 +222,7 @@ pub struct Resolved {
 /// - `s3://BUCKET/KEY`, `gs://BUCKET/KEY` and `https://HOST/PATH` (also `http`) stand for an object of a store, and with a `/` at the end for all
 ///   objects below it, as if they were files. (Needs the feature `object-store`.) `file:///PATH` is a path.
 /// - An argument that does not exist and contains `*`, `?` or `[` is a pattern. It stands for the names that a shell would expand it
-/// to; each match is treated as an argument.
+///   to; each match is treated as an argument.
 ///
 /// ```
 /// use windrow_tokenizers::input::{Compression, Format, InputOptions, resolve};

@@ -11,6 +11,13 @@ use crate::format::Dtype;
 use crate::manifest::{self, Manifest, OutputFile, Packed, SCHEMA, root_of};
 use crate::shown::EscapedJson;
 
+/// The files and counts of all parts.
+struct Completed {
+    files: Vec<OutputFile>,
+    parts: Vec<manifest::Part>,
+    packed: Option<Packed>,
+}
+
 impl Output {
     /// Completes the files, writes the manifest, and gives all files their final names, or none.
     ///
@@ -42,7 +49,7 @@ impl Output {
         if self.common.tokenizer.is_empty() {
             self.name_tokenizer(&known.tokenizer.name);
         }
-        let (mut files, parts, packed) = self.complete_parts()?;
+        let Completed { mut files, parts, packed } = self.complete_parts()?;
         let Common { staging, targets, options, .. } = &self.common;
         let shards = files.len();
         if let Some(list) = self.list.take() {
@@ -84,7 +91,7 @@ impl Output {
     }
 
     /// Completes the files of all parts, and adds the names of their shards to the targets.
-    fn complete_parts(&mut self) -> Result<(Vec<OutputFile>, Vec<manifest::Part>, Option<Packed>), OutputError> {
+    fn complete_parts(&mut self) -> Result<Completed, OutputError> {
         let (mut files, mut parts, mut names) = (Vec::new(), Vec::new(), Vec::new());
         let mut all = None;
         for (number, part) in self.parts.iter_mut().enumerate() {
@@ -103,7 +110,7 @@ impl Output {
             files.extend(own);
         }
         self.common.targets.data.splice(..0, names);
-        Ok((files, parts, all))
+        Ok(Completed { files, parts, packed: all })
     }
 
     fn check_account(&self, known: &Manifest) -> Result<(), OutputError> {

@@ -228,7 +228,7 @@ mod tests {
             ids: vec![number as u32; (number * number % 97) as usize * if number == 50 { 1_000 } else { 1 }],
             mask: vec![1; number as usize % 4],
             kept: Kept {
-                bytes: vec![7; if number % 3 == 0 { 0 } else { number as usize % 5 }],
+                bytes: vec![7; if number.is_multiple_of(3) { 0 } else { number as usize % 5 }],
                 ends: vec![number as usize % 5; number as usize % 3],
             },
         };

@@ -104,7 +104,7 @@ pub(super) fn from_json<T: DeserializeOwned>(json: &str) -> Result<T, Failed> {
 #[cfg_attr(feature = "command", derive(clap::Args))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EncodeRun {
-    /// Files, directories, quoted patterns, or `-` for stdin: .txt .text .md .jsonl .ndjson, plain or .gz .zst .zstd .xz .bz2; .parquet. With the
+    /// Files, directories, quoted patterns, or `-` for stdin: .txt .text .md .jsonl .ndjson .warc .wet, plain or .gz .zst .zstd .xz .bz2; .parquet. With the
     /// feature object-store also s3://, gs:// and https:// URLs; one that ends with / is a directory.
     #[serde(deserialize_with = "one_or_several")]
     #[cfg_attr(feature = "schema", schemars(with = "Strings"))]

@@ -106,7 +106,8 @@ impl Tokenizer {
         let (mut rest, mut count, mut ids) = (text, 0, Vec::new());
         let mut most = limit.saturating_mul(BYTES_OF_ID).max(PART);
         loop {
-            let part = &rest[..rest.floor_char_boundary(most)];
+            let end = (0..=most.min(rest.len())).rev().find(|&at| rest.is_char_boundary(at));
+            let part = &rest[..end.unwrap_or(0)];
             let is_all = part.len() == rest.len() || !engine.cuts_documents();
             let cut =
                 if is_all { Some(rest.len()) } else { engine.last_cut(part.as_bytes(), 0).filter(|cut| *cut > 0) };

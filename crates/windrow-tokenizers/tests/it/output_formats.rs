@@ -493,7 +493,7 @@ fn the_manifest_says_everything_and_is_the_same_twice() {
     });
     assert_eq!(texts[0], texts[1]);
     let manifest: Manifest = serde_json::from_str(&texts[0]).unwrap();
-    assert_eq!((manifest.schema, &*manifest.windrow), (2, env!("CARGO_PKG_VERSION")));
+    assert_eq!((manifest.schema, &*manifest.windrow), (3, env!("CARGO_PKG_VERSION")));
     assert_eq!((manifest.skipped, manifest.text_bytes), (vec![skipped(3), skipped(9)], 12));
     let value: serde_json::Value = serde_json::from_str(&texts[0]).unwrap();
     assert_eq!(value["options"]["on_error"], "skip");

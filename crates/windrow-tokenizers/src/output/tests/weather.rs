@@ -381,8 +381,10 @@ impl Corpus {
             gzip.finish().unwrap()
         };
         let page = |number: u64| {
-            let (kind, text) =
-                (["conversion", "metadata"][usize::from(number % 7 == 0)], "page ".repeat(number as usize % 90));
+            let (kind, text) = (
+                ["conversion", "metadata"][usize::from(number.is_multiple_of(7))],
+                "page ".repeat(number as usize % 90),
+            );
             format!(
                 "WARC/1.0\r\nWARC-Type: {kind}\r\nid: {number}\r\nContent-Length: {}\r\n\r\n{text}\r\n\r\n",
                 text.len()

@@ -10,11 +10,14 @@ pub(super) fn runs_of_spaces() -> Vec<(Vec<u8>, u32)> {
     SPACES.map(|len| vec![b' '; len]).zip(FIRST_SPACES..).collect()
 }
 
-/// Adds tokens to those of lower rank: each with the length of the left half of its pair, 0 for a single byte, and its id.
+/// A token, the length of the left half of its pair (0 for a single byte), and its id.
+type PairedToken<'a> = (&'a [u8], u8, u32);
+
+/// Adds tokens to those of lower rank.
 pub(super) fn with_more<'a>(
-    mut tokens: Vec<(&'a [u8], u8, u32)>,
+    mut tokens: Vec<PairedToken<'a>>,
     more: &'a [(Vec<u8>, u32)],
-) -> Result<Vec<(&'a [u8], u8, u32)>, String> {
+) -> Result<Vec<PairedToken<'a>>, String> {
     let known = tokens.iter().map(|&(token, _, id)| (token, id));
     let ranks: HashMap<&[u8], u32> = match more {
         [] => return Ok(tokens),
