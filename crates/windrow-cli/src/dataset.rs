@@ -165,7 +165,7 @@ pub(crate) fn verify(options: &Verify) -> Code {
             outputs_blake3: manifest.outputs_blake3.as_deref(),
             faults: verified.faults.iter().map(DatasetError::to_string).collect(),
         };
-        return report::printed(report::print(&to_json(&report)), code);
+        return report::printed(report::print(to_json(&report)), code);
     }
     if code != Code::Done {
         return code;

@@ -68,8 +68,6 @@ macro_rules! named {
 }
 pub(crate) use named;
 
-pub(crate) use named;
-
 named! {
     /// The layout of token files. All numbers are little endian.
     ///
