@@ -7,7 +7,7 @@ const FLAGS = ['add-special-tokens', 'all-text', 'append-eos', 'hidden', 'lines'
 /**
  * A word of a message of the command: in a usage error `'--threads <N>'`, in a hint `--on-error skip`, `--overwrite` or `-o`. Not one in a path.
  */
-const WORD = /'--([a-z][a-z-]*)(?:[ =]<[^>]*>(?:\.\.\.)?)?'|(?<![\w./\\-])(?:-(o)|--([a-z][a-z-]*[a-z])(?:[ =]([A-Z][A-Z_]*|\d\w*|(?:skip|fail|all|assistant|split|whole|u16|u32|i32|npy|nanogpt|megatron|datatrove|mds|jsonl|arrow-stream|arrow|lines|parquet|text|webdataset)(?:\|[a-z]+)*)\b)?)(?![\w./\\-])/g;
+const WORD = /'--([a-z][a-z-]*)(?:[ =]<[^>]*>(?:\.\.\.)?)?'|(?<![\w./\\-])(?:-(o)|--([a-z][a-z-]*[a-z])(?:[ =]([A-Z][A-Z_]*|\d\w*|(?:skip|fail|all|assistant|split|whole|u16|u32|i32|npy|nanogpt|megatron|datatrove|mds|jsonl|arrow-stream|arrow|lines|parquet|text|warc|webdataset)(?:\|[a-z]+)*)\b)?)(?![\w./\\-])/g;
 
 /** Pipe into the command in a hint. A function has no such input. */
 const PIPE = / \| windrow encode - --input-format ([a-z|]+)/;

@@ -90,4 +90,24 @@ export type EncodeFilesOptions = import("./options.js").RunOptions & FilesOption
  * @returns {Promise<Summary>}
  */
 export function encodeFiles(inputs: string | URL | Iterable<string | URL>, output: string | URL, options?: EncodeFilesOptions | null): Promise<Summary>;
+/**
+ * A tokenizer, from all that names one. What is loaded here treats special tokens as it will be used.
+ * @param {unknown} tokenizer
+ * @param {boolean} encodeSpecialTokens
+ * @returns {Promise<Tokenizer>}
+ */
+export function loadedOf(tokenizer: unknown, encodeSpecialTokens: boolean): Promise<Tokenizer>;
+/**
+ * A value for JSON.
+ * @param {any} value
+ * @param {string} name
+ * @returns {unknown}
+ */
+export function plainOf(value: any, name: string): unknown;
+/**
+ * The name of an option in JSON.
+ * @param {string} name
+ * @returns {string}
+ */
+export function snakeOf(name: string): string;
 import { Tokenizer } from "./tokenizer.js";

@@ -19,7 +19,7 @@ export type RunOptions = {
      */
     bos?: string | number | null | undefined;
     /**
-     * Take the messages of JSON lines as conversations, and render them by a chat template: that beside the tokenizer.json, or a file.
+     * Take the messages of JSON lines or Parquet as conversations, and render them by a chat template: that beside the tokenizer.json, or a file.
      */
     chat?: string | URL | null | undefined;
     /**
@@ -45,7 +45,7 @@ export type RunOptions = {
     /**
      * Layout of the output. [default: npy]
      */
-    format?: "npy" | "nanogpt" | "megatron" | "datatrove" | "mds" | "jsonl" | "arrow" | "parquet" | null | undefined;
+    format?: "npy" | "nanogpt" | "megatron" | "datatrove" | "mds" | "jsonl" | "webdataset" | "arrow" | "arrow-stream" | "parquet" | null | undefined;
     /**
      * Read hidden files and folders of directories, too: .git, _temporary.
      */
@@ -53,7 +53,7 @@ export type RunOptions = {
     /**
      * Format of all inputs, regardless of their extensions. Stdin is text without it; with jsonl, .json files of directories are read too.
      */
-    inputFormat?: "jsonl" | "parquet" | "text" | "lines" | null | undefined;
+    inputFormat?: "jsonl" | "parquet" | "text" | "lines" | "warc" | null | undefined;
     /**
      * Separator of the texts of several fields [default: a line break].
      */
@@ -150,15 +150,15 @@ export type RunOptions = {
  * @property {boolean | null} [allText] Treat all files as text, regardless of their extensions; files of directories that are not text are passed over.
  * @property {boolean | null} [appendEos] Append the token that ends a document to every document; nanogpt always does.
  * @property {string | number | null} [bos] Begin every document with this token, given by its name or its id.
- * @property {string | URL | null} [chat] Take the messages of JSON lines as conversations, and render them by a chat template: that beside the tokenizer.json, or a file.
+ * @property {string | URL | null} [chat] Take the messages of JSON lines or Parquet as conversations, and render them by a chat template: that beside the tokenizer.json, or a file.
  * @property {string | null} [chatDate] The day that a chat template sees as today.
  * @property {'u16' | 'u32' | 'i32' | null} [dtype] Type of the ids; by default the size of the vocabulary decides.
  * @property {string | number | null} [eos] The token that ends a document, by its name or its id; known for the embedded vocabularies.
  * @property {string | readonly string[] | null} [ext] Additional extensions of text, such as rs,py,c.
  * @property {string | readonly string[] | null} [field] The field of a JSON line, or the column of a Parquet file, that holds the text; a.b is the field b in the object a. Several are joined [default: text; of a conversation messages].
- * @property {'npy' | 'nanogpt' | 'megatron' | 'datatrove' | 'mds' | 'jsonl' | 'arrow' | 'parquet' | null} [format] Layout of the output. [default: npy]
+ * @property {'npy' | 'nanogpt' | 'megatron' | 'datatrove' | 'mds' | 'jsonl' | 'webdataset' | 'arrow' | 'arrow-stream' | 'parquet' | null} [format] Layout of the output. [default: npy]
  * @property {boolean | null} [hidden] Read hidden files and folders of directories, too: .git, _temporary.
- * @property {'text' | 'lines' | 'jsonl' | 'parquet' | null} [inputFormat] Format of all inputs, regardless of their extensions. Stdin is text without it; with jsonl, .json files of directories are read too.
+ * @property {'text' | 'lines' | 'jsonl' | 'parquet' | 'warc' | null} [inputFormat] Format of all inputs, regardless of their extensions. Stdin is text without it; with jsonl, .json files of directories are read too.
  * @property {string | null} [join] Separator of the texts of several fields [default: a line break].
  * @property {string | readonly string[] | null} [keep] Fields or columns to carry along: in OUT.kept.jsonl, a line per document; as columns with arrow and parquet.
  * @property {number | null} [limit] End with the document that is the N-th good one; what follows is not read.

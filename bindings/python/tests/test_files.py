@@ -187,7 +187,7 @@ def test_notes_of_the_command(corpus: pathlib.Path, tmp_path: pathlib.Path) -> N
     assert f"{named}, which are plain text here (special_in_text=True recognizes them)" in notes
     assert any("holds no document" in note for note in notes)
     notes = windrow.encode_files(corpus, tmp_path / "b", "gpt2", special_in_text=True)["notes"]
-    assert any(note.startswith(f"{named}: 100001 ids") for note in notes)
+    assert any(note.startswith(f"{named}: 100,001 ids") for note in notes)
     tokenizer = windrow.Tokenizer.from_tiktoken("gpt2")
     assert any(named in note for note in windrow.encode_files(corpus, tmp_path / "c", tokenizer)["notes"])
     # Not of texts that another run has seen.

@@ -23,7 +23,7 @@ use crate::tokenizer::{Tokenizer, path_of};
 /// # let directory = tempfile::tempdir()?;
 /// # let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
 /// # let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
-/// # let line = &br#"{"text": [{"role": "user", "content": "Hello"}]}"#[..];
+/// # let line = &br#"{"messages": [{"role": "user", "content": "Hello"}]}"#[..];
 /// # let corpus = InputFile::from_reader("memory", line, Format::Jsonl, None);
 ///
 /// let source = "{% for m in messages %}{{ m.content }} world{% endfor %}";

@@ -19,7 +19,7 @@ const REMOVED: &str = "; what was written so far is removed";
 /// let directory = tempfile::tempdir()?;
 /// std::fs::write(directory.path().join("corpus.ids.npy"), "")?;
 /// let error = Output::create(&OutputOptions::new(directory.path().join("corpus"), 300)).unwrap_err();
-/// assert_eq!(error.kind(), OutputErrorKind::CannotCreate);
+/// assert_eq!(error.kind(), OutputErrorKind::Exists);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -94,7 +94,7 @@ pub(super) fn hint(name: &str) -> String {
             let fetch = format!("hf download {name} {}", hub::FILE);
             return format!("the tokenizer of a model on the Hub is read from its cache; fetch it: {fetch}");
         }
-        None => similar(name).map_or_else(String::new, |name| format!("did you mean --model {name}? ")),
+        None => similar(name).map_or_else(String::new, |name| format!("did you mean the model {name}? ")),
     };
     format!("{model}the names are {}, and a path to a tokenizer.json or .tiktoken file is accepted", embedded::NAMES)
 }

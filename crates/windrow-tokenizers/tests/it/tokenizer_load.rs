@@ -66,7 +66,7 @@ fn embedded_vocabularies() {
         assert_eq!(again.eos(), None, "a file does not say what ends a text");
     }
     assert_eq!(embedded("gpt2").name(), "r50k_base");
-    assert!(Tokenizer::embedded_json("p50k_edit").is_none());
+    assert!(Tokenizer::embedded_json("p90k_base").is_none());
 }
 
 /// Otherwise the engine would have no program for them.
