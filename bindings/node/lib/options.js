@@ -4,7 +4,7 @@
 /**
  * The options of a run. Null is no option.
  * @typedef {object} RunOptions
- * @property {boolean | null} [addSpecialTokens] Add the tokens that the template of a tokenizer.json puts around a document, such as [CLS] and [SEP].
+ * @property {boolean | null} [addSpecialTokens] Add the tokens that the template of a tokenizer.json puts around a document, such as CLS and SEP of BERT.
  * @property {boolean | null} [allText] Treat all files as text, regardless of their extensions; files of directories that are not text are passed over.
  * @property {boolean | null} [appendEos] Append the token that ends a document to every document; nanogpt always does.
  * @property {string | number | null} [bos] Begin every document with this token, given by its name or its id.

@@ -106,6 +106,17 @@ impl Recording {
         if self.record { allowed_of(&commit(), std::env::var_os(ALLOW_DIRTY).is_some()) } else { Ok(()) }
     }
 
+    /// As [`allowed`](Self::allowed), where a record is `whole` only without an `option`.
+    ///
+    /// # Errors
+    /// As there, and if a record of a part is wanted.
+    pub fn allowed_whole(self, whole: bool, option: &str) -> Result<(), String> {
+        match self.record && !whole {
+            true => Err(format!("a record holds all cells\n  hint: --record without {option}")),
+            false => self.allowed(),
+        }
+    }
+
     /// Writes a table below bench/record and prints its path, if records are wanted. `columns` is its first line.
     ///
     /// # Errors

@@ -55,14 +55,15 @@ impl Steps {
     /// Starts `bar` for `steps` steps.
     pub(crate) fn start(bar: ProgressBar, steps: u64) -> Self {
         bar.set_length(steps);
-        let style = ProgressStyle::with_template("{pos}/{len} [{bar:24}] {msg}").expect("a constant");
-        bar.set_style(style.progress_chars("=> "));
+        let style = ProgressStyle::with_template("{pos}/{len} [{bar:24}] {msg}");
+        bar.set_style(style.expect("a constant").progress_chars("=> "));
         draw(&bar);
         // Redrawing at intervals would take time from the measurement.
         bar.disable_steady_tick();
         Self(bar)
     }
 
+    #[cfg(feature = "bench")]
     pub(crate) fn begin(&self, name: &str) {
         self.0.set_message(shown(name).to_string());
         self.0.tick();

@@ -134,7 +134,9 @@ fn outcome_of<'a>(line: &'a str, field: &str, scratch: &mut String) -> Result<Te
 }
 
 /// Refuses a line that is not an object with an array in this field.
+#[cfg(feature = "chat")]
 pub(crate) fn array_in(line: &str, field: &str) -> Result<(), Fault> {
+    let is_json_array = |text: &str| serde_json::from_str::<Vec<de::IgnoredAny>>(text).is_ok();
     let mut unescaped = String::new();
     let (what, hint) = match outcome_of(line, field, &mut unescaped)? {
         Text::Not("an array") => return Ok(()),
@@ -147,10 +149,6 @@ pub(crate) fn array_in(line: &str, field: &str) -> Result<(), Fault> {
     };
     let reason = format!("field {field:?} is {what}, not an array of messages{hint}");
     Err(Fault::whole(FaultKind::NotMessages, reason))
-}
-
-fn is_json_array(text: &str) -> bool {
-    serde_json::from_str::<Vec<de::IgnoredAny>>(text).is_ok()
 }
 
 /// The result of parsing a line.

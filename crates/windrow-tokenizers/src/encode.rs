@@ -12,7 +12,7 @@
 //! all of them ([`Job::memory`]): a slow writer slows the reader. The output, the account of documents and the choice of the first
 //! failure follow the order of the documents. So neither the number of threads nor the size of chunks or batches changes a byte.
 //!
-//! A hash of each document's place decides if the document is selected, its part and its order ([`Selection`]). Shuffled documents wait, sorted in
+//! A hash of each document's place decides if the document is selected, its part and its order ([`Selection`](crate::manifest::Selection)). Shuffled documents wait, sorted in
 //! runs on the disk, until all are encoded; documents become rows before they are appended.
 //!
 //! If one stage fails or panics, all earlier documents are completed, and the other stages stop at their next chunk, batch or read.
@@ -64,7 +64,7 @@ pub use budget::MemoryShares;
 pub use count::{Counted, Counting, Noticed, count};
 pub use observer::{LargeDocument, Observer, Step};
 
-use crate::chat::{Chat, Locate};
+use crate::chat::{Chat, Locate, Loss};
 use crate::engine::{Engine, caught};
 use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, LastRecord, Object, Position};
 use crate::manifest::{self, Documents, EncodeJob, Manifest, SkippedDocument, TokenizerIdentity};
@@ -574,7 +574,7 @@ fn encode_by(
     let vocabulary = &mut job.reading.vocabulary;
     (vocabulary.model, vocabulary.tokenizer) = (None, Some(identity.name.clone()));
     let chat = job.chat.as_ref().map(Chat::identity);
-    job.reading.loss = job.chat.as_ref().map(|chat| chat.loss);
+    job.reading.loss = job.chat.as_ref().map(|chat| if chat.has_mask() { Loss::Assistant } else { Loss::All });
     let template = chat.as_ref().map(|chat| PathBuf::from(&chat.template));
     job.reading.chat = template.map(|template| job.reading.chat.take().unwrap_or(template));
     let has_mask = job.chat.as_ref().is_some_and(Chat::has_mask);

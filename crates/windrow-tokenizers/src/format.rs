@@ -1,7 +1,5 @@
 //! The names of formats, of element types and of other choices. [`output`](crate::output) defines their meaning.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 /// An unknown name of a format, element type or packing mode. A second line `hint: ...` lists the known names.
@@ -12,19 +10,12 @@ use serde::{Deserialize, Serialize};
 /// let error = "nmpy".parse::<Format>().unwrap_err().to_string();
 /// assert!(error.starts_with("no such output format: \"nmpy\"\nhint: give one of npy, "), "{error}");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}\nhint: {hint}")]
 pub struct UnknownName {
     pub(crate) message: String,
     pub(crate) hint: String,
 }
-
-impl fmt::Display for UnknownName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\nhint: {}", self.message, self.hint)
-    }
-}
-
-impl std::error::Error for UnknownName {}
 
 macro_rules! named {
     ($(#[$meta:meta])* $type:ident, $what:literal: $($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {

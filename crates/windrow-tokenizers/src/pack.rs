@@ -85,9 +85,6 @@ pub struct Packed {
     pub dropped: u64,
 }
 
-/// Limit of rows that are incomplete at the same time, if documents are not cut.
-const WINDOW: usize = Pack::OPEN_ROWS;
-
 /// The document number of padding.
 pub(crate) const PADDING: i64 = -1;
 
@@ -106,7 +103,7 @@ pub(crate) struct Rows {
 /// Turns documents into rows.
 ///
 /// A whole document goes to the incomplete row with the least sufficient space, the oldest among equals. If no row has enough and
-/// [`WINDOW`] rows are incomplete, the fullest one is filled with padding, so memory is bounded.
+/// [`Pack::OPEN_ROWS`] rows are incomplete, the fullest one is filled with padding, so memory is bounded.
 #[derive(Debug)]
 pub(crate) struct Packer {
     pack: Pack,
@@ -172,7 +169,7 @@ impl Packer {
         if let Some((index, _)) = fits.min_by_key(|&(index, row)| (space(row), index)) {
             return index;
         }
-        if self.open.len() == WINDOW {
+        if self.open.len() == Pack::OPEN_ROWS {
             let fullest = self.open.iter().enumerate().min_by_key(|&(index, row)| (space(row), index));
             self.complete(fullest.map_or(0, |(index, _)| index));
         }
@@ -218,7 +215,7 @@ mod tests {
         let mut packer = Packer::new(pack);
         for (number, &length) in lengths.iter().enumerate() {
             packer.push(&vec![number as u32; length], &[]);
-            assert!(packer.open.len() <= WINDOW);
+            assert!(packer.open.len() <= Pack::OPEN_ROWS);
         }
         packer.finish();
         let Rows { ids, segments, .. } = packer.take();
@@ -247,11 +244,11 @@ mod tests {
     fn a_full_window_gives_up_its_fullest_row() {
         let pack = Pack { length: NonZeroUsize::new(1_000).unwrap(), mode: PackMode::Whole, pad: Some(99_999) };
         // No two documents fit together.
-        let lengths: Vec<usize> = (0..WINDOW + 2).map(|number| 501 + number).collect();
+        let lengths: Vec<usize> = (0..Pack::OPEN_ROWS + 2).map(|number| 501 + number).collect();
         let (found, counts) = rows(&lengths, pack);
         assert_eq!(found.len(), lengths.len());
         let firsts: Vec<i64> = found[..3].iter().map(|row| row[0].0).collect();
-        assert_eq!(firsts, [WINDOW as i64 - 1, WINDOW as i64, 0]);
+        assert_eq!(firsts, [Pack::OPEN_ROWS as i64 - 1, Pack::OPEN_ROWS as i64, 0]);
         assert_eq!(counts.padding as usize, lengths.iter().map(|length| 1_000 - length).sum::<usize>());
     }
 

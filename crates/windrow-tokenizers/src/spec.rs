@@ -224,7 +224,7 @@ pub struct EncodeJob {
     #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_name = "SIZE"))]
     pub shard_size: Option<Size>,
 
-    /// Add the tokens that the template of a tokenizer.json puts around a document, such as [CLS] and [SEP].
+    /// Add the tokens that the template of a tokenizer.json puts around a document, such as CLS and SEP of BERT.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Output"))]
     pub add_special_tokens: bool,
 }

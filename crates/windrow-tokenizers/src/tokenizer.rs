@@ -14,7 +14,7 @@
 
 use std::fs::{self, File as DiskFile};
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use thiserror::Error;
 
@@ -638,8 +638,9 @@ impl Tokenizer {
 }
 
 /// The path of the `tokenizer.json` of a model that the cache of the Hub has; of any other name the name.
-pub(crate) fn path_of(name: &str) -> PathBuf {
-    let path = PathBuf::from(name);
+#[cfg(feature = "chat")]
+pub(crate) fn path_of(name: &str) -> std::path::PathBuf {
+    let path = std::path::PathBuf::from(name);
     if path.exists() { path } else { hub::cached(name).unwrap_or(path) }
 }
 

@@ -14,7 +14,7 @@ class EncodeJobOptions(TypedDict, total=False):
     """Options of ``encode_files`` that decide the output."""
 
     add_special_tokens: bool | None
-    """Add the tokens that the template of a tokenizer.json puts around a document, such as [CLS] and [SEP]."""
+    """Add the tokens that the template of a tokenizer.json puts around a document, such as CLS and SEP of BERT."""
 
     all_text: bool | None
     """Treat all files as text, regardless of their extensions; files of directories that are not text are passed over."""

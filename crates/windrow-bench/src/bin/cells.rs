@@ -68,10 +68,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), String> {
-    options.record.allowed()?;
-    if options.record.is_wanted() && (options.cells != [""]) {
-        return Err("a record holds all cells\n  hint: --record without --cells".to_owned());
-    }
+    options.record.allowed_whole(options.cells == [""], "--cells")?;
     let cpus = windrow_bench::cpu::count();
     let threads = if options.regime == Regime::Oversubscribed { 2 * cpus } else { cpus };
     let setting = Setting { threads };

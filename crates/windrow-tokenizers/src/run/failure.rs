@@ -1,6 +1,5 @@
 //! Failures of runs, and their kinds.
 
-use std::fmt;
 #[cfg(feature = "chat")]
 use std::io;
 
@@ -23,7 +22,8 @@ use crate::tokenizer::LoadError;
 /// assert_eq!(failed.kind, FailureKind::Usage);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct Failed {
     /// The fault, its place and the remedy; the remedy is a line that begins with `hint: `.
     pub message: String,
@@ -59,14 +59,6 @@ impl Failed {
         Self { message: message.into(), kind: FailureKind::Usage }
     }
 }
-
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Failed {}
 
 impl From<&InputError> for FailureKind {
     fn from(error: &InputError) -> Self {

@@ -40,7 +40,8 @@ pub enum DatasetErrorKind {
 /// assert!(error.to_string().contains("corpus.manifest.json:1:2: missing field"), "{error}");
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}\nhint: {hint}")]
 pub struct DatasetError {
     kind: DatasetErrorKind,
     message: String,
@@ -77,11 +78,3 @@ impl DatasetError {
         self.kind
     }
 }
-
-impl fmt::Display for DatasetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\nhint: {}", self.message, self.hint)
-    }
-}
-
-impl std::error::Error for DatasetError {}

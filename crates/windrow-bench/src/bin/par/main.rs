@@ -46,10 +46,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), String> {
-    options.record.allowed()?;
-    if options.record.is_wanted() && !options.name.is_empty() {
-        return Err("a record holds all cells\n  hint: --record without --name".to_owned());
-    }
+    options.record.allowed_whole(options.name.is_empty(), "--name")?;
     println!("{}, {} threads", record::machine(), windrow::current_num_threads());
     for &part in &options.only {
         let (name, columns, notes, lines) = match part {

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, LinkedList};
 
+use crate::loops::{merge as merge_halves, split};
 use crate::{Run, Workload};
 
 pub(crate) fn all() -> Vec<Workload> {
@@ -156,16 +157,7 @@ macro_rules! programs {
                 if values.len() <= 1 {
                     return;
                 }
-                let last = values.len() - 1;
-                values.swap(values.len() / 2, last);
-                let mut middle = 0;
-                for at in 0..last {
-                    if values[at] <= values[last] {
-                        values.swap(at, middle);
-                        middle += 1;
-                    }
-                }
-                values.swap(middle, last);
+                let middle = split(values);
                 let (left, right) = values.split_at_mut(middle);
                 $library::join(|| quick(left), || quick(&mut right[1..]));
             }
@@ -177,14 +169,7 @@ macro_rules! programs {
                 let middle = values.len() / 2;
                 let ((left, right), (first, second)) = (values.split_at_mut(middle), room.split_at_mut(middle));
                 $library::join(|| merge(left, first), || merge(right, second));
-                let (mut a, mut b) = (0, 0);
-                for slot in room.iter_mut() {
-                    let takes_left = b == right.len() || a < left.len() && left[a] <= right[b];
-                    *slot = if takes_left { left[a] } else { right[b] };
-                    a += usize::from(takes_left);
-                    b += usize::from(!takes_left);
-                }
-                values.copy_from_slice(room);
+                merge_halves(values, room);
             }
 
             fn increment(values: &mut [u64]) {

@@ -228,7 +228,7 @@ fn hash(bytes: &[u8]) -> u64 {
 }
 
 /// Parts values by one of them, which stands between the parts then; returns its place.
-fn split(values: &mut [u64]) -> usize {
+pub(crate) fn split(values: &mut [u64]) -> usize {
     let last = values.len() - 1;
     values.swap(values.len() / 2, last);
     let mut middle = 0;
@@ -243,7 +243,7 @@ fn split(values: &mut [u64]) -> usize {
 }
 
 /// Merges the sorted halves of `values` by way of `room`.
-fn merge(values: &mut [u64], room: &mut [u64]) {
+pub(crate) fn merge(values: &mut [u64], room: &mut [u64]) {
     let (left, right) = values.split_at(values.len() / 2);
     let (mut a, mut b) = (0, 0);
     for slot in room.iter_mut() {
