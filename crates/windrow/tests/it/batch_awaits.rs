@@ -250,13 +250,11 @@ fn closing_while_a_batch_awaits() {
             running(&server).await;
             let mut read = pin!(server.read_async(|server| server.sum));
             assert!(poll(read.as_mut()).is_pending());
-            let second = spawn(&server, 2);
-            while server.gauges().queued < 2 {
-                tokio::task::yield_now().await;
-            }
+            let mut second = pin!(server.call_async(2));
+            assert!(poll(second.as_mut()).is_pending());
             let closed = server.close_async().await;
             assert_eq!((closed, server.call_async(1).await.unwrap_err().kind()), (Ok(()), BatchError::Closed));
-            assert_eq!((first.await.unwrap(), read.await, second.await.unwrap()), (Ok(0), Ok(0), Ok(2)));
+            assert_eq!((first.await.unwrap(), read.await, second.await), (Ok(0), Ok(0), Ok(2)));
         });
         within(&runtime, async {
             let server = Arc::into_inner(server).expect("its callers have returned");
