@@ -236,10 +236,10 @@ impl HandoffCosts {
         Nanos(self.caller.0 + self.caller.0)
     }
 
-    /// The cost of a mutex for `traffic`, where an operation takes `one`. Whoever releases a mutex wakes a waiter. Until that one runs, a park
+    /// The cost of a mutex for `traffic`, where an operation takes `one`. To release a mutex wakes a waiter. Until the waiter runs, a park
     /// later, the mutex is free for the others, so with short operations the wakes take a fixed share of the time. With long ones a single
     /// waiter costs a park each time; of many threads, one is awake already. An executor runs other code between the calls of its tasks: half
-    /// of the releases wake nobody. Operations that ran alone found the structure free, and would find a mutex free.
+    /// of the releases find no waiter. An operation that found the structure free would find a mutex free.
     pub fn mutex(&self, traffic: BatchTraffic, one: Nanos) -> Nanos {
         let others = traffic.in_flight - 1.0;
         let (releases, awake) = match traffic.runner {
@@ -255,8 +255,8 @@ impl HandoffCosts {
 ///
 /// Measure: 11 claims.
 const HANDOFF: f64 = 11.0;
-/// The system call that wakes a thread. Callers spin for as long before they park, and who releases a mutex makes one
-/// for each park of a waiter.
+/// The system call that wakes a thread. Callers spin for as long before they park. Releases of a contended mutex make one
+/// such call for each park of a waiter.
 ///
 /// Measure: share of a park.
 const CALL: f64 = 0.4;

@@ -2,12 +2,14 @@
 
 use super::Law;
 use crate::Nanos;
+use crate::estimate::Smoothing;
 
 /// Estimates F and m from sizes and durations of batches: a line through the mean size and duration of each class of sizes (1, 2 and 3, 4 to
 /// 7, ...) by least squares of relative errors. A class keeps its averages when batches of its sizes become rare, since a line through
 /// batches of nearly one size would follow their noise.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BatchFit {
+    /// Batches observed since the fit began, or began again.
     seen: u64,
     /// Consecutive batches far from the prediction.
     strayed: u32,
@@ -67,7 +69,7 @@ impl BatchFit {
             let believed = t.clamp(foreseen / FARTHEST, foreseen * FARTHEST);
             let strays = believed != t;
             self.strayed = if strays { self.strayed + 1 } else { 0 };
-            self.interrupted += (f64::from(u8::from(strays)) - self.interrupted) / DEPTH;
+            self.interrupted = Smoothing::BATCHES.follow(self.interrupted, f64::from(u8::from(strays)));
             if self.strayed == CHANGED {
                 *self = BatchFit { interrupted: self.interrupted, ..BatchFit::default() };
             } else {
@@ -83,11 +85,6 @@ impl BatchFit {
         if self.seen < TRUSTED || self.line.is_none() || self.seen.is_multiple_of(TRUSTED) {
             self.line = self.split().or(self.line);
         }
-    }
-
-    /// Batches observed since the fit began, or began again.
-    pub fn seen(&self) -> u64 {
-        self.seen
     }
 
     /// True while the averages are those of many batches, few of which were interrupted: interruptions would look like costs.
@@ -272,7 +269,7 @@ mod tests {
         // The disk flushes its cache, for five batches.
         (0..5).for_each(|at| fit.observe(1 + at % 8, Nanos(4e6)));
         (0..16).for_each(|at| fit.observe(1 + at % 8, time(2_000.0, at)));
-        assert_eq!(fit.seen(), 321);
+        assert_eq!(fit.seen, 321);
         // It is another disk.
         let found = (1..100).find(|&at| {
             fit.observe(1 + at % 8, time(1e6, at));
@@ -296,7 +293,7 @@ mod tests {
     fn one_size_tells_nothing() {
         let mut fit = BatchFit::default();
         (0..100).for_each(|_| fit.observe(8, Nanos(100.0)));
-        assert_eq!((fit.law(), fit.seen()), (None, 100));
+        assert_eq!((fit.law(), fit.seen), (None, 100));
         assert!((fit.one().unwrap().0 - 12.5).abs() < 1e-6 && BatchFit::default().one().is_none());
     }
 
@@ -325,13 +322,12 @@ mod tests {
     fn no_verdict_comes_from_interrupted_batches() {
         let settled = |every: usize| {
             let mut fit = BatchFit::default();
-            let mut shares = [0, 0];
-            for at in 0..1_000 {
+            let settled = (0..1_000).filter(|at| {
                 let slice = if at % every == every - 1 { 4e6 } else { 0.0 };
                 fit.observe(1 + at % 8, Nanos(100_000.0 + slice));
-                shares[usize::from(fit.is_settled())] += usize::from(at >= 500);
-            }
-            shares[1]
+                *at >= 500 && fit.is_settled()
+            });
+            settled.count()
         };
         assert_eq!([7, 3, 2].map(settled), [500, 0, 0]);
     }
