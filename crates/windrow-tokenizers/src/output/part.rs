@@ -181,15 +181,14 @@ impl Part {
     ) -> Result<(), OutputError> {
         self.begin_document(common)?;
         let writer = self.writer.as_mut().expect("present until published");
-        let length = ids.len() + frame.len();
-        if frame.bos.is_some() {
-            writer.ids(frame.bos.as_slice())?;
+        let (length, mut bytes) = (ids.len() + frame.len(), 0);
+        for ids in [frame.bos.as_slice(), ids, frame.eos.as_slice()].into_iter().filter(|ids| !ids.is_empty()) {
+            writer.ids(ids)?;
+            // Of a format with text, this takes time.
+            if self.shards.is_some() {
+                bytes += bytes_of_ids(common.dtype, ids);
+            }
         }
-        writer.ids(ids)?;
-        if frame.eos.is_some() {
-            writer.ids(frame.eos.as_slice())?;
-        }
-        let bytes = bytes_of_ids(common.dtype, ids) + bytes_of_ids(common.dtype, &frame.around(&[]));
         self.end_document(Ending { ids: length, mask: common.options.mask.then_some(mask), kept }, bytes, common)
     }
 

@@ -207,7 +207,8 @@ impl ColumnWriter {
 
     /// Writes the rows.
     fn write(&mut self) -> Result<(), OutputError> {
-        let ids = std::mem::take(&mut self.ids);
+        let next = Vec::with_capacity(self.ids.len());
+        let ids = std::mem::replace(&mut self.ids, next);
         let ends = self.ends.drain(..).map(|end| end as i64);
         let offsets = OffsetBuffer::new(ScalarBuffer::from([0].into_iter().chain(ends).collect::<Vec<i64>>()));
         let lists = |column: usize, values: ArrayRef| -> ArrayRef {
