@@ -25,7 +25,7 @@ const { inOptions } = require('./words.js');
  * @property {'fail' | 'skip' | null} [onError] What to do about a file that has no count: `fail` throws, once the others are counted, an error whose
  * `counts` are theirs. Default: `fail`.
  * @property {boolean | null} [raw] Counts the bytes of each file as they lie, as one text.
- * @property {number | null} [top] Lists only so many files, those with the most tokens.
+ * @property {number | null} [top] Lists only this number of files, those with the most tokens.
  * @property {AbortSignal | null} [signal] Ends the run.
  */
 

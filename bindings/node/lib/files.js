@@ -31,7 +31,7 @@ const LOOK = 100;
  * @property {string} tokenizer
  * @property {string} format
  * @property {string | null} dtype
- * @property {number | null} eos The id behind each document.
+ * @property {number | null} eos The id after each document.
  * @property {number} seconds
  * @property {string[]} outputs
  * @property {string[]} notes

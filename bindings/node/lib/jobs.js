@@ -27,7 +27,7 @@ const none = ends.subarray(0, 0);
 /** Bytes of results that are lent by now: see `limits.lent`. */
 let lent = 0;
 
-/** A unit of UTF-16 has at most so many bytes of UTF-8. */
+/** Largest number of bytes of UTF-8 for a unit of UTF-16. */
 const WIDEST = 3;
 
 /**
@@ -75,9 +75,9 @@ class Items {
 function* copyTexts(job, texts) {
   let item = 0;
   while (item < texts.list.length) {
-    const behind = copySome(job, texts.list, item);
-    if (behind > item) {
-      item = behind;
+    const after = copySome(job, texts.list, item);
+    if (after > item) {
+      item = after;
       yield waiting;
       continue;
     }
@@ -102,7 +102,7 @@ function* copyTexts(job, texts) {
 let waiting = 0;
 
 /**
- * Copies the texts from `item` on that fit into a piece, and returns which is the first one behind them.
+ * Copies the texts from `item` on that fit into a piece, and returns the index of the first one after them.
  * @param {Job<any>} job
  * @param {readonly string[]} texts
  * @param {number} item
@@ -235,7 +235,7 @@ function runHere(job, copies) {
 }
 
 /**
- * Bytes of a result outside of the heap.
+ * Bytes of a result outside the heap.
  * @param {any} result
  * @returns {number}
  */

@@ -38,7 +38,7 @@ function lineInOptions(line) {
     if (value !== undefined && !FLAGS.includes(word)) {
       return `${name}: ${/^\d+$/.test(value) ? value : quoted(value)}`;
     }
-    const isAskedFor = FLAGS.includes(word) && !/(leave out|or|the)\s$/.test(line.slice(0, place));
+    const isAskedFor = FLAGS.includes(word) && !/(omit|or|the)\s$/.test(line.slice(0, place));
     return `${name}${isAskedFor ? ': true' : ''}${value === undefined ? '' : found.slice(found.length - value.length - 1)}`;
   });
 }

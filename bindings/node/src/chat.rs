@@ -29,14 +29,14 @@ fn load(core: &Core, source: Option<String>, date: &str) -> std::result::Result<
         Failure::tokenizer(error.to_string().replace(", or name a file: --chat=FILE", ", or give it as chatTemplate"))
     };
     let path = core.path();
-    let tokens = path.map(|path| SpecialTokens::beside(Path::new(path))).transpose().map_err(|error| failed(&error))?;
+    let tokens = path.map(|path| SpecialTokens::next_to(Path::new(path))).transpose().map_err(|e| failed(&e))?;
     let mut tokens = tokens.unwrap_or_default();
     if let Some((eos, _)) = core.any().eos() {
         tokens.set("eos_token", eos);
     }
     let template = match (source, path) {
         (Some(source), _) => ChatTemplate::from_source("chatTemplate", &source, tokens),
-        (None, Some(path)) => ChatTemplate::beside(Path::new(path)),
+        (None, Some(path)) => ChatTemplate::next_to(Path::new(path)),
         (None, None) => {
             let message = "no chat template comes with this tokenizer\nhint: give one as chatTemplate";
             return Err(Failure::tokenizer(message));

@@ -53,7 +53,7 @@ impl Failure {
     /// The text of a panic.
     pub(crate) fn panic(message: &str) -> Self {
         let hint = "hint: please report this, with what RUST_BACKTRACE=1 adds";
-        Self::new("fault", format!("windrow has a fault: {message}\n{hint}"))
+        Self::new("fault", format!("internal error in windrow: {message}\n{hint}"))
     }
 
     /// The call was stopped. JavaScript knows why.
@@ -72,7 +72,7 @@ impl Failure {
     }
 
     /// The failure for a batch with `items` items before the ones that were processed.
-    pub(crate) fn behind(mut self, items: usize) -> Self {
+    pub(crate) fn after(mut self, items: usize) -> Self {
         if let Some(item) = &mut self.item {
             *item += items as f64;
         }

@@ -13,7 +13,7 @@ use napi::Env;
 use napi::bindgen_prelude::{Float64Array, Float64ArraySlice, ToNapiValue};
 
 use crate::door::{Answer, Outcome, enter, outcome, send};
-use crate::environment::{Environment, beside_event_loop};
+use crate::environment::{Environment, with_one_thread_less};
 use crate::failure::Failure;
 use crate::spare::Spare;
 
@@ -219,7 +219,7 @@ impl<W: Work> Job<W> {
             let is_copied = state.answer.is_some();
             drop(state);
             let add = || self.add(&mut work, pieces);
-            let added = enter(|| if is_copied { add() } else { beside_event_loop(add) });
+            let added = enter(|| if is_copied { add() } else { with_one_thread_less(add) });
             if let Err(failure) = added {
                 self.state().failure = Some(failure);
             }
@@ -252,7 +252,7 @@ pub(crate) fn ranges(ends: &[usize]) -> impl Iterator<Item = Range<usize>> {
 /// The texts of pieces.
 pub(crate) fn texts(pieces: &[Piece<String>]) -> std::result::Result<Vec<&str>, Failure> {
     let all = pieces.iter().flat_map(|piece| ranges(&piece.ends).map(|range| piece.store.get(range)));
-    all.map(|text| text.ok_or_else(|| Failure::other("a text ends inside of a character"))).collect()
+    all.map(|text| text.ok_or_else(|| Failure::other("a text ends inside a character"))).collect()
 }
 
 pub(crate) fn numbers_to_js(numbers: Vec<f64>, env: &Env, copied: usize) -> napi::Result<Float64Array> {

@@ -125,7 +125,7 @@ impl Work for Encode {
         let tokenizer = self.core.of(self.add_special_tokens)?;
         let before = self.batch.len();
         let encoded = tokenizer.append_batch_ids_while(&texts(pieces)?, &mut self.batch, goes_on);
-        encoded.map(drop).map_err(|error| Failure::from(error).behind(before))
+        encoded.map(drop).map_err(|error| Failure::from(error).after(before))
     }
 
     fn finish(self) -> std::result::Result<Ragged, Failure> {
@@ -170,7 +170,7 @@ impl Work for Count {
         let tokenizer = self.core.of(self.add_special_tokens)?;
         let before = self.counts.len();
         let encoded = tokenizer.encode_batch_ids_while(&texts(pieces)?, &mut self.piece, goes_on);
-        encoded.map_err(|error| Failure::from(error).behind(before))?;
+        encoded.map_err(|error| Failure::from(error).after(before))?;
         self.counts.extend(self.piece.offsets.windows(2).map(|pair| (pair[1] - pair[0]) as f64));
         Ok(())
     }
@@ -201,7 +201,7 @@ impl Work for Decode {
         let items: Vec<&[u32]> = items.collect();
         let decoded = self.core.any().decode_batch_while(&items, self.skip_special_tokens, goes_on);
         let before = self.texts.len();
-        self.texts.extend(decoded.map_err(|error| Failure::from(error).behind(before))?.unwrap_or_default());
+        self.texts.extend(decoded.map_err(|error| Failure::from(error).after(before))?.unwrap_or_default());
         Ok(())
     }
 

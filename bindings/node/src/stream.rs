@@ -21,7 +21,7 @@ impl NativeDecodeStream {
     /// A stream without ids.
     #[napi(constructor)]
     pub fn new(tokenizer: &NativeTokenizer, skip_special_tokens: bool) -> Result<Self> {
-        Ok(Self { core: tokenizer.core()?, stream: DecodeStream::behind(Vec::new(), skip_special_tokens) })
+        Ok(Self { core: tokenizer.core()?, stream: DecodeStream::after(Vec::new(), skip_special_tokens) })
     }
 
     /// The text that is complete with these ids.

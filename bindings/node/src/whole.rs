@@ -95,16 +95,16 @@ impl Rows {
         let total = self.ids.len().saturating_add(missing);
         if !all.ids.try_reserve_exact(total).is_ok_and(|()| all.spans.try_reserve_exact(2 * total).is_ok()) {
             return Err(Failure::input(
-                "padding: no memory for so many ids\nhint: pad to a smaller length, or fewer at a time",
+                "padding: no memory for this number of ids\nhint: pad to a smaller length, or fewer at a time",
             ));
         }
         for row in ranges(&self.ends) {
             let missing = length.saturating_sub(row.len());
-            let [before, behind] = if is_left { [missing, 0] } else { [0, missing] };
+            let [before, after] = if is_left { [missing, 0] } else { [0, missing] };
             let lay = |all: &mut Vec<u32>, row: &[u32], filling: u32, width: usize| {
                 all.resize(all.len() + before * width, filling);
                 all.extend_from_slice(row);
-                all.resize(all.len() + behind * width, filling);
+                all.resize(all.len() + after * width, filling);
             };
             lay(&mut all.ids, &self.ids[row.clone()], id, 1);
             lay(&mut all.types, &self.types[row.clone()], type_id, 1);
@@ -209,7 +209,7 @@ impl Work for Whole {
         };
         let all = inputs.clone().map(as_input).collect();
         let encoded = full.encode_batch(all, self.settings.add_special_tokens, processing, goes_on);
-        let encoded = encoded.map_err(|error: BatchError| Failure::from(error).behind(self.inputs))?;
+        let encoded = encoded.map_err(|error: BatchError| Failure::from(error).after(self.inputs))?;
         for (encoding, input) in encoded.into_iter().flatten().zip(inputs) {
             let units = [units(input[0]), input.get(1).and_then(|second| units(second))];
             self.rows.add(&encoding, self.inputs, &units);

@@ -198,7 +198,7 @@ test('every message of the command has the words of the options', () => {
   for (const [from, to] of [
     ["pass --overwrite to replace it, or choose another name with -o", 'pass overwrite: true to replace it, or choose another name with output'],
     ["invalid value 'NaN' for '--threads <N>': no", "invalid value 'NaN' for threads: no"],
-    ['hint: pass --append-eos too, or leave out --eos', 'hint: pass appendEos: true too, or leave out eos'],
+    ['hint: pass --append-eos too, or omit --eos', 'hint: pass appendEos: true too, or omit eos'],
     ['--max-skipped has no effect\nhint: pass --on-error skip too', "maxSkipped has no effect\nhint: pass onError: 'skip' too"],
     ['/a/--overwrite/x: bad', '/a/--overwrite/x: bad'],
     ['hint: give --memory 512M', "hint: give memory: '512M'"],

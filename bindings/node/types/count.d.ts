@@ -39,7 +39,7 @@ export type CountFilesOptions = {
      */
     raw?: boolean | null | undefined;
     /**
-     * Lists only so many files, those with the most tokens.
+     * Lists only this number of files, those with the most tokens.
      */
     top?: number | null | undefined;
     /**

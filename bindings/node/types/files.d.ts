@@ -55,7 +55,7 @@ export type Summary = {
     format: string;
     dtype: string | null;
     /**
-     * The id behind each document.
+     * The id after each document.
      */
     eos: number | null;
     seconds: number;

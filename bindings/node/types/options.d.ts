@@ -19,7 +19,7 @@ export type RunOptions = {
      */
     bos?: string | number | null | undefined;
     /**
-     * Take the messages of JSON lines or Parquet as conversations, and render them by a chat template: that beside the tokenizer.json, or a file.
+     * Take the messages of JSON lines or Parquet as conversations, and render them by a chat template: that next to the tokenizer.json, or a file.
      */
     chat?: string | URL | null | undefined;
     /**
@@ -83,7 +83,7 @@ export type RunOptions = {
      */
     onError?: "fail" | "skip" | null | undefined;
     /**
-     * Make rows of N ids of the documents, one after the other, for models with a fixed context; OUT.cu_seqlens.npy and OUT.docs.npy tell where the documents are.
+     * Make rows of N ids of the documents, one after the other, for models with a fixed context; OUT.cu_seqlens.npy and OUT.docs.npy record where the documents are.
      */
     pack?: number | null | undefined;
     /**
@@ -131,7 +131,7 @@ export type RunOptions = {
      */
     overwrite?: boolean | null | undefined;
     /**
-     * Continue behind the last finished shard of an interrupted run with the same inputs and options, if there was one. Needs shardSize, but for mds.
+     * Continue after the last finished shard of an interrupted run with the same inputs and options, if there was one. Needs shardSize, but for mds.
      */
     resume?: boolean | null | undefined;
     /**
@@ -150,7 +150,7 @@ export type RunOptions = {
  * @property {boolean | null} [allText] Treat all files as text, regardless of their extensions; files of directories that are not text are passed over.
  * @property {boolean | null} [appendEos] Append the token that ends a document to every document; nanogpt always does.
  * @property {string | number | null} [bos] Begin every document with this token, given by its name or its id.
- * @property {string | URL | null} [chat] Take the messages of JSON lines or Parquet as conversations, and render them by a chat template: that beside the tokenizer.json, or a file.
+ * @property {string | URL | null} [chat] Take the messages of JSON lines or Parquet as conversations, and render them by a chat template: that next to the tokenizer.json, or a file.
  * @property {string | null} [chatDate] The day that a chat template sees as today.
  * @property {'u16' | 'u32' | 'i32' | null} [dtype] Type of the ids; by default the size of the vocabulary decides.
  * @property {string | number | null} [eos] The token that ends a document, by its name or its id; known for the embedded vocabularies.
@@ -166,7 +166,7 @@ export type RunOptions = {
  * @property {'all' | 'assistant' | null} [loss] The tokens that count in training. With assistant, masks are written: OUT.mask.npy, OUT.ds.loss for datatrove, or a field or column mask.
  * @property {boolean | null} [noIgnore] Read files of directories that .gitignore and similar files name, too. In a corpus they are always read.
  * @property {'fail' | 'skip' | null} [onError] What to do with a bad document: end the run, or skip it and list it in OUT.skipped.jsonl. [default: fail]
- * @property {number | null} [pack] Make rows of N ids of the documents, one after the other, for models with a fixed context; OUT.cu_seqlens.npy and OUT.docs.npy tell where the documents are.
+ * @property {number | null} [pack] Make rows of N ids of the documents, one after the other, for models with a fixed context; OUT.cu_seqlens.npy and OUT.docs.npy record where the documents are.
  * @property {'split' | 'whole' | null} [packMode] How documents become rows: cut at the end of a row, or whole, unless longer than a row. [default: split]
  * @property {string | number | null} [pad] The token that fills incomplete rows, by its name or its id. Without it, the incomplete row at the end is dropped.
  * @property {number | string | null} [sample] Encode a share of the documents, such as 0.01 or 1%, chosen by a hash of the seed, the input and the document's number in it.
@@ -178,7 +178,7 @@ export type RunOptions = {
  * @property {number | string | null} [maxSkipped] Maximum number of documents to skip, or a percentage of those read. If all are bad, the run always fails.
  * @property {number | string | null} [memory] Memory budget of the run, such as 512M; the tokenizer comes on top. [default: 1G]
  * @property {boolean | null} [overwrite] Replace existing files, once the new ones are complete.
- * @property {boolean | null} [resume] Continue behind the last finished shard of an interrupted run with the same inputs and options, if there was one. Needs shardSize, but for mds.
+ * @property {boolean | null} [resume] Continue after the last finished shard of an interrupted run with the same inputs and options, if there was one. Needs shardSize, but for mds.
  * @property {number | string | null} [threads] Threads that encode; auto: as many as affinity and quota allow [default: auto, or 1 if TOKENIZERS_PARALLELISM is false].
  * @property {string | URL | null} [trace] Write when each batch was in each stage, as a timeline for Perfetto or Chrome.
  */

@@ -54,7 +54,7 @@ export type CountTokensOptions = {
 };
 export type EncodingsOptions = {
     /**
-     * Cuts each row to so many ids, special tokens included.
+     * Cuts each row to this number of ids, special tokens included.
      */
     maxLength?: number | null | undefined;
     /**
@@ -97,7 +97,7 @@ export type EncodingsOptions = {
 export type Encodings = {
     ids: Uint32Array;
     /**
-     * 1 for the second text of a pair, where the model tells them apart.
+     * 1 for the second text of a pair, where the model distinguishes them.
      */
     typeIds: Uint32Array;
     /**
@@ -131,7 +131,7 @@ export type Message = {
 };
 export type ChatOptions = {
     /**
-     * The text of a template. Default: that beside the file of the tokenizer, `chat_template.jinja` or in
+     * The text of a template. Default: that next to the file of the tokenizer, `chat_template.jinja` or in
      * `tokenizer_config.json`.
      */
     chatTemplate?: string | null | undefined;
@@ -455,7 +455,7 @@ export function iterableOf<T>(items: Iterable<T>, name: string, what: string): I
  */
 /**
  * @typedef {object} EncodingsOptions
- * @property {number | null} [maxLength] Cuts each row to so many ids, special tokens included.
+ * @property {number | null} [maxLength] Cuts each row to this number of ids, special tokens included.
  * @property {number | null} [stride] With `overflow`, how many ids a row has in common with the one before. Default: 0.
  * @property {'right' | 'left' | null} [truncationSide] Where ids are cut off. Default: `right`.
  * @property {'longestFirst' | 'onlyFirst' | 'onlySecond' | null} [truncation] Which text of a pair is cut. Default: `longestFirst`.
@@ -470,7 +470,7 @@ export function iterableOf<T>(items: Iterable<T>, name: string, what: string): I
  * long: `ids` is a matrix. `decodeBatch` takes it as a batch.
  * @typedef {object} Encodings
  * @property {Uint32Array} ids
- * @property {Uint32Array} typeIds 1 for the second text of a pair, where the model tells them apart.
+ * @property {Uint32Array} typeIds 1 for the second text of a pair, where the model distinguishes them.
  * @property {Uint32Array} attentionMask 0 for what fills.
  * @property {Uint32Array} specialTokensMask 1 for special tokens around texts, and for what fills.
  * @property {Uint32Array} spans Where each token is in its text, in units of JavaScript strings: token `n` is `text.slice(spans[2 * n], spans[2 * n + 1])`.
@@ -483,7 +483,7 @@ export function iterableOf<T>(items: Iterable<T>, name: string, what: string): I
  */
 /**
  * @typedef {object} ChatOptions
- * @property {string | null} [chatTemplate] The text of a template. Default: that beside the file of the tokenizer, `chat_template.jinja` or in
+ * @property {string | null} [chatTemplate] The text of a template. Default: that next to the file of the tokenizer, `chat_template.jinja` or in
  * `tokenizer_config.json`.
  * @property {readonly object[] | null} [tools] Tools that the model may call.
  * @property {readonly object[] | null} [documents] Documents that the template may write.

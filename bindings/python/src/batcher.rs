@@ -132,7 +132,7 @@ struct Rung(Mutex<Woken>);
 struct Woken {
     calls: Vec<Arc<TaskCall>>,
     /// True if the loop will check the calls again.
-    is_heard: bool,
+    is_scheduled: bool,
 }
 
 impl Rung {
@@ -154,9 +154,9 @@ impl Wake for TaskCall {
         let this = Arc::clone(&self);
         let mut woken = this.rung.lock();
         woken.calls.push(self);
-        let is_heard = std::mem::replace(&mut woken.is_heard, true);
+        let is_scheduled = std::mem::replace(&mut woken.is_scheduled, true);
         drop(woken);
-        if is_heard {
+        if is_scheduled {
             return;
         }
         Python::try_attach(|py| {
@@ -195,7 +195,7 @@ impl Bell {
         loop {
             let mut woken = self.rung.lock();
             let calls = std::mem::take(&mut woken.calls);
-            woken.is_heard = !calls.is_empty();
+            woken.is_scheduled = !calls.is_empty();
             drop(woken);
             if calls.is_empty() {
                 return Ok(());

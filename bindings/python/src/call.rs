@@ -157,12 +157,12 @@ pub(crate) fn fitted(batch: &Ragged, around: &Encoding, post_processing: &PostPr
     for text in batch.iter() {
         let text = &text[kept(text)];
         let missing = length.saturating_sub(text.len() + special);
-        let [before, behind] = if is_left { [missing, 0] } else { [0, missing] };
+        let [before, after] = if is_left { [missing, 0] } else { [0, missing] };
         fitted.values.extend(std::iter::repeat_n(pad_id, before));
         fitted.values.extend_from_slice(&ids[..place]);
         fitted.values.extend_from_slice(text);
         fitted.values.extend_from_slice(&ids[place + 1..]);
-        fitted.values.extend(std::iter::repeat_n(pad_id, behind));
+        fitted.values.extend(std::iter::repeat_n(pad_id, after));
         fitted.offsets.push(fitted.values.len() as u64);
     }
     Ok(fitted)

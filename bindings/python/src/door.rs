@@ -141,7 +141,7 @@ pub(crate) fn enter<R: Send>(py: Python<'_>, work: impl FnOnce(&Watch) -> PyResu
     }
     outcome.unwrap_or_else(|message| {
         let hint = "hint: please report this, with what RUST_BACKTRACE=1 adds";
-        Err(PyRuntimeError::new_err(format!("windrow has a fault: {message}\n{hint}")))
+        Err(PyRuntimeError::new_err(format!("internal error in windrow: {message}\n{hint}")))
     })
 }
 

@@ -75,9 +75,9 @@ impl BatchOfIds {
     fn offsets(&self, number: usize) -> PyResult<Option<Vec<(usize, usize)>>> {
         let inner = self.full.tokenizer().offsets_of(self.texts.str(number)?, self.ids(number));
         let Some(inner) = inner else { return Ok(None) };
-        let [before, behind] = self.around();
+        let [before, after] = self.around();
         let special = |count| std::iter::repeat_n((0, 0), count);
-        Ok(Some(special(before).chain(inner).chain(special(behind)).collect()))
+        Ok(Some(special(before).chain(inner).chain(special(after)).collect()))
     }
 
     /// All encodings, made by all threads.

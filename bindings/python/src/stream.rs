@@ -22,7 +22,7 @@ impl PyDecodeStream {
     #[pyo3(signature = (ids = None, skip_special_tokens = false))]
     fn new(ids: Option<&Bound<'_, PyAny>>, skip_special_tokens: bool) -> PyResult<Self> {
         let ids = ids.map_or(Ok(Vec::new()), ids_of)?;
-        Ok(Self { stream: DecodeStream::behind(ids, skip_special_tokens) })
+        Ok(Self { stream: DecodeStream::after(ids, skip_special_tokens) })
     }
 
     fn __copy__(&self) -> Self {

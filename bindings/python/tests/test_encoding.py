@@ -1,4 +1,4 @@
-"""Encodings, field by field beside those of Hugging Face's library."""
+"""Encodings, compared field by field with those of Hugging Face's library."""
 
 import asyncio
 import copy
@@ -299,7 +299,7 @@ def test_added_tokens_that_become_equal() -> None:
 
 
 def test_ids_of_one_text_take_no_whole_encoding() -> None:
-    """A call that returns ids alone must not make a whole encoding: the library takes ten times as long for one."""
+    """A call that returns only ids must not make a whole encoding: the library takes ten times as long for one."""
     file = DATA / "tok/bert_base_uncased.json"
     if not file.exists():
         pytest.skip(f"no {file}")

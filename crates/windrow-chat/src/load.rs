@@ -110,14 +110,14 @@ impl SpecialTokens {
     /// let directory = tempfile::tempdir()?;
     /// let config = r#"{"bos_token": "<s>", "eos_token": {"content": "</s>", "lstrip": false}}"#;
     /// std::fs::write(directory.path().join("tokenizer_config.json"), config)?;
-    /// let tokens = SpecialTokens::beside(&directory.path().join("tokenizer.json"))?;
+    /// let tokens = SpecialTokens::next_to(&directory.path().join("tokenizer.json"))?;
     /// assert!(tokens.iter().eq([("bos_token", "<s>"), ("eos_token", "</s>")]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// One of these files is not a JSON object, or cannot be read. Neither file is required.
-    pub fn beside(tokenizer: &Path) -> Result<Self, ChatError> {
+    pub fn next_to(tokenizer: &Path) -> Result<Self, ChatError> {
         let mut tokens = Self::default();
         let directory = directory(tokenizer);
         for name in [TOKENS, CONFIG] {
@@ -149,7 +149,7 @@ impl ChatTemplate {
     /// let directory = tempfile::tempdir()?;
     /// std::fs::write(directory.path().join("chat_template.jinja"), "{{ messages[0].content }}{{ eos_token }}")?;
     /// std::fs::write(directory.path().join("special_tokens_map.json"), r#"{"eos_token": "</s>"}"#)?;
-    /// let template = ChatTemplate::beside(&directory.path().join("tokenizer.json"))?;
+    /// let template = ChatTemplate::next_to(&directory.path().join("tokenizer.json"))?;
     /// let row = r#"[{"role": "user", "content": "Hi"}]"#;
     /// assert_eq!(template.render(row)?, "Hi</s>");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -157,10 +157,10 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// The tokenizer has no template, or the template cannot be compiled.
-    pub fn beside(tokenizer: &Path) -> Result<Self, ChatError> {
+    pub fn next_to(tokenizer: &Path) -> Result<Self, ChatError> {
         let directory = directory(tokenizer);
         let template = directory.join(TEMPLATE);
-        let tokens = SpecialTokens::beside(tokenizer)?;
+        let tokens = SpecialTokens::next_to(tokenizer)?;
         if let Some(source) = read_if_there(&template)? {
             let with_tools = read_if_there(&directory.join(MORE_TEMPLATES).join(format!("{}.jinja", Source::TOOLS)))?;
             let sources = [(Source::DEFAULT, source)].into_iter().chain(with_tools.map(|text| (Source::TOOLS, text)));
@@ -171,7 +171,7 @@ impl ChatTemplate {
             Some(text) => Self::of_config(&config, &text, tokens),
             None => Err(ChatError::Missing {
                 name: tokenizer.display().to_string(),
-                hint: format!("put {TEMPLATE} or {CONFIG} beside the tokenizer, or name a file: --chat=FILE"),
+                hint: format!("put {TEMPLATE} or {CONFIG} next to the tokenizer, or name a file: --chat=FILE"),
             }),
         }
     }
@@ -242,7 +242,7 @@ impl ChatTemplate {
                 sources
             }
             _ => {
-                let hint = format!("put {TEMPLATE} beside it, or name a file: --chat=FILE");
+                let hint = format!("put {TEMPLATE} next to it, or name a file: --chat=FILE");
                 return Err(ChatError::Missing { name, hint });
             }
         };

@@ -57,7 +57,7 @@ pub(super) fn replace(source: &str) -> Replaced {
             refuse(begin, format!("a tag has more than {MAX_TAG} words and signs"));
         }
         if tokens.iter().any(|token| token.depth > MAX_BRACKETS) {
-            refuse(begin, format!("a tag has more than {MAX_BRACKETS} brackets inside of each other"));
+            refuse(begin, format!("a tag has more than {MAX_BRACKETS} brackets inside each other"));
         }
         if body.len() == whole.len() {
             continue;
@@ -90,7 +90,7 @@ pub(super) fn replace(source: &str) -> Replaced {
                             *chain += 1;
                         }
                         if chains.iter().sum::<usize>() > MAX_ELIF {
-                            refuse(begin, format!("more than {MAX_ELIF} elif tags are inside of each other"));
+                            refuse(begin, format!("more than {MAX_ELIF} elif tags are inside each other"));
                         }
                     }
                     "endif" => _ = chains.pop(),

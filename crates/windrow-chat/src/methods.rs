@@ -188,7 +188,7 @@ fn string_method(state: &State<'_, '_>, text: &str, method: &str, arguments: &[V
             let (separator,): (&str,) = from_args(arguments)?;
             let split = if method == "partition" { text.split_once(separator) } else { text.rsplit_once(separator) };
             let parts = match (split, method) {
-                (Some((before, behind)), _) => [before, separator, behind],
+                (Some((before, after)), _) => [before, separator, after],
                 (None, "partition") => [text, "", ""],
                 (None, _) => ["", "", text],
             };

@@ -193,8 +193,8 @@ impl ChatTemplate {
         match without_marks(&with_marks, &text) {
             Some(spans) => Ok(Rendered { text, spans }),
             None => Err(self.refused(
-                "a generation block is inside of another block that changes its text, so its place is not known \
-                 (hint: move the block to the outer level of the template, or leave out --loss assistant)",
+                "a generation block is inside another block that changes its text, so its place is not known \
+                 (hint: move the block to the outer level of the template, or omit --loss assistant)",
             )),
         }
     }
@@ -207,13 +207,13 @@ impl ChatTemplate {
             let unknown = |what: &str| {
                 self.refused(&format!(
                     "it has no generation blocks, and {what} message {at} (from 0) changes the text before it, so the mask is not \
-                     known (hint: put {{% generation %}} around the assistant's text, or leave out --loss assistant)"
+                     known (hint: put {{% generation %}} around the assistant's text, or omit --loss assistant)"
                 ))
             };
             let prompt = match at {
                 0 => return Err(self.refused(
                     "it has no generation blocks, and the conversation begins with the assistant, so the mask is not known \
-                     (hint: put {% generation %} around the assistant's text, or leave out --loss assistant)",
+                     (hint: put {% generation %} around the assistant's text, or omit --loss assistant)",
                 )),
                 _ => self.text(source, row, &row.messages[..at], true)?,
             };

@@ -145,7 +145,7 @@ fn generation_blocks_are_found() {
 }
 
 #[test]
-fn generation_blocks_inside_of_others_are_found_or_refused() {
+fn generation_blocks_inside_others_are_found_or_refused() {
     let inside = "{% macro say(m) %}<{{ m.role }}>{% generation %}{{ m.content }}{% endgeneration %}.{% endmacro %}\
         {% for m in messages %}{{ say(m) }}{% endfor %}";
     assert_eq!(spans(inside, TALK), Ok(vec!["a".into(), "bé".into(), "c".into(), "d".into()]));
@@ -159,7 +159,7 @@ fn generation_blocks_inside_of_others_are_found_or_refused() {
 }
 
 #[test]
-fn without_marks_the_prefixes_tell() {
+fn without_marks_the_prefixes_decide() {
     let chatml = "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
     assert_eq!(spans(chatml, TALK), Ok(vec!["bé</>\n".into(), "d</>\n".into()]));
     assert!(!template(chatml).has_marks());
@@ -177,7 +177,7 @@ fn without_marks_the_prefixes_tell() {
 }
 
 #[test]
-fn tokens_that_nothing_names_are_told() {
+fn tokens_that_nothing_names_are_reported() {
     let unknown = template("{{ bos_token }}{{ eos_token }}{% set my_token = 1 %}{{ my_token }}").unknown_tokens();
     assert_eq!(unknown, ["bos_token"]);
 }

@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Encode text into token files: OUT.ids.npy and similar files, beside OUT.manifest.json.
+    /// Encode text into token files: OUT.ids.npy and similar files, and OUT.manifest.json.
     #[command(help_template = ENCODE_HELP, after_help = AFTER_HELP)]
     Encode(Box<Encode>),
     /// Count tokens per file and in total, as wc counts words.

@@ -80,7 +80,7 @@ fn from_file(path: &Path, of_line: &EncodeJob, given: &[String]) -> Result<Encod
             let there = &file[option.as_str()];
             let there = if there.is_null() { "leaves it out".to_owned() } else { format!("has {there}") };
             Err(Failed::usage(format!(
-                "{words} contradicts {name}, which {there}\nhint: leave out {words}, or change the file"
+                "{words} contradicts {name}, which {there}\nhint: omit {words}, or change the file"
             )))
         }
         None => Ok(job),
@@ -150,7 +150,7 @@ fn describe(ended: &Ended, spec: &EncodeSpec, tokenizer: &str) {
             grouped(documents.skipped),
             grouped(documents.failed),
             if job.selection.sample.is_some() {
-                format!(", {} left out", grouped(documents.left_out))
+                format!(", {} deselected", grouped(documents.deselected))
             } else {
                 String::new()
             }
@@ -160,7 +160,7 @@ fn describe(ended: &Ended, spec: &EncodeSpec, tokenizer: &str) {
     };
     let counts = [
         (job.on_error == OnError::Skip, documents.skipped, "skipped"),
-        (job.selection.sample.is_some(), documents.left_out, "left out"),
+        (job.selection.sample.is_some(), documents.deselected, "deselected"),
     ];
     let counts: Vec<String> = counts
         .iter()

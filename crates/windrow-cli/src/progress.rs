@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cursor_stays_behind_the_bar_so_that_an_echo_is_cleared_with_it() {
+    fn the_cursor_stays_after_the_bar_so_that_an_echo_is_cleared_with_it() {
         let screen = Screen::default();
         let bar =
             ProgressBar::with_draw_target(Some(10), ProgressDrawTarget::term_like(Box::new(Line(screen.clone()))));

@@ -32,9 +32,9 @@ pub(crate) fn note(note: impl Display) {
 pub(crate) fn kept(shards: usize) {
     match shards {
         0 => {}
-        1 => say("hint: 1 finished shard is kept; the same command with --resume continues behind it"),
+        1 => say("hint: 1 finished shard is kept; the same command with --resume continues after it"),
         _ => say(format_args!(
-            "hint: {shards} finished shards are kept; the same command with --resume continues behind them"
+            "hint: {shards} finished shards are kept; the same command with --resume continues after them"
         )),
     }
 }
@@ -74,7 +74,7 @@ pub(crate) fn silence_panics() {
 pub(crate) fn panicked() {
     let last = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner).take();
     error(format_args!(
-        "windrow has a fault: {}\nhint: please report this, with what RUST_BACKTRACE=1 adds",
+        "internal error: {}\nhint: please report this, with what RUST_BACKTRACE=1 adds",
         last.as_deref().unwrap_or("it panicked")
     ));
 }

@@ -45,7 +45,7 @@ impl Observer for Watched {
         let enough = enough.unwrap_or(usize::MAX);
         let note = || {
             report::note(format_args!(
-                "{}:{line}: a document of {} takes about {} of memory in {engine}, and --memory is {}: it is encoded alone{} \
+                "{}:{line}: a document of {} takes about {} of memory in {engine}, and --memory is {}: it runs by itself{} \
                  (hint: split it, or give --memory {}M)",
                 shown(file),
                 decimal(bytes as u64),

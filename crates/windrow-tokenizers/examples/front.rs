@@ -161,7 +161,7 @@ mod tests {
         }
         let stats = front.stats().unwrap();
         assert_eq!(stats.ops(), 128);
-        // One request may run alone while the other tasks are polled for the first time, but not all of them.
+        // One request may run by itself while the other tasks are polled for the first time, but not all of them.
         assert!(stats.batches() < 64, "{:?}", stats.sizes().collect::<Vec<_>>());
         front.close().unwrap();
         let late = all([front.call_async("too late".to_owned())]).pop().unwrap().unwrap_err();

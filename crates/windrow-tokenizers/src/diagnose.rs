@@ -25,12 +25,12 @@ kinds! {
     POINTER: "a git-lfs pointer in place of the file", "fetch the file: git lfs pull";
     HTML: "an HTML page, perhaps an error or a login page that was saved in place of the file", "download the file again, and look at the page";
     XML: "XML, perhaps the error of a store that was saved in place of the file", "download the file again, or write it as JSON lines";
-    GZIP: "gzip data", "give the file the extension .gz behind that of its format, such as .jsonl.gz";
-    ZSTD: "zstd data", "give the file the extension .zst behind that of its format, such as .jsonl.zst";
-    XZ: "xz data", "give the file the extension .xz behind that of its format, such as .jsonl.xz";
+    GZIP: "gzip data", "give the file the extension .gz after that of its format, such as .jsonl.gz";
+    ZSTD: "zstd data", "give the file the extension .zst after that of its format, such as .jsonl.zst";
+    XZ: "xz data", "give the file the extension .xz after that of its format, such as .jsonl.xz";
     LZMA: "lzma data", "decompress it: xz --format=lzma -dc FILE | windrow encode - --input-format text|lines|jsonl";
     LZIP: "lzip data", "decompress it: lzip -dc FILE | windrow encode - --input-format text|lines|jsonl";
-    BZIP2: "bzip2 data", "give the file the extension .bz2 behind that of its format, such as .jsonl.bz2";
+    BZIP2: "bzip2 data", "give the file the extension .bz2 after that of its format, such as .jsonl.bz2";
     LZ4: "lz4 data", "decompress it: lz4 -dc FILE | windrow encode - --input-format text|lines|jsonl";
     LZOP: "lzop data", "decompress it: lzop -dc FILE | windrow encode - --input-format text|lines|jsonl";
     BROTLI: "brotli data", "decompress it: brotli -dc FILE | windrow encode - --input-format text|lines|jsonl";
@@ -264,7 +264,7 @@ pub(crate) fn at_place(message: &str, line: &[u8], at: usize) -> String {
     } else if is_next && from.starts_with(b"{") {
         ("another object follows in the same line", LINES)
     } else if is_next && from.starts_with(b",") {
-        ("a comma follows the object", "JSON lines have none behind an object: sed 's/,[[:space:]]*$//' FILE")
+        ("a comma follows the object", "JSON lines have none after an object: sed 's/,[[:space:]]*$//' FILE")
     } else if is_cut && line.trim_ascii_start().starts_with(b"[") {
         ("an array over several lines", ARRAY.hint)
     } else if is_cut && message.contains("string") {
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_bytes_tell_the_kind() {
+    fn first_bytes_identify_the_kind() {
         let tar = [&[b'a'; 257][..], b"ustar\x0000"].concat();
         let cases: [(&[u8], &str, &str); 35] = [
             (
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_the_kind() {
+    fn names_identify_the_kind() {
         for (name, what) in [
             ("a.jsonl.lz", "lzip data"),
             ("a.csv.xz", "a table"),

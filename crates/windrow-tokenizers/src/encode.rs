@@ -167,7 +167,7 @@ impl MaxSkipped {
         match self {
             Self::Documents(most) => documents.skipped > most,
             Self::Percent(most) => {
-                documents.skipped as f64 * 100.0 > most * (documents.read - documents.left_out) as f64
+                documents.skipped as f64 * 100.0 > most * (documents.read - documents.deselected) as f64
             }
         }
     }
@@ -229,7 +229,7 @@ impl Job {
 
 /// The result of a run.
 ///
-/// `documents` always balances: `read = written + skipped + failed + left_out`. If a bad document ended the run, `failed` is 1, and `read` includes
+/// `documents` always balances: `read = written + skipped + failed + deselected`. If a bad document ended the run, `failed` is 1, and `read` includes
 /// the document. If the run ended otherwise, `read` counts the documents written or skipped until then. "Written" means passed to the output; a
 /// failed run publishes nothing.
 ///
@@ -362,7 +362,7 @@ pub enum EncodeError {
     #[error(transparent)]
     Input(#[from] InputError),
     /// The first bad document, with [`OnError::Fail`](crate::manifest::OnError::Fail).
-    #[error("{}", .0.message("repair it, or leave out bad documents with --on-error skip (OUT.skipped.jsonl lists them)"))]
+    #[error("{}", .0.message("repair it, or skip bad documents with --on-error skip (OUT.skipped.jsonl lists them)"))]
     Document(Box<SkippedDocument>),
     /// More documents were bad than [`Job::max_skipped`] allows.
     #[error(
@@ -710,7 +710,7 @@ fn check_output(job: &Job, has_tokenizer: bool, output: &Output) -> Result<(), O
     }
     if selection.shuffle.is_some() && output.resume {
         let message = "a shuffled output cannot resume: its first shard is complete only when everything is encoded";
-        return usage(message, "leave out --resume, or --shuffle");
+        return usage(message, "omit --resume, or --shuffle");
     }
     Ok(())
 }

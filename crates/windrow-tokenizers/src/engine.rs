@@ -5,7 +5,7 @@
 //! `windrow-bpe` for byte-level BPE that its gate admits, `tokenizers` 1.0 for the rest, and the released `tokenizers` 0.23 for the few
 //! `tokenizer.json` files that 1.0 refuses or reads differently. None starts threads; [`Engine::encode_batch`] uses the threads of the pool.
 //!
-//! All give the ids of `tokenizers` 0.23 with Oniguruma, `encode_fast`, without truncation and padding. The `tokenizer.json` alone
+//! All give the ids of `tokenizers` 0.23 with Oniguruma, `encode_fast`, without truncation and padding. Only the `tokenizer.json`
 //! decides which engine runs, never a document.
 //!
 //! An engine whose allocation fails would end the process. So before a large text, windrow checks that the memory is available; if it
@@ -152,8 +152,8 @@ pub trait Engine: Send + Sync {
     /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
     /// let text = "one two three four five six";
     /// let cut = tokenizer.engine().last_cut(text.as_bytes(), 0).expect("it has several words");
-    /// let (before, behind) = text.split_at(cut);
-    /// let parts = tokenizer.encode_batch_ids(&[before, behind])?;
+    /// let (before, after) = text.split_at(cut);
+    /// let parts = tokenizer.encode_batch_ids(&[before, after])?;
     /// assert_eq!(parts.values, tokenizer.encode_batch_ids(&[text])?.values);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -424,7 +424,7 @@ pub enum DecodeError {
         reason: String,
     },
     /// In a stream: more ids change the text of earlier ones.
-    #[error("decodes to {text:?}, not to more text behind {known:?}")]
+    #[error("decodes to {text:?}, not to more text after {known:?}")]
     NotFurther {
         /// The text with the new ids.
         text: String,

@@ -315,12 +315,12 @@ impl JsonParts {
                     self.skeleton.push(b'.');
                 }
             }
-            Lexeme::Cut { bytes: left_out, .. } => {
-                *left_out += bytes.len();
+            Lexeme::Cut { bytes: omitted, .. } => {
+                *omitted += bytes.len();
                 self.check(&piece, None);
             }
-            Lexeme::Text { bytes: left_out, .. } => {
-                *left_out += bytes.len();
+            Lexeme::Text { bytes: omitted, .. } => {
+                *omitted += bytes.len();
                 self.has_text |= !bytes.is_empty();
                 self.check(&piece, Some(text));
             }
@@ -406,8 +406,8 @@ pub fn text_in_parts(line: &[u8], field: &str, lengths: &[usize], kept_bytes: Op
     let mut lengths = lengths.iter().cycle();
     while !rest.is_empty() {
         let length = lengths.next().map_or(rest.len(), |&length| length.clamp(1, rest.len()));
-        let (part, behind) = rest.split_at(length);
-        rest = behind;
+        let (part, after) = rest.split_at(length);
+        rest = after;
         text.clear();
         if parts.feed(part, &mut text).expect("memory for a line") {
             all.clear();
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_byte_that_is_no_json_nothing_is_kept() {
+    fn after_a_byte_that_is_no_json_nothing_is_kept() {
         let mut parts = JsonParts::new("text", true);
         let mut text = Vec::new();
         (0..100).for_each(|_| assert!(!parts.feed(&[0; 1000], &mut text).unwrap()));

@@ -221,7 +221,7 @@ pub struct InputFile {
     pub ended_at: Option<u64>,
 }
 
-/// The account of documents: `read = written + skipped + failed + left_out`.
+/// The account of documents: `read = written + skipped + failed + deselected`.
 ///
 /// ```
 /// use windrow_tokenizers::dataset::Dataset;
@@ -253,8 +253,8 @@ pub struct Documents {
     /// Number of documents dropped without being listed: 0 in every published manifest of a run that was not stopped.
     pub failed: u64,
     /// Number of deselected documents, which are not parsed.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub left_out: u64,
+    #[serde(rename = "left_out", default, skip_serializing_if = "is_zero")]
+    pub deselected: u64,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -272,7 +272,7 @@ impl Documents {
     /// assert!(Documents { skipped: 1, ..documents }.is_balanced());
     /// ```
     pub fn is_balanced(&self) -> bool {
-        let parts = [self.written, self.skipped, self.failed, self.left_out];
+        let parts = [self.written, self.skipped, self.failed, self.deselected];
         parts.into_iter().try_fold(0u64, u64::checked_add) == Some(self.read)
     }
 }

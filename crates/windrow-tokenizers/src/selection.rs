@@ -39,7 +39,7 @@ const WHOLE: u32 = 1_000_000_000;
 const DIGITS: usize = 9;
 
 impl Share {
-    /// True if a point on a circle of 2^64 is within the share.
+    /// True if a hash is within the share.
     fn holds(self, point: u64) -> bool {
         scaled(point) < self.billionths
     }
@@ -96,7 +96,7 @@ impl FromStr for Share {
         let fraction = format!("{moved}{fraction}");
         let fraction = fraction.trim_end_matches('0');
         if fraction.len() > DIGITS {
-            return Err("a share has nine digits behind the point at most");
+            return Err("a share has at most nine digits after the point");
         }
         let whole = if whole.is_empty() { Ok(0) } else { whole.parse::<u64>() };
         let billionths: u64 = format!("{fraction:0<DIGITS$}").parse().map_err(|_| WRONG)?;

@@ -176,7 +176,7 @@ pub struct EncodeJob {
     #[cfg_attr(feature = "command", arg(long, help_heading = "Output", value_name = "NAME,..."))]
     pub keep: Vec<String>,
 
-    /// Take the messages of JSON lines or Parquet as conversations, and render them by a chat template: that beside the tokenizer.json, or a file.
+    /// Take the messages of JSON lines or Parquet as conversations, and render them by a chat template: that next to the tokenizer.json, or a file.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_name = "auto|FILE", num_args = 0..=1, require_equals = true,
         default_missing_value = EncodeJob::AUTO))]
     #[cfg_attr(feature = "schema", schemars(with = "FilePath"))]
@@ -205,7 +205,7 @@ pub struct EncodeJob {
     #[cfg_attr(feature = "command", command(flatten, next_help_heading = "Selection"))]
     pub selection: Selection,
 
-    /// Make rows of N ids of the documents, one after the other, for models with a fixed context; OUT.cu_seqlens.npy and OUT.docs.npy tell
+    /// Make rows of N ids of the documents, one after the other, for models with a fixed context; OUT.cu_seqlens.npy and OUT.docs.npy record
     /// where the documents are.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Training", value_name = "N"))]
     pub pack: Option<NonZeroUsize>,

@@ -74,7 +74,7 @@ class Summary(TypedDict):
     format: str
     dtype: str | None
     eos: int | None
-    """The id behind each document."""
+    """The id after each document."""
     seconds: float
     encoding_seconds: float
     publishing_seconds: float

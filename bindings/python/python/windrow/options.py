@@ -26,7 +26,7 @@ class EncodeJobOptions(TypedDict, total=False):
     """Begin every document with this token, given by its name or its id."""
 
     chat: str | os.PathLike[str] | None
-    """Take the messages of JSON lines or Parquet as conversations, and render them by a chat template: that beside the tokenizer.json, or a file."""
+    """Take the messages of JSON lines or Parquet as conversations, and render them by a chat template: that next to the tokenizer.json, or a file."""
 
     chat_date: str | datetime.date | None
     """The day that a chat template sees as today."""
@@ -74,7 +74,7 @@ class EncodeJobOptions(TypedDict, total=False):
     """What to do with a bad document: end the run, or skip it and list it in OUT.skipped.jsonl. [default: fail]"""
 
     pack: int | None
-    """Make rows of N ids of the documents, one after the other, for models with a fixed context; OUT.cu_seqlens.npy and OUT.docs.npy tell where the documents are."""
+    """Make rows of N ids of the documents, one after the other, for models with a fixed context; OUT.cu_seqlens.npy and OUT.docs.npy record where the documents are."""
 
     pack_mode: Literal["split", "whole"] | None
     """How documents become rows: cut at the end of a row, or whole, unless longer than a row. [default: split]"""
@@ -114,7 +114,7 @@ class EncodeRunOptions(TypedDict, total=False):
     """Replace existing files, once the new ones are complete."""
 
     resume: bool | None
-    """Continue behind the last finished shard of an interrupted run with the same inputs and options, if there was one. Needs shard_size, but for mds."""
+    """Continue after the last finished shard of an interrupted run with the same inputs and options, if there was one. Needs shard_size, but for mds."""
 
     threads: int | str | None
     """Threads that encode; auto: as many as affinity and quota allow [default: auto, or 1 if TOKENIZERS_PARALLELISM is false]."""

@@ -113,7 +113,7 @@ fn chains_of_syntax_do_not_exhaust_the_stack() {
         ["{{ '", "a", "", "' }}"],
     ];
     in_child("hostile::chains_of_syntax_do_not_exhaust_the_stack", || {
-        // A tag of 500 words and signs holds so many operators of three, of two and of one.
+        // A tag of 500 words and signs holds 160 operators of three, 240 of two or 490 of one.
         for length in [160, 240, 490, 50_000] {
             for [before, middle, after] in expressions {
                 // The deepest that is compiled, for the length of what is repeated, and what is refused.
@@ -215,7 +215,7 @@ fn values_that_hold_each_other_end_the_row() {
             );
             let refused = render(step, &source, 1_000_000).unwrap_or_default();
             assert!(
-                refused.contains("nested more than") || refused.contains("inside of another value"),
+                refused.contains("nested more than") || refused.contains("inside another value"),
                 "{step}: {refused}"
             );
         }

@@ -84,7 +84,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAME", requires = "profile")]
     pub(crate) link_name: Option<String>,
 
-    /// Plan also for n and k outside of the range of the measured ones, with the rates of the nearest measured shape.
+    /// Plan also for n and k outside the range of the measured ones, with the rates of the nearest measured shape.
     #[arg(long, requires = "profile", conflicts_with = "calibrate")]
     pub(crate) extrapolate: bool,
 
@@ -110,7 +110,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "plan.json")]
     pub(crate) replay: Vec<PathBuf>,
 
-    /// Compare with a run of the operation that a program measured, and draw it beside its prediction: the JSON of a
+    /// Compare with a run of the operation that a program measured, and draw it next to its prediction: the JSON of a
     /// windrow_collective::MeasuredTimeline. Can be repeated.
     #[arg(long, value_name = "run.json")]
     pub(crate) measured: Vec<PathBuf>,
@@ -165,9 +165,7 @@ impl Options {
             ));
         }
         if self.refine && self.request.family == CutFamily::TwoSizes {
-            return Err(Refused::usage(
-                "--refine runs cuts of any family\nhint: leave out --refine, or --family two-sizes",
-            ));
+            return Err(Refused::usage("--refine runs cuts of any family\nhint: omit --refine, or --family two-sizes"));
         }
         if self.calibrate.is_some() && !self.request.lists_rule() {
             return Err(Refused::usage(format_args!(

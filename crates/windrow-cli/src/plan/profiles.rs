@@ -141,7 +141,7 @@ pub(super) fn origin(interpolation: &Interpolation) -> String {
     }
     let (what, error) = (if *outside { "extrapolated" } else { "interpolated" }, 100.0 * error);
     let known = match left_out {
-        0 => format!("{error:.1} % assumed, as too few shapes can be left out to measure it"),
+        0 => format!("{error:.1} % assumed, as there are too few shapes to measure it"),
         shapes => format!("{error:.1} %, by leaving out each of {shapes} shapes"),
     };
     format!("{what} from measurements of n x k = {}; off by {known}", shapes.join(", "))

@@ -79,7 +79,7 @@ fn the_first_bytes_name_what_an_input_is() {
         ("in.jsonl", b"ARROW1\0\0\xff".to_vec(), "starts like Arrow data", "to_parquet"),
         ("in.jsonl", b"id,text\n1,the path\n".to_vec(), "starts like a table", "csv.DictReader"),
         ("in.jsonl", b"It rains in spring.\n".to_vec(), "starts like plain text", "--input-format text"),
-        ("in.txt", xz.to_vec(), "in.txt:1:1: not valid UTF-8 (it starts like xz data)", ".xz behind"),
+        ("in.txt", xz.to_vec(), "in.txt:1:1: not valid UTF-8 (it starts like xz data)", ".xz after"),
         (
             "in.jsonl.zst",
             dictionary.to_vec(),
@@ -119,7 +119,7 @@ fn a_named_file_of_another_kind_has_its_remedy() {
         ("in.jl", b"{}", &["this is JSON lines", "--input-format jsonl"]),
         ("in.dat", b"PAR1", &["this is Parquet", "--input-format parquet"]),
         ("in.jsonl.lz", POINTER, &["this is a git-lfs pointer", "git lfs pull"]),
-        ("in.html", b"<html>", &["its extension does not tell"]),
+        ("in.html", b"<html>", &["its extension does not say"]),
     ] {
         check_inputs(&[(name, content, "", 2, says)]);
     }

@@ -47,7 +47,7 @@ fn inputs_that_are_not_there() {
         ("no*.txt", &["no*.txt: no file matches this pattern"]),
         ("in[.txt", &["in[.txt: not a valid pattern"]),
         ("in.csv", &["in.csv: this is a table of CSV or TSV", "hint: ", "--input-format jsonl"]),
-        ("in.dat", &["in.dat: its extension does not tell what it holds", "--input-format"]),
+        ("in.dat", &["in.dat: its extension does not say what it holds", "--input-format"]),
         ("empty", &["empty: no input in this directory (1 files of other extensions)"]),
         ("- -", &["-: standard input can be read only once"]),
     ] {

@@ -115,7 +115,7 @@ fn a_template_without_marks_has_masks_or_is_refused() {
 #[test]
 fn conversations_do_not_vanish() {
     let place = place();
-    // It takes words and leaves out lists, as some published templates do.
+    // It takes words and omits lists, as some published templates do.
     place.file(
         "known.jinja",
         "{{ bos_token }}{% for m in messages %}{% if m.role in ['user', 'assistant'] and m.content is string %}{{ m.role }}: {{ m.content | trim }}\n\

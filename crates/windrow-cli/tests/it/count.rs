@@ -294,7 +294,7 @@ fn names_with_an_underscore_are_those_of_source_code() {
     place.file("d/__init__.py", "text").file("d/_posts/a.md", "text").file("d/_temporary/b.jsonl", row);
     let ran = place.line("count d").ok();
     assert_eq!(ran.stdout, "1 d/__init__.py\n1 d/_posts/a.md\n2 total\n");
-    assert!(ran.stderr.contains("d: 1 hidden file or folder left out, such as _temporary"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("d: 1 hidden file or folder excluded, such as _temporary"), "{}", ran.stderr);
     assert_eq!(place.line("count -q --hidden d").ok().stdout.lines().count(), 4);
     // Asked for JSON lines, a folder is a corpus: ignore files do not count.
     place.file("d/.ignore", "c.jsonl\n").file("d/c.jsonl", row);

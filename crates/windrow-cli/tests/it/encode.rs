@@ -21,7 +21,7 @@ fn u16s(ids: &[u32]) -> Vec<u8> {
     ids.iter().flat_map(|&id| u16::try_from(id).unwrap().to_le_bytes()).collect()
 }
 
-/// The data of an `.npy` file behind its header, which is checked.
+/// The data of an `.npy` file after its header, which is checked.
 fn npy(bytes: &[u8], descr: &str, length: usize) -> Vec<u8> {
     let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({length},), }}");
     assert!(bytes.starts_with(b"\x93NUMPY\x01\x00"));
@@ -227,7 +227,7 @@ fn the_manifest_says_what_was_done_and_how() {
     let ran = place.line(line).ok();
     let counts = json!({"read": 9, "written": 7, "skipped": 2, "failed": 0});
     assert_eq!(ran.summary()["documents"], counts);
-    assert!(ran.stderr.contains("note: 2 bad documents left out, see out.skipped.jsonl"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("note: 2 bad documents skipped, see out.skipped.jsonl"), "{}", ran.stderr);
     let manifest = place.json("out.manifest.json");
     assert_eq!(manifest["documents"], counts);
     assert_eq!(manifest["tokens"], json!(TEXTS.map(tiny_ids).concat().len() + 1 + 7));
@@ -311,7 +311,7 @@ fn source_code_is_text() {
     assert!(said.contains("note: src: 2 files of other extensions passed over\n"), "{said}");
     let (all, said) = texts("--all-text");
     assert_eq!(all, ["all:", "fn", "def"]);
-    for note in ["1 file that are not text", "2 hidden files and folders", "1 file or folder left out by ignore files"]
+    for note in ["1 file that are not text", "2 hidden files and folders", "1 file or folder excluded by ignore files"]
     {
         assert!(said.contains(&note.replace("1 file that are", "1 file that is")), "{said}");
     }

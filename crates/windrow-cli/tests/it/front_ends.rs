@@ -111,8 +111,7 @@ fn typescript(schema: &Value) -> String {
     alternatives(schema).iter().map(name).collect::<Vec<_>>().join(" | ")
 }
 
-/// The documentation of an option, with the options of the command by their names in the package. What concerns the command alone is left
-/// out.
+/// The documentation of an option, with the options of the command by their names in the package, without text for the command only.
 fn text(schema: &Value, named: fn(&str) -> String) -> String {
     let text = schema["description"].as_str().expect("each option has a text");
     let text = text.split(" On the command line").next().unwrap_or_default();

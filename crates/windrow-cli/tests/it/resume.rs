@@ -1,4 +1,4 @@
-//! `--resume`: a killed run is continued behind its last finished shard, or refused with the reason.
+//! `--resume`: a killed run is continued after its last finished shard, or refused with the reason.
 #![cfg(unix)]
 
 use std::fs;
@@ -91,11 +91,11 @@ fn a_killed_run_continues_and_writes_the_same_bytes() {
         let ran = place.line(&format!("{LINE} --resume --json")).ok();
         let resumed = ran.summary()["resumed_shards"].as_u64().unwrap() as usize;
         assert!(resumed >= at, "{resumed} of {at} shards");
-        assert!(ran.stderr.contains("note: resumed behind "), "{}", ran.stderr);
+        assert!(ran.stderr.contains("note: resumed after "), "{}", ran.stderr);
         assert_eq!(outputs(&place), expected);
         expected.iter().for_each(|(name, _)| fs::remove_file(place.path(name)).unwrap());
     }
-    // Without --resume the next run begins anew, and with it, too, if nothing is left.
+    // Without --resume the next run starts from the beginning, and with it, too, if nothing is left.
     killed(&place, LINE, "-KILL", 2);
     let ran = place.line(&format!("{LINE} --json")).ok();
     assert_eq!(ran.summary().get("resumed_shards"), None);
@@ -119,7 +119,7 @@ fn the_formats_of_other_libraries_continue() {
         let refused = format!("{resume} --dtype u32");
         place.line(&refused).fails(&refused, 73, &["the option dtype was \"u16\" and is \"u32\"", "hint: "]);
         let ran = place.line(&resume).ok();
-        assert!(ran.stderr.contains("resumed behind "), "{}", ran.stderr);
+        assert!(ran.stderr.contains("resumed after "), "{}", ran.stderr);
         assert!(place.contents() == expected, "{format}");
         place.line("verify out").ok();
         clear(&place);
@@ -150,7 +150,7 @@ fn masks_of_conversations_continue() {
     assert!(expected.iter().any(|(name, _)| name == "out-00003.mask.npy"), "{expected:?}");
     killed(&place, line, "-KILL", 2);
     let ran = place.line(&format!("{line} --resume")).ok();
-    assert!(ran.stderr.contains("resumed behind "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("resumed after "), "{}", ran.stderr);
     assert_eq!(outputs(&place), expected);
     place.line("verify out").ok();
 }
@@ -180,7 +180,7 @@ fn what_has_changed_is_named_and_nothing_is_lost() {
         place.line(line).fails(
             line,
             73,
-            &["cannot resume out: ", says, "hint: restore what has changed, or start anew"],
+            &["cannot resume out: ", says, "hint: restore what has changed, or start again"],
         );
     };
     let resume = format!("{LINE} --resume");

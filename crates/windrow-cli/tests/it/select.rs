@@ -41,7 +41,7 @@ fn a_limit_ends_the_run_and_the_manifest_says_where() {
             place.line("verify out").ok();
         }
     }
-    // What is wrong behind the limit does not matter.
+    // What is wrong after the limit does not matter.
     place.file("2.jsonl.gz", "no gzip");
     let line = "encode 1.jsonl 2.jsonl.gz -o end --tokenizer tiny.json --overwrite --limit 9";
     place.line(line).ok();
@@ -63,7 +63,7 @@ fn a_sample_is_counted_and_does_not_depend_on_neighbours() {
         assert_eq!(of("read"), of("written") + of("skipped") + of("left_out"), "{documents}");
         assert_eq!(listed.unwrap_or(0), of("left_out"));
         assert!(
-            ran.stderr.contains(&format!("({} skipped, {} left out)", of("skipped"), of("left_out"))),
+            ran.stderr.contains(&format!("({} skipped, {} deselected)", of("skipped"), of("left_out"))),
             "{}",
             ran.stderr
         );

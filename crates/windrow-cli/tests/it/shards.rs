@@ -1,4 +1,4 @@
-//! `--shard-size`: each shard is complete by itself, and the documents alone decide where it ends.
+//! `--shard-size`: each shard is complete by itself, and only the documents decide where it ends.
 
 use serde_json::json;
 

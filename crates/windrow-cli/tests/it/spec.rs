@@ -86,7 +86,7 @@ fn options_that_contradict_the_file_are_named() {
         ("--append-eos", "--append-eos contradicts job.json"),
     ] {
         let line = format!("{line} {option}");
-        place.line(&line).fails(&line, 2, &[says, "hint: leave out --"]);
+        place.line(&line).fails(&line, 2, &[says, "hint: omit --"]);
     }
 }
 

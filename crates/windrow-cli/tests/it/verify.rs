@@ -134,7 +134,7 @@ fn damage_is_named_with_its_file() {
             let text = String::from_utf8(std::mem::take(bytes)).unwrap();
             *bytes = text.replace("\"written\": 490", "\"written\": 489").into_bytes();
         },
-        &["the documents read are not those written, skipped, failed and left out"],
+        &["the documents read are not those written, skipped, failed and deselected"],
     );
     check("", "out.manifest.json", &|bytes| bytes.truncate(100), &["out.manifest.json:"]);
 

@@ -54,10 +54,10 @@ impl Chat {
         let path = path_of(tokenizer.name());
         let path = path.as_path();
         let template = match (tokenizer.eos(), file) {
-            (None, None) => ChatTemplate::beside(path)?,
-            (None, Some(file)) => ChatTemplate::from_file(file, SpecialTokens::beside(path)?)?,
+            (None, None) => ChatTemplate::next_to(path)?,
+            (None, Some(file)) => ChatTemplate::from_file(file, SpecialTokens::next_to(path)?)?,
             (Some(_), None) => {
-                let hint = "name the file of one: --chat=FILE, or give a tokenizer.json that has one beside it";
+                let hint = "name the file of one: --chat=FILE, or give a tokenizer.json that has one next to it";
                 return Err(ChatError::Missing { name: tokenizer.name().to_owned(), hint: hint.to_owned() });
             }
             (Some((eos, _)), Some(file)) => {
@@ -69,7 +69,7 @@ impl Chat {
         let shown = shown(template.name());
         for name in template.unknown_tokens() {
             note(&format!(
-                "chat template {shown}: {name} is empty: no tokenizer_config.json beside the tokenizer has it"
+                "chat template {shown}: {name} is empty: no tokenizer_config.json next to the tokenizer has it"
             ));
         }
         let tokens = template.special_tokens().iter();

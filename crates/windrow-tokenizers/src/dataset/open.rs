@@ -87,10 +87,10 @@ impl Dataset {
         let in_parts = dataset.manifest.parts.iter().try_fold(0usize, |sum, part| sum.checked_add(part.files));
         let are_parts_whole = dataset.manifest.parts.iter().all(|part| part.files.is_multiple_of(suffixes.len()));
         let is_divided = dataset.manifest.parts.is_empty() || (in_parts == Some(files.len()) && are_parts_whole);
-        let are_beside = dataset.manifest.outputs.iter().all(|file| dataset.is_beside(&file.file));
+        let are_within = dataset.manifest.outputs.iter().all(|file| dataset.is_within(&file.file));
         // The folder of these shards has no place for the segments of rows.
         let is_packed_mds = index > 0 && dataset.manifest.options.pack.is_some();
-        if files.is_empty() || !is_whole || !is_divided || !are_beside || is_packed_mds {
+        if files.is_empty() || !is_whole || !is_divided || !are_within || is_packed_mds {
             let message = format!("{}: its list of outputs is not that of its format", shown(&dataset.path));
             return Err(DatasetError::new(DatasetErrorKind::Damaged, message).hint("copy it again, or encode again"));
         }
@@ -103,7 +103,7 @@ impl Dataset {
     }
 
     /// True if an output's name stays in the folder of the manifest, or in the folder of the data set.
-    fn is_beside(&self, name: &str) -> bool {
+    fn is_within(&self, name: &str) -> bool {
         let folder = self.path.file_name().and_then(|name| name.to_str()?.strip_suffix(".manifest.json"));
         let folder = folder.filter(|_| self.manifest.options.format == Format::Mds);
         let within = folder.and_then(|folder| name.strip_prefix(folder)?.strip_prefix('/'));

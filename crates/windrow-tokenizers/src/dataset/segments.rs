@@ -41,7 +41,7 @@ impl<'s> Segments<'s> {
             let wrong =
                 |what: String| Err(DatasetError::damaged(self.path, format_args!("end {}: {what}", self.number)));
             if self.left == 0 {
-                return wrong(format!("it is missing, and there are ids behind {}", self.end));
+                return wrong(format!("it is missing, and there are ids after {}", self.end));
             }
             self.left -= 1;
             let (end, document) = (self.ends.next_u64()?, self.documents.next_u64()? as i64);
@@ -81,7 +81,7 @@ impl<'s> Segments<'s> {
     pub(super) fn check_end(&self) -> Result<(), DatasetError> {
         match self.left {
             0 => Ok(()),
-            left => Err(DatasetError::damaged(self.path, format_args!("{left} segments are behind the last row"))),
+            left => Err(DatasetError::damaged(self.path, format_args!("{left} segments are after the last row"))),
         }
     }
 }

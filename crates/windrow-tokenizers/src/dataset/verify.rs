@@ -125,7 +125,7 @@ impl Dataset {
             wrong("outputs_blake3 is not the hash of the outputs' hashes");
         }
         if !manifest.documents.is_balanced() {
-            wrong("the documents read are not those written, skipped, failed and left out");
+            wrong("the documents read are not those written, skipped, failed and deselected");
         }
         let in_parts = |of: fn(&Part) -> u64| manifest.parts.iter().map(of).sum::<u64>();
         let is_divided = !manifest.parts.is_empty();

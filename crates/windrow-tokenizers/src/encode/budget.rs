@@ -73,7 +73,7 @@ impl MemoryShares {
 
     /// The shares of a run that reads this number of inputs at a time: the buffers for reading are taken from the documents, which keep a half of
     /// their share.
-    pub fn beside(self, inputs: &[InputFile], readers: usize) -> Self {
+    pub fn with_readers(self, inputs: &[InputFile], readers: usize) -> Self {
         let largest = inputs.iter().map(InputFile::buffer_bytes).max().unwrap_or(0);
         let buffers = largest.saturating_mul(readers.min(inputs.len()));
         Self { documents: self.documents.saturating_sub(buffers).max(self.documents / 2), ..self }
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn alone_everything_is_granted_and_beside_others_only_what_fits() {
+    fn a_single_batch_gets_everything_and_several_only_what_fits() {
         let budget = Arc::new(Budget::new(100, 0));
         budget.reserve(1_000).unwrap();
         budget.reserve(1_000).unwrap();
@@ -319,7 +319,7 @@ mod tests {
                 outcome
             }
         });
-        assert!(grants.try_recv().is_err(), "granted beside the large one");
+        assert!(grants.try_recv().is_err(), "granted together with the large one");
         budget.release(large);
         assert_eq!(grants.recv(), Ok(2_000));
         assert_eq!(reader.join().unwrap(), Ok(()));

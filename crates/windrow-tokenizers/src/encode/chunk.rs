@@ -124,7 +124,7 @@ impl Chunk {
 }
 
 /// The shared state of the encode stage's workers.
-pub(super) struct Workshop<'e> {
+pub(super) struct EncodeContext<'e> {
     pub(super) engine: &'e dyn Engine,
     pub(super) observer: &'e dyn Observer,
     /// Names of the input files.
@@ -140,18 +140,18 @@ pub(super) struct Workshop<'e> {
     pub(super) stop_at_bad: bool,
     pub(super) chunk_bytes: usize,
     /// Unused encoders and buffers; there are no more than workers.
-    pub(super) benches: Mutex<Vec<Bench<'e>>>,
+    pub(super) unused: Mutex<Vec<EncodeState<'e>>>,
     pub(super) seen: Seen,
 }
 
 /// The buffers and the encoder of one worker.
-pub(super) struct Bench<'e> {
+pub(super) struct EncodeState<'e> {
     encoder: Box<dyn Encoder + 'e>,
     /// JSON strings after unescaping, for each record of a chunk.
     unescaped: Vec<String>,
 }
 
-impl<'e> Workshop<'e> {
+impl<'e> EncodeContext<'e> {
     /// A state without masks, which does not stop at a bad document.
     pub(super) fn new(
         job: &'e Job,
@@ -170,13 +170,13 @@ impl<'e> Workshop<'e> {
             selection: &job.reading.selection,
             stop_at_bad: false,
             chunk_bytes: job.chunk_bytes,
-            benches: Mutex::default(),
+            unused: Mutex::default(),
             seen: Seen::default(),
         }
     }
 }
 
-impl Workshop<'_> {
+impl EncodeContext<'_> {
     /// Announces the documents of a batch that exceed the budget, and returns their number. With `begins_with_part`, the first record is part of a
     /// document that is encoded part by part, and exceeds nothing.
     pub(super) fn announce(&self, batch: &Batch, begins_with_part: bool, budget: &Budget) -> u64 {
@@ -210,10 +210,10 @@ impl Workshop<'_> {
         if token.is_cancelled() {
             return Chunk::default();
         }
-        let kept = self.benches.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut bench = kept.unwrap_or_else(|| Bench { encoder: self.engine.encoder(), unescaped: Vec::new() });
+        let kept = self.unused.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut state = kept.unwrap_or_else(|| EncodeState { encoder: self.engine.encoder(), unescaped: Vec::new() });
         let mut chunk = Chunk { records: records.clone(), ..Chunk::default() };
-        let Bench { encoder, unescaped } = &mut bench;
+        let EncodeState { encoder, unescaped } = &mut state;
         unescaped.resize_with(records.len(), String::new);
         let chosen = records.filter(|&at| is_chosen(self.selection, batch, at));
         let texts: Vec<_> =
@@ -232,7 +232,7 @@ impl Workshop<'_> {
             *unescaped = Vec::new();
         }
         // An encoder that panics unwinds past this line and is not used again.
-        self.benches.lock().unwrap_or_else(PoisonError::into_inner).push(bench);
+        self.unused.lock().unwrap_or_else(PoisonError::into_inner).push(state);
         chunk
     }
 

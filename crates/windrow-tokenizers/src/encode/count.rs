@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windrow::{CancelToken, current_num_threads};
 
 use super::budget::Budget;
-use super::chunk::{Bad, Chunk, Workshop};
+use super::chunk::{Bad, Chunk, EncodeContext};
 use super::parts::OpenDocument;
 use super::readers::Item;
 use super::stages::{Fed, QUEUE, Read, Reading, error_of, reader_of};
@@ -148,16 +148,16 @@ pub fn count(
         Reading::begin(&mut job, engine, make, continuation, &budget, current_num_threads())?;
     let token = CancelToken::new();
     let observer = Asking { counting, token: &token };
-    let workshop = Workshop::new(&job, engine, &observer, &names, &fields);
+    let context = EncodeContext::new(&job, engine, &observer, &names, &fields);
     let mut document = OpenDocument::default();
     let mut tally =
         Tally { file: 0, counted: Counted::default(), part: Counted::default(), bad: None, tolerance, each };
     let lane = |item: Fed| match item? {
         Item::Batch(Read { batch, mut held }) => {
             let begins_with_part = batch.records.first().is_some_and(|first| document.is_part(first));
-            workshop.announce(&batch, begins_with_part, &budget);
+            context.announce(&batch, begins_with_part, &budget);
             budget.begins(&mut held);
-            let chunks = panics_in("encoding", || workshop.encode_with_parts(&batch, &mut document, &token))?;
+            let chunks = panics_in("encoding", || context.encode_with_parts(&batch, &mut document, &token))?;
             if token.is_cancelled() {
                 return Err(EncodeError::Stopped);
             }
@@ -176,7 +176,7 @@ pub fn count(
     reading.finish(end.is_ok());
     match end {
         Ok(_) => {
-            let Summary { stdin_looks_like_json_lines, pointers, .. } = workshop.seen.findings(&[]);
+            let Summary { stdin_looks_like_json_lines, pointers, .. } = context.seen.findings(&[]);
             Ok(Noticed { stdin_looks_like_json_lines, pointers })
         }
         Err(failure) => Err(error_of(failure)),

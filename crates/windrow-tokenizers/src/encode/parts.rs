@@ -9,7 +9,7 @@ use memchr::{memchr_iter, memrchr};
 use windrow::CancelToken;
 
 use super::Step;
-use super::chunk::{Bad, Chunk, Workshop, is_chosen, is_json_line};
+use super::chunk::{Bad, Chunk, EncodeContext, is_chosen, is_json_line};
 use crate::diagnose::FIRST;
 use crate::document::{Fault, explain_first, utf8, utf8_fault};
 use crate::engine::{BatchError, EngineError, Ragged};
@@ -72,7 +72,7 @@ impl OpenDocument {
     }
 }
 
-impl Workshop<'_> {
+impl EncodeContext<'_> {
     /// [`encode`](Self::encode) for a batch that may begin with a part of `document`.
     pub(super) fn encode_with_parts(
         &self,

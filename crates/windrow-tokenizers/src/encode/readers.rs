@@ -499,7 +499,7 @@ mod tests {
 
     #[test]
     fn readers_are_added_while_the_run_waits_for_them_and_gets_faster() {
-        assert_eq!(after(15, 0.0, 4, 1.0), 1, "the first batches tell nothing");
+        assert_eq!(after(15, 0.0, 4, 1.0), 1, "the first batches do not count");
         assert_eq!(after(17, 0.0, 4, 1.0), 2);
         assert_eq!(after(200, 0.0, 4, 1.0), 4);
         assert_eq!(after(200, 0.1, 4, 1.0), 4);
@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn small_inputs_share_a_unit_and_streams_are_alone() {
+    fn small_inputs_share_a_unit_and_streams_have_their_own() {
         let folder = tempfile::tempdir().unwrap();
         let file = |number: usize, bytes: usize| {
             let path: PathBuf = folder.path().join(number.to_string());

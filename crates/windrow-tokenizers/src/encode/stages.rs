@@ -18,7 +18,7 @@ use windrow::{CancelToken, Nanos, Pool};
 
 use super::account::Account;
 use super::budget::{Budget, Held};
-use super::chunk::{Chunk, Workshop};
+use super::chunk::{Chunk, EncodeContext};
 use super::parts::OpenDocument;
 use super::readers::{Awaited, Item, MakeReader, Pace, Readers};
 use super::seen::Seen;
@@ -101,14 +101,14 @@ pub(super) fn run(
             return Run { account, output: Some(output), summary, ended_at: None, end: Err(error) };
         }
     };
-    let workshop = Workshop {
+    let context = EncodeContext {
         locate,
         stop_at_bad: job.reading.on_error == OnError::Fail,
         seen: Seen::new(fields.keep.len()),
-        ..Workshop::new(&job, engine, observer, &names, &fields)
+        ..EncodeContext::new(&job, engine, observer, &names, &fields)
     };
     let mut encoding = Encoding {
-        workshop: &workshop,
+        context: &context,
         budget: &budget,
         through: false,
         exceeding: 0,
@@ -160,7 +160,7 @@ pub(super) fn run(
     };
     let Writer { output, account, ended_at, .. } = writer;
     let (output, account) = if is_whole { (Some(output), account) } else { (None, Account::default()) };
-    let summary = Summary { peak_in_flight, exceeding, readers, trace, ..workshop.seen.findings(&fields.keep) };
+    let summary = Summary { peak_in_flight, exceeding, readers, trace, ..context.seen.findings(&fields.keep) };
     Run { account, output, summary, ended_at, end }
 }
 
@@ -207,7 +207,7 @@ fn with_reading(mut trace: Trace, awaited: Vec<Awaited>, zero: Instant, begun: I
 
 /// The second stage.
 struct Encoding<'w, 'e> {
-    workshop: &'w Workshop<'e>,
+    context: &'w EncodeContext<'e>,
     budget: &'w Budget,
     /// True after the first bad document, if that ends the run: no later batch is needed.
     through: bool,
@@ -221,17 +221,17 @@ impl Encoding<'_, '_> {
             Item::Batch(read) => read,
             Item::End(reports) => return Ok(Item::End(reports)),
         };
-        let Self { workshop, budget, document, .. } = self;
+        let Self { context, budget, document, .. } = self;
         let chunks = if self.through {
             Vec::new()
         } else {
             let begins_with_part = batch.records.first().is_some_and(|first| document.is_part(first));
-            self.exceeding += workshop.announce(&batch, begins_with_part, budget);
+            self.exceeding += context.announce(&batch, begins_with_part, budget);
             budget.begins(&mut held);
-            panics_in("encoding", || workshop.encode_with_parts(&batch, document, &CancelToken::current()))?
+            panics_in("encoding", || context.encode_with_parts(&batch, document, &CancelToken::current()))?
         };
         budget.encoded(&mut held, chunks.iter().map(Chunk::memory).sum::<usize>() + document.memory());
-        self.through |= workshop.stop_at_bad && chunks.last().is_some_and(|chunk| !chunk.bad.is_empty());
+        self.through |= context.stop_at_bad && chunks.last().is_some_and(|chunk| !chunk.bad.is_empty());
         Ok(Item::Batch(Encoded { batch, held, chunks }))
     }
 }

@@ -40,7 +40,7 @@ impl Encoder for Bytes {
         assert!(!text.contains("panic"), "the engine met {text:?}");
         ids.extend(text.bytes().map(u32::from));
         if text.contains("refuse") {
-            return Err(EngineError::Refused { engine: "bytes 1.0".to_owned(), reason: "told to".to_owned() });
+            return Err(EngineError::Refused { engine: "bytes 1.0".to_owned(), reason: "as requested".to_owned() });
         }
         Ok(())
     }
@@ -212,7 +212,7 @@ fn plain(message: &str) -> String {
 }
 
 fn account(read: u64, written: u64, skipped: u64, failed: u64) -> Documents {
-    Documents { read, written, skipped, failed, left_out: 0 }
+    Documents { read, written, skipped, failed, deselected: 0 }
 }
 
 /// Endless lines, with a count of the bytes that were read.
@@ -362,7 +362,7 @@ fn the_first_bad_document_ends_the_run() {
         let run = ends(job, Kept::new(|_| Ok(())));
         let EncodeError::Document(bad) = run.end.unwrap_err() else { panic!("another error") };
         assert_eq!((bad.file.as_str(), bad.line, bad.byte, bad.offset), ("lines", 2, 1, 4));
-        assert_eq!(bad.reason, "bytes 1.0 cannot encode this text: told to");
+        assert_eq!(bad.reason, "bytes 1.0 cannot encode this text: as requested");
         assert_eq!(run.account.documents, account(2, 1, 0, 1));
         assert_eq!(run.sink.unwrap().documents, ["one"]);
         assert_eq!(run.account.text_bytes, 3);
@@ -458,7 +458,7 @@ fn a_document_that_the_format_cannot_hold_is_a_bad_one() {
     assert_eq!(run.account.documents, account(7, 3, 4, 0));
     assert_eq!(run.account.text_bytes, 7);
     let places: Vec<_> = sink.skipped.iter().map(|bad| (bad.line, bad.reason.as_str())).collect();
-    let refused = "bytes 1.0 cannot encode this text: told to";
+    let refused = "bytes 1.0 cannot encode this text: as requested";
     assert_eq!(places, [(2, "too long"), (3, refused), (5, "too long"), (6, "too long")]);
 
     let mut sink = Kept::new(|_| Ok(()));
@@ -472,7 +472,7 @@ fn a_document_that_the_format_cannot_hold_is_a_bad_one() {
 }
 
 #[test]
-fn a_document_larger_than_the_budget_runs_alone() {
+fn a_document_larger_than_the_budget_runs_by_itself() {
     let large = "z".repeat(300_000);
     let text = format!("small\n{large}\nsmall\n");
     let run = ends(job(vec![lines(text)], OnError::Fail), Kept::new(|_| Ok(())));
@@ -645,7 +645,7 @@ fn a_choice_does_not_depend_on_parts() {
     for limit in [0, 1, 17, 31, 40, 1_000] {
         let (counts, documents, place, parts) = outcome(64 << 10, limit);
         let (other_counts, other_documents, other_place, _) = outcome(1 << 30, limit);
-        assert!(counts.is_balanced() && (counts.left_out > 0 || limit == 1), "{counts:?}");
+        assert!(counts.is_balanced() && (counts.deselected > 0 || limit == 1), "{counts:?}");
         assert_eq!(counts, other_counts);
         assert!(documents == other_documents, "{limit}");
         assert_eq!(place, other_place);

@@ -86,7 +86,7 @@ impl Writer<'_> {
     fn leave_out(&mut self, next: &mut usize, record: usize) {
         let documents = (record - *next) as u64;
         self.account.documents.read += documents;
-        self.account.documents.left_out += documents;
+        self.account.documents.deselected += documents;
         *next = record + 1;
     }
 
@@ -120,14 +120,14 @@ impl Writer<'_> {
     /// Ends the shard, or the run, after a document that was written.
     fn pass(&mut self, part: usize, batch: &Batch, record: usize) -> Result<(), EncodeError> {
         if self.output.is_shard_full(part) {
-            let checkpoint = self.account.checkpoint(batch.position_behind(record));
+            let checkpoint = self.account.checkpoint(batch.position_after(record));
             self.output.end_shard(part, checkpoint, &self.reports)?;
         }
         if self.account.documents.written < self.limit {
             return Ok(());
         }
         // The run ends here, unless the file of the last document turns out to be damaged.
-        let position = batch.position_behind(record);
+        let position = batch.position_after(record);
         let is_covered = position.file as usize <= self.reports.len();
         self.ended_at = Some(position);
         if is_covered { Err(EncodeError::Stopped) } else { Ok(()) }
@@ -163,7 +163,7 @@ impl Writer<'_> {
         if !is_chosen(selection, batch, index) {
             let documents = u64::from(!record.is_open);
             self.account.documents.read += documents;
-            self.account.documents.left_out += documents;
+            self.account.documents.deselected += documents;
             return Ok(());
         }
         let part = part_of(selection, batch, index);

@@ -37,18 +37,18 @@ impl Bpe {
     pub(crate) fn encode_with_offsets(&self, text: &str) -> Result<Encoded, EngineError> {
         let located = self.engine.encode_with_offsets(text);
         let (ids, offsets) = located.map_err(|failed| no_memory(&[text], failed).error)?;
-        let [before, behind] = &self.around;
+        let [before, after] = &self.around;
         let around = |ids: &[u32]| vec![0..0; ids.len()];
         Ok(Encoded {
-            ids: [before, &ids[..], behind].concat(),
-            offsets: [&around(before)[..], &offsets, &around(behind)].concat(),
+            ids: [before, &ids[..], after].concat(),
+            offsets: [&around(before)[..], &offsets, &around(after)].concat(),
         })
     }
 
     /// Adds the ids around a document to each document from `first` on.
     fn surround(&self, batch: &mut Ragged, first: usize) {
-        let [before, behind] = &self.around;
-        if before.is_empty() && behind.is_empty() {
+        let [before, after] = &self.around;
+        if before.is_empty() && after.is_empty() {
             return;
         }
         let begin = batch.offsets[first];
@@ -57,7 +57,7 @@ impl Bpe {
         for end in &mut batch.offsets[first + 1..] {
             let ids = &ids[(read - begin) as usize..(*end - begin) as usize];
             read = *end;
-            for part in [before, ids, behind] {
+            for part in [before, ids, after] {
                 batch.values.extend_from_slice(part);
             }
             *end = batch.values.len() as u64;
@@ -108,8 +108,8 @@ impl Encoder for &Bpe {
     }
 
     fn encode_all(&mut self, texts: &[&str], ids: &mut Vec<u32>, ends: &mut Vec<usize>) -> Result<(), BatchError> {
-        let Bpe { engine, around: [before, behind] } = *self;
-        if before.is_empty() && behind.is_empty() {
+        let Bpe { engine, around: [before, after] } = *self;
+        if before.is_empty() && after.is_empty() {
             return engine.encode_all(texts, ids, ends).map_err(|failed| no_memory(texts, failed));
         }
         let (ids_before, ends_before) = (ids.len(), ends.len());
@@ -120,7 +120,7 @@ impl Encoder for &Bpe {
                 ends.truncate(ends_before);
                 return Err(no_memory(texts, NoMemory { document, ..failed }));
             }
-            ids.extend_from_slice(behind);
+            ids.extend_from_slice(after);
             ends.push(ids.len());
         }
         Ok(())

@@ -189,7 +189,7 @@ fn around(tokenizer: &Tokenizer, add_special_tokens: bool) -> tokenizers_023::Re
     let mut parts = ids.split(|&id| id == TEXT).map(<[u32]>::to_vec);
     let parts = (parts.next(), parts.next(), parts.next());
     match parts {
-        (Some(before), Some(behind), None) => Ok([before, behind]),
+        (Some(before), Some(after), None) => Ok([before, after]),
         _ => Err("the post-processor drops or repeats the text".into()),
     }
 }
@@ -214,7 +214,7 @@ impl Engine for Released {
 
 impl Encoder for &Released {
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
-        let Released { tokenizer, around: [before, behind], .. } = *self;
+        let Released { tokenizer, around: [before, after], .. } = *self;
         let first = ids.len();
         let add = |ids: &mut Vec<u32>, more: &mut dyn ExactSizeIterator<Item = u32>| {
             let bytes = more.len().saturating_mul(size_of::<u32>());
@@ -236,7 +236,7 @@ impl Encoder for &Released {
                     .map_or_else(|| model.tokenize(piece).map(Cow::Owned), |found| Ok(Cow::Borrowed(found)))?;
                 outcome = outcome.and_then(|()| add(ids, &mut tokens.iter().map(|token| token.id)));
             }
-            Ok(outcome.and_then(|()| add(ids, &mut behind.iter().copied())))
+            Ok(outcome.and_then(|()| add(ids, &mut after.iter().copied())))
         });
         let outcome = encoded.flatten();
         if outcome.is_err() {

@@ -177,12 +177,12 @@ fn contains(table: Ranges, character: char) -> bool {
 }
 
 /// The text with the characters of the table replaced.
-fn hide<'a>(text: &'a str, table: Ranges, behind: [char; 3]) -> Cow<'a, str> {
+fn hide<'a>(text: &'a str, table: Ranges, replacements: [char; 3]) -> Cow<'a, str> {
     if !text.chars().any(|character| contains(table, character)) {
         return Cow::Borrowed(text);
     }
     // No character of the tables is ASCII.
-    let shown = |c: char| if contains(table, c) { behind[c.len_utf8() - 2] } else { c };
+    let shown = |c: char| if contains(table, c) { replacements[c.len_utf8() - 2] } else { c };
     Cow::Owned(text.chars().map(shown).collect())
 }
 
@@ -239,8 +239,8 @@ pub(super) fn pre_tokenize(
         }
         other => {
             let mut shown = Cow::Borrowed(text);
-            for (table, behind) in hides(other) {
-                shown = Cow::Owned(hide(&shown, table, behind).into_owned());
+            for (table, replacements) in hides(other) {
+                shown = Cow::Owned(hide(&shown, table, replacements).into_owned());
             }
             if folds(other) {
                 shown = Cow::Owned(shown.replace(LONG_S, CONTRACTION));

@@ -84,7 +84,7 @@ impl Batch {
     }
 
     /// The position after the record with this index. A complete text is the last record of its file.
-    pub(crate) fn position_behind(&self, index: usize) -> Position {
+    pub(crate) fn position_after(&self, index: usize) -> Position {
         let record = &self.records[index];
         if record.format == Format::Text {
             return Position { file: record.file + 1, last: None };

@@ -264,7 +264,7 @@ impl ColumnFile {
     /// Decodes some rows; false at the end of the file.
     fn decode(&mut self, batch_bytes: usize) -> Result<bool, InputError> {
         self.decode_rows(batch_bytes).map_err(|error| match (self.hashed.take_failure(&self.name), error) {
-            // Only the source can tell a damaged file from a failed store.
+            // Only the source can distinguish a damaged file from a failed store.
             (Some(failure), _) => failure,
             (None, InputError::Columns { name, reason, .. }) if self.is_encrypted => {
                 let reason = format!("{reason}; the file has encrypted columns");
@@ -409,7 +409,7 @@ fn flat<T>(outcome: Result<Result<T, ParquetError>, String>) -> Result<T, Parque
 /// `group` counts from 1.
 fn damaged(name: &str, group: usize, column: &str, error: &ParquetError) -> InputError {
     let hint = match error {
-        ParquetError::NYI(_) => "write it anew with zstd, snappy, lz4 or gzip",
+        ParquetError::NYI(_) => "write it again with zstd, snappy, lz4 or gzip",
         _ => DAMAGED,
     };
     let reason = format!("row group {group}, column {column:?}: {}", said(error));
@@ -428,5 +428,5 @@ fn said(error: &ParquetError) -> String {
 const MESSAGES: &str = "messages";
 const DECRYPT: &str = "decrypt it: write it again without encryption";
 const KEEP_LESS: &str = "leave it out of --keep";
-const DAMAGED: &str = "the file is damaged; copy or download it again, or write it anew";
+const DAMAGED: &str = "the file is damaged; copy, download or write it again";
 const MISNAMED: &str = "give it the extension of its format, or name that with --input-format";

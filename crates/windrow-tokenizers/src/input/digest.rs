@@ -71,7 +71,7 @@ impl Default for BlockDigest {
 
 impl BlockDigest {
     /// Continues after `prefix`; `None` if `prefix` is damaged.
-    pub(super) fn behind(prefix: Prefix) -> Option<Self> {
+    pub(super) fn after(prefix: Prefix) -> Option<Self> {
         let mut digest = Self { prefix, ..Self::default() };
         digest.begin_block();
         digest.prefix.is_sound().then_some(digest)
@@ -136,7 +136,7 @@ mod tests {
                 let json = serde_json::to_string(&prefix).unwrap();
                 let prefix: Prefix = serde_json::from_str(&json).unwrap();
                 let from = prefix.bytes() as usize;
-                let mut digest = BlockDigest::behind(prefix).unwrap();
+                let mut digest = BlockDigest::after(prefix).unwrap();
                 digest.update(&bytes[from..length], |_| ());
                 assert_eq!(digest.finish(), expected, "{length} bytes, continued at {from}");
             }
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_damaged_prefix_is_refused() {
-        assert!(BlockDigest::behind(Prefix { blocks: 3, subtrees: vec![Subtree([0; 32])] }).is_none());
+        assert!(BlockDigest::after(Prefix { blocks: 3, subtrees: vec![Subtree([0; 32])] }).is_none());
         assert!(serde_json::from_str::<Prefix>(r#"{"blocks":1,"subtrees":["zz"]}"#).is_err());
     }
 }

@@ -65,7 +65,7 @@ pub enum InputError {
     },
     /// A file named on the command line whose extension is unknown.
     #[error(
-        "{}: its extension does not tell what it holds\n\
+        "{}: its extension does not say what it holds\n\
          hint: add `--input-format text|lines|jsonl|parquet`, or take it for text with `--ext` or `--all-text`",
         shown(name)
     )]
@@ -87,9 +87,9 @@ pub enum InputError {
     #[error(
         "{}: no input in this directory ({passed_over} files of other extensions){}\n\
          hint: {}.txt .text .md .jsonl .ndjson .warc .wet are read, plain or with .gz .zst .zstd .xz .bz2, and .parquet; `--ext rs,py` adds extensions of text, `--all-text` \
-         takes all text, `--input-format jsonl` takes .json, `--hidden` and `--no-ignore` take what is left out",
+         takes all text, `--input-format jsonl` takes .json, `--hidden` and `--no-ignore` take hidden and ignored files",
         shown(name),
-        if *left_out > 0 { format!(", {left_out} hidden or ignored left out") } else { String::new() },
+        if *excluded > 0 { format!(", not counting {excluded} hidden or ignored") } else { String::new() },
         data.as_ref().map_or_else(String::new, |data| format!("{}; ", shown(data)))
     )]
     EmptyDirectory {
@@ -98,7 +98,7 @@ pub enum InputError {
         /// Number of files below it with other extensions.
         passed_over: usize,
         /// Number of skipped entries: hidden, or named by an ignore file.
-        left_out: usize,
+        excluded: usize,
         /// The first of the other files that looks like data, with its kind and remedy.
         data: Option<String>,
     },
@@ -106,7 +106,7 @@ pub enum InputError {
     #[error(
         "{}: no file matches this pattern{}\nhint: `*` does not cross directories, `**` does; `--hidden` takes what is hidden",
         shown(pattern),
-        if *hidden > 0 { format!(", {hidden} hidden left out") } else { String::new() }
+        if *hidden > 0 { format!(", not counting {hidden} hidden") } else { String::new() }
     )]
     NoMatch {
         /// The argument.

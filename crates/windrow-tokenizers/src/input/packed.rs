@@ -157,7 +157,7 @@ impl Frame {
     }
 }
 
-pub(super) const DAMAGED: &str = "the file is damaged; copy or download it again, or compress its source anew";
+pub(super) const DAMAGED: &str = "the file is damaged; copy or download it again, or compress its source again";
 const DAMAGED_AT_FIRST: &str =
     "the file is damaged, or was made with a dictionary (zstd -dc -D DICTIONARY FILE); copy or download it again";
 const WIDE_WINDOW: &str = "pipe it: zstd -dc --long=31 FILE | windrow encode - --input-format text|lines|jsonl; or compress it again with --long=27 or less";

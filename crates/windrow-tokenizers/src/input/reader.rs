@@ -119,7 +119,7 @@ impl Reader {
         self
     }
 
-    /// Makes the [positions](Batch::position_behind) of batches include the part of a file that need not be read again.
+    /// Makes the [positions](Batch::position_after) of batches include the part of a file that need not be read again.
     pub(crate) fn resumable(mut self) -> Self {
         self.is_resumable = true;
         self
@@ -617,10 +617,10 @@ impl OpenFile for StreamFile {
 fn first_line(bytes: &[u8]) -> Option<&[u8]> {
     let mut rest = bytes;
     loop {
-        let (line, behind) = rest.split_at(memchr(b'\n', rest)? + 1);
+        let (line, after) = rest.split_at(memchr(b'\n', rest)? + 1);
         if !is_blank(line) {
             return Some(line);
         }
-        rest = behind;
+        rest = after;
     }
 }

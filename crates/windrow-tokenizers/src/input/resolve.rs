@@ -374,7 +374,7 @@ impl Found<'_> {
         let matches = glob::glob_with(pattern, like_a_shell)
             .map_err(|e| InputError::BadPattern { pattern: pattern.into(), reason: e.to_string() })?;
         let named = named_leavings(pattern);
-        let (mut paths, mut broken, mut left_out) = (Vec::new(), Vec::new(), WalkedTree::default());
+        let (mut paths, mut broken, mut excluded) = (Vec::new(), Vec::new(), WalkedTree::default());
         for found in matches {
             let path = match found {
                 Ok(path) => path,
@@ -386,8 +386,8 @@ impl Found<'_> {
             let is_named = |name: &OsStr| named.iter().any(|part| part.matches(&name.to_string_lossy()));
             match self.options.walk.leaving_above(&path, is_named) {
                 Some(name) => {
-                    left_out.hidden += 1;
-                    left_out.leavings.add(name);
+                    excluded.hidden += 1;
+                    excluded.leavings.add(name);
                 }
                 None => paths.push(path),
             }
@@ -404,11 +404,11 @@ impl Found<'_> {
             return match (broken.is_empty(), is_match) {
                 (false, _) => self.all_unreadable(broken),
                 (true, true) => Ok(()),
-                (true, false) => Err(InputError::NoMatch { pattern: pattern.into(), hidden: left_out.hidden }),
+                (true, false) => Err(InputError::NoMatch { pattern: pattern.into(), hidden: excluded.hidden }),
             };
         }
-        left_out.note_left_out(Path::new(pattern));
-        self.notes.append(&mut left_out.notes);
+        excluded.note_excluded(Path::new(pattern));
+        self.notes.append(&mut excluded.notes);
         self.unreadable(Path::new(""), broken);
         self.note_mixture(Path::new(pattern), before);
         Ok(())
@@ -505,12 +505,12 @@ impl PassedOver {
     }
 
     /// The error of a directory without any input.
-    fn nothing_else(&self, root: &Path, left_out: usize) -> InputError {
+    fn nothing_else(&self, root: &Path, excluded: usize) -> InputError {
         let data = self.data.first().map(|(path, foreign)| {
             let below = shown(path.strip_prefix(root).unwrap_or(path));
             format!("{below} is {}: {}", foreign.what, foreign.hint)
         });
-        InputError::EmptyDirectory { name: root.display().to_string(), passed_over: self.count, left_out, data }
+        InputError::EmptyDirectory { name: root.display().to_string(), passed_over: self.count, excluded, data }
     }
 }
 

@@ -226,7 +226,7 @@ impl Stream {
             return Ok(());
         }
         let sought = match &mut self.decoder {
-            Decoder::Plain(raw) => match (&mut raw.origin, BlockDigest::behind(prefix.clone())) {
+            Decoder::Plain(raw) => match (&mut raw.origin, BlockDigest::after(prefix.clone())) {
                 (Origins::File(file, _), Some(digest)) => {
                     let sought = file.seek(SeekFrom::Start(at)).map(drop);
                     // The first bytes may have shown the compression.

@@ -109,7 +109,7 @@ fn check(read: impl Read) -> Result<Header, ParquetError> {
             let message = format!("a list of {count} booleans in a header, which holds none");
             Err(ParquetError::General(message))
         }
-        Err(End::Short) => Err(ParquetError::EOF("a header ends behind the end of the file".to_owned())),
+        Err(End::Short) => Err(ParquetError::EOF("a header ends past the end of the file".to_owned())),
     }
 }
 
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_tells_whether_a_page_follows() {
+    fn a_header_shows_whether_a_page_follows() {
         // Fields 1 to 3, as numbers; the size of the page is the third.
         for (size, has_page) in [(0, false), (14, true)] {
             let header = check(&[0x15, 0, 0x15, 2, 0x15, size, 0][..]).unwrap();

@@ -131,9 +131,9 @@ pub fn walk(root: &Path, options: &WalkOptions) -> Result<WalkedTree, InputError
             walked.special += 1;
         }
     }
-    walked.count_left_out(&folders, &met, options);
+    walked.count_excluded(&folders, &met, options);
     walked.files.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
-    walked.note_left_out(root);
+    walked.note_excluded(root);
     Ok(walked)
 }
 
@@ -239,7 +239,7 @@ impl WalkedTree {
     }
 
     /// Counts what the walker skipped: the entries of its folders, less the `met` ones.
-    fn count_left_out(&mut self, folders: &[PathBuf], met: &Counts, options: &WalkOptions) {
+    fn count_excluded(&mut self, folders: &[PathBuf], met: &Counts, options: &WalkOptions) {
         let mut there = Counts::default();
         // The walk has recorded the error of an unlistable folder.
         for entry in folders.iter().flat_map(fs::read_dir).flatten().flatten() {
@@ -254,17 +254,17 @@ impl WalkedTree {
         self.ignored = there.others.saturating_sub(met.others);
     }
 
-    pub(super) fn note_left_out(&mut self, root: &Path) {
+    pub(super) fn note_excluded(&mut self, root: &Path) {
         let entries = |count| if count == 1 { "file or folder" } else { "files and folders" };
         let Self { hidden, ignored, .. } = *self;
         if hidden > 0 {
             let names: Vec<&OsString> = self.leavings.0.iter().collect();
             let such = if names.is_empty() { String::new() } else { format!(", such as {}", listed(&names)) };
             let what = entries(hidden);
-            self.notes.push(format!("{}: {hidden} hidden {what} left out{such} (--hidden takes them)", shown(root)));
+            self.notes.push(format!("{}: {hidden} hidden {what} excluded{such} (--hidden takes them)", shown(root)));
         }
         if ignored > 0 {
-            let what = format!("{ignored} {} left out by ignore files", entries(ignored));
+            let what = format!("{ignored} {} excluded by ignore files", entries(ignored));
             self.notes.push(format!("{}: {what} (--no-ignore takes them)", shown(root)));
         }
     }

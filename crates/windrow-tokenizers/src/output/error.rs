@@ -68,7 +68,7 @@ struct Inner {
     hint: Option<String>,
     path: Option<PathBuf>,
     document: Option<u64>,
-    left_behind: Vec<PathBuf>,
+    not_removed: Vec<PathBuf>,
     kept_shards: usize,
     source: Option<io::Error>,
 }
@@ -81,7 +81,7 @@ impl OutputError {
             hint: None,
             path: None,
             document: None,
-            left_behind: Vec::new(),
+            not_removed: Vec::new(),
             kept_shards: 0,
             source: None,
         }))
@@ -121,7 +121,7 @@ impl OutputError {
     pub(crate) fn cannot_resume_stream(name: &str) -> Self {
         let message = format!("{}: cannot resume: it is not a file, so it may have changed", shown(name));
         Self::new(OutputErrorKind::CannotCreate, message)
-            .hint("write it to a file first, or start anew without --resume, which removes the finished shards")
+            .hint("write it to a file first, or start again without --resume, which removes the finished shards")
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -140,7 +140,7 @@ impl OutputError {
     }
 
     pub(crate) fn leaving(mut self, paths: Vec<PathBuf>) -> Self {
-        self.0.left_behind.extend(paths);
+        self.0.not_removed.extend(paths);
         self
     }
 
@@ -175,16 +175,16 @@ impl OutputError {
     }
 
     /// Staged files that could not be removed either and must be removed by hand. Almost always empty.
-    pub fn left_behind(&self) -> &[PathBuf] {
-        &self.0.left_behind
+    pub fn not_removed(&self) -> &[PathBuf] {
+        &self.0.not_removed
     }
 }
 
 impl fmt::Display for OutputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)?;
-        for path in &self.0.left_behind {
-            write!(f, "\nleft behind: {}", shown(path))?;
+        for path in &self.0.not_removed {
+            write!(f, "\nnot removed: {}", shown(path))?;
         }
         match &self.0.hint {
             Some(hint) => write!(f, "\nhint: {hint}"),

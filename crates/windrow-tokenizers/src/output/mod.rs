@@ -20,6 +20,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod companion;
 mod digest;
 mod document;
 mod error;
@@ -35,7 +36,6 @@ mod part;
 mod prefix;
 mod progress;
 mod publish;
-mod sidecar;
 mod spill;
 mod staging;
 mod storage;
@@ -139,7 +139,7 @@ pub struct Published {
     /// Ids whose mask is 1; `None` without masks.
     pub loss_tokens: Option<u64>,
     /// Replaced files that could not be removed, under the names to which they were moved aside. Almost always empty.
-    pub left_behind: Vec<PathBuf>,
+    pub not_removed: Vec<PathBuf>,
 }
 
 impl Published {

@@ -27,11 +27,11 @@ pub(super) fn check(pack: Pack, options: &OutputOptions) -> Result<(), OutputErr
     }
     if options.resume {
         let message = "a packed output cannot resume: a row has the end of one document and the beginning of the next";
-        return refused(message, "leave out --resume, or --pack");
+        return refused(message, "omit --resume, or --pack");
     }
     if !options.keep.is_empty() && (options.shard_bytes.is_some() || options.format.has_columns()) {
-        let message = "fields cannot be kept beside rows that have several documents, in columns or in shards";
-        return refused(message, "leave out --keep, or use another --format without --shard-size");
+        let message = "fields cannot be kept with rows that have several documents, in columns or in shards";
+        return refused(message, "omit --keep, or use another --format without --shard-size");
     }
     Ok(())
 }

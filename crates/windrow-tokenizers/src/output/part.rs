@@ -1,5 +1,6 @@
 //! A part of an output: its files, and the account of its documents.
 
+use super::companion::CompanionFile;
 use super::document::{Document, Frame, bytes_of_document, bytes_of_ids};
 use super::error::{OutputError, OutputErrorKind};
 use super::file::StagedFile;
@@ -9,7 +10,6 @@ use super::names::{Targets, staged_name};
 use super::options::OutputOptions;
 use super::packed::{Packing, SegmentFiles};
 use super::progress::ProgressWriter;
-use super::sidecar::Sidecar;
 use super::staging::Staging;
 use crate::format::{Dtype, Format};
 use crate::kept::KeptValues;
@@ -53,7 +53,7 @@ pub(super) struct Part {
     /// The files of the open shard, or of the part if there are no shards.
     pub(super) writer: Option<Box<dyn FormatWriter>>,
     mask: Option<MaskWriter>,
-    sidecar: Option<Sidecar>,
+    companion: Option<CompanionFile>,
     pub(super) shards: Option<Shards>,
     /// The documents that are packed into rows.
     pub(super) packing: Option<Packing>,
@@ -84,8 +84,8 @@ impl Part {
     /// Begins these files; the last ones may be for masks, segments and kept fields.
     pub(super) fn begin_files(&mut self, mut files: Vec<StagedFile>, common: &Common) -> Result<(), OutputError> {
         let options = &common.options;
-        self.sidecar = match options.layout().has_kept {
-            true => files.pop().map(|file| Sidecar::new(file, &options.keep)),
+        self.companion = match options.layout().has_kept {
+            true => files.pop().map(|file| CompanionFile::new(file, &options.keep)),
             false => None,
         };
         if let Some(packing) = &mut self.packing
@@ -148,7 +148,7 @@ impl Part {
         if let Some(packing) = &mut self.packing {
             packing.push(&frame.around(ids), mask);
             // Each document has a line of values, even if its ids are in rows.
-            self.sidecar.as_mut().map_or(Ok(()), |sidecar| sidecar.append(kept))?;
+            self.companion.as_mut().map_or(Ok(()), |companion| companion.append(kept))?;
             return self.push_rows(false, common);
         }
         self.write(frame, ids, mask, kept, common)?;
@@ -200,8 +200,8 @@ impl Part {
         if let Some(file) = &mut self.mask {
             file.append(mask)?;
         }
-        if let Some(sidecar) = self.sidecar.as_mut().filter(|_| ending.kept.len() > 0) {
-            sidecar.append(ending.kept)?;
+        if let Some(companion) = self.companion.as_mut().filter(|_| ending.kept.len() > 0) {
+            companion.append(ending.kept)?;
         }
         self.written += 1;
         if let Some(shards) = &mut self.shards {
@@ -300,7 +300,7 @@ impl Part {
             }
             return Ok(true);
         }
-        (self.mask, self.sidecar) = (None, None);
+        (self.mask, self.companion) = (None, None);
         if self.writer.take().is_some() {
             common.staging.discard(&common.targets.shard(self.number, number))?;
         }
@@ -327,8 +327,8 @@ impl Part {
         if let Some(packing) = &mut self.packing {
             complete.append(&mut packing.complete()?);
         }
-        if let Some(sidecar) = self.sidecar.take() {
-            complete.push((sidecar.file.complete()?, None));
+        if let Some(companion) = self.companion.take() {
+            complete.push((companion.file.complete()?, None));
         }
         Ok(complete.into_iter().map(|file| common.listed(file)).collect())
     }
@@ -393,7 +393,7 @@ pub(super) fn check(names: &[String], resume: bool) -> Result<(), OutputError> {
     if resume && !names.is_empty() {
         let message =
             "an output that is divided into parts cannot resume: its parts end their shards at different documents";
-        return refused(message.to_owned(), "leave out --resume, or --split");
+        return refused(message.to_owned(), "omit --resume, or --split");
     }
     Ok(())
 }

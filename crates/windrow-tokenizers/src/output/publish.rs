@@ -76,7 +76,7 @@ impl Output {
         };
         self.write_manifest(&manifest)?;
         let Common { staging, targets, options, .. } = &self.common;
-        let left_behind = staging.publish(targets, options.overwrite)?;
+        let not_removed = staging.publish(targets, options.overwrite)?;
         Ok(Published {
             files: manifest.outputs,
             parts: manifest.parts,
@@ -86,7 +86,7 @@ impl Output {
             tokens: self.tokens(),
             eos: options.append_eos,
             loss_tokens: self.loss_tokens(),
-            left_behind,
+            not_removed,
         })
     }
 
@@ -122,13 +122,13 @@ impl Output {
         }
         let message = format!(
             "the account of documents does not add up: read {}, written {} (the output has {}), skipped {} (listed {listed}), \
-             failed {}, left out {}",
+             failed {}, deselected {}",
             counts.read,
             counts.written,
             self.documents(),
             counts.skipped,
             counts.failed,
-            counts.left_out
+            counts.deselected
         );
         Err(OutputError::new(OutputErrorKind::Accounting, message).hint("this is a fault of windrow: please report it"))
     }

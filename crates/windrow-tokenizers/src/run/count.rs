@@ -118,7 +118,7 @@ impl CountSpec {
                 != Texts::default()
         {
             return Err(Failed::usage(
-                "--raw contradicts the options that say what a document is\nhint: leave out one of them",
+                "--raw contradicts the options that say what a document is\nhint: drop one of them",
             ));
         }
         // With a format that only corpora have, or with extensions, a directory stands for the files that `encode` takes.
@@ -181,7 +181,7 @@ impl FoundTexts<'_> {
             let mut failed: Vec<Failed> = found.failed.into_iter().map(Failed::from).collect();
             let formats: Vec<Format> = found.files.iter().map(InputFile::format).collect();
             let mut lines = Lines::new(spec.top, as_json, &found.files, failed.len());
-            let memory = spec.shares().beside(&found.files, found.files.len()).documents;
+            let memory = spec.shares().with_readers(&found.files, found.files.len()).documents;
             let reading = EncodeJob { texts: spec.texts.clone(), ..EncodeJob::default() };
             let job = Job { reading, memory, ..Job::new(found.files) };
             // A named field or format means documents.

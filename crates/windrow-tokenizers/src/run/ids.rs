@@ -17,8 +17,8 @@ pub(super) fn eos(tokenizer: &Tokenizer, job: &EncodeJob) -> Result<Option<u32>,
         return match job.eos {
             None => Ok(None),
             Some(_) => Err(Failed::usage(format!(
-                "--eos has no effect: the {} format ends documents by their offsets alone\n\
-                 hint: pass --append-eos too, or leave out --eos",
+                "--eos has no effect: the {} format ends documents only by their offsets\n\
+                 hint: pass --append-eos too, or omit --eos",
                 job.format
             ))),
         };

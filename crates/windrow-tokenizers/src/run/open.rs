@@ -68,7 +68,7 @@ impl EncodeSpec {
         chat::check(job, &found.files)?;
         let shares = MemoryShares::new(run.memory.bytes(), threads.workers());
         let readers = if run.readers.number() == 0 { threads.workers() } else { run.readers.number() };
-        let shares = shares.beside(&found.files, readers);
+        let shares = shares.with_readers(&found.files, readers);
         Ok(FoundInputs { spec: self, files: found.files, threads, shares })
     }
 }
@@ -105,7 +105,7 @@ impl<'s> FoundInputs<'s> {
         's: 'r,
     {
         let EncodeSpec { job, run } = self.spec;
-        // All threads share a single long document in windrow's own engine alone.
+        // Only windrow's own engine lets all threads share a single long document.
         if tokenizer.delegated().is_some() {
             one_thread_each(&self.files, self.threads).iter().for_each(|it| note(it));
         }
@@ -234,7 +234,7 @@ fn check(EncodeSpec { job, run }: &EncodeSpec) -> Result<(), Failed> {
     let message = match () {
         () if shuffle.is_some() && run.resume => {
             "--shuffle cannot resume: its first shard is complete only when everything is encoded\n\
-             hint: leave out --resume, or --shuffle"
+             hint: omit --resume, or --shuffle"
         }
         () if !job.selection.is_whole() => {
             "--split: the shares of the parts do not add up to 1\nhint: give shares such as train=0.98,val=0.02"
@@ -251,7 +251,7 @@ pub(super) fn check_texts(texts: &Texts) -> Result<(), Failed> {
         for (option, given) in [("--lines", texts.lines), ("--all-text", texts.all_text)] {
             if given {
                 return Err(Failed::usage(format!(
-                    "{option} contradicts --input-format {format}\nhint: leave out one of them"
+                    "{option} contradicts --input-format {format}\nhint: drop one of them"
                 )));
             }
         }
@@ -283,14 +283,14 @@ fn check_rows(job: &EncodeJob, run: &EncodeRun) -> Result<(), Failed> {
 fn check_fields(job: &EncodeJob, files: &[InputFile]) -> Result<(), Failed> {
     for (number, name) in job.keep.iter().enumerate() {
         if job.keep[..number].contains(name) {
-            return Err(Failed::usage(format!("--keep names {name:?} twice\nhint: leave out one of them")));
+            return Err(Failed::usage(format!("--keep names {name:?} twice\nhint: drop one of them")));
         }
     }
     let has_fields = |file: &&InputFile| !matches!(file.format(), input::Format::Text | input::Format::Lines);
     match files.iter().find(|file| !has_fields(file)) {
         Some(file) if !job.keep.is_empty() => {
             let name = shown(file.name());
-            let message = format!("{name}: text has no fields for --keep\nhint: leave out --keep, or the file");
+            let message = format!("{name}: text has no fields for --keep\nhint: omit --keep, or the file");
             Err(Failed::usage(message))
         }
         _ => Ok(()),

@@ -127,7 +127,7 @@ pub struct EncodeRun {
     #[cfg_attr(feature = "command", arg(long, help_heading = "Output"))]
     pub overwrite: bool,
 
-    /// Continue behind the last finished shard of an interrupted run with the same inputs and options, if there was one. Needs
+    /// Continue after the last finished shard of an interrupted run with the same inputs and options, if there was one. Needs
     /// --shard-size, but for mds.
     #[cfg_attr(feature = "command", arg(long, help_heading = "Run"))]
     pub resume: bool,
@@ -178,7 +178,7 @@ impl FromStr for MaxSkipped {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || "give a number such as 100, or a share such as 0.5%".to_owned();
         match text.strip_suffix('%') {
-            // `parse` alone would accept `inf`, `1e9` and signs.
+            // `parse` by itself would accept `inf`, `1e9` and signs.
             Some(share) if share.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') => {
                 let share: f64 = share.parse().map_err(|_| wrong())?;
                 if share <= 100.0 { Ok(Self::Percent(share)) } else { Err("a share is at most 100%".to_owned()) }

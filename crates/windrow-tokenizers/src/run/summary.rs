@@ -24,7 +24,7 @@ pub(super) const JSON_ON_STDIN: &str =
 /// The summary as one line of JSON. `tokenizer` is its name.
 pub(super) fn json(summary: &Summary, spec: &EncodeSpec, tokenizer: &str, error: Option<&str>) -> String {
     let (job, published) = (&spec.job, summary.published.as_ref());
-    let manifest::Documents { read, written, skipped, failed, left_out } = summary.documents;
+    let manifest::Documents { read, written, skipped, failed, deselected } = summary.documents;
     let input = |input: &InputFile| json!({"name": input.name, "documents": input.documents, "bytes": input.text_bytes, "tokens": input.tokens});
     let mut report = json!({
         "schema": SCHEMA,
@@ -63,7 +63,7 @@ pub(super) fn json(summary: &Summary, spec: &EncodeSpec, tokenizer: &str, error:
         report[name] = value;
     }
     if job.selection.sample.is_some() {
-        report["documents"]["left_out"] = left_out.into();
+        report["documents"]["left_out"] = deselected.into();
     }
     to_json(&report)
 }
@@ -84,8 +84,8 @@ pub(super) fn notes(summary: &Summary, EncodeSpec { job, run }: &EncodeSpec, has
     let Some(published) = &summary.published else { return notes };
     if summary.peak_in_flight > run.memory.bytes() {
         let which = match summary.exceeding {
-            0 | 1 => "a large document, which ran alone".to_owned(),
-            many => format!("{many} large documents, each of which ran alone"),
+            0 | 1 => "a large document, which ran by itself".to_owned(),
+            many => format!("{many} large documents, each of which ran by itself"),
         };
         notes.push(format!(
             "--memory was exceeded by {which}: {} in flight, of {}",
@@ -93,11 +93,11 @@ pub(super) fn notes(summary: &Summary, EncodeSpec { job, run }: &EncodeSpec, has
             size(run.memory.bytes() as u64)
         ));
     }
-    notes.extend(published.left_behind.iter().map(|path| format!("{} could not be removed", shown(path))));
+    notes.extend(published.not_removed.iter().map(|path| format!("{} could not be removed", shown(path))));
     if documents.skipped > 0 {
         let list = published.files.last().map_or("", |list| &list.file);
         let list = run.output.with_file_name(list);
-        notes.push(format!("{} left out, see {}", counted(documents.skipped, "bad document"), shown(&list)));
+        notes.push(format!("{} skipped, see {}", counted(documents.skipped, "bad document"), shown(&list)));
     }
     if summary.special_tokens > 0 {
         notes.push(format!(
@@ -128,7 +128,7 @@ pub(super) fn notes(summary: &Summary, EncodeSpec { job, run }: &EncodeSpec, has
     }
     if let Some(resumed) = &summary.resumed {
         let shards = counted(resumed.shards as u64, "finished shard");
-        notes.push(format!("resumed behind {shards} with {}", counted(resumed.documents, "document")));
+        notes.push(format!("resumed after {shards} with {}", counted(resumed.documents, "document")));
     }
     notes
 }

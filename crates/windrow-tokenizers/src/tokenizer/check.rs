@@ -172,7 +172,7 @@ fn check_options(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fa
     if let Some(id) = model.options.get("unk_id").and_then(Value::as_u64)
         && id >= model.vocab.len() as u64
     {
-        let reason = format!("{id} is outside of the vocabulary of {} tokens", model.vocab.len());
+        let reason = format!("{id} is outside the vocabulary of {} tokens", model.vocab.len());
         return Err(Fault::new("model.unk_id", reason, DAMAGED));
     }
     Ok(())
@@ -384,7 +384,7 @@ fn check_id(id: Option<&Value>, place: &str, size: u32) -> Result<(), Fault> {
     match id.and_then(Value::as_u64) {
         Some(id) if id < u64::from(size) => Ok(()),
         Some(id) => {
-            let reason = format!("id {id} is outside of the vocabulary, whose last id is {}", size - 1);
+            let reason = format!("id {id} is outside the vocabulary, whose last id is {}", size - 1);
             Err(Fault::new(place, reason, "give it the id of a token"))
         }
         None => Err(Fault::new(place, "has no id", DAMAGED)),

@@ -250,7 +250,7 @@ impl<'de> Visitor<'de> for Ids {
     }
 }
 
-/// An array: its name for messages, and the conversion of an item with its index. Items without a result are left out.
+/// An array: its name for messages, and the conversion of an item with its index. Items without a result are omitted.
 struct Items<E, T>(&'static str, fn(usize, E) -> Option<T>);
 
 impl<'de, E: Deserialize<'de>, T> Visitor<'de> for Items<E, T> {

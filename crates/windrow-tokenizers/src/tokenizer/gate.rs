@@ -123,20 +123,20 @@ fn around(node: Option<&Value>) -> Result<[Vec<u32>; 2], String> {
 
 fn template(processor: &Value) -> Option<[Vec<u32>; 2]> {
     let mut around = [Vec::new(), Vec::new()];
-    let mut is_behind = false;
+    let mut is_after = false;
     for piece in processor.get("single")?.as_array()? {
         if let Some(special) = piece.get("SpecialToken") {
             let name = special.get("id")?.as_str()?;
             for id in processor.get("special_tokens")?.get(name)?.get("ids")?.as_array()? {
-                around[usize::from(is_behind)].push(u32::try_from(id.as_u64()?).ok()?);
+                around[usize::from(is_after)].push(u32::try_from(id.as_u64()?).ok()?);
             }
-        } else if piece.get("Sequence")?.get("id")?.as_str()? == "A" && !is_behind {
-            is_behind = true;
+        } else if piece.get("Sequence")?.get("id")?.as_str()? == "A" && !is_after {
+            is_after = true;
         } else {
             return None;
         }
     }
-    is_behind.then_some(around)
+    is_after.then_some(around)
 }
 
 fn added(file: &File<'_>, checked: &Checked, options: &LoadOptions) -> Result<Vec<AddedToken>, String> {

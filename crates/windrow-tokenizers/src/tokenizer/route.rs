@@ -29,7 +29,7 @@ pub(super) fn differs(file: &File<'_>, checked: &Checked) -> Option<&'static str
         // 0.23 searches again the space that the first token has taken.
         return Some("an added token has rstrip set and another starts with a space");
     }
-    if starts_first_word_alone(file) && file.parts.get("normalizer").is_some_and(|node| !node.is_null()) {
+    if marks_only_first_word(file) && file.parts.get("normalizer").is_some_and(|node| !node.is_null()) {
         // One library checks if a text begins the document before normalization, the other after it.
         return Some("the pre-tokenizer is Metaspace with prepend_scheme first, and there is a normalizer");
     }
@@ -77,7 +77,7 @@ fn starts_with_space(token: &Added) -> bool {
 }
 
 /// True if Metaspace marks only the beginning of the document.
-fn starts_first_word_alone(file: &File<'_>) -> bool {
+fn marks_only_first_word(file: &File<'_>) -> bool {
     check::any_pre_tokenizer(file, &|node| {
         let text = |name: &str| node.get(name).and_then(Value::as_str);
         text("type") == Some("Metaspace") && text("prepend_scheme") == Some("first")

@@ -33,7 +33,7 @@ pub struct DecodeStream {
 
 impl DecodeStream {
     /// A stream that continues after these ids, whose text is known.
-    pub fn behind(ids: Vec<u32>, skip_special_tokens: bool) -> Self {
+    pub fn after(ids: Vec<u32>, skip_special_tokens: bool) -> Self {
         Self { skip_special_tokens, ids, ..Self::default() }
     }
 
@@ -55,7 +55,7 @@ impl DecodeStream {
             self.ids = all;
             return Ok(None);
         }
-        let more = self.behind_known(&text)?;
+        let more = self.after_known(&text)?;
         let kept = all[self.known_ids..].to_vec();
         let known = decode(&kept)?;
         (self.known_ids, self.ids, self.known) = (kept.len(), kept, known);
@@ -68,12 +68,12 @@ impl DecodeStream {
     /// The errors of [`push`](Self::push).
     pub fn finish(&mut self, tokenizer: &Tokenizer) -> Result<Option<String>, DecodeError> {
         let text = tokenizer.decode(&self.ids, self.skip_special_tokens)?;
-        let more = self.behind_known(&text)?;
-        *self = Self::behind(Vec::new(), self.skip_special_tokens);
+        let more = self.after_known(&text)?;
+        *self = Self::after(Vec::new(), self.skip_special_tokens);
         Ok(Some(more).filter(|more| !more.is_empty()))
     }
 
-    fn behind_known(&self, text: &str) -> Result<String, DecodeError> {
+    fn after_known(&self, text: &str) -> Result<String, DecodeError> {
         let more = text.strip_prefix(&self.known).map(str::to_owned);
         more.ok_or_else(|| DecodeError::NotFurther { text: text.to_owned(), known: self.known.clone() })
     }
@@ -116,14 +116,14 @@ impl Tokenizer {
                 most = most.saturating_mul(2);
                 continue;
             };
-            let (part, behind) = rest.split_at(cut);
+            let (part, after) = rest.split_at(cut);
             ids.clear();
             encoder.encode(part, &mut ids)?;
             count += ids.len();
             if count > limit {
                 return Ok(None);
             }
-            rest = behind;
+            rest = after;
             if rest.is_empty() {
                 return Ok(Some(count));
             }

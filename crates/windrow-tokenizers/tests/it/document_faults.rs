@@ -167,7 +167,7 @@ fn deep_nesting_is_a_fault_and_no_stack_overflow() {
 fn invalid_utf_8_is_placed_in_every_format() {
     let (kind, at, reason) = fault(b"{\"text\":\"a\xff\"}");
     assert_eq!((kind, at, &*reason), (FaultKind::NotUtf8, 10, "not valid UTF-8"));
-    // Also outside of the field, and if the line is not JSON anyway.
+    // Also outside the field, and if the line is not JSON anyway.
     assert_eq!(fault(b"{\"text\":\"a\",\"x\":\"\xc3\"}").1, 17);
     assert_eq!(fault(b"{\xff").0, FaultKind::NotUtf8);
 

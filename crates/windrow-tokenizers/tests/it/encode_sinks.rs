@@ -50,7 +50,7 @@ fn documents(directory: &Path) -> Vec<Vec<u32>> {
     (0..).map_while(|number| dataset.document(number).unwrap()).collect()
 }
 
-/// The kept values of all documents: lines beside the ids, or columns of MDS before and behind the ids.
+/// The kept values of all documents: lines next to the ids, or columns of MDS before and after the ids.
 fn kept(directory: &Path, format: Format) -> Vec<[Value; 2]> {
     let manifest: Value = serde_json::from_slice(&fs::read(directory.join("out.manifest.json")).unwrap()).unwrap();
     let files = manifest["outputs"].as_array().unwrap().iter().map(|file| file["file"].as_str().unwrap());

@@ -23,7 +23,7 @@ use windrow_tokenizers::input::{Compression, ErrorClass, Fields, Format, InputEr
 
 use crate::input_common::{Owned, in_memory, read_with};
 
-/// Writes columns in row groups of so many rows.
+/// Writes columns in row groups of `rows` rows.
 pub(crate) fn write(path: &Path, columns: Vec<(&str, ArrayRef)>, rows: usize, properties: WriterPropertiesBuilder) {
     let batch = RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)));
     let batch = batch.expect("columns of the same length");
@@ -149,7 +149,7 @@ fn brotli_is_refused_by_name() {
         let said = message(&bytes);
         bytes[at] = before;
         said.contains("row group 1, column \"text\": compressed by BROTLI")
-            && said.ends_with("hint: write it anew with zstd, snappy, lz4 or gzip")
+            && said.ends_with("hint: write it again with zstd, snappy, lz4 or gzip")
     });
     assert!(refused);
 }
@@ -339,7 +339,7 @@ fn only_the_wanted_column_is_decoded() {
     let damaged = read(&path, Fields::new("other"), 1000).unwrap_err();
     let said = damaged.to_string();
     assert!(said.contains("a.parquet: row group 1, column \"other\": "), "{said}");
-    assert!(said.ends_with("hint: the file is damaged; copy or download it again, or write it anew"), "{said}");
+    assert!(said.ends_with("hint: the file is damaged; copy, download or write it again"), "{said}");
     assert_eq!(damaged.class(), ErrorClass::Data);
 }
 

@@ -12,7 +12,7 @@ pub(crate) fn read_all(files: Vec<InputFile>, batch_bytes: usize) -> Result<(Vec
     read_with(Reader::new(files, batch_bytes), batch_bytes)
 }
 
-/// The same, of a reader with batches of so many bytes.
+/// The same, of a reader with batches of `batch_bytes` bytes.
 pub(crate) fn read_with(mut reader: Reader, batch_bytes: usize) -> Result<(Vec<Owned>, Vec<FileReport>), InputError> {
     let mut records = Vec::new();
     let mut recycled = Batch::default();

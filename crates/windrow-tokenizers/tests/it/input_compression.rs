@@ -136,7 +136,7 @@ fn bytes_after_the_last_part_are_an_error() {
 }
 
 #[test]
-fn a_misnamed_file_is_told_so() {
+fn a_misnamed_file_is_reported() {
     for (compression, compress) in CODECS {
         let other = CODECS.into_iter().find(|(other, _)| *other != compression).unwrap().1;
         for bytes in [b"plain text\n".to_vec(), b"x".to_vec(), other(b"text\n")] {
@@ -177,7 +177,7 @@ fn an_xz_window_beyond_128_mib_is_refused_with_the_remedy() {
 
 #[test]
 fn a_zstd_frame_has_the_length_that_it_declares() {
-    // One segment of 5 bytes; a block of 4 bytes; an empty last block, behind which the library does not compare lengths.
+    // One segment of 5 bytes; a block of 4 bytes; an empty last block, after which the library does not compare lengths.
     let wrong = [&[0x28, 0xb5, 0x2f, 0xfd, 0x20, 5, 4 << 3, 0, 0][..], b"text", &[1, 0, 0]].concat();
     let (message, offset) = failure(&wrong, Compression::Zstd);
     assert!(message.contains("a frame of 5 bytes has 4"), "{message}");
@@ -212,7 +212,7 @@ fn gzip_headers_may_have_names_and_comments() {
 }
 
 #[test]
-fn streams_tell_their_compression() {
+fn the_compression_of_streams_is_detected() {
     let plain = b"a\nb\n";
     for bytes in [plain.to_vec(), gzip(plain), zstd(plain), xz(plain), bzip2(plain), bzip2(b"")] {
         let plain = if bytes.starts_with(b"BZh1\x17") { b"" } else { &plain[..] };
@@ -257,7 +257,7 @@ proptest! {
     }
 }
 
-/// Which error comes first, a bad line or the damage behind it, must not depend on how records are batched.
+/// The first error, a bad line or the damage after it, must not depend on how records are batched.
 #[test]
 fn complete_records_go_ahead_of_the_damage() {
     let lines = "{\"text\": \"a\"}\nnot json\n".repeat(3000);

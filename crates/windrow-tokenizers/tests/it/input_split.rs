@@ -86,7 +86,7 @@ fn a_file_of_blank_lines_needs_no_more_memory_than_a_batch() {
 }
 
 #[test]
-fn a_huge_line_comes_alone_and_leaves_its_neighbours_whole() {
+fn a_huge_line_gets_its_own_batch_and_leaves_its_neighbours_whole() {
     let mut bytes = b"before\n".to_vec();
     bytes.extend(vec![b'x'; 5 << 20]);
     bytes.extend(b"\nafter\nlast");

@@ -123,7 +123,7 @@ fn columns_are_read_back() {
 }
 
 #[test]
-fn other_formats_have_a_line_per_document_beside_the_ids() {
+fn other_formats_have_a_line_per_document_next_to_the_ids() {
     let directory = tempfile::tempdir().unwrap();
     let options = options(directory.path(), Format::Npy);
     write(&options, &[vec![1], vec![], vec![2, 3]]);

@@ -27,15 +27,15 @@ impl Found<'_> {
     fn folder(&mut self, url: &Url, objects: Vec<Object>) -> Result<(), InputError> {
         let (name, before) = (url.to_string(), self.files.len());
         let root = Path::new(&name);
-        let (mut passed_over, mut left_out) = (PassedOver::default(), WalkedTree::default());
+        let (mut passed_over, mut excluded) = (PassedOver::default(), WalkedTree::default());
         for object in objects {
             let below = Path::new(object.key().strip_prefix(url.key.as_str()).unwrap_or(object.key()));
             let leaving = self.options.walk.leaving_above(below, |_| false);
             let is_hidden =
                 !self.options.walk.hidden && below.iter().any(|part| part.as_encoded_bytes().starts_with(b"."));
             if is_hidden || leaving.is_some() {
-                left_out.hidden += 1;
-                leaving.into_iter().for_each(|name| left_out.leavings.add(name));
+                excluded.hidden += 1;
+                leaving.into_iter().for_each(|name| excluded.leavings.add(name));
                 continue;
             }
             let kind = self.options.kind_below(&root.join(below), &mut passed_over, || begins(&object))?;
@@ -44,10 +44,10 @@ impl Found<'_> {
             }
         }
         if self.files.len() == before && !self.options.others_are_text {
-            return Err(passed_over.nothing_else(root, left_out.hidden));
+            return Err(passed_over.nothing_else(root, excluded.hidden));
         }
-        left_out.note_left_out(root);
-        self.notes.append(&mut left_out.notes);
+        excluded.note_excluded(root);
+        self.notes.append(&mut excluded.notes);
         self.note_passed_over(root, &passed_over);
         self.note_mixture(root, before);
         Ok(())

@@ -50,12 +50,12 @@ impl TokenFiles for Mds {
         }
         if !options.parts.is_empty() {
             let message = "the mds format cannot be divided into parts: its folder has one index of all shards";
-            return refused(message, "leave out --split, or use another --format");
+            return refused(message, "omit --split, or use another --format");
         }
         if options.pack.is_some() {
             let message =
-                "the mds format cannot be packed: its folder has no place for the files that tell where documents are";
-            return refused(message, "leave out --pack, or use another --format");
+                "the mds format cannot be packed: its folder has no place for the files that list where documents are";
+            return refused(message, "omit --pack, or use another --format");
         }
         Ok(())
     }

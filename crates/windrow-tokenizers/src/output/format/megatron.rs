@@ -80,7 +80,7 @@ impl TokenFiles for Megatron {
                 return wrong(number, format!("it begins at byte {pointer}, not {}", at * dtype.size() as u64));
             }
             if at + length > count {
-                return wrong(number, format!("it ends behind the {count} ids"));
+                return wrong(number, format!("it ends past the {count} ids"));
             }
             let index = numbers.next_u64()?;
             if index != number {

@@ -51,7 +51,7 @@ pub(crate) trait TokenFiles: Sync {
             Dtype::I32 if !self.dtypes().contains(&Dtype::U32) => {
                 "this format has no wider element type: use --format npy"
             }
-            _ => "leave out --dtype, so that it follows the vocabulary",
+            _ => "omit --dtype, so that it follows the vocabulary",
         }
     }
 
@@ -195,8 +195,8 @@ impl Format {
             let error = usage(format!("the {self} format cannot hold {dtype} ids"));
             let names: Vec<_> = allowed.iter().map(|dtype| dtype.name()).collect();
             return Err(match allowed {
-                [] => error.hint("leave out --dtype: its numbers are decimal text"),
-                _ => error.hint(format!("leave out --dtype or give one of {}", names.join(", "))),
+                [] => error.hint("omit --dtype: its numbers are decimal text"),
+                _ => error.hint(format!("omit --dtype or give one of {}", names.join(", "))),
             });
         }
         let default = if largest <= files.narrow() { allowed.first() } else { allowed.get(1).or(allowed.first()) };
@@ -216,5 +216,5 @@ fn check_columns(options: &OutputOptions, columns: [(&str, &str); 2]) -> Result<
     let Some((name, what)) = columns.iter().find(taken) else { return Ok(()) };
     let message = format!("a kept field cannot have the name {name:?}, which is that of the column of {what}");
     Err(OutputError::new(OutputErrorKind::Usage, message)
-        .hint("choose another --format, which keeps fields in a file beside the ids"))
+        .hint("choose another --format, which keeps fields in a file next to the ids"))
 }

@@ -34,7 +34,7 @@ impl TokenFiles for Nanogpt {
         }
         if options.prepend_bos == options.append_eos {
             let message = "the nanogpt format ends every document with the end-of-text id, so none can begin with it";
-            return refused(message, "leave out --bos, name another token with --eos, or use --format npy");
+            return refused(message, "omit --bos, name another token with --eos, or use --format npy");
         }
         Ok(())
     }

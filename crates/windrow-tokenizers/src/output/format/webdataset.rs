@@ -8,8 +8,8 @@ use std::io::Read;
 use super::{Begin, Ending, Files, Finished, FormatWriter, NPY_HEADER, TokenFiles, npy_header};
 use crate::format::Dtype;
 use crate::output::OutputError;
+use crate::output::companion::Names;
 use crate::output::file::StagedFile;
-use crate::output::sidecar::Names;
 use crate::shard::{DatasetError, Reading, Shard, Visitor};
 
 pub(super) struct Webdataset;

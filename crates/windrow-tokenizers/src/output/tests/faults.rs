@@ -234,14 +234,14 @@ fn a_failing_call_leaves_the_directory_as_it_was() {
                     assert_eq!(error.kind(), expected, "{case}: {error}");
                     assert!(error.path().unwrap().starts_with(directory.path()), "{case}: {error}");
                     assert!(error.to_string().contains("hint: "), "{case}: {error}");
-                    assert!(error.left_behind().is_empty(), "{case}: {error}");
+                    assert!(error.not_removed().is_empty(), "{case}: {error}");
                 }
                 Ok(published) => {
                     // After the point of no return, only old data and the lock are removed.
                     assert_eq!(failed, "remove", "{case}");
                     // The progress record of a run without a continuation was never there.
-                    assert!(published.left_behind.len() == 1 || format == Format::Mds, "{case}");
-                    published.left_behind.iter().for_each(|path| fs::remove_file(path).unwrap());
+                    assert!(published.not_removed.len() == 1 || format == Format::Mds, "{case}");
+                    published.not_removed.iter().for_each(|path| fs::remove_file(path).unwrap());
                     assert_eq!(contents(directory.path()), whole, "{case}");
                 }
             }
@@ -434,13 +434,13 @@ fn what_cannot_be_renamed_back_is_removed_and_old_files_left_aside_are_named() {
                 continue;
             };
             let mut after = contents(directory.path());
-            for path in error.left_behind() {
+            for path in error.not_removed() {
                 let aside = path.strip_prefix(directory.path()).unwrap().to_str().unwrap();
                 let old = after.remove(aside).unwrap();
                 after.insert(aside.strip_suffix(".windrow-old").unwrap().to_owned(), old);
             }
             assert_eq!(after, before, "{format}, overwrite {overwrite}, call {at}: {error}");
-            assert_eq!(error.to_string().matches("left behind: ").count(), error.left_behind().len(), "{error}");
+            assert_eq!(error.to_string().matches("not removed: ").count(), error.not_removed().len(), "{error}");
         }
     }
 }
@@ -507,14 +507,14 @@ impl Storage for Drip {
 
 /// A disk whose write-backs wait for four more writes, or fail.
 #[derive(Debug, Default)]
-struct Behind {
+struct SlowDisk {
     writes: Mutex<usize>,
     more: Condvar,
     write_backs: Mutex<usize>,
     fails: bool,
 }
 
-impl Storage for Arc<Behind> {
+impl Storage for Arc<SlowDisk> {
     fn write(&self, file: &File, bytes: &[u8]) -> io::Result<usize> {
         *self.writes.lock().unwrap() += 1;
         self.more.notify_all();
@@ -563,7 +563,7 @@ impl Encoder for Letters {
 }
 
 /// Encodes this many bytes to twice as many.
-fn encode_letters(options: &OutputOptions, disk: &Arc<Behind>, bytes: usize) -> Result<Summary, Box<RunError>> {
+fn encode_letters(options: &OutputOptions, disk: &Arc<SlowDisk>, bytes: usize) -> Result<Summary, Box<RunError>> {
     let text = "x".repeat(999) + "\n";
     let input = io::Cursor::new(text.repeat(bytes / 1000).into_bytes());
     let input = InputFile::from_reader("letters", input, crate::input::Format::Lines, Some(Compression::None));
@@ -572,7 +572,7 @@ fn encode_letters(options: &OutputOptions, disk: &Arc<Behind>, bytes: usize) -> 
 }
 
 #[test]
-fn encoding_goes_on_while_the_disk_is_behind() {
+fn encoding_goes_on_while_the_disk_is_slow() {
     let directory = tempfile::tempdir().unwrap();
     let disk = Arc::default();
     // The first write-back is due after 32 MiB, and four more writes of 1 MiB follow.
@@ -584,7 +584,7 @@ fn encoding_goes_on_while_the_disk_is_behind() {
 #[test]
 fn a_write_back_that_fails_ends_the_run_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
-    let disk = Arc::new(Behind { fails: true, ..Behind::default() });
+    let disk = Arc::new(SlowDisk { fails: true, ..SlowDisk::default() });
     let failed = encode_letters(&options(directory.path(), Format::Npy, false), &disk, 24_000_000).unwrap_err();
     assert!(failed.to_string().starts_with("cannot write back "), "{failed}");
     assert!(matches!(&failed.error, EncodeError::Output(error) if error.kind() == OutputErrorKind::Io));

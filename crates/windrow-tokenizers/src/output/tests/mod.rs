@@ -4,4 +4,4 @@ mod faults;
 #[cfg(unix)]
 mod planted;
 #[cfg(unix)]
-mod weather;
+mod simulated_disk;

@@ -1,6 +1,6 @@
 //! Kills and power cuts at any byte, full disks and failing calls; the run that resumes after each writes the same bytes.
 //!
-//! `WINDROW_KILLS=1000 cargo test -p windrow-tokenizers --lib weather` tries more of them.
+//! `WINDROW_KILLS=1000 cargo test -p windrow-tokenizers --lib simulated_disk` tries more of them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
@@ -85,9 +85,9 @@ struct Model {
 
 /// A disk that knows the state after a power cut.
 #[derive(Clone, Debug)]
-struct Weather(Arc<Mutex<Model>>);
+struct SimulatedDisk(Arc<Mutex<Model>>);
 
-impl Weather {
+impl SimulatedDisk {
     /// Everything that is in the directory is on the disk.
     fn new(directory: &Path, event: Event) -> Self {
         let mut model = Model {
@@ -120,7 +120,7 @@ impl Weather {
             && fails == name
             && model.calls.iter().filter(|call| **call == name).count() == number
         {
-            return Err(io::Error::other("told to"));
+            return Err(io::Error::other("as requested"));
         }
         Ok(model)
     }
@@ -206,7 +206,7 @@ impl Model {
     }
 }
 
-impl Storage for Weather {
+impl Storage for SimulatedDisk {
     fn create(&self, path: &Path) -> io::Result<File> {
         let mut model = self.call("create")?;
         let file = Disk.create(path)?;
@@ -331,7 +331,7 @@ impl Encoder for Letters {
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
         ids.extend(text.bytes().map(u32::from));
         if text.contains("refuse") {
-            return Err(EngineError::Refused { engine: "letters 1.0".to_owned(), reason: "told to".to_owned() });
+            return Err(EngineError::Refused { engine: "letters 1.0".to_owned(), reason: "as requested".to_owned() });
         }
         Ok(())
     }
@@ -423,7 +423,7 @@ impl Corpus {
     fn encode(
         &self,
         directory: &Path,
-        disk: &Weather,
+        disk: &SimulatedDisk,
         format: Format,
         random: &mut Random,
     ) -> Result<Summary, Box<RunError>> {
@@ -470,9 +470,9 @@ fn layout(format: Format) -> Layout {
 }
 
 /// The output of a run without an event, and the disk after it.
-fn undisturbed(corpus: &Corpus, format: Format) -> (Contents, Weather) {
+fn undisturbed(corpus: &Corpus, format: Format) -> (Contents, SimulatedDisk) {
     let directory = tempfile::tempdir().unwrap();
-    let disk = Weather::new(directory.path(), Event::Nothing);
+    let disk = SimulatedDisk::new(directory.path(), Event::Nothing);
     let summary = corpus.encode(directory.path(), &disk, format, &mut Random(1)).unwrap();
     assert!(summary.documents.is_balanced() && summary.documents.skipped > 10, "{:?}", summary.documents);
     let contents = contents(directory.path());
@@ -520,7 +520,7 @@ fn after_kills_and_power_cuts_the_resumed_run_writes_the_same_bytes() {
         // The run that resumes can be killed too.
         for round in 0.. {
             let at = random.below(bytes);
-            let disk = Weather::new(directory.path(), Event::Kill(at));
+            let disk = SimulatedDisk::new(directory.path(), Event::Kill(at));
             let ended = corpus.encode(directory.path(), &disk, format, &mut random);
             let cut = random.one_in(2);
             case += &format!(", killed at {at} of {bytes}{}", if cut { " with a power cut" } else { "" });
@@ -536,7 +536,7 @@ fn after_kills_and_power_cuts_the_resumed_run_writes_the_same_bytes() {
                 cuts += 1;
             }
             if round == 2 || random.one_in(2) {
-                let disk = Weather::new(directory.path(), Event::Nothing);
+                let disk = SimulatedDisk::new(directory.path(), Event::Nothing);
                 let summary = corpus.encode(directory.path(), &disk, format, &mut random);
                 let summary = summary.unwrap_or_else(|error| panic!("{case}: {error}"));
                 let shards = summary.resumed.map_or(0, |resumed| resumed.shards);
@@ -571,19 +571,19 @@ fn a_call_that_fails_loses_no_finished_shard() {
         for (call, at) in points {
             let directory = tempfile::tempdir().unwrap();
             let mut random = Random(at as u64);
-            let disk = Weather::new(directory.path(), Event::Call(call, at));
+            let disk = SimulatedDisk::new(directory.path(), Event::Call(call, at));
             let ended = corpus.encode(directory.path(), &disk, format, &mut random);
             let recorded = disk.0.lock().unwrap().shards_recorded;
             let case = format!("{format}, {call} {at}");
             match ended {
                 Ok(summary) => {
-                    let left = summary.published.unwrap().left_behind;
+                    let left = summary.published.unwrap().not_removed;
                     left.iter().for_each(|path| fs::remove_file(path).unwrap());
                 }
                 Err(failed) => {
                     assert_eq!(failed.summary.kept_shards, recorded, "{case}: {failed}");
                     assert!(failed.to_string().contains("hint: "), "{case}: {failed}");
-                    let disk = Weather::new(directory.path(), Event::Nothing);
+                    let disk = SimulatedDisk::new(directory.path(), Event::Nothing);
                     let summary = corpus.encode(directory.path(), &disk, format, &mut random).unwrap();
                     assert_eq!(summary.resumed.map_or(0, |resumed| resumed.shards), recorded, "{case}");
                 }
@@ -601,14 +601,14 @@ fn a_resumed_run_whose_reads_fail_loses_nothing() {
     for at in (1..20).step_by(if kills() > 40 { 1 } else { 4 }) {
         let directory = tempfile::tempdir().unwrap();
         let mut random = Random(at as u64);
-        let disk = Weather::new(directory.path(), Event::Kill(bytes / 2));
+        let disk = SimulatedDisk::new(directory.path(), Event::Kill(bytes / 2));
         corpus.encode(directory.path(), &disk, Format::Megatron, &mut random).unwrap_err();
         let recorded = disk.0.lock().unwrap().shards_recorded;
-        let disk = Weather::new(directory.path(), Event::Call("read", at));
+        let disk = SimulatedDisk::new(directory.path(), Event::Call("read", at));
         if let Err(failed) = corpus.encode(directory.path(), &disk, Format::Megatron, &mut random) {
             assert!(failed.to_string().contains("hint: "), "{failed}");
         }
-        let disk = Weather::new(directory.path(), Event::Nothing);
+        let disk = SimulatedDisk::new(directory.path(), Event::Nothing);
         let summary = corpus.encode(directory.path(), &disk, Format::Megatron, &mut random).unwrap();
         assert!(summary.resumed.map_or(0, |resumed| resumed.shards) >= recorded, "call {at}");
         assert_eq!(contents(directory.path()), expected, "call {at}");
@@ -623,14 +623,14 @@ fn a_full_disk_is_named_and_the_run_resumes_when_there_is_space() {
     for tenth in 0..10 {
         let directory = tempfile::tempdir().unwrap();
         let mut random = Random(tenth);
-        let disk = Weather::new(directory.path(), Event::Full(bytes * tenth / 10));
+        let disk = SimulatedDisk::new(directory.path(), Event::Full(bytes * tenth / 10));
         let failed = corpus.encode(directory.path(), &disk, Format::Npy, &mut random).unwrap_err();
         let recorded = disk.0.lock().unwrap().shards_recorded;
         assert!(matches!(&failed.error, EncodeError::Output(error) if error.kind() == OutputErrorKind::Io), "{failed}");
         assert!(failed.to_string().contains("\nhint: free space on that disk"), "{failed}");
         assert_eq!(failed.to_string().contains("what was written so far is removed"), recorded == 0, "{failed}");
         assert_eq!(failed.summary.kept_shards, recorded);
-        let disk = Weather::new(directory.path(), Event::Nothing);
+        let disk = SimulatedDisk::new(directory.path(), Event::Nothing);
         let summary = corpus.encode(directory.path(), &disk, Format::Npy, &mut random).unwrap();
         assert_eq!(summary.resumed.map_or(0, |resumed| resumed.shards), recorded);
         assert_eq!(contents(directory.path()), expected);

@@ -7,12 +7,12 @@ use crate::to_json;
 
 /// The file of kept fields, next to the ids: a JSON object for each document.
 #[derive(Debug)]
-pub(crate) struct Sidecar {
+pub(crate) struct CompanionFile {
     pub(crate) file: StagedFile,
     names: Names,
 }
 
-impl Sidecar {
+impl CompanionFile {
     pub(crate) fn new(file: StagedFile, fields: &[String]) -> Self {
         Self { file, names: Names::new(fields) }
     }
