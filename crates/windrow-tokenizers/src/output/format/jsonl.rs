@@ -65,6 +65,7 @@ impl FormatWriter for JsonlWriter {
     }
 
     fn end(&mut self, ending: Ending<'_>) -> Result<(), OutputError> {
+        self.ids(&[])?;
         (self.has_begun, self.has_ids) = (false, false);
         if let Some(mask) = ending.mask {
             self.lines.put(|bytes| bytes.extend_from_slice(br#"],"mask":["#))?;
