@@ -182,14 +182,14 @@ impl Dataset {
     /// The fault of a document with an id outside the tokenizer's vocabulary.
     pub(super) fn beyond_vocabulary(&self, shard: &Shard<'_>, document: u64, ids: &[u32]) -> Option<DatasetError> {
         let size = self.manifest.tokenizer.vocab_size;
-        let EncodeJob { bos, eos, pad, .. } = &self.manifest.options;
-        let around =
-            [bos, eos, pad].into_iter().flatten().filter_map(TokenName::id).max().map_or(0, |id| id.saturating_add(1));
-        let limit = if size == 0 { LARGEST_VOCABULARY } else { size.max(around) };
+        let known = if size == 0 { LARGEST_VOCABULARY } else { size };
         // The compiler vectorizes the maximum, not the search.
-        if ids.iter().fold(0, |most, &id| most.max(id)) < limit {
+        if ids.iter().fold(0, |most, &id| most.max(id)) < known {
             return None;
         }
+        let EncodeJob { bos, eos, pad, .. } = &self.manifest.options;
+        let around = [bos, eos, pad].into_iter().flatten().filter_map(TokenName::id).max();
+        let limit = around.filter(|_| size > 0).map_or(known, |id| known.max(id.saturating_add(1)));
         let at = ids.iter().position(|&id| id >= limit)?;
         let what = format!("document {document} of the file, id {at}: {} is beyond the vocabulary of {limit}", ids[at]);
         Some(DatasetError::damaged(&shard.paths[0], what))
