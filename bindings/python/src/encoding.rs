@@ -35,6 +35,8 @@ enum Made {
 /// The ids of single texts that are neither truncated nor padded.
 pub(crate) struct BatchOfIds {
     pub(crate) full: Arc<FullTokenizer>,
+    /// Of the tokenizer: set once an encoding was made again for what does not follow from its ids.
+    pub(crate) wants_whole: Arc<OnceLock<()>>,
     pub(crate) post_processing: Arc<PostProcessing>,
     pub(crate) add_special_tokens: bool,
     /// The tokens around each text: an encoding in which one ordinary token represents the text.
@@ -113,7 +115,11 @@ impl PyEncoding {
         match &self.0 {
             Made::Whole(encoding) => Ok(encoding),
             Made::OfIds { batch, number, whole } => {
-                if batch.ids.len() > 1 && !batch.full.tokenizer().follows_from_ids() {
+                let follows = batch.full.tokenizer().follows_from_ids();
+                if !follows {
+                    let _ = batch.wants_whole.set(());
+                }
+                if batch.ids.len() > 1 && !follows {
                     return Ok(&batch.all(py)?[*number]);
                 }
                 late(whole, || enter(py, |_| batch.whole(*number)).map(Box::new)).map(Box::as_ref)

@@ -50,6 +50,8 @@ struct State {
 /// A vocabulary, and its treatment of special tokens in texts.
 pub(crate) struct Core {
     pub(crate) full: Arc<FullTokenizer>,
+    /// Set once an encoding was made again for what does not follow from its ids.
+    wants_whole: Arc<OnceLock<()>>,
     encode_special_tokens: bool,
     /// True if it was put together from parts.
     of_parts: bool,
@@ -102,7 +104,8 @@ impl Core {
             return Self::load(full.file(), of_parts, full.tokenizer().name(), Some(true));
         }
         let encode_special_tokens = encode_special_tokens.unwrap_or(false);
-        Ok(Self { full: Arc::new(full), encode_special_tokens, of_parts, others: Default::default() })
+        let (full, wants_whole, others) = (Arc::new(full), Arc::default(), Default::default());
+        Ok(Self { full, wants_whole, encode_special_tokens, of_parts, others })
     }
 
     pub(crate) fn plain(&self) -> &Tokenizer {
@@ -196,7 +199,7 @@ impl PyTokenizer {
     ) -> PyResult<Vec<PyEncoding>> {
         let State { core, post_processing } = self.state();
         let post_processing = call.apply(&post_processing, core.plain())?;
-        enter(py, |watch| in_parallel(|| encodings(&core.full, &post_processing, inputs, add_special_tokens, watch)))
+        enter(py, |watch| in_parallel(|| encodings(&core, &post_processing, inputs, add_special_tokens, watch)))
     }
 
     /// Adds tokens, like the library, and returns the number of new ones.
@@ -282,19 +285,20 @@ fn fits(post_processing: &PostProcessing, special: usize, ids: usize) -> bool {
 
 /// The encodings of a batch. The encodings of single texts are made from their ids on first access, if they follow from the ids.
 fn encodings(
-    full: &Arc<FullTokenizer>,
+    core: &Core,
     post_processing: &Arc<PostProcessing>,
     inputs: Inputs,
     add_special_tokens: bool,
     watch: &Watch,
 ) -> PyResult<Vec<PyEncoding>> {
+    let full = &core.full;
     let whole = |inputs: Vec<EncodeInput<'_>>| {
         let made = full.encode_batch(inputs, add_special_tokens, post_processing, &|| watch.goes_on());
         // After an interrupt there are no encodings, and nothing is returned.
         Ok(made.map_err(of_batch)?.unwrap_or_default().into_iter().map(PyEncoding::whole).collect())
     };
-    // The library makes the rest on access, which takes ten times as long as the ids.
-    let is_late = !full.tokenizer().engine().name().starts_with("tokenizers 0.23");
+    // The library makes the rest on access, which takes five times as long as the ids. A program that reads it once will do so again.
+    let is_late = !full.tokenizer().engine().name().starts_with("tokenizers 0.23") && core.wants_whole.get().is_none();
     if post_processing.padding().is_some() || !(full.tokenizer().follows_from_ids() || is_late) {
         return whole(inputs.inputs()?);
     }
@@ -313,9 +317,9 @@ fn encodings(
         return whole(texts.strs()?.into_iter().map(EncodeInput::from).collect());
     }
     ids.shrink();
-    let (full, post_processing) = (Arc::clone(full), Arc::clone(post_processing));
-    let (ints, whole) = (OnceLock::new(), OnceLock::new());
-    let batch = BatchOfIds { full, post_processing, add_special_tokens, around, texts, ids, ints, whole };
+    let (full, wants_whole) = (Arc::clone(full), Arc::clone(&core.wants_whole));
+    let (ints, whole, post_processing) = (OnceLock::new(), OnceLock::new(), Arc::clone(post_processing));
+    let batch = BatchOfIds { full, wants_whole, post_processing, add_special_tokens, around, texts, ids, ints, whole };
     let batch = Arc::new(batch);
     Ok((0..batch.ids.len()).map(|number| PyEncoding::of_ids(&batch, number)).collect())
 }

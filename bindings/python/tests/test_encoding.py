@@ -346,3 +346,16 @@ def test_byte_offsets_of_pairs_and_words() -> None:
     encoding = ours.encode(words, is_pretokenized=True)
     parts = [words[one] if one is not None else "" for one in encoding.word_ids]
     assert encoding.byte_offsets(words) == list(map(in_bytes, parts, encoding.offsets))
+
+
+def test_encodings_that_do_not_follow_from_ids_are_the_same_before_and_after_their_columns_are_read() -> None:
+    pieces = ["[UNK]", "cat", "##s", "ice"]
+    model = tokenizers.models.WordPiece({piece: id for id, piece in enumerate(pieces)}, unk_token="[UNK]")
+    reference = tokenizers.Tokenizer(model)
+    reference.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    ours = windrow.Tokenizer(reference)
+    texts = ["cats", "ice dogs", ""]
+    for expected, text in zip(reference.encode_batch(texts), texts):
+        for _ in range(2):
+            for encoding in (ours.encode(text), ours.encode_batch(texts)[texts.index(text)]):
+                assert [getattr(encoding, field) for field in FIELDS] == [getattr(expected, field) for field in FIELDS]
